@@ -1,64 +1,72 @@
-//! `maniple explore`: generated programs under schedules drawn from seeds, against an interpreter.
+//! `maniple explore`: runs programs drawn from seeds under schedules drawn from seeds, and compares them with an interpreter.
 
 use crate::Failure;
 use crate::options::Reported;
-use crate::options::numbers::{at_least_one, count};
+use crate::options::help::exit_codes;
+use crate::options::numbers::{at_least_one, count, number, seed};
 use crate::options::wire::{NamedMachine, VirtualWire};
 use crate::output::{Field, Output, Record, progress, styled};
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
 use maniple_explore::{Counts, Program, Watch, Wrong};
+use maniple_stencil::plural;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tabled::builder::Builder;
 
-/// Programs drawn from seeds, under orders and faults drawn from seeds, against a sequential interpreter
+/// Run programs drawn from seeds, and compare all their values with a sequential interpreter
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-A seed gives a program (leaf tasks on parts of regions, index launches, exchanges through barriers, phase barriers, allreduces, \
-gang launches by the top-level task and by parents, mappers that are replaced, deadlines, panics), a mapper, and a run of it: \
-seven in eight on the seeded driver with slow pairs of processors, pauses and lost processors, the others in virtual time. Each \
-value that a shard sees must be what the interpreter says, or an error with the right cause; nothing may hang or be left over. \
-A run that does not end after a minute is named, and is the last one.
+#[command(after_help = concat!("\
+Each seed gives a program, a mapper and a run. Programs have leaf tasks on parts of regions, index launches, exchanges through \
+barriers, phase barriers and allreduces. Gangs are launched by the top-level task and by inner tasks. Mappers are replaced, and \
+there are deadlines and panics. Seven runs in eight are on the seeded driver, with slow pairs of processors, pauses and lost processors. \
+The others are in virtual time.
 
-Exit codes: 0, all seeds are right; 1, one is not: it is printed, with the smallest program that fails alike; 2, the arguments \
-are at fault.")]
-#[command(mut_arg("format", |arg| arg.help("How the counts are reported")))]
+Each value that a shard sees must be that of the interpreter, or an error with the right cause. Nothing may hang or be left over. \
+A run that does not end within a minute is reported, and ends the command.
+
+", exit_codes!(
+    "all seeds are right",
+    "a seed is wrong, and is printed with the smallest program that fails the same way; or stdout could not be written",
+    "the arguments are at fault"
+)))]
+#[command(mut_arg("format", |arg| arg.help("Format of the report")))]
 #[command(mut_arg("machine", |arg| {
-    let what = "On this machine, with as many nodes as a program needs: a name, or a file that ends in .toml \
+    let what = "Machine of all runs, by name or as a file that ends in .toml, with as many nodes as a program needs \
                 [default: machines drawn from the seeds]";
     arg.requires("wire").help(what)
 }))]
 pub struct ExploreOptions {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = count, allow_negative_numbers = true)]
     seeds: usize,
 
-    /// The first seed
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    /// First seed
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     from: u64,
 
-    /// This seed alone; its program is printed
-    #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "from"])]
+    /// Run only this seed, and print its program
+    #[arg(long, value_name = "S", value_parser = seed, allow_negative_numbers = true)]
+    #[arg(conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
 
-    /// Every run in virtual time [default: one in eight, the others on the seeded driver]
+    /// Do all runs in virtual time [default: one in eight, the others on the seeded driver]
     #[arg(long, value_name = "WIRE")]
     wire: Option<VirtualWire>,
 
     #[command(flatten)]
     named: NamedMachine,
 
-    /// Threads that run seeds side by side; a run is in one thread
+    /// Threads that run seeds side by side. Each run is in one thread
     #[arg(long, value_name = "W", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     workers: usize,
 
-    /// Seconds after which no more seeds are begun
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    /// Seconds after which no more seeds are started
+    #[arg(long, value_name = "SECONDS", value_parser = number, allow_negative_numbers = true)]
     time: Option<f64>,
 
-    /// Report the program that fails as it was drawn
+    /// Do not shrink a program that fails
     #[arg(long)]
     no_shrink: bool,
 
@@ -79,7 +87,7 @@ fn planted(name: &str) -> Result<maniple_runtime::plant::Bug, String> {
 }
 
 impl ExploreOptions {
-    /// Those that a seed's run depends on.
+    /// The options that the run of a seed depends on.
     fn options(&self) -> String {
         let mut text = String::new();
         if self.wire.is_some() {
@@ -95,7 +103,7 @@ impl ExploreOptions {
         text
     }
 
-    /// The last changes to the runtime of a seed.
+    /// Makes the last changes to the runtime of a seed.
     #[cfg(feature = "plant")]
     fn set(&self, seed: u64, runtime: Runtime) -> Runtime {
         match self.plant {
@@ -117,7 +125,8 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
         None => (args.from, at_least_one("seeds", args.seeds)? as u64),
     };
     let Some(end) = seeds.0.checked_add(seeds.1) else {
-        let message = format!("expected seeds up to {}, found {} from {} on", u64::MAX - 1, seeds.1, seeds.0);
+        let found = format!("{} from {} on", plural(seeds.1 as usize, "seed"), seeds.0);
+        let message = format!("expected seeds up to {}, found {found}", u64::MAX - 1);
         return Err(Failure::Usage(message));
     };
     let seeds = seeds.0..end;
@@ -125,7 +134,7 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     let limit = match args.time {
         Some(seconds) => match Duration::try_from_secs_f64(seconds) {
             Ok(limit) if !limit.is_zero() => Some(limit),
-            _ => return Err(Failure::Usage(format!("time: expected more than 0 seconds, found {seconds}"))),
+            _ => return Err(Failure::Usage(format!("--time: expected more than 0 seconds, found {seconds}"))),
         },
         None => None,
     };
@@ -138,14 +147,14 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     if let Some(seed) = args.seed {
         crate::note(format_args!("seed {seed}\n{}", draw(seed)));
     }
-    // What is caught is reported; its lines on stderr would be in the way of that.
+    // Panics are caught and reported. Their lines on stderr would only confuse the report.
     maniple_explore::quiet();
     let template = "{elapsed_precise} [{bar:40}] {percent:>3}% {per_sec}, {eta} to go";
     let bar = progress(seeds.end - seeds.start, template);
     let counts = Mutex::new(Counts::default());
     let (began, over) = (Instant::now(), AtomicBool::new(false));
     let options = args.options();
-    // What is found first is told even if a later run, or that of a smaller program, does not end.
+    // The first fault is reported even if a later run, or that of a smaller program, does not end.
     let first = Arc::new(Mutex::new(None::<String>));
     let told = first.clone();
     let failed = |seed: u64, wrong: &Wrong| format!("seed {seed}: {wrong}\n{}", again(seed, &options));
@@ -154,7 +163,7 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
         let before = told.lock().unwrap_or_else(PoisonError::into_inner).take();
         let before = before.map_or(String::new(), |text| format!("{text}\nand then "));
         crate::complain(format_args!(
-            "{before}seed {seed}, or a smaller program that it was to be shrunk to, does not end within {:?}\n{}",
+            "{before}seed {seed}, or a smaller program made from it, does not end within {:?}\n{}",
             Watch::LIMIT,
             again(seed, &late_options)
         ));
@@ -197,20 +206,20 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     }
 }
 
-/// How to have that run again.
+/// The command that does the run again.
 fn again(seed: u64, options: &str) -> String {
     format!("to see it again: maniple explore --seed {seed}{options}")
 }
 
-/// The smallest program that fails as this one does.
+/// The smallest program that fails the same way.
 fn smallest(program: Program, wrong: Wrong, run: &dyn Fn(&Program) -> Result<(), Wrong>) -> String {
     let before = program.size();
     let (least, wrong) = maniple_explore::shrink(program, wrong, run);
-    let steps = least.size();
-    format!("the smallest program that fails alike, of {steps} steps in place of {before}: {wrong}\n{least}")
+    let steps = plural(least.size(), "step");
+    format!("the smallest program that fails the same way, of {steps} in place of {before}: {wrong}\n{least}")
 }
 
-/// All of it; `failed` is the seed of the run that was not right.
+/// The report. `failed` is the seed of the run that was wrong.
 fn record(counts: &Counts, failed: Option<u64>, time: Duration) -> Record {
     let mut record: Record = counts.all().into_iter().map(|(name, n)| (name, n.into())).collect();
     record.push(("failed_seed", failed.map_or(Field::Absent, Field::Count)));
@@ -218,7 +227,7 @@ fn record(counts: &Counts, failed: Option<u64>, time: Duration) -> Record {
     record
 }
 
-/// A row for each count.
+/// The table, with a row for each count.
 fn table(records: &[Record]) -> String {
     let mut rows = Builder::default();
     rows.push_record(["explored", "number"]);

@@ -1,5 +1,5 @@
-//! The files that a command names. Two uses of one file are refused, unless both only read it: what is written would
-//! replace what is read, or what else is written.
+//! The files that a command names. Two uses of one file are an error, unless both only read it: one would overwrite the
+//! other.
 
 use crate::Failure;
 use maniple::mapper::MapperSpec;
@@ -22,12 +22,12 @@ struct Named {
 enum How {
     Read,
     Written,
-    /// A directory, which gets several files.
+    /// A directory in which several files are written.
     Filled,
 }
 
 impl Files {
-    /// The file that stdout is, where it is one.
+    /// The file that stdout is redirected to, if there is one.
     pub fn new() -> Self {
         let out = Path::new("/dev/stdout");
         let redirected = out.metadata().is_ok_and(|metadata| metadata.is_file());
@@ -39,22 +39,22 @@ impl Files {
         self
     }
 
-    /// A file that is read.
+    /// Adds a file that is read.
     pub fn reads(self, option: &'static str, path: Option<&Path>) -> Self {
         self.with(option, path, How::Read)
     }
 
-    /// A file that is written.
+    /// Adds a file that is written.
     pub fn writes(self, option: &'static str, path: Option<&Path>) -> Self {
         self.with(option, path, How::Written)
     }
 
-    /// A directory in which files are written.
+    /// Adds a directory in which files are written.
     pub fn fills(self, option: &'static str, path: Option<&Path>) -> Self {
         self.with(option, path, How::Filled)
     }
 
-    /// The files of a mapper.
+    /// Adds the files of a mapper.
     pub fn mapper(mut self, mapper: &MapperSpec) -> Result<Self, Failure> {
         for (path, written) in mapper.files().map_err(|e| Failure::Usage(e.to_string()))? {
             self = self.with("--mapper", Some(&path), if written { How::Written } else { How::Read });
@@ -62,7 +62,7 @@ impl Files {
         Ok(self)
     }
 
-    /// Refuses two uses of one file.
+    /// Checks that no file has two uses.
     pub fn check(&self) -> Result<(), Failure> {
         for (i, a) in self.0.iter().enumerate() {
             for b in &self.0[..i] {
@@ -77,7 +77,7 @@ impl Files {
 }
 
 impl Named {
-    /// What is wrong with both together. What has not even a directory can't be written anyway.
+    /// The conflict between two uses, if there is one. A file whose directory does not exist can't be written anyway.
     fn collides(&self, other: &Self) -> Option<&'static str> {
         let same = |a: io::Result<Identity>, b: io::Result<Identity>| matches!((a, b), (Ok(a), Ok(b)) if a == b);
         let within =

@@ -1,19 +1,24 @@
-//! The `maniple` command: runs the framework's programs and reports what they did.
+//! The `maniple` command: runs the framework's programs and reports their results.
 //!
-//! Exit codes: 0, all is well; 1, a run failed or was not verified, or what it found could not be written; 2, the arguments or
-//! the files given are at fault, which is found before the first run.
+//! Exit codes:
+//!
+//! - 0: all is well.
+//! - 1: a run failed or was not verified, or its results could not be written.
+//! - 2: the arguments or the given files are at fault. This is found before the first run where possible.
+//! - 130: interrupted by Ctrl-C.
 
 #![deny(unsafe_code)]
 
 mod benchmarks;
 mod calibrate;
-// One line with `unsafe`: what runs before `main`.
+// It has one line with `unsafe`, for a function that runs before `main`.
 #[allow(unsafe_code)]
 mod closed;
 mod compare;
 mod explore;
 mod figures;
 mod files;
+mod interrupt;
 mod machines;
 mod measure;
 mod micro;
@@ -34,9 +39,15 @@ use std::sync::Mutex;
 #[derive(Debug, Parser)]
 #[command(name = "maniple", version, propagate_version = true)]
 #[command(after_help = "\
-Exit codes: 0, all is well; 1, a run failed or was not verified, or what it found could not be written: the disk is full, or \
-stdout was closed; 2, the arguments or the files given are at fault. What is at fault is found before the first run where it \
-can be.")]
+`maniple COMMAND --help` explains a command's options and its report.
+
+Whole numbers may be written with an exponent: --shards 1e3 stands for 1000.
+
+Exit codes:
+  0    all is well
+  1    a run failed or was not verified, or its results could not be written (a full disk, a closed stdout)
+  2    the arguments or the given files are at fault; this is found before the first run where possible
+  130  interrupted by Ctrl-C")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -66,20 +77,22 @@ enum Command {
     Explore(explore::ExploreOptions),
 }
 
-/// What `--check` can look for.
+/// The mistakes that `--check` looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Check {
-    /// Tasks that use the same values at the same time, of which one writes, while nothing orders them
+    /// Two tasks use the same values, one of them writes, and nothing orders them
     Races,
 }
 
-/// How the command ends, where it does not end well.
+/// The ways in which a command fails.
 #[derive(Debug)]
 enum Failure {
-    /// The arguments or the files given are at fault.
+    /// The arguments or the given files are at fault.
     Usage(String),
     /// A run failed, or was not verified.
     Run(String),
+    /// A run went well, but its trace could not be written.
+    Trace(String),
 }
 
 fn main() -> ExitCode {
@@ -88,20 +101,35 @@ fn main() -> ExitCode {
         Err(e) => return refuse(&e),
     };
     static WARNINGS: Warnings = Warnings(Mutex::new(BTreeSet::new()));
-    // Nobody has set another one.
+    // No other logger is set.
     if log::set_logger(&WARNINGS).is_ok() {
         log::set_max_level(log::LevelFilter::Warn);
     }
-    // A file that may not grow any more (`ulimit -f`) is then an error like a full disk, and not the end of the process.
+    // So that a file that may not grow any more (`ulimit -f`) is an error like a full disk, and does not end the process.
     #[cfg(unix)]
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
-    // What nobody can see need not be run.
+    if !cli.command.is_part_of_another() {
+        interrupt::listen();
+    }
+    // Without a stdout, nobody could see the report.
     let mut done = output::expect_stdout();
     if done.is_ok() {
         done = execute(&cli.command);
     }
     swap::stop();
     end(done)
+}
+
+impl Command {
+    /// Whether another process of this program runs it as a part of its own run. Then that one tells the user.
+    fn is_part_of_another(&self) -> bool {
+        match self {
+            Command::Memory(args) => args.is_part_of_another(),
+            #[cfg(feature = "mpi")]
+            Command::MpiRank(_) => true,
+            _ => false,
+        }
+    }
 }
 
 fn execute(command: &Command) -> Result<(), Failure> {
@@ -127,11 +155,11 @@ fn execute(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// Says what is wrong, if anything is.
+/// Reports the failure, if there is one, and returns the exit code.
 fn end(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Run(message)) => {
+        Err(Failure::Run(message) | Failure::Trace(message)) => {
             complain(&message);
             ExitCode::from(1)
         }
@@ -142,7 +170,7 @@ fn end(done: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// What clap has to say: help and version on stdout, errors in the form of all others.
+/// Prints clap's messages: help and version on stdout, errors in the form of all others.
 fn refuse(e: &clap::Error) -> ExitCode {
     if !e.use_stderr() {
         return end(output::Stdout::new().write(&e.render().to_string()));
@@ -150,23 +178,23 @@ fn refuse(e: &clap::Error) -> ExitCode {
     let text = e.render().to_string();
     match text.strip_prefix("error: ") {
         Some(text) => complain(text.trim_end()),
-        // Without a subcommand: the help.
+        // The help, which clap gives where there is no subcommand.
         None => drop(write!(io::stderr(), "{text}")),
     }
     ExitCode::from(2)
 }
 
-/// One message on stderr. Where even that fails, the exit code must do.
+/// Writes an error to stderr. If even that fails, the exit code is all the user gets.
 fn complain(message: impl Display) {
     let _ = writeln!(io::stderr(), "maniple: error: {message}");
 }
 
-/// What the user should know though it is no failure.
+/// Writes a warning to stderr: the command goes on.
 fn warn(message: impl Display) {
     let _ = writeln!(io::stderr(), "maniple: warning: {message}");
 }
 
-/// What the framework warns of, once each, however many runs a command does.
+/// The framework's warnings. Each is written once, however many runs a command does.
 struct Warnings(Mutex<BTreeSet<String>>);
 
 impl log::Log for Warnings {
@@ -184,7 +212,7 @@ impl log::Log for Warnings {
     fn flush(&self) {}
 }
 
-/// What the user has asked for, and would not see otherwise.
+/// Writes to stderr what the user has asked for and would not see otherwise.
 fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "maniple: {message}");
 }

@@ -14,14 +14,14 @@ use tabled::builder::Builder;
 use tabled::settings::object::{Columns, Rows};
 use tabled::settings::{Alignment, Modify, Style};
 
-/// How runs are reported.
+/// The format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A table, after the last run
+    /// A table after the last run
     Table,
-    /// One JSON object a line, as soon as its run is done
+    /// A JSON object on a line for each run, as soon as the run is done
     Json,
-    /// Comma-separated values under a header, as soon as each run is done
+    /// A line of comma-separated values for each run, as soon as the run is done, under a header
     Csv,
 }
 
@@ -36,7 +36,7 @@ pub enum Field {
     Flag(bool),
     /// A measurement; NaN where there is none.
     Measured(f64),
-    /// What this program does not have, though others reported beside it do.
+    /// No value: other programs in the same report have one.
     Absent,
 }
 
@@ -71,7 +71,7 @@ impl From<f64> for Field {
     }
 }
 
-/// What there is not is absent.
+/// `None` is absent.
 impl<T: Into<Field>> From<Option<T>> for Field {
     fn from(value: Option<T>) -> Self {
         value.map_or(Field::Absent, Into::into)
@@ -90,7 +90,7 @@ impl Field {
         }
     }
 
-    /// What was not measured is empty.
+    /// As CSV; a value that was not measured is empty.
     fn csv(&self) -> String {
         match self {
             Field::Text(text) => quoted(text),
@@ -117,19 +117,19 @@ pub fn field(name: &'static str, value: impl Into<Field>) -> (&'static str, Fiel
     (name, value.into())
 }
 
-/// A text as a CSV field: in quotes where it must be.
+/// A text as a CSV field, in quotes if it needs them.
 pub fn quoted(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// What one run reports, in order.
+/// The fields of one run's report, in order.
 pub type Record = Vec<(&'static str, Field)>;
 
-/// Stdout. What can't be written, since the disk is full or nobody reads it any more, is an error.
+/// Stdout. A text that can't be written, because the disk is full or the reader has gone, is an error.
 pub struct Stdout(StdoutLock<'static>);
 
 impl Stdout {
-    /// Nothing is written yet.
+    /// Takes stdout; writes nothing yet.
     pub fn new() -> Self {
         Self(io::stdout().lock())
     }
@@ -142,7 +142,7 @@ impl Stdout {
     }
 }
 
-/// Refuses a stdout that was closed from the beginning.
+/// Checks that stdout was open at the start.
 pub fn expect_stdout() -> Result<(), Failure> {
     match stdout_was_closed() {
         false => Ok(()),
@@ -150,11 +150,11 @@ pub fn expect_stdout() -> Result<(), Failure> {
     }
 }
 
-/// Where a document goes: to a file, or to stdout.
+/// A document, for a file or for stdout.
 pub struct Document(Option<(PathBuf, Whole)>);
 
 impl Document {
-    /// Makes sure that the file can be written, without changing what is there.
+    /// Checks that the file can be written, and changes nothing yet.
     pub fn prepare(path: Option<&Path>) -> Result<Self, Failure> {
         let prepare = |path: &Path| match Whole::prepare(path) {
             Ok(file) => Ok((path.to_owned(), file)),
@@ -163,31 +163,30 @@ impl Document {
         path.map(prepare).transpose().map(Self)
     }
 
-    /// Writes it.
+    /// Writes the document. If the file can't be written after all, it goes to stdout.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         let Some((path, file)) = &self.0 else { return Stdout::new().write(text) };
         file.write(|out| out.write_all(text.as_bytes())).or_else(|e| {
-            // Better here than lost.
             Stdout::new().write(text)?;
             Err(Failure::Run(format!("{}: can't be written: {e}", path.display())))
         })
     }
 }
 
-/// What is reported a line each.
+/// Something that is reported as a line.
 pub trait Line: Sized {
-    /// As one JSON object.
+    /// The JSON object.
     fn json(&self) -> Result<String, Failure>;
-    /// The line of CSV above all of this kind.
+    /// The header of CSV.
     fn csv_header(&self) -> String;
-    /// As a line of CSV.
+    /// The line of CSV.
     fn csv(&self) -> String;
-    /// All of them for people.
+    /// The table of all lines, for people.
     fn table(lines: &[Self]) -> String;
 }
 
 impl Line for Record {
-    /// By hand, so that the fields keep their order.
+    /// Written by hand, so that the fields keep their order.
     fn json(&self) -> Result<String, Failure> {
         let fields = self.iter().map(|(name, field)| format!("\"{name}\":{}", field.json()));
         Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")))
@@ -206,7 +205,7 @@ impl Line for Record {
     }
 }
 
-/// Writes what is reported to stdout.
+/// A report on stdout.
 pub struct Output<L = Record> {
     format: Format,
     out: Stdout,
@@ -214,12 +213,17 @@ pub struct Output<L = Record> {
 }
 
 impl<L: Line> Output<L> {
-    /// Nothing is written yet.
+    /// A report without lines.
     pub fn new(format: Format) -> Self {
         Self { format, out: Stdout::new(), lines: Vec::new() }
     }
 
-    /// Reports a run; all runs have the same fields.
+    /// Whether the report is a table.
+    pub fn is_table(&self) -> bool {
+        self.format == Format::Table
+    }
+
+    /// Adds a run. All runs have the same fields.
     pub fn add(&mut self, line: L) -> Result<(), Failure> {
         let text = match self.format {
             Format::Table => String::new(),
@@ -231,7 +235,7 @@ impl<L: Line> Output<L> {
         self.out.write(&text)
     }
 
-    /// Ends a group of runs: a table and its medians are of one group.
+    /// Ends a group of runs. Each group has its own table, with its own medians.
     pub fn end_group(&mut self) -> Result<(), Failure> {
         if self.format == Format::Table {
             let text = L::table(&std::mem::take(&mut self.lines));
@@ -240,12 +244,12 @@ impl<L: Line> Output<L> {
         Ok(())
     }
 
-    /// Writes what must wait for the last run.
+    /// Writes the table, if the report is one.
     pub fn finish(self) -> Result<(), Failure> {
         self.finish_with(L::table)
     }
 
-    /// The same, with a table of the caller's.
+    /// Writes the caller's own table, if the report is a table.
     pub fn finish_with(mut self, table: impl FnOnce(&[L]) -> String) -> Result<(), Failure> {
         match self.format {
             Format::Table => self.out.write(&table(&self.lines)),
@@ -254,13 +258,13 @@ impl<L: Line> Output<L> {
     }
 }
 
-/// A bar on stderr; indicatif draws none where that is no terminal.
+/// A progress bar on stderr. It is not drawn if stderr is not a terminal.
 pub fn progress(length: u64, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template);
     ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
 }
 
-/// Rows in the style of all tables: the first row is a header, and the columns from `figures` on are aligned right.
+/// A table in the style of all tables. The first row is a header, and the columns from `figures` on are aligned right.
 pub fn styled(rows: Builder, figures: usize) -> Table {
     let mut table = rows.build();
     table
@@ -270,8 +274,8 @@ pub fn styled(rows: Builder, figures: usize) -> Table {
     table
 }
 
-/// A heading with what all runs have in common, a row for each run with the rest, and the medians over the runs (without run
-/// 0 where there are several: it warms up).
+/// The table of a benchmark: a heading with the values that all runs share, a row for each run with the others, and the
+/// medians over the runs. If there are several runs, the medians leave out run 0, which warms up.
 fn table(records: &[Record]) -> String {
     let Some(first) = records.first() else { return String::new() };
     let (mut common, mut columns) = (Vec::new(), Vec::new());
@@ -301,7 +305,7 @@ fn table(records: &[Record]) -> String {
         _ => String::new(),
     };
     rows.push_record(std::iter::once("median".into()).chain(columns.iter().map(|&(i, _)| over_runs(i))));
-    let left_out = if records.len() > 1 { "the medians leave out run 0, which warms up\n" } else { "" };
+    let left_out = if records.len() > 1 { "The medians leave out run 0, which warms up.\n" } else { "" };
     format!("{}\n{}\n{left_out}", common.join(", "), styled(rows, 1))
 }
 
@@ -310,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_quoted_where_they_must_be() {
+    fn texts_are_quoted_if_they_need_it() {
         assert_eq!(quoted("a b.csv"), "a b.csv");
         assert_eq!(quoted("a,b.csv"), "\"a,b.csv\"");
         assert_eq!(quoted("a\"b.csv"), "\"a\"\"b.csv\"");

@@ -1,11 +1,10 @@
-//! Replacing the mapper of a running command: `--mapper @FILE`, and a hangup signal when FILE has changed.
+//! Replacing the mapper of a running command: `--mapper @FILE`, and a hangup signal after FILE has changed.
 
 use crate::Failure;
 use maniple::mapper::MapperSpec;
 
-/// On each SIGHUP from now on and until [`stop`], reads the file of an `@FILE` again; what is wrong with it then is a
-/// warning, and the mapper before goes on. Other mappers leave the signal alone. A command has one mapper: a second call does
-/// nothing.
+/// Reads the file of an `@FILE` again on each SIGHUP, until [`stop`]. If the file is then wrong, there is a warning, and the
+/// old mapper stays. For other mappers the signal keeps its meaning. A command has one mapper: a second call does nothing.
 pub fn on_signal(mapper: &MapperSpec) -> Result<(), Failure> {
     #[cfg(unix)]
     unix::on_signal(mapper)?;
@@ -14,7 +13,7 @@ pub fn on_signal(mapper: &MapperSpec) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads no file any more: nobody but the caller has the mapper then, and what it has still to write is written when it goes.
+/// Ends the reading of the file. Then the caller has the only copy of the mapper, which writes the rest when it is dropped.
 pub fn stop() {
     #[cfg(unix)]
     unix::stop();
@@ -32,10 +31,10 @@ mod unix {
     use std::thread;
     use std::time::Duration;
 
-    /// How to end the thread that reads the file, and what closes when it has.
+    /// The handle that ends the reading thread, and a channel that closes when the thread has ended.
     static READER: Mutex<Option<(Handle, Receiver<()>)>> = Mutex::new(None);
 
-    /// What reading the file again may still take when the command is over: it may load a library.
+    /// How long reading the file may still take at the end of the command. It may load a library.
     const LIMIT: Duration = Duration::from_secs(15);
 
     pub fn on_signal(mapper: &MapperSpec) -> Result<(), Failure> {
@@ -44,7 +43,7 @@ mod unix {
         if reader.is_some() {
             return Ok(());
         }
-        // Before there is a thread that could ask.
+        // Before the thread that may ask for it.
         mapper.slot(&plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         let failed = |e| Failure::Run(format!("can't listen for signals to reload {}: {e}", file.display()));
         let mut signals = Signals::new([SIGHUP]).map_err(failed)?;
@@ -54,7 +53,7 @@ mod unix {
             for _ in signals.forever() {
                 match mapper.reload(&plugin::load) {
                     Ok(()) => note(format_args!("mapper {mapper} was read again")),
-                    Err(e) => warn(format_args!("{e}; the mapper before goes on")),
+                    Err(e) => warn(format_args!("{e}; the old mapper stays")),
                 }
             }
             drop((mapper, end));
@@ -67,9 +66,9 @@ mod unix {
     pub fn stop() {
         let Some((handle, ended)) = READER.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         handle.close();
-        // Nothing is ever sent. A library that does not let go must not keep the command.
+        // Nothing is ever sent. A library that hangs must not keep the command waiting.
         if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-            warn("the mapper is still being read again; what it had to write may be lost");
+            warn("the mapper's file is still being read; the rest of the mapper's own output may be lost");
         }
     }
 }

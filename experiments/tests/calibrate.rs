@@ -37,7 +37,7 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
         assert_eq!(succeeds(&format!("calibrate --workers {workers} {tiny} --output {file}")), "");
         // What is there stays.
         let written = std::fs::read_to_string(file.to_string()).expect("it is there");
-        let again = format!("expected a new or an empty file for --output, found {file} with {} bytes", written.len());
+        let again = format!("--output: expected a new or an empty file, found {file} with {} bytes", written.len());
         refuses(&format!("calibrate --output {file}"), &again);
         assert_eq!(std::fs::read_to_string(file.to_string()).ok(), Some(written));
         let stencil = "stencil --shards 5 --cells 20 --iterations 6 --repeat 2 --format csv --wire virtual";
@@ -80,21 +80,21 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
 fn what_can_not_be_is_refused() {
     for (args, expected) in [
         ("calibrate --shards 3", "expected an even number from 2 to 65536, found `3`"),
-        ("calibrate --shards 16,4", "expected shards in ascending order, found [16, 4]"),
-        ("calibrate --workers 0", "expected at least 1 for workers, found 0"),
+        ("calibrate --shards 16,4", "--shards: expected numbers in ascending order, found [16, 4]"),
+        ("calibrate --workers 0", "--workers: expected at least 1, found 0"),
         ("calibrate --workers 100000", "more would take turns"),
         ("calibrate --wire virtual --machine titan-legion", "found `titan-legion` with one node of 2 processors"),
-        ("calibrate --wire virtual --machine ideal", "found `ideal` with one node of 1 processors"),
-        ("calibrate --wire virtual --machine ideal --nodes 2", "found `ideal` with 1 on each of 2 nodes, 0 of them"),
+        ("calibrate --wire virtual --machine ideal", "found `ideal` with one node of 1 processor,"),
+        ("calibrate --wire virtual --machine ideal --nodes 2", "found `ideal` with 2 nodes, each of 1 processor,"),
         ("calibrate --wire virtual --machine local --workers 2", "--workers is for --wire threads"),
-        ("calibrate --repeat 0", "expected at least 1 for repeat, found 0"),
+        ("calibrate --repeat 0", "--repeat: expected at least 1, found 0"),
         ("calibrate --output /no/such/directory/local.toml", "/no/such/directory/local.toml: can't be written"),
-        ("predict --machine ./none.toml", "can't read the machine ./none.toml"),
+        ("predict --machine ./none.toml", "./none.toml: can't be read: No such file"),
         ("predict --machine none", "unknown machine `none`"),
         ("predict --machine ideal --programs nothing", "nothing"),
         ("predict --machine ideal --shards 0", "0"),
         ("predict --machine ideal --cells 1", "1"),
-        ("predict --machine ideal --repeat 0", "expected at least 1 for repeat, found 0"),
+        ("predict --machine ideal --repeat 0", "--repeat: expected at least 1, found 0"),
     ] {
         refuses(args, expected);
     }

@@ -6,7 +6,7 @@ use common::without_reader;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn maniple(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_maniple")).args(args).output().expect("starts")
@@ -166,7 +166,116 @@ fn table_is_the_default() {
     assert_eq!(text.lines().filter(|line| line.contains("yes")).count(), 2);
     assert_eq!(text.lines().last(), Some("2 of 2 runs verified; the medians leave out run 0, which allocates"));
     let output = maniple(&["stencil", "--repeat", "1"]);
-    assert_eq!(succeeds(&output).lines().last(), Some("1 of 1 runs verified"));
+    assert_eq!(succeeds(&output).lines().last(), Some("1 of 1 run verified"));
+}
+
+/// Options that are not the defaults are in every report, so that it can be told from others.
+#[test]
+fn reports_name_the_options_that_are_not_the_defaults() {
+    let small = ["--shards", "3", "--cells", "50"];
+    for (args, fields, line) in [
+        (
+            &["--ahead", "0", "--check", "races"][..],
+            &[("ahead", "0"), ("check", "races")][..],
+            "with ahead 0, check races",
+        ),
+        (&["--collective", "aggregation", "--utility", "1"], &[("utility", "1")], "with utility 1"),
+    ] {
+        let args = [&small[..], args].concat();
+        let with = |format: &str| stencil(&[&args[..], &["--format", format]].concat());
+        let text = succeeds(&with("table")).to_owned();
+        assert_eq!(text.lines().nth(1), Some(line), "{text}");
+        let (json, csv) = (succeeds(&with("json")).to_owned(), succeeds(&with("csv")).to_owned());
+        let run: Value = serde_json::from_str(json.lines().next().expect("a run")).expect("JSON");
+        assert_eq!(run.as_object().expect("an object").len(), FIELDS.len() + fields.len(), "{run}");
+        let [header, first] = [0, 1].map(|n| csv.lines().nth(n).expect("a line").split(',').collect::<Vec<_>>());
+        assert_eq!(header.len(), first.len(), "{csv}");
+        for (name, value) in fields {
+            assert_eq!(run[name].as_str().map_or_else(|| run[name].to_string(), str::to_owned), *value);
+            let at = header.iter().position(|column| column == name).expect("a column");
+            assert_eq!(first[at], *value, "{csv}");
+        }
+    }
+    let there =
+        ["stencil", "--repeat", "1", "--wire", "virtual", "--machine", "titan-mpi", "--nodes", "2", "--noise", "0.5"];
+    let text = maniple(&there);
+    let line = "with machine titan-mpi, nodes 2, noise 0.5, noise seed 0";
+    assert_eq!(succeeds(&text).lines().nth(1), Some(line), "{}", stdout(&text));
+    let run = maniple(&[&there[..], &["--format", "json"]].concat());
+    let run: Value = serde_json::from_str(succeeds(&run)).expect("JSON");
+    let values = ["machine", "nodes", "noise", "noise_seed"].map(|name| run[name].clone());
+    assert_eq!(Value::from(values.to_vec()), serde_json::json!(["titan-mpi", 2, 0.5, 0]));
+}
+
+#[test]
+fn numbers_have_the_right_noun() {
+    let output = maniple(&["stencil", "--shards", "1", "--iterations", "1", "--repeat", "1", "--workers", "1"]);
+    let heading = "stencil on threads: 1 shard x 1000 cells, 1 iteration, 1 worker, ";
+    assert!(succeeds(&output).starts_with(heading), "{}", stdout(&output));
+    let message = "expected fewer utility processors than 1 worker, found 1";
+    for command in ["stencil", "barrier", "machine"] {
+        assert_eq!(refused(&maniple(&[command, "--workers", "1", "--utility", "1"])), message, "{command}");
+    }
+}
+
+/// The maximum is no percentile: the table says so where it is all there is.
+#[test]
+fn the_table_says_that_few_samples_have_no_percentile() {
+    let note = "p99 is the maximum: a run has fewer than 100 samples\n";
+    for (iterations, shards, few) in [("99", "1", true), ("100", "1", false), ("199", "3", true), ("200", "3", false)] {
+        let output = maniple(
+            &["stencil", "--cells", "4", "--repeat", "1", "--workers", "1"]
+                .into_iter()
+                .chain(["--iterations", iterations, "--shards", shards])
+                .collect::<Vec<_>>(),
+        );
+        assert_eq!(succeeds(&output).contains(note), few, "{}", stdout(&output));
+    }
+}
+
+/// Zeros are explained, once.
+#[test]
+fn a_machine_without_costs_is_a_warning() {
+    let warning =
+        "maniple: warning: nothing takes any time on the machine `ideal`, so all its times are 0; see --machine\n";
+    for (args, warned) in [
+        ("stencil --iterations 3", true),
+        ("stencil --iterations 3 --machine titan-mpi", false),
+        ("exchange --repeat 2", true),
+        ("kernel --iterations 3", true),
+        ("allreduce --iterations 3", true),
+        ("weak-scaling --shards 2,4 --iterations 5 --repeat 1", true),
+        ("compare mpi --mpi-machine ideal --program allreduce --iterations 3", true),
+        ("memory --shards 4 --repeat 2", false),
+        ("machine", false),
+    ] {
+        let args: Vec<&str> = args.split(' ').chain(["--wire", "virtual"]).collect();
+        let output = maniple(&args);
+        let expected = if warned { warning } else { "" };
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), expected), "{args:?}");
+    }
+}
+
+/// Ctrl-C is said on stderr, and has the exit code that shells give it.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_says_so() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::Read;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_maniple"));
+    command.args(["barrier", "--shards", "2", "--iterations", "10", "--repeat", "1e9", "--format", "json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    // It runs as soon as it has reported something.
+    child.stdout.as_mut().expect("piped").read_exact(&mut [0; 10]).expect("a report");
+    let reader = std::thread::spawn({
+        let mut out = child.stdout.take().expect("piped");
+        move || std::io::copy(&mut out, &mut std::io::sink())
+    });
+    kill_process(Pid::from_raw(child.id() as i32).expect("a process"), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("ends");
+    reader.join().expect("no panic").expect("read");
+    let said = "maniple: interrupted: the run is not finished, and nothing more is written\n";
+    assert_eq!((output.status.code(), stderr(&output)), (Some(130), said));
 }
 
 #[test]
@@ -199,18 +308,18 @@ fn input_and_output_in_every_format() {
 #[test]
 fn bad_arguments() {
     let message = |args: &[&str]| refused(&stencil(args)).to_owned();
-    assert_eq!(message(&["--shards", "0"]), "shards: expected at least 1, found 0");
+    assert_eq!(message(&["--shards", "0"]), "--shards: expected at least 1, found 0");
     let again = |option: &str, value: &str| maniple(&["stencil", option, value]);
-    assert_eq!(refused(&again("--workers", "0")), "workers: expected at least 1, found 0");
-    assert_eq!(refused(&again("--iterations", "0")), "iterations: expected at least 1, found 0");
-    assert_eq!(refused(&again("--repeat", "0")), "repeat: expected at least 1, found 0");
+    assert_eq!(refused(&again("--workers", "0")), "--workers: expected at least 1, found 0");
+    assert_eq!(refused(&again("--iterations", "0")), "--iterations: expected at least 1, found 0");
+    assert_eq!(refused(&again("--repeat", "0")), "--repeat: expected at least 1, found 0");
     assert_eq!(refused(&again("--workers", "9999")), "expected at most 1024 workers, found 9999");
     assert_eq!(message(&["--cells", "3"]), "expected at least 4 cells in a shard, found 3 (48 cells over 16 shards)");
     assert_eq!(message(&["--cells", "0"]), "expected at least 4 cells in a shard, found 0 (0 cells over 16 shards)");
     for (option, value) in [("--shards", "-1"), ("--cells", "many"), ("--shards", "1.5"), ("--cells", "")] {
         let message = message(&[option, value]);
         assert!(message.contains(&format!("'{option} ")), "{message}");
-        assert!(message.contains(&format!("expected a whole number, found `{value}`")), "{message}");
+        assert!(message.contains(&format!("expected a whole number, such as 16 or 1e3, found `{value}`")), "{message}");
     }
     let unknown = message(&["--collective", "ring"]);
     assert!(
@@ -320,7 +429,7 @@ fn bad_input_files() {
     );
     assert_eq!(
         message("flat.csv", "5\n".repeat(20).as_bytes()),
-        "iteration 1: S = 0 (the vector's derivative vanishes, or its squares underflow: scale the input), so there is no next vector"
+        "iteration 1: S = 0, so there is no next vector; the vector's derivative vanishes, or its squares underflow (then scale the input)"
     );
 
     let missing = path("missing.csv");
@@ -445,7 +554,7 @@ fn the_machine_as_a_tree_and_as_json() {
     assert!(refused(&wrong).contains("tree, json"), "{}", stderr(&wrong));
 }
 
-/// Of the first so many of this process's processors, alone: their numbers, and what `f` gives.
+/// Runs `f` on the first `n` of this process's processors only. Returns their numbers, and the result of `f`.
 fn on_processors<R: Send>(n: usize, f: impl Fn() -> R + Sync) -> (Vec<u64>, R) {
     let of_json = |output: &Output| -> Vec<u64> {
         let json: Value = serde_json::from_str(succeeds(output)).expect("JSON");
@@ -486,8 +595,21 @@ fn the_machine_says_where_workers_would_be_bound() {
         assert!(succeeds(&trees.0).ends_with(&bound), "{}", stdout(&trees.0));
         let not = format!("--bind cores: not bound: more workers than processors ({})\n", cpus.len());
         assert!(succeeds(&trees.1).ends_with(&not), "{}", stdout(&trees.1));
+        let with = json(&["--workers", "3", "--utility", "2"]);
+        let found = [&with["workers"], &with["utility"], &all["utility"]].map(Value::as_u64);
+        assert_eq!(found, [Some(3), Some(2), Some(0)]);
+        if n == 2 && cpus.len() == 2 {
+            let (_, tree) = on_processors(n, || maniple(&["machine", "--utility", "1"]));
+            let last = "--utility 1 --bind cores: workers on processors";
+            assert!(succeeds(&tree).contains(last), "{}", stdout(&tree));
+            assert!(
+                stdout(&tree).ends_with("in this order; the last one is the utility processor\n"),
+                "{}",
+                stdout(&tree)
+            );
+        }
     }
-    assert!(refused(&maniple(&["machine", "--workers", "0"])).starts_with("expected at least 1"));
+    assert!(refused(&maniple(&["machine", "--workers", "0"])).starts_with("--workers: expected at least 1"));
 }
 
 #[test]
@@ -521,7 +643,7 @@ fn utility_processors_are_fewer_than_the_workers() {
     ] {
         let with = |more: &[&str]| maniple(&[args, more].concat());
         succeeds(&with(&["--workers", "3", "--utility", "2"]));
-        let message = "expected fewer utility processors than the 2 workers, found 2";
+        let message = "expected fewer utility processors than 2 workers, found 2";
         assert_eq!(refused(&with(&["--workers", "2", "--utility", "2"])), message, "{args:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a message takes on that machine.
+/// The time of a message on that machine.
 const LATENCY_US: f64 = 2.0;
 
 fn path(name: &str) -> PathBuf {
@@ -16,7 +16,7 @@ fn maniple(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_maniple")).args(args).output().expect("the program starts")
 }
 
-/// Makes a report of 16 to `to` shards; its directory, and what was said on stdout.
+/// Makes a report of 16 to `to` shards. Returns its directory and its stdout.
 fn figures(name: &str, to: usize) -> (PathBuf, String) {
     let ideal = include_str!("../machines/ideal.toml");
     let machine = ideal.replacen("latency_ns = { value = 0", "latency_ns = { value = 2000", 1);
@@ -49,7 +49,7 @@ fn figures(name: &str, to: usize) -> (PathBuf, String) {
     let new = directory.with_extension("new").display().to_string();
     let large = maniple(&["figures", "--output", &new, "--machine", &file, "--to", "16777216"]);
     let message = String::from_utf8_lossy(&large.stderr).into_owned();
-    assert!(large.status.code() == Some(2) && message.contains("16777216 shards need at least"), "{message}");
+    assert!(large.status.code() == Some(2) && message.contains("16777216 shards: this needs at least"), "{message}");
     assert!(!Path::new(&new).exists());
     (directory, String::from_utf8(output.stdout).expect("text"))
 }

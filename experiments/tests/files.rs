@@ -96,7 +96,11 @@ fn a_machine_has_a_bounded_file() {
     assert_eq!(shown(text.clone() + &comment).status.code(), Some(0));
     let output = shown(text.clone() + &comment + "\n");
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("m.toml: expected at most 1048576 bytes, found more"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("m.toml: can't be read: expected at most 1048576 bytes, found more"),
+        "{}",
+        stderr(&output)
+    );
     let shown = shown("name = '\u{e9}'".into());
     assert!(!stderr(&shown).contains("UTF-8"), "{}", stderr(&shown));
     fs::write(&file, b"name = '\xe9'").expect("written");
@@ -107,7 +111,11 @@ fn a_machine_has_a_bounded_file() {
     let mut command = Command::new(MANIPLE);
     command.args(["machine", "--wire", "virtual", "--machine", "/dev/stdin"]).stdin(zero);
     let output = command.output().expect("starts");
-    assert!(stderr(&output).contains("/dev/stdin: expected at most 1048576 bytes"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("/dev/stdin: can't be read: expected at most 1048576 bytes"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 /// Under all names that a file has, and whether or not it is there yet.
@@ -218,8 +226,8 @@ fn a_disk_that_fills_up_fails_the_run_and_leaves_the_old_file() {
     let here = directory("small");
     for (args, kept, printed) in [
         ("stencil --repeat 1 --output F.f64", true, ""),
-        ("stencil --repeat 1 --trace F.f64", true, ""),
-        ("barrier --repeat 1 --trace F.f64", true, ""),
+        ("stencil --repeat 3 --trace F.f64", true, "3 of 3 runs verified"),
+        ("barrier --repeat 2 --trace F.f64", true, "barrier_us"),
         ("stencil --repeat 1 --mapper logging,file=F.f64", false, ""),
         ("calibrate --repeat 1 --operations 10 --shards 2,4,6,8,10,12,14,16 --output F.new", true, "[costs]"),
         ("weak-scaling --repeat 1 --shards 2 --report F.dir", false, ""),

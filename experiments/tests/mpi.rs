@@ -40,8 +40,8 @@ fn measured(pair: &Value, what: &str) {
     assert!((ratio * theirs / ours - 1.0).abs() < 1e-9, "{pair}");
 }
 
-/// The result of a chain of calls, by its definition: ranks contribute the last result modulo 97 and their rank; to a
-/// product −1 where the sum of both is a multiple of 3, else 1.
+/// The result of a chain of calls, by its definition. Ranks contribute the last result modulo 97 plus their rank. To a
+/// product they contribute −1 if this sum is a multiple of 3, and else 1.
 fn chain(op: &str, ranks: i64, calls: usize) -> i64 {
     let mut last = 1;
     for _ in 0..calls {
@@ -159,7 +159,7 @@ fn launchers_that_fail_are_reported() {
     assert!(silent.contains("without an answer; it printed nothing"), "{silent}");
     let half = launcher("half", "echo 'maniple-mpi-answer {\"mpi\":'");
     let message = fails(1, &["--mpirun", &half]);
-    assert!(message.contains("gave an answer that is none"), "{message}");
+    assert!(message.contains("gave an answer that can't be read"), "{message}");
 }
 
 /// A launcher that never stops talking is not listened to for ever.
@@ -175,7 +175,7 @@ fn an_endless_output_ends() {
 fn a_launcher_of_another_mpi_is_found_out() {
     let alone = launcher("alone", "[ \"$1\" = --version ] || { shift 2; exec \"$@\"; }");
     let message = fails(1, &["--mpirun", &alone, "--shards", "3"]);
-    assert!(message.contains("expected 3 ranks, found 1: is the launcher that of "), "{message}");
+    assert!(message.contains("expected 3 ranks, found 1; this program was built with "), "{message}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn processes(word: &str) -> usize {
     commands.filter(|command| command.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())).count()
 }
 
-/// Neither a launcher that hangs nor ranks that do outlive their time, nor what they have started.
+/// A launcher or a rank that hangs is ended after the time-out, with all processes that it has started.
 #[test]
 fn what_hangs_is_ended() {
     let version = "[ \"$1\" = --version ] && exec mpirun --version\n";
@@ -221,16 +221,17 @@ fn what_hangs_is_ended() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (args, words) in [
-        ("--shards 0", "at least 1 for shards"),
+        ("--shards 0", "--shards: expected at least 1, found 0"),
         ("--shards 2,", "expected a whole number"),
-        ("--iterations 0", "at least 1 for iterations"),
-        ("--repeat 0", "at least 1 for repeat"),
-        ("--timeout 0", "at least 1 for timeout"),
+        ("--iterations 0", "--iterations: expected at least 1, found 0"),
+        ("--repeat 0", "--repeat: expected at least 1, found 0"),
+        ("--timeout 0", "--timeout: expected at least 1, found 0"),
         ("--timeout 1e19", "at most"),
-        ("--timeout 31536001", "at most 31536000 seconds (a year) for timeout, found 31536001"),
-        ("--ranks 16777215 --cells 4", "16777215 ranks of MPI need at least "),
-        ("--workers 0", "at least 1 for workers"),
+        ("--timeout 31536001", "--timeout: expected at most 31536000 seconds (a year), found 31536001"),
+        ("--ranks 16777215 --cells 4", "16777215 ranks of MPI: this needs at least "),
+        ("--workers 0", "--workers: expected at least 1, found 0"),
         ("--program heat", "invalid value 'heat'"),
+        ("--elements 0", "--elements: expected at least 1, found 0"),
         ("--elements 3000000000", "MPI counts up to 2147483647 elements, found 3000000000"),
         ("--cells 1500000000", "MPI counts up to 2147483647 cells in all ranks, found 3000000000"),
         ("--program stencil --cells 3", "at least 4 cells"),

@@ -21,7 +21,10 @@ fn every_planted_bug_is_found_within_2000_seeds() {
             Some(seed) => {
                 assert_eq!(output.status.code(), Some(1), "{bug:?}");
                 let again = format!("maniple explore --seed {seed} --plant {}", bug.name());
-                assert!(told.contains(&again) && told.contains("the smallest program that fails alike"), "{told}");
+                assert!(
+                    told.contains(&again) && told.contains("the smallest program that fails the same way"),
+                    "{told}"
+                );
                 println!("| `{}` | {} | {} |", bug.name(), seed + 1, told.lines().next().unwrap_or_default());
             }
             None => missed.push(bug),

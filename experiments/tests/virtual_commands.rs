@@ -1,5 +1,5 @@
 //! `--wire virtual` where a command measures single numbers of a machine, or something beside it: exchange, kernel, compare,
-//! benchmarks and machine. What they must say is worked out here from the machines' files.
+//! benchmarks and machine. The expected values are computed here from the machines' files.
 
 #[path = "common/csv.rs"]
 mod csv;
@@ -103,7 +103,7 @@ fn runs_report_the_exchange_of_their_machine() {
     }
 }
 
-/// Each report says what it is of: the machine, and those of its nodes that take part.
+/// Each report names the machine, and the number of its nodes that take part.
 #[test]
 fn reports_name_their_machine() {
     for (run, nodes) in [
@@ -182,7 +182,7 @@ fn latency(ns: u32) -> String {
     file(&format!("latency-{ns}"), IDEAL, &[("latency_ns", &ns.to_string())]).display().to_string()
 }
 
-/// What each shard contributes to a sum is the last sum modulo 97 and its number; one call in ten comes before the others.
+/// The result of a sum. Each shard contributes the last sum modulo 97 plus its number. A tenth as many calls come before.
 fn sum(shards: u64, calls: u64) -> f64 {
     (0..calls + calls.div_ceil(10)).fold(1, |last, _| (0..shards).map(|s| last % 97 + s).sum()) as f64
 }
@@ -296,8 +296,8 @@ fn benchmarks_are_of_two_processors_of_the_machine() {
 fn what_is_of_this_host_is_not_compared_in_virtual_time() {
     let small = format!("{}/tests/small.toml", env!("CARGO_MANIFEST_DIR"));
     for (only, name, reason) in [
-        ("leaf", "leaf task, 1 region of 1024, 1 worker", "StarPU's task is of this host"),
-        ("memory", "memory of a waiting shard, two-level", "memory is of this host"),
+        ("leaf", "leaf task, 1 region of 1024, 1 worker", "StarPU's task depends on this host"),
+        ("memory", "memory of a waiting shard, two-level", "memory depends on this host"),
     ] {
         let output = maniple(&format!("benchmarks --wire virtual --machine {small} --only {only}"));
         let document = String::from_utf8(output.stdout).expect("text");
@@ -308,7 +308,7 @@ fn what_is_of_this_host_is_not_compared_in_virtual_time() {
     let output = maniple(&format!("benchmarks --wire virtual --machine {small} --only MPI"));
     let document = String::from_utf8(output.stdout).expect("text");
     assert_eq!(row(&document, "allreduce of 8 bytes, 8 shards, beside MPI")[6], "not compared", "{document}");
-    assert!(document.contains(": say --mpi-machine NAME|FILE") && !document.contains("MPI's machine"), "{document}");
+    assert!(document.contains(": give --mpi-machine NAME|FILE") && !document.contains("MPI's machine"), "{document}");
     // Nor is there anything to compare with where nothing takes any time.
     let output = maniple("benchmarks --wire virtual --mpi-machine ideal --only allreduce");
     let document = String::from_utf8(output.stdout).expect("text");
@@ -321,7 +321,7 @@ fn what_is_of_this_host_is_not_compared_in_virtual_time() {
     }
 }
 
-/// What a pipe has held is gone: whatever a command runs, and however often, it reads each machine's file once.
+/// A pipe can be read only once. So a command reads the file of each machine once, whatever it runs, and however often.
 #[test]
 fn a_machine_may_come_through_a_pipe() {
     for args in [
@@ -386,21 +386,21 @@ fn what_does_not_go_together_is_refused() {
     let alone = file("alone-on-one-node", SMALL, &[("processors", "3"), ("utility", "1")]);
     let alone = format!("--machine {} --nodes 1", alone.display());
     let no_two = "expected a machine with two processors for shards, on one node or on two, found `small` with one node of 3 \
-                  processors, 1 of them utility processors";
+                  processors, among them 1 utility processor";
     let one = latency(1);
     for (args, expected) in [
         (&*format!("exchange --wire virtual {alone}"), no_two),
         (&format!("benchmarks --wire virtual {alone}"), no_two),
         (
             &format!("benchmarks --wire virtual --machine {one} --mpi-machine ./none.toml"),
-            "can't read the machine ./none",
+            "./none.toml: can't be read: No such file",
         ),
         ("exchange --wire virtual --machine titan", "unknown machine `titan`; expected one of ethernet, ideal"),
         ("exchange --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
-        ("exchange --wire virtual --iterations 0", "expected at least 1 for iterations, found 0"),
+        ("exchange --wire virtual --iterations 0", "--iterations: expected at least 1, found 0"),
         ("exchange --wire virtual --noise -1", "noise: expected"),
         ("exchange --wire virtual --workers 2", "unexpected argument '--workers'"),
-        ("kernel --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
+        ("kernel --wire virtual --machine ./none.toml", "./none.toml: can't be read: No such file"),
         ("kernel --wire virtual --cells 3", "expected at least 4 cells"),
         ("kernel --wire virtual --nodes 2", "--nodes is not for kernel, which runs on a single processor"),
         ("kernel --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
@@ -413,8 +413,8 @@ fn what_does_not_go_together_is_refused() {
             "compare mpi --wire virtual --machine titan-mpi --workers 2",
             "--workers, --bind and --utility are for --wire threads",
         ),
-        ("compare mpi --wire virtual", "say --mpi-machine NAME|FILE"),
-        ("compare mpi --wire virtual --machine infiniband --shards 3", "say --mpi-machine NAME|FILE"),
+        ("compare mpi --wire virtual", "give --mpi-machine NAME|FILE"),
+        ("compare mpi --wire virtual --machine infiniband --shards 3", "give --mpi-machine NAME|FILE"),
         ("compare mpi --wire virtual --mpi-machine ideal --program stencil --cells 3", "at least 4 cells"),
         // Before the allreduce, which comes first, has run and been reported.
         (
@@ -427,9 +427,10 @@ fn what_does_not_go_together_is_refused() {
         ),
         ("benchmarks --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
         ("benchmarks --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
-        ("benchmarks --wire virtual --repeat 0", "expected at least 1 for repeat, found 0"),
-        ("machine --wire virtual --workers 2", "--workers is for --wire threads"),
-        ("machine --wire virtual --nodes 0", "expected at least 1 for nodes, found 0"),
+        ("benchmarks --wire virtual --repeat 0", "--repeat: expected at least 1, found 0"),
+        ("machine --wire virtual --workers 2", "--workers and --utility are for --wire threads"),
+        ("machine --wire virtual --utility 1", "--workers and --utility are for --wire threads"),
+        ("machine --wire virtual --nodes 0", "--nodes: expected at least 1, found 0"),
         ("machine --wire virtual --nodes 100000000000", "expected at most 4294967295 nodes, found 100000000000"),
         ("allreduce --wire virtual --shards 100000000000", "expected at most 16777215 shards, found 100000000000"),
         ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),

@@ -51,7 +51,7 @@ fn programs_do_what_they_do_on_threads_and_take_the_time_of_the_machine() {
     assert_eq!((column(&two_nodes, "workers"), column(&two_nodes, "verified")), ("2".into(), "true".into()));
 }
 
-/// What the end of a run takes, where the first node hears of each shard, is no part of what a call takes. But a short run has
+/// The time of a call does not include the end of a run, when the first node hears of each shard. But a short run has
 /// more of the time by which shards begin one after the other.
 #[test]
 fn a_call_takes_about_as_long_in_a_short_run_as_in_a_long_one() {
@@ -114,7 +114,7 @@ fn machines_have_more_processors_than_a_process_has_workers() {
     }
 }
 
-/// What a shard with a node of its own takes up, from two sizes, so that what a process needs anyway does not count.
+/// The memory of a shard with a node of its own. It is the difference between two sizes, without the memory of the process.
 #[test]
 fn many_nodes_fit_into_memory() {
     const BOUND: u64 = 20 << 10;
@@ -153,9 +153,9 @@ fn what_does_not_go_together_is_refused() {
         ("stencil --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("stencil --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
         ("tasks --wire virtual --machine titan", "unknown machine `titan`; expected one of ethernet, ideal"),
-        ("allreduce --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
-        ("stencil --wire virtual --shards 0", "expected at least 1 for shards, found 0"),
-        ("gang --wire virtual --nodes 0", "expected at least 1 for nodes, found 0"),
+        ("allreduce --wire virtual --machine ./none.toml", "./none.toml: can't be read: No such file"),
+        ("stencil --wire virtual --shards 0", "--shards: expected at least 1, found 0"),
+        ("gang --wire virtual --nodes 0", "--nodes: expected at least 1, found 0"),
         ("weak-scaling --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
         ("figures --output /tmp/none --to 64", "--to: expected at least 128"),
         (
@@ -167,7 +167,7 @@ fn what_does_not_go_together_is_refused() {
         ("figures --output /tmp/none --to 18446744073709551615", "--to: expected at most 16777216"),
         (
             "figures --output /tmp/none --machine local",
-            "--machine: expected one that has as many nodes as a run has shards",
+            "--machine: expected a machine with as many nodes as a run has shards",
         ),
         ("stencil --wire virtual --noise nan", "noise: expected"),
         ("stencil --wire virtual --noise -1", "noise: expected"),

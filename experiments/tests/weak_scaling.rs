@@ -1,4 +1,4 @@
-//! `maniple weak-scaling` from outside: what its files say is worked out again from the samples.
+//! `maniple weak-scaling` from outside: the results in its files are computed again from the samples.
 
 mod common;
 
@@ -221,7 +221,7 @@ fn plots_are_well_formed_and_labelled() {
         assert!(page.contains(&svg), "{name} is in the page");
     }
     assert!(text(directory.join("collective.svg")).contains("extrapolated to P = 4096"));
-    for words in ["All of 30 runs were verified.", "load average", "Tukey's outer fences", "rustc 1.", "exchange e"] {
+    for words in ["All 30 runs were verified.", "load average", "Tukey's outer fences", "rustc 1.", "exchange e"] {
         assert!(page.contains(words), "{words} in {page}");
     }
     assert!(!page.contains("Not complete"));
@@ -265,7 +265,7 @@ fn a_directory_with_something_in_it_is_left_alone() {
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let expected = "expected a new or an empty directory for the report, found `summary.csv` in it; name another";
+    let expected = "expected a new or an empty directory for the report, found `summary.csv` in it; name another one";
     assert_eq!(refused(&directory), format!("maniple: error: {}: {expected}\n", directory.display()));
     assert_eq!(fs::read_dir(&directory).expect("there").count(), 1);
     assert_eq!(text(directory.join("summary.csv")), "old");
@@ -286,25 +286,22 @@ fn what_makes_no_sense_is_refused() {
     for (args, words) in [
         ("--shards 1,1", "found 1 twice"),
         ("--shards 4,2", "found 2 after 4"),
-        ("--shards 0,1", "at least 1 shard, found 0"),
-        ("--shards -1", "a whole number, found `-1`"),
-        ("--shards 1,two", "a whole number, found `two`"),
-        ("--shards 1,,2", "found nothing where one must be"),
-        ("--shards ", "found nothing where one must be"),
+        ("--shards 0,1", "expected at least 1, found 0"),
+        ("--shards -1", "a whole number, such as 16 or 1e3, found `-1`"),
+        ("--shards 1,two", "a whole number, such as 16 or 1e3, found `two`"),
+        ("--shards 1,,2", "found an empty text in place of one"),
+        ("--shards ", "found an empty text in place of one"),
         ("--shards 1,4294967296", "at most 4294967295 shards, found 4294967296"),
         ("--shards 1,4294967295", "of memory, and "),
         ("--shards 1..1e30", "a number up to"),
-        (
-            "--collective aggregation",
-            "expected recursive-doubling or two-level, found aggregation: that is the baseline",
-        ),
-        ("--collective ring", "unknown collective `ring`; expected recursive-doubling or two-level\n"),
+        ("--collective aggregation", "aggregation is the baseline; expected one of recursive-doubling, two-level"),
+        ("--collective ring", "unknown collective `ring`; expected one of recursive-doubling, two-level\n"),
         ("--cells 3", "at least 4 cells in a shard, found 3"),
-        ("--repeat 0", "repeat: expected at least 1, found 0"),
-        ("--iterations 0", "iterations: expected at least 1, found 0"),
-        ("--workers 0", "workers: expected at least 1, found 0"),
+        ("--repeat 0", "--repeat: expected at least 1, found 0"),
+        ("--iterations 0", "--iterations: expected at least 1, found 0"),
+        ("--workers 0", "--workers: expected at least 1, found 0"),
         ("--workers 9999", "at most 1024 workers, found 9999"),
-        ("--warmup 20", "warmup: expected fewer than the 20 iterations, found 20"),
+        ("--warmup 20", "--warmup: expected fewer than 20 iterations, found 20"),
         ("--format xml", "[possible values: table, json, csv]"),
     ] {
         let directory = new_directory("refused");
@@ -316,7 +313,7 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// Killed, which leaves it no chance to tidy up: what was measured is there, and the page says that it is not all.
+/// A run that is killed can't tidy up. Its results are there all the same, and the page says that they are not complete.
 #[test]
 fn an_interrupted_run_leaves_what_it_measured() {
     let directory = new_directory("interrupted");

@@ -1,8 +1,9 @@
-//! What a mapper costs or gains: the stencil under the default of all calls, and under a mapper that deals shards out like
-//! cards and sends leaf tasks away from their shards. Arguments: shards, workers, pairs of runs [16 2 21].
+//! The cost of a mapper: the stencil with the default mapper, and with one that scatters shards and tasks.
 //!
-//! With the same bits in the result, an iteration takes several times as long: every neighbour is then on another
-//! processor, and each leaf task goes there and back.
+//! `Scatter` deals shards out like cards and sends each leaf task to another processor. Then every neighbour is on another
+//! processor, and each leaf task goes there and back. So an iteration takes longer, with the same bits in the result.
+//!
+//! Arguments: shards, workers, pairs of runs (16 2 21 by default).
 
 use maniple::mapper::{DefaultMapper, LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
 use maniple::runtime::Runtime;

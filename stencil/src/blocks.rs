@@ -1,22 +1,23 @@
-//! How the cells are dealt to the shards.
+//! The distribution of cells over shards.
 
 use crate::StencilError;
 use std::ops::Range;
 
-/// Cells a shard must have at least: two for the ghosts of either neighbour.
+/// The fewest cells of a shard: two for the ghost cells of each neighbour.
 pub const MIN_CELLS: usize = 4;
 
-/// Contiguous blocks of cells, one a shard, in shard order. Sizes differ by at most one; the larger blocks come first.
+/// Contiguous blocks of cells, one for each shard, in the order of shards. Sizes differ by at most one, and the larger
+/// blocks come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
     shards: usize,
     base: usize,
-    /// How many blocks hold `base + 1` cells.
+    /// The number of blocks with `base + 1` cells.
     larger: usize,
 }
 
 impl Blocks {
-    /// `cells` cells to each of `shards` shards.
+    /// Blocks of `cells` cells for each of `shards` shards.
     ///
     /// # Errors
     ///
@@ -28,7 +29,7 @@ impl Blocks {
         Self::checked(Self { shards, base: cells, larger: 0 })
     }
 
-    /// `total` cells over `shards` shards, as evenly as possible.
+    /// Blocks of `total` cells over `shards` shards, as evenly as possible.
     ///
     /// # Errors
     ///
@@ -50,7 +51,7 @@ impl Blocks {
         Ok(self)
     }
 
-    /// Number of blocks.
+    /// The number of blocks.
     pub fn shards(&self) -> usize {
         self.shards
     }
@@ -60,7 +61,7 @@ impl Blocks {
         self.shards * self.base + self.larger
     }
 
-    /// Cells in the largest block.
+    /// The cells of the largest block.
     pub fn largest(&self) -> usize {
         self.base + usize::from(self.larger > 0)
     }
@@ -69,14 +70,14 @@ impl Blocks {
     ///
     /// # Panics
     ///
-    /// If there is no such block.
+    /// If there is no such shard.
     pub fn range(&self, shard: usize) -> Range<usize> {
         assert!(shard < self.shards, "block {shard} of {}", self.shards);
         let first = shard * self.base + shard.min(self.larger);
         first..first + self.base + usize::from(shard < self.larger)
     }
 
-    /// All blocks' cells, in shard order.
+    /// The cells of all blocks, in the order of shards.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> {
         let blocks = *self;
         (0..self.shards).map(move |shard| blocks.range(shard))

@@ -1,4 +1,4 @@
-//! What a run is asked for, what it reports, and what can go wrong.
+//! The configuration of runs, their reports, and their errors.
 
 use crate::blocks::MIN_CELLS;
 use crate::host::{HostRun, available_memory};
@@ -55,13 +55,13 @@ macro_rules! named {
 }
 
 named! {
-    /// How `S` comes about: which of the two versions of the application runs.
+    /// The way in which `S` is computed, and so the version of the application that runs.
     Collective("collective") {
         /// An allreduce by recursive doubling between the shards.
         RecursiveDoubling = "recursive-doubling",
-        /// An allreduce of each processor's shards first, then of the processors.
+        /// An allreduce in two levels: the shards of each processor first, then the processors.
         TwoLevel = "two-level",
-        /// The baseline: shards end each iteration, and a parent combines an aggregation region and starts them again.
+        /// The baseline. Shards end in each iteration; an inner task adds up their sums and launches them again.
         Aggregation = "aggregation",
     }
 }
@@ -69,9 +69,9 @@ named! {
 named! {
     /// Whether workers are bound to processors.
     Bind("binding") {
-        /// The operating system moves them.
+        /// Not bound: the operating system may move them.
         None = "none",
-        /// Each worker to a processor of its own, if there are enough.
+        /// Each worker is bound to a processor of its own, if there are enough.
         Cores = "cores",
     }
 }
@@ -85,7 +85,7 @@ impl From<Bind> for Binding {
     }
 }
 
-/// A name that stands for nothing; the message lists those that do.
+/// An unknown name. The message lists the known ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} `{name}`; expected one of {legal}")]
 pub struct UnknownName {
@@ -94,48 +94,51 @@ pub struct UnknownName {
     legal: String,
 }
 
-/// What [`run`](crate::run) is asked for.
+/// The configuration of runs, for [`run`](crate::run) and [`Session`](crate::Session).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Shards; at least 1.
     pub shards: usize,
-    /// Cells a shard, at least 4. `None` stands for 1000 or, with an input, for what the file gives; with an input, a
-    /// number is accepted if it agrees with the file.
+    /// Cells of each shard, at least 4. `None` stands for 1000 or, with an input, for the number that the file gives. With
+    /// an input, a number must agree with the file.
     pub cells: Option<usize>,
-    /// Iterations a run; at least 1.
+    /// Iterations of each run; at least 1.
     pub iterations: usize,
     /// Runs; at least 1.
     pub repeat: usize,
-    /// Which version of the application.
+    /// The version of the application.
     pub collective: Collective,
-    /// Iterations that a shard launches before it waits for the total of the oldest, where there is an allreduce; at 0 it
-    /// waits for each.
+    /// In the versions with an allreduce: iterations that a shard launches ahead before it waits for the total of the
+    /// oldest. With 0 it waits for each.
     pub ahead: usize,
     /// Worker threads; at least 1 and at most [`MAX_WORKERS`].
     pub workers: usize,
-    /// Which mapper.
+    /// The mapper.
     pub mapper: MapperSpec,
-    /// Whether workers are bound.
+    /// Whether workers are bound to processors.
     pub bind: Bind,
-    /// How many of the workers run no leaf tasks and get no shards; fewer than there are.
+    /// Utility processors: workers that run no leaf tasks and get no shards. Fewer than the workers.
     pub utility: usize,
     /// The machine in virtual time, in place of workers on threads.
     pub machine: Option<Arc<VirtualMachine>>,
-    /// Whether races between the shards' tasks are looked for, which slows a run down.
+    /// Whether to look for races between the shards' tasks, which slows a run down.
     pub races: bool,
-    /// A file with the first vector; without it the operator's dominant mode.
+    /// A file with the first vector. Without it, runs start from the operator's dominant mode.
     pub input: Option<PathBuf>,
     /// A file for the last vector of the last run.
     pub output: Option<PathBuf>,
-    /// A file for the trace of the last run, also of one that fails.
+    /// A file for the trace of the last run, including one that fails.
     pub trace: Option<PathBuf>,
 }
 
-/// Cells a shard where neither the user nor a file says.
+/// Cells of each shard where neither the user nor a file gives a number.
 pub const DEFAULT_CELLS: usize = 1000;
 
-/// Worker threads a process may have.
+/// The most worker threads of a process.
 pub const MAX_WORKERS: usize = 1024;
+
+/// Iterations ahead, unless the user gives a number.
+const DEFAULT_AHEAD: usize = 2;
 
 impl Default for Config {
     fn default() -> Self {
@@ -145,7 +148,7 @@ impl Default for Config {
             iterations: 20,
             repeat: 10,
             collective: Collective::RecursiveDoubling,
-            ahead: 2,
+            ahead: DEFAULT_AHEAD,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             mapper: MapperSpec::default(),
             bind: Bind::None,
@@ -165,7 +168,24 @@ impl Config {
         self.machine.as_ref().map_or(self.workers, |machine| machine.leaf_processors())
     }
 
-    /// Checks what can be checked without touching a file.
+    /// The settings that a report has to name: those that differ from the defaults.
+    pub fn settings(&self) -> Settings {
+        let machine = self.machine.as_deref();
+        let noisy = machine.filter(|m| m.noise > 0.0);
+        let with_ahead = self.collective != Collective::Aggregation;
+        Settings {
+            machine: machine.map(|m| m.name.clone()),
+            nodes: machine.map(|m| m.nodes),
+            noise: noisy.map(|m| m.noise),
+            noise_seed: noisy.map(|m| m.seed),
+            ahead: (with_ahead && self.ahead != DEFAULT_AHEAD).then_some(self.ahead),
+            bind: (self.bind != Bind::None).then_some(self.bind),
+            utility: (self.utility > 0).then_some(self.utility),
+            check: self.races.then_some("races"),
+        }
+    }
+
+    /// Checks all that can be checked without touching a file.
     ///
     /// # Errors
     ///
@@ -198,7 +218,8 @@ impl Config {
         Ok(())
     }
 
-    /// Bytes that a run of `total` cells takes, an estimate on the low side: the vectors, the shards and the workers' rings.
+    /// Bytes that a run of `total` cells needs: the vectors, the shards and the workers' rings. The estimate is low rather
+    /// than high.
     pub fn memory(&self, total: usize) -> u128 {
         const VECTORS: u128 = 4; // the first, d, the last, the last of the first run
         const PER_SHARD: u128 = 12800; // measured: 14.6 GiB for a million, on 131072 processors in virtual time
@@ -217,11 +238,11 @@ impl Config {
             .saturating_add(wide(workers) * wide(workers) * PER_PAIR_OF_WORKERS)
     }
 
-    /// Refuses a run of `total` cells that the memory available now can't hold, by [`Self::memory`].
+    /// Checks that the memory available now can hold a run of `total` cells, by [`Self::memory`].
     ///
     /// # Errors
     ///
-    /// [`StencilError::Memory`].
+    /// [`StencilError::Memory`] if it can't.
     pub fn check_memory(&self, total: usize) -> Result<(), StencilError> {
         let needed = self.memory(total);
         let available = available_memory();
@@ -238,11 +259,16 @@ impl Config {
     }
 }
 
+/// A number with its noun, for messages: `1 shard`, `2 shards`.
+pub fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// A number of bytes for people: `1.5 KiB`.
 pub fn bytes(n: u128) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if n < 1024 {
-        return format!("{n} bytes");
+        return plural(n as usize, "byte");
     }
     let (mut value, mut unit) = (n as f64 / 1024.0, 0);
     while value >= 1024.0 && unit + 1 < UNITS.len() {
@@ -251,7 +277,7 @@ pub fn bytes(n: u128) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A summary of times, in microseconds. Without samples all are NaN, in JSON `null`.
+/// A summary of times, in microseconds. Without samples all of them are NaN, in JSON `null`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Times {
     /// The smallest.
@@ -260,7 +286,8 @@ pub struct Times {
     pub mean: f64,
     /// The median; of an even number of samples, the mean of the middle two.
     pub median: f64,
-    /// The 99th percentile by nearest rank: the smallest sample that at least 99% do not exceed.
+    /// The 99th percentile by nearest rank: the smallest sample that at least 99% do not exceed. With fewer than 100
+    /// samples it is the largest.
     pub p99: f64,
     /// The largest.
     pub max: f64,
@@ -285,9 +312,12 @@ impl Times {
     }
 }
 
-/// The samples to summarise: where shards share workers, the means of the 1st and 2nd, the 3rd and 4th iteration and so on.
-/// One shard is then early in every other iteration and late in those between, often by far more than an iteration's mean,
-/// and a median would be that of either kind. A last one without a partner is left out, unless it is all there is.
+/// The samples to summarise. Where shards share workers, they are the means of two iterations: the 1st and 2nd, the 3rd and
+/// 4th, and so on.
+///
+/// A shard that shares its worker is early in every other iteration and late in those between. The difference is often far
+/// more than the mean of an iteration, so a median of single iterations would be that of one kind. A last iteration without
+/// a partner is left out, unless it is the only one.
 pub fn alternating(samples: &[f64], shards: usize, workers: usize) -> Vec<f64> {
     if shards <= workers || samples.len() < 2 {
         return samples.to_vec();
@@ -295,71 +325,129 @@ pub fn alternating(samples: &[f64], shards: usize, workers: usize) -> Vec<f64> {
     samples.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect()
 }
 
-/// What one run reports: the fields of a JSON line, in their order.
+/// The settings of a run that differ from the defaults. JSON has a field for each that is `Some`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Settings {
+    /// In virtual time, the name of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// In virtual time, the nodes of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// Noise of the machine, as a part of each latency and each leaf task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise: Option<f64>,
+    /// The seed of the noise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise_seed: Option<u64>,
+    /// Iterations ahead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<usize>,
+    /// How workers are bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bind: Option<Bind>,
+    /// Utility processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utility: Option<usize>,
+    /// What the run was checked for: `races`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<&'static str>,
+}
+
+impl Settings {
+    /// The names and values of those that are `Some`, in the order of the fields.
+    pub fn given(&self) -> Vec<(&'static str, String)> {
+        let Self { machine, nodes, noise, noise_seed, ahead, bind, utility, check } = self;
+        let all = [
+            ("machine", machine.clone()),
+            ("nodes", nodes.map(|n| n.to_string())),
+            ("noise", noise.map(|n| n.to_string())),
+            ("noise_seed", noise_seed.map(|n| n.to_string())),
+            ("ahead", ahead.map(|n| n.to_string())),
+            ("bind", bind.map(|b| b.to_string())),
+            ("utility", utility.map(|n| n.to_string())),
+            ("check", check.map(str::to_owned)),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// The report of one run: the fields of a JSON line, in their order.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunReport {
     /// `stencil`.
     pub program: &'static str,
-    /// What carried the messages.
+    /// The wire: `threads` or `virtual`.
     pub wire: &'static str,
     /// Shards.
     pub shards: usize,
-    /// Worker threads.
+    /// Worker threads; in virtual time, processors that run leaf tasks.
     pub workers: usize,
-    /// Cells of the largest block: of every shard, unless an input makes blocks differ by one.
+    /// Cells of the largest block. All blocks have as many, unless an input makes some of them smaller by one.
     pub cells: usize,
     /// Iterations of the run.
     pub iterations: usize,
-    /// Which of the runs this is, from 0.
+    /// The number of the run, from 0.
     pub repeat: usize,
-    /// Which version of the application.
+    /// The version of the application.
     pub collective: Collective,
-    /// Which mapper.
+    /// The mapper.
     pub mapper: MapperSpec,
-    /// Every cell and every √S is what it must be.
+    /// Whether every cell and every √S is right.
     pub verified: bool,
     /// The last √S.
     pub result: f64,
-    /// What the last √S must be.
+    /// The expected value of the last √S.
     pub expected: f64,
     /// `|result − expected| / expected`.
     pub error: f64,
-    /// Times of the iterations, on shard 0: from one total to the next; with more shards than workers, means of two
+    /// Times of the iterations on shard 0, from one total to the next. With more shards than workers they are means of two
     /// iterations (see [`alternating`]).
     pub iteration_us: Times,
-    /// Times of the collective within them, likewise: on shard 0 from its local sum to the total.
+    /// Times of the collective within the iterations, on shard 0, from its local sum to the total. With more shards than
+    /// workers they are means of two, too.
     pub collective_us: Times,
     /// Cells of all shards together.
     pub total_cells: usize,
     /// The file the run started from; in JSON `null` without one.
     pub input: Option<String>,
-    /// In virtual time, what the run took of the host.
+    /// The settings that differ from the defaults.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// In virtual time, the events of the run, and the time and memory used.
     #[serde(flatten)]
     pub host: Option<HostRun>,
-    /// What is wrong, if it is not verified. Not part of the JSON line.
+    /// The first thing that is wrong, if the run is not verified. Not part of the JSON line.
     #[serde(skip)]
     pub failure: Option<String>,
-    /// Every time, of which `iteration_us` and `collective_us` are summaries. Not part of the JSON line.
+    /// All times of the run; `iteration_us` and `collective_us` summarise them. Not part of the JSON line.
     #[serde(skip)]
     pub samples: Samples,
 }
 
-/// Times of one run, one of each kind for each iteration, in order.
+impl RunReport {
+    /// How many samples [`Self::iteration_us`] and [`Self::collective_us`] summarise.
+    pub fn summarised(&self) -> usize {
+        alternating(&self.samples.iteration_us, self.shards, self.workers).len()
+    }
+}
+
+/// Times of one run: one of each kind for each iteration, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Samples {
     /// Microseconds of each iteration, on shard 0.
     pub iteration_us: Vec<f64>,
-    /// Microseconds of the collective within it.
+    /// Microseconds of the collective within each iteration.
     pub collective_us: Vec<f64>,
 }
 
-/// Why there is no report.
+/// The errors of runs.
 #[derive(Debug, thiserror::Error)]
 pub enum StencilError {
     /// A count that must be positive is 0.
     #[error("{what}: expected at least 1, found 0")]
     Zero {
-        /// What is counted.
+        /// The name of the count.
         what: &'static str,
     },
     /// More workers than a process may have.
@@ -369,7 +457,7 @@ pub enum StencilError {
         workers: usize,
     },
     /// No worker is left for leaf tasks.
-    #[error("expected fewer utility processors than the {workers} workers, found {utility}")]
+    #[error("expected fewer utility processors than {}, found {utility}", plural(*.workers, "worker"))]
     TooManyUtility {
         /// Utility processors asked for.
         utility: usize,
@@ -383,7 +471,10 @@ pub enum StencilError {
         shards: usize,
     },
     /// A shard would have fewer than 4 cells.
-    #[error("expected at least {MIN_CELLS} cells in a shard, found {smallest} ({total} cells over {shards} shards)")]
+    #[error(
+        "expected at least {MIN_CELLS} cells in a shard, found {smallest} ({} over {})",
+        plural(*.total, "cell"), plural(*.shards, "shard")
+    )]
     TooFewCells {
         /// Cells altogether.
         total: usize,
@@ -393,16 +484,17 @@ pub enum StencilError {
         smallest: usize,
     },
     /// More cells than can be addressed.
-    #[error("{shards} shards of {cells} cells are more cells than this machine can address")]
+    #[error("{} of {} are more cells than this machine can address", plural(*.shards, "shard"), plural(*.cells, "cell"))]
     TooManyCells {
         /// Shards.
         shards: usize,
-        /// Cells a shard.
+        /// Cells of each shard.
         cells: usize,
     },
     /// More memory than there is.
     #[error(
-        "{total} cells over {shards} shards, {iterations} iterations: this needs at least {} of memory, and {} are available",
+        "{} over {}, {}: this needs at least {} of memory, and {} are available",
+        plural(*.total, "cell"), plural(*.shards, "shard"), plural(*.iterations, "iteration"),
         bytes(*.needed), bytes(u128::from(*.available))
     )]
     Memory {
@@ -417,9 +509,10 @@ pub enum StencilError {
         /// Bytes available.
         available: u64,
     },
-    /// The number of cells asked for is not that of the file.
+    /// The number of cells asked for differs from that of the file.
     #[error(
-        "{}: holds {found} numbers, but {shards} shards of {cells} cells were asked for; leave the cells out", .path.display()
+        "{}: holds {}, but {} of {} were asked for; leave the cells out",
+        .path.display(), plural(*.found, "number"), plural(*.shards, "shard"), plural(*.cells, "cell")
     )]
     CellsDisagree {
         /// The input.
@@ -428,12 +521,13 @@ pub enum StencilError {
         found: usize,
         /// Shards asked for.
         shards: usize,
-        /// Cells a shard asked for.
+        /// Cells of each shard asked for.
         cells: usize,
     },
     /// The file holds too few numbers for so many shards.
     #[error(
-        "{}: holds {found} numbers, and a shard needs at least {MIN_CELLS}: enough for {}, not for {shards}", .path.display(),
+        "{}: holds {}, and a shard needs at least {MIN_CELLS}: enough for {}, not for {shards}",
+        .path.display(), plural(*.found, "number"),
         match .found / MIN_CELLS { 0 => "no shard".into(), 1 => "1 shard".into(), n => format!("at most {n} shards") }
     )]
     TooFewNumbers {
@@ -447,19 +541,19 @@ pub enum StencilError {
     /// A file can't be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The trace can't be opened for writing.
-    #[error(transparent)]
+    /// The trace can't be written.
+    #[error("{}", trace_text(.0))]
     Trace(maniple::runtime::Error),
-    /// The derivative is zero everywhere, or so small that its squares are, so that there is no next vector.
+    /// The derivative is zero everywhere, or so small that its squares are zero. So there is no next vector.
     #[error(
-        "iteration {iteration}: S = 0 (the vector's derivative vanishes, or its squares underflow: scale the input), so \
-         there is no next vector"
+        "iteration {iteration}: S = 0, so there is no next vector; the vector's derivative vanishes, or its squares \
+         underflow (then scale the input)"
     )]
     Vanished {
         /// The iteration, from 1.
         iteration: usize,
     },
-    /// The sum of squares has left the range of 64-bit floats.
+    /// The sum of squares is beyond the range of 64-bit floats.
     #[error("iteration {iteration}: S = {sum}; the vector's values are too large")]
     Overflow {
         /// The iteration, from 1.
@@ -470,13 +564,21 @@ pub enum StencilError {
     /// There is no such mapper, or it can't be made.
     #[error(transparent)]
     Mapper(#[from] SpecError),
-    /// The runtime failed: not a fault of the arguments.
+    /// The runtime failed. The arguments are not at fault.
     #[error("the run failed: {0}")]
     Runtime(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// A trace that can't be written, in the words for all files.
+fn trace_text(e: &maniple::runtime::Error) -> String {
+    match e {
+        maniple::runtime::Error::Trace { path, message } => format!("{path}: can't be written: {message}"),
+        e => e.to_string(),
+    }
+}
+
 impl StencilError {
-    /// Whether the arguments or the files given are at fault, rather than the program.
+    /// Whether the arguments or the given files are at fault, rather than the program.
     pub fn is_usage(&self) -> bool {
         !matches!(self, Self::Runtime(_))
     }

@@ -1,27 +1,27 @@
-//! What there is on the host, and what a run in virtual time takes of it.
+//! The memory of the host, and the time and memory that a run in virtual time uses.
 
 use maniple::runtime::Stats;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// What the driver of virtual time did, and what that took of the host: fields of a report.
+/// Events of a run in virtual time, and the time and memory used: fields of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostRun {
     /// Events of the run.
     pub events: u64,
-    /// A hash of them, in hexadecimal: the same for each run of the same program on the same machine.
+    /// A hash of the events, in hexadecimal. It is the same for each run of the same program on the same machine.
     pub digest: String,
-    /// Seconds of the host.
+    /// Seconds that the run took on this host.
     pub host_s: f64,
-    /// Rounds of collectives, those of each shard counted, that the host did in a second; 0 where there are none.
+    /// Rounds of collectives per second of this host, counted for each shard; 0 if there were none.
     pub shard_rounds_per_s: f64,
-    /// Most memory that the process has had so far, in bytes; in JSON `null` where the host does not say.
+    /// The most memory that the process has used so far, in bytes; in JSON `null` where the host does not report it.
     pub peak_bytes: Option<u64>,
 }
 
 impl HostRun {
-    /// Of a run that took so long, if it was in virtual time.
+    /// The report of a run with these statistics that took this long. `None` if it was not in virtual time.
     pub fn of(stats: &Stats, took: Duration) -> Option<Self> {
         // A round is an update and a read.
         let rounds = stats.chain_subtasks / 2;
@@ -36,23 +36,25 @@ impl HostRun {
     }
 }
 
-/// Most memory that this process has had so far, in bytes, where Linux says it.
+/// The most memory that this process has used so far, in bytes, as Linux reports it.
 fn peak_memory() -> Option<u64> {
     reported_bytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
 }
 
-/// The bytes of a line `KEY: … kB`, as Linux reports memory below `/proc`; none if there is no such line.
+/// The bytes in a line `KEY: … kB`, as Linux reports memory below `/proc`. `None` if there is no such line.
 pub fn reported_bytes(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
 }
 
-/// Bytes of data this process may have in all: what Linux reports as available and what the process has already, or less where
-/// the limit of a container (a control group, or one around it) or of the process (`ulimit -v`, `ulimit -d`) is less. What an
-/// earlier run has freed is often not back with the system, and serves the next run. Without such a report, half the address
-/// space.
+/// Bytes of data that this process may have in all.
 ///
-/// What others in a container use is not taken off its limit: some of that is files that make room.
+/// It is the memory that Linux reports as available, plus the memory that the process has already. Memory that an earlier
+/// run has freed is often not back with the system, and serves the next run. A lower limit of a container (its control
+/// group, or one around it) or of the process (`ulimit -v`, `ulimit -d`) counts instead. Without a report, it is half the
+/// address space.
+///
+/// The limit of a container is not reduced by the memory of its other processes, since some of that is cached files.
 pub fn available_memory() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let status = read("/proc/self/status").unwrap_or_default();
@@ -64,8 +66,8 @@ pub fn available_memory() -> u64 {
     machine.into_iter().chain(group).chain(process).min().unwrap_or(isize::MAX as u64)
 }
 
-/// The least limit of the control groups that `/proc/self/cgroup` lists, of version 1 or 2, and of those around them; within a
-/// container those above its own can't be seen.
+/// The lowest limit of the control groups (version 1 or 2) that `/proc/self/cgroup` lists, and of the groups around them.
+/// Within a container, groups above its own can't be seen.
 fn limit_of_groups(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let limits = groups.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -75,21 +77,22 @@ fn limit_of_groups(groups: &str, read: impl Fn(&str) -> Option<String>) -> Optio
             _ => return None,
         };
         let groups = Path::new(path.trim_start_matches('/')).ancestors();
-        // `max`, where there is none, is no number.
+        // Without a limit the file says `max`, which is not a number.
         let limit = |group: &Path| read(&format!("{root}/{}/{file}", group.display()))?.trim().parse().ok();
         groups.filter_map(limit).min()
     });
     limits.min()
 }
 
-/// What the process may still take by its limits of address space and of data, of which it has so much, beside its `own`.
+/// The memory that the process may have by its limits of address space and of data. `used` is what it has of each, `own` its
+/// memory for data.
 #[cfg(unix)]
 fn limits_of_process(used: [u64; 2], own: u64) -> impl Iterator<Item = u64> {
     use rustix::process::{Resource, getrlimit};
     let limits = [Resource::As, Resource::Data].into_iter().zip(used);
     limits.filter_map(move |(resource, used)| {
         let left = getrlimit(resource).current?.saturating_sub(used);
-        // Stacks and what allocators set aside are not for data.
+        // Stacks, and the memory that allocators set aside, are not for data.
         Some(left / 4 * 3 + own)
     })
 }

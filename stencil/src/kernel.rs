@@ -1,42 +1,53 @@
 //! The computations of an iteration, on the block of one shard.
 //!
-//! [`step`] scales the last derivative, applies the periodic fourth-order difference operator to it and returns the
-//! block's share of `S = Σ d²`, all in one pass and in place: a block that is not in a near cache is loaded once. The
-//! allreduce follows, and [`root`] checks its result. [`scale`] gives the vector `u = d / √S` where it is wanted itself.
+//! [`step`] scales the last derivative, applies the periodic fourth-order difference operator to it, and returns the
+//! block's share of `S = Σ d²`. It works in one pass and in place, so a block that is not in a near cache is loaded once.
+//! The allreduce follows, and [`root`] checks its result. [`scale`] computes the vector `u = d / √S` where it is needed.
 //!
-//! **Order of the sum.** It is fixed by the block's length alone, so the same block gives the same bits whoever computes
-//! it. The cells that need no ghost, 2 to n − 3, are cut into panels of [`PANEL`] cells, a panel into chunks of 16. Within
-//! the whole chunks of a panel, cell `k` adds its square to lane `k mod 8`, in ascending order; the lanes fold as
-//! `((0+4) + (2+6)) + ((1+5) + (3+7))`; the squares of the cells after the last whole chunk follow in ascending order. The
-//! panels' sums are added in ascending order, and last the squares of cells 0, 1, n − 2 and n − 1. Lanes let the compiler
-//! use vector registers, panels keep the rounding error of long blocks small.
+//! # The order of the sum
+//!
+//! The order depends on the block's length alone, so the same block gives the same bits on any processor.
+//!
+//! 1. The cells that need no ghost cells, 2 to n − 3, are cut into panels of [`PANEL`] cells, and a panel into chunks of
+//!    16.
+//! 2. Within the whole chunks of a panel, cell `k` adds its square to lane `k mod 8`, in ascending order.
+//! 3. The lanes fold as `((0+4) + (2+6)) + ((1+5) + (3+7))`.
+//! 4. The squares of the cells after the last whole chunk follow in ascending order.
+//! 5. The sums of the panels are added in ascending order.
+//! 6. The squares of cells 0, 1, n − 2 and n − 1 come last.
+//!
+//! With lanes, the compiler can use vector registers. Panels keep the rounding error of long blocks small.
 
 use crate::StencilError;
 
-/// Cells a side that a block needs of its neighbours.
+/// Ghost cells: cells of the neighbour that a block needs on each side.
 pub const GHOSTS: usize = 2;
 
-/// Partial sums kept side by side within a panel.
+/// Lanes: partial sums side by side within a panel.
 pub const LANES: usize = 8;
 
-/// Cells whose squares are folded together before they join the block's sum; a multiple of the loop's step.
+/// Cells of a panel: their squares are folded before they join the block's sum. A multiple of the loop's step.
 pub const PANEL: usize = 1024;
 
-/// Cells one step of the vectorised loop computes. Measured: with 16, LLVM keeps the window in vector registers.
+/// Cells that one step of the vectorised loop computes. Measured: with 16, LLVM keeps the window in vector registers.
 const CHUNK: usize = 16;
 
-/// Cells one step of the vectorised loop needs.
+/// Cells that one step of the vectorised loop needs.
 const WINDOW: usize = CHUNK + 2 * GHOSTS;
 
-/// The scaled cells from two before to one after the next cell to compute. Those before are overwritten already.
+/// The scaled cells from two before to one after the next cell to compute. In the block, those before are overwritten.
 type Behind = [f64; 2 * GHOSTS];
 
-/// Replaces the block `d` by the derivative of `u = d / root` and returns its `Σ d²`.
+/// Replaces the block `d` by the derivative of `u = d / root`, and returns its `Σ d²`.
 ///
-/// `d[i] = (u[i-2] − 8u[i-1] + 8u[i+1] − u[i+2]) / (12h)`, where `left` holds the cells of the old `d` at −2 and −1 and
-/// `right` those at `d.len()` and `d.len() + 1`. `h` is the spacing, 1/N for N cells in all shards together. Any length
-/// will do, none included. The sum has the order given in the [module's description](self), and `u` has the bits that
-/// [`scale`] gives it; with a `root` of 1 they are those of `d`.
+/// The derivative is `d[i] = (u[i-2] − 8u[i-1] + 8u[i+1] − u[i+2]) / (12h)`.
+///
+/// - `left` holds the cells of the old `d` at −2 and −1, `right` those at `d.len()` and `d.len() + 1`.
+/// - `h` is the spacing: 1/N for N cells in all shards together.
+/// - `d` may have any length, also 0.
+///
+/// The sum has the order given in the [module's description](self). `u` has the same bits as from [`scale`]; with a `root`
+/// of 1 they are those of `d`.
 pub fn step(d: &mut [f64], left: [f64; GHOSTS], right: [f64; GHOSTS], root: f64, h: f64) -> f64 {
     let n = d.len();
     let (scale, factor) = (1.0 / root, 1.0 / (12.0 * h));
@@ -58,7 +69,7 @@ pub fn step(d: &mut [f64], left: [f64; GHOSTS], right: [f64; GHOSTS], root: f64,
     at_an_end(&[e0, e1, e2, e3, r0, r1], &mut d[to..], scale, factor, sum)
 }
 
-/// Cells that need ghosts, where `old` has two cells more on either side; gives `sum` and their squares.
+/// Computes cells that need ghost cells, where `old` has two more cells on either side. Returns `sum` plus their squares.
 fn at_an_end(old: &[f64], d: &mut [f64], scale: f64, factor: f64, mut sum: f64) -> f64 {
     for (old, d) in old.windows(2 * GHOSTS + 1).zip(d) {
         let u: &[f64; 2 * GHOSTS + 1] = old.try_into().expect("windows have this length");
@@ -68,7 +79,7 @@ fn at_an_end(old: &[f64], d: &mut [f64], scale: f64, factor: f64, mut sum: f64) 
     sum
 }
 
-/// A panel and its sum of squares, where `d` has two cells more after it.
+/// Computes a panel and its sum of squares, where `d` has two more cells after it.
 fn panel(d: &mut [f64], behind: &mut Behind, scale: f64, factor: f64) -> f64 {
     let cells = d.len() - GHOSTS;
     let whole = cells - cells % CHUNK;
@@ -83,7 +94,7 @@ fn panel(d: &mut [f64], behind: &mut Behind, scale: f64, factor: f64) -> f64 {
     sum
 }
 
-/// The loop that takes the time, alone in its function: with anything beside it LLVM makes less of it.
+/// The hot loop. It is alone in its function, because LLVM optimises it less well beside other code.
 #[inline(never)]
 fn whole_chunks(d: &mut [f64], behind: &mut Behind, scale: f64, factor: f64) -> f64 {
     const AHEAD: usize = CHUNK + GHOSTS;
@@ -125,7 +136,7 @@ fn fold(l: [f64; LANES]) -> f64 {
 
 /// Writes `d / root` to `u`, where `root` is `√S`.
 ///
-/// It multiplies by the reciprocal, which costs at most one unit in the last place.
+/// It multiplies by the reciprocal, so a result may be off by one unit in the last place.
 ///
 /// # Panics
 ///
@@ -139,7 +150,7 @@ pub fn scale(d: &[f64], root: f64, u: &mut [f64]) {
     }
 }
 
-/// `√S`, or why the iteration can't go on: S is zero, or no finite number. Iterations count from 1.
+/// `√S` of an iteration, counted from 1.
 ///
 /// # Errors
 ///

@@ -1,22 +1,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
-//! The 1D stencil mini-application: power iteration with the periodic fourth-order derivative.
-//!
-//! On N points with spacing h = 1/N an iteration computes `d[i] = (u[i-2] − 8u[i-1] + 8u[i+1] − u[i+2]) / (12h)`, then
-//! `S = Σ d[i]²` over all shards, and then the next `u = d / √S`: every iteration depends on a collective. It starts from
-//! the operator's [dominant mode](reference::DominantMode), whose iterates are known in closed form, or from a
-//! [file](io). Each run is [verified](mod@reference).
-//!
-//! [`run`] does all runs of a [`Config`]; [`Session`] does them one by one, for whoever wants each report at once.
-//!
-//! ```
-//! use maniple_stencil::{Config, run};
-//!
-//! let config = Config { shards: 3, cells: Some(100), iterations: 5, repeat: 1, workers: 2, ..Config::default() };
-//! let reports = run(&config)?;
-//! assert!(reports[0].verified);
-//! # Ok::<(), maniple_stencil::StencilError>(())
-//! ```
+#![doc = include_str!("../README.md")]
 
 pub mod blocks;
 mod config;
@@ -30,44 +14,47 @@ pub mod shards;
 
 pub use blocks::Blocks;
 pub use config::{
-    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, RunReport, Samples, StencilError, Times, UnknownName,
-    alternating, bytes,
+    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, RunReport, Samples, Settings, StencilError, Times,
+    UnknownName, alternating, bytes, plural,
 };
 
 pub use host::{HostRun, available_memory, reported_bytes};
 
 use maniple::runtime::Runtime;
-use maniple::runtime::{Check, TraceFile};
+use maniple::runtime::{Check, Error, TraceFile};
 use reference::DominantMode;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a simulation hands back.
+/// The result of a simulation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunOutcome {
-    /// What carried the messages.
+    /// The wire: `threads`, `virtual`, `mpi` or `sequential`.
     pub wire: &'static str,
     /// √S of each iteration.
     pub roots: Vec<f64>,
-    /// With an input, the vector after each iteration; else the last alone.
+    /// With an input, the vector after each iteration; without one, only the last vector.
     pub vectors: Vec<Vec<f64>>,
     /// Time of each iteration, in microseconds.
     pub iteration_us: Vec<f64>,
     /// Time of the collective within each, in microseconds.
     pub collective_us: Vec<f64>,
-    /// In virtual time, what it took of the host.
+    /// In virtual time, the events of the run, and the time and memory used.
     pub host: Option<HostRun>,
 }
 
-/// Does all runs that `config` asks for, writes the output if one is wanted, and reports each run.
+/// Does all runs of `config`, writes the output if there is to be one, and reports each run. Waits.
 ///
-/// A run that fails verification is an `Ok` with `verified: false`, and then no output is written.
+/// A run that fails verification is an `Ok` with `verified: false`. Then no output is written.
 ///
 /// # Errors
 ///
-/// Bad arguments or input, an output that can't be written (found before the first run), a vanishing or overflowing S,
-/// or a failure of the runtime.
+/// - Bad arguments or input.
+/// - An output that can't be written, which is found before the first run where possible.
+/// - An S that vanishes or overflows.
+/// - A failure of the runtime.
+/// - A trace that could not be written. [`Session`] keeps the reports in that case.
 pub fn run(config: &Config) -> Result<Vec<RunReport>, StencilError> {
     let mut session = Session::prepare(config)?;
     let reports = (0..config.repeat).map(|_| session.run_once()).collect::<Result<_, _>>()?;
@@ -75,7 +62,7 @@ pub fn run(config: &Config) -> Result<Vec<RunReport>, StencilError> {
     Ok(reports)
 }
 
-/// Runs of one configuration, one at a time.
+/// Does the runs of one configuration, one at a time.
 #[derive(Debug)]
 pub struct Session {
     config: Config,
@@ -83,6 +70,8 @@ pub struct Session {
     start: Arc<[f64]>,
     target: Option<io::Target>,
     trace: Option<TraceFile>,
+    /// Why the trace is not written any more.
+    trace_lost: Option<Error>,
     /// Runs done.
     done: usize,
     /// The final vector of the first run, which the others must repeat bit for bit.
@@ -91,7 +80,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Checks the arguments, reads the input, makes the mapper and makes sure that output and trace can be written.
+    /// Checks the arguments, reads the input and makes the mapper. Output and trace are checked, but not changed yet.
     ///
     /// # Errors
     ///
@@ -109,8 +98,17 @@ impl Session {
         };
         let trace = config.trace.as_ref().map(TraceFile::create).transpose().map_err(StencilError::Trace)?;
         config.mapper.slot(&maniple::plugin::load)?;
-        let config = config.clone();
-        Ok(Self { config, blocks, start: start.into(), target, trace, done: 0, last: Vec::new(), all_verified: true })
+        Ok(Self {
+            config: config.clone(),
+            blocks,
+            start: start.into(),
+            target,
+            trace,
+            trace_lost: None,
+            done: 0,
+            last: Vec::new(),
+            all_verified: true,
+        })
     }
 
     fn from_file(config: &Config, path: &Path) -> Result<(Blocks, Vec<f64>), StencilError> {
@@ -131,19 +129,29 @@ impl Session {
         Ok((blocks, start))
     }
 
-    /// How the cells are dealt to the shards.
+    /// The block of cells of each shard.
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
     }
 
-    /// Does one run and verifies it.
+    /// Does one run and verifies it. Waits.
+    ///
+    /// If its trace can't be written, the run is done again without one, and so are all later runs. [`Session::finish`]
+    /// then reports the error.
     ///
     /// # Errors
     ///
-    /// A vanishing or overflowing S, or a failure of the runtime.
+    /// An S that vanishes or overflows, or a failure of the runtime.
     pub fn run_once(&mut self) -> Result<RunReport, StencilError> {
         let config = &self.config;
-        let outcome = simulate(config, &self.blocks, &self.start, self.trace.as_ref())?;
+        let outcome = match simulate(config, &self.blocks, &self.start, self.trace.as_ref()) {
+            // The runtime gives no result without the trace.
+            Err(StencilError::Trace(e)) => {
+                (self.trace, self.trace_lost) = (None, Some(e));
+                simulate(config, &self.blocks, &self.start, None)?
+            }
+            outcome => outcome?,
+        };
         let mut verdict = match (&config.input, outcome.vectors.last()) {
             (Some(_), _) => reference::verify_steps(&self.start, &outcome.roots, &outcome.vectors),
             (None, last) => {
@@ -152,7 +160,8 @@ impl Session {
             }
         };
         if outcome.roots.len() != config.iterations {
-            let failure = format!("expected {} iterations, found {}", config.iterations, outcome.roots.len());
+            let expected = plural(config.iterations, "iteration");
+            let failure = format!("expected {expected}, found {}", outcome.roots.len());
             verdict.failure.get_or_insert(failure);
         }
         let last = outcome.vectors.into_iter().next_back().unwrap_or_default();
@@ -180,6 +189,7 @@ impl Session {
             collective_us: times(&outcome.collective_us),
             total_cells: self.blocks.total(),
             input: config.input.as_ref().map(|path| path.display().to_string()),
+            settings: config.settings(),
             host: outcome.host,
             failure: verdict.failure,
             samples: Samples { iteration_us: outcome.iteration_us, collective_us: outcome.collective_us },
@@ -189,32 +199,34 @@ impl Session {
         Ok(report)
     }
 
-    /// Writes the output, if one is wanted and all runs were verified; says whether it did.
+    /// Writes the output, if there is to be one and all runs were verified. Returns whether it wrote one.
     ///
     /// # Errors
     ///
-    /// The file can't be written after all; what was there before is still there.
+    /// The output can't be written after all; an older file of that name stays as it was. Or the trace of a run could not
+    /// be written; the output is written in that case.
     pub fn finish(self) -> Result<bool, StencilError> {
-        match &self.target {
+        let written = match &self.target {
             Some(target) if self.all_verified && self.done > 0 => {
                 target.write(&self.last)?;
-                Ok(true)
+                true
             }
-            _ => Ok(false),
-        }
+            _ => false,
+        };
+        self.trace_lost.map_or(Ok(written), |e| Err(StencilError::Trace(e)))
     }
 }
 
-/// How the second vector differs from the first in any bit.
+/// The first difference in any bit between two vectors; `None` if they are the same.
 fn not_repeated(first: &[f64], again: &[f64]) -> Option<String> {
     if first.len() != again.len() {
-        return Some(format!("expected the {} cells of the first run, found {}", first.len(), again.len()));
+        return Some(format!("expected {} as in the first run, found {}", plural(first.len(), "cell"), again.len()));
     }
     let (i, (a, b)) = first.iter().zip(again).enumerate().find(|(_, (a, b))| a.to_bits() != b.to_bits())?;
     Some(format!("cell {i}: expected the bits of the first run, {a:?}, found {b:?}"))
 }
 
-/// Runs the application on the blocks, from the vector `start`. With an input, the outcome holds every vector.
+/// Runs the application on the blocks, starting from the vector `start`. With an input, the outcome holds every vector.
 fn simulate(
     config: &Config,
     blocks: &Blocks,
@@ -244,7 +256,10 @@ fn simulate(
         runtime = runtime.check(Check::Races);
     }
     let began = Instant::now();
-    let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
+    let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| match e {
+        Error::Trace { .. } => StencilError::Trace(e),
+        e => StencilError::Runtime(e.into()),
+    })?;
     let host = HostRun::of(&output.stats, began.elapsed());
     let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;
     let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<_, _>>()?;

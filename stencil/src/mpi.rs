@@ -1,10 +1,10 @@
-//! The reference in plain MPI: the same stencil and the same chain of allreduces, one rank a block.
+//! The reference in plain MPI: the same stencil and the same chain of allreduces, with one rank for each block.
 //!
-//! It shares the [`kernel`] and the start with the version on shard tasks and is measured at the same points; how it
-//! exchanges and combines is MPI's own: receives of the ghosts posted before they are sent, and `MPI_Allreduce`. A program
-//! calls it in every rank of a world that an MPI launcher such as `mpirun` has started.
+//! It shares the [`kernel`] and the first vector with the version on shard tasks, and is measured at the same points. It
+//! exchanges and combines in MPI's own way: receives of ghost cells are posted before these are sent, and the sum is an
+//! `MPI_Allreduce`. A program calls it in every rank of a world that an MPI launcher such as `mpirun` has started.
 //!
-//! An error inside MPI ends all ranks, as its standard has it unless told otherwise.
+//! An error inside MPI ends all ranks, which is the default of its standard.
 
 use crate::reference::DominantMode;
 use crate::{Blocks, RunOutcome, StencilError, kernel};
@@ -15,7 +15,7 @@ use ::mpi::topology::SimpleCommunicator;
 use ::mpi::traits::*;
 use std::time::Instant;
 
-/// Tags of the ghosts' messages, by the direction they go. Between two ranks both go to the same neighbour.
+/// Tags of messages with ghost cells, by their direction. Between two ranks both directions lead to the same neighbour.
 const LEFTWARDS: i32 = 0;
 const RIGHTWARDS: i32 = 1;
 
@@ -43,7 +43,7 @@ impl Operation {
     }
 }
 
-/// The world of MPI, as one of its ranks sees it. Dropping it is collective and may wait: it finalises MPI.
+/// The world of MPI, in one of its ranks. Dropping it finalises MPI, which is collective and may wait.
 pub struct World {
     // Dropped in this order: communicators must go before MPI is finalised.
     communicator: SimpleCommunicator,
@@ -51,7 +51,7 @@ pub struct World {
 }
 
 impl World {
-    /// Initialises MPI; collective. `None` if that was done before in this process: it can be done only once.
+    /// Initialises MPI; collective. `None` if this process has done so before, since MPI allows it only once.
     pub fn join() -> Option<Self> {
         let universe = ::mpi::initialize()?;
         Some(Self { communicator: universe.world(), _universe: universe })
@@ -62,7 +62,7 @@ impl World {
         self.communicator.rank() as usize
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.communicator.size() as usize
     }
@@ -75,12 +75,13 @@ impl World {
         name.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Runs the stencil from the dominant mode, with `cells` cells a rank; collective. Rank 0 gets the last vector of
-    /// all ranks, the others get none. All get √S, and times of their own.
+    /// Runs the stencil from the dominant mode, with `cells` cells for each rank; collective, and waits. Rank 0 gets the
+    /// last vector of all ranks, the others get none. Every rank gets √S and its own times.
     ///
     /// # Errors
     ///
-    /// Fewer than 4 cells a rank or more than can be addressed, or a vanishing or overflowing S: the same on all ranks.
+    /// The same on all ranks: fewer than 4 cells for each rank, more than can be addressed, or an S that vanishes or
+    /// overflows.
     pub fn stencil(&self, cells: usize, iterations: usize) -> Result<RunOutcome, StencilError> {
         let world = &self.communicator;
         let blocks = Blocks::uniform(self.size(), cells)?;
@@ -123,7 +124,7 @@ impl World {
         Ok(outcome)
     }
 
-    /// The last cells of the left neighbour and the first of the right one, for the same of this block.
+    /// Exchanges ghost cells: returns the last cells of the left neighbour and the first cells of the right one.
     fn ghosts(&self, d: &[f64]) -> ([f64; kernel::GHOSTS], [f64; kernel::GHOSTS]) {
         let world = &self.communicator;
         let (rank, size) = (world.rank(), world.size());
@@ -134,7 +135,7 @@ impl World {
                 left.immediate_receive_into_with_tag(scope, &mut from_left[..], RIGHTWARDS),
                 right.immediate_receive_into_with_tag(scope, &mut from_right[..], LEFTWARDS),
             ];
-            // Receives are posted everywhere, so blocking sends end; they cost less than nonblocking ones.
+            // Every rank has posted its receives, so blocking sends end. They cost less than nonblocking ones.
             left.send_with_tag(&d[..kernel::GHOSTS], LEFTWARDS);
             right.send_with_tag(&d[d.len() - kernel::GHOSTS..], RIGHTWARDS);
             receives.into_iter().for_each(|request| request.wait_without_status());
@@ -142,10 +143,13 @@ impl World {
         (from_left, from_right)
     }
 
-    /// `warm_up` calls of `MPI_Allreduce` and `iterations` more that are measured, on `elements` equal elements a rank;
-    /// collective. `own` gives a rank's element from the result of the call before, 1 before the first. Gives the last
-    /// result and the microseconds of a call, on the rank that took longest: the same on all ranks. The result is NaN if
-    /// elements or ranks disagree.
+    /// Measures `MPI_Allreduce`; collective, and waits.
+    ///
+    /// It makes `warm_up` calls, and then `iterations` calls that are measured. Each rank contributes `elements` elements, of
+    /// which one is not 0: the value of `own`, called with the last result. Before the first call that is 1.
+    ///
+    /// Returns the last result, and the microseconds of a call on the rank that took longest. Both are the same on all
+    /// ranks. The result is NaN if elements or ranks disagree.
     pub fn allreduce(
         &self,
         operation: Operation,
@@ -172,11 +176,11 @@ impl World {
             }
         }
         let us = microseconds(start, Instant::now()) / iterations as f64;
-        // What nobody gave more than 0 to.
+        // Elements to which no rank gave more than 0.
         if all.iter().any(|v| *v != 0.0) {
             last = f64::NAN;
         }
-        // What MPI_MIN makes of a NaN is not specified.
+        // MPI does not specify the minimum of a NaN.
         let (low, high) = if last.is_nan() { (f64::NEG_INFINITY, f64::INFINITY) } else { (last, last) };
         let (mut least, mut most) = (0.0, [0.0; 2]);
         world.all_reduce_into(&low, &mut least, SystemOperation::min());

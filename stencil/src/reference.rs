@@ -1,40 +1,45 @@
-//! Independent answers: the analytic one for the operator's dominant mode, sequential code for any other vector.
+//! Independent answers: an analytic one for the operator's dominant mode, and sequential code for any other vector.
 //!
-//! Nothing here is shared with [`kernel`]: indices are taken modulo N, the sum of squares is compensated
-//! (Neumaier 1974), and the operator is written as its definition.
+//! This code shares no computation with [`kernel`]. Indices are taken modulo N, the sum of squares is compensated
+//! (Neumaier 1974), and the operator is written as it is defined.
 //!
 //! # The dominant mode
 //!
-//! On `sin(θi)` the operator has the factor `λ(θ) = (8 sin θ − sin 2θ) / (6h)` and a quarter turn. λ is largest near
-//! θ = 2π · 0.2861, so `m = round(0.2861·N)`, `θ = 2πm/N`. Starting from `u[i] = √(2/N)·sin(θi)`, a vector of norm 1,
-//! iteration k gives `u[i] = √(2/N)·sin(θi + kπ/2)` and `√S = λ`. In any other mode rounding noise would grow.
+//! The operator multiplies `sin(θi)` by the factor `λ(θ) = (8 sin θ − sin 2θ) / (6h)` and shifts it by a quarter turn. λ is
+//! largest near θ = 2π · 0.2861. So the mode is `m = round(0.2861·N)`, with `θ = 2πm/N`.
 //!
-//! Angles are reduced in integers to a fraction of a quarter turn before a sine is taken, so that the answer is as
-//! accurate at i = 4,000,000 as at i = 0.
+//! A run starts from `u[i] = √(2/N)·sin(θi)`, a vector of norm 1. Iteration k gives `u[i] = √(2/N)·sin(θi + kπ/2)` and
+//! `√S = λ`. In any other mode rounding noise would grow.
+//!
+//! Angles are reduced in integers to a fraction of a quarter turn before a sine is taken. So the answer is as accurate at
+//! i = 4,000,000 as at i = 0.
 //!
 //! # Tolerances
 //!
-//! *Dominant mode:* a cell may be off by [`CELL_TOLERANCE`] times the amplitude √(2/N), √S by [`ROOT_TOLERANCE`] times λ.
-//! Measured for N from 4 to 4,096,000 and up to 20,000 iterations, the kernel stays 30,000 times below the first and 250
-//! below the second.
+//! *Dominant mode:* a cell may be off by [`CELL_TOLERANCE`] times the amplitude √(2/N), and √S by [`ROOT_TOLERANCE`] times
+//! λ. The kernel stays far below both: by a factor of 30,000 below the first, and of 250 below the second. That was measured
+//! for N from 4 to 4,096,000 and up to 20,000 iterations.
 //!
-//! *Any vector:* each step is checked from the run's own previous vector. With ε = 2⁻⁵², rounding may move `d[i]` by about
-//! 8ε · 18·max|u| / (12h) and so, relative to √S, its norm by 8ε · 1.5·‖u‖ / (h√S); the sum's own rounding, and its
-//! underflow for tiny vectors, add 10⁻¹² and N·2⁻¹⁰⁷⁴/S. The bounds are these, with [`CELL_TOLERANCE`]·max|next| in
-//! addition for a cell. Only for a vector that is nearly constant do they exceed the tolerances above noticeably: there
-//! the operator cancels all but the last digits, and two correct programs may differ by that much.
+//! *Any vector:* each step is checked from the run's own previous vector. The bounds are these, with ε = 2⁻⁵²:
+//!
+//! - Rounding may move `d[i]` by about 8ε · 18·max|u| / (12h). Relative to √S, that moves the norm by 8ε · 1.5·‖u‖ / (h√S).
+//! - The rounding of the sum adds 10⁻¹², and its underflow for tiny vectors N·2⁻¹⁰⁷⁴/S.
+//! - A cell may be off by [`CELL_TOLERANCE`]·max|next| in addition.
+//!
+//! These bounds exceed the tolerances above noticeably only for a vector that is nearly constant. There the operator cancels
+//! all but the last digits, and two correct programs may differ by that much.
 
-use crate::{RunOutcome, StencilError, kernel};
+use crate::{RunOutcome, StencilError, kernel, plural};
 use std::f64::consts::FRAC_PI_2;
 use std::time::Instant;
 
-/// How far a cell may be off, relative to the largest.
+/// The error allowed in a cell, relative to the largest cell.
 pub const CELL_TOLERANCE: f64 = 1e-10;
 
-/// How far √S may be off, relatively.
+/// The relative error allowed in √S.
 pub const ROOT_TOLERANCE: f64 = 1e-12;
 
-/// The mode that the operator on N cells amplifies most.
+/// The mode of N cells that the operator amplifies most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DominantMode {
     cells: usize,
@@ -46,13 +51,13 @@ impl DominantMode {
     ///
     /// # Panics
     ///
-    /// With fewer than 3 cells: there the operator has no such mode.
+    /// With fewer than 3 cells: the operator has no such mode.
     pub fn new(cells: usize) -> Self {
-        assert!(cells >= 3, "no dominant mode on {cells} cells");
+        assert!(cells >= 3, "no dominant mode on {}", plural(cells, "cell"));
         Self { cells, mode: (0.2861 * cells as f64).round() as usize }
     }
 
-    /// Waves along the line.
+    /// The number of waves along the line.
     pub fn mode(&self) -> usize {
         self.mode
     }
@@ -62,7 +67,7 @@ impl DominantMode {
         (2.0 / self.cells as f64).sqrt()
     }
 
-    /// λ: what √S is in every iteration.
+    /// λ, the value of √S in every iteration.
     pub fn lambda(&self) -> f64 {
         let (one, two) = (self.sine(self.mode as u128, 0), self.sine(2 * self.mode as u128, 0));
         (8.0 * one - two) * self.cells as f64 / 6.0
@@ -106,7 +111,7 @@ pub fn derivative(u: &[f64]) -> Vec<f64> {
     (0..n).map(|i| (at(i, 0) - 8.0 * at(i, 1) + 8.0 * at(i, 3) - at(i, 4)) / (12.0 * h)).collect()
 }
 
-/// The sum of squares, compensated: exact to about one unit in the last place.
+/// The compensated sum of squares, exact to about one unit in the last place.
 pub fn sum_of_squares(d: &[f64]) -> f64 {
     let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
     for square in d.iter().map(|d| d * d) {
@@ -120,11 +125,11 @@ pub fn sum_of_squares(d: &[f64]) -> f64 {
     sum + lost
 }
 
-/// The whole application, sequentially. `history` keeps the vector after every iteration rather than only the last.
+/// Runs the whole application sequentially. With `history` it keeps the vector after every iteration, not only the last.
 ///
 /// # Errors
 ///
-/// S = 0 or no finite number, naming the iteration.
+/// [`StencilError::Vanished`] for S = 0, [`StencilError::Overflow`] where S is infinite or NaN.
 pub fn simulate(start: &[f64], iterations: usize, history: bool) -> Result<RunOutcome, StencilError> {
     let us = |since: Instant| since.elapsed().as_secs_f64() * 1e6;
     let mut outcome = RunOutcome { wire: "sequential", ..RunOutcome::default() };
@@ -148,11 +153,11 @@ pub fn simulate(start: &[f64], iterations: usize, history: bool) -> Result<RunOu
     Ok(outcome)
 }
 
-/// What verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Verdict {
-    /// What the last √S must be.
+    /// The expected value of the last √S.
     pub expected: f64,
     /// The relative error of the last √S.
     pub error: f64,
@@ -179,12 +184,15 @@ pub fn verify_mode(mode: &DominantMode, roots: &[f64], last: &[f64]) -> Verdict 
 }
 
 /// Verifies any run step by step: each √S and each vector against one sequential iteration from the vector before.
-/// `vectors` are those after each iteration.
+/// `vectors` has the vector after each iteration.
 pub fn verify_steps(start: &[f64], roots: &[f64], vectors: &[Vec<f64>]) -> Verdict {
     let mut verdict = Verdict::new(None, f64::NAN, None);
     if roots.len() != vectors.len() {
-        verdict.failure =
-            Some(format!("expected a vector for each of {} iterations, found {}", roots.len(), vectors.len()));
+        verdict.failure = Some(format!(
+            "expected a vector for each of {}, found {}",
+            plural(roots.len(), "iteration"),
+            vectors.len()
+        ));
         return verdict;
     }
     let mut previous = start;
@@ -198,7 +206,7 @@ pub fn verify_steps(start: &[f64], roots: &[f64], vectors: &[Vec<f64>]) -> Verdi
     verdict
 }
 
-/// Verifies one iteration against the sequential code.
+/// Verifies one iteration against sequential code.
 pub fn verify_step(iteration: usize, previous: &[f64], root: f64, next: &[f64]) -> Verdict {
     let d = derivative(previous);
     let s = sum_of_squares(&d);
@@ -220,7 +228,7 @@ fn max_abs(u: &[f64]) -> f64 {
     u.iter().fold(0.0, |max, u| u.abs().max(max))
 }
 
-/// Whether the difference is no more than the tolerance; never so where one of them is NaN.
+/// Whether the difference is within the tolerance. A NaN is never close.
 fn close(found: f64, expected: f64, tolerance: f64) -> bool {
     (found - expected).abs() <= tolerance
 }
@@ -237,7 +245,8 @@ fn wrong_vector(
     tolerance: f64,
 ) -> Option<String> {
     if found.len() != expected.len() {
-        return Some(format!("iteration {iteration}: expected {} cells, found {}", expected.len(), found.len()));
+        let cells = plural(expected.len(), "cell");
+        return Some(format!("iteration {iteration}: expected {cells}, found {}", found.len()));
     }
     let (i, (found, expected)) =
         found.iter().zip(expected).enumerate().find(|(_, (found, expected))| !close(**found, *expected, tolerance))?;

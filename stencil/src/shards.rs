@@ -1,8 +1,8 @@
 //! Both versions of the application on shard tasks.
 //!
-//! An iteration of a shard is one leaf task. From the last derivative, its total and the ghost cells it makes the next
-//! derivative, in place, with its square sum, and sends its edges to the neighbours: not scaled yet, so that they travel
-//! while the total comes about. How it does is where the two versions differ.
+//! An iteration of a shard is one leaf task. From the last derivative, its total and the ghost cells it computes the next
+//! derivative in place, and its square sum. It sends the edges of its block to the neighbours before they are scaled, so
+//! that they travel while the total is computed. The two versions differ in how they compute the total.
 
 use crate::{Collective, kernel};
 use maniple::collectives::{Algorithm, CollectiveOptions};
@@ -18,46 +18,46 @@ use std::sync::Arc;
 
 /// The derivative, not scaled; before the first iteration, the first vector.
 pub const D: Field<f64> = Field::new(0, "d");
-/// One square sum a shard, and their total.
+/// The square sum of each shard, and the total of all.
 const S: Field<f64> = Field::new(0, "sum");
 
 /// The total of a vector that needs no scaling.
 const SCALED: f64 = 1.0;
 
-/// What a run is given.
+/// The input of a run.
 #[derive(Debug, Clone)]
 pub struct Problem {
     /// Cells of each shard's block, at least 4.
     pub sizes: Vec<usize>,
     /// The first vector.
     pub start: Arc<[f64]>,
-    /// Iterations, from 0.
+    /// Iterations; 0 is allowed.
     pub iterations: usize,
     /// Calls of the allreduce under way before a shard waits for the oldest.
     pub ahead: usize,
-    /// Keep the vector after every iteration, not only after the last.
+    /// Whether to keep the vector after every iteration, not only after the last.
     pub history: bool,
 }
 
-/// What a run gives.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
     /// S of each iteration, up to the first from which there is no next vector (see [`kernel::root`]).
     pub sums: Vec<f64>,
-    /// The vector after each iteration (with history) or after the last.
+    /// The vector after each iteration (with `history`) or after the last.
     pub vectors: Vec<Vec<f64>>,
-    /// Microseconds of each iteration, as shard 0 sees them: from one total to the next, the first from the start.
+    /// Microseconds of each iteration on shard 0: from one total to the next, the first from the start.
     pub iteration_us: Vec<f64>,
-    /// Microseconds from shard 0's local sum to the total, in each iteration.
+    /// Microseconds of the collective in each iteration: from shard 0's local sum to the total.
     pub collective_us: Vec<f64>,
-    /// What the processors did.
+    /// The statistics of the run.
     pub stats: Stats,
 }
 
 /// Runs one version on a runtime, with as many shards as there are blocks. Waits.
 ///
 /// # Errors
-/// What the runtime reports.
+/// The errors of [`Runtime::run`].
 pub fn simulate(runtime: &Runtime, collective: Collective, input: &Problem) -> Result<Output, Error> {
     match collective {
         Collective::RecursiveDoubling => with_allreduce(runtime, Algorithm::RecursiveDoubling, input),
@@ -71,14 +71,14 @@ fn now() -> u64 {
     maniple::runtime::now().as_nanos() as u64
 }
 
-/// The leaf task before the first iteration: the first vector, and the edges of the block.
+/// The leaf task before the first iteration: stores the first vector and sends the edges of the block.
 pub fn load(mut d: Write<f64>, mut borders: Borders<f64>, values: Arg<Vec<f64>>) {
     d.copy_from_slice(&values);
     borders.send([&values[..]].into_iter());
 }
 
-/// The leaf task of an iteration, from the total of the last one: the block, its ghost cells, and what its neighbours need
-/// of it; gives the square sum.
+/// The leaf task of an iteration, from the total of the last one. It computes the block from its ghost cells, sends the
+/// edges to the neighbours, and returns the square sum.
 pub fn advance(
     mut d: ReadWrite<f64>,
     ghosts: Ghosts<f64>,
@@ -95,7 +95,7 @@ pub fn advance(
     sum
 }
 
-/// The leaf task after the last iteration: the vector that a derivative and the total give.
+/// The leaf task after the last iteration: returns the vector, from the derivative and the total.
 pub fn store(d: Read<f64>, total: Arg<f64>) -> Vec<f64> {
     let mut u = vec![0.0; d.as_slice().len()];
     kernel::scale(d.as_slice(), total.sqrt(), &mut u);
@@ -114,25 +114,25 @@ struct ShardArgs {
     history: bool,
 }
 
-/// What a shard returns; all but the vectors come from shard 0 alone.
+/// The result of a shard. All but the vectors come from shard 0 alone.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct ShardResult {
     vectors: Vec<Vec<f64>>,
     sums: Vec<f64>,
-    /// When the shard began, and when the local sum and the total were there in each iteration.
+    /// The times when the shard began, and when the local sum and the total were there in each iteration.
     began: u64,
     stamps: Vec<(u64, u64)>,
-    /// Totals so far, and the last of them.
+    /// The number of totals so far, and the last of them.
     #[serde(skip)]
     totals: (usize, Option<f64>),
 }
 
-/// When an iteration's local sum and total were there. On shard 0 alone: the others need no room for it.
+/// The times when an iteration's local sum and total were there. Only shard 0 has them; the others need no room for them.
 type Stamps = Box<(Stamp, Stamp)>;
 
 impl ShardResult {
-    /// Takes an iteration's total in, unless an earlier one was the last; whether there is a next iteration. Only shard 0,
-    /// which has stamps, keeps them all.
+    /// Adds an iteration's total, unless an earlier one was the last. Returns whether there is a next iteration. Only shard
+    /// 0, which has stamps, keeps all totals.
     fn add(&mut self, total: f64, stamps: Option<(u64, u64)>) -> bool {
         let (count, last) = self.totals;
         if goes_on(count, last) {
@@ -148,8 +148,8 @@ impl ShardResult {
 
 /// A shard of the version with an allreduce.
 ///
-/// A future has room for all that it ever moves, and there are many shards: what this one begins with is gone before it is
-/// made, and what it goes on with is used where it is.
+/// There are many shards, so their futures should be small. A future has room for every value that is moved into it.
+/// So values needed only at the start are dropped before the future is made, and the others are used in place.
 fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardResult, Error>> {
     let ShardArgs { block, halo, h, start, total: sum, mut iterations, ahead: most, history } = args;
     let ends = shard.region(block).and_then(|d| Ok((d, halo.join(&shard)?)));
@@ -192,12 +192,13 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
     }
 }
 
-/// Whether the last of `count` iterations has a next vector. Every shard sees the same totals, so all stop at the same one.
+/// Whether there is a next vector after the last of `count` iterations. Every shard sees the same totals, so all stop at
+/// the same iteration.
 fn goes_on(count: usize, last: Option<f64>) -> bool {
     last.is_none_or(|sum| kernel::root(count, sum).is_ok())
 }
 
-/// Everything the aggregation version's parent and shards need.
+/// All that the inner task and the shards of the aggregation version need.
 #[derive(Clone, Serialize, Deserialize)]
 struct Aggregation {
     halos: Vec<Halo<f64>>,
@@ -222,16 +223,16 @@ struct StepArgs {
     total: Region,
     /// The first vector, in the first iteration.
     start: Option<Vec<f64>>,
-    /// Return the vector.
+    /// Whether to return the vector.
     store: bool,
-    /// Do an iteration: not after the last.
+    /// Whether to do an iteration; not so after the last.
     iterate: bool,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct StepResult {
     vector: Option<Vec<f64>>,
-    /// When the total was read and when the sum was written (shard 0).
+    /// The times when the total was read and when the sum was written (shard 0).
     stamps: (u64, u64),
 }
 
@@ -258,13 +259,13 @@ fn advance_from(
     began
 }
 
-/// The vector, and when the total was read.
+/// Returns the vector, and the time when the total was read.
 fn store_from(d: Read<f64>, total: Read<f64>) -> (Vec<f64>, u64) {
     let began = now();
     (store(d, Arg(total.as_slice()[0])), began)
 }
 
-/// One iteration of one shard of the aggregation version: the shard task ends with it.
+/// One iteration of one shard of the aggregation version. The shard task ends with it.
 async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
     let mut result = StepResult::default();
     let (d, total) = (shard.region(args.block)?, shard.region(args.total)?);
@@ -285,17 +286,17 @@ async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
     Ok(result)
 }
 
-/// The sums, the vectors, when it began, and when each local sum and total were there.
+/// The sums, the vectors, the time when it began, and the times when each local sum and total were there.
 type AggregationResult = (Vec<f64>, Vec<Vec<f64>>, u64, Vec<(u64, u64)>);
 
-/// The aggregation version's parent: combines the sums of all shards and starts them again with the total.
-async fn aggregate(parent: InnerTask, a: Aggregation) -> Result<AggregationResult, Error> {
+/// The inner task of the aggregation version: adds up the sums of all shards and launches them again with the total.
+async fn aggregate(inner: InnerTask, a: Aggregation) -> Result<AggregationResult, Error> {
     let began = now();
     let blocks = Partition::blocks(a.line, &a.sizes)?;
     let (mut sums, mut vectors, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
     let mut written = 0;
-    let total = parent.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
-    parent.launch(put_scaled, (total.write(S),)).go()?.await?;
+    let total = inner.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
+    inner.launch(put_scaled, (total.write(S),)).go()?.await?;
     for iteration in 1..=a.iterations + 1 {
         let (first, last) = (iteration == 1, iteration == a.iterations + 1);
         let store = !first && (a.history || last);
@@ -305,7 +306,7 @@ async fn aggregate(parent: InnerTask, a: Aggregation) -> Result<AggregationResul
             Ok((blocks.sub(s as usize)?, sum))
         };
         let places: Vec<(Region, Region)> = (0..a.gang.shards()).map(locate).collect::<Result<_, _>>()?;
-        let results = parent
+        let results = inner
             .launch_gang(&a.gang, &a.step, |s| {
                 let (block, sum) = places[s as usize];
                 let rect = block.rect;
@@ -328,9 +329,9 @@ async fn aggregate(parent: InnerTask, a: Aggregation) -> Result<AggregationResul
         }
         written = wrote;
         if !last {
-            let all = parent.map(a.sums, [S.id()], Privilege::Read).await?;
-            let total = parent.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
-            let sum = parent.launch(combine, (all.read(S), total.write(S))).go()?.await?;
+            let all = inner.map(a.sums, [S.id()], Privilege::Read).await?;
+            let total = inner.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
+            let sum = inner.launch(combine, (all.read(S), total.write(S))).go()?.await?;
             sums.push(sum);
             if !goes_on(sums.len(), sums.last().copied()) {
                 break;
@@ -391,11 +392,11 @@ fn aggregation(runtime: &Runtime, input: &Problem) -> Result<Output, Error> {
             let sums = top.region_tree("sums", Rect::line(0, i64::from(shards)), &[S.info()])?;
             let total = top.region_tree("total", Rect::line(0, 1), &[S.info()])?;
             let step = top.register("stencil step", step);
-            let parent = top.register_inner("aggregation", aggregate);
+            let inner = top.register_inner("aggregation", aggregate);
             let Problem { sizes, start, iterations, history, .. } = input;
             let start = start.to_vec();
             let args = Aggregation { halos, h, line, sizes, sums, total, gang, step, start, iterations, history };
-            top.run_inner(&parent, || {
+            top.run_inner(&inner, || {
                 ShardLaunch::new(args.clone()).writes(line, [D]).writes(sums, [S]).writes(total, [S])
             })
             .await
@@ -404,7 +405,8 @@ fn aggregation(runtime: &Runtime, input: &Problem) -> Result<Output, Error> {
     Ok(output(&sums, vectors, began, &stamps, stats))
 }
 
-/// Times from stamps: an iteration lasts from one total to the next, its collective from the local sum to the total.
+/// Makes the output, with times from stamps: an iteration lasts from one total to the next, its collective from the local
+/// sum to the total.
 fn output(sums: &[f64], vectors: Vec<Vec<f64>>, began: u64, stamps: &[(u64, u64)], stats: Stats) -> Output {
     let starts = std::iter::once(began).chain(stamps.iter().map(|s| s.1));
     let us = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1000.0;

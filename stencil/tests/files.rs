@@ -39,7 +39,7 @@ fn npy(header: &str, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What `numpy.save` wrote for `np.array([1.5, -2.0, 1e-300])`.
+/// The bytes that `numpy.save` wrote for `np.array([1.5, -2.0, 1e-300])`.
 const NUMPY_F8: &[u8] = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }\
     \x20                                                           \n\
     \x00\x00\x00\x00\x00\x00\xf8\x3f\x00\x00\x00\x00\x00\x00\x00\xc0\x59\xf3\xf8\xc2\x1f\x6e\xa5\x01";

@@ -1,9 +1,11 @@
-//! Whole runs: reports, inputs, outputs and what is refused.
+//! Whole runs: reports, inputs, outputs and refusals.
 
 use maniple::mapper::MapperSpec;
-use maniple_stencil::{Collective, Config, Samples, Session, StencilError, Times, io, run};
+use maniple::runtime::VirtualMachine;
+use maniple_stencil::{Bind, Collective, Config, Samples, Session, StencilError, Times, io, plural, run};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("runs-{}-{name}", std::process::id()))
@@ -89,7 +91,8 @@ fn vectors_without_a_next_one() {
     assert!(matches!(error, StencilError::Vanished { iteration: 1 }) && error.is_usage(), "{error}");
     assert_eq!(
         error.to_string(),
-        "iteration 1: S = 0 (the vector's derivative vanishes, or its squares underflow: scale the input), so there is no next vector"
+        "iteration 1: S = 0, so there is no next vector; the vector's derivative vanishes, or its squares underflow (then \
+         scale the input)"
     );
     let large: Vec<f64> = (0..40).map(|i| 1e200 * f64::from(i)).collect();
     io::Target::prepare(&input).expect("fine").write(&large).expect("fine");
@@ -144,11 +147,59 @@ fn output_replaces_the_input_of_the_same_name() {
     assert!((norm - 1.0).abs() < 1e-14);
 }
 
+/// The trace of a run needs more than a directory that has gone.
+#[test]
+fn a_trace_that_cannot_be_written_loses_no_report() {
+    let directory = path("gone");
+    fs::create_dir_all(&directory).expect("a directory");
+    let (trace, output) = (directory.join("trace.json"), path("kept.f64"));
+    let config = Config { trace: Some(trace.clone()), output: Some(output.clone()), ..small() };
+    let mut session = Session::prepare(&config).expect("it can be written yet");
+    fs::remove_dir_all(&directory).expect("there");
+    for repeat in 0..2 {
+        let report = session.run_once().expect("a report");
+        assert!(report.verified && report.repeat == repeat);
+    }
+    let lost = session.finish().expect_err("the trace is lost").to_string();
+    assert!(lost.starts_with(&format!("{}: can't be written: ", trace.display())), "{lost}");
+    assert_eq!(io::read(&output).expect("written all the same").len(), 60);
+}
+
+#[test]
+fn reports_name_the_settings_that_are_not_the_defaults() {
+    let machine = VirtualMachine { name: "mine".into(), nodes: 3, noise: 0.25, seed: 7, ..VirtualMachine::default() };
+    let given = |config: &Config| -> Vec<String> {
+        config.settings().given().into_iter().map(|(name, value)| format!("{name} {value}")).collect()
+    };
+    assert_eq!(given(&small()), [""; 0]);
+    let set = Config { ahead: 0, bind: Bind::Cores, utility: 1, races: true, ..small() };
+    assert_eq!(given(&set), ["ahead 0", "bind cores", "utility 1", "check races"]);
+    let aggregation = Config { ahead: 0, collective: Collective::Aggregation, ..small() };
+    assert_eq!(given(&aggregation), [""; 0]);
+    let there = Config { machine: Some(Arc::new(machine)), ..small() };
+    assert_eq!(given(&there), ["machine mine", "nodes 3", "noise 0.25", "noise_seed 7"]);
+}
+
+#[test]
+fn numbers_have_the_right_noun() {
+    assert_eq!([0, 1, 2].map(|n| plural(n, "shard")), ["0 shards", "1 shard", "2 shards"]);
+    let config = Config { shards: 1, cells: Some(3), ..small() };
+    assert_eq!(refused(&config).to_string(), "expected at least 4 cells in a shard, found 3 (3 cells over 1 shard)");
+    let utility = refused(&Config { workers: 1, utility: 1, ..small() }).to_string();
+    assert_eq!(utility, "expected fewer utility processors than 1 worker, found 1");
+}
+
 #[test]
 fn times_of_samples() {
     let samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
     let times = Times::of(&samples);
     assert_eq!(times, Times { min: 1.0, mean: 100.5, median: 100.5, p99: 198.0, max: 200.0 });
+    // With fewer than 100, the largest.
+    for n in [1, 2, 10, 99] {
+        let times = Times::of(&samples[..n]);
+        assert_eq!((times.p99, times.max), (200.0, 200.0), "{n}");
+    }
+    assert_eq!(Times::of(&samples[..100]).p99, 199.0);
     assert_eq!(Times::of(&[7.0]), Times { min: 7.0, mean: 7.0, median: 7.0, p99: 7.0, max: 7.0 });
     assert_eq!(Times::of(&[3.0, 1.0, 2.0]).median, 2.0);
     assert!(Times::of(&[]).median.is_nan());

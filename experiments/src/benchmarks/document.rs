@@ -1,73 +1,73 @@
-//! The document: the machine, a table, and how the figures came about.
+//! The document: the machine, the table of figures, and the method.
 
 use super::platform::{Platform, WORKERS};
 use super::rows::{Row, Sample};
 use crate::measure::environment::{Environment, Machine};
-use crate::measure::noise::{Noise, Sifted, Spread, usual_ns};
+use crate::measure::noise::{IN_EXCHANGES, Noise, Sifted, Spread, usual_ns};
 use crate::measure::stats::{median, microseconds as figure};
+use maniple_stencil::plural;
 use std::fmt::Write;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Modify, Style};
 
 const METHOD: &str = "\
-Medians over the rounds, with the smallest and the largest in parentheses. A round measures each row once; a row and what
-its target depends on are measured one right after the other, and `ratio` is the median of measured ÷ target, so at most 1
-where the target is met. Every run verifies its results. e is the exchange of a cache line between two spinning threads,
-one way; P stands for shards, W for workers.
+Figures are medians over the rounds, with the smallest and the largest in parentheses. A round measures each row once, right
+before the figures that its target depends on. `ratio` is the median of measured ÷ target, so it is at most 1 if the target is
+met. Every run verifies its results. e is the exchange of a cache line between two spinning threads, one way. P is the number of
+shards, W that of workers.
 
-A target in exchanges or in the time of another program is as good as the machine was quiet. An exchange is measured right
-after each; where it took more than 1.5 times the median of all, or less than that median ÷ 1.5, something else had the
-processors, or they were moved, and what was measured beside it is left out. Where this leaves fewer than half of a row's
-rounds, or the median of all is above 1 µs, the row is `disturbed` and shows them all.
+Targets in exchanges, or in the time of another program, need a quiet machine. So an exchange is measured right after each
+measurement. Where it took more than 1.5 times the median of all, or less than that median ÷ 1.5, other programs were running or
+the processors were moved. The measurement beside it is then left out. If this leaves fewer than half of a row's rounds, or if the
+median of all exchanges is above 1 µs, the row is `disturbed` and shows all rounds.
 
-- *allreduce*: 64-bit floats; every call depends on the one before; the time on the shard that took longest.
-- *beside MPI*: `MPI_Allreduce`, one rank a shard, by `maniple compare mpi`. With more ranks than processors MPI mostly
-  waits for the kernel's scheduler, so these ratios are for information.
+- *allreduce*: 64-bit floats. Each call depends on the last result. The time is that of the shard that took longest.
+- *beside MPI*: `MPI_Allreduce` with one rank for each shard, by `maniple compare mpi`. With more ranks than processors MPI
+  mostly waits for the kernel's scheduler, so these ratios are for information.
 - *stencil kernel*: derivative, square sum and scaling of one vector by sequential code.
-- *stencil, added to the kernel*: (T · W − sequential) ÷ P, where T is the median time of an iteration with 1000 cells a
-  shard and recursive doubling, and sequential the kernel's time for all cells as one vector.
-- *leaf task*: launched, mapped, ordered, run and done; StarPU's is the line `Per task` of
-  `STARPU_NCPU=1 tasks_overhead -i 200000 -b 1`.
-- *relaunch of a shard*: what is added to the kernel in the aggregation version, which launches its shards anew in each
+- *stencil, added to the kernel*: (T · W − sequential) ÷ P. T is the median time of an iteration with 1000 cells for each shard
+  and recursive doubling, sequential the kernel's time for all cells as one vector.
+- *leaf task*: from launch to end. StarPU's time is the line `Per task` of `STARPU_NCPU=1 tasks_overhead -i 200000 -b 1`.
+- *relaunch of a shard*: the time added to the kernel in the aggregation version, which launches its shards again in each
   iteration.
-- *gang launch*: from the launch to the first instruction of the last shard, divided by the shards.
-- *memory of a waiting shard*: by how much the resident set of a fresh process grows until 4096 shards wait in an
-  allreduce of 8 bytes, divided by the shards: everything that a shard and its part of the allreduce take up. The first
-  calls are over by then, so that what is allocated late is there.
+- *gang launch*: from the launch to the first instruction of the last shard, divided by the number of shards.
+- *memory of a waiting shard*: the growth of the resident set of a new process until 4096 shards wait in an allreduce of 8 bytes,
+  divided by the number of shards. It is all memory of a shard and of its part of the allreduce. The first calls are over by
+  then, so memory that is allocated late is included.
 ";
 
-/// The same for rows in virtual time.
+/// The method of rows in virtual time.
 const METHOD_IN_VIRTUAL_TIME: &str = "\
-Times on two processors of the machine, of one node or of two, in virtual time: those that its file gives rise to, the same
-in each round. Every program really runs, and its results are verified. In parentheses are the smallest and the largest of
-the rounds; `ratio` is measured ÷ target, so at most 1 where the target is met. e is the exchange between the two processors,
-one way, as `maniple exchange --wire virtual` has it; P stands for shards, W for workers.
+Times are those of two processors of the machine, on one node or on two, in virtual time. They follow from the machine's file and
+are the same in each round. Every program really runs, and its results are verified. In parentheses are the smallest and the
+largest of the rounds. `ratio` is measured ÷ target, so it is at most 1 if the target is met. e is the exchange between the two
+processors, one way, as `maniple exchange --wire virtual` measures it. P is the number of shards, W that of workers.
 
-- *allreduce*: 64-bit floats; every call depends on the one before; the time on the shard that took longest.
-- *beside MPI*: the same program, by recursive doubling, on two processors of the machine that stands for MPI
-  (`--mpi-machine`), as `maniple compare mpi --wire virtual` has it.
-- *stencil kernel*: what the machine says that the stencil's leaf task takes.
-- *stencil, added to the kernel*: (T · W − sequential) ÷ P, where T is the median time of an iteration with 1000 cells a
-  shard and recursive doubling, and sequential the kernel's time for all cells as one vector.
-- *leaf task*: launched, mapped, ordered, run and done, on one processor.
-- *relaunch of a shard*: what is added to the kernel in the aggregation version, which launches its shards anew in each
+- *allreduce*: 64-bit floats. Each call depends on the last result. The time is that of the shard that took longest.
+- *beside MPI*: the same program by recursive doubling, on two processors of the machine that stands for MPI (`--mpi-machine`),
+  as in `maniple compare mpi --wire virtual`.
+- *stencil kernel*: the time of the stencil's leaf task in the machine's file.
+- *stencil, added to the kernel*: (T · W − sequential) ÷ P. T is the median time of an iteration with 1000 cells for each shard
+  and recursive doubling, sequential the kernel's time for all cells as one vector.
+- *leaf task*: from launch to end, on one processor.
+- *relaunch of a shard*: the time added to the kernel in the aggregation version, which launches its shards again in each
   iteration.
-- *gang launch*: from the launch to the first instruction of the last shard, divided by the shards.
-- *memory of a waiting shard*: by how much the resident set of a process of this host grows until 4096 shards wait in an
-  allreduce of 8 bytes, divided by the shards; not on two processors, but on all that the node, or the two nodes, have.
+- *gang launch*: from the launch to the first instruction of the last shard, divided by the number of shards.
+- *memory of a waiting shard*: the growth of the resident set of a process of this host until 4096 shards wait in an allreduce of
+  8 bytes, divided by the number of shards. It is measured with all processors of the node, or of the two nodes, not with two.
 ";
 
 /// The whole document.
 pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &Platform, rounds: usize, only: Option<&str>) -> String {
-    // At the end of all rounds.
+    // After all rounds.
     let Environment { began: now, machine, toolchain } = Environment::now();
-    let mut text = "# Benchmarks\n\nWritten by `maniple benchmarks`; not to be edited.\n\n".to_owned();
+    let mut text = "# Benchmarks\n\nWritten by `maniple benchmarks`. Do not edit.\n\n".to_owned();
     let mut facts = Builder::default();
     facts.push_record(["", ""]);
     let mut fact = |name: &str, value: String| facts.push_record([name, &value]);
     fact("date", now);
-    // A cell has no room for a bar.
+    // A bar would end the cell.
     let cell = |text: &str| text.replace('|', "\\|");
     fact("machine", on.about().map_or_else(|| describe(&machine), cell));
     if let Some(about) = on.mpi_about() {
@@ -100,7 +100,7 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &Platform, rounds: usiz
     text + "\n"
 }
 
-/// A word for a shell, in quotes where it must be.
+/// A word for a shell, in quotes if it needs them.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./,:=@+".contains(c);
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
@@ -110,23 +110,24 @@ fn describe(machine: &Machine) -> String {
     let mut parts = vec![machine.system.clone()];
     parts.extend(machine.kernel.clone());
     parts.extend(machine.cpu.clone());
-    parts.extend(machine.available.zip(machine.processors).map(|(may, all)| format!("{may} of {all} processors")));
+    let of = |(may, all)| format!("{may} of {}", plural(all, "processor"));
+    parts.extend(machine.available.zip(machine.processors).map(of));
     parts.extend(machine.memory());
     parts.extend(machine.governor.as_ref().map(|governor| format!("governor {governor}")));
     parts.extend(machine.load_average.map(|[minute, ..]| format!("load {minute} at the end")));
     parts.join(", ")
 }
 
-/// The median, and the smallest and the largest.
+/// The median, with the smallest and the largest.
 fn spread(values: impl IntoIterator<Item = f64>) -> String {
     let Spread { min, median, max, .. } = NOISE.spread(values);
     format!("{} ({}–{})", figure(median), figure(min), figure(max))
 }
 
-/// Which rounds count: where a target is in exchanges, an error of the one is an error of the other.
-const NOISE: Noise = Noise { within: Some(1.5), busy_counts: false, drops_outliers: false };
+/// The rule for rounds.
+const NOISE: Noise = IN_EXCHANGES;
 
-/// The rows; where they are of this host, other programs may have disturbed some rounds.
+/// The table of rows. Those of this host may have rounds that other programs disturbed.
 fn table(rows: &[Row], measured: &[Vec<Sample>], of_host: bool) -> String {
     let usual_ns = usual_ns(measured.iter().flatten().filter_map(|sample| sample.exchange_ns)).filter(|_| of_host);
     let mut cells = Builder::default();
@@ -163,7 +164,7 @@ fn met(row: &Row, ratio: f64, disturbed: bool) -> &'static str {
     }
 }
 
-/// Why rows have nothing to compare with, each reason once.
+/// The reasons why rows have nothing to compare with, each reason once.
 fn missing(rows: &[Row], measured: &[Vec<Sample>]) -> String {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (row, samples) in rows.iter().zip(measured) {
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_where_they_must_be() {
+    fn words_are_quoted_if_they_need_it() {
         for (text, expected) in
             [("./mine-1.toml", "./mine-1.toml"), ("./my mine.toml", "'./my mine.toml'"), ("it's", "'it'\\''s'")]
         {

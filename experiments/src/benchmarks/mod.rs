@@ -1,4 +1,4 @@
-//! `maniple benchmarks`: what `BENCHMARKS.md` says.
+//! `maniple benchmarks`: writes `BENCHMARKS.md`.
 
 mod document;
 mod others;
@@ -8,27 +8,30 @@ mod rows;
 use crate::Failure;
 use crate::compare::mpi::MpiMachine;
 use crate::measure::turns::{Order, Rounds};
+use crate::options::help::exit_codes;
 use crate::options::wire::OnWire;
 use crate::options::{OutputFile, RepeatByWire};
 use crate::output::Document;
 use platform::Platform;
 use std::rc::Rc;
 
-/// What the framework is measured by: every figure beside its target, as a Markdown document
+/// Measure all figures beside their targets, and write a Markdown document
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Every round measures each row once, so that what disturbs the machine falls on all of them. A row and what it is compared \
-with are measured one right after the other, and its ratio is the median over the rounds. Rows whose other program is not \
-there say how to get it. It takes about 20 seconds a round, and wants a machine that does nothing else.
+#[command(after_help = concat!("\
+Every round measures each row once, so that disturbances fall on all rows. A row is measured right before the program it is \
+compared with, and its ratio is the median over the rounds. If the other program is not installed, the document says how to get \
+it. A round takes about 20 seconds. Run it on a machine that does nothing else.
 
-With --wire virtual the rows are those of two processors of --machine, of one node or of two, and MPI's of two of \
---mpi-machine. One round is enough there: each gives the same times, to the digit. What is of this host has nothing to \
-compare with.
+With --wire virtual two processors of --machine are measured, on one node or on two, and MPI on two of --mpi-machine. One round \
+is enough, since all give exactly the same times. Figures that depend on this host are not compared.
 
-Exit codes: 0, all was measured, whether the targets are met or not; 1, a run failed or was not verified, or the document could not be written; 2, the arguments \
-are at fault.")]
+", exit_codes!(
+    "all was measured, whether or not the targets are met",
+    "a run failed or was not verified, or the document could not be written",
+    "the arguments are at fault"
+)))]
 #[command(mut_arg("output", |arg| arg.help("Write the document to this file instead of stdout")))]
-#[command(mut_arg("repeat", |arg| arg.help("Rounds [default: 11, in virtual time 1]")))]
+#[command(mut_arg("repeat", |arg| arg.help("Number of rounds [default: 11, in virtual time 1]")))]
 pub struct BenchmarksOptions {
     #[command(flatten)]
     output: OutputFile,
@@ -36,7 +39,7 @@ pub struct BenchmarksOptions {
     #[command(flatten)]
     repeat: RepeatByWire,
 
-    /// Measure only rows that have this in their name
+    /// Measure only the rows with this text in their name
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 
@@ -57,7 +60,7 @@ pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
         rows.retain(|row| row.what.contains(only));
         if rows.is_empty() {
             return Err(Failure::Usage(format!(
-                "expected a part of one of these for --only, found {only}:{}",
+                "--only: expected a part of one of these names, found `{only}`:{}",
                 names.concat()
             )));
         }
@@ -66,7 +69,7 @@ pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
     args.wire.files().reads("--mpi-machine", args.mpi.path()).writes("--output", output).check()?;
     let document = Document::prepare(output)?;
     let mut measured: Vec<Vec<rows::Sample>> = rows.iter().map(|_| Vec::new()).collect();
-    // Rows measure the exchange themselves, where they are held to it.
+    // Rows measure the exchange themselves if their target depends on it.
     let mut turns = Rounds::new(Order::Same);
     for _ in 0..rounds {
         let measure = |row: &mut rows::Row| (row.measure)().map_err(|failure| failure.of(&row.what));
@@ -79,11 +82,12 @@ pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
 }
 
 impl Failure {
-    /// The same, with what failed before it.
+    /// The same failure, with a name before its message.
     fn of(self, what: &str) -> Self {
         match self {
             Failure::Usage(message) => Failure::Usage(format!("{what}: {message}")),
             Failure::Run(message) => Failure::Run(format!("{what}: {message}")),
+            Failure::Trace(message) => Failure::Trace(format!("{what}: {message}")),
         }
     }
 }

@@ -1,24 +1,25 @@
-//! Other programs that a row is compared with. Where one is not there, the answer is how to get it.
+//! The other programs that rows are compared with. If one is not installed, the answer says how to get it.
 
 use crate::Failure;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is read of one run of `maniple compare mpi`.
+/// The results of one run of `maniple compare mpi`.
 pub struct Pair {
     /// Microseconds of an allreduce here.
     pub ours_us: f64,
-    /// The same with MPI.
+    /// Microseconds of an allreduce with MPI.
     pub mpi_us: f64,
     /// The exchange right after both, in nanoseconds.
     pub exchange_ns: Option<f64>,
 }
 
-/// One allreduce of 64-bit floats here and with MPI, one rank a shard.
+/// Measures an allreduce of 64-bit floats here and with MPI, with one rank for each shard.
 pub fn allreduce_beside_mpi(shards: u32, elements: usize, iterations: usize) -> Result<Result<Pair, String>, Failure> {
     if !cfg!(feature = "mpi") {
-        let how = "built without MPI; `cargo run --release --features mpi --bin maniple -- benchmarks` has it";
+        let how =
+            "this maniple was built without MPI; run `cargo run --release --features mpi --bin maniple -- benchmarks`";
         return Ok(Err(how.into()));
     }
     let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
@@ -38,11 +39,11 @@ pub fn allreduce_beside_mpi(shards: u32, elements: usize, iterations: usize) -> 
     }
 }
 
-/// Why there is nothing to compare with, where it is that no launcher of MPI can be started; all else is a failure.
+/// The reason why there is nothing to compare with, if no launcher of MPI can be started. All else is a failure.
 fn refused(code: Option<i32>, stderr: &str) -> Result<String, Failure> {
     let message = stderr.trim();
     let message = message.strip_prefix("maniple: error: ").unwrap_or(message);
-    // The arguments are in order, so that exit code 2 is about the launcher.
+    // The arguments are right, so exit code 2 is about the launcher.
     match code {
         Some(2) => Ok(message.replace('\n', " ")),
         _ => Err(Failure::Run(message.into())),
@@ -66,14 +67,14 @@ pub fn starpu_task_ns() -> Result<f64, String> {
         .ok_or_else(|| format!("expected a line `Per task: … usecs` from {command:?}, found {}", output.status))
 }
 
-/// What it prints for submission and execution together.
+/// The time of submission and execution together, in StarPU's output.
 fn task_ns(text: &str) -> Option<f64> {
     let us: f64 =
         text.lines().find_map(|line| line.strip_prefix("Per task: ")?.strip_suffix(" usecs")?.parse().ok())?;
     Some(us * 1000.0)
 }
 
-/// In the path, or where Debian has it: in a directory named after the architecture.
+/// StarPU's program: in the path, or in Debian's directory, which is named after the architecture.
 fn starpu_program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&path).map(|directory| directory.join("tasks_overhead"));

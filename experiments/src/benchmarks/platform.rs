@@ -1,4 +1,4 @@
-//! What the rows run on, and what they are compared with: this host, or machines in virtual time.
+//! The platform of the rows and of the programs beside them: this host, or machines in virtual time.
 
 use super::others::{self, Pair};
 use crate::Failure;
@@ -13,31 +13,31 @@ use maniple::runtime::VirtualMachine;
 use maniple_stencil::Config;
 use std::sync::Arc;
 
-/// Workers of all rows: the targets are those of two processors.
+/// The number of workers of all rows. Targets are for two processors.
 pub const WORKERS: u32 = 2;
 
-/// What all rows run on.
+/// The platform of all rows.
 pub struct Platform {
     machines: Option<Machines>,
     yardstick: Yardstick,
-    /// For a process of its own.
+    /// For runs in a process of their own.
     invocation: Invocation,
 }
 
-/// Machines in virtual time, of which two processors take part.
+/// Machines in virtual time. Two processors of each take part.
 struct Machines {
     here: VirtualMachine,
-    /// What stands for MPI, where that is known.
+    /// The machine that stands for MPI, if it is known.
     mpi: Option<VirtualMachine>,
-    /// Name, and what machine it is.
+    /// Name and description.
     about: String,
     mpi_about: Option<String>,
-    /// The options that say all this.
+    /// The options of these machines.
     options: Vec<String>,
 }
 
 impl Platform {
-    /// As the options say; refuses machines that have no two processors for shards.
+    /// The platform that the options describe. Machines need two processors for shards.
     pub fn new(wire: &OnWire, mpi: &MpiMachine) -> Result<Self, Failure> {
         let workers = WORKERS as usize;
         let (here, mpi_machine) = (wire.machine(workers)?, mpi.load(wire, workers)?);
@@ -68,38 +68,38 @@ impl Platform {
         self.machines.as_ref().map(|machines| &machines.here)
     }
 
-    /// In virtual time, which machine it is.
+    /// In virtual time, the name and description of the machine.
     pub fn about(&self) -> Option<&str> {
         self.machines.as_ref().map(|machines| &*machines.about)
     }
 
-    /// The same of MPI's machine, where it is known.
+    /// The name and description of MPI's machine, if it is known.
     pub fn mpi_about(&self) -> Option<&str> {
         self.machines.as_ref().and_then(|machines| machines.mpi_about.as_deref())
     }
 
-    /// The options that ask for it.
+    /// The options of this platform.
     pub fn options(&self) -> &[String] {
         self.machines.as_ref().map_or(&[], |machines| &machines.options)
     }
 
-    /// What a process of its own that does a run is told.
+    /// The invocation of a process that does one run.
     pub fn invocation(&self) -> &Invocation {
         &self.invocation
     }
 
-    /// Two workers.
+    /// A runtime with two workers.
     pub fn runtime(&self) -> Runtime {
         self.machine().map_or_else(|| Runtime::threads(WORKERS), |machine| Runtime::virtual_time(machine.clone()))
     }
 
-    /// One worker.
+    /// A runtime with one worker.
     pub fn one_worker(&self) -> Runtime {
         let machine = self.machine().map(reduced::one_processor);
         machine.map_or_else(|| Runtime::threads(1), Runtime::virtual_time)
     }
 
-    /// Two workers for the stencil.
+    /// The configuration of the stencil with two workers.
     pub fn config(&self, config: Config) -> Config {
         match self.machine() {
             None => Config { workers: WORKERS as usize, ..config },
@@ -107,7 +107,7 @@ impl Platform {
         }
     }
 
-    /// The stencil's kernel: nanoseconds an iteration, and whether all is right.
+    /// Measures the stencil's kernel. Returns the nanoseconds of an iteration, and whether all is right.
     pub fn kernel(&self, cells: usize, iterations: usize) -> Result<(f64, bool), Failure> {
         match self.machine() {
             None => kernel::measure(cells, iterations),
@@ -115,12 +115,12 @@ impl Platform {
         }
     }
 
-    /// The yardstick in nanoseconds, where there is one.
+    /// The yardstick in nanoseconds, if there is one.
     pub fn exchange_ns(&self) -> Option<f64> {
         Some(self.yardstick.ns()).filter(|e| !e.is_nan())
     }
 
-    /// The allreduce that `us` measures on a runtime, here and with MPI, or why there is nothing to compare with.
+    /// Measures an allreduce here, by `us`, and with MPI. Otherwise returns the reason why there is nothing to compare with.
     pub fn beside_mpi(
         &self,
         (shards, elements, iterations): (u32, usize, usize),
@@ -137,11 +137,11 @@ impl Platform {
         Ok(Ok(Pair { ours_us: us(&self.runtime())?, mpi_us, exchange_ns: self.exchange_ns() }))
     }
 
-    /// What only this host has, or why there is nothing to compare with.
+    /// A value that only this host has. In virtual time, the reason why there is nothing to compare with.
     pub fn of_host<T>(&self, what: &str, value: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         match &self.machines {
             None => value(),
-            Some(_) => Err(format!("nothing to compare with in virtual time: {what} is of this host")),
+            Some(_) => Err(format!("nothing to compare with in virtual time: {what} depends on this host")),
         }
     }
 }

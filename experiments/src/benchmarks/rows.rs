@@ -1,4 +1,4 @@
-//! The rows: what is measured, how, and its target.
+//! The rows of the document: measurements and their targets.
 
 use super::others::starpu_task_ns;
 use super::platform::{Platform, WORKERS};
@@ -13,25 +13,25 @@ use std::rc::Rc;
 
 /// One row of the document.
 pub struct Row {
-    /// What is measured.
+    /// The name of the row.
     pub what: String,
-    /// The unit of what is measured.
+    /// The unit of the figures.
     pub unit: &'static str,
-    /// The target in words; without one the ratio to the other program is for information.
+    /// The target in words. Without one, the ratio to the other program is for information.
     pub target: Option<String>,
-    /// Measures once.
+    /// Measures the row once.
     pub measure: Measure,
 }
 
-/// A measurement held to its target.
+/// A measurement with its target.
 pub struct Held {
-    /// In the row's unit.
+    /// The measurement in the row's unit.
     pub measured: f64,
-    /// The target in the row's unit, or why there is nothing to compare with.
+    /// The target in the row's unit, or the reason why there is none.
     pub target: Result<f64, String>,
 }
 
-/// One measurement, with the exchange right after it where the target depends on it or on another program's time.
+/// One measurement. It has the exchange right after it if the target depends on that, or on another program's time.
 pub type Sample = Beside<Held>;
 
 impl Sample {
@@ -43,7 +43,7 @@ impl Sample {
         Self::new(measured, Ok(target), None)
     }
 
-    /// With a target in exchanges; `measured_ns` and the target come out in microseconds.
+    /// A sample with a target in exchanges. The measurement of `measured_ns` and the target are kept in microseconds.
     fn in_exchanges(on: &Platform, measured_ns: f64, target: f64) -> Self {
         let exchange_ns = on.exchange_ns();
         let target = match exchange_ns {
@@ -93,7 +93,7 @@ pub fn all(on: &Rc<Platform>) -> Vec<Row> {
     rows
 }
 
-/// So many calls of `shards` shards that a run takes some 10 ms.
+/// The number of calls with so many shards in a run of some 10 ms.
 fn calls(shards: u32) -> usize {
     (400_000 / shards as usize).clamp(200, 50_000)
 }
@@ -131,7 +131,7 @@ fn two_level(on: &Rc<Platform>, shards: u32) -> Measure {
 }
 
 fn beside_mpi(on: &Rc<Platform>, shards: u32, elements: usize, factor: f64) -> Measure {
-    // MPI's ranks take turns on the processors when there are more of them.
+    // If there are more ranks of MPI than processors, they take turns.
     let iterations = if shards > WORKERS {
         500
     } else if elements > 1 {
@@ -166,7 +166,7 @@ fn relaunch(on: &Rc<Platform>, shards: u32) -> Measure {
     Box::new(move || Ok(Sample::against(added_ns()? / 1000.0, 4.0)))
 }
 
-/// What an iteration of the stencil takes beside its kernel: nanoseconds of a worker for each shard.
+/// The time of an iteration of the stencil beside its kernel: nanoseconds of a worker for each shard.
 fn added_to_kernel(
     on: &Rc<Platform>,
     shards: u32,
@@ -207,7 +207,7 @@ fn leaf_task(on: &Rc<Platform>) -> Measure {
     })
 }
 
-/// Shards of the rows of which there are many.
+/// The number of shards in rows with many of them.
 const MANY: u32 = 4096;
 
 fn gang_launch(on: &Rc<Platform>) -> Measure {

@@ -1,4 +1,4 @@
-//! A calibration: the programs take turns, and what the rounds that count come to.
+//! A calibration: its programs, which take turns, and the prices that follow from the rounds that count.
 
 use super::prices::{self, Price, Times};
 use super::programs::{Program, What};
@@ -10,19 +10,19 @@ use crate::measure::yardstick::Yardstick;
 use maniple::prelude::*;
 use std::collections::HashMap;
 
-/// What is measured, and how often.
+/// The plan of a calibration.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Processors.
+    /// The number of processors.
     pub processors: u32,
-    /// Shards of each, ascending.
+    /// Numbers of shards of a processor, ascending.
     pub levels: Vec<u32>,
     /// Operations of a run on each processor.
     pub operations: u32,
 }
 
 impl Plan {
-    /// This host with all its processors.
+    /// The plan for this host with all its processors.
     fn of_this_host() -> Self {
         Self { processors: available() as u32, levels: LEVELS.into(), operations: OPERATIONS as u32 }
     }
@@ -30,7 +30,7 @@ impl Plan {
     /// All programs.
     fn programs(&self) -> Vec<Program> {
         let at = |what, shards: u32| {
-            // A gang's launch starts all shards, and a burst is of many operations.
+            // The launch of a gang starts all shards, and a burst has many operations.
             let many = match what {
                 What::Launch(burst) | What::Send { burst, .. } => burst,
                 What::Gang => 4,
@@ -64,26 +64,26 @@ impl Times for Measured {
     }
 }
 
-/// What a machine was found to be like.
+/// The result of a calibration.
 #[derive(Debug)]
 pub struct Calibration {
-    /// What operations take.
+    /// The prices of operations.
     pub prices: Vec<Price>,
-    /// Shards of a processor that they are for.
+    /// The numbers of shards of a processor that the prices are for.
     pub levels: Vec<u32>,
-    /// Processors.
+    /// The number of processors.
     pub processors: u32,
-    /// Median of the exchange of a cache line between two processors, one way; none with one.
+    /// Median of the exchange of a cache line between two processors, one way; `None` with one processor.
     pub exchange_ns: Option<f64>,
 }
 
-/// Which rounds count: few prices depend on the exchange itself, which tells near processors from distant ones.
+/// The rule for rounds. Few prices depend on the exchange itself, which tells near processors from distant ones.
 pub const NOISE: Noise = Noise { within: Some(2.5), busy_counts: true, drops_outliers: false };
 
 /// A calibration under way.
 pub struct Calibrator {
     plan: Plan,
-    /// As many processors as the plan has.
+    /// A runtime with as many processors as the plan.
     runtime: Runtime,
     programs: Vec<Program>,
     rounds: Rounds,
@@ -92,20 +92,20 @@ pub struct Calibrator {
 }
 
 impl Calibrator {
-    /// One without any round yet.
+    /// A calibrator without rounds.
     fn new(plan: Plan, runtime: Runtime, yardstick: Yardstick) -> Self {
         let rounds = Rounds::new(Order::Same).beside(When::AroundRound, yardstick);
         Self { programs: plan.programs(), plan, runtime, rounds, times: Vec::new() }
     }
 
-    /// One of this host with all its processors.
+    /// A calibrator of this host with all its processors.
     pub fn of_this_host() -> Self {
         let plan = Plan::of_this_host();
         let runtime = Runtime::threads(plan.processors);
         Self::new(plan, runtime, Yardstick::Host)
     }
 
-    /// How many processors are measured.
+    /// The number of processors that are measured.
     pub fn processors(&self) -> u32 {
         self.plan.processors
     }
@@ -123,12 +123,12 @@ impl Calibrator {
         Ok(())
     }
 
-    /// The usual exchange. None with one processor.
+    /// The usual exchange; `None` with one processor.
     pub fn exchange_ns(&self) -> Option<f64> {
         usual_ns(self.times.iter().filter_map(|round| round.exchange_ns))
     }
 
-    /// What the rounds come to that count.
+    /// The calibration from the rounds that count.
     pub fn calibration(&self) -> Calibration {
         let exchange_ns = self.exchange_ns();
         let mut measured = Measured::default();
@@ -143,7 +143,7 @@ impl Calibrator {
     }
 }
 
-/// Takes so many rounds.
+/// Calibrates with so many rounds.
 pub fn calibrate(plan: Plan, repeat: usize, runtime: Runtime, yardstick: Yardstick) -> Result<Calibration, Failure> {
     let mut calibrator = Calibrator::new(plan, runtime, yardstick);
     for _ in 0..repeat {
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A calibration of that machine with one round.
+    /// A calibrator of that machine after one round.
     fn one_round() -> Calibrator {
         let runtime = Runtime::virtual_time(machine());
         let mut calibrator = Calibrator::new(plan(), runtime, Yardstick::Fixed(30.0));
@@ -205,7 +205,7 @@ mod tests {
         calibrator
     }
 
-    /// In virtual time the programs take what the machine says: the prices must come out again.
+    /// In virtual time the programs take the times of the machine's file: its prices must be found again.
     #[test]
     fn the_prices_of_a_machine_in_virtual_time_are_found() {
         let machine = machine();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_a_machine_with_a_reason_for_each_value() {
+    fn the_file_is_a_machine_with_a_reason_for_each_value() {
         let found = calibrate(plan(), 1, Runtime::virtual_time(machine()), Yardstick::Fixed(42.0)).expect("measured");
         let text = found.text("mine \"and\" yours", None);
         let file = MachineFile::parse("found", &text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));

@@ -1,21 +1,21 @@
-//! A replayed object of one kind of round only: two shards give each other their values, again and again.
+//! A replayed object with a single kind of round: two shards exchange their values, again and again.
 
 use maniple::prelude::*;
 use maniple_runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
 use maniple_runtime::{Lent, Resolver};
 use std::sync::Arc;
 
-/// Calls that may be under way.
+/// The most calls under way.
 const SLOTS: u32 = 3;
 
-/// Whether what comes is the lower or the higher operand.
+/// Whether the incoming value is the lower or the higher operand.
 const LOWER: u8 = 0;
 const HIGHER: u8 = 1;
 
 /// The object: each shard exchanges `rounds` times with the same partner.
 struct Spec {
     rounds: u16,
-    /// Of each value.
+    /// The length of each value.
     elements: usize,
     partners: Vec<u32>,
 }
@@ -46,11 +46,11 @@ impl ReplaySpec for Spec {
     }
 }
 
-/// Makes one with values of so many elements, in which each shard has a partner among the `near` shards of its processor, an
+/// Makes an object with values of so many elements. Each shard has a partner among the `near` shards of its processor, an
 /// even number. Collective (top level).
 ///
-/// Partners are drawn, always the same ones: what they touch is as far apart, and whether one waits for the other as hard to
-/// foresee, as where many partners meet.
+/// Partners are drawn at random, but always the same ones. So their data are as far apart as with many partners, and it is as
+/// hard to foresee whether one waits for the other.
 pub fn rounds(top: &Top, gang: &Gang, rounds: u16, elements: usize, near: u32) -> Result<u32, Error> {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = |n: usize| {
@@ -68,7 +68,7 @@ pub fn rounds(top: &Top, gang: &Gang, rounds: u16, elements: usize, near: u32) -
     top.replayed(gang, Arc::new(Spec { rounds, elements, partners }))
 }
 
-/// Gives a value to the partner; after each round it is the sum of both.
+/// Calls the object with a value. After each round the value is the sum of both partners' values.
 pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, Error> {
     shard.replay(object, |values: &mut Values, (position, count), cx| {
         let number = SLOTS * position + (count % u64::from(SLOTS)) as u32;
@@ -90,7 +90,7 @@ pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, E
     })
 }
 
-/// The same with a value that is to come. The last call but two must be over.
+/// Calls the object with a value that is to come. The last call but two must be over.
 pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskFuture<f64>, Error> {
     let Input::Later(input) = Input::from(input) else { unreachable!("made of a future") };
     shard.replay(object, |values: &mut Values, (position, count), cx| {
@@ -106,7 +106,7 @@ pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskF
     })
 }
 
-/// A value of many elements. What comes is combined into the other vector, since the value itself is lent.
+/// A value of many elements. An incoming value is combined into the other vector, since the value itself is lent.
 struct Large {
     value: Arc<Vec<f64>>,
     other: Arc<Vec<f64>>,
@@ -122,9 +122,9 @@ impl Large {
 #[derive(Default)]
 struct Chain {
     value: f64,
-    /// In the place of the value.
+    /// The value, if it is large.
     large: Option<Box<Large>>,
-    /// Where the value comes from, until it is there.
+    /// The future of the value, until it is there.
     input: Option<TaskFuture<f64>>,
     output: Option<Resolver<f64>>,
 }
@@ -181,7 +181,7 @@ impl Replay for Values {
         let Some(came) = input.as_ref().and_then(|f| f.peek(|v| v.copied().map_err(Clone::clone))) else {
             return Ok(false);
         };
-        // Never 0, by whose root the stencil's task would divide.
+        // Never 0: the stencil's task divides by its root.
         (*value, *input) = (came?.max(1.0), None);
         Ok(true)
     }

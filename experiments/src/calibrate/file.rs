@@ -2,10 +2,11 @@
 
 use super::calibrator::Calibration;
 use crate::measure::environment::Environment;
+use maniple_stencil::plural;
 use std::fmt::Write;
 
 impl Calibration {
-    /// The text of the file; `of` is what was measured, if not this host.
+    /// The text of the file. `of` names the machine that was measured, if it was not this host.
     pub fn text(&self, name: &str, of: Option<&str>) -> String {
         let Environment { began: now, machine, .. } = Environment::now();
         let host = || {
@@ -13,18 +14,19 @@ impl Calibration {
             let (cpu, host) = (machine.cpu.unwrap_or_else(unknown), machine.hostname.unwrap_or_else(unknown));
             format!("{host}, {cpu}, {}", machine.system)
         };
-        let on = format!("{} processors of {}", self.processors, of.map_or_else(host, str::to_owned));
+        let processors = plural(self.processors as usize, "processor");
+        let on = format!("{processors} of {}", of.map_or_else(host, str::to_owned));
         let exchange = match self.exchange_ns {
             None => String::new(),
             Some(ns) => {
-                let why = "a cache line between two threads that spin, one way: measurements are of this machine where it \
-                           takes about as long";
+                let why = "a cache line between two spinning threads, one way; measurements can be compared with this file \
+                           where it takes about as long";
                 format!("exchange_ns = {{ value = {ns:.1}, why = {} }}\n", quoted(why))
             }
         };
         let why = "as many workers took part";
         let mut text = format!(
-            "# Written by maniple on {}, from programs that do a single operation each over and over.\n\n\
+            "# Written by maniple on {}, from programs that repeat a single operation.\n\n\
              name = {}\nabout = {}\n{exchange}\n[nodes]\ncount = {{ value = 1, why = \"one process\" }}\n\
              processors = {{ value = {}, why = {} }}\nutility = {{ value = 0, why = \"none was set aside\" }}\n\n\
              # Not used: there is one node.\n[network]\n",
@@ -43,12 +45,12 @@ impl Calibration {
             if of != table {
                 let _ = writeln!(text, "\n[{of}]");
                 if of == "costs" {
-                    let why = "shards of a processor that lists of values are for, in this order";
+                    let why = "numbers of shards of a processor; lists have a value for each, in this order";
                     let _ = writeln!(text, "shards = {{ value = {:?}, why = {} }}", self.levels, quoted(why));
                 }
                 table = of;
             }
-            // A picosecond is the least that virtual time counts; a byte may take less.
+            // Virtual time counts in picoseconds. A byte may take less.
             let digits = if key.ends_with("byte_ns") { 6 } else { 3 };
             let values: Vec<String> = price.values.iter().map(|v| format!("{v:.digits$}")).collect();
             let value = if let [value] = &values[..] { value.clone() } else { format!("[{}]", values.join(", ")) };

@@ -1,4 +1,4 @@
-//! `maniple calibrate`: what single operations take on this machine, as a machine of virtual time.
+//! `maniple calibrate`: measures the costs of single operations on this host, and writes them as a machine in virtual time.
 
 pub mod calibrator;
 mod exchange;
@@ -12,6 +12,7 @@ use crate::Failure;
 use crate::machines::reduced;
 use crate::measure::noise::warn_if_busy;
 use crate::measure::yardstick::Yardstick;
+use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, count};
 use crate::options::wire::OnWire;
 use crate::options::workers::Threads;
@@ -21,27 +22,28 @@ use calibrator::{Plan, calibrate};
 use clap::ArgAction;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
+use maniple_stencil::plural;
 
-/// Measures what single operations take on this machine and writes it as a machine for --wire virtual
+/// Measure the costs of single operations on this host, and write them as a machine for --wire virtual
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Each operation is measured alone, by programs that do one more of it, or more often, than another: launches of empty leaf \
-tasks, region requirements, arrivals, polls, subtasks of replayed rounds between two shards, messages, the stencil's leaf \
+#[command(after_help = concat!("\
+Each operation is measured alone, by two programs of which one does it more often. The operations are launches of empty leaf \
+tasks, region requirements, arrivals, polls, subtasks of replayed rounds between two shards, messages, and the stencil's leaf \
 task without a stencil. No allreduce and no stencil is run.
 
-All programs take turns, so that what disturbs one of them disturbs all. Values are lower deciles: others can only make a \
-host slower, and where they leave it alone for half of the time, most values are without them. Before and after each turn the \
-exchange of a cache line between two threads is measured. Where it differs from its median by more than a factor of 2.5, the \
-host had its processors elsewhere, and the turn is left out.
+All programs take turns, so that disturbances fall on all of them. Values are lower deciles. Other programs can only make a host \
+slower; if they run for half of the time, most values are without them. The exchange of a cache line between two threads is \
+measured before and after each turn. A turn is left out if its exchange differs from the median by more than a factor of 2.5, \
+because the host had then moved its processors.
 
-With --wire virtual it measures a machine in virtual time, two processors of one node, and should find what its file says.
+With --wire virtual it measures two processors on one node of a machine in virtual time, and should find the values in its file.
 
-Exit codes: 0, the file is written; 1, a run failed, or it could not be written; 2, the arguments are at fault.")]
-#[command(mut_arg("output", |arg| arg.help("The file, which must be new or empty [default: stdout]")))]
+", exit_codes!("the file is written", "a run failed, or the file could not be written", "the arguments are at fault")))]
+#[command(mut_arg("output", |arg| arg.help("File for the machine, which must be new or empty [default: stdout]")))]
 #[command(mut_arg("workers", |arg| {
-    arg.help("Worker threads, the machine's processors [default: the processors this process may use]")
+    arg.help("Worker threads, and so processors of the machine [default: the processors this process may use]")
 }))]
-#[command(mut_arg("repeat", |arg| arg.default_value(REPEAT).help("Runs of each program")))]
+#[command(mut_arg("repeat", |arg| arg.default_value(REPEAT).help("Number of runs of each program")))]
 pub struct CalibrateOptions {
     #[command(flatten)]
     output: OutputFile,
@@ -53,7 +55,7 @@ pub struct CalibrateOptions {
     #[command(flatten)]
     threads: Threads,
 
-    /// Shards of a processor to measure with, ascending: an even number each
+    /// Numbers of shards of a processor to measure with, even and ascending
     #[arg(long, value_name = "N,…", default_values_t = LEVELS, value_delimiter = ',', value_parser = level)]
     #[arg(action = ArgAction::Set)]
     shards: Vec<u32>,
@@ -61,7 +63,7 @@ pub struct CalibrateOptions {
     #[command(flatten)]
     repeat: Repeat,
 
-    /// Operations of a run on each processor
+    /// Operations of each run on each processor
     #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     operations: usize,
@@ -70,13 +72,13 @@ pub struct CalibrateOptions {
     wire: OnWire,
 }
 
-/// Numbers of shards for which all data are in a near cache, and for which they are not.
+/// Numbers of shards. The data of the first fit into a near cache, the data of the last do not.
 const LEVELS: [u32; 4] = [2, 16, 64, 256];
-/// Rounds, for a lower decile that no single one makes.
+/// The number of rounds: enough for a lower decile that does not depend on a single one.
 pub const REPEAT: &str = "21";
 const OPERATIONS: usize = 10_000;
 
-/// The processors this process may use.
+/// The number of processors that this process may use.
 fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -88,7 +90,7 @@ fn level(text: &str) -> Result<u32, String> {
     }
 }
 
-/// What is measured.
+/// The host or the machine that is measured.
 struct Measures {
     processors: u32,
     /// In virtual time.
@@ -101,28 +103,32 @@ impl Measures {
             let available = available();
             let processors = at_least_one("workers", args.threads.workers.unwrap_or(available))?;
             if processors > available {
-                let found = format!("expected at most the {available} processors of this process, found {processors}");
-                return Err(Failure::Usage(format!("{found} workers: more would take turns")));
+                let most = plural(available, "processor");
+                let found = format!("--workers: expected at most the {most} of this process, found {processors}");
+                return Err(Failure::Usage(format!("{found}: more would take turns")));
             }
             return Ok(Self { processors: processors as u32, machine: None });
         };
         if args.threads.workers.is_some() {
             return Err(Failure::Usage(
-                "--workers is for --wire threads: of a machine two processors are measured".into(),
+                "--workers is for --wire threads: two processors of a machine are measured".into(),
             ));
         }
         let two = reduced::expect_two_processors(&machine)?;
         if two.nodes > 1 || two.utility > 0 {
             let VirtualMachine { name, nodes, per_node, utility, .. } = machine;
+            let nodes = plural(nodes as usize, "node");
+            let [processors, utility] =
+                [(per_node, "processor"), (utility, "utility processor")].map(|(n, noun)| plural(n as usize, noun));
             return Err(Failure::Usage(format!(
-                "expected a machine with two processors on a node and no utility processors, found `{name}` with {per_node} on \
-                 each of {nodes} nodes, {utility} of them utility processors"
+                "expected a machine with two processors on a node and no utility processors, found `{name}` with {nodes}, each \
+                 of {processors}, among them {utility}"
             )));
         }
         Ok(Self { processors: 2, machine: Some(two) })
     }
 
-    /// The text of the file; warns where others keep this host busy.
+    /// The text of the file. Warns if other programs kept this host busy.
     fn text(&self, plan: Plan, repeat: usize, name: &str) -> Result<String, Failure> {
         let yardstick = Yardstick::of(self.machine.as_ref())?;
         let calibration = match &self.machine {
@@ -137,11 +143,11 @@ impl Measures {
     }
 }
 
-/// What is to be measured on so many processors.
+/// The plan of measurements on so many processors.
 fn plan(args: &CalibrateOptions, processors: u32) -> Result<Plan, Failure> {
     let levels = args.shards.clone();
     if !levels.is_sorted_by(|a, b| a < b) {
-        return Err(Failure::Usage(format!("expected shards in ascending order, found {levels:?}")));
+        return Err(Failure::Usage(format!("--shards: expected numbers in ascending order, found {levels:?}")));
     }
     let operations = at_least_one("operations", args.operations)?;
     let operations = u32::try_from(operations).unwrap_or(u32::MAX);
@@ -160,8 +166,9 @@ pub fn execute(args: &CalibrateOptions) -> Result<(), Failure> {
     if let Some(path) = output
         && let Some(len) = path.metadata().ok().map(|there| there.len()).filter(|len| *len > 0)
     {
-        let what = format!("expected a new or an empty file for --output, found {} with {len} bytes", path.display());
-        return Err(Failure::Usage(format!("{what}; name another, or remove it")));
+        let (path, len) = (path.display(), plural(len as usize, "byte"));
+        let what = format!("--output: expected a new or an empty file, found {path} with {len}");
+        return Err(Failure::Usage(format!("{what}; name another one, or remove it")));
     }
     document.write(&measures.text(plan, repeat, &args.name)?)
 }

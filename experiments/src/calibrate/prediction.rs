@@ -1,4 +1,4 @@
-//! `maniple predict`: times in virtual time beside those on threads.
+//! `maniple predict`: times in virtual time beside times on threads.
 
 use super::REPEAT;
 use super::calibrator::{Calibrator, NOISE};
@@ -19,43 +19,43 @@ use clap::ArgAction;
 use maniple::collectives::Algorithm;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
-use maniple_stencil::{Collective, Config, Session};
+use maniple_stencil::{Collective, Config, Session, plural};
 use std::sync::Arc;
 
-/// Allreduce and stencil on threads, and what virtual time predicts for them on a machine that describes this host
+/// Measure allreduce and stencil on threads, and predict their times in virtual time
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
-Programs and numbers of shards take turns on threads; then each runs once on the machine in virtual time, where every run \
-is the same. Without --machine what maniple calibrate runs takes turns with them, so that both see the same \
-host where it is faster at one time than at another.
+All programs with all numbers of shards take turns on threads. Then each runs once in virtual time, on a machine that describes \
+this host. Without --machine, turns of `maniple calibrate` come between the runs, so that both see the same host even if its \
+speed changes.
 
-The reports say:
-  program       allreduce: a call of 8 bytes that depends on the one before; stencil: an iteration; both with recursive \
-doubling; aggregation: an iteration of the stencil's baseline, which takes several times what is predicted, since what it \
-moves between parent and shards is not among the operations that are calibrated
-  measured_us   lower decile over the runs of the time on threads: what they take where others leave the host alone, as \
-maniple calibrate measures it. The time is that of a call on the shard that took longest, or the run's median iteration (with \
-more shards than workers, of the means of two iterations)
-  first_us, median_us, third_us  quartiles over the runs
-  runs          runs that count: those with an exchange of a cache line, measured before and after, that differs from that of \
-the calibration by a factor of 2.5 at most, so that the host has its processors where it had them; there are up to three \
-times as many runs as asked for until enough count. Where fewer than half as many do as were asked for, measured_us is the \
-median of all, and `disturbed` says so
-  predicted_us  the same in virtual time
+Columns of the report:
+  program       allreduce: a call of 8 bytes that depends on the last result
+                stencil: an iteration of the stencil with recursive doubling
+                aggregation: an iteration of the stencil's baseline. It takes several times as long as predicted, since the data \
+that its inner task exchanges with the shards are not calibrated
+  measured_us   lower decile of the times on threads, as in `maniple calibrate`: the time on an undisturbed host. The time of a \
+run is that of a call on the shard that took longest, or of its median iteration. With more shards than workers, samples are means \
+of two iterations
+  first_us, median_us, third_us
+                quartiles of the times on threads
+  runs          number of runs that count. A run counts if the exchange of a cache line before and after it differs from that of \
+the calibration by at most a factor of 2.5. There are up to three times as many runs as --repeat until enough count
+  disturbed     whether fewer than half of --repeat count. Then measured_us is the median of all runs
+  predicted_us  time in virtual time
   error         predicted_us ÷ measured_us − 1
 
 ", exit_codes!()))]
-#[command(mut_arg("_wire", |arg| arg.help("What the predictions are made on")))]
+#[command(mut_arg("_wire", |arg| arg.help("Wire of the predictions")))]
 #[command(mut_arg("machine", |arg| {
-    let what = "The machine: a name, or a file that ends in .toml, as `maniple calibrate` writes it \
+    let what = "Machine that describes this host, by name or as a file that ends in .toml, such as `maniple calibrate` writes \
                 [default: this host, calibrated between the runs]";
     arg.help(what)
 }))]
 #[command(mut_arg("repeat", |arg| {
-    let what = "Runs on threads of each program with each number of shards, and turns of the calibration between them";
+    let what = "Number of runs of each program with each number of shards, and of turns of the calibration between them";
     arg.default_value(REPEAT).help(what)
 }))]
-#[command(mut_arg("format", |arg| arg.help("How results are reported")))]
 pub struct PredictOptions {
     #[command(flatten)]
     _wire: InVirtualTime,
@@ -66,7 +66,7 @@ pub struct PredictOptions {
     #[command(flatten)]
     shards: GrowingShards,
 
-    /// The programs, with commas between
+    /// Programs, with commas between them
     #[arg(long, value_name = "LIST", default_value = "allreduce,stencil", value_delimiter = ',', action = ArgAction::Set)]
     programs: Vec<Program>,
 
@@ -80,7 +80,7 @@ pub struct PredictOptions {
     reported: Reported,
 }
 
-/// What is measured and predicted.
+/// The programs that are measured and predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Program {
     /// An allreduce of 8 bytes
@@ -92,7 +92,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// As reports call it.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Program::Allreduce => "allreduce",
@@ -101,9 +101,9 @@ impl Program {
         }
     }
 
-    /// One run, on threads or in virtual time: microseconds.
+    /// Does one run, on threads or in virtual time. Returns microseconds.
     fn run(self, shards: usize, cells: usize, on: &Place) -> Result<f64, Failure> {
-        // About as much work for all numbers of shards; in virtual time an iteration is like the next.
+        // About as much work for all numbers of shards. In virtual time all iterations take equally long.
         let iterations = |most: usize| match on {
             Place::Threads(_) => (most / shards).clamp(40, 2000),
             Place::Virtual(_) => 40,
@@ -113,7 +113,7 @@ impl Program {
             let spec = Spec { shards: shards as u32, elements: 1, iterations: iterations(20_000), op, algorithm };
             let (results, us) = spec.run(&on.runtime())?;
             if results.iter().any(|result| *result != spec.expected()) {
-                return Err(Failure::Run(format!("allreduce of {shards} shards: a wrong result")));
+                return Err(Failure::Run(format!("allreduce of {}: a wrong result", plural(shards, "shard"))));
             }
             return Ok(us);
         }
@@ -138,7 +138,7 @@ impl Program {
         };
         let report = Session::prepare(&config).and_then(|mut session| session.run_once()).map_err(failure)?;
         match report.failure {
-            Some(wrong) => Err(Failure::Run(format!("{} of {shards} shards: {wrong}", self.name()))),
+            Some(wrong) => Err(Failure::Run(format!("{} of {}: {wrong}", self.name(), plural(shards, "shard")))),
             // The first iterations allocate.
             None => {
                 let warmup = config.iterations / 4;
@@ -148,7 +148,7 @@ impl Program {
     }
 }
 
-/// What a run is on.
+/// The platform of a run.
 enum Place {
     Threads(u32),
     Virtual(Arc<VirtualMachine>),
@@ -163,22 +163,22 @@ impl Place {
     }
 }
 
-/// What is to be measured and predicted.
+/// The plan of predictions.
 #[derive(Debug, Clone)]
 pub struct ToPredict<'a> {
-    /// The machine that describes this host; none: it is calibrated between the runs.
+    /// The machine that describes this host; if `None`, the host is calibrated between the runs.
     pub machine: Option<&'a MachineFile>,
     /// Programs.
     pub programs: Vec<Program>,
     /// Numbers of shards.
     pub shards: Vec<usize>,
-    /// Cells a shard of the stencil.
+    /// Cells of each shard of the stencil.
     pub cells: usize,
-    /// Runs on threads of each.
+    /// The number of runs on threads of each program with each number of shards.
     pub repeat: usize,
 }
 
-/// How many times the runs asked for there may be, until as many count.
+/// There may be so many times the runs asked for, until enough count.
 const PATIENCE: usize = 3;
 
 /// The host of the measurements.
@@ -195,7 +195,7 @@ impl Host<'_> {
         }
     }
 
-    /// Nanoseconds of an exchange of a cache line at the calibration.
+    /// The exchange of a cache line during the calibration, in nanoseconds.
     fn exchange_ns(&self) -> Option<f64> {
         match self {
             Host::Described(file) => file.exchange_ns,
@@ -207,17 +207,17 @@ impl Host<'_> {
 /// Predictions beside measurements.
 #[derive(Debug)]
 pub struct Predictions {
-    /// In the order of programs and shards.
+    /// The rows, in the order of programs and shards.
     pub rows: Vec<Row>,
     /// The text of the machine's file, if the host was calibrated.
     pub host: Option<String>,
 }
 
-/// Name of a machine that was calibrated between the runs.
+/// The name of a machine that was calibrated between the runs.
 const HOST: &str = "host";
 
-/// Runs all programs with all numbers of shards in turns, on as many threads as the machine has processors, and then once
-/// each in virtual time.
+/// Runs all programs with all numbers of shards in turns, on as many threads as the machine has processors. Then runs each once
+/// in virtual time.
 pub fn predict(plan: &ToPredict<'_>) -> Result<Predictions, Failure> {
     let ToPredict { machine, programs, shards, cells, repeat } = plan;
     let (cells, repeat) = (*cells, *repeat);
@@ -245,9 +245,9 @@ pub fn predict(plan: &ToPredict<'_>) -> Result<Predictions, Failure> {
         Host::Calibrated(calibrator) => {
             own.into_iter().for_each(warn_if_busy);
             let text = calibrator.calibration().text(HOST, None);
-            // Nobody gave this file: what is wrong with it is no fault of the arguments.
+            // The user did not give this file, so its errors are no fault of the arguments.
             let file = MachineFile::parse(HOST, &text).and_then(MachineFile::expect_host).map_err(|e| match e {
-                Failure::Usage(what) | Failure::Run(what) => {
+                Failure::Usage(what) | Failure::Run(what) | Failure::Trace(what) => {
                     Failure::Run(format!("the calibrated machine: {what}\n{text}"))
                 }
             })?;

@@ -1,15 +1,15 @@
-//! What each operation takes, from the times of programs that do one of them more, or more often, than another.
+//! The price of each operation, from the times of programs that differ in how often they do it.
 
 use super::programs::{ELEMENTS, FED, What};
 use crate::measure::stats::{quantile_of, undisturbed};
 
-/// Cells of the blocks that leaf tasks are measured with, and their bytes.
+/// Cells of the large blocks that leaf tasks are measured with.
 pub const LARGE: u32 = 1000;
-/// The same of small ones.
+/// Cells of the small blocks.
 pub const SMALL: u32 = 200;
-/// Launches, and arrivals, one after the other.
+/// Launches, or arrivals, one after the other.
 pub const BURST: u32 = 32;
-/// Rounds of a call.
+/// Rounds of a call, in the two programs that are compared.
 pub const ROUNDS: [u16; 2] = [2, FED];
 
 /// Programs that are measured at each number of shards.
@@ -31,7 +31,7 @@ pub const PROGRAMS: [What; 15] = [
     What::Gang,
 ];
 
-/// Those that need a second processor, too.
+/// Programs that need a second processor.
 pub const BETWEEN: [What; 5] = [
     What::Remote,
     What::Send { remote: false, burst: BURST },
@@ -40,28 +40,28 @@ pub const BETWEEN: [What; 5] = [
     What::Both(true),
 ];
 
-/// Bytes of the values that the stencil's leaf task gets and puts.
+/// Bytes of the ghost cells that the stencil's leaf task gets and puts.
 const GHOST_BYTES: f64 = 64.0;
 const CELL_BYTES: f64 = 8.0;
 
-/// A price at each number of shards, or the same at all.
+/// A price for each number of shards, or one for all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Price {
     /// Table and key of the machine file.
     pub key: (&'static str, &'static str),
-    /// Nanoseconds, or nanoseconds a byte.
+    /// Nanoseconds, or nanoseconds for each byte.
     pub values: Vec<f64>,
-    /// Where they come from.
+    /// The reason for the values.
     pub why: String,
 }
 
-/// The times of programs, in nanoseconds of an iteration of a shard, by rounds: each program once a round.
+/// The times of programs in each round, in nanoseconds of an iteration of a shard.
 pub trait Times {
-    /// Those of a program with so many shards a processor, where it was measured.
+    /// The times of a program with so many shards of a processor, if it was measured.
     fn of(&self, what: What, shards: u32) -> Option<&[f64]>;
 }
 
-/// All prices, for these numbers of shards of a processor.
+/// Computes all prices, for these numbers of shards of a processor.
 pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     let time = |what: What, shards: u32| times.of(what, shards).map_or(f64::NAN, undisturbed);
     let each = |price: &dyn Fn(u32) -> f64| levels.iter().map(|&n| price(n).max(0.0)).collect::<Vec<f64>>();
@@ -79,12 +79,12 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     let combined = |n| (less(many_large, few_large, n) / rounds - 2.0 * replayed(n)) / (CELL_BYTES * ELEMENTS as f64);
     let call = |n| time(few, n) - poll(n) - 2.0 * f64::from(ROUNDS[0]) * replayed(n);
 
-    // A call's result and a leaf task's are an input of the next. The leaf task has a requirement, and arrives for what it gets
-    // and for what it puts on either side.
+    // The results of a call and of a leaf task are inputs of the next ones. The leaf task has one requirement. On each side it
+    // arrives for the values that it gets, and for those that it puts.
     let fed = |n| time(What::Leaf, n) + requirement(n) + 4.0 * arrival(n) + time(many, n) - poll(n);
     let input = |n| (time(What::Fed(0), n) - fed(n)) / 2.0;
 
-    // Per byte, and what is left.
+    // The price of a byte, and the rest.
     let by_bytes = |large: (f64, f64), small: (f64, f64)| {
         let byte = ((large.0 - small.0) / (large.1 - small.1)).max(0.0);
         (byte, (large.0 - byte * large.1).max(0.0))
@@ -101,7 +101,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
 
     let between = times.of(What::Remote, 1).is_some();
     let [local, remote] = [false, true].map(|remote| What::Send { remote, burst: BURST });
-    // With fewer shards processors wait for each other.
+    // With fewer shards, processors wait for each other.
     let busy = |n: u32| *levels.iter().find(|&&l| l >= n.max(BUSY)).unwrap_or(&levels[levels.len() - 1]);
     let send = less(remote, local, busy(0));
     let [here, there] = [false, true].map(What::Both);
@@ -122,30 +122,30 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     };
     let none = |table, key, why: &str| Price { key: (table, key), values: vec![0.0], why: why.into() };
     let near = "messages pass through rings in memory: ";
-    let alone = if between { "" } else { "there is but one processor" };
+    let alone = if between { "" } else { "there is only one processor" };
     vec![
         price(
             "memory",
             "latency_ns",
             vec![or_none(latency)],
             &[What::Remote],
-            &format!("{alone}a message to and fro between a shard each of two processors, less what they do for it"),
+            &format!("{alone}a message there and back between shards of two processors, less their own operations"),
         ),
         price(
             "memory",
             "send_ns",
             vec![or_none(send)],
             &[local, remote],
-            "an arrival for another processor, less one for the same",
+            "an arrival for another processor, less one for the same processor",
         ),
         price(
             "memory",
             "first_ns",
             vec![or_none(found)],
             &[What::Remote, here, there],
-            "messages to and fro between the shards of two processors, each by itself, less send_ns, message_ns, arrival_ns and poll_ns",
+            "messages there and back between the shards of two processors, one at a time, less send_ns, message_ns, arrival_ns and poll_ns",
         ),
-        none("memory", "receive_ns", "in costs.message_ns, which depends on the shards"),
+        none("memory", "receive_ns", "it is part of costs.message_ns, which depends on the shards"),
         none("memory", "gap_ns", &format!("{near}they have no gap of their own")),
         none("memory", "byte_ns", &format!("{near}larger values are lent where they are")),
         price(
@@ -153,21 +153,21 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             "launch_ns",
             each(&launch),
             &[What::Launch(BURST)],
-            "launches of empty leaf tasks one after the other, with the mapper's call",
+            "launches of empty leaf tasks one after the other, with the call of the mapper",
         ),
         price(
             "costs",
             "requirement_ns",
             each(&requirement),
             &[What::Regions, What::Leaf],
-            "an empty leaf task with five requirements, one exclusive and four shared, less one without, from launch to end",
+            "an empty leaf task with five requirements, one exclusive and four shared, less one without any, from launch to end",
         ),
         price(
             "costs",
             "input_ns",
             each(&input),
             &[What::Fed(0)],
-            "a leaf task and a call of 8 rounds that take their values from each other, less both alone, for each of the two",
+            "a leaf task and a call of 8 rounds that take their values from each other, less both alone, divided by two",
         ),
         none("costs", "map_ns", "in launch_ns"),
         none("costs", "start_ns", "in complete_ns"),
@@ -183,14 +183,14 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             "replayed_ns",
             each(&replayed),
             &[few, many],
-            "calls of 8 rounds between two shards of a processor, less such of 2 rounds",
+            "calls of 8 rounds between two shards of a processor, less calls of 2 rounds",
         ),
         price(
             "costs",
             "combine_byte_ns",
             each(&combined),
             &[few_large, many_large],
-            "the same with values of 16 KiB, less the subtasks, by the bytes that the rounds combine",
+            "the same calls with values of 16 KiB, less the subtasks, divided by the bytes that are combined",
         ),
         price("costs", "call_ns", each(&call), &[few], "a call of 2 rounds, less its subtasks and poll_ns"),
         price(
@@ -198,29 +198,29 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             "arrival_ns",
             each(&arrival),
             &[What::Barrier, What::Leaf],
-            "a leaf task that waits for a barrier and arrives at one, less one that does not",
+            "a leaf task that waits for a barrier and arrives at one, less a leaf task that does not",
         ),
-        price("costs", "poll_ns", each(&poll), &[What::Yield], "a shard that lets others run"),
+        price("costs", "poll_ns", each(&poll), &[What::Yield], "a shard that yields to others"),
         price(
             "costs",
             "message_ns",
             each(&|n| or_none(message(n))),
             &[here, there],
-            "shards that arrive for one of another processor while it does for them, and wait, less such of the same processor, and less send_ns",
+            "shards of two processors that arrive for each other and wait, less shards of the same processor, and less send_ns",
         ),
         price(
             "costs",
             "shard_ns",
             each(&|n| time(What::Gang, n) - poll(n)),
             &[What::Gang],
-            "the launch of a gang up to its end, less poll_ns",
+            "a gang from its launch to its end, less poll_ns",
         ),
         price(
             "tasks.advance",
             "task_ns",
             each(&|n| advance(n).1),
             &[What::Fed(LARGE), What::Fed(SMALL)],
-            "the stencil's leaf task on 1000 and on 200 cells, each between two calls of 8 rounds, less an empty one in its place: what does not depend on the cells",
+            "the stencil's leaf task on 1000 and on 200 cells, between two calls of 8 rounds, less an empty leaf task in its place: the part that does not depend on the cells",
         ),
         price(
             "tasks.advance",
@@ -234,7 +234,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             "task_ns",
             each(&|n| fill(n).1),
             &[What::Fill(LARGE), What::Fill(SMALL)],
-            "a leaf task that fills 1000 and 200 cells, less an empty one with its requirement: what does not depend on the cells",
+            "a leaf task that fills 1000 and 200 cells, less an empty leaf task with its requirement: the part that does not depend on the cells",
         ),
         price(
             "other_tasks",
@@ -246,10 +246,10 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     ]
 }
 
-/// With so many shards a processor does not wait for another one.
+/// The number of shards with which a processor does not wait for another one.
 const BUSY: u32 = 64;
 
-/// How far the medians and upper quartiles of what was measured are above the lower deciles, at most.
+/// By how much medians and upper quartiles of the times are above the lower deciles, at most.
 fn spread(times: &impl Times, used: &[What], levels: &[u32]) -> String {
     let samples = used.iter().flat_map(|&what| [1].iter().chain(levels).filter_map(move |&n| times.of(what, n)));
     let (mut middle, mut third, mut rounds) = (0.0f64, 0.0f64, 0);

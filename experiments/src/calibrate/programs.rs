@@ -1,5 +1,5 @@
-//! The programs that `maniple calibrate` measures: each does one operation of the runtime over and over, on every processor
-//! at the same time, with a number of shards that take turns.
+//! The programs that `maniple calibrate` measures. Each repeats one operation of the runtime, on all processors at the same
+//! time, with a number of shards that take turns.
 
 use super::exchange;
 use crate::Failure;
@@ -11,50 +11,51 @@ use maniple_stencil::shards::D;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// What a shard does in an iteration.
+/// The work of a shard in an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum What {
-    /// Lets others run: a poll.
+    /// Yields to others: a poll.
     Yield,
     /// Launches an empty leaf task and waits for it.
     Leaf,
-    /// Launches so many, and only the time of that counts; waits for them.
+    /// Launches so many, and waits for them. Only the time of the launches counts.
     Launch(u32),
-    /// A leaf task that arrives at a barrier for the next shard of the processor, and waits for that of the one before.
+    /// A leaf task that arrives at a barrier for the next shard of the processor, and waits for the barrier of the last shard.
     Barrier,
     /// An empty leaf task with five region requirements: one exclusive, four shared.
     Regions,
-    /// A leaf task that takes its value from a call of a replayed object, and whose result the next call takes: the stencil's
-    /// on a block of so many cells, or with 0 an empty one with its parameters. Each gets values from the shards on both sides
-    /// and puts values for them. A call is of 8 rounds between two shards of a processor.
+    /// A leaf task that takes its value from a call of a replayed object. The next call takes its result. It is the stencil's
+    /// leaf task on a block of so many cells, or with 0 an empty one with the same parameters. Each gets values from the shards
+    /// on both sides and puts values for them. A call has 8 rounds between two shards of a processor.
     Fed(u32),
     /// A leaf task that fills a region of so many cells.
     Fill(u32),
     /// A call of a replayed object with so many rounds between two shards of a processor.
     Rounds(u16),
-    /// The same with values of [`ELEMENTS`] elements.
+    /// Such a call with values of [`ELEMENTS`] elements.
     Large(u16),
-    /// A message goes round: the shards of the first processor arrive at a barrier for one of the next processor and wait
-    /// for one of the processor before, the others wait first.
+    /// A message that goes round. The shards of the first processor arrive at a barrier for a shard of the next processor, and
+    /// wait for one of the last processor. The others wait first.
     Remote,
-    /// So many arrivals at the barrier of a shard, of which only the time of the arrivals counts; waits for as many.
+    /// Arrives so many times at the barrier of a shard, and waits for as many arrivals. Only the time of the arrivals counts.
     Send { remote: bool, burst: u32 },
-    /// Arrives at the barrier of a shard, of the next processor or of this one, and waits for its own, all at the same time.
+    /// Arrives at the barrier of a shard of the next processor, or of this one, and waits for its own. All shards do so at the
+    /// same time.
     Both(bool),
     /// Nothing: the top-level task launches the gang in each iteration.
     Gang,
 }
 
-/// A program on a number of shards a processor.
+/// A program with a number of shards of each processor.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    /// What its shards do.
+    /// The work of its shards.
     pub what: What,
-    /// Shards of each processor: at least 2 where two of a processor are needed.
+    /// Shards of each processor: at least 2 if two shards of a processor are needed.
     pub shards: u32,
-    /// Processors.
+    /// The number of processors.
     pub processors: u32,
-    /// Iterations that are measured, after a quarter as many to warm up.
+    /// Iterations that are measured. A quarter as many come before them to warm up.
     pub iterations: u32,
 }
 
@@ -67,7 +68,7 @@ impl What {
     }
 }
 
-/// What a shard is given.
+/// The arguments of a shard.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Given {
     program: Program,
@@ -94,24 +95,24 @@ impl Given {
     }
 }
 
-/// The shard `by` places further among those of the same processor.
+/// The shard that is `by` places further, among those of the same processor.
 fn beside(p: &Program, s: u32, by: u32) -> u32 {
     s / p.shards * p.shards + (s % p.shards + by) % p.shards
 }
 
-/// The shard at the same place of the next processor, and of the one before.
+/// The shards at the same place of the next processor and of the last one.
 fn across(p: &Program, s: u32) -> [u32; 2] {
     let all = p.shards * p.processors;
     [(s + p.shards) % all, (s + all - p.shards) % all]
 }
 
-/// Calls under way, beside the last, before a shard waits for the oldest.
+/// The number of calls under way, beside the last, before a shard waits for the oldest.
 const AHEAD: usize = 1;
 
 /// Elements of a large value.
 pub const ELEMENTS: usize = 2048;
 
-/// Rounds of a call that is fed.
+/// Rounds of a call that takes its value from a leaf task.
 pub const FED: u16 = 8;
 
 fn nothing() {}
@@ -156,7 +157,7 @@ fn ns() -> u64 {
     maniple::runtime::now().as_nanos() as u64
 }
 
-/// A shard: how long its measured iterations took, in nanoseconds, by what the program counts.
+/// A shard. Returns the nanoseconds of its measured iterations, or of the part that the program counts.
 async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
     let (p, s) = (given.program, shard.index());
     let d = shard.region(given.block(s))?;
@@ -261,7 +262,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
     Ok(if matches!(p.what, What::Launch(_) | What::Send { .. }) { counted } else { all })
 }
 
-/// Launches a gang of shards that do nothing, again and again.
+/// Launches a gang of shards that do nothing, in each iteration.
 async fn launch(top: &Top, gang: &Gang, task: &ShardTask<Given, u64>, given: Given) -> Result<Vec<u64>, Error> {
     let (mut began, program) = (0, Program { iterations: 0, ..given.program });
     let warm_up = given.program.iterations.div_ceil(4);
@@ -277,8 +278,8 @@ async fn launch(top: &Top, gang: &Gang, task: &ShardTask<Given, u64>, given: Giv
 }
 
 impl Program {
-    /// Runs it: nanoseconds that an iteration of a shard takes of its processor; of a single launch or arrival, where these
-    /// are counted; and from one processor to the next, where a single message goes round.
+    /// Runs the program. Returns the nanoseconds of the processor for an iteration of a shard. For launches and arrivals it is
+    /// the time of a single one, and for a message that goes round the time from one processor to the next.
     pub fn run(self, runtime: &Runtime) -> Result<f64, Failure> {
         let outcome = runtime.run(move |top| async move {
             let all = self.shards * self.processors;

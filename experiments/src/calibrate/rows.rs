@@ -1,4 +1,4 @@
-//! What `maniple predict` finds: measured beside predicted, and what the errors come to.
+//! The results of `maniple predict`: measured and predicted times, and the errors.
 
 use super::calibrator::NOISE;
 use super::prediction::Program;
@@ -9,27 +9,27 @@ use serde::Serialize;
 use std::fmt;
 use tabled::builder::Builder;
 
-/// One program with one number of shards, measured and predicted; times in microseconds.
+/// One program with one number of shards, measured and predicted. Times are in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// What ran.
+    /// The program.
     pub program: &'static str,
-    /// Shards.
+    /// The number of shards.
     pub shards: usize,
-    /// On threads, where others leave the host alone: the lower decile of the runs; their median if disturbed.
+    /// The time on threads: the lower decile of the runs, or their median if disturbed.
     pub measured_us: f64,
     /// First quartile, median and third quartile of the runs.
     pub quartiles_us: [f64; 3],
-    /// Runs that count.
+    /// The number of runs that count.
     pub runs: usize,
-    /// Whether fewer than half as many runs as asked for were on a host as the machine describes it; then all count.
+    /// Whether the host was as the machine describes it in fewer than half of the runs asked for. Then all runs count.
     pub disturbed: bool,
-    /// In virtual time.
+    /// The time in virtual time.
     pub predicted_us: f64,
 }
 
 impl Row {
-    /// One out of its runs: those count that are near `own`, the exchange of the calibration.
+    /// Makes a row of its runs. Runs count if their exchange is near `own`, that of the calibration.
     pub fn new(
         (program, shards): (Program, usize),
         runs: &[Beside<f64>],
@@ -43,7 +43,7 @@ impl Row {
         Self {
             program: program.name(),
             shards,
-            // Of runs in another state of the host the fastest say the least about the one that was calibrated.
+            // If the host was in another state, the fastest runs say the least about the state that was calibrated.
             measured_us: if disturbed { quartiles_us[1] } else { undisturbed(&kept) },
             quartiles_us,
             runs: kept.len(),
@@ -52,28 +52,28 @@ impl Row {
         }
     }
 
-    /// By how much the prediction is too long, as a part of what was measured.
+    /// The relative error of the prediction; above 0 if it is too long.
     pub fn error(&self) -> f64 {
         self.predicted_us / self.measured_us - 1.0
     }
 
-    /// The same against the median of the runs: what the host usually takes, disturbed or not.
+    /// The relative error against the median of the runs: the usual time of the host, disturbed or not.
     pub fn error_of_median(&self) -> f64 {
         self.predicted_us / self.quartiles_us[1] - 1.0
     }
 }
 
-/// The median and the largest of the errors of some rows, without their signs, in percent.
+/// The median and the largest error of some rows, without signs, in percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
-    /// Median.
+    /// The median.
     pub middle: f64,
-    /// Largest.
+    /// The largest.
     pub worst: f64,
 }
 
 impl Errors {
-    /// Of these rows.
+    /// The errors of these rows.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>, error: fn(&Row) -> f64) -> Self {
         let errors: Vec<f64> = rows.into_iter().map(|row| 100.0 * error(row).abs()).collect();
         let worst = errors.iter().copied().fold(f64::NAN, f64::max);
@@ -89,7 +89,7 @@ impl fmt::Display for Errors {
 }
 
 impl Row {
-    /// What is reported of it, but for the machine.
+    /// The fields of the report, without the machine.
     pub fn fields(&self) -> Record {
         vec![
             field("program", self.program),
@@ -105,7 +105,7 @@ impl Row {
         ]
     }
 
-    /// The same with the machine.
+    /// The fields of the report, with the machine.
     pub fn record(&self, machine: &str) -> Record {
         let mut record = self.fields();
         record.insert(1, field("machine", machine));
@@ -113,7 +113,7 @@ impl Row {
     }
 }
 
-/// A row for each, and what the errors of each program come to.
+/// The table: a row for each program and number of shards, and the errors of each program.
 pub fn table(rows: &[Row], machine: &str) -> String {
     let mut builder = Builder::default();
     builder.push_record(["program", "shards", "lower decile", "quartiles", "predicted", "error", "runs"]);
@@ -138,8 +138,8 @@ pub fn table(rows: &[Row], machine: &str) -> String {
     }
     if let Some(near) = NOISE.within.filter(|_| rows.iter().any(|row| row.disturbed)) {
         text += &format!(
-            "disturbed: a cache line took another time between processors than when the machine was calibrated, by more than a \
-             factor of {near}; calibrate it anew, or leave --machine out\n"
+            "disturbed: the exchange of a cache line differs from that of the calibration by more than a factor of {near}; \
+             calibrate again, or leave --machine out\n"
         );
     }
     for (what, error) in [("against the runs' medians", Row::error_of_median as fn(&Row) -> f64), ("all", Row::error)] {
@@ -199,6 +199,6 @@ mod tests {
         assert!(text.contains("+20.0 %") && text.contains("-10.0 %"), "{text}");
         assert!(text.ends_with("all: median error 10.0 %, worst 20.0 %\n") && !text.contains("disturbed"), "{text}");
         let text = table(&[Row { disturbed: true, ..row(10.0, 12.0) }], "mine");
-        assert!(text.contains("3 disturbed") && text.contains("\ndisturbed: a cache line"), "{text}");
+        assert!(text.contains("3 disturbed") && text.contains("\ndisturbed: the exchange of a cache line"), "{text}");
     }
 }

@@ -1,6 +1,7 @@
-//! Starts an MPI program under its launcher, and sees that it ends.
+//! Starts an MPI program under its launcher, and makes sure that it ends.
 
 use crate::Failure;
+use maniple_stencil::plural;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
@@ -12,16 +13,16 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is read of either output: enough for any answer or complaint.
+/// The most bytes that are read of each output: enough for any answer or error.
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
-/// Lines of a complaint that are passed on.
+/// The most lines of an error that are passed on.
 const COMPLAINT_LINES: usize = 30;
 
-/// How long a launcher has to end its ranks when told to, before all are killed.
+/// The time that a launcher has to end its ranks before all of them are killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// `mpirun`, or what stands for it.
+/// `mpirun`, or another launcher.
 pub struct Launcher {
     program: String,
     arguments: Vec<String>,
@@ -33,31 +34,30 @@ impl Launcher {
     /// Asks the launcher which MPI it belongs to.
     pub fn new(command: &str, timeout: Duration) -> Result<Self, Failure> {
         let mut words = command.split_whitespace().map(String::from);
-        let program =
-            words.next().ok_or_else(|| Failure::Usage("expected a launcher for --mpirun, found none".into()))?;
+        let program = words.next().ok_or_else(|| Failure::Usage("--mpirun: expected a launcher, found none".into()))?;
         let mut launcher = Self { program, arguments: words.collect(), open_mpi: false, timeout };
         let mut version = Command::new(&launcher.program);
         version.arg("--version");
-        // One that knows no --version may still launch.
+        // A launcher without --version may still work.
         launcher.open_mpi = launcher.finish(version)?.out.contains("Open MPI");
         Ok(launcher)
     }
 
-    /// Runs this program with these arguments in so many ranks: what follows `mark` on a line of their output.
+    /// Runs this program with these arguments in so many ranks. The answer follows `mark` on a line of their output.
     pub fn run<T: DeserializeOwned>(&self, ranks: u32, arguments: &[String], mark: &str) -> Result<T, Failure> {
         let this = std::env::current_exe()
-            .map_err(|e| Failure::Run(format!("can't tell where this program is, to start it as ranks: {e}")))?;
+            .map_err(|e| Failure::Run(format!("can't find this program, to start it as ranks: {e}")))?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).args(["-n", &ranks.to_string()]);
         if self.open_mpi {
-            // Changes nothing as long as there are enough cores: neither binding nor the way ranks wait.
+            // With enough cores it changes neither the binding of ranks nor the way they wait.
             command.arg("--oversubscribe");
         }
         command.arg(this).args(arguments);
         let ended = self.finish(command)?;
-        let launcher = &self.program;
+        let (launcher, ranks) = (&self.program, plural(ranks as usize, "rank"));
         if !ended.status.success() {
-            let message = format!("{launcher} with {ranks} ranks ended with {}", ended.status);
+            let message = format!("{launcher} with {ranks} ended with {}", ended.status);
             return Err(Failure::Run(message + &ended.complaint()));
         }
         let Some((_, answer)) = ended.out.lines().find_map(|line| line.split_once(mark)) else {
@@ -66,25 +66,25 @@ impl Launcher {
                 None => "it printed nothing".into(),
             };
             let hint = "is it the launcher of an MPI (--mpirun)?";
-            let message = format!("{launcher} with {ranks} ranks ended without an answer; {printed}; {hint}");
+            let message = format!("{launcher} with {ranks} ended without an answer; {printed}; {hint}");
             return Err(Failure::Run(message + &ended.complaint()));
         };
         serde_json::from_str(answer)
-            .map_err(|e| Failure::Run(format!("{launcher} with {ranks} ranks gave an answer that is none: {e}")))
+            .map_err(|e| Failure::Run(format!("{launcher} with {ranks} gave an answer that can't be read: {e}")))
     }
 
-    /// Waits for a command, for so long as it may take.
+    /// Waits for a command, up to the time-out.
     fn finish(&self, mut command: Command) -> Result<Ended, Failure> {
         let launcher = &self.program;
         if is_root() {
-            // Open MPI refuses to run as root unless told twice; in a container there is often nobody else.
+            // Open MPI refuses to run as root without these. In a container there is often no other user.
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| {
             Failure::Usage(format!(
-                "can't start {launcher}: {e}; install an MPI (on Debian, as root: apt-get install openmpi-bin), or name \
-                 its launcher with --mpirun"
+                "can't start {launcher}: {e}; install MPI (on Debian, as root: apt-get install openmpi-bin), or name its \
+                 launcher with --mpirun"
             ))
         })?;
         let pid = child.id();
@@ -100,18 +100,18 @@ impl Launcher {
         let soon = Instant::now() + GRACE;
         let Some(out) = within(&out, soon) else {
             let message =
-                format!("{launcher} ended with {status}, but something it has started still holds its output");
+                format!("{launcher} ended with {status}, but a process that it has started still holds its output");
             return Err(Failure::Run(message));
         };
         Ok(Ended { status, out, err: within(&err, soon).unwrap_or_default() })
     }
 
-    /// Ends what takes too long, and all that it has started.
+    /// Ends a command that takes too long, with all processes that it has started.
     fn out_of_time(&self, pid: u32, status: &Receiver<io::Result<ExitStatus>>, err: &Receiver<String>) -> Failure {
         let all = family(pid);
         signal(&all, Signal::TERM);
         let soon = Instant::now() + GRACE;
-        // Outputs end with the last process that holds them.
+        // An output ends when the last process that holds it has ended.
         let (status, complaint) = (within(status, soon), within(err, soon));
         if status.is_none() {
             signal(&family(pid), Signal::KILL);
@@ -120,7 +120,7 @@ impl Launcher {
             signal(&all, Signal::KILL);
         }
         let message = format!(
-            "{} did not end within {} s and was ended; if it only needs longer, give it more with --timeout",
+            "{} did not end within {} s and was ended; if it needs longer, give it more time with --timeout",
             self.program,
             self.timeout.as_secs()
         );
@@ -128,7 +128,7 @@ impl Launcher {
     }
 }
 
-/// How a command has ended, and what it wrote.
+/// A command that has ended: its status and its outputs.
 struct Ended {
     status: ExitStatus,
     out: String,
@@ -141,19 +141,19 @@ impl Ended {
     }
 }
 
-/// The last lines of what was written to stderr.
+/// The last lines of stderr.
 fn tail(err: &str) -> String {
     let lines: Vec<&str> = err.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(COMPLAINT_LINES)..];
     if last.is_empty() { String::new() } else { format!("; it said:\n{}", last.join("\n")) }
 }
 
-/// Reads to the end, in a thread of its own: both outputs at once, or the one not read would block who writes it.
+/// Reads an output to the end, in a thread of its own. Both outputs are read at once: a full one would block its writer.
 fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (done, text) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What came before an error may still say something.
+        // The text before an error may still help.
         let _ = pipe.map(|pipe| pipe.take(OUTPUT_LIMIT).read_to_end(&mut bytes));
         done.send(String::from_utf8_lossy(&bytes).into_owned())
     });
@@ -164,18 +164,18 @@ fn within<T>(receiver: &Receiver<T>, deadline: Instant) -> Option<T> {
     receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
 }
 
-/// Whether this process runs as root: who owns a process's directory is its effective user.
+/// Whether this process runs as root. The owner of a process's directory is its effective user.
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
-/// A process and all that it has started and that still descend from it.
+/// A process, and all its descendants.
 fn family(pid: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
         let parent = fs::read_to_string(entry.path().join("stat")).ok().and_then(|stat| {
-            // The parent is the second field after the name, which is in parentheses and may have some.
+            // The parent is the second field after the name, which is in parentheses and may contain some.
             stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
         });
         if let (Some(pid), Some(parent)) = (pid, parent) {
@@ -191,7 +191,7 @@ fn family(pid: u32) -> Vec<u32> {
     family
 }
 
-/// One that is gone already needs no signal.
+/// Sends a signal to processes. Some of them may have ended already.
 fn signal(pids: &[u32], signal: Signal) {
     for pid in pids.iter().filter_map(|&pid| Pid::from_raw(pid.try_into().ok()?)) {
         let _ = kill_process(pid, signal);

@@ -1,4 +1,4 @@
-//! `maniple compare`: this framework beside another, in turn.
+//! `maniple compare`: this framework beside another one, in turns.
 
 mod launcher;
 pub mod mpi;
@@ -8,7 +8,7 @@ mod sides;
 
 use crate::Failure;
 
-/// The same program here and elsewhere, in turn, with the ratio of their times
+/// Compare the same program here and in plain MPI, in turns
 #[derive(Debug, clap::Args)]
 pub struct CompareOptions {
     #[command(subcommand)]

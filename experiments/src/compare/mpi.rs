@@ -4,6 +4,7 @@ use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
 use crate::machines::file::MachineFile;
+use crate::machines::reduced::warn_without_costs;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
 use crate::micro::allreduce::{CombinedBy, Elements};
@@ -15,54 +16,53 @@ use crate::options::{AllreduceAlgorithm, Cells, Iterations, ReportedRuns};
 use crate::output::{Field, Output, Record, field};
 use clap::{ArgAction, ValueEnum};
 use maniple::runtime::VirtualMachine;
+use maniple_stencil::plural;
 use std::path::Path;
 use std::time::Duration;
 
-/// The allreduce and the stencil here and in plain MPI, in turn
+/// Compare the allreduce and the stencil here and in plain MPI, in turns
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
-A run is a pair: the MPI reference under mpirun, one rank for each shard, and then the same here. Both start from the \
-same values, share the kernel of the stencil, verify their results and are measured at the same points:
-  collective  allreduce: the time of all calls divided by their number, after a tenth as many to warm up, on the shard or \
-rank that took longest; filling and checking the elements is part of it
+A run is a pair: the MPI reference under mpirun, with one rank for each shard, and then the same program here. Both start from \
+the same values, share the stencil's kernel, verify their results, and are measured at the same points:
+  collective  allreduce: the mean time of a call, on the shard or rank that took longest, including the time to fill and check \
+the elements. A tenth as many calls come before to warm up
               stencil: the median time from the local sum to the total, on shard or rank 0
-  iteration   stencil: the median time of an iteration, on shard or rank 0; each side has run once before
-Of more shards than workers, both times of the stencil here are of means of two iterations, one after the other.
+  iteration   stencil: the median time of an iteration, on shard or rank 0. Each side has run once before
+With more shards than workers, the stencil's samples here are means of two iterations, one after the other.
 
-With --wire virtual this side is on --machine and MPI's on --mpi-machine, on which the same program runs by recursive \
-doubling: no MPI and no launcher is needed, and all times are of virtual time. --nodes says how many nodes this side has; \
-MPI has as many as its machine's file says, or one a rank.
+With --wire virtual this side runs on --machine. The same program by recursive doubling stands for MPI and runs on \
+--mpi-machine. So no MPI and no launcher is needed, and all times are virtual. --nodes is for this side. MPI has as many nodes \
+as its machine's file says, or one for each rank.
 
-The reports say:
-  machine, nodes                      in virtual time: --machine's name, and its nodes
-  result, mpi_result                  what the last call or iteration gave here and with MPI
-  verified                            whether each side has what it must have, and both have the same
-  iteration_us, mpi_iteration_us      the iteration here and with MPI; the allreduce has none
-  collective_us, mpi_collective_us    the collective here and with MPI
-  iteration_ratio, collective_ratio   ours divided by MPI's: below 1, ours is faster; none where MPI takes no \
-virtual time
-  exchange_ns                         the exchange of a cache line between two threads right after the pair, one way: the \
-yardstick that `maniple exchange` measures; in virtual time a message of 32 bytes on the link of --machine; none with one \
-processor
+Columns of the report:
+  machine, nodes                      in virtual time: the name of --machine, and the number of its nodes
+  result, mpi_result                  result of the last call or iteration, here and with MPI
+  verified                            whether both results are right, and the same
+  iteration_us, mpi_iteration_us      time of an iteration here and with MPI; empty for the allreduce
+  collective_us, mpi_collective_us    time of the collective here and with MPI
+  iteration_ratio, collective_ratio   our time divided by MPI's: below 1, ours is faster. Empty if MPI takes no virtual time
+  exchange_ns                         the time of an exchange of a cache line between two threads, one way, right after the \
+pair: the yardstick that `maniple exchange` measures. In virtual time it is a message of 32 bytes on the link of --machine. It is \
+empty with one processor
   mpi                                 the MPI library, or the machine in virtual time
 
-Open MPI gets --oversubscribe, since there may be more ranks than cores, and the environment variables that it wants to \
-see where it runs as root. With more ranks than cores MPI mostly waits for the kernel's scheduler: such ratios are for \
-information.
+Open MPI gets --oversubscribe, since there may be more ranks than cores, and the environment variables that it demands of root. \
+With more ranks than cores MPI mostly waits for the kernel's scheduler, so such ratios are for information.
 
 ", exit_codes!("the arguments are at fault, or this maniple was built without MPI")))]
-#[command(mut_arg("elements", |arg| arg.help("Elements of each contribution to the allreduce")))]
-#[command(mut_arg("iterations", |arg| arg.default_value("1000").help("Calls or iterations a run")))]
-#[command(mut_arg("op", |arg| arg.help("The operator of the allreduce: sum, product, min or max")))]
+#[command(mut_arg("elements", |arg| arg.help("Elements of each contribution to the allreduce, at least 1")))]
+#[command(mut_arg("iterations", |arg| arg.default_value("1000").help("Calls or iterations of each run")))]
+#[command(mut_arg("op", |arg| arg.help("Operator of the allreduce: sum, product, min or max")))]
 #[command(mut_arg("collective", |arg| {
-    arg.help("The algorithm here: recursive-doubling or two-level; MPI chooses its own")
+    arg.help("Algorithm here: recursive-doubling or two-level. MPI chooses its own")
 }))]
 pub struct CompareMpiOptions {
-    /// What is compared
+    /// Programs to compare, with commas between them
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "allreduce,stencil", action = ArgAction::Set)]
     program: Vec<Program>,
 
-    /// Shards, and ranks of MPI; several numbers are compared one after the other
+    /// Number of shards, and of ranks of MPI. Several numbers, with commas between them, are compared one after the other
     #[arg(long, visible_alias = "ranks", value_name = "P,…", value_delimiter = ',', default_value = "2")]
     #[arg(value_parser = count, allow_negative_numbers = true, action = ArgAction::Set)]
     shards: Vec<usize>,
@@ -82,11 +82,11 @@ pub struct CompareMpiOptions {
     #[command(flatten)]
     pub collective: AllreduceAlgorithm,
 
-    /// The launcher of MPI with arguments of its own, as in "mpirun --bind-to none" [default: mpirun]
+    /// Launcher of MPI, which may have arguments, as in "mpirun --bind-to none" [default: mpirun]
     #[arg(long, value_name = "COMMAND")]
     mpirun: Option<String>,
 
-    /// How long a run of MPI may take before it is ended [default: 300]
+    /// Seconds after which a run of MPI is ended [default: 300]
     #[arg(long, value_name = "SECONDS", value_parser = count, allow_negative_numbers = true)]
     timeout: Option<usize>,
 
@@ -100,11 +100,11 @@ pub struct CompareMpiOptions {
     runs: ReportedRuns,
 }
 
-/// What MPI runs on in virtual time.
+/// The machine of MPI in virtual time.
 #[derive(Debug, clap::Args)]
 pub struct MpiMachine {
-    /// The machine of MPI in virtual time, as for --machine: costs of an MPI library on the same network [default: titan-mpi,
-    /// where --machine is titan-legion]
+    /// Machine of MPI in virtual time, with the costs of an MPI library on the same network; names as for --machine [default:
+    /// titan-mpi, if --machine is titan-legion or titan-mpi]
     #[arg(long, value_name = "NAME|FILE")]
     mpi_machine: Option<String>,
 
@@ -113,17 +113,17 @@ pub struct MpiMachine {
 }
 
 impl MpiMachine {
-    /// The path of its file, if it has one.
+    /// The path of the machine's file, if it has one.
     pub fn path(&self) -> Option<&Path> {
         self.mpi_machine.as_deref().and_then(MachineFile::path)
     }
 
-    /// The file of the machine, if there is to be one and it is known.
+    /// In virtual time, the file of the machine, if it is known.
     pub fn file(&self, on: &OnWire) -> Result<Option<&MachineFile>, Failure> {
         let on_titan = ["titan-legion", "titan-mpi"].contains(&on.machine_name());
         match &self.mpi_machine {
             Some(_) if !on.in_virtual_time()? => {
-                Err(Failure::Usage("--mpi-machine is for --wire virtual: on threads, MPI is on this host".into()))
+                Err(Failure::Usage("--mpi-machine is for --wire virtual: on threads, MPI runs on this host".into()))
             }
             Some(machine) => self.loaded.file(machine).map(Some),
             None if on_titan => self.loaded.file("titan-mpi").map(Some),
@@ -131,20 +131,20 @@ impl MpiMachine {
         }
     }
 
-    /// The machine, if there is to be one and it is known, for so many ranks.
+    /// In virtual time, the machine for so many ranks, if it is known.
     pub fn load(&self, on: &OnWire, ranks: usize) -> Result<Option<VirtualMachine>, Failure> {
         self.file(on)?.map(|file| on.build(file, None, ranks)).transpose()
     }
 
-    /// This as arguments of this program.
+    /// This option as arguments of this program.
     pub fn arguments(&self) -> Vec<String> {
         self.mpi_machine.iter().flat_map(|machine| ["--mpi-machine".to_owned(), machine.clone()]).collect()
     }
 }
 
-/// What to do where no machine is known that stands for MPI.
-pub const SAY_MPI_MACHINE: &str = "say --mpi-machine NAME|FILE: titan-mpi has the network of titan-legion, and no machine that \
-    comes with the program has an MPI on another one";
+/// The error where no machine is known that stands for MPI.
+pub const SAY_MPI_MACHINE: &str = "give --mpi-machine NAME|FILE: titan-mpi has the network of titan-legion, and no other machine \
+    that comes with the program stands for MPI";
 
 /// The programs that exist on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -165,10 +165,10 @@ impl Program {
     }
 }
 
-/// The longest time-out: later points in time may have no representation.
+/// The longest time-out. Later points in time may have no representation.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// How far the results of the stencil may be apart, relatively: each is at most 1e-12 from what it must be.
+/// The largest relative difference between the results of the stencil. Each has a relative error of at most 1e-12.
 const TOLERANCE: f64 = 2e-12;
 
 const WITHOUT_MPI: &str = "this maniple was built without MPI. With an MPI library and libclang (on Debian, as root: \
@@ -179,6 +179,7 @@ const WITHOUT_MPI: &str = "this maniple was built without MPI. With an MPI libra
 pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
     let repeats = args.runs.repeats(args.on.workers.wire.in_virtual_time()?)?;
     args.iterations.number()?;
+    args.elements.number()?;
     check_wire(args)?;
     let files = args.on.workers.wire.files().reads("--mpi-machine", args.mpi.path());
     files.mapper(&args.on.mapper)?.check()?;
@@ -189,6 +190,7 @@ pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
             cases.push(Case::new(args, program, shards)?);
         }
     }
+    cases.first().and_then(Case::machine).into_iter().for_each(warn_without_costs);
     let mut output = Output::new(args.runs.reported.format);
     let mut wrong = Vec::new();
     for case in &cases {
@@ -199,12 +201,12 @@ pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
         None => Ok(()),
         Some(first) => {
             let pairs = repeats * cases.len();
-            Err(Failure::Run(format!("{} of {pairs} pairs not verified; {first}", wrong.len())))
+            Err(Failure::Run(format!("{} of {} not verified; {first}", wrong.len(), plural(pairs, "pair"))))
         }
     }
 }
 
-/// Refuses what is not for this wire, and this host's MPI in a build without it.
+/// Checks that the options are for this wire, and on threads that this program was built with MPI.
 fn check_wire(args: &CompareMpiOptions) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::Usage(why.into()));
     let wire = &args.on.workers.wire;
@@ -224,14 +226,14 @@ fn check_wire(args: &CompareMpiOptions) -> Result<(), Failure> {
 }
 
 impl CompareMpiOptions {
-    /// How long a run of MPI may take.
+    /// The time-out of a run of MPI.
     fn timeout(&self) -> Result<Duration, Failure> {
         let seconds = at_least_one("timeout", self.timeout.unwrap_or(300))?;
         match Duration::from_secs(seconds as u64) {
             timeout if timeout <= YEAR => Ok(timeout),
             _ => {
                 let most = YEAR.as_secs();
-                Err(Failure::Usage(format!("expected at most {most} seconds (a year) for timeout, found {seconds}")))
+                Err(Failure::Usage(format!("--timeout: expected at most {most} seconds (a year), found {seconds}")))
             }
         }
     }
@@ -242,10 +244,10 @@ impl CompareMpiOptions {
     }
 }
 
-/// What a rank takes up at least: a process with an MPI library in it.
+/// The bytes that a rank takes up at least: a process with an MPI library.
 const RANK_BYTES: u128 = 8 << 20;
 
-/// As many ranks as shards, if MPI can count what they hold and memory can hold it.
+/// As many ranks as shards. Checks that MPI can count their elements, and that memory can hold them.
 fn ranks(args: &CompareMpiOptions, count: usize) -> Result<u32, Failure> {
     let ranks = shards(count)?;
     if args.on.workers.wire.in_virtual_time()? {
@@ -261,7 +263,7 @@ fn ranks(args: &CompareMpiOptions, count: usize) -> Result<u32, Failure> {
         None => {
             // The contribution and the result; the vector and its derivative.
             let held = 16 * args.elements.elements.max(args.cells.cells) as u128;
-            check_memory("ranks of MPI", count, RANK_BYTES + held)?;
+            check_memory(&format!("{} of MPI", plural(count, "rank")), count, RANK_BYTES + held)?;
             Ok(ranks)
         }
     }
@@ -269,7 +271,7 @@ fn ranks(args: &CompareMpiOptions, count: usize) -> Result<u32, Failure> {
 
 impl Case<'_> {
     fn pairs(&self, repeats: usize, output: &mut Output, wrong: &mut Vec<String>) -> Result<(), Failure> {
-        // A launcher that is not there shows before anything is measured.
+        // A missing launcher is found before anything is measured.
         let (mut theirs, mut ours) = (self.theirs()?, self.ours()?);
         // Both sides of a pair have their turn together, MPI first.
         let mut pairs = Rounds::new(Order::Same).beside(When::AfterTurn, Yardstick::of(self.machine())?);
@@ -279,12 +281,13 @@ impl Case<'_> {
             let failure = self.failure(&ours, &theirs);
             output.add(self.record(&ours, &theirs, &mpi, failure.is_none(), turn.exchange_ns))?;
             let (program, shards, pair) = (self.program.name(), self.shards, turn.round);
-            wrong.extend(failure.map(|f| format!("{program}, {shards} shards, pair {pair}: {f}")));
+            let shards = plural(shards as usize, "shard");
+            wrong.extend(failure.map(|f| format!("{program}, {shards}, pair {pair}: {f}")));
         }
         output.end_group()
     }
 
-    /// What is wrong with a pair, if anything is.
+    /// The first thing that is wrong with a pair, if anything is.
     fn failure(&self, ours: &Side, theirs: &Side) -> Option<String> {
         let apart = || {
             let close = (ours.result - theirs.result).abs() <= TOLERANCE * theirs.result.abs();
@@ -297,7 +300,7 @@ impl Case<'_> {
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
         let op = if self.program == Program::Allreduce { self.args.op.op.name().into() } else { Field::Absent };
         let absent = |us: Option<f64>| us.map_or(Field::Absent, Field::from);
-        // In virtual time MPI may take none at all.
+        // In virtual time MPI may take no time.
         let ratio = |(ours, theirs): (f64, f64)| if theirs == 0.0 { f64::NAN } else { ours / theirs };
         vec![
             field("program", self.program.name()),
@@ -311,7 +314,7 @@ impl Case<'_> {
             field("op", op),
             field("collective", self.args.collective.collective.name()),
             field("mapper", self.args.on.mapper.name()),
-            // A CSV file has no room for a comma.
+            // A comma would end the field of a CSV file.
             field("mpi", &*mpi.replace(',', ";")),
             field("verified", verified),
             field("result", ours.result),

@@ -8,10 +8,10 @@ use crate::output::Stdout;
 use maniple::collectives::Algorithm;
 use maniple_stencil::mpi::{Operation, World};
 use maniple_stencil::reference::{DominantMode, verify_mode};
-use maniple_stencil::{StencilError, Times};
+use maniple_stencil::{StencilError, Times, plural};
 use std::panic;
 
-/// What `maniple compare mpi` asks of a rank.
+/// The options that `maniple compare mpi` gives to a rank.
 #[derive(Debug, clap::Args)]
 pub struct RankOptions {
     program: Program,
@@ -32,9 +32,9 @@ pub struct RankOptions {
     op: Op,
 }
 
-/// Runs the program with all other ranks; rank 0 prints the answer.
+/// Runs the program with all other ranks. Rank 0 prints the answer.
 pub fn execute(args: &RankOptions) -> Result<(), Failure> {
-    // Unwinding would wait in MPI's finalisation for ranks that wait for this one.
+    // Unwinding would finalise MPI, and wait there for ranks that wait for this one.
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         report(info);
@@ -43,12 +43,14 @@ pub fn execute(args: &RankOptions) -> Result<(), Failure> {
     let world = World::join().ok_or_else(|| Failure::Run("MPI was initialised before".into()))?;
     let (size, library) = (world.size(), World::library());
     let answer = if size != args.ranks as usize {
-        let ranks = args.ranks;
-        Err(format!("expected {ranks} ranks, found {size}: is the launcher that of {library}, the MPI built with?"))
+        let ranks = plural(args.ranks as usize, "rank");
+        Err(format!(
+            "expected {ranks}, found {size}; this program was built with {library}: is the launcher of the same MPI?"
+        ))
     } else {
         measure(args, &world, library)
     };
-    // All ranks come to the same; one says it.
+    // All ranks have the same answer.
     if world.rank() != 0 {
         return Ok(());
     }
@@ -71,7 +73,7 @@ fn allreduce(args: &RankOptions, world: &World, mpi: String) -> Answer {
         Op::Max => Operation::Max,
     };
     let (elements, iterations, rank) = (args.elements, args.iterations, world.rank() as u32);
-    // The algorithm is MPI's choice.
+    // MPI chooses its own algorithm; this one is only for the specification.
     let algorithm = Algorithm::RecursiveDoubling;
     let spec = Spec { shards: args.ranks, elements, iterations, op: args.op, algorithm };
     let own = |last| args.op.own(last, rank);

@@ -1,4 +1,4 @@
-//! The two sides of a comparison with MPI: what each runs on, and how it is measured.
+//! The two sides of a comparison with MPI: their platforms, and how they are measured.
 
 use super::launcher::Launcher;
 use super::mpi::{CompareMpiOptions, Program};
@@ -13,19 +13,19 @@ use maniple_stencil::{Collective, Config, Session};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What stands before the answer of rank 0 on its line, wherever the launcher puts that line.
+/// The mark before the answer of rank 0 on its line, wherever the launcher puts that line.
 pub const MARK: &str = "maniple-mpi-answer ";
 
-/// What rank 0 has to say. A figure that is NaN is lost on the way.
+/// The answer of rank 0. A figure that is NaN is lost on the way.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Answer {
     /// The MPI library, with its version.
     pub mpi: String,
-    /// What verification found wrong.
+    /// The first thing that verification found wrong.
     pub failure: Option<String>,
     /// The last result.
     pub result: Option<f64>,
-    /// The median time of an iteration, of the stencil.
+    /// The median time of an iteration of the stencil.
     pub iteration_us: Option<f64>,
     /// The time of an allreduce.
     pub collective_us: Option<f64>,
@@ -33,28 +33,28 @@ pub struct Answer {
 
 /// One side of a pair.
 pub struct Side {
-    /// What the last call or iteration gave.
+    /// The result of the last call or iteration.
     pub result: f64,
-    /// What verification found wrong.
+    /// The first thing that verification found wrong.
     pub failure: Option<String>,
-    /// The median time of an iteration, of the stencil.
+    /// The median time of an iteration of the stencil.
     pub iteration_us: Option<f64>,
     /// The time of the collective.
     pub collective_us: f64,
 }
 
-/// Measures a side, once a call.
+/// Measures a side once in each call.
 pub type Measure<'a, T = Side> = Box<dyn FnMut() -> Result<T, Failure> + 'a>;
 
-/// One program with one number of shards, and what it runs on.
+/// One program with one number of shards, and its platform.
 pub struct Case<'a> {
-    /// What was asked for.
+    /// The options.
     pub args: &'a CompareMpiOptions,
     /// The program.
     pub program: Program,
-    /// Shards, and ranks.
+    /// The number of shards, and of ranks.
     pub shards: u32,
-    /// Processors that run leaf tasks here.
+    /// The number of processors that run leaf tasks here.
     pub workers: usize,
     runtime: Runtime,
     /// The machines of both sides in virtual time: here, and MPI's.
@@ -62,10 +62,10 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// Refuses what it can't run on.
+    /// A case, which both sides can run.
     pub fn new(args: &'a CompareMpiOptions, program: Program, shards: u32) -> Result<Self, Failure> {
         let (on, count) = (&args.on, shards as usize);
-        let (workers, runtime) = on.runtime(count, &Traced::default())?;
+        let (workers, runtime, _) = on.runtime(count, &Traced::default())?;
         let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
         let machines = machines.map(|(ours, mpi)| [ours, mpi].map(Arc::new));
         let case = Self { args, program, shards, workers, runtime, machines };
@@ -73,7 +73,7 @@ impl<'a> Case<'a> {
         Ok(case)
     }
 
-    /// Refuses what either side could not run.
+    /// Checks that both sides can run it.
     fn check(&self) -> Result<(), Failure> {
         let mpi = self.machines.as_ref().map(|[_, machine]| machine);
         if self.program == Program::Allreduce {
@@ -86,12 +86,12 @@ impl<'a> Case<'a> {
         mpi.map_or(Ok(()), |machine| check(self.mpi_config(machine)))
     }
 
-    /// The machine of this side in virtual time.
+    /// In virtual time, the machine of this side.
     pub fn machine(&self) -> Option<&VirtualMachine> {
         self.machines.as_ref().map(|[here, _]| &**here)
     }
 
-    /// What measures this side.
+    /// The measurement of this side.
     pub fn ours(&self) -> Result<Measure<'_>, Failure> {
         match self.program {
             Program::Allreduce => self.allreduce("here", self.runtime.clone(), self.args.collective.collective),
@@ -99,7 +99,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What measures the other side, and tells what MPI it is: the launcher's, or the machine's in virtual time.
+    /// The measurement of the other side, which also returns the name of its MPI or, in virtual time, of its machine.
     pub fn theirs(&self) -> Result<Measure<'_, (String, Side)>, Failure> {
         let Some([_, machine]) = &self.machines else {
             let launcher = self.args.launcher()?;
@@ -140,7 +140,7 @@ impl<'a> Case<'a> {
         }))
     }
 
-    /// Runs the reference under its launcher: the MPI library's name, and what it measured.
+    /// Runs the reference under its launcher. Returns the name of the MPI library, and the measurement.
     fn launched(&self, launcher: &Launcher) -> Result<(String, Side), Failure> {
         let args = self.args;
         let numbers = [
@@ -168,10 +168,10 @@ impl<'a> Case<'a> {
         Spec { shards: self.shards, elements, iterations, op: op.op, algorithm: collective.collective }
     }
 
-    /// The stencil of this side.
+    /// The configuration of the stencil on this side.
     fn our_config(&self) -> Result<Config, Failure> {
         let CompareMpiOptions { on, collective, .. } = self.args;
-        // The stencil has every algorithm, under the same name.
+        // The stencil has every algorithm under the same name.
         let collective = collective.collective.name().parse().map_err(|e| Failure::Usage(format!("stencil: {e}")))?;
         let config = Config { collective, mapper: on.mapper.clone(), ..self.config() };
         Ok(match &self.machines {
@@ -183,13 +183,13 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// That of MPI on a machine in virtual time.
+    /// The configuration of the stencil that stands for MPI, on a machine in virtual time.
     fn mpi_config(&self, machine: &Arc<VirtualMachine>) -> Config {
         let (machine, collective) = (Some(machine.clone()), Collective::RecursiveDoubling);
         Config { machine, collective, ..self.config() }
     }
 
-    /// What both sides of the stencil have in common.
+    /// The configuration that both sides of the stencil share.
     fn config(&self) -> Config {
         let (cells, iterations) = (Some(self.args.cells.cells), self.args.iterations.iterations);
         Config { shards: self.shards as usize, cells, iterations, ..Config::default() }

@@ -1,4 +1,4 @@
-//! The plots.
+//! The plots of the figures.
 
 use super::runs::WHOLE;
 use super::study::{Band, Point, Study};
@@ -7,14 +7,14 @@ use crate::measure::noise::Spread;
 use crate::measure::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
 use plotters::style::RGBColor;
 
-/// For a fourth and a fifth line.
+/// The colours of a fourth and a fifth line.
 const PURPLE: RGBColor = RGBColor(204, 121, 167);
 const ORANGE: RGBColor = RGBColor(230, 159, 0);
 
-/// Numbers of shards with a value each.
+/// Numbers of shards, with their values.
 type Values = Vec<(usize, f64)>;
 
-/// The value between two points, on a straight line where both axes are logarithmic.
+/// The value between two points, on a straight line in logarithmic axes.
 fn between(points: &Values, at: f64) -> f64 {
     let after = points.iter().position(|p| p.0 as f64 >= at).unwrap_or(points.len() - 1).max(1);
     let [(p, v), (q, w)] = [points[after - 1], points[after]];
@@ -22,7 +22,7 @@ fn between(points: &Values, at: f64) -> f64 {
     v * (w / v).powf(part)
 }
 
-/// A curve to be drawn.
+/// A curve.
 struct Curve {
     name: String,
     colour: RGBColor,
@@ -36,7 +36,7 @@ impl Curve {
     }
 }
 
-/// What a model would have from the first point on.
+/// The values of a model that goes through the first point.
 fn model(points: &Values, growth: impl Fn(f64) -> f64) -> Values {
     let (first, value) = points[0];
     points.iter().map(|&(p, _)| (p, value * growth(p as f64) / growth(first as f64))).collect()
@@ -56,10 +56,10 @@ fn chart(title: &str, subtitle: &str, vertical: &str, curves: &[Curve], series: 
     svg(&Chart { title, subtitle, vertical, series, lines: lines.collect() })
 }
 
-/// All plots; names of files with their contents.
+/// Draws all plots. Returns the names of files with their contents.
 pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
-    let on = format!("on {}, a shard a node; bands: each number of the machine halved and doubled", study.machine);
-    let beside = format!("MPI on titan-mpi, the collective on {}, a shard a node", study.machine);
+    let on = format!("on {}, one shard per node; bands: each number of the machine halved and doubled", study.machine);
+    let beside = format!("MPI on titan-mpi, the collective on {}, one shard per node", study.machine);
     let values =
         |points: &[Point], of: fn(&Point) -> f64| -> Values { points.iter().map(|p| (p.shards, of(p))).collect() };
     let banded = |mut curve: Curve, which: usize| {
@@ -115,7 +115,7 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
                 &on,
                 "time (µs)",
                 &[
-                    Curve::new("rounds launched and mapped anew", BLUE, paper(|p| p.iteration_us)),
+                    Curve::new("rounds launched and mapped each time", BLUE, paper(|p| p.iteration_us)),
                     replayed(|p| p.iteration_us),
                 ],
                 Vec::new(),
@@ -125,7 +125,7 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
             "variants.svg",
             chart(
                 "One iteration with other algorithms",
-                &format!("on {}, none of its numbers changed", study.machine),
+                &format!("on {}, with the numbers in its file", study.machine),
                 "time (µs)",
                 &variants.collect::<Vec<_>>(),
                 Vec::new(),
@@ -139,7 +139,7 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
             };
             study.networks.iter().zip(colours).map(curve).collect()
         };
-        let subtitle = "costs of this framework as measured on one host, a shard a node";
+        let subtitle = "costs of this framework as measured on one host, one shard per node";
         let title = "One iteration on networks of today";
         pictures.push(("networks.svg", chart(title, subtitle, "time (µs)", &curves(|p| p.iteration_us), Vec::new())?));
         let title = "How many times longer the baseline takes on networks of today";

@@ -1,4 +1,4 @@
-//! `maniple figures`.
+//! `maniple figures`: the founding paper's figures, in virtual time.
 
 mod draw;
 mod page;
@@ -12,6 +12,7 @@ use crate::calibrate::prediction::{self, Program};
 use crate::calibrate::rows::Row;
 use crate::files::Files;
 use crate::machines::file::MachineFile;
+use crate::machines::reduced::is_without_costs;
 use crate::measure::directory::{Directory, pretty};
 use crate::options::Repeat;
 use crate::options::help::exit_codes;
@@ -19,37 +20,39 @@ use crate::options::numbers::{check_memory, count};
 use crate::options::wire::InVirtualTime;
 use crate::output::{Stdout, progress};
 use indicatif::ProgressBar;
-use maniple_stencil::{Collective, DEFAULT_CELLS};
+use maniple_stencil::{Collective, DEFAULT_CELLS, plural};
 use runs::{Job, Runs, WHOLE, machine_of};
 use std::path::PathBuf;
 use study::{Plan, Study};
 
-/// The founding paper's figures on a machine in virtual time, and what decides them
+/// Redo the founding paper's figures on a machine in virtual time
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
-Both versions of the stencil run on a machine that exists in virtual time only, a shard a node, as they run on threads; \
-every run is verified. In virtual time they take as long as the machine's file says its operations take, so that the \
-curves' shapes come from the program's structure:
-  Figure 4  one collective inside the stencil          Figure 6  one iteration of the stencil
-  Figure 5  the same by MPI on titan-mpi               Figure 8  one iteration with the aggregation region
-for 16 to 512 shards of 1000 cells with 20 iterations, without the first 5, for which shards start one after the other, and \
-the last 3, which launch no others ahead. Beyond, runs have 16 cells a shard, whose kernels take as long as with 1000, and 7 \
-iterations, without the first 2 and the last 3.
+Both versions of the stencil run on a machine in virtual time, with one shard for each node. The same code runs as on threads, and \
+every run is verified. Times follow from the machine's file, so the shapes of the curves come from the structure of the program:
+  Figure 4  one collective inside the stencil
+  Figure 5  an allreduce by MPI, on titan-mpi
+  Figure 6  one iteration of the stencil
+  Figure 8  one iteration of the aggregation version
 
-Besides, a collective and an iteration run on threads of this host with 2 to 512 shards, as maniple predict has them, beside \
-what virtual time predicts.
+Runs with 16 to 512 shards have 1000 cells for each shard and 20 iterations. The first 5 do not count, because shards start one \
+after the other, nor the last 3, because they launch no others ahead. Runs with more shards have 16 cells for each shard, whose \
+kernels take as long as those of 1000, and 7 iterations without the first 2 and the last 3.
 
-Bands: each number of the machine halved and doubled, one at a time; and all of them at once, --draws times by chance, and \
-each as it makes the ratio grow most or least. Shares: \
-d ln(result) / d ln(number) between half and twice the number.
+In addition, a collective and an iteration run on threads of this host with 2 to 512 shards, beside their predictions, as in \
+`maniple predict`.
 
-The directory gets a page with all of it (index.html), plots (SVG), points.csv, shares.csv, predictions.csv and figures.json: \
-those of 16 to 512 shards first, and anew with each number beyond.
+Bands show the results with each number of the machine halved and doubled. Narrow bands change one number at a time. Wide bands \
+change all at once: --draws times at random, and twice so that the ratio grows most and least. Shares are \
+d ln(result) / d ln(number), between half and twice the number.
+
+The directory gets a page (index.html), plots (SVG), points.csv, shares.csv, predictions.csv and figures.json. They are written \
+after 512 shards, and again after each larger number.
 
 ", exit_codes!("the arguments or the files are at fault")))]
 #[command(mut_arg("repeat", |arg| {
-    let what = "Runs on threads of each program with each number of shards beside the predictions, and turns of the calibration \
-                between them; 0: there are none";
+    let what = "Number of runs on threads of each program with each number of shards, and of turns of the calibration between \
+                them; with 0 there are no predictions";
     arg.default_value(REPEAT).help(what)
 }))]
 pub struct FiguresOptions {
@@ -60,19 +63,21 @@ pub struct FiguresOptions {
     #[command(flatten)]
     _wire: InVirtualTime,
 
-    /// The machine in virtual time: a name, or a file that ends in .toml
+    /// Machine in virtual time, by name or as a file that ends in .toml
     #[arg(long, value_name = "NAME|FILE", default_value = "titan-legion")]
     machine: String,
 
-    /// The most shards: 128, 256, 512, 1024, or fourfold from there; up to 1048576 it takes 23 GiB and an hour, up to 65536 four minutes
+    /// Largest number of shards: 128, 256, 512, 1024, or 1024 times a power of four. 1048576 takes an hour and 23 GiB, 65536 four
+    /// minutes
     #[arg(long, value_name = "P", default_value_t = 1 << 20, value_parser = count, allow_negative_numbers = true)]
     to: usize,
 
-    /// How many times all numbers of the machine are halved or doubled by chance
+    /// How many times all numbers of the machine are halved or doubled at random
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = count, allow_negative_numbers = true)]
     draws: usize,
 
-    /// The machine in virtual time that describes this host, for predictions beside measurements [default: what maniple calibrate finds, between the measurements; it is written to host.toml]
+    /// Machine in virtual time that describes this host, for the predictions [default: calibrated between the measurements, and
+    /// written to host.toml]
     #[arg(long, value_name = "NAME|FILE")]
     host: Option<String>,
 
@@ -95,12 +100,12 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     }
     let machine = MachineFile::load(&args.machine)?;
     if machine.machine(None, 32).nodes != 32 {
-        let expected = "one that has as many nodes as a run has shards";
+        let expected = "a machine with as many nodes as a run has shards";
         return Err(Failure::Usage(format!("--machine: expected {expected}, found nodes.count in `{}`", machine.name)));
     }
-    let mut some = machine.machine(None, 16);
+    let some = machine.machine(None, 16);
     some.check().map_err(|e| Failure::Usage(e.to_string()))?;
-    if some.numbers_mut().iter().all(|(name, number)| !name.contains("_ns") || **number == 0.0) {
+    if is_without_costs(&some) {
         let name = &machine.name;
         return Err(Failure::Usage(format!(
             "--machine: nothing takes any time on `{name}`, so there is nothing to draw"
@@ -110,7 +115,7 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     let networks: Vec<MachineFile> = NETWORKS.iter().map(|name| MachineFile::load(name)).collect::<Result<_, _>>()?;
     let host = args.host.as_deref().map(MachineFile::load_host).transpose()?;
     let most = Job::new(machine_of(&machine, args.to), args.to, Collective::RecursiveDoubling);
-    check_memory("shards", args.to, most.bytes() / args.to as u128)?;
+    check_memory(&plural(args.to, "shard"), args.to, most.bytes() / args.to as u128)?;
     let named = |machine| MachineFile::path(machine);
     let files =
         Files::new().reads("--machine", named(&args.machine)).reads("--host", args.host.as_deref().and_then(named));
@@ -118,7 +123,7 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     let directory = Directory::prepare(&args.output)?;
     let progress = progress(0, "{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
     let done = |job: &Job| {
-        progress.set_message(format!("{} shards", job.shards));
+        progress.set_message(plural(job.shards, "shard"));
         progress.inc(1);
     };
     let mut runs = Runs::default();
@@ -129,7 +134,7 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     let mut study = make(args.to.min(WHOLE))?;
     study.predictions = predict(args, host.as_ref(), &directory, &progress)?;
     write(&study, &directory)?;
-    // These take much longer: what is there is in the directory already.
+    // Larger runs take much longer. The results so far are in the directory already.
     for to in study::counts(args.to).into_iter().filter(|&to| to > WHOLE) {
         study = Study { predictions: study.predictions, ..make(to)? };
         write(&study, &directory)?;
@@ -138,7 +143,7 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     Stdout::new().write(&report::summary(&study, &args.output))
 }
 
-/// Programs on threads of this host beside their times in virtual time.
+/// Measures programs on threads of this host, beside their times in virtual time.
 fn predict(
     args: &FiguresOptions,
     host: Option<&MachineFile>,
@@ -175,8 +180,8 @@ fn write(study: &Study, directory: &Directory) -> Result<(), Failure> {
     directory.write("index.html", page::page(study, &pictures))
 }
 
-/// Most shards there may be; they would not fit into any host.
+/// The largest number of shards. So many would not fit into any host.
 const MOST: usize = 1 << 24;
 
-/// Machines of today, for the framework's own costs.
+/// Networks of today. The nodes on them have the framework's own costs.
 const NETWORKS: [&str; 3] = ["infiniband", "slingshot", "ethernet"];

@@ -1,4 +1,4 @@
-//! The page of the report, with the plots in it.
+//! The page of the report, with its plots.
 
 use super::report::{NAMES, findings, share};
 use super::study::{Point, Study};
@@ -6,40 +6,40 @@ use crate::calibrate::rows::{Errors, Row};
 use crate::measure::page::{Page, Table, escaped};
 use crate::measure::stats::microseconds;
 
-/// Of the machine that stands for the paper's.
+/// The differences from the paper, for the machine that stands for the paper's platform.
 const WHERE_THEY_DIFFER: &str = "\
-    Where the two differ: the <b>levels</b> of the ratio are decided by what it costs the parent to launch a shard again, beside \
-    what a subtask of a round costs; one factor on the first would bring both to the paper's, and the paper does not say what it \
-    was. The <b>growth</b> of the ratio does not depend on it: it comes from one version's work being by shards and the other's \
-    by rounds. An iteration is less than twice the collective because here the derivative is one task a shard and iteration; the \
-    paper launched several, and fetched ghost cells by tasks of their own.";
+    The results differ from the paper in two points. First, the <b>level</b> of the ratio. It depends on the cost of launching a \
+    shard again, compared with the cost of a subtask of a round. One factor on the first cost would give both of the paper's \
+    ratios, but the paper does not give this cost. The <b>growth</b> of the ratio does not depend on it: the work of one version \
+    grows with the shards, the work of the other with the rounds. Second, an iteration takes less than twice its collective. \
+    Here the derivative is one task for each shard and iteration. The paper launched several tasks, and fetched ghost cells by \
+    separate tasks.";
 
 /// The page.
 pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
     let mut page = Page::new(&format!("The paper's figures in virtual time, on {}", study.machine));
     page.paragraph(&format!(
-        "{}. The program's own code ran, on a machine that exists in virtual time only; every run was verified. \
-         Nothing here was fitted: times come from how often the program does what, and in which order, and from the \
-         numbers of the machine's file, each with its reason there. The paper's own times are not known, only ratios \
-         and shapes.",
+        "{}. The program's own code ran, on a machine in virtual time, and every run was verified. Nothing was fitted: times \
+         follow from the operations of the program, from their order, and from the numbers in the machine's file, which gives a \
+         reason for each. The paper reports no absolute times, only ratios and shapes.",
         escaped(&study.about)
     ));
-    page.section("Beside the paper");
+    page.section("Comparison with the paper");
     page.table(&beside_the_paper(study));
     if study.machine == "titan-legion" {
         page.paragraph(WHERE_THEY_DIFFER);
     }
     page.section("Plots");
-    page.paragraph("Dashed: more than the paper's 512 shards.");
+    page.paragraph("Dashed lines are beyond the paper's 512 shards.");
     page.plots(pictures.iter().map(|(_, picture)| picture.as_str()));
     page.section("Times in microseconds");
-    page.paragraph("With the band when any one number of the machine is halved or doubled.");
+    page.paragraph("In parentheses is the band when any one number of the machine is halved or doubled.");
     page.table(&times(study));
-    page.section("What decides it");
+    page.section("Shares of each number");
     page.paragraph(
-        "By which part of it a result changes where a number changes by a small part: \
-         d ln(result) / d ln(number). For a time, the shares of all numbers in ns add up to about 1, for a ratio to 0. The \
-         last two columns: ratio at the larger number of shards ÷ ratio at the smaller.",
+        "The share of a number in a result is d ln(result) / d ln(number): the relative change of the result for a small \
+         relative change of the number. The shares of all numbers in ns add up to about 1 for a time, and to 0 for a ratio. The \
+         last two columns are the ratio at the larger number of shards ÷ the ratio at the smaller one.",
     );
     page.table(&shares(study));
     if !study.predictions.is_empty() {
@@ -92,16 +92,16 @@ fn shares(study: &Study) -> Table {
     table
 }
 
-/// Predictions beside measurements.
+/// Adds the predictions beside measurements.
 fn predictions(page: &mut Page, study: &Study) {
     let errors = Errors::of(&study.predictions, Row::error);
     let Errors { middle, worst } = Errors::of(&study.predictions, Row::error_of_median);
-    page.section("Prediction held to measurement");
+    page.section("Predictions and measurements");
     page.paragraph(&format!(
-        "On threads of this host, and in virtual time on the machine that describes it, whose numbers come from single \
-         operations only. Of the runs it is the lower decile that is predicted, what they take where others leave the host \
-         alone: {errors}. Against the runs' medians: {middle:.1} %, {worst:.1} %. Disturbed: the host was not \
-         as the machine describes it, so that too few runs were left, and it is the median of all."
+        "Programs ran on threads of this host, and in virtual time on the machine that describes it. The numbers of that machine \
+         come from single operations only. They predict the lower decile of the runs, which is the time on an undisturbed host: \
+         {errors}. Against the medians of the runs: median error {middle:.1} %, worst {worst:.1} %. Rows are marked as disturbed \
+         if too few runs were left, because the host was not as the machine describes it. They show the median of all runs."
     ));
     let mut table = Table::of_figures();
     table.head(["program", "P", "on threads, µs", "quartiles, µs", "predicted, µs", "error"]);

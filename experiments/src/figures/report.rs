@@ -1,4 +1,4 @@
-//! The report: what was found, tables for programs, a summary for the terminal.
+//! The report: the findings, tables for programs, and a summary for the terminal.
 
 use super::study::{Band, Point, Study};
 use crate::calibrate::rows::{Errors, Row};
@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 use tabled::builder::Builder;
 
-/// What each figure's page says of the paper, and what was found.
+/// The findings: what is compared, the paper's value, and the value here.
 pub fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
     let at_last = study.bands.len() - 1;
     let (first, last) = (study.points[0], study.points[at_last]);
@@ -16,7 +16,7 @@ pub fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
     let at = |i: usize| {
         let (point, narrow, wide) = (study.points[i], study.bands[i][3], study.wide_bands[i][3]);
         format!(
-            "{} at {} (one number halved or doubled: {}; all at once, by chance and to both ends of the growth: {})",
+            "{} at {} (one number halved or doubled: {}; all numbers at once: {})",
             microseconds(point.ratio()),
             point.shards,
             range(narrow),
@@ -27,7 +27,7 @@ pub fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
     let grows = |of: fn(&Point) -> f64| microseconds(of(&last) / of(&first));
     let logs = microseconds((last.shards as f64).log2() / (first.shards as f64).log2());
     let slopes = match study.points.len() > study.bands.len() {
-        true => format!(", {:.3} to the end", study.slopes[1]),
+        true => format!(", {:.3} up to the largest number", study.slopes[1]),
         false => String::new(),
     };
     let shards = |p: Point| p.shards;
@@ -42,7 +42,7 @@ pub fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
             "an optimised MPI allreduce (Figure 5)",
             "in general less than the collective".into(),
             format!(
-                "on titan-mpi; the collective takes {} times as long at {}, {} times at {}; from one to the other it grows ×{}",
+                "on titan-mpi, the collective takes {} times as long at {} and {} times at {}; MPI's allreduce grows ×{} between",
                 microseconds(first.collective_us / mpi(0)),
                 shards(first),
                 microseconds(last.collective_us / mpi(at_last)),
@@ -53,32 +53,38 @@ pub fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
         (
             "iteration (Figure 6)",
             "about twice the collective".into(),
-            format!("{} times the collective at {}, {} at {}", part(first), shards(first), part(last), shards(last)),
+            format!(
+                "{} times the collective at {}, {} times at {}",
+                part(first),
+                shards(first),
+                part(last),
+                shards(last)
+            ),
         ),
         (
             "baseline (Figure 8)",
             "about linear".into(),
             format!("slope of log(time) over log(P) from 64 shards on: {:.3}{slopes}", study.slopes[0]),
         ),
-        ("baseline ÷ iteration, at the fewest shards", "about 5 at 16".into(), at(0)),
-        ("baseline ÷ iteration, at the most of the paper's", "about 75 at 512".into(), at(at_last)),
+        ("baseline ÷ iteration, smallest number of shards", "about 5 at 16".into(), at(0)),
+        ("baseline ÷ iteration, largest number in the paper", "about 75 at 512".into(), at(at_last)),
         (
             "cost of a relaunch that would give the paper's ratios",
             "-".into(),
             match shards(last) {
                 512 => format!(
-                    "{} times what it is here at 16, {} times at 512",
+                    "{} times the cost here at 16, {} times at 512",
                     microseconds(5.0 / first.ratio()),
                     microseconds(75.0 / last.ratio())
                 ),
-                fewer => format!("not known: runs ended at {fewer}"),
+                fewer => format!("not known, since runs ended at {fewer}"),
             },
         ),
         (
             "growth of that ratio",
             "about 15, from 16 to 512".into(),
             format!(
-                "{} from {} to {} (one number halved or doubled: {}; all at once, by chance and to both ends: {})",
+                "{} from {} to {} (one number halved or doubled: {}; all numbers at once: {})",
                 microseconds(study.growth),
                 first.shards,
                 last.shards,
@@ -89,10 +95,10 @@ pub fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
     ]
 }
 
-/// What is measured, in the order of columns.
+/// The names of results, in the order of columns.
 pub const NAMES: [&str; 4] = ["collective", "iteration", "baseline", "ratio"];
 
-/// A line for each curve and number of shards.
+/// The CSV of all curves: a line for each curve and number of shards.
 pub fn points_csv(study: &Study) -> String {
     let mut text = String::from("curve,shards,value,low,high,wide_low,wide_high\n");
     let mut line = |curve: &str, shards: usize, value: f64, bands: Option<(Band, Band)>| {
@@ -121,7 +127,7 @@ pub fn points_csv(study: &Study) -> String {
     text
 }
 
-/// A line for each number of the machine.
+/// The CSV of shares: a line for each number of the machine.
 pub fn shares_csv(study: &Study) -> String {
     let ends = [study.points[0].shards, study.points[study.bands.len() - 1].shards];
     let heads: Vec<String> = ends.iter().flat_map(|p| NAMES.map(|name| format!("{name}_{p}"))).collect();
@@ -133,18 +139,18 @@ pub fn shares_csv(study: &Study) -> String {
     text
 }
 
-/// A line for each program and number of shards that was predicted.
+/// The CSV of predictions: a line for each program and number of shards.
 pub fn predictions_csv(study: &Study) -> String {
     let lines = study.predictions.iter().map(|row| row.fields().csv());
     Row::default().fields().csv_header() + &lines.collect::<String>()
 }
 
-/// A share for people: none is a dash.
+/// A share for people; a dash if it is 0.
 pub fn share(value: f64) -> String {
     if value.abs() < 0.0005 { "-".into() } else { format!("{value:.3}") }
 }
 
-/// What is said on the terminal.
+/// The summary for the terminal.
 pub fn summary(study: &Study, output: &Path) -> String {
     let mut rows = Builder::default();
     rows.push_record(["shards", "collective", "iteration", "baseline", "ratio", "ratio's band"]);
@@ -167,7 +173,7 @@ pub fn summary(study: &Study, output: &Path) -> String {
     let most = shares.iter().take(5).map(|s| format!("{} {}", s.number, share(s.largest[3])));
     let _ = writeln!(
         text,
-        "largest shares of the ratio at the most of the paper's shards: {}",
+        "largest shares in the ratio, at the paper's largest number of shards: {}",
         most.collect::<Vec<_>>().join(", ")
     );
     if !study.predictions.is_empty() {
@@ -175,8 +181,8 @@ pub fn summary(study: &Study, output: &Path) -> String {
         let Errors { middle, worst } = Errors::of(&study.predictions, Row::error_of_median);
         let _ = writeln!(
             text,
-            "prediction, 2 to 512 shards on threads, lower deciles: {errors}; against the runs' medians: {middle:.1} %, \
-             {worst:.1} %"
+            "predictions for 2 to 512 shards on threads, lower deciles: {errors}; against the runs' medians: median error \
+             {middle:.1} %, worst {worst:.1} %"
         );
     }
     text + &format!("report: {}\n", output.join("index.html").display())

@@ -3,21 +3,21 @@
 use crate::Failure;
 use crate::machines::file::MachineFile;
 use maniple::runtime::{TaskCost, VirtualMachine};
-use maniple_stencil::{Collective, Config, Session, available_memory};
+use maniple_stencil::{Collective, Config, Session, available_memory, plural};
 use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Numbers of shards up to which a run is what the paper's was: 1000 cells a shard, 20 iterations.
+/// The number of shards up to which runs are those of the paper: 1000 cells for each shard, 20 iterations.
 pub const WHOLE: usize = 512;
 
 const CELLS: usize = 1000;
 const ITERATIONS: usize = 20;
 
-/// Of these, how many at the start don't count: what the paper found to be enough for times to be steady.
+/// The number of iterations at the start that don't count. The paper found that times are steady after them.
 const WARMUP: usize = 5;
 
-/// Beyond, shards have so many cells and iterations; the kernels take as long as with 1000 cells.
+/// The cells and iterations of larger runs. Their kernels take as long as those of 1000 cells.
 const FEW_CELLS: usize = 16;
 const FEW_ITERATIONS: usize = 7;
 const FEW_WARMUP: usize = 2;
@@ -25,17 +25,17 @@ const FEW_WARMUP: usize = 2;
 /// A run of the stencil.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// On this machine.
+    /// The machine.
     pub machine: VirtualMachine,
-    /// Shards.
+    /// The number of shards.
     pub shards: usize,
-    /// Which version.
+    /// The version.
     pub collective: Collective,
-    /// Iterations that a shard launches before it waits.
+    /// Iterations that a shard launches ahead before it waits.
     pub ahead: usize,
 }
 
-/// What a run took, in microseconds of virtual time: means over its iterations, without those at the start and at the end.
+/// The times of a run in microseconds of virtual time: means over its iterations, without those at the start and at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Took {
     /// One iteration.
@@ -44,24 +44,24 @@ pub struct Took {
     pub collective_us: f64,
 }
 
-/// A file's machine with a shard a node.
+/// The machine of a file, with one shard for each node.
 pub fn machine_of(file: &MachineFile, shards: usize) -> VirtualMachine {
     file.machine(None, u32::try_from(shards).unwrap_or(u32::MAX))
 }
 
 impl Job {
-    /// On this machine.
+    /// A job on this machine.
     pub fn new(machine: VirtualMachine, shards: usize, collective: Collective) -> Self {
         Self { machine, shards, collective, ahead: Config::default().ahead }
     }
 
-    /// Memory that it takes, at least.
+    /// The memory that it needs at least.
     pub fn bytes(&self) -> u128 {
         let config = self.config();
         config.memory(self.shards.saturating_mul(config.cells.unwrap_or(CELLS)))
     }
 
-    /// Memory that it takes at most: aggregation, with its messages under way, 6 % more than the least.
+    /// The memory that it needs at most. Aggregation, with its messages under way, needs 6 % more than the least.
     fn most_bytes(&self) -> u128 {
         self.bytes() * 11 / 10
     }
@@ -70,7 +70,7 @@ impl Job {
         let mut machine = self.machine.clone();
         let whole = self.shards <= WHOLE;
         if !whole {
-            // What the cells that are not there would take.
+            // The time of the missing cells.
             let missing = (size_of::<f64>() * (CELLS - FEW_CELLS)) as f64;
             let levels = machine.crowded.iter_mut().map(|c| (&mut c.tasks, c.other_tasks));
             for (tasks, others) in std::iter::once((&mut machine.tasks, machine.other_tasks)).chain(levels) {
@@ -93,7 +93,7 @@ impl Job {
     }
 
     fn run(&self) -> Result<Took, Failure> {
-        let what = format!("{} with {} shards on `{}`", self.collective, self.shards, self.machine.name);
+        let what = format!("{} with {} on `{}`", self.collective, plural(self.shards, "shard"), self.machine.name);
         let failed = |e: String| Failure::Run(format!("{what}: {e}"));
         let mut session = Session::prepare(&self.config()).map_err(|e| failed(e.to_string()))?;
         let report = session.run_once().map_err(|e| failed(e.to_string()))?;
@@ -102,7 +102,7 @@ impl Job {
         }
         let warmup = if self.shards <= WHOLE { WARMUP } else { FEW_WARMUP };
         let mean = |samples: &[f64]| {
-            // The last ones launch no others ahead, and meanwhile the shards that are over tell the first node.
+            // The last iterations launch no others ahead, and shards that are over send messages to the first node.
             let kept = &samples[warmup..samples.len() - (self.ahead + 1)];
             kept.iter().sum::<f64>() / kept.len() as f64
         };
@@ -111,7 +111,7 @@ impl Job {
     }
 }
 
-/// Runs that are done.
+/// The runs done so far.
 #[derive(Default)]
 pub struct Runs(Vec<(Job, Took)>);
 
@@ -120,8 +120,8 @@ impl Runs {
         self.0.iter().find(|(done, _)| done == job).map(|(_, took)| *took)
     }
 
-    /// What the jobs took, in their order. Those that are not done are done now, as many at once as there are processors
-    /// and as fit into memory; tells before how many there are, and after each.
+    /// The times of the jobs, in their order. Does those that are not done yet, as many at once as there are processors and as
+    /// fit into memory. Calls `starts` with their number, and `done` after each.
     ///
     /// # Errors
     /// The first run that failed or was not verified.
@@ -181,7 +181,7 @@ mod tests {
             |cost: TaskCost, cells: Option<usize>| cost.task_ns + cost.byte_ns * (8 * (cells.unwrap_or(0) + 8)) as f64;
         assert!((took(all, whole.cells) - took(given, few.cells)).abs() < 1e-6);
         assert!(few.cells < whole.cells && few.iterations < whole.iterations);
-        // Where costs depend on the shards of a processor, with any number of them: a parent counts as one.
+        // Where costs depend on the shards of a processor, with any number of them: the inner task counts as one.
         let file = MachineFile::load("infiniband").unwrap_or_else(|e| panic!("{e:?}"));
         let config =
             |shards| machine(&Job::new(machine_of(&file, shards), shards, Collective::RecursiveDoubling).config());

@@ -1,4 +1,4 @@
-//! What is run, and what comes of it: curves, their bands, what each number of the machine has to do with them.
+//! The runs and their results: curves, their bands, and the share of each number of the machine.
 
 use super::runs::{Job, Runs, Took, WHOLE, machine_of};
 use crate::Failure;
@@ -8,20 +8,20 @@ use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config};
 use serde::Serialize;
 
-/// Numbers of shards in the paper.
+/// The numbers of shards in the paper.
 const PAPER: [usize; 6] = [16, 32, 64, 128, 256, 512];
 
-/// Shards of a node in the variants that have more than one.
+/// Shards of a node, in variants with more than one.
 const SHARED: usize = 16;
 
-/// What both versions take at a number of shards.
+/// The times of both versions at a number of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Point {
-    /// P.
+    /// The number of shards, P.
     pub shards: usize,
     /// One collective within the iteration, microseconds (Figure 4).
     pub collective_us: f64,
-    /// One iteration with it (Figure 6).
+    /// One iteration with the collective (Figure 6).
     pub iteration_us: f64,
     /// One iteration of the baseline, with the aggregation region (Figure 8).
     pub baseline_us: f64,
@@ -33,13 +33,13 @@ impl Point {
         Self { shards, collective_us, iteration_us, baseline_us: baseline.iteration_us }
     }
 
-    /// What the version with a collective took.
+    /// The times of the version with a collective.
     fn took(&self) -> (usize, Took) {
         let Self { shards, collective_us, iteration_us, .. } = *self;
         (shards, Took { iteration_us, collective_us })
     }
 
-    /// How many times longer the baseline takes.
+    /// The ratio: how many times longer the baseline takes.
     pub fn ratio(&self) -> f64 {
         self.baseline_us / self.iteration_us
     }
@@ -50,107 +50,107 @@ impl Point {
     }
 }
 
-/// From the least to the most.
+/// A range of values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Band {
-    /// Least.
+    /// The smallest.
     pub low: f64,
-    /// Most.
+    /// The largest.
     pub high: f64,
 }
 
 impl Band {
-    /// Around all of these.
+    /// The range of these values.
     pub fn around(values: impl IntoIterator<Item = f64>) -> Self {
         let nothing = Self { low: f64::INFINITY, high: f64::NEG_INFINITY };
         values.into_iter().fold(nothing, |b, v| Self { low: b.low.min(v), high: b.high.max(v) })
     }
 }
 
-/// What a number of the machine has to do with the results: d ln(result) / d ln(number), between half and twice it. Where
-/// all are times, those of a time add up to 1.
+/// The share of a number of the machine in the results: d ln(result) / d ln(number), between half and twice the number. If all
+/// numbers are times, their shares in a time add up to 1.
 #[derive(Debug, Clone, Serialize)]
 pub struct Share {
-    /// Its name in the file.
+    /// The name of the number in the file.
     pub number: String,
-    /// Its value there.
+    /// Its value in the file.
     pub value: f64,
-    /// Of collective, iteration, baseline and ratio at the smallest number of shards.
+    /// Its shares in collective, iteration, baseline and ratio at the smallest number of shards.
     pub smallest: [f64; 4],
-    /// The same at the largest of the paper's.
+    /// Its shares at the largest number in the paper.
     pub largest: [f64; 4],
-    /// Ratio at the largest ÷ ratio at the smallest, with half the number and with twice it.
+    /// The ratio at the largest number of shards ÷ the ratio at the smallest, with half and with twice the number.
     pub growth: [f64; 2],
 }
 
-/// A curve that comes from something else than the machine's numbers.
+/// A curve of another algorithm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Variant {
-    /// What it is.
+    /// Name.
     pub name: String,
-    /// Shards and what they took.
+    /// Numbers of shards, with their times.
     pub points: Vec<(usize, Took)>,
 }
 
-/// All of it.
+/// All results.
 #[derive(Debug, Clone, Serialize)]
 pub struct Study {
-    /// The machine.
+    /// The name of the machine.
     pub machine: String,
-    /// What machine it is.
+    /// The description of the machine.
     pub about: String,
-    /// Both versions.
+    /// The times of both versions.
     pub points: Vec<Point>,
-    /// For the paper's numbers of shards: the bands of collective, iteration, baseline and ratio, when any one number of
-    /// the machine is halved or doubled.
+    /// For the paper's numbers of shards, the bands of collective, iteration, baseline and ratio: any one number of the machine is
+    /// halved or doubled.
     pub bands: Vec<[Band; 4]>,
-    /// The same when all are at once: each as it makes the ratio grow most, each as it makes it grow least, and by chance.
+    /// The bands when all numbers change at once: at random, and so that the ratio grows most and least.
     pub wide_bands: Vec<[Band; 4]>,
-    /// How many times chance was asked.
+    /// How many times all numbers were changed at random.
     pub draws: usize,
-    /// Growth of the ratio from the paper's smallest to its largest number of shards; with its two bands.
+    /// Growth of the ratio from the paper's smallest to its largest number of shards.
     pub growth: f64,
-    /// When one number is changed.
+    /// The band of the growth when one number changes.
     pub growth_band: Band,
-    /// When all are.
+    /// The band of the growth when all numbers change.
     pub growth_wide_band: Band,
-    /// Slope of log(baseline) over log(P), from 64 shards to the paper's largest number and to the largest of all.
+    /// Slope of log(baseline) over log(P), from 64 shards to the paper's largest number, and to the largest of all.
     pub slopes: [f64; 2],
-    /// What each number has to do with it.
+    /// The share of each number.
     pub shares: Vec<Share>,
-    /// With replay of rounds that were mapped before.
+    /// The times with replay of rounds that were mapped before.
     pub replayed: Vec<Point>,
     /// An optimised MPI allreduce on the same network (Figure 5).
     pub mpi: Vec<(usize, f64)>,
     /// Other algorithms on the same machine.
     pub variants: Vec<Variant>,
-    /// The framework as it is on this host, on networks of today.
+    /// The times with the framework's own costs, on networks of today.
     pub networks: Vec<(String, Vec<Point>)>,
-    /// Times in virtual time beside those on threads of this host.
+    /// Predicted times beside times on threads of this host.
     pub predictions: Vec<Row>,
 }
 
-/// What is asked for.
+/// The plan of a study.
 pub struct Plan<'a> {
     /// The machine.
     pub machine: &'a MachineFile,
-    /// The same network with MPI.
+    /// The machine that stands for MPI on the same network.
     pub mpi: &'a MachineFile,
-    /// Other machines.
+    /// Machines on networks of today.
     pub networks: &'a [MachineFile],
-    /// The most shards.
+    /// The largest number of shards.
     pub to: usize,
-    /// How many times all numbers are changed by chance.
+    /// How many times all numbers are changed at random.
     pub draws: usize,
 }
 
-/// The paper's numbers of shards up to `to`, and every fourfold beyond.
+/// The paper's numbers of shards up to `to`, and beyond them 1024 times each power of four.
 pub fn counts(to: usize) -> Vec<usize> {
     let beyond = std::iter::successors(Some(2 * WHOLE), |p| Some(4 * p));
     PAPER.into_iter().chain(beyond).take_while(|&p| p <= to).collect()
 }
 
-/// Jobs for points: each number of shards in both versions, one after the other.
+/// The jobs of points: each number of shards in both versions, one after the other.
 fn both(counts: &[usize], machine: impl Fn(usize) -> VirtualMachine) -> Vec<Job> {
     let versions = [Collective::RecursiveDoubling, Collective::Aggregation];
     let jobs = |&p: &usize| versions.map(|version| Job::new(machine(p), p, version));
@@ -170,7 +170,7 @@ fn slope<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> f64 {
     xy / xx
 }
 
-/// Ratio at the last of the points ÷ ratio at the first.
+/// The growth: the ratio at the last point ÷ the ratio at the first.
 fn growth(points: &[Point]) -> f64 {
     match points {
         [first, .., last] => last.ratio() / first.ratio(),
@@ -199,7 +199,7 @@ impl Study {
         let paper: Vec<usize> = counts.iter().copied().filter(|&p| p <= WHOLE).collect();
         let here = |p: usize| machine_of(plan.machine, p);
 
-        // Names of the numbers that are there to be changed.
+        // The names of the numbers that can be changed.
         let mut machine = here(paper[0]);
         let numbers: Vec<(String, f64)> =
             machine.numbers_mut().into_iter().map(|(name, v)| (name, *v)).filter(|(_, v)| *v > 0.0).collect();
@@ -262,7 +262,7 @@ impl Study {
         let networks = plan.networks.iter();
         let networks = networks.map(|n| (n.name.clone(), points(&paper, take(2 * paper.len())))).collect();
 
-        // Two more with all numbers changed: each as it makes the ratio grow most, or least, by itself.
+        // Two more with all numbers changed: each so that, by itself, it makes the ratio grow most, or least.
         for most in [true, false] {
             let factor = |name: &str| match numbers.iter().zip(&each).find(|((number, _), _)| number == name) {
                 Some((_, [half, twice])) if (growth(twice) > growth(half)) == most => 2.0,
@@ -307,7 +307,7 @@ impl Study {
 
 type JobOf<'a> = Box<dyn Fn(usize) -> Job + 'a>;
 
-/// Other algorithms, with no number of the machine touched.
+/// Other algorithms on the same machine.
 fn variants(file: &MachineFile) -> Vec<(String, JobOf<'_>)> {
     let own = |p: usize| Job::new(machine_of(file, p), p, Collective::RecursiveDoubling);
     let on_nodes = |collective| -> JobOf<'_> {
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(counts(1 << 20), [16, 32, 64, 128, 256, 512, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20]);
     }
 
-    /// What experiments/machines/README.md says of titan-legion, and that the curves come from the algorithms.
+    /// The table of titan-legion in experiments/machines/README.md, and the shapes of the curves.
     #[test]
     fn the_papers_shapes_are_there() {
         let file = MachineFile::load("titan-legion").unwrap_or_else(|e| panic!("{e:?}"));

@@ -1,4 +1,4 @@
-//! Machines in virtual time, from files: every number with its unit in its name and the reason for it beside it.
+//! Files of machines in virtual time. Every number has its unit in its name, and the reason for it beside it.
 
 use crate::Failure;
 use maniple::runtime::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
@@ -7,10 +7,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The file that is read without being a regular one: where a process of this program finds its machine.
+/// The only file that need not be a regular one. A process of this program reads its machine there.
 pub const STDIN: &str = "/dev/stdin";
 
-/// Bytes of the largest file that is read. Those that come with the program have up to 5000.
+/// The size of the largest file that is read, in bytes. The files that come with the program have up to 5000.
 const LARGEST: u64 = 1 << 20;
 
 /// Machines that come with the program.
@@ -24,7 +24,7 @@ const KNOWN: [(&str, &str); 7] = [
     ("titan-mpi", include_str!("../../machines/titan-mpi.toml")),
 ];
 
-/// A value, and where it comes from.
+/// A value, and its origin.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a value with a reason: { value = …, why = \"…\" }")]
 pub struct Given<T> {
@@ -33,7 +33,7 @@ pub struct Given<T> {
     _why: Why,
 }
 
-/// A source or a reason: not nothing.
+/// A source or a reason, which must not be empty.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(try_from = "String")]
 struct Why;
@@ -46,15 +46,15 @@ impl TryFrom<String> for Why {
     }
 }
 
-/// A value, or several: one for each of `costs.shards`.
+/// A value, or a list with a value for each of `costs.shards`.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, expecting = "expected a number, or a list of one for each of costs.shards")]
+#[serde(untagged, expecting = "expected a number, or a list with a number for each of costs.shards")]
 enum Levels {
     One(f64),
     Each(Vec<f64>),
 }
 
-/// What need not be given takes no time.
+/// A value that is not given is 0: it takes no time.
 impl Default for Levels {
     fn default() -> Self {
         Levels::One(0.0)
@@ -75,12 +75,12 @@ impl Levels {
 pub struct MachineFile {
     /// Name, for reports.
     pub name: String,
-    /// What machine it is.
+    /// Description of the machine.
     pub about: String,
-    /// The file itself.
+    /// The text of the file.
     pub text: String,
-    /// Nanoseconds of a cache line between two threads that spin, one way, on the host that the file describes: with which of
-    /// its states measurements are to be compared.
+    /// Nanoseconds of an exchange of a cache line, one way, on the host that the file describes. It tells in which state of the
+    /// host measurements can be compared with the file.
     pub exchange_ns: Option<f64>,
     nodes: Nodes,
     network: Link<Given<f64>>,
@@ -91,7 +91,7 @@ pub struct MachineFile {
     other_tasks: TaskCost<Given<Levels>>,
 }
 
-/// What a file says. A table that is not there is that of the machine that this one is like.
+/// The content of a file. A missing table is taken from the machine that this one is like.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tables {
@@ -111,7 +111,7 @@ struct Tables {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nodes {
-    /// Without it, as many as a run has shards.
+    /// Without it, there are as many nodes as a run has shards.
     count: Option<Given<u32>>,
     processors: Given<u32>,
     utility: Given<u32>,
@@ -120,12 +120,12 @@ struct Nodes {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "toml::Table")]
 struct CostsFile {
-    /// Shards of a processor for which lists of values are: ascending. The first stands for fewer as well.
+    /// Numbers of shards of a processor, ascending: lists have a value for each. The first one counts for fewer shards as well.
     shards: Option<Given<Vec<u32>>>,
     costs: Costs<Given<Levels>>,
 }
 
-/// Not by serde's `flatten`, which takes whatever has no place.
+/// Not with serde's `flatten`, which accepts unknown keys.
 impl TryFrom<toml::Table> for CostsFile {
     type Error = toml::de::Error;
 
@@ -144,7 +144,7 @@ struct Collectives {
 }
 
 impl MachineFile {
-    /// A machine that comes with the program, by its name, or one in a file; else why it can't be had.
+    /// Loads a machine: one that comes with the program, by its name, or one in a file.
     pub fn load(machine: &str) -> Result<Self, Failure> {
         if let Some((name, text)) = KNOWN.iter().find(|(name, _)| *name == machine) {
             return Self::parse(name, text);
@@ -159,21 +159,21 @@ impl MachineFile {
             path => files::read(path.as_ref(), LARGEST),
         };
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other));
-        let text = text.map_err(|e| Failure::Usage(format!("can't read the machine {machine}: {e}")))?;
+        let text = text.map_err(|e| Failure::Usage(format!("{machine}: can't be read: {e}")))?;
         Self::parse(machine, &text)
     }
 
-    /// The file of a machine that does not come with the program.
+    /// The path of a machine's file; `None` if the machine comes with the program.
     pub fn path(machine: &str) -> Option<&Path> {
         KNOWN.iter().all(|(name, _)| *name != machine).then_some(Path::new(machine))
     }
 
-    /// The same, and one node of it has to be a machine that can be run on.
+    /// Loads a machine, and checks that programs can run on one node of it.
     pub fn load_host(machine: &str) -> Result<Self, Failure> {
         Self::load(machine)?.expect_host()
     }
 
-    /// The machine, if one node of it can be run on.
+    /// Checks that programs can run on one node of the machine.
     pub fn expect_host(self) -> Result<Self, Failure> {
         self.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
         Ok(self)
@@ -201,7 +201,8 @@ impl MachineFile {
             },
         };
         let like = like.as_ref();
-        let table = |name: &str| format!("no table [{name}]: give it, or say whose it has: like = \"ideal\"");
+        let table =
+            |name: &str| format!("no table [{name}]: add it, or take that of another machine: like = \"ideal\"");
         fn either<T: Clone>(given: Option<T>, other: Option<&T>, missing: String) -> Result<T, String> {
             given.or_else(|| other.cloned()).ok_or(missing)
         }
@@ -240,15 +241,15 @@ impl MachineFile {
         }
     }
 
-    /// Nodes, where the file says how many.
+    /// The number of nodes, if the file gives it.
     pub fn nodes(&self) -> Option<u32> {
         self.nodes.count.as_ref().map(|count| count.value)
     }
 
-    /// The machine, for a run of so many shards unless it says how many nodes it has, or `nodes` does.
+    /// The machine for a run of so many shards. The number of nodes is `nodes`, or that of the file, or one for each shard.
     pub fn machine(&self, nodes: Option<u32>, shards: u32) -> VirtualMachine {
-        /// Where nodes know more shards than this, those of other nodes included, they have one copy of the top-level task: the
-        /// work of many copies grows with the square of their number.
+        /// The most nodes times shards for which each node has its own copy of the top-level task. The work of many copies grows
+        /// with the square of their number.
         const KNOWN: u64 = 64 * 64;
         let mut own = self.clone();
         let nodes = nodes.or(own.nodes()).unwrap_or(shards);

@@ -1,4 +1,4 @@
-//! Machines of virtual time: their files, parts of them, and how they and the host are shown.
+//! Machines in virtual time: their files, parts of them, and the command that shows them and the host.
 
 pub mod file;
 pub mod reduced;

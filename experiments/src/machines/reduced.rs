@@ -1,22 +1,23 @@
-//! Parts of a machine in virtual time: fewer of its processors, or only what some of its numbers say.
+//! Parts of a machine in virtual time: fewer processors, or only some of its costs.
 
 use crate::Failure;
 use maniple::runtime::VirtualMachine;
+use maniple_stencil::plural;
 
-/// Processors of a node that have shards: its utility processors, where it has any.
+/// The number of processors of a node that have shards: its utility processors, if it has any.
 fn with_shards(machine: &VirtualMachine) -> u32 {
     if machine.utility > 0 { machine.utility } else { machine.per_node }
 }
 
-/// So many nodes with at most so many processors for shards each, and as many for leaf tasks. Each node has its own copy of the
-/// top-level task, as it has outside virtual time.
+/// The machine with so many nodes. Each has at most `each` processors for shards, and as many for leaf tasks. Each node has its
+/// own copy of the top-level task, as it has outside virtual time.
 fn reduced(machine: &VirtualMachine, nodes: u32, each: u32) -> VirtualMachine {
     let utility = machine.utility.min(each);
     let leaves = (machine.per_node - machine.utility).min(each);
     VirtualMachine { nodes, per_node: leaves + utility, utility, one_copy: false, ..machine.clone() }
 }
 
-/// Two processors that have shards: of one node if it has as many, or else one of each of two nodes. None if there are no two.
+/// Two processors that have shards: of one node if it has two, and else of two nodes. `None` if the machine has only one.
 pub fn two_processors(machine: &VirtualMachine) -> Option<VirtualMachine> {
     if with_shards(machine) > 1 {
         return Some(reduced(machine, 1, 2));
@@ -24,29 +25,47 @@ pub fn two_processors(machine: &VirtualMachine) -> Option<VirtualMachine> {
     (machine.nodes > 1).then(|| reduced(machine, 2, 1))
 }
 
-/// The same, or why there are no two.
+/// Two processors that have shards, or the error that there are no two.
 pub fn expect_two_processors(machine: &VirtualMachine) -> Result<VirtualMachine, Failure> {
     two_processors(machine).ok_or_else(|| {
         let VirtualMachine { name, per_node, utility, .. } = machine;
-        let found = format!("`{name}` with one node of {per_node} processors, {utility} of them utility processors");
+        let processors = plural(*per_node as usize, "processor");
+        let utility = plural(*utility as usize, "utility processor");
+        let found = format!("`{name}` with one node of {processors}, among them {utility}");
         Failure::Usage(format!(
             "expected a machine with two processors for shards, on one node or on two, found {found}"
         ))
     })
 }
 
-/// One processor that has shards and, where these are on a utility processor, one for leaf tasks.
+/// One processor that has shards. If that is a utility processor, there is one more for leaf tasks.
 pub fn one_processor(machine: &VirtualMachine) -> VirtualMachine {
     reduced(machine, 1, 1)
 }
 
-/// Only what lies between processors takes time.
+/// The machine on which only links between processors take time.
 pub fn links_alone(machine: VirtualMachine) -> VirtualMachine {
     let (costs, tasks, other_tasks, crowded) = Default::default();
     VirtualMachine { costs, tasks, other_tasks, crowded, ..machine }
 }
 
-/// Only the work of leaf tasks takes time, and as much as on a processor with a single shard.
+/// Whether nothing takes any time on a machine.
+pub fn is_without_costs(machine: &VirtualMachine) -> bool {
+    let mut machine = machine.clone();
+    machine.numbers_mut().iter().all(|(name, number)| !name.contains("_ns") || **number == 0.0)
+}
+
+/// Warns that nothing takes any time on a machine, if so.
+pub fn warn_without_costs(machine: &VirtualMachine) {
+    if is_without_costs(machine) {
+        let name = &machine.name;
+        crate::warn(format_args!(
+            "nothing takes any time on the machine `{name}`, so all its times are 0; see --machine"
+        ));
+    }
+}
+
+/// The machine on which only the work of leaf tasks takes time, as much as on a processor with a single shard.
 pub fn tasks_alone(machine: VirtualMachine) -> VirtualMachine {
     let (costs, network, memory, crowded) = Default::default();
     VirtualMachine { costs, network, memory, crowded, ..machine }

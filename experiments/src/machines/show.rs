@@ -1,24 +1,34 @@
-//! `maniple machine`: the host, shown, or a machine in virtual time.
+//! `maniple machine`: shows the host, or a machine in virtual time.
 
 use crate::Failure;
-use crate::options::numbers::at_least_one;
+use crate::options::help::exit_codes;
+use crate::options::numbers::{at_least_one, count};
 use crate::options::wire::OnWire;
 use crate::options::workers::Threads;
 use crate::output::Stdout;
 use clap::ValueEnum;
 use maniple_mapper::Topology;
+use maniple_stencil::StencilError;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The machine: processors this process may use, their cores, packages, caches and NUMA nodes, and where workers would be
-/// bound; or, with --wire virtual, the numbers of a machine in virtual time
+/// Show this host, or with --wire virtual the numbers of a machine in virtual time
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("workers", |arg| arg.help("Worker threads that would be bound [default: one for each processor]")))]
+#[command(after_help = concat!("\
+Of the host it shows the processors that this process may use, with their cores, packages, caches and NUMA nodes. The last line \
+says to which processors --bind cores would bind workers.
+
+", exit_codes!("all is well", "stdout could not be written", "the arguments or the file are at fault")))]
+#[command(mut_arg("workers", |arg| arg.help("Worker threads to bind [default: one for each processor]")))]
 pub struct MachineOptions {
     #[command(flatten)]
     threads: Threads,
 
-    /// How it is shown
+    /// Number of utility processors: the last workers, which run no leaf tasks and get no shards
+    #[arg(long, value_name = "U", default_value_t = 0, value_parser = count, allow_negative_numbers = true)]
+    utility: usize,
+
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = Format::Tree)]
     format: Format,
 
@@ -28,7 +38,7 @@ pub struct MachineOptions {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// A tree, for people; a machine in virtual time as lines
+    /// A tree, or a list of lines for a machine in virtual time
     Tree,
     /// One JSON object
     Json,
@@ -39,32 +49,40 @@ struct Shown {
     #[serde(flatten)]
     host: Topology,
     workers: usize,
-    /// Each worker's processor with `--bind cores`; none if there are too many workers.
+    utility: usize,
+    /// Each worker's processor with `--bind cores`; `None` if there are too many workers.
     binding: Option<Vec<u32>>,
 }
 
 impl Shown {
     fn tree(&self) -> String {
-        let Self { host, workers, binding } = self;
+        let Self { host, workers, utility, binding } = self;
+        let options = match utility {
+            0 => format!("--workers {workers} --bind cores"),
+            utility => format!("--workers {workers} --utility {utility} --bind cores"),
+        };
         let last = match binding {
             Some(cpus) => {
                 let names: Vec<String> = cpus.iter().map(u32::to_string).collect();
-                format!("--workers {workers} --bind cores: workers on processors {}, in this order", names.join(", "))
+                let of_utility = match utility {
+                    0 => String::new(),
+                    1 => "; the last one is the utility processor".into(),
+                    n => format!("; the last {n} are utility processors"),
+                };
+                format!("workers on processors {}, in this order{of_utility}", names.join(", "))
             }
-            None => format!(
-                "--workers {workers} --bind cores: not bound: more workers than processors ({})",
-                host.cpus.len()
-            ),
+            None => format!("not bound: more workers than processors ({})", host.cpus.len()),
         };
-        format!("{host}{last}\n")
+        format!("{host}{options}: {last}\n")
     }
 }
 
-/// A machine in virtual time: every number by its name, and null nodes where it has one a shard. The seed is there with noise,
-/// and the host's exchange where the file has it.
+/// A machine in virtual time: every number by its name. The number of nodes is null if there is one for each shard. The seed is
+/// there with noise, and the exchange of the host if the file has it.
 fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
-    if args.threads.workers.is_some() {
-        return Err(Failure::Usage("--workers is for --wire threads: a machine says what processors it has".into()));
+    if args.threads.workers.is_some() || args.utility > 0 {
+        let refusal = "--workers and --utility are for --wire threads: a machine's file gives its processors";
+        return Err(Failure::Usage(refusal.into()));
     }
     let file = args.wire.file()?;
     let nodes = args.wire.nodes().or(file.nodes().map(|nodes| nodes as usize));
@@ -86,7 +104,7 @@ fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
     }
     rows.extend(machine.numbers_mut().into_iter().map(|(name, value)| (name, (*value).into())));
     Ok(match args.format {
-        // By hand, so that the fields keep their order.
+        // Written by hand, so that the fields keep their order.
         Format::Json => {
             let fields = rows.into_iter().map(|(name, value)| format!("{}:{value}", Value::from(name)));
             format!("{{{}}}\n", fields.collect::<Vec<_>>().join(","))
@@ -94,7 +112,7 @@ fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
         Format::Tree => {
             let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
             let people = |value: &Value| match value {
-                Value::Null => "one a shard".into(),
+                Value::Null => "one for each shard".into(),
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
@@ -110,7 +128,11 @@ pub fn execute(args: &MachineOptions) -> Result<(), Failure> {
     }
     let host = Topology::here();
     let workers = at_least_one("workers", args.threads.workers.unwrap_or(host.cpus.len()))?;
-    let shown = Shown { binding: host.binding(workers), workers, host };
+    let utility = args.utility;
+    if utility >= workers {
+        return Err(Failure::Usage(StencilError::TooManyUtility { utility, workers }.to_string()));
+    }
+    let shown = Shown { binding: host.binding(workers), workers, utility, host };
     let text = match args.format {
         Format::Tree => shown.tree(),
         Format::Json => serde_json::to_string(&shown).map_err(|e| Failure::Run(e.to_string()))? + "\n",

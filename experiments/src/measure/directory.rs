@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// Makes the directory, or takes one that is empty.
+    /// Makes the directory, or takes an empty one.
     pub fn prepare(path: &Path) -> Result<Self, Failure> {
         let refuse = |e: io::Error| Failure::Usage(format!("{}: can't be written: {e}", path.display()));
         match fs::read_dir(path) {
@@ -19,7 +19,7 @@ impl Directory {
                 if let Some(entry) = entries.next() {
                     let found = entry.map_err(refuse)?.file_name();
                     return Err(Failure::Usage(format!(
-                        "{}: expected a new or an empty directory for the report, found `{}` in it; name another",
+                        "{}: expected a new or an empty directory for the report, found `{}` in it; name another one",
                         path.display(),
                         found.display()
                     )));
@@ -31,7 +31,7 @@ impl Directory {
         Ok(Self(path.to_owned()))
     }
 
-    /// Replaces a file as a whole: who reads it finds the old one or the new one.
+    /// Replaces a file as a whole: a reader finds the old file or the new one.
     pub fn write(&self, name: &str, text: impl AsRef<str>) -> Result<(), Failure> {
         let file = Whole::prepare(&self.0.join(name));
         let done = file.and_then(|file| file.write(|out| out.write_all(text.as_ref().as_bytes())));
@@ -48,7 +48,7 @@ impl Directory {
     }
 }
 
-/// A file to which is added.
+/// A file that grows.
 pub struct Growing {
     path: PathBuf,
     file: File,

@@ -1,11 +1,11 @@
-//! Where figures come from: the machine, the toolchain and the time, to be kept beside them.
+//! The origin of figures, kept beside them: the machine, the toolchain and the time.
 
 use maniple_mapper::topology::cpu_list;
 use serde::Serialize;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The machine as it is now; `None` for what the system does not tell. All but the architecture comes from Linux's
+/// The machine as it is now. A field is `None` if the system does not report it. All but the architecture comes from Linux's
 /// `/proc` and `/sys`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Machine {
@@ -17,17 +17,17 @@ pub struct Machine {
     pub hostname: Option<String>,
     /// The model of the first processor.
     pub cpu: Option<String>,
-    /// Processors that are on line.
+    /// Processors that are online.
     pub processors: Option<usize>,
-    /// Processors this process may use, of those and within the limits of its container.
+    /// Processors that this process may use, within the limits of its container.
     pub available: Option<usize>,
     /// The processors in the affinity mask, such as `0-3,8`.
     pub affinity: Option<String>,
-    /// What sets the clock rate of processor 0, such as `performance`.
+    /// The governor of the clock rate of processor 0, such as `performance`.
     pub governor: Option<String>,
     /// Bytes of memory.
     pub memory_bytes: Option<u64>,
-    /// Load averages over 1, 5 and 15 minutes: above 0, something else has been running.
+    /// Load averages over 1, 5 and 15 minutes. Above 0, other programs have been running.
     pub load_average: Option<[f64; 3]>,
 }
 
@@ -51,22 +51,22 @@ impl Machine {
 }
 
 impl Machine {
-    /// Its memory, for people.
+    /// The memory, for people.
     pub fn memory(&self) -> Option<String> {
         self.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)))
     }
 }
 
-/// What this program was built by and from.
+/// The toolchain that built this program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Toolchain {
     /// The version of maniple.
     pub maniple: &'static str,
-    /// What `rustc --version` says.
+    /// The output of `rustc --version`.
     pub rustc: &'static str,
     /// The target triple.
     pub target: &'static str,
-    /// `release` or `debug`, after which of cargo's built-in profiles the one used is modelled.
+    /// `release` or `debug`: the built-in profile of cargo that the profile used inherits from.
     pub profile: &'static str,
     /// The optimisation level.
     pub opt_level: &'static str,
@@ -75,7 +75,7 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// As it was when this was built.
+    /// The toolchain of this build.
     pub fn built() -> Self {
         Self {
             maniple: env!("CARGO_PKG_VERSION"),
@@ -87,37 +87,37 @@ impl Toolchain {
         }
     }
 
-    /// The features in one line; none where there are none.
+    /// The features in one line; `None` if there are none.
     pub fn features(&self) -> Option<String> {
         (!self.features.is_empty()).then(|| self.features.join(", "))
     }
 }
 
-/// What was measured where and with what.
+/// The time, the machine and the toolchain of measurements.
 #[derive(Debug, Clone, Serialize)]
 pub struct Environment {
-    /// When it began.
+    /// The time of the start.
     pub began: String,
-    /// Before the first run.
+    /// The machine before the first run.
     pub machine: Machine,
-    /// What this was built by.
+    /// The toolchain.
     pub toolchain: Toolchain,
 }
 
 impl Environment {
-    /// As it is now.
+    /// The environment as it is now.
     pub fn now() -> Self {
         Self { began: utc_now(), machine: Machine::now(), toolchain: Toolchain::built() }
     }
 
-    /// All of it for people, but for when it began.
+    /// All of it but the time, for people.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let Self { machine: m, toolchain: t, .. } = self;
         let known = |text: Option<String>| text.unwrap_or_else(|| "not known".into());
         let number = |n: Option<usize>| known(n.map(|n| n.to_string()));
         vec![
             ("processor", known(m.cpu.clone())),
-            ("processors on line", number(m.processors)),
+            ("processors online", number(m.processors)),
             ("processors available to the process", number(m.available)),
             ("affinity mask", known(m.affinity.clone())),
             ("governor", known(m.governor.clone())),
@@ -139,7 +139,7 @@ impl Environment {
 
 /// The time now, as `2026-03-01T12:00:00Z`.
 fn utc_now() -> String {
-    // A clock before 1970 is not set at all.
+    // A clock before 1970 is not set.
     utc(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }
 
@@ -169,7 +169,7 @@ fn value(text: &str, name: &str) -> Option<String> {
     Some(value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// Architectures differ in what they call it.
+/// The model of a processor. Architectures give it different names.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     ["model name", "Model", "cpu model", "cpu", "uarch", "Hardware"].into_iter().find_map(|name| value(cpuinfo, name))
 }
@@ -178,7 +178,7 @@ fn kilobytes(text: &str) -> Option<u64> {
     text.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// How many numbers there are in a list such as `0-3,8`.
+/// The length of a list such as `0-3,8`.
 fn list_length(list: &str) -> Option<usize> {
     cpu_list(list).map(|cpus| cpus.len()).filter(|&length| length > 0)
 }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_linux_writes() {
+    fn files_of_linux() {
         let cpuinfo = "processor\t: 0\nmodel name\t: Brand X @ 3.00GHz\n\nprocessor\t: 1\nmodel name\t: Brand Y\n";
         assert_eq!(cpu_model(cpuinfo).as_deref(), Some("Brand X @ 3.00GHz"));
         assert_eq!(cpu_model("processor\t: 0\nBogoMIPS\t: 48.00\n"), None);

@@ -1,5 +1,5 @@
-//! How commands measure, and what they keep of it: who has the next turn, which measurements noise has spoilt, the yardstick
-//! beside them, samples with the machine they are of, and the pages and plots of a report.
+//! How commands measure: the order of turns, the rule for noise, the yardstick, and statistics. And how they keep results:
+//! samples with a description of the machine, and the pages and plots of a report.
 
 pub mod directory;
 pub mod environment;

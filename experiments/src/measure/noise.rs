@@ -1,65 +1,69 @@
-//! The rule for noise: which measurements count, and what is said of a host that is not left alone.
+//! The rule for noise: which measurements count, and the warnings about a disturbed host.
 //!
-//! Other programs take processors away, and a host can have its own nearer to each other at one time than at another. Both show
-//! in the exchange of a cache line beside a measurement, the [yardstick](super::yardstick). A measurement counts if its exchange
-//! is near the usual one. Where too few count, all do, and the result is called disturbed: better a doubtful figure than one
+//! Other programs take processors away, and a virtual machine may move its processors apart. Both show in the exchange of a
+//! cache line beside a measurement, the [yardstick](super::yardstick). A measurement counts if its exchange is near the
+//! usual one. If too few count, all of them do, and the result is called disturbed. A doubtful figure is better than one
 //! chosen from a handful.
 //!
-//! Commands differ in how near, which they say as a [`Noise`]:
+//! Commands choose how near it must be, as a [`Noise`]:
 //!
 //! | command | within a factor of | on a busy host | outliers |
 //! |---|---|---|---|
-//! | `benchmarks` | 1.5: targets are in exchanges, so that an error of the one is an error of the other | disturbed | kept |
+//! | `benchmarks` | 1.5: targets are in exchanges, so an error of the exchange is an error of the target | disturbed | kept |
 //! | `calibrate`, `predict` | 2.5: few prices depend on the exchange; it tells near processors from distant ones | a warning | kept |
-//! | `weak-scaling` | any: both versions have the same turns | a caveat | dropped |
+//! | `weak-scaling` | any: both versions take the same turns | a warning | dropped |
 //!
-//! The other commands report the exchange beside each run, and leave the choice to the reader.
+//! `allreduce`, `barrier`, `gang` and `exchange` report the exchange of each run, and keep all runs. They warn by the rule
+//! of `benchmarks`. `stencil` warns of a busy host.
 
 use super::stats::{microseconds, middle, quantile, sorted};
 
-/// Something measured, and the exchange of a cache line beside it.
+/// A measurement, and the exchange of a cache line beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beside<T> {
-    /// What was measured.
+    /// The measurement.
     pub found: T,
-    /// Nanoseconds; NaN with one processor. None where the result has nothing to do with it.
+    /// Nanoseconds; NaN with one processor. `None` if the result does not depend on the exchange.
     pub exchange_ns: Option<f64>,
 }
 
-/// The rule, with what commands choose.
+/// The rule, with the choices of a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
-    /// By how many times the exchange beside a measurement may differ from the usual one; none: by any.
+    /// The factor by which the exchange beside a measurement may differ from the usual one; `None` for any factor.
     pub within: Option<f64>,
-    /// Whether measurements count where even the usual exchange is that of a busy host.
+    /// Whether measurements count if even the usual exchange is that of a busy host.
     pub busy_counts: bool,
     /// Whether outliers among the values that count are dropped.
     pub drops_outliers: bool,
 }
 
+/// The rule where measurements are compared in exchanges: an error of the one is an error of the other.
+pub const IN_EXCHANGES: Noise = Noise { within: Some(1.5), busy_counts: false, drops_outliers: false };
+
 /// The measurements that count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sifted<'a, T> {
-    /// All of them, if disturbed.
+    /// The measurements; all of them if disturbed.
     pub kept: Vec<&'a T>,
     /// Whether too few had an exchange near the usual one.
     pub disturbed: bool,
 }
 
 impl Noise {
-    /// Whether a measurement counts, by the exchange beside it. Without either exchange, there is nothing against it.
+    /// Whether a measurement counts, by the exchange beside it. It does if one of the exchanges is missing.
     pub fn counts(self, exchange_ns: Option<f64>, usual_ns: Option<f64>) -> bool {
         let Some((exchange, usual)) = exchange_ns.zip(usual_ns) else { return true };
         let near = |factor| exchange <= usual * factor && exchange * factor >= usual;
         (self.busy_counts || !is_busy(usual)) && self.within.is_none_or(near)
     }
 
-    /// Those that count.
+    /// The measurements that count.
     pub fn quiet<T>(self, all: &[Beside<T>], usual_ns: Option<f64>) -> impl Iterator<Item = &T> {
         all.iter().filter(move |one| self.counts(one.exchange_ns, usual_ns)).map(|one| &one.found)
     }
 
-    /// Those that count, or all where they are fewer than half of as many as were `asked` for.
+    /// The measurements that count, or all of them if fewer than half of the number `asked` for count.
     pub fn sift<T>(self, all: &[Beside<T>], usual_ns: Option<f64>, asked: usize) -> Sifted<'_, T> {
         let quiet: Vec<&T> = self.quiet(all, usual_ns).collect();
         let disturbed = 2 * quiet.len() < asked;
@@ -72,38 +76,54 @@ impl Noise {
     }
 }
 
-/// The usual exchange: the median, of an even number the lower one, so that it is one that there was. Where a host changes
-/// between two states, the mean of the middle two is near neither. None where there are none.
+/// The usual exchange: the median, or the lower of the middle two. `None` if there are none.
+///
+/// It is an exchange that was measured. If a host changes between two states, the mean of the middle two is near neither.
 pub fn usual_ns(exchanges: impl IntoIterator<Item = f64>) -> Option<f64> {
     let exchanges = sorted(exchanges.into_iter().filter(|ns| !ns.is_nan()));
     exchanges.get(exchanges.len().saturating_sub(1) / 2).copied()
 }
 
-/// Nanoseconds of an exchange that no distance between processors explains: other programs are running.
+/// The longest exchange, in nanoseconds, that a distance between processors explains. If it takes longer, other programs are
+/// running.
 const BUSY_NS: f64 = 1000.0;
 
-/// Whether an exchange is that of a host that others keep busy.
+/// Whether an exchange shows a host that other programs keep busy.
 pub fn is_busy(exchange_ns: f64) -> bool {
     exchange_ns > BUSY_NS
 }
 
-/// What is said of such a host.
+/// The warning about a busy host, if it is one.
 pub fn busy(exchange_ns: f64) -> Option<String> {
     is_busy(exchange_ns).then(|| {
         format!(
-            "a cache line took {} µs from one processor to another: other programs were running, and times are in part \
-             the scheduler's",
+            "a cache line took {} µs from one processor to another: other programs were running, so the times are in part \
+             those of the scheduler",
             microseconds(exchange_ns / 1000.0)
         )
     })
 }
 
-/// Warns of such a host.
+/// The warning about a disturbed host, if it was one, by the exchanges beside some runs.
+pub fn disturbed(exchanges: &[f64]) -> Option<String> {
+    let usual = usual_ns(exchanges.iter().copied())?;
+    let all: Vec<Beside<()>> = exchanges.iter().map(|&ns| Beside { found: (), exchange_ns: Some(ns) }).collect();
+    let sifted = IN_EXCHANGES.sift(&all, Some(usual), all.len());
+    let apart = IN_EXCHANGES.within.filter(|_| sifted.disturbed).map(|factor| {
+        format!(
+            "in more than half of the runs a cache line took longer or shorter than usual, by more than a factor of {factor}: \
+             other programs were running, or the host's processors were moved"
+        )
+    });
+    busy(usual).or(apart)
+}
+
+/// Warns of a busy host on stderr.
 pub fn warn_if_busy(exchange_ns: f64) {
     busy(exchange_ns).into_iter().for_each(crate::warn);
 }
 
-/// The smallest, the median and the largest of samples. All are NaN where there are none.
+/// The smallest, the median and the largest of samples. All are NaN without samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// The smallest.
@@ -119,22 +139,22 @@ pub struct Spread {
 }
 
 /// The rule by which outliers are dropped, for reports.
-pub const OUTLIER_RULE: &str = "outliers are what lies more than 3 interquartile ranges below the first or above the \
-                                third quartile (Tukey's outer fences; quartiles by linear interpolation)";
+pub const OUTLIER_RULE: &str = "outliers are samples more than 3 interquartile ranges below the first or above the third \
+                                quartile (Tukey's outer fences; quartiles by linear interpolation)";
 
 impl Spread {
-    /// Of all samples.
+    /// The spread of all samples.
     pub fn of(samples: impl IntoIterator<Item = f64>) -> Self {
         Self::of_sorted(sorted(samples), 0)
     }
 
-    /// Drops outliers by Tukey's outer fences: the inner ones, at 1.5 interquartile ranges, would cut into the long upper
-    /// tail that times have by nature.
+    /// The spread without outliers, by Tukey's outer fences. The inner fences, at 1.5 interquartile ranges, would cut into
+    /// the long upper tail that times have by nature.
     fn without_outliers(samples: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted = sorted(samples);
         let all = sorted.len();
         let (first, third) = (quantile(&sorted, 0.25), quantile(&sorted, 0.75));
-        // What is on a fence stays, however the fence is rounded.
+        // A sample on a fence stays, however the fence is rounded.
         let rounding = 1e-12 * first.abs().max(third.abs());
         let (low, high) = (first - 3.0 * (third - first) - rounding, third + 3.0 * (third - first) + rounding);
         sorted.retain(|sample| (low..=high).contains(sample));
@@ -160,9 +180,9 @@ mod tests {
         all.iter().map(|&(found, ns)| Beside { found, exchange_ns: Some(ns) }).collect()
     }
 
-    /// By the logarithms, which the rule does not take: an exchange is near where they differ by ln 2 at most.
+    /// By the logarithms, which the rule does not take: an exchange is near if they differ by ln 2 at most.
     #[test]
-    fn what_counts_is_near_the_usual_exchange_on_either_side() {
+    fn measurements_count_that_are_near_the_usual_exchange_on_either_side() {
         let exchanges = [1.0, 24.9, 25.1, 49.0, 50.0, 51.0, 99.9, 100.1, 900.0, 2100.0];
         for usual in [1.0, 50.0, 999.0] {
             for ns in exchanges {
@@ -170,7 +190,7 @@ mod tests {
                 assert_eq!(WITHIN_TWO.counts(Some(ns), Some(usual)), near, "{ns} beside {usual}");
             }
         }
-        // Nothing to hold it to, and one processor, where the other one has several.
+        // Without a usual exchange, and with one processor, where the usual exchange is of several.
         assert!(WITHIN_TWO.counts(None, Some(50.0)) && WITHIN_TWO.counts(Some(9e9), None));
         assert!(!WITHIN_TWO.counts(Some(f64::NAN), Some(50.0)));
         // Where any distance will do, and where the host is busy.
@@ -209,6 +229,14 @@ mod tests {
     }
 
     #[test]
+    fn runs_on_a_disturbed_host_are_said_to_be_so() {
+        let quiet = [50.0, 55.0, 60.0, 500.0];
+        assert_eq!(disturbed(&quiet).or(disturbed(&[])).or(disturbed(&[f64::NAN])), None);
+        assert!(disturbed(&[20.0, 200.0, 2.0]).is_some_and(|said| said.starts_with("in more than half of the runs")));
+        assert!(disturbed(&[50.0, 2000.0, 2100.0]).is_some_and(|said| said.starts_with("a cache line took 2.000 µs")));
+    }
+
+    #[test]
     fn outliers_are_dropped_where_the_rule_says_so() {
         let values = [7.0, 7.0, 7.0, 7.0, 9.0];
         let spread = |drops_outliers| Noise { drops_outliers, ..WITHIN_TWO }.spread(values);
@@ -237,7 +265,7 @@ mod tests {
                 "{unit}"
             );
         }
-        // Where most are alike, anything else is an outlier.
+        // If most are the same, anything else is an outlier.
         assert_eq!(Spread::without_outliers([7.0, 7.0, 7.0, 7.0, 7.1]).dropped, 1);
         assert_eq!(Spread::without_outliers([7.0]), Spread { min: 7.0, median: 7.0, max: 7.0, kept: 1, dropped: 0 });
         let none = Spread::without_outliers([]);

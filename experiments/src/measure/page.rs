@@ -1,4 +1,4 @@
-//! Pages of reports: one file without anything from elsewhere, in the reader's colour scheme. What is text is escaped here.
+//! Pages of reports: a single file of HTML, in the reader's colour scheme. Text is escaped here.
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:1080px;margin:2em auto;padding:0 1em;color:#222;\
     background:#fff}table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;\
@@ -7,11 +7,11 @@ const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:1080px;margin:2em a
     svg{max-width:100%;height:auto}@media (prefers-color-scheme: dark){body{color:#ddd;background:#181818}\
     td,th{border-color:#444}.bad{color:#f77}a{color:#8bf}}";
 
-/// A page that grows.
+/// A page under construction.
 pub struct Page(String);
 
 impl Page {
-    /// One with a heading.
+    /// A page with a heading.
     pub fn new(title: &str) -> Self {
         let title = escaped(title);
         Self(format!(
@@ -31,7 +31,7 @@ impl Page {
         self.0 += &format!("<p>{html}</p>\n");
     }
 
-    /// Adds a paragraph that must not be missed.
+    /// Adds a warning, which stands out.
     pub fn warning(&mut self, text: &str) {
         self.0 += &format!("<p class=\"bad\">{}</p>\n", escaped(text));
     }
@@ -76,7 +76,7 @@ impl Table {
         Self { figures: false, rows: String::new() }
     }
 
-    /// Names with a value each.
+    /// A table of names with their values.
     pub fn of_pairs(pairs: Vec<(&str, String)>) -> Self {
         let mut table = Self::of_words();
         pairs.into_iter().for_each(|(name, value)| table.row([Cell::from(name).heading(), value.into()]));
@@ -110,17 +110,17 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Cell {
-    /// The same as a heading.
+    /// The cell as a heading.
     pub fn heading(self) -> Self {
         Self { heading: true, ..self }
     }
 
-    /// The same, where it must not be missed.
+    /// The cell as a warning, which stands out.
     pub fn bad(self) -> Self {
         Self { bad: true, ..self }
     }
 
-    /// The same over several columns.
+    /// The cell over several columns.
     pub fn over(self, columns: usize) -> Self {
         Self { columns, ..self }
     }
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_text_can_not_be_taken_for_markup() {
+    fn text_can_not_be_taken_for_markup() {
         let mut page = Page::new("a < b & c");
         page.section("1 > 0");
         page.warning("<p>");

@@ -1,16 +1,16 @@
-//! Plots: logarithmic axes, medians with bars from minimum to maximum, lines with bands. In the reader's colour scheme, light or
-//! dark, as pictures by themselves and in a page.
+//! Plots with logarithmic axes: medians with bars from minimum to maximum, and lines with bands. They have the reader's colour
+//! scheme, light or dark, as separate pictures and in a page.
 
 use super::noise::Spread;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Okabe and Ito's colours, told apart with any colour vision; the markers differ as well.
+/// One of Okabe and Ito's colours, which differ with any colour vision. The markers differ as well.
 pub const BLUE: RGBColor = RGBColor(0, 114, 178);
-/// For the second series.
+/// The colour of the second series.
 pub const VERMILION: RGBColor = RGBColor(213, 94, 0);
-/// For the third.
+/// The colour of the third series.
 pub const GREEN: RGBColor = RGBColor(0, 158, 115);
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(225, 225, 225);
@@ -26,43 +26,43 @@ pub enum Marker {
     Triangle,
 }
 
-/// What was measured: a spread for each number of shards.
+/// Measurements: a spread for each number of shards.
 pub struct Series {
-    /// For the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Of all of it.
+    /// Colour of markers and bars.
     pub colour: RGBColor,
-    /// At the medians.
+    /// Marker of the medians.
     pub marker: Marker,
-    /// Shards and what was measured.
+    /// Numbers of shards, with their measurements.
     pub points: Vec<(usize, Spread)>,
 }
 
-/// What a model says: solid from the first to the last number of shards it was fitted to, dashed beyond.
+/// The line of a model: solid from the first to the last number of shards it was fitted to, dashed beyond.
 pub struct Line<'a> {
-    /// For the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Of all of it.
+    /// Colour of line and band.
     pub colour: RGBColor,
-    /// The first and the last number of shards it was fitted to, and the one it is extrapolated to.
+    /// The first and the last number of shards of the fit, and the last number of the extrapolation.
     pub shards: [usize; 3],
     /// Its value at a number of shards.
     pub at: &'a dyn Fn(f64) -> f64,
-    /// Numbers of shards with the least and the most that it may be; drawn as a band.
+    /// The band: numbers of shards, each with its lower and upper bound.
     pub band: Vec<(usize, f64, f64)>,
 }
 
-/// One plot over the shards.
+/// One plot over the number of shards.
 pub struct Chart<'a> {
-    /// In large letters.
+    /// Title, in large letters.
     pub title: &'a str,
-    /// Under it.
+    /// Subtitle.
     pub subtitle: &'a str,
-    /// What the vertical axis is, with the unit.
+    /// Label of the vertical axis, with the unit.
     pub vertical: &'a str,
-    /// What was measured.
+    /// Measurements.
     pub series: Vec<Series>,
-    /// What models say.
+    /// Models.
     pub lines: Vec<Line<'a>>,
 }
 
@@ -71,7 +71,7 @@ const PLOT_HEIGHT: u32 = 480;
 const TITLE_HEIGHT: u32 = 64;
 const ENTRY_HEIGHT: u32 = 24;
 
-/// Draws the plot, with the legend below it, where it hides nothing.
+/// Draws the plot, with the legend below it.
 pub fn svg(chart: &Chart) -> Result<String, String> {
     let mut svg = String::new();
     let entries = (chart.series.len() + chart.lines.len()) as u32;
@@ -80,7 +80,7 @@ pub fn svg(chart: &Chart) -> Result<String, String> {
     Ok(svg.replacen('>', &format!(">\n<style>{}</style>", dark()), 1))
 }
 
-/// Where the reader's colours are dark, those of paper, ink and grid change places; the others are seen on both.
+/// The style for dark colour schemes. It replaces paper, ink and grid; the other colours are visible on both.
 fn dark() -> String {
     let [paper, ink, grid] = [WHITE, INK, GRID].map(|RGBColor(r, g, b)| format!("#{r:02X}{g:02X}{b:02X}"));
     format!(
@@ -109,7 +109,7 @@ fn draw<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
 fn draw_plot<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
     let (x, y) = ranges(chart);
     let floor = y.start;
-    // Ticks are at powers of the base; over less than two decades those of 10 would be too few.
+    // Ticks are at powers of the base. Over less than two decades, powers of 10 would be too few.
     let base = if y.end / y.start < 100.0 { 2.0 } else { 10.0 };
     let (above, _) = root.split_vertically(TITLE_HEIGHT + PLOT_HEIGHT);
     let (_, area) = above.split_vertically(TITLE_HEIGHT);
@@ -170,15 +170,15 @@ fn draw_plot<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
     Ok(())
 }
 
-/// How far to the side a series is drawn, so that no bar hides another: at most a quarter of the smallest distance between
-/// numbers of shards, so that each is nearest to its own; in pixels.
+/// The offset of a series to the side in pixels, so that no bar hides another. It is at most a quarter of the smallest distance
+/// between numbers of shards, so that each bar is nearest to its own number.
 fn aside(series: i32, all: i32, apart: Option<i32>) -> i32 {
     let widest = 6 * (all - 1);
     let most = apart.map_or(widest, |apart| widest.min(apart / 4));
     if all > 1 { most * (2 * series - (all - 1)) / (all - 1) } else { 0 }
 }
 
-/// A series' marker, and a bar between two heights; in pixels.
+/// Draws the marker of a series, and a bar between two heights in pixels.
 fn draw_bar<'a>(root: &Area<'a>, series: &Series, (x, y): (i32, i32), [low, high]: [i32; 2]) -> Drawn<'a> {
     let line = series.colour.stroke_width(2);
     root.draw(&PathElement::new([(x, low), (x, high)], line))?;
@@ -193,7 +193,7 @@ fn draw_bar<'a>(root: &Area<'a>, series: &Series, (x, y): (i32, i32), [low, high
     }
 }
 
-/// One entry a line, from this height on: what it looks like, and what it is.
+/// Draws the legend from this height on: an entry on each line, with its symbol and its name.
 fn draw_legend<'a>(chart: &Chart, root: &Area<'a>, top: u32) -> Drawn<'a> {
     let text = font(14).pos(Pos::new(HPos::Left, VPos::Center));
     let entries = chart.series.iter().map(|s| &s.name).chain(chart.lines.iter().map(|l| &l.name));
@@ -212,13 +212,13 @@ fn draw_legend<'a>(chart: &Chart, root: &Area<'a>, top: u32) -> Drawn<'a> {
     Ok(())
 }
 
-/// Numbers of shards close enough to each other for a curve on logarithmic axes.
+/// Numbers of shards, dense enough for a curve on logarithmic axes.
 fn along(from: f64, to: f64) -> impl Iterator<Item = f64> + Clone {
     const STEPS: i32 = 24;
     (0..=STEPS).map(move |i| from * (to / from).powf(f64::from(i) / f64::from(STEPS)))
 }
 
-/// Where an axis of shards has ticks: at powers of 2, or in the middle, at the only number, if there are less than two.
+/// The ticks of the axis of shards: powers of 2, or the middle of the axis if there are fewer than two.
 fn ticks(x: &std::ops::Range<f64>) -> Vec<f64> {
     const MOST: usize = 16;
     let powers: Vec<f64> = (0..usize::BITS).map(|i| 2_f64.powi(i as i32)).filter(|power| x.contains(power)).collect();
@@ -228,7 +228,7 @@ fn ticks(x: &std::ops::Range<f64>) -> Vec<f64> {
     }
 }
 
-/// Axes that show all, with some room at the ends.
+/// The ranges of both axes: all values, with some room at the ends.
 fn ranges(chart: &Chart) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     let points = || chart.series.iter().flat_map(|s| &s.points);
     let on_lines = || chart.lines.iter().flat_map(|l| l.shards.map(|shards| (shards as f64, (l.at)(shards as f64))));
@@ -239,7 +239,7 @@ fn ranges(chart: &Chart) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     (x.start / 1.25..x.end * 1.25, y.start / 1.5..y.end * 1.5)
 }
 
-/// From the smallest to the largest of the positive numbers; 1 where there are none.
+/// The range from the smallest to the largest of the positive numbers; 1 to 1 if there are none.
 fn extent(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     let positive = values.filter(|v| v.is_finite() && *v > 0.0);
     let (low, high) = positive.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));

@@ -1,4 +1,4 @@
-//! Raw samples of runs, kept with the machine, the toolchain and the parameters that they are of.
+//! Raw samples of runs, kept with the machine, the toolchain and the parameters.
 
 use super::directory::{Directory, Growing, pretty};
 use super::environment::Environment;
@@ -11,24 +11,24 @@ use serde::Serialize;
 pub struct Run {
     /// Shards.
     pub shards: usize,
-    /// Which version.
+    /// The version of the application.
     pub version: Collective,
-    /// Which round it belongs to, from 0.
+    /// The number of its round, from 0.
     pub run: usize,
-    /// The result is what it must be.
+    /// Whether the result is right.
     pub verified: bool,
-    /// What is wrong, if it is not.
+    /// The first thing that is wrong, if the run is not verified.
     pub failure: Option<String>,
-    /// The exchange measured beside it; NaN where there is one processor only.
+    /// The exchange measured beside the run; NaN with one processor.
     pub exchange_ns: f64,
     /// Microseconds of each iteration.
     pub iteration_us: Vec<f64>,
-    /// Microseconds of the collective in it.
+    /// Microseconds of the collective in each iteration.
     pub collective_us: Vec<f64>,
 }
 
 impl Run {
-    /// What a run of the stencil reports, in a round with this exchange beside it.
+    /// The samples in a report of the stencil, from a round with this exchange beside it.
     pub fn new(report: RunReport, run: usize, exchange_ns: f64) -> Self {
         Self {
             shards: report.shards,
@@ -42,7 +42,7 @@ impl Run {
         }
     }
 
-    /// A line of CSV for each iteration, of which the first `warmup` don't count.
+    /// A line of CSV for each iteration. The first `warmup` of them don't count.
     fn csv(&self, warmup: usize) -> String {
         let Self { shards, version, run, verified, .. } = self;
         let samples = self.iteration_us.iter().zip(&self.collective_us).enumerate();
@@ -53,18 +53,18 @@ impl Run {
     }
 }
 
-/// The directory of a report with raw samples in it: those of each run are added as it is done.
+/// The directory of a report with raw samples. The samples of a run are added as soon as it is done.
 pub struct SampleFiles {
     /// The other files of the report.
     pub directory: Directory,
-    /// Where the samples come from.
+    /// The origin of the samples.
     pub environment: Environment,
     csv: Growing,
     jsonl: Growing,
 }
 
 impl SampleFiles {
-    /// Takes a directory and writes what is known before the first run: the environment and the parameters.
+    /// Takes a directory, and writes the environment and the parameters.
     pub fn prepare(directory: Directory, parameters: &impl Serialize) -> Result<Self, Failure> {
         let head = "shards,version,run,iteration,verified,warmup,iteration_us,collective_us\n";
         let (csv, jsonl) = (directory.begin("samples.csv", head)?, directory.begin("samples.jsonl", "")?);

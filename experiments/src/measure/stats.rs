@@ -1,11 +1,11 @@
-//! Figures over several runs, and how figures are written for people.
+//! Statistics over several runs, and figures for people.
 
-/// The median; of an even number of values, the mean of the middle two. NaN where there are none.
+/// The median; of an even number of values, the mean of the middle two. NaN without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     middle(&sorted(values))
 }
 
-/// The same of sorted values.
+/// The median of sorted values.
 pub fn middle(sorted: &[f64]) -> f64 {
     match sorted.len() {
         0 => f64::NAN,
@@ -20,20 +20,21 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     sorted
 }
 
-/// A quantile of samples, linearly between the two nearest. NaN where there are none.
+/// A quantile of samples, linearly between the two nearest. NaN without samples.
 pub fn quantile_of(samples: &[f64], q: f64) -> f64 {
     quantile(&sorted(samples.iter().copied()), q)
 }
 
-/// What something takes on a host that is not disturbed: the lower decile of its samples.
+/// The time on a host that is not disturbed: the lower decile of the samples.
 ///
-/// Others can only make a host slower. Where they do so for about half of the time, a median is now with them and now without.
-/// The lower decile of twenty samples is without them, and a single one that is too short does not move it far.
+/// Other programs can only make a host slower. If they run for about half of the time, the median is sometimes with them and
+/// sometimes without. The lower decile of twenty samples is without them, and a single sample that is too short does not
+/// move it far.
 pub fn undisturbed(samples: &[f64]) -> f64 {
     quantile_of(samples, 0.1)
 }
 
-/// A quantile of sorted samples, linearly between the two nearest. NaN where there are none.
+/// A quantile of sorted samples, linearly between the two nearest. NaN without samples.
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = q * last as f64;
@@ -41,7 +42,7 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     below + place.fract() * (sorted[place.ceil() as usize] - below)
 }
 
-/// Microseconds with three digits or more, `-` where nothing was measured.
+/// Microseconds with three digits or more; `-` for NaN.
 pub fn microseconds(us: f64) -> String {
     match us {
         us if us.is_nan() => "-".into(),

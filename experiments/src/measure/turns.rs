@@ -1,5 +1,5 @@
-//! The taking of turns: in each round every side of a measurement has one turn, so that what disturbs the host disturbs all
-//! sides. Here is who goes first, when the exchange of a cache line is measured beside them, and what warms up and is left out.
+//! Turns. In each round every side of a measurement has one turn, so that disturbances of the host fall on all sides. This
+//! module decides who goes first, when the exchange of a cache line is measured, and which runs only warm up.
 
 use super::noise::Beside;
 use super::yardstick::Yardstick;
@@ -11,7 +11,7 @@ use maniple_stencil::alternating;
 pub enum Order {
     /// The first side.
     Same,
-    /// The first side, and in every other round the last one, so that what a turn leaves behind falls on both.
+    /// The first side, and in every other round the last one, so that the after-effects of a turn fall on both.
     Swapped,
 }
 
@@ -41,33 +41,33 @@ pub struct Rounds {
 pub struct Turn<T> {
     /// The number of the round, from 0.
     pub round: usize,
-    /// Whose turn it was.
+    /// The side.
     pub side: usize,
-    /// What was measured.
+    /// The measurement.
     pub found: T,
-    /// The exchange in nanoseconds; NaN where it is not measured, or there is none.
+    /// The exchange in nanoseconds; NaN if it was not measured, or with one processor.
     pub exchange_ns: f64,
 }
 
 impl<T> Turn<T> {
-    /// What was measured, for the rule for noise.
+    /// The measurement with its exchange, for the rule for noise.
     pub fn beside(self) -> Beside<T> {
         Beside { found: self.found, exchange_ns: Some(self.exchange_ns) }
     }
 }
 
 impl Rounds {
-    /// None was taken yet, and no exchange is measured.
+    /// Rounds without a measured exchange.
     pub fn new(order: Order) -> Self {
         Self { order, exchange: None, done: 0 }
     }
 
-    /// The same with an exchange beside the turns.
+    /// The same rounds with an exchange beside the turns.
     pub fn beside(self, when: When, yardstick: Yardstick) -> Self {
         Self { exchange: Some((when, yardstick)), ..self }
     }
 
-    /// One round. Each turn is handed to `keep` as soon as it is done and its exchange is known.
+    /// Takes one round. Hands each turn to `keep` as soon as it is done and its exchange is known.
     pub fn take<S, T>(
         &mut self,
         sides: &mut [S],
@@ -113,7 +113,7 @@ impl Rounds {
         waiting.into_iter().try_for_each(|turn| keep(Turn { exchange_ns: before.max(after), ..turn }))
     }
 
-    /// A round of a single side.
+    /// Takes a round with a single side.
     pub fn single<T>(&mut self, mut turn: impl FnMut() -> Result<T, Failure>) -> Result<Turn<T>, Failure> {
         let mut only = None;
         let keep = |turn| {
@@ -125,7 +125,8 @@ impl Rounds {
     }
 }
 
-/// Takes rounds until there is `enough` of what was measured: as many as `asked` for, and up to `patience` times as many.
+/// Takes as many rounds as `asked` for, and then more until `round` says that there are enough, up to `patience` times as
+/// many.
 pub fn until_enough(
     asked: usize,
     patience: usize,
@@ -140,13 +141,13 @@ pub fn until_enough(
     Ok(())
 }
 
-/// The runs that a median is of: run 0 warms up and is left out, where there are several.
+/// The runs that a median is taken of. If there are several, run 0 is left out, because it warms up.
 pub fn warm<T>(runs: &[T]) -> &[T] {
     if runs.len() > 1 { &runs[1..] } else { runs }
 }
 
-/// The samples of a run that count: those after the first `warmup` iterations, and of these the means of two where shards
-/// share workers.
+/// The samples of a run that count: those after the first `warmup` iterations. If shards share workers, they are means of
+/// two iterations.
 pub fn counted(samples: &[f64], warmup: usize, shards: usize, workers: usize) -> Vec<f64> {
     alternating(samples.get(warmup..).unwrap_or_default(), shards, workers)
 }
@@ -155,7 +156,7 @@ pub fn counted(samples: &[f64], warmup: usize, shards: usize, workers: usize) ->
 mod tests {
     use super::*;
 
-    /// The sides in the order of their turns, over so many rounds.
+    /// The sides in the order of their turns.
     fn order(order: Order, sides: usize, rounds: usize) -> Vec<usize> {
         let (mut all, mut sides) = (Rounds::new(order), vec![(); sides]);
         let mut turns = Vec::new();
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_warms_up_is_left_out() {
+    fn runs_that_warm_up_are_left_out() {
         assert_eq!(warm(&[9, 1, 2]), [1, 2]);
         assert_eq!(warm(&[9]), [9]);
         assert!(warm::<u8>(&[]).is_empty());

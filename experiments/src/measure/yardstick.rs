@@ -1,5 +1,5 @@
 //! The yardstick: the exchange of a cache line between two processors, of this host or of a machine in virtual time. It is
-//! measured beside everything else, and tells in which state the host was.
+//! measured beside everything else, and shows the state of the host.
 
 use super::noise::is_busy;
 use crate::Failure;
@@ -9,17 +9,17 @@ use maniple::runtime::{VirtualMachine, now};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Whose exchange is measured beside something.
+/// The exchange that is measured beside something.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Yardstick {
-    /// That of this host, as it is then.
+    /// The exchange of this host, measured each time.
     Host,
-    /// That of a machine in virtual time, always the same; NaN where there is none.
+    /// The exchange of a machine in virtual time, which is always the same; NaN with one processor.
     Fixed(f64),
 }
 
 impl Yardstick {
-    /// That of the machine in virtual time, if there is one, or else of this host.
+    /// The exchange of the machine in virtual time, if there is one, or else of this host.
     pub fn of(machine: Option<&VirtualMachine>) -> Result<Self, Failure> {
         machine.map_or(Ok(Self::Host), |machine| beside_ns(machine).map(Self::Fixed))
     }
@@ -33,16 +33,16 @@ impl Yardstick {
     }
 }
 
-/// Exchanges that are enough in virtual time, where each takes as long as the next but for noise.
+/// The number of exchanges in virtual time, where all take equally long but for noise.
 pub const ENOUGH: u64 = 1000;
 
-/// The exchange beside a run on a machine in virtual time. NaN where it has a single processor for shards.
+/// The exchange beside a run on a machine in virtual time. NaN if the machine has a single processor for shards.
 fn beside_ns(machine: &VirtualMachine) -> Result<f64, Failure> {
     reduced::two_processors(machine).map_or(Ok(f64::NAN), |two| between_shards_ns(two, ENOUGH))
 }
 
-/// Nanoseconds of virtual time from a shard's arrival until another shard has waited for it: half of a round trip, where only
-/// links take time.
+/// Nanoseconds of virtual time from a shard's arrival until another shard has waited for it. This is half of a round trip on
+/// a machine where only links take time.
 pub fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Failure> {
     let warm_up = iterations.div_ceil(10);
     let runtime = Runtime::virtual_time(reduced::links_alone(two));
@@ -56,7 +56,7 @@ pub fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Fa
     Ok(times[0] as f64 / iterations as f64 / 2.0)
 }
 
-/// Goes there and back so often; the nanoseconds it took.
+/// Goes there and back; returns the nanoseconds of all but the round trips that warm up.
 async fn exchange(shard: Shard, (pairs, warm_up, iterations): (Edges, u64, u64)) -> Result<u64, Error> {
     let to = pairs.producer(&shard, 1 - shard.index())?;
     let from = pairs.consumer(&shard, 1 - shard.index())?;
@@ -76,12 +76,12 @@ async fn exchange(shard: Shard, (pairs, warm_up, iterations): (Edges, u64, u64))
     Ok(now().as_nanos() as u64 - start)
 }
 
-/// A line of its own, and none that its neighbour's prefetcher takes along.
+/// A cache line, aligned so that the prefetcher of its neighbour does not load it too.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// Nanoseconds from a store on one thread to its sight on another: half of a round trip. Two threads spin, so it needs
-/// two processors; with one it measures the scheduler.
+/// Nanoseconds until one thread sees another thread's store: half of a round trip. Both threads spin, so it needs two
+/// processors. With one it measures the scheduler.
 pub fn exchange_ns(iterations: u64) -> f64 {
     measure(|round_trips| {
         round_trips(iterations.div_ceil(10), Duration::MAX);
@@ -89,16 +89,17 @@ pub fn exchange_ns(iterations: u64) -> f64 {
     })
 }
 
-/// Whether this process may use one processor only, so that an exchange measures the scheduler.
+/// Whether this process may use only one processor. An exchange then measures the scheduler.
 pub fn on_one_processor() -> bool {
     std::thread::available_parallelism().is_ok_and(|n| n.get() == 1)
 }
 
-/// The same, the fastest of batches over about 10 ms: the yardstick beside another measurement. NaN with one processor.
+/// The yardstick beside another measurement: the fastest of several batches of exchanges, over about 10 ms. NaN with one
+/// processor.
 ///
-/// Batches are so short that the scheduler leaves most of them on_one_processor, and one that it does not ends within another 10 ms.
-/// Right after other threads have ended it may take a while until it sees that both threads need a processor of their own.
-/// So batches go on as long as exchanges are a busy machine's, for up to half a second.
+/// Batches are so short that the scheduler leaves most of them alone; one that is interrupted ends within another 10 ms.
+/// After other threads have ended, the scheduler may take a while to give both threads a processor of their own. So batches
+/// go on for up to half a second, as long as exchanges look like those of a busy machine.
 fn yardstick_ns() -> f64 {
     const BATCH: u64 = 64;
     const LIMIT: Duration = Duration::from_millis(10);
@@ -115,18 +116,18 @@ fn yardstick_ns() -> f64 {
     })
 }
 
-/// Looks at a line before a thread lets others have the processor.
+/// The number of looks at a line before a thread yields the processor.
 const SPINS: u32 = 10_000;
 
 /// Ends the other thread.
 const STOP: u64 = u64::MAX;
 
-/// Gives `with` a function that makes a number of round trips and tells the nanoseconds of an exchange. There are fewer round
-/// trips where they take longer than a limit and a thread had to wait for its processor.
+/// Gives `with` a function that makes a number of round trips and returns the nanoseconds of an exchange. It makes fewer if
+/// they take longer than a limit and a thread had to wait for its processor.
 fn measure(with: impl FnOnce(&mut dyn FnMut(u64, Duration) -> f64) -> f64) -> f64 {
     let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
     let [there, back] = &lines;
-    // What came, and whether it took so long that the other thread cannot have been running.
+    // Returns the value, and whether it took so long that the other thread cannot have been running.
     let await_value = |line: &Line, value: u64| {
         let mut spins = 0u32;
         loop {
@@ -152,7 +153,7 @@ fn measure(with: impl FnOnce(&mut dyn FnMut(u64, Duration) -> f64) -> f64) -> f6
             while last - before < round_trips {
                 last += 1;
                 there.0.store(last, Ordering::Release);
-                // The clock is read only where it does not show.
+                // The clock is read only where it does not affect the time.
                 if await_value(back, last).1 && start.elapsed() > limit {
                     break;
                 }

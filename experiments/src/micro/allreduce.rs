@@ -3,35 +3,36 @@
 use super::{OnWorkersTraced, SHARD_BYTES, now, run_error};
 use crate::Failure;
 use crate::options::help::{exchange_column, exit_codes, machine_columns};
-use crate::options::numbers::{check_memory, count};
+use crate::options::numbers::{check_memory, count, zero};
 use crate::options::{AllreduceAlgorithm, Iterations, Shards};
 use crate::output::{Field, field};
 use maniple::collectives::{Algorithm, CollectiveOptions};
 use maniple::prelude::*;
 use maniple::runtime::Stats;
-use maniple_stencil::HostRun;
+use maniple_stencil::{HostRun, plural};
 use std::str::FromStr;
 use std::time::Instant;
 
-/// An allreduce of 64-bit floats in which every call depends on the result of the one before
+/// Measure an allreduce of 64-bit floats, in which each call depends on the last result
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "The reports say:\n",
+    "Columns of the report:\n",
     machine_columns!(),
-    "  collective_us   time of a call: of all calls after those to warm up, on the shard that took longest, divided by their \
-number
-  result          what the last call gave: each shard contributes its number plus the last result modulo 97, at first 1 \
-(product: -1 where the sum of both is a multiple of 3, else 1)
-  expected        the same without an allreduce
+    "  collective_us   time of a call, on the shard that took longest: the mean of all calls but those to warm up
+  result          result of the last call. Each shard contributes its number plus the last result modulo 97; before the \
+first call that is 1. For product it contributes -1 if this sum is a multiple of 3, and else 1
+  expected        the same result, computed without an allreduce
   verified        whether every shard has the expected result
   events, digest, host_s, shard_rounds_per_s, peak_bytes
-                  in virtual time: as `maniple stencil --help` says
+                  in virtual time: see `maniple stencil --help`
 ",
     exchange_column!(),
     "\n",
     exit_codes!()
 ))]
-#[command(mut_arg("iterations", |arg| arg.default_value("1000").help("Calls a run, after a tenth as many to warm up")))]
+#[command(mut_arg("iterations", |arg| {
+    arg.default_value("1000").help("Calls of each run. A tenth as many come before them to warm up")
+}))]
 pub struct AllreduceOptions {
     #[command(flatten)]
     shards: Shards,
@@ -52,18 +53,28 @@ pub struct AllreduceOptions {
     bench: OnWorkersTraced,
 }
 
-/// How long contributions are.
+/// The length of contributions.
 #[derive(Debug, clap::Args)]
 pub struct Elements {
-    /// Elements of each contribution
+    /// Elements of each contribution, at least 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     pub elements: usize,
 }
 
-/// How contributions are combined.
+impl Elements {
+    /// The number, at least one: of nothing, no result can be verified.
+    pub fn number(&self) -> Result<usize, Failure> {
+        match self.elements {
+            0 => Err(Failure::Usage(zero("elements"))),
+            elements => Ok(elements),
+        }
+    }
+}
+
+/// The operator that combines contributions.
 #[derive(Debug, clap::Args)]
 pub struct CombinedBy {
-    /// The operator: sum, product, min or max
+    /// Operator: sum, product, min or max
     #[arg(long, value_name = "NAME", default_value = "sum")]
     pub op: Op,
 }
@@ -81,7 +92,8 @@ impl FromStr for Op {
     type Err = String;
     fn from_str(name: &str) -> Result<Self, String> {
         let all = [Op::Sum, Op::Product, Op::Min, Op::Max];
-        all.into_iter().find(|op| op.name() == name).ok_or_else(|| "expected sum, product, min or max".into())
+        let unknown = || format!("unknown operator `{name}`; expected one of {}", all.map(Op::name).join(", "));
+        all.into_iter().find(|op| op.name() == name).ok_or_else(unknown)
     }
 }
 
@@ -105,7 +117,8 @@ impl Op {
         }
     }
 
-    /// A shard's contribution after a call that gave `last`: whole numbers, so that every grouping gives the same bits.
+    /// A shard's contribution after a call with the result `last`. It is a whole number, so that every grouping gives the same
+    /// bits.
     pub fn own(self, last: f64, shard: u32) -> f64 {
         match self {
             Op::Product => {
@@ -119,7 +132,7 @@ impl Op {
         }
     }
 
-    /// The result of a call after one that gave `last`, without an allreduce.
+    /// The result of a call after one with the result `last`, without an allreduce.
     fn next(self, last: f64, shards: u32) -> f64 {
         let all = (0..shards).map(|s| self.own(last, s));
         match self {
@@ -140,13 +153,13 @@ struct Calls {
     op: u8,
 }
 
-/// Makes the calls; the last result and, in nanoseconds, what the measured ones took.
+/// Makes the calls. Returns the last result, and the nanoseconds of the calls that are measured.
 ///
-/// Of a vector one element differs from 0, another one in each call, and the result is the next contribution: outside the
-/// call nothing takes time proportional to its length.
+/// Only one element of a vector differs from 0, a different one in each call, and the result is the next contribution. So
+/// nothing outside the call takes time proportional to its length.
 ///
-/// One more call follows that does not count: it is over once all have measured, so that none sends its result and ends
-/// while another still measures.
+/// One more call follows that does not count. It is over when all shards have measured, so no shard sends its result and
+/// ends while another still measures.
 async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
     let op = [Op::Sum, Op::Product, Op::Min, Op::Max][usize::from(calls.op)];
     let (mut last, mut start) = (1.0, 0);
@@ -179,7 +192,7 @@ async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
     Ok((if wrong { f64::NAN } else { last }, over - start))
 }
 
-/// What a shard with its part of an allreduce takes up at least, beside the elements.
+/// The bytes that a shard with its part of an allreduce takes up at least, beside the elements.
 pub fn shard_bytes(algorithm: Algorithm, shards: u32) -> u128 {
     const ROUND: u128 = 128;
     const IN_PROCESSOR: u128 = 600;
@@ -187,7 +200,7 @@ pub fn shard_bytes(algorithm: Algorithm, shards: u32) -> u128 {
     SHARD_BYTES + part
 }
 
-/// What a run is to do.
+/// A run.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     /// Shards.
@@ -208,12 +221,12 @@ impl Spec {
         self.iterations.div_ceil(10)
     }
 
-    /// Refuses what the memory available now can't hold.
+    /// Checks that the memory available now can hold the run.
     pub fn check_memory(&self) -> Result<(), Failure> {
-        // The contribution, the result and what is under way between them.
+        // The contribution, the result and a vector under way between them.
         const VECTORS: u128 = 3;
         let (elements, shards) = (self.elements, self.shards as usize);
-        let what = format!("shards with {elements} elements each");
+        let what = format!("{} with {} each", plural(shards, "shard"), plural(elements, "element"));
         check_memory(&what, shards, shard_bytes(self.algorithm, self.shards) + VECTORS * 8 * elements as u128)
     }
 
@@ -223,7 +236,7 @@ impl Spec {
         (0..calls).fold(1.0, |last, _| self.op.next(last, self.shards))
     }
 
-    /// Does a run: each shard's last result, and the microseconds of a call.
+    /// Does the run. Returns each shard's last result, and the microseconds of a call.
     pub fn run(self, runtime: &Runtime) -> Result<(Vec<f64>, f64), Failure> {
         self.run_counted(runtime).map(|(results, us, _)| (results, us))
     }
@@ -240,7 +253,7 @@ impl Spec {
             top.launch(&gang, &task, |_| ShardLaunch::new(start))?.all().await
         });
         let (results, stats) = outcome.map_err(run_error)?;
-        // The last shard to be done has waited for all.
+        // The last shard has waited for all others.
         let ns = results.iter().map(|(_, ns)| *ns).max().unwrap_or(0) as f64 / iterations as f64;
         Ok((results.iter().map(|(last, _)| *last).collect(), ns / 1000.0, stats))
     }
@@ -249,17 +262,17 @@ impl Spec {
 /// Measures and reports.
 pub fn execute(args: &AllreduceOptions) -> Result<(), Failure> {
     let (shards, iterations) = (args.shards.number()?, args.iterations.number()?);
-    let (elements, op, algorithm) = (args.elements.elements, args.op.op, args.collective.collective);
+    let (elements, op, algorithm) = (args.elements.number()?, args.op.op, args.collective.collective);
     let spec = Spec { shards, elements, iterations, op, algorithm };
     spec.check_memory()?;
     let (bench, workers, runtime) = args.bench.bench("allreduce", args.shards.shards)?;
     let expected = spec.expected();
-    let measure = || {
+    let measure = |runtime: &Runtime| {
         let began = Instant::now();
-        let (results, us, stats) = spec.run_counted(&runtime)?;
+        let (results, us, stats) = spec.run_counted(runtime)?;
         Ok((results, us, HostRun::of(&stats, began.elapsed())))
     };
-    bench.with_exchange()?.report(measure, |(results, us, host), exchange_ns| {
+    bench.with_exchange()?.report_on(&runtime, measure, |(results, us, host), exchange_ns| {
         let verified = results.iter().all(|last| *last == expected);
         let mut fields = vec![
             field("shards", shards),

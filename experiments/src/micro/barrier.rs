@@ -7,29 +7,30 @@ use crate::options::numbers::check_memory;
 use crate::options::{Iterations, Shards};
 use crate::output::field;
 use maniple::prelude::*;
+use maniple_stencil::plural;
 
-/// The most shards: each arrival looks for its shard in the list of all, so that more would take hours.
+/// The most shards. Each arrival looks for its shard in the list of all, so more shards would take hours.
 const MOST: u32 = 1 << 20;
 
-/// What a shard's part of the barrier takes up, beside the shard.
+/// The bytes of a shard's part of the barrier, beside the shard.
 const PART_BYTES: u128 = 400;
 
-/// A phase barrier of all shards, one generation after the other
+/// Measure a phase barrier of all shards, one generation after the other
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "The reports say:\n",
+    "Columns of the report:\n",
     machine_columns!(),
-    "  barrier_us      time of a generation, from a shard's arrival until it has heard of the others': of all after those to warm \
-up, on the shard that took longest, divided by their number
-  verified        whether in every generation every shard found all to have arrived
+    "  barrier_us      time of a generation, on the shard that took longest, from its arrival until all others have arrived: \
+the mean of all generations but those to warm up
+  verified        whether every shard counted all arrivals in every generation
 ",
     exchange_column!(),
     "\n",
     exit_codes!()
 ))]
-#[command(mut_arg("shards", |arg| arg.help("Shards, at most 1048576")))]
+#[command(mut_arg("shards", |arg| arg.help("Number of shards, at most 1048576")))]
 #[command(mut_arg("iterations", |arg| {
-    arg.default_value("1000").help("Generations a run, after a tenth as many to warm up")
+    arg.default_value("1000").help("Generations of each run. A tenth as many come before them to warm up")
 }))]
 pub struct BarrierOptions {
     #[command(flatten)]
@@ -42,7 +43,7 @@ pub struct BarrierOptions {
     bench: OnWorkersTraced,
 }
 
-/// Passes the generations; how many shards each found to have arrived is added up, beside the nanoseconds it took.
+/// Passes the generations. Returns the sum of arrivals over all generations, and the nanoseconds of the measured ones.
 async fn pass(shard: Shard, (all, warm_up, iterations): (PhaseBarrier, u64, u64)) -> Result<(u64, u64), Error> {
     let (arrive, wait) = (all.arriver(&shard)?, all.waiter(&shard)?);
     let (mut sum, mut start) = (0, 0);
@@ -64,9 +65,9 @@ pub fn execute(args: &BarrierOptions) -> Result<(), Failure> {
     if shards > MOST {
         return Err(Failure::Usage(format!("expected at most {MOST} shards for a barrier, found {shards}")));
     }
-    check_memory("shards", shards as usize, SHARD_BYTES + PART_BYTES)?;
+    check_memory(&plural(shards as usize, "shard"), shards as usize, SHARD_BYTES + PART_BYTES)?;
     let (bench, workers, runtime) = args.bench.bench("barrier", args.shards.shards)?;
-    let measure = || {
+    let measure = |runtime: &Runtime| {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
             let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
@@ -75,7 +76,7 @@ pub fn execute(args: &BarrierOptions) -> Result<(), Failure> {
         });
         Ok(outcome.map_err(run_error)?.0)
     };
-    bench.with_exchange()?.report(measure, |results, exchange_ns| {
+    bench.with_exchange()?.report_on(&runtime, measure, |results, exchange_ns| {
         let verified = results.iter().all(|r| r.0 == u64::from(shards) * (warm_up + iterations));
         let ns = results.iter().map(|r| r.1).max().unwrap_or(0) as f64 / iterations as f64;
         let fields = vec![

@@ -1,4 +1,4 @@
-//! `maniple exchange`: the yardstick.
+//! `maniple exchange`: the yardstick beside other measurements.
 
 use super::{Bench, WithoutWorkers};
 use crate::Failure;
@@ -7,20 +7,23 @@ use crate::measure::yardstick::{ENOUGH, between_shards_ns, exchange_ns, on_one_p
 use crate::options::help::exit_codes;
 use crate::output::field;
 
-/// The bare exchange of a cache line between two threads, one way: the yardstick of this machine, or of one in virtual time
+/// Measure the exchange of a cache line between two threads: the yardstick of a host
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
-The reports say:
-  machine, nodes  in virtual time: the machine's name, and how many of its nodes take part
-  exchange_ns     nanoseconds from a store on one thread until another one sees it: half of a round trip, mean of all after \
-a tenth as many to warm up. With one processor it is the scheduler's time. In virtual time: from a shard's arrival at a \
-barrier until a shard on another processor has waited for it, where only what lies between the two takes time, and nothing \
-that the runtime does. Both are on the same node of the machine if it has two processors for shards, or else on two nodes. On \
-a node with two it is thus the link within the node, whatever --nodes says
+Columns of the report:
+  machine, nodes  in virtual time: the name of the machine, and the number of its nodes that take part
+  exchange_ns     nanoseconds until one thread sees another thread's store: half of a round trip, the mean of all but those \
+to warm up. With one processor it is the time of the scheduler
+
+A warning under the table says when the exchange shows that other programs disturbed the host.
+
+In virtual time two shards exchange arrivals at barriers, and only the link between their processors takes time. Both are on \
+one node if a node has two processors for shards, and else on two nodes. So on a node with two it is the link within the node, \
+with any --nodes.
 
 ", exit_codes!()))]
 #[command(mut_arg("iterations", |arg| {
-    arg.value_name("N").help("Exchanges a run [default: 1000000, in virtual time 1000]")
+    arg.value_name("N").help("Exchanges of each run. A tenth as many come before them to warm up [default: 1000000, in virtual time 1000]")
 }))]
 pub struct ExchangeOptions {
     #[command(flatten)]
@@ -32,7 +35,7 @@ pub fn execute(args: &ExchangeOptions) -> Result<(), Failure> {
     let machine = args.bench.wire.machine(2)?.as_ref().map(reduced::expect_two_processors).transpose()?;
     let iterations = args.bench.iterations.or(if machine.is_some() { ENOUGH as usize } else { 1_000_000 })?;
     if machine.is_none() && on_one_processor() {
-        crate::warn("this process may use one processor only: what is measured is the scheduler");
+        crate::warn("this process may use only one processor, so the exchange measures the scheduler");
     }
     let bench = Bench::new("exchange", &args.bench.wire, machine, &args.bench.runs);
     let measure = || match &bench.machine {

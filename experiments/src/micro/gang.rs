@@ -7,14 +7,15 @@ use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::output::field;
 use maniple::prelude::*;
+use maniple_stencil::plural;
 
-/// The launch of a gang, up to the first instruction of its last shard
+/// Measure the launch of a gang, up to the first instruction of its last shard
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "The reports say:\n",
+    "Columns of the report:\n",
     machine_columns!(),
-    "  launch_us       time from the launch to the first instruction of the last shard, mean of the launches
-  per_shard_us    the same divided by the shards
+    "  launch_us       time from a launch to the first instruction of its last shard: the mean of all launches
+  per_shard_us    launch_us divided by the number of shards
   verified        whether each launch started every shard once
 ",
     exchange_column!(),
@@ -26,7 +27,7 @@ pub struct GangOptions {
     #[command(flatten)]
     shards: Shards,
 
-    /// Launches a run, one after the other, after one to warm up
+    /// Launches of each run, one after the other. One comes before them to warm up
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = count, allow_negative_numbers = true)]
     launches: usize,
 
@@ -34,13 +35,13 @@ pub struct GangOptions {
     bench: OnWorkersTraced,
 }
 
-/// Who started, and when.
+/// Returns the shard that started, and the time.
 async fn started(shard: Shard, _: ()) -> Result<(u32, u64), Error> {
     let at = now();
     Ok((shard.index(), at))
 }
 
-/// One run; nanoseconds a launch, and whether each started every shard once.
+/// Does one run. Returns the nanoseconds of a launch, and whether each launch started every shard once.
 pub fn measure(runtime: &Runtime, shards: u32, launches: usize) -> Result<(f64, bool), Failure> {
     let outcome = runtime.run(move |top| async move {
         let (gang, task) = (top.gang("all", shards)?, top.register("started", started));
@@ -62,10 +63,11 @@ pub fn measure(runtime: &Runtime, shards: u32, launches: usize) -> Result<(f64, 
 /// Measures and reports.
 pub fn execute(args: &GangOptions) -> Result<(), Failure> {
     let (shards, launches) = (args.shards.number()?, at_least_one("launches", args.launches)?);
-    check_memory("shards", shards as usize, SHARD_BYTES)?;
+    check_memory(&plural(shards as usize, "shard"), shards as usize, SHARD_BYTES)?;
     let (bench, workers, runtime) = args.bench.bench("gang", args.shards.shards)?;
-    bench.with_exchange()?.report(
-        || measure(&runtime, shards, launches),
+    bench.with_exchange()?.report_on(
+        &runtime,
+        |runtime| measure(runtime, shards, launches),
         |(ns, verified), exchange_ns| {
             let fields = vec![
                 field("shards", shards),

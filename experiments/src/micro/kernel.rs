@@ -6,6 +6,7 @@ use crate::machines::reduced;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::output::field;
+use crate::stencil::failure;
 use maniple::halo::{Halo, HaloOptions, Halos};
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
@@ -13,21 +14,22 @@ use maniple_stencil::reference::{DominantMode, verify_mode};
 use maniple_stencil::shards::{D, advance, load, store};
 use maniple_stencil::{Config, kernel};
 
-/// The stencil's sequential kernel on one vector: derivative, square sum and scaling, without shards and tasks; in virtual
-/// time as the leaf task of a single shard
+/// Measure the stencil's kernel on one vector, without shards and tasks
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
-The reports say:
-  machine, nodes     in virtual time: the machine's name, and 1 node
-  iteration_us       time of an iteration: derivative, square sum and scaling of the whole vector. In virtual time: what the \
-machine says that the leaf task `advance` takes on a processor with one shard. It still does all of it, on the vector and \
-four cells of ghosts at either end; nothing that the runtime does takes time
-  per_1000_cells_ns  the same for each 1000 cells
-  verified           whether every square sum and the last vector are what they must be
+Columns of the report:
+  machine, nodes     in virtual time: the name of the machine, and 1 node
+  iteration_us       time of an iteration: derivative, square sum and scaling of the whole vector
+  per_1000_cells_ns  time of an iteration for each 1000 cells
+  verified           whether every square sum and the last vector are right
+
+In virtual time the kernel runs as the leaf task `advance` of a single shard, and takes the time in the machine's file. Nothing \
+else takes time. The task works on the vector and on four ghost cells at each end.
 
 ", exit_codes!()))]
 #[command(mut_arg("iterations", |arg| {
-    arg.help("Iterations a run, after a tenth as many to warm up [default: 20000, in virtual time 200]")
+    let what = "Iterations of each run. A tenth as many come before them to warm up [default: 20000, in virtual time 200]";
+    arg.help(what)
 }))]
 pub struct KernelOptions {
     /// Cells of the vector, at least 4
@@ -38,7 +40,8 @@ pub struct KernelOptions {
     bench: WithoutWorkers,
 }
 
-/// One run on the dominant mode; nanoseconds an iteration, and whether every root and the last vector are right.
+/// Does one run on the dominant mode. Returns the nanoseconds of an iteration, and whether every root and the last vector are
+/// right.
 pub fn measure(cells: usize, iterations: usize) -> Result<(f64, bool), Failure> {
     let mode = DominantMode::new(cells);
     let mut d: Vec<f64> = mode.vector(0).collect();
@@ -60,10 +63,10 @@ pub fn measure(cells: usize, iterations: usize) -> Result<(f64, bool), Failure> 
     Ok((ns, verify_mode(&mode, &roots, &u).failure.is_none()))
 }
 
-/// Iterations that are enough in virtual time, where each takes as long as the next.
+/// The number of iterations in virtual time, where all take equally long.
 pub const ENOUGH: usize = 200;
 
-/// The same as a shard's leaf tasks on a machine in virtual time, where nothing but leaf tasks takes time.
+/// Does one run as the leaf tasks of a shard on a machine in virtual time, where only leaf tasks take time.
 pub fn measure_on(machine: &VirtualMachine, cells: usize, iterations: usize) -> Result<(f64, bool), Failure> {
     let machine = reduced::tasks_alone(reduced::one_processor(machine));
     let mode = DominantMode::new(cells);
@@ -81,7 +84,7 @@ pub fn measure_on(machine: &VirtualMachine, cells: usize, iterations: usize) -> 
     Ok((ns as f64 / iterations as f64, verify_mode(&mode, &roots, &last).failure.is_none()))
 }
 
-/// What the measured iterations took, in nanoseconds, the square sums of all, and the last vector.
+/// The nanoseconds of the measured iterations, the square sums of all iterations, and the last vector.
 type Iterated = (u64, Vec<f64>, Vec<f64>);
 
 async fn iterate(shard: Shard, (line, halo, iterations): (Region, Halo<f64>, usize)) -> Result<Iterated, Error> {
@@ -106,13 +109,13 @@ async fn iterate(shard: Shard, (line, halo, iterations): (Region, Halo<f64>, usi
 /// Measures and reports.
 pub fn execute(args: &KernelOptions) -> Result<(), Failure> {
     if args.bench.wire.in_virtual_time()? && args.bench.wire.nodes().is_some() {
-        let refusal = "--nodes is not for kernel, which runs on a single processor of a machine";
+        let refusal = "--nodes is not for kernel, which runs on a single processor of the machine";
         return Err(Failure::Usage(refusal.into()));
     }
     let machine = args.bench.wire.machine(1)?.as_ref().map(reduced::one_processor);
     let (cells, iterations) = (args.cells, args.bench.iterations.or(if machine.is_some() { ENOUGH } else { 20_000 })?);
     let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
-    config.check().and_then(|()| config.check_memory(cells)).map_err(|e| Failure::Usage(e.to_string()))?;
+    config.check().and_then(|()| config.check_memory(cells)).map_err(failure)?;
     let bench = Bench::new("kernel", &args.bench.wire, machine, &args.bench.runs);
     let measure = || match &bench.machine {
         None => measure(cells, iterations),

@@ -1,7 +1,7 @@
 //! `maniple memory`.
 //!
-//! Every run is a process of its own, because memory that one run has given back is used again by the next and would not
-//! count. A small gang goes first, so that code and the runtime's own memory are there before the first look.
+//! Every run is a process of its own: memory that one run has given back is used again by the next, and would not count. A
+//! small gang goes first, so that code and the runtime's own memory are there before the first look.
 
 use super::allreduce::shard_bytes;
 use super::{Bench, run_error};
@@ -14,20 +14,20 @@ use crate::options::{AllreduceAlgorithm, ReportedRuns, Shards, Traced};
 use crate::output::field;
 use maniple::collectives::{Algorithm, CollectiveOptions};
 use maniple::prelude::*;
-use maniple_stencil::reported_bytes;
+use maniple_stencil::{plural, reported_bytes};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
-/// What a shard that waits in an allreduce takes up: by how much the resident set grew, divided by the shards
+/// Measure the memory of a shard that waits in an allreduce
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
-The reports say:
-  machine, nodes   in virtual time: the machine's name, and its nodes
-  per_shard_bytes  by how much the resident set of a fresh process grows until all shards but one wait in the third of \
-three allreduces of one 64-bit float, divided by the shards
+Columns of the report:
+  machine, nodes   in virtual time: the name of the machine, and the number of its nodes
+  per_shard_bytes  growth of the resident set of a new process, divided by the number of shards. It is measured when all \
+shards but one wait in the third of three allreduces of one 64-bit float
 
 ", exit_codes!()))]
 #[command(mut_arg("shards", |arg| arg.default_value("4096")))]
@@ -38,7 +38,7 @@ pub struct MemoryOptions {
     #[command(flatten)]
     collective: AllreduceAlgorithm,
 
-    /// One run in this process, which prints a number of bytes and nothing else
+    /// Do one run in this process, and print only a number of bytes
     #[arg(long, hide = true)]
     here: bool,
 
@@ -49,22 +49,29 @@ pub struct MemoryOptions {
     runs: ReportedRuns,
 }
 
-/// Bytes of this process that are in memory.
+impl MemoryOptions {
+    /// Whether another process of this program started this one, for one of its runs.
+    pub fn is_part_of_another(&self) -> bool {
+        self.here
+    }
+}
+
+/// The resident set of this process, in bytes.
 fn resident() -> Result<u64, String> {
     let path = "/proc/self/status";
     let text = std::fs::read_to_string(path).map_err(|e| format!("can't read {path}, which only Linux has: {e}"))?;
     reported_bytes(&text, "VmRSS").ok_or_else(|| format!("expected a line `VmRSS: … kB` in {path}, found none"))
 }
 
-/// Shards that have yet to call, and the last shard, which waits for them. It is woken directly, because a barrier would
-/// add its own memory to what is measured.
+/// The number of shards that have not called yet, and the last shard, which waits for them. It is woken directly, because a
+/// barrier would add its own memory to the result.
 static MISSING: AtomicU32 = AtomicU32::new(0);
 static LAST: Mutex<Option<Waker>> = Mutex::new(None);
 
-/// Calls to make before the one that is measured: one for each slot of the allreduce, which allocates with its first.
+/// Calls before the one that is measured: one for each slot of the allreduce, which allocates with its first call.
 const WARM_UP: u32 = 2;
 
-/// Waits in an allreduce for the last shard, which first looks how much memory there is; its answer, and the sum.
+/// Waits in an allreduce for the last shard, which first reads the memory used. Returns its answer, and the sum.
 async fn wait(shard: Shard, total: Allreduce<f64>) -> Result<(Option<Result<u64, String>>, f64), Error> {
     for _ in 0..WARM_UP {
         total.call(&shard, 1.0)?.await?;
@@ -90,7 +97,7 @@ async fn wait(shard: Shard, total: Allreduce<f64>) -> Result<(Option<Result<u64,
     Ok((found, sum.await?))
 }
 
-/// Bytes by which the resident set grows until `shards` shards wait.
+/// The bytes by which the resident set grows until `shards` shards wait.
 fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Failure> {
     MISSING.store(shards - 1, Ordering::SeqCst);
     let outcome = runtime.run(move |top| async move {
@@ -109,7 +116,7 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
     Ok(waiting.map_err(Failure::Run)?.saturating_sub(before.map_err(Failure::Run)?))
 }
 
-/// One run, in a process of its own with this invocation; bytes a shard.
+/// Does one run in a process of its own, with this invocation. Returns the bytes of a shard.
 pub fn measure(shards: u32, invocation: &Invocation, algorithm: Algorithm) -> Result<f64, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
     let mut command = Command::new(program);
@@ -118,7 +125,7 @@ pub fn measure(shards: u32, invocation: &Invocation, algorithm: Algorithm) -> Re
     let failed = |e| Failure::Run(format!("can't start this program again: {e}"));
     let mut process = command.spawn().map_err(failed)?;
     if let Some(mut input) = process.stdin.take() {
-        // A process that does not read it says why.
+        // A process that does not read it reports the reason itself.
         let _ = input.write_all(invocation.input.as_bytes());
     }
     let output = process.wait_with_output().map_err(failed)?;
@@ -132,8 +139,8 @@ pub fn measure(shards: u32, invocation: &Invocation, algorithm: Algorithm) -> Re
 /// Measures and reports.
 pub fn execute(args: &MemoryOptions) -> Result<(), Failure> {
     let (shards, algorithm) = (args.shards.number()?, args.collective.collective);
-    check_memory("shards", shards as usize, shard_bytes(algorithm, shards))?;
-    let (workers, runtime) = args.on.runtime(args.shards.shards, &Traced::default())?;
+    check_memory(&plural(shards as usize, "shard"), shards as usize, shard_bytes(algorithm, shards))?;
+    let (workers, runtime, _) = args.on.runtime(args.shards.shards, &Traced::default())?;
     if args.here {
         grown(&runtime, 4, algorithm)?;
         let bytes = grown(&runtime, shards, algorithm)?;

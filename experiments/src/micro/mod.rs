@@ -1,4 +1,4 @@
-//! Microbenchmarks: what one operation of the framework costs.
+//! Microbenchmarks: the costs of single operations of the framework.
 
 pub mod allreduce;
 pub mod barrier;
@@ -9,15 +9,18 @@ pub mod memory;
 pub mod tasks;
 
 use crate::Failure;
+use crate::machines::reduced::warn_without_costs;
+use crate::measure::noise::disturbed;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
 use crate::options::wire::OnWire;
 use crate::options::workers::OnWorkers;
 use crate::options::{IterationsByWire, ReportedRuns, Traced};
-use crate::output::{Output, Record, field};
-use maniple::runtime::{Runtime, VirtualMachine};
+use crate::output::{Field, Line, Output, Record, field};
+use maniple::runtime::{Error, Runtime, TraceFile, VirtualMachine};
+use maniple_stencil::{StencilError, plural};
 
-/// What microbenchmarks on workers are asked whose runs can be looked at.
+/// The options of microbenchmarks on workers that can write a trace.
 #[derive(Debug, clap::Args)]
 pub struct OnWorkersTraced {
     #[command(flatten)]
@@ -31,14 +34,20 @@ pub struct OnWorkersTraced {
 }
 
 impl OnWorkersTraced {
-    /// A microbenchmark of so many shards, the processors that run its leaf tasks, and the runtime on them.
-    fn bench(&self, program: &'static str, shards: usize) -> Result<(Bench<'_>, usize, Runtime), Failure> {
-        let (workers, runtime) = self.on.runtime(shards, &self.traced)?;
-        Ok((Bench::on(program, &self.on, shards, &self.runs)?, workers, runtime))
+    /// A microbenchmark of so many shards, the number of processors that run its leaf tasks, and the runtime on them.
+    fn bench(&self, program: &'static str, shards: usize) -> Result<(Bench<'_>, usize, Traceable), Failure> {
+        let (workers, plain, trace) = self.on.runtime(shards, &self.traced)?;
+        Ok((Bench::on(program, &self.on, shards, &self.runs)?, workers, Traceable { plain, trace }))
     }
 }
 
-/// What microbenchmarks are asked that need no workers.
+/// A runtime, and the file for its trace.
+struct Traceable {
+    plain: Runtime,
+    trace: Option<TraceFile>,
+}
+
+/// The options of microbenchmarks without workers.
 #[derive(Debug, clap::Args)]
 pub struct WithoutWorkers {
     #[command(flatten)]
@@ -51,33 +60,57 @@ pub struct WithoutWorkers {
     runs: ReportedRuns,
 }
 
-/// A microbenchmark: what it is on, and how its runs are reported.
+/// A microbenchmark: its processors, and the report of its runs.
 struct Bench<'a> {
     program: &'static str,
     wire: &'a OnWire,
     machine: Option<VirtualMachine>,
     runs: &'a ReportedRuns,
-    /// The exchange after each run, where it is reported.
+    /// The exchange after each run, if it is reported.
     yardstick: Option<Yardstick>,
 }
 
 impl<'a> Bench<'a> {
-    /// One that is on this machine in virtual time, or else on this host.
+    /// A microbenchmark on this machine in virtual time, or else on this host.
     fn new(program: &'static str, wire: &'a OnWire, machine: Option<VirtualMachine>, runs: &'a ReportedRuns) -> Self {
         Self { program, wire, machine, runs, yardstick: None }
     }
 
-    /// One that is on workers, for so many shards.
+    /// A microbenchmark on workers, for so many shards.
     fn on(program: &'static str, on: &'a OnWorkers, shards: usize, runs: &'a ReportedRuns) -> Result<Self, Failure> {
         Ok(Self::new(program, &on.workers.wire, on.workers.machine(shards)?, runs))
     }
 
-    /// The same with the exchange beside each run.
+    /// The same microbenchmark with the exchange beside each run.
     fn with_exchange(self) -> Result<Self, Failure> {
         Ok(Self { yardstick: Some(Yardstick::of(self.machine.as_ref())?), ..self })
     }
 
-    /// Measures, and reports each run: what was measured and the exchange beside it as fields, and whether it is verified.
+    /// Measures on a runtime that may write a trace, and reports as [`Self::report`] does.
+    ///
+    /// The runtime gives no result if the trace can't be written. Then the run is done again without one, and so are all
+    /// later runs. The report is complete, and the failure follows it.
+    fn report_on<T>(
+        &self,
+        runtime: &Traceable,
+        mut measure: impl FnMut(&Runtime) -> Result<T, Failure>,
+        fields: impl Fn(T, f64) -> (Record, bool),
+    ) -> Result<(), Failure> {
+        let mut traced = runtime.trace.clone().map(|file| runtime.plain.clone().trace(file));
+        let mut lost = None;
+        let once = || match measure(traced.as_ref().unwrap_or(&runtime.plain)) {
+            Err(Failure::Trace(message)) => {
+                (traced, lost) = (None, Some(message));
+                measure(&runtime.plain)
+            }
+            result => result,
+        };
+        self.report(once, fields)?;
+        lost.map_or(Ok(()), |message| Err(Failure::Trace(message)))
+    }
+
+    /// Measures, and reports each run. `fields` makes its fields of the result and of the exchange beside it, and says
+    /// whether it is verified. If a run fails, the runs before it are reported.
     fn report<T>(
         &self,
         mut measure: impl FnMut() -> Result<T, Failure>,
@@ -85,16 +118,24 @@ impl<'a> Bench<'a> {
     ) -> Result<(), Failure> {
         let machine = self.machine.as_ref();
         let repeats = self.runs.repeats(machine.is_some())?;
+        // What `memory` measures is not a time.
+        if self.program != "memory" {
+            machine.into_iter().for_each(warn_without_costs);
+        }
         let mut output = Output::new(self.runs.reported.format);
-        let mut wrong = 0;
+        let (mut wrong, mut exchanges) = (0, Vec::new());
         let mut rounds = Rounds::new(Order::Same);
         if let Some(yardstick) = self.yardstick {
             rounds = rounds.beside(When::AfterTurn, yardstick);
         }
-        for _ in 0..repeats {
+        let mut run = || {
             let turn = rounds.single(&mut measure)?;
             let (fields, verified) = fields(turn.found, turn.exchange_ns);
             wrong += usize::from(!verified);
+            exchanges.extend(fields.iter().find_map(|(name, field)| match field {
+                Field::Measured(ns) if *name == "exchange_ns" => Some(*ns),
+                _ => None,
+            }));
             let mut record = vec![
                 field("program", self.program),
                 field("wire", self.wire.name()),
@@ -102,17 +143,25 @@ impl<'a> Bench<'a> {
                 field("nodes", machine.map(|m| m.nodes)),
             ];
             record.extend(fields);
-            output.add(record)?;
+            output.add(record)
+        };
+        let done = (0..repeats).try_for_each(|_| run());
+        // The exchange of a machine in virtual time is always the same.
+        let warning = machine.is_none().then(|| disturbed(&exchanges)).flatten();
+        let finished = output.finish_with(|records| {
+            let warning = warning.map_or(String::new(), |warning| format!("Warning: {warning}.\n"));
+            Record::table(records) + &warning
+        });
+        done?;
+        finished?;
+        match wrong {
+            0 => Ok(()),
+            wrong => Err(Failure::Run(format!("{wrong} of {} not verified", plural(repeats, "run")))),
         }
-        output.finish()?;
-        if wrong > 0 {
-            return Err(Failure::Run(format!("{wrong} of {repeats} runs not verified")));
-        }
-        Ok(())
     }
 }
 
-/// What a shard takes up at least while its task runs.
+/// The bytes that a shard takes up at least while its task runs.
 const SHARD_BYTES: u128 = 700;
 
 /// Nanoseconds since the run began, by its own clock.
@@ -120,6 +169,10 @@ fn now() -> u64 {
     maniple::runtime::now().as_nanos() as u64
 }
 
-fn run_error(e: maniple::runtime::Error) -> Failure {
-    Failure::Run(e.to_string())
+/// The failure of a run.
+fn run_error(e: Error) -> Failure {
+    match e {
+        Error::Trace { .. } => Failure::Trace(StencilError::Trace(e).to_string()),
+        e => Failure::Run(e.to_string()),
+    }
 }

@@ -6,20 +6,22 @@ use crate::options::help::{exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::output::field;
 use maniple::prelude::*;
+use maniple_stencil::plural;
 
-/// Leaf tasks that one shard launches over a working set of regions, round robin: each is mapped, ordered, run and done
+/// Measure leaf tasks of one shard, from launch to end, on a working set of regions
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "The reports say:\n",
+    "Each task is launched, mapped, ordered and run. The tasks take the regions of the working set in turn.\n\n",
+    "Columns of the report:\n",
     machine_columns!(),
-    "  task_ns         time from the first launch until all tasks are done, divided by their number
-  verified        whether every task ran and changed each of its regions once
+    "  task_ns         time from the first launch until all tasks are done, divided by the number of tasks
+  verified        whether every task ran, and changed each of its regions once
 
 ",
     exit_codes!()
 ))]
 pub struct TasksOptions {
-    /// Tasks a run
+    /// Tasks of each run
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     count: usize,
@@ -28,7 +30,7 @@ pub struct TasksOptions {
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     regions: usize,
 
-    /// Regions that the tasks go round
+    /// Regions in the working set
     #[arg(long, value_name = "R", default_value_t = 1024, value_parser = count, allow_negative_numbers = true)]
     working_set: usize,
 
@@ -65,13 +67,13 @@ fn sum(x: Read<u64>) -> u64 {
     x.as_slice().iter().sum()
 }
 
-/// What a region of the working set takes up at least: its instance, and what the shard and the mapper know of it.
+/// The bytes of a region of the working set at least: its instance, and the records of the shard and of the mapper.
 const REGION_BYTES: u128 = 128;
 
 /// Tasks under way before the shard waits for the last of them.
 const AHEAD: usize = 1024;
 
-/// Launches the tasks; the sum of all values at the end, and the nanoseconds it took.
+/// Launches the tasks. Returns the sum of all values at the end, and the nanoseconds.
 async fn launch(shard: Shard, (line, count, regions): (Region, usize, usize)) -> Result<(u64, u64), Error> {
     let parts = Partition::equal(line, line.rect.volume())?;
     let parts: Vec<RegionView> = parts.iter().map(|r| shard.region(r)).collect::<Result<_, _>>()?;
@@ -94,13 +96,13 @@ async fn launch(shard: Shard, (line, count, regions): (Region, usize, usize)) ->
             done.detach();
         }
     }
-    // The last task may be done before others: the sum follows all.
+    // The last task may be done before others. The sum follows all of them.
     let all = shard.region(line)?;
     let sum = shard.launch(sum, (all.read(X),)).go()?.await?;
     Ok((sum, now() - start))
 }
 
-/// One run of `count` tasks; nanoseconds a task, and whether each changed its regions once.
+/// Does one run of `count` tasks. Returns the nanoseconds of a task, and whether each changed its regions once.
 pub fn measure(runtime: &Runtime, count: usize, regions: usize, set: usize) -> Result<(f64, bool), Failure> {
     let outcome = runtime.run(move |top| async move {
         let line = top.region_tree("line", Rect::line(0, set as i64), &[X.info()])?;
@@ -116,17 +118,19 @@ pub fn measure(runtime: &Runtime, count: usize, regions: usize, set: usize) -> R
 pub fn execute(args: &TasksOptions) -> Result<(), Failure> {
     let (count, regions) = (at_least_one("count", args.count)?, args.regions);
     if !(1..=4).contains(&regions) {
-        return Err(Failure::Usage(format!("expected 1 to 4 regions a task, found {regions}")));
+        return Err(Failure::Usage(format!("--regions: expected 1 to 4 for each task, found {regions}")));
     }
     if args.working_set < regions {
         let set = args.working_set;
-        return Err(Failure::Usage(format!("expected a working set of at least {regions} regions, found {set}")));
+        let least = plural(regions, "region");
+        return Err(Failure::Usage(format!("--working-set: expected at least the {least} of a task, found {set}")));
     }
     let set = args.working_set;
-    check_memory("regions", set, REGION_BYTES)?;
+    check_memory(&plural(set, "region"), set, REGION_BYTES)?;
     let (bench, workers, runtime) = args.bench.bench("tasks", 1)?;
-    bench.report(
-        || measure(&runtime, count, regions, set),
+    bench.report_on(
+        &runtime,
+        |runtime| measure(runtime, count, regions, set),
         |(ns, verified), _| {
             let fields = vec![
                 field("workers", workers),

@@ -1,15 +1,15 @@
-//! The list of shard counts.
+//! Lists of numbers of shards.
 
 use std::str::FromStr;
 
-/// Shard counts, increasing.
+/// Numbers of shards, increasing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts(pub Vec<usize>);
 
 impl FromStr for Counts {
     type Err = String;
 
-    /// Counts, and ranges `first..last` that double from the first up to the last, with commas between them.
+    /// Parses numbers and ranges with commas between them. A range `first..last` doubles from the first up to the last.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut counts: Vec<usize> = Vec::new();
         for part in text.split(',') {
@@ -22,8 +22,8 @@ impl FromStr for Counts {
             }
             if let Some(&before) = counts.last().filter(|&&before| before >= first) {
                 return Err(match before == first {
-                    true => format!("expected each count once, found {first} twice"),
-                    false => format!("expected increasing counts, found {first} after {before}"),
+                    true => format!("expected each number once, found {first} twice"),
+                    false => format!("expected increasing numbers, found {first} after {before}"),
                 });
             }
             let doubled = |count: &usize| count.checked_mul(2).filter(|next| *next <= last);
@@ -35,9 +35,9 @@ impl FromStr for Counts {
 
 fn shards(text: &str) -> Result<usize, String> {
     match text {
-        "" => Err("expected numbers of shards such as `1,2,4` or `1..64`, found nothing where one must be".into()),
+        "" => Err("expected numbers of shards, such as `1,2,4` or `1..64`, found an empty text in place of one".into()),
         text => match super::numbers::count(text)? {
-            0 => Err("expected at least 1 shard, found 0".into()),
+            0 => Err("expected at least 1, found 0".into()),
             count => Ok(count),
         },
     }
@@ -63,23 +63,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list() {
+    fn texts_that_are_no_lists() {
         for (text, words) in [
-            ("", "found nothing"),
-            ("1,,2", "found nothing"),
-            ("1,2,", "found nothing"),
-            ("..4", "found nothing"),
-            ("1..", "found nothing"),
-            ("0", "at least 1 shard, found 0"),
-            ("0..4", "at least 1 shard, found 0"),
+            ("", "found an empty text"),
+            ("1,,2", "found an empty text"),
+            ("1,2,", "found an empty text"),
+            ("..4", "found an empty text"),
+            ("1..", "found an empty text"),
+            ("0", "at least 1, found 0"),
+            ("0..4", "at least 1, found 0"),
             ("2,2", "found 2 twice"),
             ("1..8,8", "found 8 twice"),
             ("4,2", "found 2 after 4"),
             ("8..2", "a range that grows, found `8..2`"),
-            ("1, 2", "a whole number, found ` 2`"),
-            ("two", "a whole number, found `two`"),
-            ("-1", "a whole number, found `-1`"),
-            ("1,2,…", "a whole number, found `…`"),
+            ("1, 2", "a whole number, such as 16 or 1e3, found ` 2`"),
+            ("two", "a whole number, such as 16 or 1e3, found `two`"),
+            ("-1", "a whole number, such as 16 or 1e3, found `-1`"),
+            ("1,2,…", "a whole number, such as 16 or 1e3, found `…`"),
             ("1e30", "a number up to"),
         ] {
             let message = text.parse::<Counts>().expect_err(text);

@@ -1,12 +1,23 @@
 //! Sentences that the help of several commands has.
 
-/// What exit codes mean where runs are verified; what else is at fault where it is 2.
+/// The exit codes of a command: what 0, 1 and 2 mean. Without the first two, it is a command that verifies its runs.
 macro_rules! exit_codes {
-    ($at_fault:literal) => {
+    ($well:literal, $failed:literal, $at_fault:literal) => {
         concat!(
-            "Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, ",
+            "Exit codes:\n  0    ",
+            $well,
+            "\n  1    ",
+            $failed,
+            "\n  2    ",
             $at_fault,
-            "."
+            "\n  130  interrupted by Ctrl-C"
+        )
+    };
+    ($at_fault:literal) => {
+        $crate::options::help::exit_codes!(
+            "every run was verified",
+            "a run failed or was not verified, or a file or stdout could not be written",
+            $at_fault
         )
     };
     () => {
@@ -17,15 +28,17 @@ macro_rules! exit_codes {
 /// The columns of the machine.
 macro_rules! machine_columns {
     () => {
-        "  machine, nodes  in virtual time: the machine's name, and its nodes\n"
+        "  machine, nodes  in virtual time: the name of the machine, and the number of its nodes\n"
     };
 }
 
 /// The column of the yardstick.
 macro_rules! exchange_column {
     () => {
-        "  exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
-         `maniple exchange` measures; in virtual time a message of 32 bytes on the machine's link; none with one processor\n"
+        "  exchange_ns     the time of an exchange of a cache line between two threads, one way, right after the run: the \
+         yardstick that `maniple exchange` measures. In virtual time it is a message of 32 bytes on the machine's link. It is \
+         empty with one processor\n\n\
+         A warning under the table says when the exchange shows that other programs disturbed the host.\n"
     };
 }
 

@@ -1,5 +1,5 @@
-//! Options that several commands have: each is declared here once. A command whose default or words differ says only these, with
-//! `mut_arg`.
+//! Options that several commands have. Each is declared here once. A command with another default or another text changes only
+//! these, with `mut_arg`.
 
 pub mod counts;
 pub mod help;
@@ -16,110 +16,110 @@ use maniple_stencil::{Config, DEFAULT_CELLS};
 use numbers::{at_least_one, count};
 use std::path::PathBuf;
 
-/// How many shards.
+/// The number of shards.
 #[derive(Debug, Args)]
 pub struct Shards {
-    /// Shards
+    /// Number of shards
     #[arg(long, value_name = "P", default_value_t = Config::default().shards, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     pub shards: usize,
 }
 
 impl Shards {
-    /// As many as can be numbered.
+    /// The number, checked: shards have to be numbered.
     pub fn number(&self) -> Result<u32, Failure> {
         numbers::shards(self.shards)
     }
 }
 
-/// Numbers of shards, one after the other.
+/// Several numbers of shards.
 #[derive(Debug, Args)]
 pub struct GrowingShards {
-    /// Numbers of shards, increasing, with commas between; A..B stands for A, 2A, 4A, … up to B
+    /// Numbers of shards, increasing, with commas between them. A..B stands for A, 2A, 4A and so on, up to B
     #[arg(long, value_name = "LIST", default_value = "2..512", allow_hyphen_values = true)]
     pub shards: Counts,
 }
 
-/// Cells of a shard.
+/// The cells of each shard.
 #[derive(Debug, Args)]
 pub struct Cells {
-    /// Cells a shard of the stencil, at least 4
+    /// Cells of each shard of the stencil, at least 4
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CELLS, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     pub cells: usize,
 }
 
-/// Iterations of a run.
+/// The iterations of each run.
 #[derive(Debug, Args)]
 pub struct Iterations {
-    /// Iterations a run
+    /// Iterations of each run
     #[arg(long, value_name = "I", default_value_t = Config::default().iterations, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     pub iterations: usize,
 }
 
 impl Iterations {
-    /// At least one.
+    /// The number, at least one.
     pub fn number(&self) -> Result<usize, Failure> {
         at_least_one("iterations", self.iterations)
     }
 }
 
-/// Iterations of a run, of which fewer are enough in virtual time.
+/// The iterations of each run; in virtual time fewer are enough.
 #[derive(Debug, Args)]
 pub struct IterationsByWire {
-    /// Iterations a run
+    /// Iterations of each run
     #[arg(long, value_name = "I", value_parser = count, allow_negative_numbers = true)]
     iterations: Option<usize>,
 }
 
 impl IterationsByWire {
-    /// At least one; without the option, so many.
+    /// The number, at least one; `default` without the option.
     pub fn or(&self, default: usize) -> Result<usize, Failure> {
         at_least_one("iterations", self.iterations.unwrap_or(default))
     }
 }
 
-/// How often something is measured.
+/// The number of runs.
 #[derive(Debug, Args)]
 pub struct Repeat {
-    /// Runs
+    /// Number of runs
     #[arg(long, value_name = "R", default_value_t = Config::default().repeat, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     pub repeat: usize,
 }
 
 impl Repeat {
-    /// At least once.
+    /// The number, at least one.
     pub fn number(&self) -> Result<usize, Failure> {
         at_least_one("repeat", self.repeat)
     }
 }
 
-/// How often something is measured: in virtual time once is as good as often, since each run takes as long.
+/// The number of runs; in virtual time one is enough, since all runs take equally long.
 #[derive(Debug, Args)]
 pub struct RepeatByWire {
-    /// Runs [default: 10, in virtual time 1]
+    /// Number of runs [default: 10, in virtual time 1]
     #[arg(long, value_name = "R", value_parser = count, allow_negative_numbers = true)]
     repeat: Option<usize>,
 }
 
 impl RepeatByWire {
-    /// At least once; without the option, `on_threads` times.
+    /// The number, at least one. Without the option it is `on_threads`, or 1 in virtual time.
     pub fn or(&self, on_threads: usize, in_virtual_time: bool) -> Result<usize, Failure> {
         at_least_one("repeat", self.repeat.unwrap_or(if in_virtual_time { 1 } else { on_threads }))
     }
 }
 
-/// How results are reported.
+/// The format of the report.
 #[derive(Debug, Args)]
 pub struct Reported {
-    /// How runs are reported
+    /// Format of the report
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
 }
 
-/// Runs, and how they are reported.
+/// The number of runs, and the format of their report.
 #[derive(Debug, Args)]
 pub struct ReportedRuns {
     #[command(flatten)]
@@ -130,7 +130,7 @@ pub struct ReportedRuns {
 }
 
 impl ReportedRuns {
-    /// How many runs.
+    /// The number of runs.
     pub fn repeats(&self, in_virtual_time: bool) -> Result<usize, Failure> {
         self.repeat.or(10, in_virtual_time)
     }
@@ -139,23 +139,33 @@ impl ReportedRuns {
 /// The algorithm of an allreduce.
 #[derive(Debug, Args)]
 pub struct AllreduceAlgorithm {
-    /// The algorithm: recursive-doubling or two-level
-    #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling)]
+    /// Algorithm: recursive-doubling or two-level
+    #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling, value_parser = algorithm)]
     pub collective: Algorithm,
 }
 
-/// Where runs can be looked at.
+/// An algorithm by its name; the message is that of all unknown collectives.
+fn algorithm(name: &str) -> Result<Algorithm, String> {
+    name.parse().map_err(|_| unknown_collective(name))
+}
+
+/// The message about a name that is no allreduce.
+pub fn unknown_collective(name: &str) -> String {
+    format!("unknown collective `{name}`; expected one of recursive-doubling, two-level")
+}
+
+/// A file for the trace.
 #[derive(Debug, Default, Args)]
 pub struct Traced {
-    /// Write what the last run did, and when, to this file, for ui.perfetto.dev
+    /// Write a trace of the last run to this file: the work of each processor over time. Open it at ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
 
-/// A file for what was found.
+/// A file for the results.
 #[derive(Debug, Args)]
 pub struct OutputFile {
-    /// Write it to this file instead of stdout
+    /// Write the results to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

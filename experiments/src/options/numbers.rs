@@ -1,11 +1,21 @@
-//! Numbers on the command line, and how large they may be.
+//! Numbers on the command line, and their limits.
 
 use crate::Failure;
 use maniple_stencil::{available_memory, bytes};
 
+/// A number, such as `0.5`.
+pub fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("expected a number, such as 0.5, found `{text}`"))
+}
+
+/// A seed: a whole number.
+pub fn seed(text: &str) -> Result<u64, String> {
+    count(text).map(|seed| seed as u64)
+}
+
 /// A whole number, also as `1e6`.
 pub fn count(text: &str) -> Result<usize, String> {
-    let wrong = || format!("expected a whole number, found `{text}`");
+    let wrong = || format!("expected a whole number, such as 16 or 1e3, found `{text}`");
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     if !digits(mantissa) || !digits(exponent) {
@@ -15,27 +25,34 @@ pub fn count(text: &str) -> Result<usize, String> {
     number().ok_or_else(|| format!("expected a number up to {}, found `{text}`", usize::MAX))
 }
 
-/// A count that must not be 0, and that a 64-bit float holds exactly, so that no arithmetic on counts overflows.
-pub fn at_least_one(what: &str, count: usize) -> Result<usize, Failure> {
+/// Checks the count of the option `--NAME`. It must not be 0, and a 64-bit float must hold it exactly, so that no arithmetic
+/// on counts overflows.
+pub fn at_least_one(name: &str, count: usize) -> Result<usize, Failure> {
     const MOST: usize = 1 << f64::MANTISSA_DIGITS;
     match count {
-        0 => Err(Failure::Usage(format!("expected at least 1 for {what}, found 0"))),
+        0 => Err(Failure::Usage(zero(name))),
         1..=MOST => Ok(count),
-        _ => Err(Failure::Usage(format!("expected at most {MOST} for {what}, found {count}"))),
+        _ => Err(Failure::Usage(format!("--{name}: expected at most {MOST}, found {count}"))),
     }
 }
 
-/// Refuses what the memory available now can't hold: `each` bytes for so many of something, an estimate on the low side.
+/// The message where the count of the option `--NAME` is 0.
+pub fn zero(name: &str) -> String {
+    format!("--{name}: expected at least 1, found 0")
+}
+
+/// Checks that the memory available now can hold `count` times `each` bytes. `what` names them, with their number. `each` is
+/// an estimate, low rather than high.
 pub fn check_memory(what: &str, count: usize, each: u128) -> Result<(), Failure> {
     let (needed, available) = (each.saturating_mul(count as u128), u128::from(available_memory()));
     if needed <= available {
         return Ok(());
     }
     let (needed, available) = (bytes(needed), bytes(available));
-    Err(Failure::Usage(format!("{count} {what} need at least {needed} of memory, and {available} are available")))
+    Err(Failure::Usage(format!("{what}: this needs at least {needed} of memory, and {available} are available")))
 }
 
-/// Shards, as many as can be numbered.
+/// Checks that so many shards can be numbered.
 pub fn shards(count: usize) -> Result<u32, Failure> {
     let most = u32::MAX >> 8;
     match u32::try_from(at_least_one("shards", count)?) {
@@ -54,8 +71,11 @@ mod tests {
         assert_eq!(count("1e9"), Ok(1_000_000_000));
         assert_eq!(count("25E2"), Ok(2500));
         for wrong in ["", "-1", "+1", "1.5", "e3", "1e", "1e-3", "ten", "0x10", " 1", "1_000"] {
-            assert_eq!(count(wrong), Err(format!("expected a whole number, found `{wrong}`")));
+            let message = format!("expected a whole number, such as 16 or 1e3, found `{wrong}`");
+            assert_eq!((count(wrong), seed(wrong)), (Err(message.clone()), Err(message)));
         }
+        assert_eq!(number("0.25"), Ok(0.25));
+        assert_eq!(number("much"), Err("expected a number, such as 0.5, found `much`".into()));
         for large in ["18446744073709551616", "1e20", "1e99999999999"] {
             let message = format!("expected a number up to 18446744073709551615, found `{large}`");
             assert_eq!(count(large), Err(message));

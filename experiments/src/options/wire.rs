@@ -1,47 +1,48 @@
-//! What carries the messages of a run: threads of this host, or a machine in virtual time.
+//! The wire of a run: threads of this host, or a machine in virtual time.
 
-use super::numbers::{at_least_one, count};
+use super::numbers::{at_least_one, count, number, seed};
 use crate::Failure;
 use crate::files::Files;
 use crate::machines::file::{MachineFile, STDIN};
 use maniple::runtime::VirtualMachine;
 use std::cell::OnceCell;
 
-/// What carries the messages of a run.
+/// The wire of a run: it carries the messages and drives the processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Wire {
     /// Workers are threads of this process
     Threads,
-    /// Processors, network and time are those of a machine that exists in virtual time only; a run is the same each time
+    /// Processors, network and time are simulated. Each run gives the same times
     Virtual,
 }
 
-/// The wire of commands that have no other.
+/// The wire of commands that have only one.
 #[derive(Debug, clap::Args)]
 pub struct InVirtualTime {
-    /// What carries the messages
+    /// Wire
     #[arg(long = "wire", value_name = "WIRE", default_value = "virtual")]
     _wire: VirtualWire,
 }
 
-/// The only wire there.
+/// The only wire of those commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum VirtualWire {
-    /// A machine that exists in virtual time only
+    /// A simulated machine, in virtual time
     Virtual,
 }
 
-/// Which machine in virtual time.
+/// The machine in virtual time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NamedMachine {
-    /// The machine in virtual time: ideal, on which nothing takes any time; local, the development machine; infiniband, slingshot
-    /// and ethernet, such nodes with a network; titan-legion and titan-mpi; or a file that ends in .toml [default: ideal]
+    /// Machine in virtual time, by name or as a file that ends in .toml. Names: ideal (nothing takes any time), local (the
+    /// development machine), infiniband, slingshot and ethernet (nodes like local with a network), titan-legion and titan-mpi
+    /// (the founding paper's platform) [default: ideal]
     #[arg(long, value_name = "NAME|FILE")]
     pub machine: Option<String>,
 }
 
 impl NamedMachine {
-    /// The machine, if there is to be one, of which one node has to be a machine that can be run on.
+    /// The machine, if one is named. One node of it has to be a machine that programs can run on.
     pub fn load_host(&self) -> Result<Option<MachineFile>, Failure> {
         self.machine.as_deref().map(MachineFile::load_host).transpose()
     }
@@ -50,35 +51,36 @@ impl NamedMachine {
 /// Options of commands that run programs, on this host or on a machine in virtual time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct OnWire {
-    /// What carries the messages
+    /// Wire: threads of this host, or a machine in virtual time
     #[arg(long, value_name = "WIRE", default_value = "threads")]
     pub(super) wire: Wire,
 
     #[command(flatten)]
     named: NamedMachine,
 
-    /// Nodes of that machine [default: what its file says, or one a shard]
+    /// Nodes of the machine in virtual time [default: as many as its file says, or one for each shard]
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     nodes: Option<usize>,
 
-    /// Noise in virtual time: each latency and each leaf task takes up to this much longer, as a part of it [default: 0]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    /// Noise in virtual time: each latency and each leaf task takes longer by a random part of it, up to this one (0.1 for
+    /// up to 10 % longer) [default: 0]
+    #[arg(long, value_name = "PART", value_parser = number, allow_negative_numbers = true)]
     noise: Option<f64>,
 
     /// Seed of the noise [default: 0]
-    #[arg(long, value_name = "SEED", requires = "noise")]
+    #[arg(long, value_name = "SEED", requires = "noise", value_parser = seed, allow_negative_numbers = true)]
     noise_seed: Option<u64>,
 
     #[arg(skip)]
     loaded: Loaded,
 }
 
-/// The file of a machine, read once: it may be stdin, or be another one later.
+/// The file of a machine. It is read once, since it may be stdin, or may change.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded(OnceCell<MachineFile>);
 
 impl Loaded {
-    /// The file of this machine, which is the same each time.
+    /// The file of this machine, as it was when it was first read.
     pub fn file(&self, machine: &str) -> Result<&MachineFile, Failure> {
         if let Some(file) = self.0.get() {
             return Ok(file);
@@ -89,7 +91,10 @@ impl Loaded {
 }
 
 impl OnWire {
-    /// Whether there is to be a machine in virtual time; refuses what is said of one where there is none.
+    /// Whether runs are in virtual time.
+    ///
+    /// # Errors
+    /// On threads, options of a machine in virtual time.
     pub fn in_virtual_time(&self) -> Result<bool, Failure> {
         match self.wire {
             Wire::Threads if self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some() => {
@@ -100,12 +105,12 @@ impl OnWire {
         }
     }
 
-    /// The machine in virtual time, if there is to be one, for a run of so many shards.
+    /// In virtual time, the machine for a run of so many shards.
     pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
         Ok(if self.in_virtual_time()? { Some(self.build(self.file()?, self.nodes, shards)?) } else { None })
     }
 
-    /// The machine, as it is named on the command line.
+    /// The name of the machine on the command line.
     pub fn machine_name(&self) -> &str {
         self.named.machine.as_deref().unwrap_or("ideal")
     }
@@ -115,7 +120,7 @@ impl OnWire {
         self.loaded.file(self.machine_name())
     }
 
-    /// What a file describes, for a run of so many shards, with this noise.
+    /// The machine that a file describes, for a run of so many shards, with the noise of these options.
     pub fn build(&self, file: &MachineFile, nodes: Option<usize>, shards: usize) -> Result<VirtualMachine, Failure> {
         let number = |what: &str, n: usize| {
             let most = u32::MAX;
@@ -132,17 +137,17 @@ impl OnWire {
         Ok(machine)
     }
 
-    /// The same with so many nodes.
+    /// The same options with so many nodes.
     pub fn with_nodes(&self, nodes: u32) -> Self {
         Self { nodes: Some(nodes as usize), ..self.clone() }
     }
 
-    /// Nodes, where the user says how many.
+    /// The number of nodes that the user gave.
     pub fn nodes(&self) -> Option<usize> {
         self.nodes
     }
 
-    /// What reports call the wire.
+    /// The name of the wire in reports.
     pub fn name(&self) -> &'static str {
         match self.wire {
             Wire::Threads => "threads",
@@ -150,18 +155,18 @@ impl OnWire {
         }
     }
 
-    /// What another process of this program is told to have the same machine: it reads the file from its input.
+    /// Arguments and input that give another process of this program the same machine. It reads the file from its input.
     pub fn invocation(&self) -> Result<Invocation, Failure> {
         let other = Self { named: NamedMachine { machine: Some(STDIN.into()) }, ..self.clone() };
         Ok(Invocation { arguments: other.arguments(), input: self.file()?.text.clone() })
     }
 
-    /// The machine's file, among those that a command names.
+    /// The files of a command, with the machine's file among them.
     pub fn files(&self) -> Files {
         Files::new().reads("--machine", self.named.machine.as_deref().and_then(MachineFile::path))
     }
 
-    /// These as arguments of this program.
+    /// These options as arguments of this program.
     pub fn arguments(&self) -> Vec<String> {
         let machine = self.named.machine.iter().flat_map(|m| ["--machine".to_owned(), m.clone()]);
         let nodes = self.nodes.iter().flat_map(|n| ["--nodes".to_owned(), n.to_string()]);
@@ -172,10 +177,10 @@ impl OnWire {
     }
 }
 
-/// What a process of this program is told.
+/// The invocation of another process of this program.
 pub struct Invocation {
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// What it finds on stdin.
+    /// Its stdin.
     pub input: String,
 }

@@ -1,4 +1,4 @@
-//! What a run is on: workers on threads, or a machine in virtual time, and a mapper.
+//! The processors of a run: workers on threads or a machine in virtual time, and the mapper.
 
 use super::Traced;
 use super::numbers::{at_least_one, count};
@@ -7,9 +7,9 @@ use crate::Failure;
 use crate::files::Files;
 use maniple::mapper::MapperSpec;
 use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
-use maniple_stencil::{Bind, Config};
+use maniple_stencil::{Bind, Config, StencilError};
 
-/// How many workers.
+/// The number of workers.
 #[derive(Debug, clap::Args)]
 pub struct Threads {
     /// Worker threads [default: the processors this process may use]
@@ -23,12 +23,12 @@ pub struct Workers {
     #[command(flatten)]
     threads: Threads,
 
-    /// Where workers stay: none, where the operating system moves them; cores, each on a processor of its own if there are
-    /// enough
+    /// Binding of workers. none: the operating system may move them; cores: each stays on a processor of its own, if there
+    /// are enough
     #[arg(long, value_name = "WHERE", default_value_t = Config::default().bind)]
     pub bind: Bind,
 
-    /// Utility processors: so many of the workers, the last ones, run no leaf tasks and get no shards
+    /// Number of utility processors: the last workers, which run no leaf tasks and get no shards
     #[arg(long, value_name = "U", default_value_t = 0, value_parser = count, allow_negative_numbers = true)]
     pub utility: usize,
 
@@ -37,24 +37,27 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// How many.
+    /// The number of workers.
     pub fn count(&self) -> usize {
         self.threads.workers.unwrap_or_else(|| Config::default().workers)
     }
 
-    /// The machine in virtual time, if there is to be one, for a run of so many shards.
+    /// In virtual time, the machine for a run of so many shards.
+    ///
+    /// # Errors
+    /// Options of workers in virtual time, and options of a machine on threads.
     pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
         if self.wire.in_virtual_time()?
             && (self.threads.workers.is_some() || self.bind != Bind::None || self.utility > 0)
         {
             let refusal =
-                "--workers, --bind and --utility are for --wire threads: a machine says what processors it has";
+                "--workers, --bind and --utility are for --wire threads: a machine's file gives its processors";
             return Err(Failure::Usage(refusal.into()));
         }
         self.wire.machine(shards)
     }
 
-    /// What another process of this program is told to have the same.
+    /// Arguments and input that give another process of this program the same workers.
     pub fn invocation(&self) -> Result<Invocation, Failure> {
         if self.wire.wire == Wire::Virtual {
             return self.wire.invocation();
@@ -65,42 +68,44 @@ impl Workers {
     }
 }
 
-/// Workers, and the mapper that gives them their work.
+/// Workers, and the mapper.
 #[derive(Debug, clap::Args)]
 pub struct OnWorkers {
     #[command(flatten)]
     pub workers: Workers,
 
-    /// Who places tasks and data: a mapper's name and options, a library and its options (./libmine.so,…), or @FILE, which says which and is read again on a hangup signal
+    /// Mapper, which places tasks and data: NAME[,OPTION=VALUE]…, ./LIBRARY.so[,OPTIONS] or @FILE. Names: default, collective,
+    /// first, round-robin, numa, random (seed=N) and logging (file=PATH, and last inner=MAPPER). The
+    /// mapper logging writes each decision of its inner mapper as a line of JSON. Without file= it writes to stderr. The first
+    /// line of @FILE says which mapper it is. FILE is read again on a hangup signal
     #[arg(long, value_name = "MAPPER", default_value_t = MapperSpec::default())]
     pub mapper: MapperSpec,
 }
 
 impl OnWorkers {
-    /// The files of the machine and of the mapper, among those that a command names.
+    /// The files of a command, with those of the machine and of the mapper among them.
     pub fn files(&self) -> Result<Files, Failure> {
         self.workers.wire.files().mapper(&self.mapper)
     }
 
-    /// What another process of this program is told to have the same.
+    /// Arguments and input that give another process of this program the same workers and mapper.
     pub fn invocation(&self) -> Result<Invocation, Failure> {
         let mut invocation = self.workers.invocation()?;
         invocation.arguments.extend(["--mapper".into(), self.mapper.to_string()]);
         Ok(invocation)
     }
 
-    /// The processors that run leaf tasks, and a runtime on them for so many shards, which writes the trace that is wanted.
-    /// The mapper begins its files: everything else should have been checked.
-    pub fn runtime(&self, shards: usize, traced: &Traced) -> Result<(usize, Runtime), Failure> {
+    /// The number of processors that run leaf tasks, a runtime on them for so many shards, and the file for its trace. The
+    /// mapper begins its files, so everything else should have been checked before.
+    pub fn runtime(&self, shards: usize, traced: &Traced) -> Result<(usize, Runtime, Option<TraceFile>), Failure> {
         let trace = traced.trace.as_deref();
         self.files()?.writes("--trace", trace).check()?;
-        let (processors, mut runtime) = self.processors(shards)?;
-        if let Some(path) = trace {
-            runtime = runtime.trace(TraceFile::create(path).map_err(|e| Failure::Usage(e.to_string()))?);
-        }
+        let (processors, runtime) = self.processors(shards)?;
+        let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(StencilError::Trace(e).to_string()));
+        let trace = trace.map(create).transpose()?;
         crate::swap::on_signal(&self.mapper)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
-        Ok((processors, runtime.mapper(mapper)))
+        Ok((processors, runtime.mapper(mapper), trace))
     }
 
     fn processors(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
@@ -109,13 +114,11 @@ impl OnWorkers {
         }
         let workers = at_least_one("workers", self.workers.count())?;
         if workers > maniple_stencil::MAX_WORKERS {
-            let most = maniple_stencil::MAX_WORKERS;
-            return Err(Failure::Usage(format!("expected at most {most} workers, found {workers}")));
+            return Err(Failure::Usage(StencilError::TooManyWorkers { workers }.to_string()));
         }
         let utility = self.workers.utility;
         if utility >= workers {
-            let found = format!("expected fewer utility processors than the {workers} workers, found {utility}");
-            return Err(Failure::Usage(found));
+            return Err(Failure::Usage(StencilError::TooManyUtility { utility, workers }.to_string()));
         }
         Ok((workers, Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32)))
     }

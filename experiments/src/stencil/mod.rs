@@ -3,43 +3,55 @@
 mod report;
 
 use crate::Failure;
+use crate::machines::reduced::warn_without_costs;
+use crate::measure::noise::busy;
+use crate::measure::yardstick::Yardstick;
 use crate::options::help::exit_codes;
-use crate::options::numbers::count;
+use crate::options::numbers::{count, zero};
 use crate::options::workers::OnWorkers;
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
 use crate::output::Output;
-use maniple_stencil::{Collective, Config, Session, StencilError};
+use maniple_stencil::{Collective, Config, Session, StencilError, plural};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The 1D stencil whose every iteration depends on a collective: power iteration with the periodic fourth-order
-/// derivative
+/// Run the 1D stencil, a power iteration in which each iteration depends on a collective
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
-Each iteration computes the derivative d of a vector, S = the sum of d squared over all shards, and the next vector \
-d / √S. The reports say:
-  √S, result  the last √S, which tends to the largest eigenvalue
-  error       how far it is from the expected √S, relative to that: from a closed form or, with --input, from sequential \
-code
-  iteration   time of an iteration on shard 0, from one total to the next
-  collective  the part of it from shard 0's local sum to the total
-              With more shards than workers shard 0 is early in every other iteration and late in those between: both \
-times are then of means of two iterations, one after the other
-  repeat      the number of the run, from 0 (JSON and CSV)
-  events, digest, host_s, shard_rounds_per_s, peak_bytes
-              in virtual time: the events of the run and a hash of them, which is the same each time; the seconds it took \
-of this host; rounds of collectives, those of each shard counted, in a second of it; the most memory the process has had
-  cells       cells of the largest block; total_cells: of all; input: the file, or null (JSON and CSV)
+Each iteration computes the periodic fourth-order derivative d of a vector, the sum S of d squared over all shards, and the \
+next vector d / √S.
 
-Files are .npy (one-dimensional, 32- or 64-bit floats), .csv or .txt (one number a line) or .f64 (raw 64-bit \
-little-endian floats).
+Columns of the report:
+  √S, result  the last √S, which tends to the largest eigenvalue
+  error       relative error of the last √S. The expected value comes from a closed form or, with --input, from sequential code
+  iteration   time of an iteration on shard 0, from one total to the next
+  collective  time of the collective in an iteration, from shard 0's local sum to the total
+  p99         99th percentile by nearest rank. With fewer than 100 samples it is the maximum
+With more shards than workers, shard 0 is early in every other iteration and late in those between. So a sample is then the \
+mean of two iterations, one after the other.
+
+JSON and CSV have more:
+  repeat              the number of the run, from 0
+  cells, total_cells  cells of the largest block, and of all blocks together
+  input               the file of --input, or null
+  machine, nodes, noise, noise_seed, ahead, bind, utility, check
+                      options that are not the defaults; fields of the others are left out
+  events, digest      in virtual time: the events of the run, and a hash of them, which is the same each time
+  host_s, shard_rounds_per_s, peak_bytes
+                      in virtual time: the seconds of this host, the rounds of collectives per second of it, counted for \
+each shard, and the most memory that the process has used
+
+A warning under the table says when other programs kept the host busy.
+
+Files of --input and --output are .npy (one-dimensional, 32- or 64-bit floats), .csv or .txt (one number a line) or .f64 (raw \
+64-bit little-endian floats).
 
 ", exit_codes!("the arguments or the files are at fault")))]
 pub struct StencilOptions {
     #[command(flatten)]
     shards: Shards,
 
-    /// Cells a shard, at least 4; with --input the file says how many there are [default: 1000]
+    /// Cells of each shard, at least 4. With --input the file gives the number [default: 1000]
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     cells: Option<usize>,
 
@@ -49,23 +61,23 @@ pub struct StencilOptions {
     #[command(flatten)]
     repeat: Repeat,
 
-    /// How the shards' sums are combined: recursive-doubling, two-level or aggregation
+    /// How the shards' sums are combined: recursive-doubling, two-level or aggregation (the baseline)
     #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
     collective: Collective,
 
-    /// Iterations that a shard launches before it waits for the total of the oldest; at 0 it waits for each. Not with
-    /// aggregation, where each is a task of its own [default: 2]
+    /// Iterations that a shard launches ahead before it waits for the total of the oldest; with 0 it waits for each. Not for
+    /// aggregation, where each iteration is a task of its own [default: 2]
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     ahead: Option<usize>,
 
     #[command(flatten)]
     on: OnWorkers,
 
-    /// Look for mistakes of the program: races, of tasks on shared data that nothing orders (slower)
+    /// Look for mistakes in the program, which makes it slower
     #[arg(long, value_name = "WHAT")]
     check: Option<crate::Check>,
 
-    /// Start from the numbers in this file, dealt to the shards evenly
+    /// Start from the numbers in this file. Each shard gets an equal part
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 
@@ -115,37 +127,56 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     let config = args.config()?;
     let mut session = Session::prepare(&config).map_err(failure)?;
     crate::swap::on_signal(&config.mapper)?;
+    config.machine.as_deref().into_iter().for_each(warn_without_costs);
     let mut output = Output::new(args.reported.format);
+    // Only a table has room for a warning.
+    let watched = output.is_table() && config.machine.is_none();
+    let exchange_ns = || if watched { Yardstick::Host.ns() } else { f64::NAN };
+    let before = exchange_ns();
     let mut reported = Ok(());
     let mut unverified = Vec::new();
-    for _ in 0..config.repeat {
+    let mut run = || {
         let report = session.run_once().map_err(failure)?;
         if let Some(failure) = &report.failure {
             unverified.push(format!("run {}: {failure}", report.repeat));
         }
-        reported = reported.and_then(|()| output.add(report));
-        // Files are written all the same.
-        if reported.is_err() && args.output.is_none() && args.traced.trace.is_none() {
-            return reported;
+        if reported.is_ok() {
+            reported = output.add(report);
         }
-    }
-    reported = reported.and_then(|()| output.finish());
-    // A file that can't be written now could be before the first run.
-    let written = session.finish().map_err(|e| Failure::Run(e.to_string()))?;
-    conclude(config.repeat, &unverified, args.output.as_deref().filter(|_| !written))?;
+        // Without a reader, the runs go on only for the sake of files.
+        if reported.is_err() && args.output.is_none() && args.traced.trace.is_none() {
+            return std::mem::replace(&mut reported, Ok(()));
+        }
+        Ok(())
+    };
+    let done = (0..config.repeat).try_for_each(|_| run());
+    let warning = busy(before.max(exchange_ns())).filter(|_| done.is_ok());
+    let finished = output.finish_with(|reports| report::table(reports, warning));
+    done?;
+    reported = reported.and(finished);
+    // A file that can't be written now could be written before the first run.
+    let written = session.finish().map_err(|e| Failure::Run(e.to_string()));
+    let unwritten = args.output.as_deref().filter(|_| !matches!(written, Ok(true)));
+    conclude(config.repeat, &unverified, unwritten)?;
+    written?;
     reported
 }
 
-/// Whether all is well: no run was left unverified. If one was, the output was not written.
+/// Fails if a run was not verified. Then the output was not written.
 fn conclude(runs: usize, unverified: &[String], unwritten: Option<&Path>) -> Result<(), Failure> {
     let Some(first) = unverified.first() else { return Ok(()) };
     let unwritten = unwritten.map_or(String::new(), |path| format!("; {} was not written", path.display()));
-    Err(Failure::Run(format!("{} of {runs} runs not verified; {first}{unwritten}", unverified.len())))
+    let (wrong, runs) = (unverified.len(), plural(runs, "run"));
+    Err(Failure::Run(format!("{wrong} of {runs} not verified; {first}{unwritten}")))
 }
 
-/// Whose fault it is.
+/// The failure of the command after an error of the stencil.
 pub fn failure(e: StencilError) -> Failure {
-    if e.is_usage() { Failure::Usage(e.to_string()) } else { Failure::Run(e.to_string()) }
+    match e {
+        StencilError::Zero { what } => Failure::Usage(zero(what)),
+        e if e.is_usage() => Failure::Usage(e.to_string()),
+        e => Failure::Run(e.to_string()),
+    }
 }
 
 #[cfg(test)]

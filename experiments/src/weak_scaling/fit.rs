@@ -1,26 +1,26 @@
-//! The cost model of a collective, fitted to what was measured.
+//! The cost model of a collective, fitted to measurements.
 //!
-//! The model of recursive doubling, T = log₂P (α + nβ + nγ), has a processor for each shard. Where shards share a
-//! processor, one shard's collective also waits while that processor does the others' rounds and what they do before
-//! their first round; so another model stands for these.
+//! The model of recursive doubling, T = log₂P (α + nβ + nγ), has a processor for each shard. If shards share a processor, a
+//! collective also waits while the processor does the work of other shards, before and in their rounds. That needs another
+//! model.
 
 use maniple_stencil::Collective;
 use serde::{Serialize, Serializer};
 
-/// A cost model, linear in its one or two coefficients: α′ = α + nβ + nγ, n the 8 bytes of one element, and
-/// κ. P are shards, W workers.
+/// A cost model, linear in one or two coefficients: κ and α′ = α + nβ + nγ, where n is the 8 bytes of one element. P is the
+/// number of shards, W that of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
     /// A processor for each shard: T = α′·log₂P.
     Spread,
-    /// Processors shared, recursive doubling: T = P/W·(α′·log₂P + κ), with κ for what a shard does outside of rounds.
+    /// Shared processors, recursive doubling: T = P/W·(α′·log₂P + κ), where κ is a shard's work outside of rounds.
     SharedDoubling,
-    /// Processors shared, two levels: T = α′·log₂W + P/W·κ, with κ for a shard's part in its processor.
+    /// Shared processors, two levels: T = α′·log₂W + P/W·κ, where κ is a shard's work within its processor.
     SharedTwoLevel,
 }
 
 impl Model {
-    /// The models for a collective: of shards on processors of their own, and of shards that share them.
+    /// The models for a collective: with shards on processors of their own, and with shards that share processors.
     pub fn of(collective: Collective) -> [Self; 2] {
         let shared = if collective == Collective::TwoLevel { Self::SharedTwoLevel } else { Self::SharedDoubling };
         [Self::Spread, shared]
@@ -35,7 +35,7 @@ impl Model {
         }
     }
 
-    /// The shards it is for.
+    /// Whether the model is for this number of shards.
     pub fn covers(self, shards: usize, workers: usize) -> bool {
         match self {
             Self::Spread => (2..=workers).contains(&shards),
@@ -43,7 +43,7 @@ impl Model {
         }
     }
 
-    /// What α′ and κ are multiplied by.
+    /// The factors of α′ and κ.
     fn terms(self, shards: f64, workers: f64) -> [f64; 2] {
         let share = shards / workers;
         match self {
@@ -66,38 +66,38 @@ impl Serialize for Model {
 
 /// How coefficients are found, for reports.
 pub const METHOD: &str = "least squares between the logarithms of the model and of the medians of P ≥ 2, so that a factor \
-                          counts alike everywhere; coefficients not below 0";
+                          counts the same everywhere; coefficients are at least 0";
 
 /// A model with the coefficients that fit best.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fit {
-    /// Which.
+    /// The model.
     pub model: Model,
-    /// Workers.
+    /// The number of workers.
     pub workers: usize,
     /// α′ in microseconds.
     pub alpha_us: f64,
     /// κ in microseconds; 0 in a model without it.
     pub kappa_us: f64,
-    /// Points it was fitted to.
+    /// The number of points it was fitted to.
     pub points: usize,
-    /// The largest number of shards among them.
+    /// The largest number of shards among these points.
     pub largest: usize,
     /// The factor by which points are off: the exponential of the root mean square of the differences of logarithms.
     pub off_by: f64,
 }
 
 impl Fit {
-    /// Fits a model to times in microseconds, of which it takes those it is for. `None` if they are fewer than its
-    /// coefficients, or not positive.
+    /// Fits a model to those of the times, in microseconds, that it is for and that are positive. `None` if there are fewer
+    /// than its coefficients.
     pub fn of(model: Model, times: &[(usize, f64)], workers: usize) -> Option<Self> {
         let covered = |&&(shards, us): &&(usize, f64)| model.covers(shards, workers) && us > 0.0;
         let covered: Vec<(usize, f64)> = times.iter().filter(covered).copied().collect();
         if covered.len() < model.coefficients() {
             return None;
         }
-        // How the model's logarithm differs from the measured one with coefficients (1 − t, t): but for the mean of these
-        // differences, which a common factor takes away, their squares are to be least.
+        // The differences between measured and modelled logarithms with coefficients (1 − t, t). A common factor takes away
+        // their mean. The squares of the rest are to be least.
         let differences = |t: f64| -> Vec<f64> {
             let shape = |shards: usize| {
                 let [alpha, kappa] = model.terms(shards as f64, workers as f64);
@@ -126,14 +126,14 @@ impl Fit {
         })
     }
 
-    /// Microseconds at a number of shards.
+    /// The time with a number of shards, in microseconds.
     pub fn at(&self, shards: f64) -> f64 {
         let [alpha, kappa] = self.model.terms(shards, self.workers as f64);
         self.alpha_us * alpha + self.kappa_us * kappa
     }
 }
 
-/// Where between 0 and 1 a function is lowest: near the best of a grid, by thirds. An end wins where it is as good.
+/// The place between 0 and 1 where a function is lowest: near the best point of a grid, by thirds. An end wins if it is as good.
 fn lowest(f: impl Fn(f64) -> f64) -> f64 {
     const GRID: i32 = 256;
     let place = |i: i32| f64::from(i) / f64::from(GRID);

@@ -9,55 +9,63 @@ mod report;
 mod table;
 
 use crate::Failure;
+use crate::machines::reduced::warn_without_costs;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::options::workers::OnWorkers;
-use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported};
+use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported, unknown_collective};
 use crate::output::{Output, progress};
 use indicatif::ProgressBar;
-use maniple_stencil::{Collective, Config};
+use maniple_stencil::{Collective, Config, plural};
 use plan::Plan;
 use point::Point;
 use report::Report;
 use std::path::PathBuf;
 
-/// The stencil over growing numbers of shards, with a collective and with the aggregation baseline in turns
+/// Measure the stencil as the number of shards grows, with a collective and with the aggregation baseline
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
-For each number of shards both versions of the stencil run in turns, and the one that goes first in a pair of runs goes \
-second in the next. Every run is verified. What is reported, as minimum, median and maximum over all runs, in \
-microseconds:
-  collective  one collective inside the application: on shard 0, from its local sum to the total
-  iteration   one iteration of the application: on shard 0, from one total to the next
-  baseline    one iteration of the version with the aggregation region
-  ratio       for each pair of runs, the median iteration of the baseline divided by the median iteration
-With more shards than workers shard 0 is early in every other iteration and late in those between; a sample is then the \
-mean of two iterations, one after the other. The first --warmup iterations of each run are not counted. Of the rest, outliers are dropped and their number reported: \
-what lies more than 3 interquartile ranges below the first or above the third quartile (Tukey's outer fences; quartiles \
-by linear interpolation).
+For each number of shards both versions of the stencil run in turns. The version that goes first in a pair of runs goes second \
+in the next pair. Every run is verified.
 
-The summary (JSON, CSV) has a line for each number of shards, in whose columns are the four of above with:
-  _us_min, _us_median, _us_max; ratio_min, ratio_median, ratio_max   what is left after outliers are dropped
-  _kept, _dropped   samples that are left, and outliers
-  exchange_ns       median over the pairs of the exchange of a cache line between two threads before each, one way; none \
-with one processor
-In samples.csv a line is one iteration of one run of one version, and in samples.jsonl one run:
-  version           the collective, or aggregation for the baseline
-  run               the pair of runs that it belongs to, from 0
-  iteration         the number of the iteration, from 0
-  warmup            whether it is one of those not counted
+The report has the minimum, median and maximum of:
+  collective  one collective inside the application, in microseconds: on shard 0, from its local sum to the total
+  iteration   one iteration of the application, in microseconds: on shard 0, from one total to the next
+  baseline    one iteration of the aggregation version, in microseconds
+  ratio       for each pair of runs, the baseline's median iteration divided by the application's
+With more shards than workers, shard 0 is early in every other iteration and late in those between. So a sample is then the \
+mean of two iterations, one after the other. The first --warmup iterations of each run do not count.
 
-With --report the directory gets every sample (samples.csv, samples.jsonl), the summary (summary.csv, summary.json), the \
-parameters, the machine and the toolchain, plots (SVG) with the cost model of the collective fitted and extrapolated, and \
-a page with all of it (index.html). Samples are written as each run is done and the rest after each number of shards, so \
-that an interrupted run leaves what it measured.
+Outliers are dropped, and their number is reported. They are samples more than 3 interquartile ranges below the first or above \
+the third quartile (Tukey's outer fences; quartiles by linear interpolation).
+
+JSON and CSV have a line for each number of shards. For each of the four above, columns end in:
+  _min, _median, _max   statistics without outliers; times have the unit before it, as in collective_us_min
+  _kept, _dropped       number of samples kept, and of outliers
+  exchange_ns           (a column of its own) the exchange of a cache line between two threads, one way, before each pair of \
+runs: the median. It is empty with one processor
+
+With --report, the directory gets:
+  index.html                     a page with all results
+  samples.csv, samples.jsonl     every sample: a line for each iteration, or for each run
+  summary.csv, summary.json      the results
+  parameters.json, machine.json  the options, and the machine with the toolchain
+  collective.svg, metrics.svg, ratio.svg
+                                 plots, with the fitted and extrapolated cost model of the collective
+Samples are written after each run, and the other files after each number of shards. So an interrupted run leaves its results.
+
+Columns of samples.csv:
+  version    the collective, or aggregation for the baseline
+  run        the number of the pair of runs, from 0
+  iteration  the number of the iteration, from 0
+  warmup     whether the iteration does not count
 
 ", exit_codes!("the arguments or the directory are at fault")))]
 #[command(mut_arg("shards", |arg| arg.default_value("1..512")))]
-#[command(mut_arg("cells", |arg| arg.help("Cells a shard, at least 4")))]
-#[command(mut_arg("repeat", |arg| arg.help("Runs of each version for each number of shards")))]
+#[command(mut_arg("cells", |arg| arg.help("Cells of each shard, at least 4")))]
+#[command(mut_arg("repeat", |arg| arg.help("Number of runs of each version with each number of shards")))]
 #[command(mut_arg("format", |arg| {
-    let how = "How results are reported: table, at the end; json or csv, a line as soon as a number of shards is measured";
+    let how = "Format of the report: table, at the end; json or csv, a line as soon as a number of shards is measured";
     arg.help(how).hide_possible_values(true)
 }))]
 pub struct WeakScalingOptions {
@@ -70,14 +78,14 @@ pub struct WeakScalingOptions {
     #[command(flatten)]
     iterations: Iterations,
 
-    /// Iterations at the start of each run that are not counted, fewer than there are [default: a quarter]
+    /// Iterations at the start of each run that do not count, fewer than --iterations [default: a quarter of them]
     #[arg(long, value_name = "I", value_parser = count, allow_negative_numbers = true)]
     warmup: Option<usize>,
 
     #[command(flatten)]
     repeat: Repeat,
 
-    /// What is compared with the baseline: recursive-doubling or two-level
+    /// Algorithm that is compared with the baseline: recursive-doubling or two-level
     #[arg(long, value_name = "NAME", default_value_t = Config::default().collective, value_parser = compared)]
     collective: Collective,
 
@@ -94,11 +102,12 @@ pub struct WeakScalingOptions {
 
 /// A collective that is not the baseline.
 fn compared(name: &str) -> Result<Collective, String> {
-    let legal = "recursive-doubling or two-level";
     match name.parse() {
-        Ok(Collective::Aggregation) => Err(format!("expected {legal}, found aggregation: that is the baseline")),
+        Ok(Collective::Aggregation) => {
+            Err("aggregation is the baseline; expected one of recursive-doubling, two-level".into())
+        }
         Ok(collective) => Ok(collective),
-        Err(_) => Err(format!("unknown collective `{name}`; expected {legal}")),
+        Err(_) => Err(unknown_collective(name)),
     }
 }
 
@@ -109,14 +118,15 @@ pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
     args.on.files()?.fills("--report", report).check()?;
     crate::swap::on_signal(&args.on.mapper)?;
     let mut directory = report.map(|path| Report::prepare(path, &plan)).transpose()?;
+    plan.machine().into_iter().for_each(warn_without_costs);
     let progress = bar(&plan);
     let mut output = Output::new(args.reported.format);
     let mut reported = Ok(());
     let mut points: Vec<Point> = Vec::new();
     let done = plan.counts.iter().try_for_each(|&shards| {
-        progress.set_message(format!("{shards} shards"));
+        progress.set_message(plural(shards, "shard"));
         let point = point::point(&plan, shards, |run| {
-            // The bar is drawn here only, between runs: a thread that draws would be in the way of the measurement.
+            // The bar is drawn only here, between runs: a thread that draws would disturb the measurement.
             progress.inc(weight(shards));
             directory.as_mut().map_or(Ok(()), |directory| directory.keep(&plan, run))
         })?;
@@ -137,24 +147,25 @@ pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
     reported
 }
 
-/// All is well if every run was verified.
+/// Fails if a run was not verified.
 fn conclude(points: &[Point]) -> Result<(), Failure> {
     let mut failures = points.iter().filter_map(|p| p.failure.as_deref());
     match failures.next() {
         None => Ok(()),
         Some(first) => {
             let (wrong, all) = (1 + failures.count(), points.len());
-            Err(Failure::Run(format!("runs not verified at {wrong} of {all} numbers of shards; {first}")))
+            let all = plural(all, "number");
+            Err(Failure::Run(format!("runs not verified at {wrong} of {all} of shards; {first}")))
         }
     }
 }
 
-/// How long a run takes, about, in the time for a shard: it has a part that is the same for any number of shards.
+/// The approximate time of a run, in units of the time for a shard. A part of it is the same for any number of shards.
 fn weight(shards: usize) -> u64 {
     64 + shards as u64
 }
 
-/// A bar for all runs.
+/// The progress bar of all runs.
 fn bar(plan: &Plan) -> ProgressBar {
     let runs = 2 * plan.config.repeat as u64;
     let length = plan.counts.iter().fold(0_u64, |sum, &shards| sum.saturating_add(runs.saturating_mul(weight(shards))));

@@ -7,9 +7,9 @@ use super::point::{Point, exchange_ns};
 use crate::measure::environment::Environment;
 use crate::measure::page::{Cell, Page, Table, escaped};
 use crate::measure::stats::microseconds;
-use maniple_stencil::Collective;
+use maniple_stencil::{Collective, plural};
 
-/// The page for what has been measured so far.
+/// The page with the results so far.
 pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fit], pictures: &[String]) -> String {
     let title = format!("Weak scaling of the stencil, {} against aggregation", plan.config.collective);
     let mut page = Page::new(&title);
@@ -27,10 +27,10 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
     page.table(&Table::of_pairs(provenance(environment, points)));
     page.section("Files");
     page.paragraph(
-        "Every sample: <a href=\"samples.csv\">samples.csv</a>, \
-         <a href=\"samples.jsonl\">samples.jsonl</a> (one object a run, with the exchange measured before its pair). The \
-         table above: <a href=\"summary.csv\">summary.csv</a>, <a href=\"summary.json\">summary.json</a> (with the fits). \
-         <a href=\"parameters.json\">parameters.json</a>, <a href=\"machine.json\">machine.json</a>, \
+        "Every sample: <a href=\"samples.csv\">samples.csv</a> and <a href=\"samples.jsonl\">samples.jsonl</a> (an object for each \
+         run, with the exchange before its pair). Results: <a href=\"summary.csv\">summary.csv</a> and \
+         <a href=\"summary.json\">summary.json</a> (with the fits). Parameters: \
+         <a href=\"parameters.json\">parameters.json</a>. Machine and toolchain: <a href=\"machine.json\">machine.json</a>. Plots: \
          <a href=\"collective.svg\">collective.svg</a>, <a href=\"metrics.svg\">metrics.svg</a>, \
          <a href=\"ratio.svg\">ratio.svg</a>.",
     );
@@ -38,17 +38,22 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
 }
 
 fn status(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
-    plan.caveats(points, fits).iter().for_each(|caveat| page.warning(&format!("Beware: {caveat}.")));
+    plan.caveats(points, fits).iter().for_each(|caveat| page.warning(&format!("Warning: {caveat}.")));
     let (done, all) = (points.len(), plan.counts.len());
     if done < all {
-        page.warning(&format!("Not complete: {done} of {all} numbers of shards were measured."));
+        page.warning(&format!("Not complete: {done} of {} of shards were measured.", plural(all, "number")));
     }
     let failures: Vec<_> = points.iter().filter_map(|p| p.failure.as_deref()).collect();
     if failures.is_empty() {
         let runs: usize = points.iter().map(|p| p.runs).sum();
-        page.paragraph(&format!("All of {runs} runs were verified."));
+        page.paragraph(&match runs {
+            1 => "The only run was verified.".to_owned(),
+            runs => format!("All {runs} runs were verified."),
+        });
     } else {
-        page.warning("Runs were not verified, and their times are left out; the first at each number of shards:");
+        page.warning(
+            "Some runs were not verified. Their times are left out. The first of them at each number of shards:",
+        );
         page.list(failures.into_iter().map(escaped));
     }
 }
@@ -80,34 +85,31 @@ fn models(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
     let e = exchange_ns(points);
     let shared = match Model::of(plan.config.collective)[1] {
         Model::SharedTwoLevel => {
-            "With more shards than the W workers, the P/W shards of a worker combine one after the other, κ each, and \
-             then the workers in log₂W rounds; and shard 0 waits while others on its worker do what comes before, which \
-             is in κ as well."
+            "With more shards than the W workers, the P/W shards of a worker combine their values one after the other, in a \
+             time κ each. Then the workers combine theirs in log₂W rounds. Shard 0 also waits while other shards of its \
+             worker do the work before their part, which is included in κ."
         }
         _ => {
-            "With more shards than the W workers, a worker does the rounds of P/W shards one after the other, so that \
-             time grows with P and not with its logarithm; and shard 0 waits while others on its worker do what comes \
-             before their first round, which is in κ."
+            "With more shards than the W workers, a worker does the rounds of P/W shards one after the other. So the time \
+             grows with P, not with its logarithm. Shard 0 also waits while other shards of its worker do the work before \
+             their first round, which is included in κ."
         }
     };
     let spread = match plan.config.collective {
-        Collective::TwoLevel => "Two levels, of which the first has but one shard, are recursive doubling, and that",
-        _ => "Recursive doubling",
+        Collective::TwoLevel => "With a single shard on the first level, two levels are recursive doubling. It takes",
+        _ => "Recursive doubling takes",
     };
     page.paragraph(&format!(
-        "{spread} takes T = log₂P (α + nβ + nγ) where each shard has a processor: α is the latency of a \
-         message, β and γ the time to move and to combine a byte, and n = 8 bytes for the one element here. As n is \
-         always the same, only α′ = α + nβ + nγ can be told. Its line says what P processors would take at the latency \
-         measured between the W here."
+        "{spread} T = log₂P (α + nβ + nγ) if each shard has a processor. Here α is the latency of a message, β and γ are the \
+         times to move and to combine a byte, and n = 8 bytes is the size of the one element. As n is always the same, only \
+         α′ = α + nβ + nγ can be fitted. Its line is the time of P processors with the latency measured between the W here."
     ));
     page.paragraph(&format!(
-        "{shared} How many these are depends on its \
-         place in the order of that iteration, hence the long bars. This line is for W workers; it says nothing about \
-         a machine with more processors."
+        "{shared} The number of these shards depends on the place of shard 0 in the order of that iteration, hence the long \
+         bars. This line is for W workers. It says nothing about a machine with more processors."
     ));
     page.paragraph(&format!(
-        "Fitted by {METHOD}. The last column is the \
-         exponential of the root mean square of what is left."
+        "The fit is by {METHOD}. The last column is the exponential of the root mean square of the residuals."
     ));
     let mut table = Table::of_words();
     table.head(["model", "fitted for", "coefficients", "α′ in exchanges", "points", "off by a factor"]);
@@ -131,7 +133,7 @@ fn in_exchanges(alpha: f64) -> String {
     if alpha.is_nan() { "-".into() } else { format!("{alpha:.2} e") }
 }
 
-/// Where the figures come from.
+/// The origin of the figures.
 fn provenance(environment: &Environment, points: &[Point]) -> Vec<(&'static str, String)> {
     let exchange = match exchange_ns(points) {
         e if e.is_nan() => "not measured".into(),

@@ -1,4 +1,4 @@
-//! What is to be run, and how it is described in reports.
+//! The plan of runs, and its description in reports.
 
 use super::WeakScalingOptions;
 use super::fit::Fit;
@@ -7,22 +7,22 @@ use crate::Failure;
 use crate::measure::noise::{OUTLIER_RULE, busy};
 use maniple::mapper::MapperSpec;
 use maniple::runtime::VirtualMachine;
-use maniple_stencil::{Bind, Blocks, Collective, Config, DEFAULT_CELLS};
+use maniple_stencil::{Bind, Blocks, Collective, Config, DEFAULT_CELLS, plural};
 use serde::Serialize;
 use std::sync::Arc;
 
 /// The factor by which points may be off a model that fits.
 const BAD_FIT: f64 = 1.5;
 
-/// What is to be run: arguments that make sense.
+/// The plan of runs, from checked arguments.
 pub struct Plan {
     /// Numbers of shards, increasing.
     pub counts: Vec<usize>,
-    /// The machine in virtual time for each of these, where there is to be one.
+    /// In virtual time, the machine for each number of shards.
     pub machines: Vec<Option<Arc<VirtualMachine>>>,
-    /// For all of it but the shards and their machine.
+    /// The configuration of all runs, but for the number of shards and the machine.
     pub config: Config,
-    /// Iterations at the start of each run that are not counted.
+    /// Iterations at the start of each run that do not count.
     pub warmup: usize,
 }
 
@@ -46,7 +46,7 @@ impl Plan {
             utility: workers.utility,
             ..Config::default()
         };
-        // Before the first run, and so for all of them.
+        // All runs are checked before the first.
         for (&shards, machine) in counts.iter().zip(&machines) {
             let config = Config { shards, machine: machine.clone(), ..config.clone() };
             let checked = config.check().and_then(|()| Blocks::uniform(shards, cells));
@@ -55,23 +55,24 @@ impl Plan {
         let warmup = args.warmup.unwrap_or(iterations / 4);
         if warmup >= iterations {
             return Err(Failure::Usage(format!(
-                "warmup: expected fewer than the {iterations} iterations, found {warmup}"
+                "--warmup: expected fewer than {}, found {warmup}",
+                plural(iterations, "iteration")
             )));
         }
         Ok(Self { counts, machines, config, warmup })
     }
 
-    /// The machine in virtual time; that for the most shards, where they differ.
+    /// In virtual time, the machine; if machines differ, the one for the most shards.
     pub fn machine(&self) -> Option<&VirtualMachine> {
         self.machines.last()?.as_deref()
     }
 
-    /// What carries the messages.
+    /// The name of the wire.
     pub fn wire(&self) -> &'static str {
         if self.machine().is_some() { "virtual" } else { "threads" }
     }
 
-    /// Cells a shard.
+    /// The cells of each shard.
     pub fn cells(&self) -> usize {
         self.config.cells.unwrap_or(DEFAULT_CELLS)
     }
@@ -101,8 +102,8 @@ impl Plan {
         let p = self.parameters();
         vec![
             ("shards", p.shards.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
-            ("cells a shard", p.cells.to_string()),
-            ("iterations a run", format!("{}, of which the first {} are not counted", p.iterations, p.warmup)),
+            ("cells of each shard", p.cells.to_string()),
+            ("iterations of each run", format!("{}; the first {} do not count", p.iterations, p.warmup)),
             ("runs of each version", p.repeat.to_string()),
             ("wire", p.wire.into()),
             ("machine in virtual time", p.machine.unwrap_or("none").into()),
@@ -110,7 +111,7 @@ impl Plan {
             ("baseline", p.baseline.to_string()),
             ("workers", p.workers.to_string()),
             ("mapper", p.mapper.to_string()),
-            ("workers bound to", p.bind.to_string()),
+            ("binding of workers", p.bind.to_string()),
             ("utility processors", p.utility.to_string()),
             ("outliers", p.outliers.into()),
         ]
@@ -122,22 +123,24 @@ impl Plan {
         let counted = iterations - self.warmup;
         let on = match self.machine() {
             Some(machine) => format!("machine {} in virtual time", machine.name),
-            None => format!("{workers} workers"),
+            None => plural(*workers, "worker"),
         };
-        format!("{on}, {} cells a shard, {repeat} runs of {counted} iterations, mapper {mapper}", self.cells())
+        let [cells, runs] = [plural(self.cells(), "cell"), plural(*repeat, "run")];
+        format!("{on}, {cells} per shard, {runs} of {}, mapper {mapper}", plural(counted, "iteration"))
     }
 
-    /// What makes the times mean something else than they seem to.
+    /// Warnings about the times: reasons why they may mislead.
     pub fn caveats(&self, points: &[Point], fits: &[Fit]) -> Vec<String> {
         let workers = self.config.workers;
         let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
-        let turns = format!("{workers} workers take turns on {processors} processors: times are the scheduler's");
+        let processors = plural(processors, "processor");
+        let turns = format!("{workers} workers take turns on {processors}, so the times are those of the scheduler");
         let exchange = super::point::exchange_ns(points);
         let caveats = self.takes_turns().then_some(turns).into_iter().chain(busy(exchange));
         let bad = fits.iter().filter(|fit| fit.off_by > BAD_FIT).map(|fit| {
             let (formula, off_by) = (fit.model.formula(), fit.off_by);
             format!(
-                "{formula} does not fit: points are off by a factor of {off_by:.2}, and beyond them it may be worse"
+                "{formula} does not fit: points are off by a factor of {off_by:.2}, and values beyond them may be worse"
             )
         });
         caveats.chain(bad).collect()
@@ -149,34 +152,33 @@ impl Plan {
             && self.config.workers > std::thread::available_parallelism().map_or(usize::MAX, usize::from)
     }
 
-    /// What the results are.
+    /// The definitions of the results.
     pub fn definitions(&self) -> [(&'static str, String); 6] {
         let collective = self.config.collective;
         [
-            ("one collective", "inside the application: on shard 0, from its local sum to the total".into()),
-            ("one iteration", format!("of the application with {collective}: on shard 0, from one total to the next")),
-            ("iteration of the baseline", "the same of the version with an aggregation region".into()),
-            ("baseline ÷ iteration", "for each pair of runs, the ratio of the medians over their iterations".into()),
+            ("one collective", "inside the application, on shard 0, from its local sum to the total".into()),
+            ("one iteration", format!("of the application with {collective}, on shard 0, from one total to the next")),
+            ("iteration of the baseline", "of the version with an aggregation region, on shard 0".into()),
+            ("baseline ÷ iteration", "for each pair of runs, the ratio of their median iterations".into()),
             (
                 "more shards than workers",
-                "shard 0 is early in every other \
-                 iteration and late in those between: a sample is then the mean of two iterations, one after the other \
-                 (samples.csv has both)"
+                "shard 0 is early in every other iteration and late in those between. So a sample is the mean of two \
+                 iterations, one after the other. samples.csv has both"
                     .into(),
             ),
             (
                 "dropped",
                 format!(
-                    "samples of all four (summary.csv has each); {OUTLIER_RULE}. The first {} iterations of each \
-                     run are not among the samples",
-                    self.warmup
+                    "the number of outliers among all four kinds of samples; summary.csv has it for each kind. Here {OUTLIER_RULE}. \
+                     The first {} of each run do not count",
+                    plural(self.warmup, "iteration")
                 ),
             ),
         ]
     }
 }
 
-/// What was asked for, as kept with the samples.
+/// The parameters that are kept with the samples.
 #[derive(Debug, Serialize)]
 pub struct Parameters<'a> {
     wire: &'static str,

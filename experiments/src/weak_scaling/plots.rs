@@ -6,15 +6,16 @@ use super::point::Point;
 use crate::measure::noise::Spread;
 use crate::measure::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
 use crate::measure::stats::microseconds;
+use maniple_stencil::plural;
 
-/// Shards to which models are extrapolated, at least.
+/// The number of shards to which models are extrapolated at least.
 const HORIZON: usize = 4096;
 
 /// The models fitted to the medians of the collective, as far as there are points for them.
 pub fn fits(plan: &Plan, points: &[Point]) -> Vec<Fit> {
     let medians: Vec<_> = points.iter().map(|p| (p.shards, p.collective.median)).collect();
     let models = Model::of(plan.config.collective);
-    // Where workers take turns on processors, no shard has one of its own.
+    // If workers take turns on processors, no shard has one of its own.
     let models = models.into_iter().filter(|&model| model != Model::Spread || !plan.takes_turns());
     models.filter_map(|model| Fit::of(model, &medians, plan.config.workers)).collect()
 }
@@ -25,7 +26,7 @@ pub fn coefficients(fit: &Fit) -> String {
     if fit.model == Model::Spread { alpha } else { format!("{alpha}, κ = {} µs", microseconds(fit.kappa_us)) }
 }
 
-/// How many points a fit is of, and by what factor they are off it; a single one says nothing of that.
+/// The number of points of a fit, and the factor by which they are off. A single point has no such factor.
 pub fn quality(fit: &Fit) -> String {
     match fit.points {
         1 => "1 point".into(),
@@ -33,16 +34,16 @@ pub fn quality(fit: &Fit) -> String {
     }
 }
 
-/// Which shards a fit is for.
+/// The numbers of shards that a fit is for.
 pub fn scope(fit: &Fit) -> String {
     match (fit.model, fit.workers) {
         (Model::Spread, 2) => "P = W = 2 workers".into(),
         (Model::Spread, workers) => format!("2 ≤ P ≤ W = {workers} workers"),
-        (_, workers) => format!("P > W = {workers} workers"),
+        (_, workers) => format!("P > W = {}", plural(workers, "worker")),
     }
 }
 
-/// Draws the plots; names of files with their contents.
+/// Draws the plots. Returns the names of files with their contents.
 pub fn draw(plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<[(&'static str, String); 3], String> {
     let subtitle = plan.subtitle();
     let collective = plan.config.collective;

@@ -1,4 +1,4 @@
-//! Runs of both versions, in turns, and what they come to for one number of shards.
+//! Runs of both versions in turns, and their results for one number of shards.
 
 use super::plan::Plan;
 use crate::Failure;
@@ -9,16 +9,16 @@ use crate::measure::turns::{Order, Rounds, When, counted};
 use crate::measure::yardstick::Yardstick;
 use crate::output::{Field, Record};
 use crate::stencil::failure;
-use maniple_stencil::{Collective, Config, Session};
+use maniple_stencil::{Collective, Config, Session, plural};
 
 /// All runs with one number of shards.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// Shards.
+    /// The number of shards.
     pub shards: usize,
-    /// Runs of both versions.
+    /// The number of runs of both versions.
     pub runs: usize,
-    /// What is wrong with the first run that was not verified.
+    /// The fault of the first run that was not verified.
     pub failure: Option<String>,
     /// One collective inside the application.
     pub collective: Spread,
@@ -26,22 +26,23 @@ pub struct Point {
     pub iteration: Spread,
     /// One iteration of the baseline.
     pub baseline: Spread,
-    /// The medians of a pair's runs: the baseline's iteration divided by the application's.
+    /// For each pair of runs, the baseline's median iteration divided by the application's.
     pub ratio: Spread,
     /// Median of the exchanges.
     pub exchange_ns: f64,
 }
 
-/// The median over the points of the exchange; NaN where it was not measured.
+/// The median of the exchange over the points; NaN if it was not measured.
 pub fn exchange_ns(points: &[Point]) -> f64 {
     median(points.iter().map(|p| p.exchange_ns).filter(|e| !e.is_nan()))
 }
 
-/// All rounds count, since both versions have had the same host; a busy one is mentioned. Outliers are dropped.
+/// The rule for rounds. All of them count, since both versions had the same host. A busy host is a warning. Outliers are
+/// dropped.
 pub const NOISE: Noise = Noise { within: None, busy_counts: true, drops_outliers: true };
 
-/// Runs both versions in turns; the one that goes first in a pair goes second in the next. Each run is handed to `keep`
-/// as soon as it is done.
+/// Runs both versions in turns. The version that goes first in a pair goes second in the next. Hands each run to `keep` as soon
+/// as it is done.
 pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<(), Failure>) -> Result<Point, Failure> {
     let session = |collective| {
         let at = plan.counts.iter().position(|&count| count == shards);
@@ -68,7 +69,7 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
 }
 
 impl Point {
-    /// Summarises runs. Those not verified don't count, nor do the first iterations of each run.
+    /// Summarises runs. Runs that are not verified don't count, nor do the first iterations of each run.
     pub fn of(plan: &Plan, shards: usize, runs: &[Run]) -> Self {
         let workers = plan.config.workers;
         let counted = |samples: &[f64]| counted(samples, plan.warmup, shards, workers);
@@ -87,7 +88,7 @@ impl Point {
             runs: runs.len(),
             failure: unverified.map(|r| {
                 let what = r.failure.as_deref().unwrap_or("not verified");
-                format!("{shards} shards, {}, run {}: {what}", r.version, r.run)
+                format!("{}, {}, run {}: {what}", plural(shards, "shard"), r.version, r.run)
             }),
             collective: spread(ours, |r| &r.collective_us),
             iteration: spread(ours, |r| &r.iteration_us),
@@ -107,7 +108,7 @@ impl Point {
         ]
     }
 
-    /// What is reported on one line.
+    /// The fields of a line of the report.
     pub fn record(&self, plan: &Plan) -> Record {
         let config = &plan.config;
         let mut record: Record = vec![
@@ -142,7 +143,7 @@ impl Point {
 pub mod tests {
     use super::*;
 
-    /// Two pairs of runs at 4 shards, of three iterations, of which the first is not counted.
+    /// Two pairs of runs with 4 shards and three iterations, of which the first does not count.
     pub fn example() -> (Plan, Vec<Run>) {
         let config = Config { repeat: 2, iterations: 3, workers: 4, mapper: Default::default(), ..Config::default() };
         let run = |version, run, iteration: [f64; 3], collective: [f64; 3]| Run {
@@ -165,7 +166,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_point_summarises_what_counts() {
+    fn a_point_summarises_the_samples_that_count() {
         let (plan, runs) = example();
         let point = Point::of(&plan, 4, &runs);
         let all = |s: Spread| (s.min, s.median, s.max, s.kept, s.dropped);

@@ -1,5 +1,5 @@
-//! The directory of the report. Samples are added as runs are done, and everything else is written anew after each number of
-//! shards, so that a run that is interrupted leaves a report of what it measured.
+//! The directory of the report. Samples are added after each run. All other files are written again after each number of shards,
+//! so an interrupted run leaves a report of its results.
 
 use super::fit::Fit;
 use super::plan::Plan;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub struct Report(SampleFiles);
 
 impl Report {
-    /// Makes the directory, or takes one that is empty, and writes what is known before the first run.
+    /// Makes the directory, or takes an empty one, and writes all that is known before the first run.
     pub fn prepare(path: &Path, plan: &Plan) -> Result<Self, Failure> {
         let report = Self(SampleFiles::prepare(Directory::prepare(path)?, &plan.parameters())?);
         report.publish(plan, &[], &plots::fits(plan, &[]))?;
@@ -27,7 +27,7 @@ impl Report {
         self.0.keep(run, plan.warmup)
     }
 
-    /// Writes the summary, the plots and the page anew.
+    /// Writes the summary, the plots and the page again.
     pub fn publish(&self, plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<(), Failure> {
         let SampleFiles { directory, environment, .. } = &self.0;
         let records: Vec<_> = points.iter().map(|p| p.record(plan)).collect();

@@ -10,14 +10,14 @@ use crate::output::styled;
 use std::path::Path;
 use tabled::builder::Builder;
 
-/// A heading with the parameters, a row for each number of shards, the fits and how samples were chosen.
+/// The table: a heading with the parameters, a row for each number of shards, the fits, the rule for outliers, and warnings.
 pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>) -> String {
     if points.is_empty() {
         return String::new();
     }
     let mut rows = Builder::default();
     let mut header: Vec<String> = ["shards", "verified"].map(String::from).into();
-    // The name of a group stands above its first column alone: twelve columns are wide enough.
+    // The name of a group stands above its first column only: twelve columns are wide enough.
     for group in ["collective", "iteration", "baseline", "ratio"] {
         header.extend([format!("{group}\nmin"), "\nmedian".into(), "\nmax".into()]);
     }
@@ -44,7 +44,7 @@ pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>)
     }
     text += &format!("{OUTLIER_RULE}\n");
     for caveat in plan.caveats(points, fits) {
-        text += &format!("beware: {caveat}\n");
+        text += &format!("Warning: {caveat}.\n");
     }
     if let Some(report) = report {
         text += &format!("report: {}\n", report.join("index.html").display());

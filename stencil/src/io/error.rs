@@ -1,32 +1,32 @@
-//! What can be wrong with a file.
+//! The errors of files.
 
 use crate::config::bytes;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file and what is wrong with it.
+/// A file with its fault.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {fault}", .path.display())]
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a file. Lines count from 1, indices from 0.
+/// The fault of a file. Lines count from 1, indices from 0.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The extension stands for no format.
+    /// There is no format with this extension.
     #[error("expected the extension .npy, .csv, .txt or .f64, found {}", .0.as_ref().map_or("none".into(), |e| format!(".{e}")))]
     Extension(Option<String>),
-    /// The system refuses to read it.
+    /// The file can't be read.
     #[error("can't be read: {0}")]
     Read(io::Error),
-    /// The system refuses to write it.
+    /// The file can't be written.
     #[error("can't be written: {0}")]
     Write(io::Error),
-    /// It would not fit into memory.
+    /// The file would not fit into memory.
     #[error("reading it takes up to {} of memory, and {} are available", bytes(u128::from(*.needed)), bytes(u128::from(*.available)))]
     TooLarge {
         /// Bytes needed.
@@ -34,15 +34,15 @@ pub enum Fault {
         /// Bytes available.
         available: u64,
     },
-    /// It holds no number.
+    /// The file holds no number.
     #[error("expected at least one number, found an empty file")]
     Empty,
-    /// A line is no number.
+    /// A line is not a number.
     #[error("line {line}: expected one number a line, found `{text}`")]
     NotANumber {
         /// The line.
         line: usize,
-        /// What it says.
+        /// The text of the line.
         text: String,
     },
     /// A line before the last number is blank.
@@ -54,25 +54,25 @@ pub enum Fault {
     /// A number is NaN or infinite.
     #[error("{}index {index}: expected a finite number, found {text}", .line.map_or(String::new(), |line| format!("line {line}, ")))]
     NotFinite {
-        /// Which number.
+        /// The index of the number.
         index: usize,
-        /// Its line, in a text.
+        /// Its line, in a text file.
         line: Option<usize>,
-        /// What stands there.
+        /// The number as it is written.
         text: String,
     },
-    /// The format is violated.
+    /// The file does not have the format of its extension.
     #[error("expected {expected}, found {found}")]
     Malformed {
-        /// What the format asks for.
+        /// The format's demand.
         expected: String,
-        /// What is there.
+        /// The content of the file.
         found: String,
     },
 }
 
 impl Fault {
-    /// Says in which file.
+    /// This fault in a file.
     pub(super) fn at(self, path: &Path) -> FileError {
         FileError { path: path.to_owned(), fault: self }
     }

@@ -1,4 +1,4 @@
-//! Vectors in files: reading the first one, writing the last.
+//! Files with vectors: reading the first vector, writing the last.
 //!
 //! | extension | content |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `.csv`, `.txt` | text, one number a line |
 //! | `.f64` | 64-bit little-endian floats and nothing else |
 //!
-//! Extensions are recognised in upper case too. Files are written with 64-bit little-endian floats, or as text with as
-//! many digits as it takes to read the same bits back. All numbers read must be finite.
+//! Extensions are recognised in upper case, too. Files are written with 64-bit little-endian floats, or as text with
+//! enough digits to read the same bits back. All numbers read must be finite.
 
 mod error;
 mod npy;
@@ -21,7 +21,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What a file holds, as its extension says.
+/// The format of a file, given by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// NumPy's `.npy`.
@@ -37,7 +37,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// An extension that stands for none; the message lists those that do.
+    /// An unknown extension. The message lists the known ones.
     pub fn of(path: &Path) -> Result<Self, FileError> {
         let extension = path.extension().map(OsStr::to_string_lossy);
         match extension.as_deref().map(str::to_ascii_lowercase).as_deref() {
@@ -49,7 +49,7 @@ impl Format {
         }
     }
 
-    /// Bytes of memory that reading a file may take for each of its bytes: itself and the numbers in it.
+    /// Bytes of memory that are needed at most to read one byte of a file: for the byte itself, and for the numbers.
     fn memory_factor(self) -> u64 {
         match self {
             Self::Raw => 2,
@@ -63,8 +63,8 @@ impl Format {
 ///
 /// # Errors
 ///
-/// The file can't be read, is no regular file, does not hold what its extension says, holds nothing, or holds a NaN or
-/// an infinity.
+/// The file can't be read, is not a regular file, does not have the format of its extension, is empty, or holds a NaN or an
+/// infinity.
 pub fn read(path: &Path) -> Result<Vec<f64>, FileError> {
     let format = Format::of(path)?;
     let unread = |e: io::Error| Fault::Read(e).at(path);
@@ -95,7 +95,7 @@ fn raw(bytes: &[u8]) -> Result<Vec<f64>, Fault> {
     finite(numbers.iter().map(|b| f64::from_le_bytes(*b)))
 }
 
-/// Collects numbers, all of which must be finite.
+/// Collects numbers, and checks that they are finite.
 fn finite(numbers: impl ExactSizeIterator<Item = f64>) -> Result<Vec<f64>, Fault> {
     let check = |(index, x): (usize, f64)| {
         if x.is_finite() { Ok(x) } else { Err(Fault::NotFinite { index, line: None, text: format!("{x}") }) }
@@ -103,7 +103,7 @@ fn finite(numbers: impl ExactSizeIterator<Item = f64>) -> Result<Vec<f64>, Fault
     numbers.enumerate().map(check).collect()
 }
 
-/// Where a vector will be written, as [a whole](files::Whole): whatever goes wrong, an older file of that name stays.
+/// A file for a vector. It is written [as a whole](files::Whole): if anything fails, an older file of that name stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// As the user wrote it, for messages.
@@ -113,23 +113,24 @@ pub struct Target {
 }
 
 impl Target {
-    /// Makes sure that the path can be written, without changing what is there.
+    /// Checks that the path can be written, and changes nothing yet.
     ///
     /// # Errors
     ///
-    /// An unknown extension; a path that is a directory, a device, a dangling link or read-only; a directory that does
-    /// not exist or where no file can be made.
+    /// - An unknown extension.
+    /// - A path that is a directory, a device, a dangling link or read-only.
+    /// - A directory that does not exist, or in which no file can be made.
     pub fn prepare(path: &Path) -> Result<Self, FileError> {
         let format = Format::of(path)?;
         let file = files::Whole::prepare(path).map_err(|e| Fault::Write(e).at(path))?;
         Ok(Self { path: path.to_owned(), file, format })
     }
 
-    /// Writes the vector, replacing what was there.
+    /// Writes the vector, in place of an older file of that name.
     ///
     /// # Errors
     ///
-    /// The file can't be written; what was there before still is.
+    /// The file can't be written; the older file stays.
     pub fn write(&self, numbers: &[f64]) -> Result<(), FileError> {
         let written = self.file.write(|out| match self.format {
             Format::Npy => npy::write(out, numbers),

@@ -1,8 +1,12 @@
-//! NumPy's `.npy` format, as far as one-dimensional arrays of floats need it.
+//! NumPy's `.npy` format, for one-dimensional arrays of floats.
 //!
-//! See `numpy.lib.format`: the bytes `\x93NUMPY`, a version (major, minor), the length of the header (16 bits in version
-//! 1, 32 bits later, little-endian), the header (a Python dictionary with the keys `descr`, `fortran_order` and `shape`,
-//! padded with blanks), the data.
+//! The parts of a file, as in `numpy.lib.format`:
+//!
+//! 1. the bytes `\x93NUMPY`;
+//! 2. a version (major, minor);
+//! 3. the length of the header, little-endian: 16 bits in version 1, 32 bits in later versions;
+//! 4. the header: a Python dictionary with the keys `descr`, `fortran_order` and `shape`, padded with blanks;
+//! 5. the data.
 
 use super::error::{Fault, shown};
 use super::finite;
@@ -57,7 +61,7 @@ fn split(rest: &[u8], len: u32) -> Result<(&[u8], &[u8]), Fault> {
     )
 }
 
-/// The element types read.
+/// The element types that can be read.
 enum Float {
     Little8,
     Big8,
@@ -124,10 +128,10 @@ fn wrong_type<T>(found: &str) -> Result<T, Fault> {
 /// The Python values that occur in a header.
 enum Value<'a> {
     Text(&'a str),
-    /// Which of the two does not matter in one dimension.
+    /// True or false: in one dimension, the order of the array does not matter.
     Bool,
     Tuple(Vec<u64>),
-    /// A structured type; its contents do not matter.
+    /// A structured type. Its contents do not matter.
     List,
 }
 
@@ -166,13 +170,13 @@ fn value(text: &str) -> Option<(Value<'_>, &str)> {
     }
 }
 
-/// A text in either kind of quotes; none that occurs in a header of floats has an escape in it.
+/// A text in either kind of quotes. Texts in a header of floats have no escapes.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|&c| c == '\'' || c == '"')?;
     text[1..].split_once(quote)
 }
 
-/// The inside of a tuple of numbers; one number must have a comma after it. Python 2 wrote an `L` after large ones.
+/// The numbers inside a tuple. A single number must have a comma after it. Python 2 wrote an `L` after large numbers.
 fn numbers(text: &str) -> Option<Vec<u64>> {
     let text = text.trim();
     if text.is_empty() {
@@ -188,7 +192,7 @@ fn numbers(text: &str) -> Option<Vec<u64>> {
     numbers.filter(|numbers| comma || numbers.len() > 1)
 }
 
-/// What follows the list that `text` begins with.
+/// The rest of `text` after the list that it begins with.
 fn list_end(text: &str) -> Option<&str> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {

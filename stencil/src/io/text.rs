@@ -3,11 +3,11 @@
 use super::error::{Fault, shown};
 use std::io::{self, Write};
 
-/// What some programs put before UTF-8 text.
+/// A mark that some programs put before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads one number a line. Blanks around numbers, `\r` before `\n`, blank lines at the end and a byte-order mark at the
-/// beginning do not matter.
+/// Reads one number a line. Ignores blanks around numbers, `\r` before `\n`, blank lines at the end, and a byte-order mark
+/// at the beginning.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<f64>, Fault> {
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes).trim_ascii_end();
     if text.is_empty() {
@@ -28,7 +28,7 @@ fn number(index: usize, text: &[u8]) -> Result<f64, Fault> {
     }
 }
 
-/// Writes one number a line, in the fewest digits that read back as the same bits.
+/// Writes one number a line, with the fewest digits from which the same bits can be read back.
 pub(super) fn write(out: &mut impl Write, numbers: &[f64]) -> io::Result<()> {
     numbers.iter().try_for_each(|x| writeln!(out, "{x:?}"))
 }
