@@ -92,7 +92,7 @@ fn the_order_of_events_is_the_same_in_every_build() {
         ("--shards 7", "3f5a4f69576d527d"),
         ("--shards 64", "1a764e329738883b"),
         ("--shards 100 --nodes 7", "e9771e717611eccd"),
-        ("--shards 130", "9f200e3caace4222"),
+        ("--shards 130", "6366e81dfe6bbe5d"),
         ("--shards 40 --nodes 5 --collective two-level", "96365ad4ee0c9694"),
         ("--shards 9 --collective aggregation", "c68f67620e905a81"),
     ] {
