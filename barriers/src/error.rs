@@ -46,6 +46,24 @@ pub enum BarrierError {
         /// The generation of the arrival.
         came: u64,
     },
+    /// A value came where the one before it in its place has not been taken.
+    #[error(
+        "a value for generation {generation} came, but an earlier value has not been taken: the consumer arrived at \
+         `empty` without a `Get`; take each value with a `Get`, or use edges without values"
+    )]
+    ValueNotTaken {
+        /// The generation of the arrival.
+        generation: u64,
+    },
+    /// A task takes the value of a generation whose arrival carried none.
+    #[error(
+        "generation {generation} came without a value: the producer arrived at `ready` without a `Put`; send each value \
+         with a `Put`, or wait for `ready` without a `Get`"
+    )]
+    NoValue {
+        /// The generation.
+        generation: u64,
+    },
     /// The arriver is not in the list that the barrier was made with.
     #[error("arriver {arriver} is not one of the {arrivers} arrivers that this barrier was made with")]
     NotAnArriver {

@@ -39,6 +39,12 @@ impl Buffer {
         Buffer { lines: bytemuck::zeroed_slice_box(len.div_ceil(LINE)), len }
     }
 
+    /// Makes a buffer of `len` zero bytes, or none if there is not enough memory.
+    pub fn try_zeroed(len: usize) -> Option<Self> {
+        let lines = bytemuck::allocation::try_zeroed_slice_box(len.div_ceil(LINE)).ok()?;
+        Some(Buffer { lines, len })
+    }
+
     /// A copy of `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut buffer = Buffer::zeroed(bytes.len());

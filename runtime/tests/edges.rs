@@ -228,6 +228,97 @@ fn an_edge_is_as_deep_as_it_was_made() {
     }
 }
 
+/// There is room for `depth` values that nobody gets, and for no other.
+#[test]
+fn an_edge_has_room_for_its_depth() {
+    async fn shard(shard: Shard, (edges, depth): (Edges<u64>, u32)) -> Result<bool, Error> {
+        if shard.index() == 1 {
+            return Ok(true);
+        }
+        let to = edges.producer(&shard, 1)?;
+        let put = |mut out: Put<u64>| out.fill(1);
+        for _ in 0..depth {
+            shard.launch(put, (to.put(1),)).go()?.await?;
+        }
+        let mut more = shard.launch(put, (to.put(1),)).go()?;
+        for _ in 0..50 {
+            shard.yield_now().await;
+        }
+        let late = shard.timeout(Duration::ZERO, &mut more).await;
+        Ok(matches!(late, Err(Error::TimedOut { .. })))
+    }
+    for depth in [1, 2, 3, 5, 64] {
+        for workers in 1..=2 {
+            let at = format!("depth {depth} on {workers}");
+            let came = Runtime::threads(workers).run(move |top| async move {
+                let gang = top.gang("two", 2)?;
+                let edges = top.edges("edge", &gang, [(0, 1)], depth)?;
+                top.launch(&gang, &top.register("full", shard), |_| ShardLaunch::new((edges, depth)))?.all().await
+            });
+            // The task that has no room is left over, which ends the run with a report.
+            let report = came.map(|(late, _)| late).expect_err(&at).to_string();
+            assert!(report.contains(&format!("generation {depth} of `edge` empty")), "{at}: {report}");
+        }
+    }
+}
+
+/// Ends that are used half with values and half without.
+#[test]
+fn values_that_are_missing_or_left_are_errors() {
+    async fn shard(shard: Shard, (edges, how): (Edges<f64>, u32)) -> Result<f64, Error> {
+        let (to, from) = (edges.producer(&shard, 0)?, edges.consumer(&shard, 0)?);
+        let put = |mut out: Put<f64>, value: Arg<f64>| out.fill(*value);
+        let get = |came: Get<f64>| came[0];
+        if how == 0 {
+            shard.arrive(to.ready());
+            return shard.launch(get, (from.get(),)).go()?.await;
+        }
+        shard.arrive(to.ready());
+        shard.wait(from.ready()).await?;
+        shard.launch(put, (to.put(1), 10.0.into())).go()?.detach();
+        shard.arrive(from.empty());
+        shard.launch(put, (to.put(1), 11.0.into())).go()?.await?;
+        shard.launch(get, (from.get(),)).go()?.await
+    }
+    let words = [("generation 0 came without a value", 0), ("an earlier value has not been taken", 1)];
+    for (words, how) in words {
+        for (name, runtime) in runtimes(12) {
+            let came = run(&name, &runtime, move |top| async move {
+                let gang = top.gang("one", 1)?;
+                let edges = top.edges("half", &gang, [(0, 0)], 1)?;
+                top.launch(&gang, &top.register("half", shard), |_| ShardLaunch::new((edges, how)))?.all().await
+            });
+            let error = came.expect_err(&name).to_string();
+            assert!(
+                error.contains(words) && error.contains("`half` ready of edge shard 0 -> shard 0"),
+                "{name}: {error}"
+            );
+        }
+    }
+}
+
+/// A value for which there is no memory, or whose bytes cannot be counted, fails its task.
+#[test]
+fn a_value_that_is_too_large_fails_its_task() {
+    async fn shard(shard: Shard, edges: Edges<f64>) -> Result<[String; 2], Error> {
+        let to = edges.producer(&shard, 0)?;
+        let put = |mut out: Put<f64>| out.fill(1.0);
+        let uncounted = shard.launch(put, (to.put(usize::MAX / 4),)).go().err();
+        let uncounted = uncounted.map_or_else(String::new, |e| e.to_string());
+        let too_large = shard.launch(put, (to.put(1 << 55),)).named("huge").go()?.await;
+        Ok([uncounted, too_large.expect_err("no machine has it").to_string()])
+    }
+    let (said, _) = Runtime::threads(1)
+        .run(|top| async move {
+            let gang = top.gang("one", 1)?;
+            let edges = top.edges("edge", &gang, [(0, 0)], 1)?;
+            top.launch(&gang, &top.register("large", shard), |_| ShardLaunch::new(edges))?.all().await
+        })
+        .expect("errors that the shard has looked at");
+    assert!(said[0][0].contains("a `Put`: expected at most"), "{said:?}");
+    assert!(said[0][1].contains("expected memory for its value"), "{said:?}");
+}
+
 #[test]
 fn edges_and_ends_that_cannot_be_are_refused() {
     async fn ends(shard: Shard, edges: Edges) -> Result<Vec<String>, Error> {
@@ -356,6 +447,14 @@ fn a_window_bounds_what_a_loop_launches() {
             let ahead = ahead.expect(&at);
             assert!(ahead.iter().all(|ahead| (1..=most + 1).contains(ahead)), "{at}: {ahead:?}");
         }
+    }
+    // Where nobody runs a shard's tasks meanwhile, it gets as far as the window allows.
+    for most in [0, 1, 5, 8] {
+        let ahead = run("one worker", &Runtime::threads(1), move |top| async move {
+            let gang = top.gang("one", 1)?;
+            top.launch(&gang, &top.register("loops", shard), |_| ShardLaunch::new((most, 100)))?.all().await
+        });
+        assert_eq!(ahead, Ok(vec![most + 1]), "window {most}");
     }
 }
 

@@ -56,14 +56,19 @@ impl Bank {
     #[inline]
     pub fn arrive(&mut self, cell: u32, generation: u64, payload: Payload) -> Result<Arrived<Waiting>, BarrierError> {
         let refused = BarrierError::NotAnArriver { arriver: cell, arrivers: 0 };
-        let arrived = self.cell_mut(cell).ok_or(refused)?.arrive(0, generation, None)?;
-        if !matches!(payload, Payload::None) && cell & EMPTY == 0 {
-            if self.values.is_empty() {
-                self.make_room();
-            }
-            let slot = self.slot(cell, generation);
-            self.values[slot] = payload;
+        let carries = !matches!(payload, Payload::None) && cell & EMPTY == 0;
+        if !carries {
+            return self.cell_mut(cell).ok_or(refused)?.arrive(0, generation, None);
         }
+        if self.values.is_empty() {
+            self.make_room();
+        }
+        let slot = self.slot(cell, generation);
+        if self.values.get(slot).is_some_and(|value| !matches!(value, Payload::None)) {
+            return Err(BarrierError::ValueNotTaken { generation });
+        }
+        let arrived = self.cell_mut(cell).ok_or(refused)?.arrive(0, generation, None)?;
+        self.values[slot] = payload;
         Ok(arrived)
     }
 

@@ -36,6 +36,13 @@ fn owned(waited: maniple_barriers::Waited<&Error>) -> Waited {
     waited.map(|e| Box::new(e.clone()))
 }
 
+#[cold]
+fn no_value(effects: &Effects, object: ObjectId, cell: u32, generation: u64) -> Box<Error> {
+    let name = |o: Option<&Object>| o.map_or_else(|| format!("object {object}"), |o| o.cell_name(effects.id, cell));
+    let barrier = effects.objects.with(object, name);
+    Box::new(Error::Barrier { barrier, source: BarrierError::NoValue { generation } })
+}
+
 /// The barriers of one processor.
 #[derive(Default)]
 pub(crate) struct Barriers {
@@ -115,13 +122,22 @@ impl Barriers {
 
     /// The value of a task that is about to run: one that has come, or room for one that it puts.
     #[inline]
-    pub fn value(&self, at: ValueAt) -> Payload {
+    pub fn value(&self, effects: &Effects, at: ValueAt) -> Result<Payload, Box<Error>> {
         match at {
             ValueAt::Get { object, cell, generation } => {
-                self.with(object, |bank| bank.take(cell, generation)).unwrap_or_default()
+                match self.with(object, |bank| bank.take(cell, generation)).unwrap_or_default() {
+                    Payload::None => Err(no_value(effects, object, cell, generation)),
+                    value => Ok(value),
+                }
             }
-            ValueAt::Put { bytes, inline: true } if bytes <= Payload::INLINE => Payload::room(bytes),
-            ValueAt::Put { bytes, .. } => self.buffers.borrow_mut().take(bytes),
+            ValueAt::Put { bytes, inline: true } if bytes <= Payload::INLINE => Ok(Payload::room(bytes)),
+            ValueAt::Put { bytes, .. } => self.buffers.borrow_mut().take(bytes).ok_or_else(|| {
+                Box::new(Error::misuse(
+                    "a `Put`",
+                    "memory for its value",
+                    format!("{bytes} bytes, which are not there"),
+                ))
+            }),
         }
     }
 

@@ -424,7 +424,12 @@ impl<T: Element> Param for Put<'_, T> {
     type Arg = PutTo<T>;
     type Kept = ();
     type Sent = ();
-    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
+    #[inline]
+    fn declare(arg: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
+        let most = isize::MAX as usize / size_of::<T>().max(1);
+        if arg.len > most {
+            return Err(Error::misuse("a `Put`", format!("at most {most} values"), arg.len));
+        }
         Ok(())
     }
     #[inline]

@@ -10,6 +10,7 @@ use crate::error::panic_message;
 use crate::ids::{ProcessorId, TaskId};
 use crate::message::{Away, Message, Offloaded, SendTask, Work};
 use crate::object::Object;
+use crate::payload::Payload;
 use crate::task::{Body, Holding, LeafTask, task_place};
 use maniple_mapper::ProfileInput;
 use maniple_regions::{Coherence, Lease, Privilege, RegionError, Use};
@@ -33,14 +34,13 @@ impl Tasks {
             return self.refuse_racing(id, body, &error);
         }
         let held = &mut *self.held.borrow_mut();
-        body.value_bytes = 0;
-        for at in &body.values_at {
-            let value = self.barriers.value(*at);
-            body.value_bytes += value.bytes().len();
-            held.values.push(value);
-        }
         let Holding { leases, values } = held;
-        let outcome = match (self.lease_all(&mut body.uses, processor, leases), &body.task) {
+        let values_taken = self.take_values(&mut body, values);
+        let held_all = values_taken.and_then(|()| {
+            let leased = self.lease_all(&mut body.uses, processor, leases);
+            leased.map_err(|source| Box::new(Error::region(body.place(), source)))
+        });
+        let outcome = match (held_all, &body.task) {
             (Ok(()), Some(task)) if processor == self.effects.id => {
                 let began = body.launched.get().map(|_| self.effects.wire.now());
                 let outcome = self.call(&*body, body.shard, Some(id), || task.run(leases, values));
@@ -53,10 +53,22 @@ impl Tasks {
                 Ok(detached) => return self.offload_leaf(id, body, std::mem::take(held), detached, processor),
                 Err(error) => Err(Box::new(error)),
             },
-            (Err(source), _) => Err(Box::new(Error::region(body.place(), source))),
+            (Err(error), _) => Err(error),
             (Ok(()), None) => unreachable!("a task that is launched is there"),
         };
         self.end_leaf(id, body, held, outcome);
+    }
+
+    /// Takes the values of a task's edges, and room for those that it puts.
+    #[inline]
+    fn take_values(&self, body: &mut Body, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
+        body.value_bytes = 0;
+        for at in &body.values_at {
+            let value = self.barriers.value(&self.effects, *at)?;
+            body.value_bytes += value.bytes().len();
+            values.push(value);
+        }
+        Ok(())
     }
 
     /// Fails if the task races with an earlier one.
