@@ -40,6 +40,28 @@ fn links_lead_somewhere() {
     }
 }
 
+/// The crates' pages are documentation too, so they also link to items.
+#[test]
+fn links_of_the_crates_lead_somewhere() {
+    let crates =
+        ["barriers", "collectives", "experiments", "explore", "mapper", "plugin", "regions", "runtime", "stencil"];
+    let pages = crates.map(|name| format!("{name}/README.md")).to_vec();
+    let more = [
+        "barriers/PROTOCOL.md",
+        "collectives/PROTOCOL.md",
+        "experiments/machines/README.md",
+        "runtime/src/wire/README.md",
+    ];
+    for document in pages.into_iter().chain(more.map(String::from)) {
+        let directory = root().join(&document).parent().expect("a directory").to_path_buf();
+        let is_file =
+            |link: &&String| link.contains(['/', '.']) && !link.contains("::") && !link.starts_with("https://");
+        for link in links(&text(&document)).iter().filter(is_file) {
+            assert!(directory.join(link).exists(), "{document} links to {link}");
+        }
+    }
+}
+
 #[test]
 fn files_that_are_named_exist() {
     for document in DOCUMENTS {

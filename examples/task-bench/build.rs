@@ -3,7 +3,9 @@
 fn main() {
     println!("cargo::rerun-if-env-changed=TASK_BENCH");
     let Some(task_bench) = std::env::var_os("TASK_BENCH") else {
-        panic!("TASK_BENCH is not set: it is the directory of Task Bench, in which `make -C core` has been run");
+        // Enough for `cargo check`; linking needs the library.
+        println!("cargo::warning=TASK_BENCH is not set: set it to Task Bench's directory, after `make -C core` there");
+        return;
     };
     let core = std::path::Path::new(&task_bench).join("core");
     let library = core.join("libcore_s.a");
