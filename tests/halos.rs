@@ -201,15 +201,26 @@ fn blocks_that_are_no_grid_and_parts_of_others_are_refused() {
 
 #[test]
 fn rows_of_another_block_are_refused() {
-    async fn shard(shard: Shard, (right, wrong): (Halo<i64>, Halo<i64>)) -> Result<[String; 2], Error> {
+    async fn shard(shard: Shard, (right, wrong): (Halo<i64>, Halo<i64>)) -> Result<[String; 4], Error> {
         let (right, wrong) = (right.join(&shard)?, wrong.join(&shard)?);
         let sends = |mut borders: Borders<i64>| borders.send([&[1, 2][..]].into_iter());
         let sent = shard.launch(sends, (wrong.borders(),)).go()?.await;
+        let sends = |mut borders: Borders<i64>| borders.send([&[1, 2, 3][..]; 2].into_iter());
+        let sent_more = shard.launch(sends, (wrong.borders(),)).go()?.await;
         let fine = |mut borders: Borders<i64>| borders.send([&[1, 2, 3][..]].into_iter());
         shard.launch(fine, (right.borders(),)).go()?.detach();
         let around = |ghosts: Ghosts<i64>| ghosts.around([&[1, 2][..]].into_iter(), 0)[[0]];
         let seen = shard.launch(around, (right.ghosts(),)).go()?.await;
-        Ok([sent.expect_err("two values, not three"), seen.expect_err("the same")].map(|e| e.to_string()))
+        shard.launch(fine, (right.borders(),)).go()?.detach();
+        let around = |ghosts: Ghosts<i64>| ghosts.around([&[1, 2, 3][..]; 2].into_iter(), 0)[[0]];
+        let seen_more = shard.launch(around, (right.ghosts(),)).go()?.await;
+        let refusals = [
+            sent.expect_err("two values, not three"),
+            seen.expect_err("the same"),
+            sent_more.expect_err("two rows, not one"),
+            seen_more.expect_err("the same"),
+        ];
+        Ok(refusals.map(|e| e.to_string()))
     }
     let (refused, _) = Runtime::threads(1)
         .run(|top| async move {
@@ -221,7 +232,36 @@ fn rows_of_another_block_are_refused() {
             top.launch(&gang, &top.register("wrong rows", shard), start)?.all().await
         })
         .expect("refusals only");
-    for refusal in refused.iter().flatten() {
-        assert!(refusal.contains("are needed, each with 3 values"), "{refused:?}");
+    for [sent, seen, sent_more, seen_more] in &refused {
+        for refusal in [sent, seen] {
+            assert!(refusal.contains("are needed, each with 3 values"), "{refused:?}");
+        }
+        for refusal in [sent_more, seen_more] {
+            assert!(refusal.contains("there are more rows than the block"), "{refused:?}");
+        }
+    }
+}
+
+#[test]
+fn a_region_that_is_not_the_block_is_refused() {
+    async fn shard(shard: Shard, (whole, halo): (Region, Halo<i64, 2>)) -> Result<(), Error> {
+        let (whole, halo) = (shard.region(whole)?, halo.join(&shard)?);
+        halo.send(whole.read(U))
+    }
+    // Two blocks of two rows each, and three of which the last is empty.
+    for (rows, shards, blocks) in [(4, 2, &["[0, 2)", "[2, 4)"][..]), (2, 3, &["[0, 1)", "[1, 2)", "[2, 2)"])] {
+        let refused = Runtime::seeded(2, 1).run(move |top| async move {
+            let plate = top.region_tree("plate", Rect::new([0, 0], [rows, 2]), &[U.info()])?;
+            let (gang, blocks) = (top.gang("blocks", shards)?, Partition::grid(plate, [shards as usize, 1])?);
+            let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
+            let start = |s| ShardLaunch::new((plate, halos.of(s))).reads(plate, [U]);
+            top.launch(&gang, &top.register("whole", shard), start)?.all().await
+        });
+        let refusal = refused.expect_err("the whole plate is not a block").to_string();
+        let says = |block: &&str| {
+            let text = format!("the halo is round the block {block} x [0, 2), the region is [0, {rows}) x [0, 2)");
+            refusal.contains(&text)
+        };
+        assert!(blocks.iter().any(|block| says(&block)), "{refusal}");
     }
 }

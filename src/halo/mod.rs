@@ -227,10 +227,13 @@ impl<T: Element, const D: usize> HaloEnds<T, D> {
     /// Launches a task that sends the neighbours the values that they need of the block. Local, not collective; returns
     /// at once.
     ///
+    /// The region of `block` is the shard's own block, [`Halo::block`]. For another region the task panics.
+    ///
     /// # Errors
     /// The errors of [`Launch::go`](maniple_runtime::Launch::go).
     pub fn send(&self, block: Requirement<Read<'static, T, D>>) -> Result<(), Error> {
         fn send<T: Element, const D: usize>(block: Read<T, D>, mut borders: Borders<T, D>) {
+            borders.check_block(block.rect());
             borders.send(block.rows());
         }
         self.shard.launch(send::<T, D>, (block, self.borders())).named("send halo").go()?.detach();
