@@ -265,3 +265,38 @@ fn a_region_that_is_not_the_block_is_refused() {
         assert!(blocks.iter().any(|block| says(&block)), "{refusal}");
     }
 }
+
+#[test]
+fn a_shard_with_an_empty_block_need_not_take_part() {
+    async fn shard<const D: usize>(shard: Shard, (block, halo): (Region, Halo<i64, D>)) -> Result<(), Error> {
+        if block.rect.is_empty() {
+            return Ok(());
+        }
+        let (u, halo) = (shard.region(block)?, halo.join(&shard)?);
+        for round in 0..5 {
+            shard.launch(set::<D>, (u.read_write(U), round.into())).go()?.detach();
+            halo.send(u.read(U))?;
+            shard.launch(look::<D>, (u.read(U), halo.ghosts())).go()?.await?;
+        }
+        Ok(())
+    }
+    fn run<const D: usize>(whole: Rect, sizes: &'static [usize], options: HaloOptions<D>) {
+        let run = Runtime::seeded(2, 1).run(move |top| async move {
+            let tree = top.region_tree("grid", whole, &[U.info()])?;
+            let (gang, blocks) = (top.gang("blocks", sizes.len() as u32)?, Partition::blocks(tree, sizes)?);
+            let halos = Halos::new(&top, "halo", &gang, &blocks, options)?;
+            let regions: Vec<Region> = blocks.iter().collect();
+            let start = |s: u32| ShardLaunch::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
+            top.launch(&gang, &top.register("some", shard::<D>), start)?.all().await
+        });
+        run.unwrap_or_else(|e| panic!("{whole} in blocks of {sizes:?}: {e}"));
+    }
+    for sizes in [&[0, 2, 3][..], &[2, 0, 3], &[2, 3, 0], &[0, 5, 0], &[0, 0]] {
+        let rows: usize = sizes.iter().sum();
+        for periodic in [false, true] {
+            run(Rect::line(0, rows as i64), sizes, HaloOptions::new(2).periodic([periodic]));
+            let corners = HaloOptions::new(2).periodic([periodic; 2]).corners();
+            run(Rect::new([0, 0], [rows as i64, 3]), sizes, corners);
+        }
+    }
+}

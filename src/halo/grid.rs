@@ -101,13 +101,16 @@ fn place<const D: usize>(cuts: &[Vec<i64>; D], mut number: usize) -> [usize; D] 
 }
 
 /// The ghost cells of a block, in pieces: the block that has the piece, and the piece in this block's coordinates and
-/// in that block's.
+/// in that block's. A block without cells has none.
 pub(super) fn pieces<const D: usize>(
     cuts: &[Vec<i64>; D],
     number: usize,
     options: &HaloOptions<D>,
 ) -> Vec<(u32, Rect, Rect)> {
     let at = place(cuts, number);
+    if (0..D).any(|d| cuts[d][at[d]] == cuts[d][at[d] + 1]) {
+        return Vec::new();
+    }
     let along: [(Vec<Run>, usize); D] =
         std::array::from_fn(|d| runs(&cuts[d], at[d], options.width[d], options.periodic[d]));
     let all: usize = along.iter().map(|(runs, _)| runs.len()).product();

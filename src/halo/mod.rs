@@ -132,7 +132,8 @@ impl<T: Element, const D: usize> Halos<T, D> {
     /// Makes the halos of a partition's blocks; block s belongs to shard s. Collective; never waits.
     ///
     /// The partition must be a complete grid of `D` dimensions in row-major order. [`Partition::grid`],
-    /// [`Partition::equal`] and [`Partition::blocks`] make such grids.
+    /// [`Partition::equal`] and [`Partition::blocks`] make such grids. A block without cells has no ghost cells and sends
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::Misuse`] for another partition, or for another number of blocks than the gang has shards.
