@@ -300,3 +300,22 @@ fn a_shard_with_an_empty_block_need_not_take_part() {
         }
     }
 }
+
+#[test]
+fn grids_without_cells_have_no_halo() {
+    fn run<const D: usize>(size: [i64; D], tiles: [usize; D]) {
+        let grid = Grid { size: size.map(|n| n as usize), tiles, width: [1; D], periodic: [true; D], corners: true };
+        check(Runtime::seeded(2, 1), &grid).unwrap_or_else(|e| panic!("{size:?} in {tiles:?}: {e}"));
+    }
+    run([0], [1]);
+    run([0], [3]);
+    for size in [[4, 0], [0, 4], [0, 0]] {
+        for tiles in [[1, 1], [1, 2], [2, 1], [2, 2]] {
+            run(size, tiles);
+        }
+    }
+    for size in [[2, 2, 0], [2, 0, 2], [0, 2, 2], [2, 0, 0], [0, 0, 2]] {
+        run(size, [2, 1, 2]);
+        run(size, [1, 3, 2]);
+    }
+}

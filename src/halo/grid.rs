@@ -62,8 +62,13 @@ fn runs(cuts: &[i64], block: usize, width: usize, periodic: bool) -> (Vec<Run>, 
     (below, own)
 }
 
-/// The cuts between blocks along each dimension, if `rects` are a grid in row-major order.
-pub(super) fn cuts<const D: usize>(rects: &[Rect]) -> Option<[Vec<i64>; D]> {
+/// The cuts between blocks along each dimension, if `rects` are a grid in row-major order. They are part of `whole`.
+pub(super) fn cuts<const D: usize>(whole: &Rect, rects: &[Rect]) -> Option<[Vec<i64>; D]> {
+    // A grid without cells has no halos, so one block stands for all. Its rectangles may not tell where a row of blocks
+    // ends.
+    if whole.is_empty() {
+        return Some(std::array::from_fn(|d| vec![whole.lo(d), whole.hi(d)]));
+    }
     let last = rects.last()?;
     let mut cuts: [Vec<i64>; D] = std::array::from_fn(|_| Vec::new());
     let mut stride = 1;

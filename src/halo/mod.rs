@@ -145,7 +145,7 @@ impl<T: Element, const D: usize> Halos<T, D> {
         }
         let rects: Vec<Rect> = blocks.iter().map(|block| block.rect).collect();
         let dimensions = rects.first().map_or(0, Rect::dim);
-        let cuts = if dimensions == D { cuts::<D>(&rects) } else { None };
+        let cuts = if dimensions == D { cuts::<D>(&blocks.parent().rect, &rects) } else { None };
         let cuts = cuts.ok_or_else(|| {
             let expected = format!("a complete grid of blocks in {D} dimension(s), in row-major order");
             let came = format!("another partition of {}, in {dimensions} dimension(s)", blocks.parent());
