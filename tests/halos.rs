@@ -319,3 +319,50 @@ fn grids_without_cells_have_no_halo() {
         run(size, [1, 3, 2]);
     }
 }
+
+#[test]
+fn halos_that_are_too_wide_are_refused() {
+    /// The refusal, or nothing if there is none.
+    fn refusal<const D: usize>(whole: Rect, tiles: [usize; D], options: HaloOptions<D>) -> String {
+        let shards = tiles.iter().product::<usize>() as u32;
+        let (refusal, _) = Runtime::threads(1)
+            .run(move |top| async move {
+                let tree = top.region_tree("grid", whole, &[U.info()])?;
+                let (gang, blocks) = (top.gang("blocks", shards)?, Partition::grid(tree, tiles)?);
+                let halos = Halos::<i64, D>::new(&top, "wide", &gang, &blocks, options);
+                Ok(halos.err().map_or_else(String::new, |e| e.to_string()))
+            })
+            .expect("refusals only");
+        refusal
+    }
+    let (line, cube) = (Rect::line(0, 6), Rect::new([0; 3], [4; 3]));
+    for width in [usize::MAX, i64::MAX as usize, 1 << 62, 1 << 60] {
+        for periodic in [false, true] {
+            let refusal = refusal(line, [2], HaloOptions::new(width).periodic([periodic]));
+            let expected = format!("expected a halo with which a block has at most {} bytes", isize::MAX);
+            assert!(refusal.contains(&expected), "{refusal}");
+            assert!(refusal.contains(&format!("width [{width}] round block [0, 3)")), "{refusal}");
+        }
+    }
+    for width in [1 << 20, 1 << 40] {
+        let refusal = refusal(cube, [2; 3], HaloOptions::new(width));
+        assert!(refusal.contains(&format!("width {:?} round block [0, 2) x [0, 2) x [0, 2)", [width; 3])), "{refusal}");
+    }
+    for width in [1 << 22, 1 << 50, 1 << 58] {
+        let refusal = refusal(line, [2], HaloOptions::new(width).periodic([true]));
+        assert!(
+            refusal.contains("expected at most 1048576 pieces, with the blocks themselves and all corners"),
+            "{refusal}"
+        );
+        assert!(refusal.contains(&format!("by width [{width}]")), "{refusal}");
+    }
+    let refusal_of_many = refusal(cube, [2; 3], HaloOptions::new(1 << 16).periodic([true; 3]));
+    assert!(refusal_of_many.contains("expected at most 1048576 pieces"), "{refusal_of_many}");
+    // Wide, but without many pieces; and at the ends of the coordinates.
+    assert_eq!(refusal(line, [2], HaloOptions::new(1 << 58)), "");
+    assert_eq!(refusal(line, [2], HaloOptions::new(1 << 10).periodic([true])), "");
+    for end in [Rect::line(i64::MIN + 3, i64::MIN + 9), Rect::line(i64::MAX - 9, i64::MAX - 3)] {
+        assert_eq!(refusal(end, [2], HaloOptions::new(3).periodic([true])), "");
+        assert!(refusal(end, [2], HaloOptions::new(4).periodic([true])).contains("width [4] round block"));
+    }
+}

@@ -48,7 +48,7 @@ mod task;
 
 pub use task::{Around, Borders, Ghosts};
 
-use grid::{cuts, grown, pieces};
+use grid::{cuts, grown, pieces, places};
 use maniple_regions::{Element, Partition, Read, Rect, Region};
 use maniple_runtime::{Edge, Edges, Error, Gang, Requirement, Shard, Top};
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,9 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use task::{BordersTo, Ends, GhostsFrom, Shape};
+
+/// The most pieces of all halos of a grid together, with the blocks themselves and all corners.
+const MOST_PLACES: u128 = 1 << 20;
 
 /// The shape of a halo: its width in each dimension, the periodic dimensions, and whether it has corners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +139,9 @@ impl<T: Element, const D: usize> Halos<T, D> {
     /// nothing.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for another partition, or for another number of blocks than the gang has shards.
+    /// [`Error::Misuse`] for another partition, or for another number of blocks than the gang has shards. Also for a
+    /// halo that is too wide: if a block with its halo has more than `isize::MAX` bytes, or all blocks together have
+    /// more than 2<sup>20</sup> pieces.
     pub fn new(top: &Top, name: &str, gang: &Gang, blocks: &Partition, options: HaloOptions<D>) -> Result<Self, Error> {
         let what = || format!("halos `{name}`");
         if blocks.colors() != gang.shards() as usize {
@@ -152,10 +157,19 @@ impl<T: Element, const D: usize> Halos<T, D> {
             Error::misuse(what(), expected, came)
         })?;
         let shape = |block: Region| {
-            let around = grown(&block.rect, options.width);
-            Shapes { block, around, ghosts: Vec::new(), borders: Vec::new() }
+            let around = grown(&block.rect, options.width).filter(|rect| rect.bytes(size_of::<T>().max(1)).is_some());
+            let around = around.ok_or_else(|| {
+                let expected = format!("a halo with which a block has at most {} bytes", isize::MAX);
+                Error::misuse(what(), expected, format!("width {:?} round block {}", options.width, block.rect))
+            })?;
+            Ok(Shapes { block, around, ghosts: Vec::new(), borders: Vec::new() })
         };
-        let mut shapes: Vec<Shapes> = blocks.iter().map(shape).collect();
+        let mut shapes = blocks.iter().map(shape).collect::<Result<Vec<Shapes>, Error>>()?;
+        let places = places(&cuts, &options);
+        if places > MOST_PLACES {
+            let expected = format!("at most {MOST_PLACES} pieces, with the blocks themselves and all corners");
+            return Err(Error::misuse(what(), expected, format!("{places}, by width {:?}", options.width)));
+        }
         let mut edges = Vec::new();
         for to in 0..rects.len() {
             for (tag, (from, here, there)) in (0u32..).zip(pieces(&cuts, to, &options)) {
