@@ -6,33 +6,48 @@ use maniple::prelude::*;
 use proptest::prelude::*;
 
 const U: Field<i64> = Field::new(0, "u");
-const OUTSIDE: i64 = -1;
+const OUTSIDE: i64 = i64::MIN;
 
-/// A grid: its size and its cuts into blocks, and how far the halo reaches.
+/// A grid: its first cell, its size and its cuts into blocks, and how far the halo reaches.
 #[derive(Debug, Clone)]
 struct Grid<const D: usize> {
+    origin: [i64; D],
     size: [usize; D],
-    tiles: [usize; D],
+    cuts: Cuts<D>,
     width: [usize; D],
     periodic: [bool; D],
     corners: bool,
 }
 
+/// The cuts of a grid into blocks.
+#[derive(Debug, Clone)]
+enum Cuts<const D: usize> {
+    /// So many parts of each dimension, as equal as possible.
+    Tiles([usize; D]),
+    /// Parts of the first dimension, of these sizes.
+    Sizes(Vec<usize>),
+}
+
 fn grid<const D: usize>(most: usize) -> impl Strategy<Value = Grid<D>>
 where
+    [std::ops::RangeInclusive<i64>; D]: Strategy<Value = [i64; D]>,
     [std::ops::RangeInclusive<usize>; D]: Strategy<Value = [usize; D]>,
     [bool; D]: Arbitrary,
 {
+    let origins = std::array::from_fn::<_, D, _>(|_| -9_i64..=9);
     let sizes = std::array::from_fn::<_, D, _>(|_| 1..=most);
-    let tiles = std::array::from_fn::<_, D, _>(|_| 1..=3);
-    let widths = std::array::from_fn::<_, D, _>(|_| 0..=3);
-    (sizes, tiles, widths, any::<[bool; D]>(), any::<bool>()).prop_map(|(size, tiles, width, periodic, corners)| Grid {
-        size,
-        tiles,
-        width,
-        periodic,
-        corners,
-    })
+    let tiles = std::array::from_fn::<_, D, _>(|_| 1_usize..=3).prop_map(Cuts::Tiles);
+    let uneven = proptest::collection::vec(0_usize..=3, 1..=5).prop_map(Cuts::Sizes);
+    let widths = std::array::from_fn::<_, D, _>(|_| 0_usize..=3);
+    let cuts = prop_oneof![tiles, uneven];
+    (origins, sizes, cuts, widths, any::<[bool; D]>(), any::<bool>()).prop_map(
+        |(origin, mut size, cuts, width, periodic, corners)| {
+            if let Cuts::Sizes(sizes) = &cuts {
+                size[0] = sizes.iter().sum();
+            }
+            Grid { origin, size, cuts, width, periodic, corners }
+        },
+    )
 }
 
 /// The value of a cell after so many rounds.
@@ -46,10 +61,10 @@ impl<const D: usize> Grid<D> {
         let away = (0..D).filter(|&d| !(block.lo(d)..block.hi(d)).contains(&point[d])).count();
         let mut at = point;
         for d in 0..D {
-            let size = self.size[d] as i64;
+            let (origin, size) = (self.origin[d], self.size[d] as i64);
             if self.periodic[d] {
-                at[d] = point[d].rem_euclid(size);
-            } else if !(0..size).contains(&point[d]) {
+                at[d] = origin + (point[d] - origin).rem_euclid(size);
+            } else if !(origin..origin + size).contains(&point[d]) {
                 return OUTSIDE;
             }
         }
@@ -90,11 +105,14 @@ fn check<const D: usize>(runtime: Runtime, grid: &Grid<D>) -> Result<(), TestCas
     let of = grid.clone();
     let (came, _) = runtime
         .run(move |top| {
-            let Grid { size, tiles, width, periodic, corners } = of;
+            let Grid { origin, size, cuts, width, periodic, corners } = of.clone();
             async move {
-                let whole = Rect::new([0; D], size.map(|n| n as i64));
+                let whole = Rect::new(origin, std::array::from_fn(|d| origin[d] + size[d] as i64));
                 let tree = top.region_tree("grid", whole, &[U.info()])?;
-                let blocks = Partition::grid(tree, tiles)?;
+                let blocks = match cuts {
+                    Cuts::Tiles(tiles) => Partition::grid(tree, tiles)?,
+                    Cuts::Sizes(sizes) => Partition::blocks(tree, &sizes)?,
+                };
                 let gang = top.gang("blocks", blocks.colors() as u32)?;
                 let options = HaloOptions::new(0).widths(width).periodic(periodic);
                 let options = if corners { options.corners() } else { options };
@@ -304,7 +322,8 @@ fn a_shard_with_an_empty_block_need_not_take_part() {
 #[test]
 fn grids_without_cells_have_no_halo() {
     fn run<const D: usize>(size: [i64; D], tiles: [usize; D]) {
-        let grid = Grid { size: size.map(|n| n as usize), tiles, width: [1; D], periodic: [true; D], corners: true };
+        let (origin, size) = ([-1; D], size.map(|n| n as usize));
+        let grid = Grid { origin, size, cuts: Cuts::Tiles(tiles), width: [1; D], periodic: [true; D], corners: true };
         check(Runtime::seeded(2, 1), &grid).unwrap_or_else(|e| panic!("{size:?} in {tiles:?}: {e}"));
     }
     run([0], [1]);
