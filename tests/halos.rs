@@ -280,7 +280,7 @@ fn a_region_that_is_not_the_block_is_refused() {
             let text = format!("the halo is round the block {block} x [0, 2), the region is [0, {rows}) x [0, 2)");
             refusal.contains(&text)
         };
-        assert!(blocks.iter().any(|block| says(block)), "{refusal}");
+        assert!(blocks.iter().any(says), "{refusal}");
     }
 }
 
