@@ -380,6 +380,7 @@ fn halos_that_are_too_wide_are_refused() {
     // Wide, but without many pieces; and at the ends of the coordinates.
     assert_eq!(refusal(line, [2], HaloOptions::new(1 << 58)), "");
     assert_eq!(refusal(line, [2], HaloOptions::new(1 << 10).periodic([true])), "");
+    assert_eq!(refusal(Rect::line(0, 350_000), [350_000], HaloOptions::new(1)), "");
     for end in [Rect::line(i64::MIN + 3, i64::MIN + 9), Rect::line(i64::MAX - 9, i64::MAX - 3)] {
         assert_eq!(refusal(end, [2], HaloOptions::new(3).periodic([true])), "");
         assert!(refusal(end, [2], HaloOptions::new(4).periodic([true])).contains("width [4] round block"));

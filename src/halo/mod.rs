@@ -57,8 +57,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use task::{BordersTo, Ends, GhostsFrom, Shape};
 
-/// The most pieces of all halos of a grid together, with the blocks themselves and all corners.
+/// The most pieces of all halos of a grid together, with the blocks themselves and all corners. The second is for grids
+/// of many blocks: so many pieces a block. It allows a halo with corners in three dimensions over two blocks each way.
 const MOST_PLACES: u128 = 1 << 20;
+const MOST_PLACES_EACH: u128 = 128;
 
 /// The shape of a halo: its width in each dimension, the periodic dimensions, and whether it has corners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +143,7 @@ impl<T: Element, const D: usize> Halos<T, D> {
     /// # Errors
     /// [`Error::Misuse`] for another partition, or for another number of blocks than the gang has shards. Also for a
     /// halo that is too wide: if a block with its halo has more than `isize::MAX` bytes, or all blocks together have
-    /// more than 2<sup>20</sup> pieces.
+    /// more than 2<sup>20</sup> pieces and more than 128 a block.
     pub fn new(top: &Top, name: &str, gang: &Gang, blocks: &Partition, options: HaloOptions<D>) -> Result<Self, Error> {
         let what = || format!("halos `{name}`");
         if blocks.colors() != gang.shards() as usize {
@@ -165,9 +167,9 @@ impl<T: Element, const D: usize> Halos<T, D> {
             Ok(Shapes { block, around, ghosts: Vec::new(), borders: Vec::new() })
         };
         let mut shapes = blocks.iter().map(shape).collect::<Result<Vec<Shapes>, Error>>()?;
-        let places = places(&cuts, &options);
-        if places > MOST_PLACES {
-            let expected = format!("at most {MOST_PLACES} pieces, with the blocks themselves and all corners");
+        let (places, most) = (places(&cuts, &options), MOST_PLACES.max(MOST_PLACES_EACH * rects.len() as u128));
+        if places > most {
+            let expected = format!("at most {most} pieces, with the blocks themselves and all corners");
             return Err(Error::misuse(what(), expected, format!("{places}, by width {:?}", options.width)));
         }
         let mut edges = Vec::new();
