@@ -6,33 +6,48 @@ use maniple::prelude::*;
 use proptest::prelude::*;
 
 const U: Field<i64> = Field::new(0, "u");
-const OUTSIDE: i64 = -1;
+const OUTSIDE: i64 = i64::MIN;
 
-/// A grid: its size and its cuts into blocks, and how far the halo reaches.
+/// A grid: its first cell, its size and its cuts into blocks, and how far the halo reaches.
 #[derive(Debug, Clone)]
 struct Grid<const D: usize> {
+    origin: [i64; D],
     size: [usize; D],
-    tiles: [usize; D],
+    cuts: Cuts<D>,
     width: [usize; D],
     periodic: [bool; D],
     corners: bool,
 }
 
+/// The cuts of a grid into blocks.
+#[derive(Debug, Clone)]
+enum Cuts<const D: usize> {
+    /// So many parts of each dimension, as equal as possible.
+    Tiles([usize; D]),
+    /// Parts of the first dimension, of these sizes.
+    Sizes(Vec<usize>),
+}
+
 fn grid<const D: usize>(most: usize) -> impl Strategy<Value = Grid<D>>
 where
+    [std::ops::RangeInclusive<i64>; D]: Strategy<Value = [i64; D]>,
     [std::ops::RangeInclusive<usize>; D]: Strategy<Value = [usize; D]>,
     [bool; D]: Arbitrary,
 {
+    let origins = std::array::from_fn::<_, D, _>(|_| -9_i64..=9);
     let sizes = std::array::from_fn::<_, D, _>(|_| 1..=most);
-    let tiles = std::array::from_fn::<_, D, _>(|_| 1..=3);
-    let widths = std::array::from_fn::<_, D, _>(|_| 0..=3);
-    (sizes, tiles, widths, any::<[bool; D]>(), any::<bool>()).prop_map(|(size, tiles, width, periodic, corners)| Grid {
-        size,
-        tiles,
-        width,
-        periodic,
-        corners,
-    })
+    let tiles = std::array::from_fn::<_, D, _>(|_| 1_usize..=3).prop_map(Cuts::Tiles);
+    let uneven = proptest::collection::vec(0_usize..=3, 1..=5).prop_map(Cuts::Sizes);
+    let widths = std::array::from_fn::<_, D, _>(|_| 0_usize..=3);
+    let cuts = prop_oneof![tiles, uneven];
+    (origins, sizes, cuts, widths, any::<[bool; D]>(), any::<bool>()).prop_map(
+        |(origin, mut size, cuts, width, periodic, corners)| {
+            if let Cuts::Sizes(sizes) = &cuts {
+                size[0] = sizes.iter().sum();
+            }
+            Grid { origin, size, cuts, width, periodic, corners }
+        },
+    )
 }
 
 /// The value of a cell after so many rounds.
@@ -46,10 +61,10 @@ impl<const D: usize> Grid<D> {
         let away = (0..D).filter(|&d| !(block.lo(d)..block.hi(d)).contains(&point[d])).count();
         let mut at = point;
         for d in 0..D {
-            let size = self.size[d] as i64;
+            let (origin, size) = (self.origin[d], self.size[d] as i64);
             if self.periodic[d] {
-                at[d] = point[d].rem_euclid(size);
-            } else if !(0..size).contains(&point[d]) {
+                at[d] = origin + (point[d] - origin).rem_euclid(size);
+            } else if !(origin..origin + size).contains(&point[d]) {
                 return OUTSIDE;
             }
         }
@@ -90,11 +105,14 @@ fn check<const D: usize>(runtime: Runtime, grid: &Grid<D>) -> Result<(), TestCas
     let of = grid.clone();
     let (came, _) = runtime
         .run(move |top| {
-            let Grid { size, tiles, width, periodic, corners } = of;
+            let Grid { origin, size, cuts, width, periodic, corners } = of.clone();
             async move {
-                let whole = Rect::new([0; D], size.map(|n| n as i64));
+                let whole = Rect::new(origin, std::array::from_fn(|d| origin[d] + size[d] as i64));
                 let tree = top.region_tree("grid", whole, &[U.info()])?;
-                let blocks = Partition::grid(tree, tiles)?;
+                let blocks = match cuts {
+                    Cuts::Tiles(tiles) => Partition::grid(tree, tiles)?,
+                    Cuts::Sizes(sizes) => Partition::blocks(tree, &sizes)?,
+                };
                 let gang = top.gang("blocks", blocks.colors() as u32)?;
                 let options = HaloOptions::new(0).widths(width).periodic(periodic);
                 let options = if corners { options.corners() } else { options };
@@ -201,15 +219,26 @@ fn blocks_that_are_no_grid_and_parts_of_others_are_refused() {
 
 #[test]
 fn rows_of_another_block_are_refused() {
-    async fn shard(shard: Shard, (right, wrong): (Halo<i64>, Halo<i64>)) -> Result<[String; 2], Error> {
+    async fn shard(shard: Shard, (right, wrong): (Halo<i64>, Halo<i64>)) -> Result<[String; 4], Error> {
         let (right, wrong) = (right.join(&shard)?, wrong.join(&shard)?);
         let sends = |mut borders: Borders<i64>| borders.send([&[1, 2][..]].into_iter());
         let sent = shard.launch(sends, (wrong.borders(),)).go()?.await;
+        let sends = |mut borders: Borders<i64>| borders.send([&[1, 2, 3][..]; 2].into_iter());
+        let sent_more = shard.launch(sends, (wrong.borders(),)).go()?.await;
         let fine = |mut borders: Borders<i64>| borders.send([&[1, 2, 3][..]].into_iter());
         shard.launch(fine, (right.borders(),)).go()?.detach();
         let around = |ghosts: Ghosts<i64>| ghosts.around([&[1, 2][..]].into_iter(), 0)[[0]];
         let seen = shard.launch(around, (right.ghosts(),)).go()?.await;
-        Ok([sent.expect_err("two values, not three"), seen.expect_err("the same")].map(|e| e.to_string()))
+        shard.launch(fine, (right.borders(),)).go()?.detach();
+        let around = |ghosts: Ghosts<i64>| ghosts.around([&[1, 2, 3][..]; 2].into_iter(), 0)[[0]];
+        let seen_more = shard.launch(around, (right.ghosts(),)).go()?.await;
+        let refusals = [
+            sent.expect_err("two values, not three"),
+            seen.expect_err("the same"),
+            sent_more.expect_err("two rows, not one"),
+            seen_more.expect_err("the same"),
+        ];
+        Ok(refusals.map(|e| e.to_string()))
     }
     let (refused, _) = Runtime::threads(1)
         .run(|top| async move {
@@ -221,7 +250,139 @@ fn rows_of_another_block_are_refused() {
             top.launch(&gang, &top.register("wrong rows", shard), start)?.all().await
         })
         .expect("refusals only");
-    for refusal in refused.iter().flatten() {
-        assert!(refusal.contains("are needed, each with 3 values"), "{refused:?}");
+    for [sent, seen, sent_more, seen_more] in &refused {
+        for refusal in [sent, seen] {
+            assert!(refusal.contains("are needed, each with 3 values"), "{refused:?}");
+        }
+        for refusal in [sent_more, seen_more] {
+            assert!(refusal.contains("there are more rows than the block"), "{refused:?}");
+        }
+    }
+}
+
+#[test]
+fn a_region_that_is_not_the_block_is_refused() {
+    async fn shard(shard: Shard, (whole, halo): (Region, Halo<i64, 2>)) -> Result<(), Error> {
+        let (whole, halo) = (shard.region(whole)?, halo.join(&shard)?);
+        halo.send(whole.read(U))
+    }
+    // Two blocks of two rows each, and three of which the last is empty.
+    for (rows, shards, blocks) in [(4, 2, &["[0, 2)", "[2, 4)"][..]), (2, 3, &["[0, 1)", "[1, 2)", "[2, 2)"])] {
+        let refused = Runtime::seeded(2, 1).run(move |top| async move {
+            let plate = top.region_tree("plate", Rect::new([0, 0], [rows, 2]), &[U.info()])?;
+            let (gang, blocks) = (top.gang("blocks", shards)?, Partition::grid(plate, [shards as usize, 1])?);
+            let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
+            let start = |s| ShardLaunch::new((plate, halos.of(s))).reads(plate, [U]);
+            top.launch(&gang, &top.register("whole", shard), start)?.all().await
+        });
+        let refusal = refused.expect_err("the whole plate is not a block").to_string();
+        let says = |block: &&str| {
+            let text = format!("the halo is round the block {block} x [0, 2), the region is [0, {rows}) x [0, 2)");
+            refusal.contains(&text)
+        };
+        assert!(blocks.iter().any(says), "{refusal}");
+    }
+}
+
+#[test]
+fn a_shard_with_an_empty_block_need_not_take_part() {
+    async fn shard<const D: usize>(shard: Shard, (block, halo): (Region, Halo<i64, D>)) -> Result<(), Error> {
+        if block.rect.is_empty() {
+            return Ok(());
+        }
+        let (u, halo) = (shard.region(block)?, halo.join(&shard)?);
+        for round in 0..5 {
+            shard.launch(set::<D>, (u.read_write(U), round.into())).go()?.detach();
+            halo.send(u.read(U))?;
+            shard.launch(look::<D>, (u.read(U), halo.ghosts())).go()?.await?;
+        }
+        Ok(())
+    }
+    fn run<const D: usize>(whole: Rect, sizes: &'static [usize], options: HaloOptions<D>) {
+        let run = Runtime::seeded(2, 1).run(move |top| async move {
+            let tree = top.region_tree("grid", whole, &[U.info()])?;
+            let (gang, blocks) = (top.gang("blocks", sizes.len() as u32)?, Partition::blocks(tree, sizes)?);
+            let halos = Halos::new(&top, "halo", &gang, &blocks, options)?;
+            let regions: Vec<Region> = blocks.iter().collect();
+            let start = |s: u32| ShardLaunch::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
+            top.launch(&gang, &top.register("some", shard::<D>), start)?.all().await
+        });
+        run.unwrap_or_else(|e| panic!("{whole} in blocks of {sizes:?}: {e}"));
+    }
+    for sizes in [&[0, 2, 3][..], &[2, 0, 3], &[2, 3, 0], &[0, 5, 0], &[0, 0]] {
+        let rows: usize = sizes.iter().sum();
+        for periodic in [false, true] {
+            run(Rect::line(0, rows as i64), sizes, HaloOptions::new(2).periodic([periodic]));
+            let corners = HaloOptions::new(2).periodic([periodic; 2]).corners();
+            run(Rect::new([0, 0], [rows as i64, 3]), sizes, corners);
+        }
+    }
+}
+
+#[test]
+fn grids_without_cells_have_no_halo() {
+    fn run<const D: usize>(size: [i64; D], tiles: [usize; D]) {
+        let (origin, size) = ([-1; D], size.map(|n| n as usize));
+        let grid = Grid { origin, size, cuts: Cuts::Tiles(tiles), width: [1; D], periodic: [true; D], corners: true };
+        check(Runtime::seeded(2, 1), &grid).unwrap_or_else(|e| panic!("{size:?} in {tiles:?}: {e}"));
+    }
+    run([0], [1]);
+    run([0], [3]);
+    for size in [[4, 0], [0, 4], [0, 0]] {
+        for tiles in [[1, 1], [1, 2], [2, 1], [2, 2]] {
+            run(size, tiles);
+        }
+    }
+    for size in [[2, 2, 0], [2, 0, 2], [0, 2, 2], [2, 0, 0], [0, 0, 2]] {
+        run(size, [2, 1, 2]);
+        run(size, [1, 3, 2]);
+    }
+}
+
+#[test]
+fn halos_that_are_too_wide_are_refused() {
+    /// The refusal, or nothing if there is none.
+    fn refusal<const D: usize>(whole: Rect, tiles: [usize; D], options: HaloOptions<D>) -> String {
+        let shards = tiles.iter().product::<usize>() as u32;
+        let (refusal, _) = Runtime::threads(1)
+            .run(move |top| async move {
+                let tree = top.region_tree("grid", whole, &[U.info()])?;
+                let (gang, blocks) = (top.gang("blocks", shards)?, Partition::grid(tree, tiles)?);
+                let halos = Halos::<i64, D>::new(&top, "wide", &gang, &blocks, options);
+                Ok(halos.err().map_or_else(String::new, |e| e.to_string()))
+            })
+            .expect("refusals only");
+        refusal
+    }
+    let (line, cube) = (Rect::line(0, 6), Rect::new([0; 3], [4; 3]));
+    for width in [usize::MAX, i64::MAX as usize, 1 << 62, 1 << 60] {
+        for periodic in [false, true] {
+            let refusal = refusal(line, [2], HaloOptions::new(width).periodic([periodic]));
+            let expected = format!("expected a halo with which a block has at most {} bytes", isize::MAX);
+            assert!(refusal.contains(&expected), "{refusal}");
+            assert!(refusal.contains(&format!("width [{width}] round block [0, 3)")), "{refusal}");
+        }
+    }
+    for width in [1 << 20, 1 << 40] {
+        let refusal = refusal(cube, [2; 3], HaloOptions::new(width));
+        assert!(refusal.contains(&format!("width {:?} round block [0, 2) x [0, 2) x [0, 2)", [width; 3])), "{refusal}");
+    }
+    for width in [1 << 22, 1 << 50, 1 << 58] {
+        let refusal = refusal(line, [2], HaloOptions::new(width).periodic([true]));
+        assert!(
+            refusal.contains("expected at most 1048576 pieces, with the blocks themselves and all corners"),
+            "{refusal}"
+        );
+        assert!(refusal.contains(&format!("by width [{width}]")), "{refusal}");
+    }
+    let refusal_of_many = refusal(cube, [2; 3], HaloOptions::new(1 << 16).periodic([true; 3]));
+    assert!(refusal_of_many.contains("expected at most 1048576 pieces"), "{refusal_of_many}");
+    // Wide, but without many pieces; and at the ends of the coordinates.
+    assert_eq!(refusal(line, [2], HaloOptions::new(1 << 58)), "");
+    assert_eq!(refusal(line, [2], HaloOptions::new(1 << 10).periodic([true])), "");
+    assert_eq!(refusal(Rect::line(0, 350_000), [350_000], HaloOptions::new(1)), "");
+    for end in [Rect::line(i64::MIN + 3, i64::MIN + 9), Rect::line(i64::MAX - 9, i64::MAX - 3)] {
+        assert_eq!(refusal(end, [2], HaloOptions::new(3).periodic([true])), "");
+        assert!(refusal(end, [2], HaloOptions::new(4).periodic([true])).contains("width [4] round block"));
     }
 }

@@ -31,8 +31,9 @@ fn runs(cuts: &[i64], block: usize, width: usize, periodic: bool) -> (Vec<Run>, 
     };
     let run = |(block, shift): (usize, i64), lo: i64, hi: i64| Run {
         block,
-        lo: lo.max(cuts[block] + shift),
-        hi: hi.min(cuts[block + 1] + shift),
+        // What lies beyond the coordinates there are is not within `lo` and `hi`.
+        lo: lo.max(cuts[block].saturating_add(shift)),
+        hi: hi.min(cuts[block + 1].saturating_add(shift)),
         shift,
     };
     let reach = i64::try_from(width).unwrap_or(i64::MAX);
@@ -46,7 +47,7 @@ fn runs(cuts: &[i64], block: usize, width: usize, periodic: bool) -> (Vec<Run>, 
     {
         at = next;
         below.push(run(at, low, reached));
-        reached = cuts[at.0] + at.1;
+        reached = cuts[at.0].saturating_add(at.1);
     }
     below.reverse();
     let own = below.len();
@@ -57,13 +58,49 @@ fn runs(cuts: &[i64], block: usize, width: usize, periodic: bool) -> (Vec<Run>, 
     {
         at = next;
         below.push(run(at, reached, high));
-        reached = cuts[at.0 + 1] + at.1;
+        reached = cuts[at.0 + 1].saturating_add(at.1);
     }
+    debug_assert_eq!(below.len() as u128, reaches(cuts, block, width, periodic));
     (below, own)
 }
 
-/// The cuts between blocks along each dimension, if `rects` are a grid in row-major order.
-pub(super) fn cuts<const D: usize>(rects: &[Rect]) -> Option<[Vec<i64>; D]> {
+/// The number of [`runs`] of a block that has cells.
+fn reaches(cuts: &[i64], block: usize, width: usize, periodic: bool) -> u128 {
+    let blocks = cuts.len() - 1;
+    let (first, end) = (i128::from(cuts[0]), i128::from(cuts[blocks]));
+    // The number of the block that has a cell. In a periodic dimension it counts on from one turn to the next.
+    let number = |cell: i128| match cell {
+        _ if !periodic && cell < first => 0,
+        _ if !periodic && cell >= end => blocks as i128 - 1,
+        _ => {
+            let (turn, at) = ((cell - first).div_euclid(end - first), (cell - first).rem_euclid(end - first));
+            let within = cuts.partition_point(|&cut| i128::from(cut) - first <= at) - 1;
+            turn.saturating_mul(blocks as i128).saturating_add(within as i128)
+        }
+    };
+    let (low, high) = (i128::from(cuts[block]) - width as i128, i128::from(cuts[block + 1]) + width as i128);
+    number(high - 1).saturating_sub(number(low)) as u128 + 1
+}
+
+/// The number of places at which [`pieces`] looks for all blocks together: the pieces, the blocks themselves, and the
+/// corners even if they are not sent.
+pub(super) fn places<const D: usize>(cuts: &[Vec<i64>; D], options: &HaloOptions<D>) -> u128 {
+    // Each block has the product of its runs along each dimension, so all blocks have the product of the sums.
+    let along = |d: usize| {
+        let with_cells = (0..cuts[d].len() - 1).filter(|&block| cuts[d][block] < cuts[d][block + 1]);
+        let runs = with_cells.map(|block| reaches(&cuts[d], block, options.width[d], options.periodic[d]));
+        runs.fold(0_u128, u128::saturating_add)
+    };
+    (0..D).map(along).fold(1, u128::saturating_mul)
+}
+
+/// The cuts between blocks along each dimension, if `rects` are a grid in row-major order. They are part of `whole`.
+pub(super) fn cuts<const D: usize>(whole: &Rect, rects: &[Rect]) -> Option<[Vec<i64>; D]> {
+    // A grid without cells has no halos, so one block stands for all. Its rectangles may not tell where a row of blocks
+    // ends.
+    if whole.is_empty() {
+        return Some(std::array::from_fn(|d| vec![whole.lo(d), whole.hi(d)]));
+    }
     let last = rects.last()?;
     let mut cuts: [Vec<i64>; D] = std::array::from_fn(|_| Vec::new());
     let mut stride = 1;
@@ -101,13 +138,16 @@ fn place<const D: usize>(cuts: &[Vec<i64>; D], mut number: usize) -> [usize; D] 
 }
 
 /// The ghost cells of a block, in pieces: the block that has the piece, and the piece in this block's coordinates and
-/// in that block's.
+/// in that block's. A block without cells has none.
 pub(super) fn pieces<const D: usize>(
     cuts: &[Vec<i64>; D],
     number: usize,
     options: &HaloOptions<D>,
 ) -> Vec<(u32, Rect, Rect)> {
     let at = place(cuts, number);
+    if (0..D).any(|d| cuts[d][at[d]] == cuts[d][at[d] + 1]) {
+        return Vec::new();
+    }
     let along: [(Vec<Run>, usize); D] =
         std::array::from_fn(|d| runs(&cuts[d], at[d], options.width[d], options.periodic[d]));
     let all: usize = along.iter().map(|(runs, _)| runs.len()).product();
@@ -133,11 +173,12 @@ pub(super) fn pieces<const D: usize>(
     pieces
 }
 
-/// A rectangle with so many more points on each side.
-pub(super) fn grown<const D: usize>(rect: &Rect, width: [usize; D]) -> Rect {
-    let width = width.map(|width| i64::try_from(width).unwrap_or(i64::MAX));
-    Rect::new::<D>(
-        std::array::from_fn(|d| rect.lo(d).saturating_sub(width[d])),
-        std::array::from_fn(|d| rect.hi(d).saturating_add(width[d])),
-    )
+/// A rectangle with so many more points on each side, if there are such coordinates.
+pub(super) fn grown<const D: usize>(rect: &Rect, width: [usize; D]) -> Option<Rect> {
+    let (mut lo, mut hi) = ([0; D], [0; D]);
+    for d in 0..D {
+        let width = i64::try_from(width[d]).ok()?;
+        (lo[d], hi[d]) = (rect.lo(d).checked_sub(width)?, rect.hi(d).checked_add(width)?);
+    }
+    Some(Rect::new(lo, hi))
 }

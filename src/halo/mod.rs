@@ -48,7 +48,7 @@ mod task;
 
 pub use task::{Around, Borders, Ghosts};
 
-use grid::{cuts, grown, pieces};
+use grid::{cuts, grown, pieces, places};
 use maniple_regions::{Element, Partition, Read, Rect, Region};
 use maniple_runtime::{Edge, Edges, Error, Gang, Requirement, Shard, Top};
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,11 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use task::{BordersTo, Ends, GhostsFrom, Shape};
+
+/// The most pieces of all halos of a grid together, with the blocks themselves and all corners. The second is for grids
+/// of many blocks: so many pieces a block. It allows a halo with corners in three dimensions over two blocks each way.
+const MOST_PLACES: u128 = 1 << 20;
+const MOST_PLACES_EACH: u128 = 128;
 
 /// The shape of a halo: its width in each dimension, the periodic dimensions, and whether it has corners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,10 +137,13 @@ impl<T: Element, const D: usize> Halos<T, D> {
     /// Makes the halos of a partition's blocks; block s belongs to shard s. Collective; never waits.
     ///
     /// The partition must be a complete grid of `D` dimensions in row-major order. [`Partition::grid`],
-    /// [`Partition::equal`] and [`Partition::blocks`] make such grids.
+    /// [`Partition::equal`] and [`Partition::blocks`] make such grids. A block without cells has no ghost cells and sends
+    /// nothing.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for another partition, or for another number of blocks than the gang has shards.
+    /// [`Error::Misuse`] for another partition, or for another number of blocks than the gang has shards. Also for a
+    /// halo that is too wide: if a block with its halo has more than `isize::MAX` bytes, or all blocks together have
+    /// more than 2<sup>20</sup> pieces and more than 128 a block.
     pub fn new(top: &Top, name: &str, gang: &Gang, blocks: &Partition, options: HaloOptions<D>) -> Result<Self, Error> {
         let what = || format!("halos `{name}`");
         if blocks.colors() != gang.shards() as usize {
@@ -144,17 +152,26 @@ impl<T: Element, const D: usize> Halos<T, D> {
         }
         let rects: Vec<Rect> = blocks.iter().map(|block| block.rect).collect();
         let dimensions = rects.first().map_or(0, Rect::dim);
-        let cuts = if dimensions == D { cuts::<D>(&rects) } else { None };
+        let cuts = if dimensions == D { cuts::<D>(&blocks.parent().rect, &rects) } else { None };
         let cuts = cuts.ok_or_else(|| {
             let expected = format!("a complete grid of blocks in {D} dimension(s), in row-major order");
             let came = format!("another partition of {}, in {dimensions} dimension(s)", blocks.parent());
             Error::misuse(what(), expected, came)
         })?;
         let shape = |block: Region| {
-            let around = grown(&block.rect, options.width);
-            Shapes { block, around, ghosts: Vec::new(), borders: Vec::new() }
+            let around = grown(&block.rect, options.width).filter(|rect| rect.bytes(size_of::<T>().max(1)).is_some());
+            let around = around.ok_or_else(|| {
+                let expected = format!("a halo with which a block has at most {} bytes", isize::MAX);
+                Error::misuse(what(), expected, format!("width {:?} round block {}", options.width, block.rect))
+            })?;
+            Ok(Shapes { block, around, ghosts: Vec::new(), borders: Vec::new() })
         };
-        let mut shapes: Vec<Shapes> = blocks.iter().map(shape).collect();
+        let mut shapes = blocks.iter().map(shape).collect::<Result<Vec<Shapes>, Error>>()?;
+        let (places, most) = (places(&cuts, &options), MOST_PLACES.max(MOST_PLACES_EACH * rects.len() as u128));
+        if places > most {
+            let expected = format!("at most {most} pieces, with the blocks themselves and all corners");
+            return Err(Error::misuse(what(), expected, format!("{places}, by width {:?}", options.width)));
+        }
         let mut edges = Vec::new();
         for to in 0..rects.len() {
             for (tag, (from, here, there)) in (0u32..).zip(pieces(&cuts, to, &options)) {
@@ -227,10 +244,13 @@ impl<T: Element, const D: usize> HaloEnds<T, D> {
     /// Launches a task that sends the neighbours the values that they need of the block. Local, not collective; returns
     /// at once.
     ///
+    /// The region of `block` is the shard's own block, [`Halo::block`]. For another region the task panics.
+    ///
     /// # Errors
     /// The errors of [`Launch::go`](maniple_runtime::Launch::go).
     pub fn send(&self, block: Requirement<Read<'static, T, D>>) -> Result<(), Error> {
         fn send<T: Element, const D: usize>(block: Read<T, D>, mut borders: Borders<T, D>) {
+            borders.check_block(block.rect());
             borders.send(block.rows());
         }
         self.shard.launch(send::<T, D>, (block, self.borders())).named("send halo").go()?.detach();

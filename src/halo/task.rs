@@ -89,16 +89,14 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     /// grid, and in corners that are not sent, get the value `outside`.
     ///
     /// # Panics
-    /// If `rows` are fewer than those of the block, or one has another length.
+    /// If `rows` are fewer or more than those of the block, or if one has another length.
     pub fn around<'r>(&self, rows: impl Iterator<Item = &'r [T]>, outside: T) -> Around<T, D>
     where
         T: 'r,
     {
         let Shape { block, around, .. } = self.known.shape();
         let mut around = Around { rect: *around, values: vec![outside; around.volume()] };
-        for (row, values) in rows_with::<T, D>(block, rows) {
-            around.row_mut(row, values.len()).copy_from_slice(values);
-        }
+        each_row::<T, D>(block, rows, |row, values| around.row_mut(row, values.len()).copy_from_slice(values));
         for (piece, values) in self.pieces() {
             let length = piece.extent(D - 1);
             for (row, values) in rows_of::<D>(&piece).zip(values.chunks_exact(length)) {
@@ -110,23 +108,30 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
 }
 
 impl<T: Element, const D: usize> Borders<'_, T, D> {
+    /// Panics unless `rect` is the block. Two rectangles without cells count as the same.
+    pub(super) fn check_block(&self, rect: Rect) {
+        let block = self.known.shape().block;
+        let same = rect == block || (rect.is_empty() && block.is_empty());
+        assert!(same, "the halo is round the block {block}, the region is {rect}: send the shard's own block");
+    }
+
     /// Fills all cells that the neighbours need, from the rows of the block.
     ///
     /// # Panics
-    /// If `rows` are fewer than those of the block, or one has another length.
+    /// If `rows` are fewer or more than those of the block, or if one has another length.
     pub fn send<'r>(&mut self, rows: impl Iterator<Item = &'r [T]>)
     where
         T: 'r,
     {
         let Shape { block, pieces, .. } = self.known.shape();
-        for (at, values) in rows_with::<T, D>(block, rows) {
+        each_row::<T, D>(block, rows, |at, values| {
             for (piece, value) in pieces.iter().zip(self.values.iter_mut()) {
                 let Some(row) = row_within(piece, &at) else { continue };
                 let (from, length) = ((piece.lo(D - 1) - block.lo(D - 1)) as usize, piece.extent(D - 1));
                 let put: &mut [T] = bytemuck::cast_slice_mut(value.bytes_mut());
                 put[row * length..][..length].copy_from_slice(&values[from..][..length]);
             }
-        }
+        });
     }
 }
 
@@ -241,17 +246,22 @@ fn rows_of<const D: usize>(rect: &Rect) -> impl Iterator<Item = [i64; D]> {
     Rect::new(lo, hi).points::<D>()
 }
 
-/// The first point and the values of each row of a block. Panics if a row is missing or has another length.
-fn rows_with<'r, T: 'r, const D: usize>(
+/// Calls a function with the first point and the values of each row of a block. Panics if there are fewer rows or more,
+/// or if one has another length.
+fn each_row<'r, T: 'r, const D: usize>(
     block: &Rect,
     mut rows: impl Iterator<Item = &'r [T]>,
-) -> impl Iterator<Item = ([i64; D], &'r [T])> {
+    mut call: impl FnMut([i64; D], &'r [T]),
+) {
     let length = block.extent(D - 1);
-    rows_of(block).map(move |at| {
+    for at in rows_of(block) {
         let values = rows.next().unwrap_or_default();
         assert_eq!(values.len(), length, "the rows of the block {block} are needed, each with {length} values");
-        (at, values)
-    })
+        call(at, values);
+    }
+    // The accessor of a block without cells may have rows without values.
+    let surplus = rows.next().is_some_and(|values| !block.is_empty() || !values.is_empty());
+    assert!(!surplus, "there are more rows than the block {block} has");
 }
 
 /// The number of a row within a rectangle. The row is one of a larger rectangle, so it may be outside.
