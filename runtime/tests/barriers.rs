@@ -323,7 +323,7 @@ fn shards_arrive_several_times_in_a_generation() {
 /// The arrivals of one shard take no longer if there are many in a generation.
 #[test]
 fn a_shard_arrives_very_often_in_a_generation() {
-    const TIMES: u32 = 300_000;
+    const TIMES: u32 = 1_000_000;
     async fn shard(shard: Shard, sums: PhaseBarrier) -> Result<u64, Error> {
         let (adds, total) = (sums.arriver(&shard)?, sums.waiter(&shard)?);
         (0..TIMES).for_each(|i| shard.arrive_with(&adds, u64::from(i)));

@@ -17,7 +17,8 @@ impl Shard {
     /// Waits for `wait`, but no longer than `limit`. Local, not collective; may wait.
     ///
     /// `wait` can be anything that a shard can await: a future, all of a [`FutureMap`](crate::FutureMap), a call of a
-    /// collective, a barrier. The time counts from the first poll. With [`Duration::ZERO`] it never waits, and tests
+    /// collective, a barrier. [`window`](Self::window) and [`yield_now`](Self::yield_now) give `()` and no `Result`, so
+    /// they are not accepted. The time counts from the first poll. With [`Duration::ZERO`] it never waits, and tests
     /// whether `wait` is over. A loop of such tests must call [`yield_now`](Self::yield_now), or nothing else of this
     /// processor runs.
     ///

@@ -223,9 +223,9 @@ impl Top {
         Fut: Future<Output = Result<R, Error>> + 'static,
     {
         self.register(name, move |shard, args| {
-            let parent = InnerTask::new(shard);
-            let future = function(parent.clone(), args);
-            parent.run(future)
+            let inner = InnerTask::new(shard);
+            let future = function(inner.clone(), args);
+            inner.run(future)
         })
     }
 
