@@ -5,7 +5,7 @@ mod common;
 use common::{run, virtual_nodes, watched};
 use maniple_mapper::{
     InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper, MemoryKind, NodeId, PlaceShardsInput,
-    PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
+    PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
@@ -602,4 +602,29 @@ fn a_refused_index_launch_takes_no_generation_and_can_be_made_again() {
             assert_eq!((values, ran), (vec![5, 6, 7, 8], 4), "{at}");
         }
     }
+}
+
+/// The priority of an index launch holds until its arrival, which does not queue behind other tasks.
+#[test]
+fn an_index_launch_arrives_with_its_own_priority() {
+    async fn shard(shard: Shard, over: Edges) -> Result<(u64, u64), Error> {
+        let (end, ended) = (over.producer(&shard, 0)?, over.consumer(&shard, 0)?);
+        let ran = Arc::new(AtomicU64::new(0));
+        let count = move || ran.fetch_add(1, Ordering::Relaxed);
+        let points = shard.index_launch(3, |_: Arg<usize>| (), |i| (i.into(),));
+        points.priority(Priority::RAISED).arrive(end.ready()).go()?.detach();
+        let after = shard.launch(count.clone(), ()).priority(Priority::RAISED).wait(ended.ready()).go()?;
+        let mut others = (0..20).map(|_| shard.launch(count.clone(), ()).go()).collect::<Result<Vec<_>, _>>()?;
+        let first = others.remove(0).await?;
+        for other in others {
+            other.await?;
+        }
+        Ok((after.await?, first))
+    }
+    let came = run("priorities", &Runtime::threads(1), |top| async move {
+        let gang = top.gang("one", 1)?;
+        let over = top.edges("over", &gang, [(0, 0)], 1)?;
+        top.launch(&gang, &top.register("priorities", shard), |_| ShardLaunch::new(over))?.all().await
+    });
+    assert_eq!(came, Ok(vec![(0, 1)]), "the task after the index launch, and the first of the others");
 }
