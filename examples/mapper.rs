@@ -7,7 +7,7 @@ use maniple::prelude::*;
 use std::sync::Arc;
 mod common;
 
-/// Deals shards out like cards, sends each leaf task to the next processor, and has collectives copy remote data.
+/// Deals shards out like cards, sends each leaf task to the next processor of its node, and has collectives copy remote data.
 struct Scatter;
 
 impl Mapper for Scatter {
@@ -18,8 +18,12 @@ impl Mapper for Scatter {
         Placement::Cyclic
     }
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
-        let next = ProcessorId((input.processor.0 + 1) % input.machine.processors());
-        LeafOutput { processor: next, ..LeafOutput::local(input) }
+        let local = LeafOutput::local(input);
+        // The legal ones: the processors of the node without its utility processors.
+        let mut legal = input.machine.leaf_processors_of(input.machine.node_of(input.processor));
+        let first = legal.clone().next();
+        let next = legal.find(|p| *p > input.processor).or(first);
+        LeafOutput { processor: next.unwrap_or(local.processor), ..local }
     }
     fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
         ExchangeOutput { access: Access::Copy, priority: Priority::RAISED, ..Default::default() }

@@ -1,4 +1,4 @@
-//! Values that travel round a ring of shards through one slot between each two neighbours, guarded by ready/empty pairs.
+//! Values that travel round a ring of shards through one slot between each two neighbours, guarded by edges.
 use maniple::regions::{Privilege, ReadShared, WriteShared};
 
 use maniple::prelude::*;
@@ -19,10 +19,10 @@ fn take(slot: ReadShared<u64>) -> u64 {
 }
 
 /// Slot s lies between shard s, which fills it, and its right neighbour.
-async fn pass(shard: Shard, (slots, pairs): ([Region; 2], Edges)) -> Result<u64, Error> {
+async fn pass(shard: Shard, (slots, edges): ([Region; 2], Edges)) -> Result<u64, Error> {
     let left = (shard.index() + shard.shards() - 1) % shard.shards();
     let (from_left, to_right) = (shard.region(slots[0])?, shard.region(slots[1])?);
-    let (fill, drain) = (pairs.producer(&shard, (shard.index() + 1) % shard.shards())?, pairs.consumer(&shard, left)?);
+    let (fill, drain) = (edges.producer(&shard, (shard.index() + 1) % shard.shards())?, edges.consumer(&shard, left)?);
     let mut value = shard.launch(|v: Arg<u64>| *v, (u64::from(shard.index()).into(),)).go()?;
     for _ in 0..STEPS {
         // Each use of a barrier stands for its next generation, so the loop may run far ahead of the tasks it launches.
@@ -38,12 +38,12 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let slots = top.region_tree("slots", Rect::line(0, i64::from(shards)), &[V.info()])?;
         let slots: Vec<Region> = Partition::equal(slots, shards as usize)?.iter().collect();
         let gang = top.gang("ring", shards)?;
-        let pairs = top.edges("slots", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
+        let edges = top.edges("slots", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
         let task = top.register("pass", pass);
         let shared = |start: ShardLaunch<_>, slot| start.shares(slot, [V], Privilege::ReadWrite);
         let done = top.launch(&gang, &task, |s| {
             let (left, right) = (slots[((s + shards - 1) % shards) as usize], slots[s as usize]);
-            shared(shared(ShardLaunch::new(([left, right], pairs)), left), right)
+            shared(shared(ShardLaunch::new(([left, right], edges)), left), right)
         })?;
         done.all().await
     })?;

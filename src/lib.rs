@@ -127,9 +127,9 @@ pub mod plugin {
 pub mod runtime {
     #[doc(inline)]
     pub use maniple_runtime::{
-        Access, Arg, Arrivable, Binding, Check, Consumer, CostLevel, Costs, Driver, Edge, Edges, Error, Faults,
-        FutureMap, Gang, Get, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many, Param, Pause, PhaseArriver,
-        PhaseBarrier, PhaseOptions, PhaseWaiter, Place, Portable, ProcessorLoss, Producer, Put, RegionView,
+        Arg, Arrivable, Binding, Check, Consumer, CostLevel, Costs, Driver, Edge, Edges, Error, Faults, FutureMap,
+        Gang, Get, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many, Param, Pause, PhaseArriver, PhaseBarrier,
+        PhaseOptions, PhaseWaiter, Place, Portable, ProcessorLoss, Producer, Put, RacingAccess, RegionView,
         Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp, Stats, TaskCost, TaskFuture,
         Top, TraceFile, VirtualMachine, Waitable, now,
     };

@@ -7,7 +7,7 @@ use common::watched;
 use fastrand::Rng;
 use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
 use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region};
-use maniple_runtime::{Access, Arg, Check, Error, Input, Runtime, Shard, ShardLaunch, TaskFuture};
+use maniple_runtime::{Arg, Check, Error, Input, RacingAccess, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -227,7 +227,7 @@ fn runs_as_expected(case: u64, program: Arc<Program>) -> bool {
             Ok(_) => assert!(pairs.is_empty(), "{at}: {pairs:?} not found in {program:#?}"),
             Err(e) => {
                 let Error::Race { first, second, .. } = e.origin() else { panic!("{at}: {e} in {program:#?}") };
-                let side = |a: &Access| -> Side {
+                let side = |a: &RacingAccess| -> Side {
                     (a.place.shard.unwrap_or(u32::MAX), (a.rect.lo(0), a.rect.hi(0)), a.privilege.writes())
                 };
                 let pair = (side(first), side(second));

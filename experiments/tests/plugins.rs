@@ -167,7 +167,7 @@ fn what_is_wrong_with_a_mapper_is_one_message() {
     assert_eq!(refused(missing.to_str().expect("UTF-8"), 2), expected);
     for options in ["fast", "priority=8", "priority=-1", "priority=1,"] {
         let expected = format!(
-            "mapper {}: makes no mapper of the options `{options}`: expected priority=N, N below 8, found `{options}`",
+            "mapper {}: did not make a mapper with the options `{options}`: expected priority=N, N below 8, found `{options}`",
             *DEALER
         );
         assert_eq!(refused(&format!("{},{options}", *DEALER), 2), expected);

@@ -86,20 +86,20 @@ impl Machine {
 
     /// The first processor of a node. It runs the node's copy of the top-level task, if the node has one.
     pub fn first_of(&self, node: NodeId) -> ProcessorId {
-        ProcessorId(node.0 * self.per_node)
+        ProcessorId(node.0.saturating_mul(self.per_node))
     }
 
     /// The processors of a node. Empty if there is no such node.
     pub fn processors_of(&self, node: NodeId) -> ProcessorRange {
         let first = self.first_of(node).0;
-        ProcessorRange::new(first, (first + self.per_node).min(self.processors))
+        ProcessorRange::new(first, first.saturating_add(self.per_node).min(self.processors))
     }
 
     /// The processors of a node that run leaf tasks: all but its utility processors, and always at least one.
     pub fn leaf_processors_of(&self, node: NodeId) -> ProcessorRange {
         let (first, number) = (self.first_of(node).0, self.processors_of(node).len() as u32);
         let utility = self.utility.min(number.saturating_sub(1));
-        ProcessorRange::new(first, first + number - utility)
+        ProcessorRange::new(first, first.saturating_add(number - utility))
     }
 
     /// The processors of a node that get shards from [`Placement::Blocked`](crate::Placement::Blocked) and `Cyclic`.
@@ -186,6 +186,19 @@ mod tests {
                 assert_eq!(m.is_utility(p), !expected.contains(&p), "{p} of {m:?}");
                 let near = m.near(p, 5);
                 assert!(expected.contains(&near) && m.same_node(p, near) && (m.is_utility(p) || near == p));
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_that_does_not_exist_has_no_processors() {
+        for per_node in [1, 2, 3] {
+            let m = Machine::new(7, per_node).with_utility(1);
+            for node in [m.nodes(), m.nodes() + 1, 1 << 30, 1 << 31, (1 << 31) + 1, u32::MAX / 3, u32::MAX].map(NodeId)
+            {
+                assert_eq!(m.processors_of(node).len(), 0, "{node:?} of {m:?}");
+                assert_eq!(m.leaf_processors_of(node).len(), 0, "{node:?} of {m:?}");
+                assert!(!m.processors_of(node).contains(m.first_of(node)));
             }
         }
     }

@@ -1,9 +1,9 @@
-//! The reasons why a library gives no mapper.
+//! The reasons why a library did not make a mapper.
 
 use crate::abi;
 use std::path::PathBuf;
 
-/// A library that gives no mapper, and the reason.
+/// A library that did not make a mapper, and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {fault}", .path.display())]
 pub struct PluginError {
@@ -13,13 +13,13 @@ pub struct PluginError {
     pub fault: Fault,
 }
 
-/// The reason why a library gives no mapper.
+/// The reason why a library did not make a mapper.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The file does not exist or can't be read.
     #[error("can't be read: {0}")]
     Unreadable(std::io::Error),
-    /// The file is no shared library for this processor.
+    /// The file is not a shared library for this processor.
     #[error("not a shared library, but {0}")]
     NoLibrary(String),
     /// The system's loader can't load the library.
@@ -59,7 +59,7 @@ pub enum Fault {
     #[error("the options have a NUL byte in them")]
     Options,
     /// The library refuses the options, or fails to make a mapper.
-    #[error("makes no mapper of the options `{options}`: {message}")]
+    #[error("did not make a mapper with the options `{options}`: {message}")]
     Create {
         /// The options.
         options: String,

@@ -19,7 +19,7 @@ const LONGEST_NAME: usize = 255;
 /// Waits for the library. If the library crashes, exits or hangs, so does the program.
 ///
 /// # Errors
-/// The file is missing or no shared library. The library is no mapper, is built for another version of the interface,
+/// The file is missing or not a shared library. The library is not a mapper, is built for another version of the interface,
 /// or refuses the options. [`PluginError`] names the path and the cause.
 pub fn load(path: &Path, options: &str) -> Result<Arc<dyn Mapper>, PluginError> {
     match make(path, options) {

@@ -1,4 +1,4 @@
-//! Libraries that are no mappers, are of another version, or refuse their options. Each is one clear error, and nothing
+//! Libraries that are not mappers, are of another version, or refuse their options. Each is one clear error, and nothing
 //! else happens. They are built with the system's C compiler.
 #![cfg(target_os = "linux")]
 
@@ -144,9 +144,9 @@ fn libraries_that_make_no_mapper() {
     assert_eq!(refused(&built("name-null", &["NAME_NULL"])), "its mapper's name is null");
     assert_eq!(refused(&built("name-long", &["NAME_LONG"])), "its mapper's name is longer than 255 bytes");
     assert_eq!(refused(&built("name-no-text", &["NAME_IS_NO_TEXT"])), "its mapper's name is not UTF-8");
-    let expected = "makes no mapper of the options `these options`: expected nothing, found these options";
+    let expected = "did not make a mapper with the options `these options`: expected nothing, found these options";
     assert_eq!(refused(&built("refuses", &["CREATE_REFUSES"])), expected);
-    let expected = "makes no mapper of the options `these options`: the library gave no message";
+    let expected = "did not make a mapper with the options `these options`: the library gave no message";
     assert_eq!(refused(&built("says-nothing", &["CREATE_SAYS_NOTHING"])), expected);
     let error = load(&built("fine", &[]), "a\0b").map(|_| ()).unwrap_err().to_string();
     assert!(error.ends_with("the options have a NUL byte in them"), "{error}");

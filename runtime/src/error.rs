@@ -28,7 +28,7 @@ impl fmt::Display for Place {
 
 /// One side of a race: a leaf task and its use of a region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Access {
+pub struct RacingAccess {
     /// The task and its shard.
     pub place: Place,
     /// Its privilege on the values.
@@ -37,7 +37,7 @@ pub struct Access {
     pub rect: Rect,
 }
 
-impl fmt::Display for Access {
+impl fmt::Display for RacingAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} of {})", self.place, self.privilege, self.rect)
     }
@@ -129,9 +129,9 @@ pub enum Error {
         /// The points that both use.
         rect: Box<Rect>,
         /// The task that ran first this time.
-        first: Box<Access>,
+        first: Box<RacingAccess>,
         /// The task that ran second. It fails.
-        second: Box<Access>,
+        second: Box<RacingAccess>,
     },
     /// The top-level tasks of two nodes made different calls. Debug builds and
     /// [`Check::ControlReplication`](crate::Check::ControlReplication) find this. Make the top-level task

@@ -35,7 +35,7 @@ pub mod wire;
 
 pub use counters::Stats;
 pub use diagnose::trace::TraceFile;
-pub use error::{Access, Error, Place};
+pub use error::{Error, Place, RacingAccess};
 pub use future::{FutureMap, Resolver, Stamp, TaskFuture};
 pub use ids::{CellAddress, PhaseAddress};
 pub use object::Edge;

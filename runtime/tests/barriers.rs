@@ -7,6 +7,7 @@ use common::run;
 use maniple_barriers::BarrierError;
 use maniple_mapper::stock;
 use maniple_runtime::{Arg, Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
+use std::time::{Duration, Instant};
 
 /// What was refused to an arriver that ran too far ahead: barrier, arriver, generation and window.
 fn over_arrival(e: &Error) -> Option<(String, u32, u64, u64)> {
@@ -317,5 +318,41 @@ fn shards_arrive_several_times_in_a_generation() {
             let expected: Vec<u64> = (0..ROUNDS).map(all).collect();
             assert_eq!(came.expect(&at), vec![expected; shards as usize], "{at}");
         }
+    }
+}
+
+/// The arrivals of one shard take no longer if there are many in a generation.
+#[test]
+fn a_shard_arrives_very_often_in_a_generation() {
+    const TIMES: u32 = 1_000_000;
+    async fn shard(shard: Shard, sums: PhaseBarrier) -> Result<u64, Error> {
+        let (adds, total) = (sums.arriver(&shard)?, sums.waiter(&shard)?);
+        (0..TIMES).for_each(|i| shard.arrive_with(&adds, u64::from(i)));
+        shard.wait_value(&total).await
+    }
+    let began = Instant::now();
+    let came = run("many arrivals", &Runtime::threads(1), |top| async move {
+        let gang = top.gang("one", 1)?;
+        let sums = PhaseOptions::all(&gang).arrivals(|_| TIMES).reduce(|a, b| a + b);
+        let sums = top.phase_barrier("sums", &gang, sums)?;
+        top.launch(&gang, &top.register("often", shard), |_| ShardLaunch::new(sums))?.all().await
+    });
+    assert_eq!(came, Ok(vec![u64::from(TIMES) * u64::from(TIMES - 1) / 2]));
+    // It takes about one second. A search through all arrivals for each of them takes two minutes.
+    assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
+}
+
+#[test]
+fn too_many_arrivals_in_a_generation_are_refused() {
+    let most = PhaseOptions::MAX_ARRIVALS;
+    for each in [most / 2 + 1, u32::MAX] {
+        let refused = run("too many", &Runtime::threads(1), move |top| async move {
+            let gang = top.gang("two", 2)?;
+            top.phase_barrier("never", &gang, PhaseOptions::all(&gang).arrivals(move |_| each)).map(drop)
+        });
+        let message = refused.expect_err("too many arrivals").to_string();
+        assert!(message.contains("arrivals at phase barrier `never`"), "{message}");
+        assert!(message.contains(&format!("at most {most} in a generation")), "{message}");
+        assert!(message.contains(&(2 * u64::from(each)).to_string()), "{message}");
     }
 }

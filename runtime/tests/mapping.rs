@@ -2,16 +2,17 @@
 
 mod common;
 
-use common::{virtual_nodes, watched};
+use common::{run, virtual_nodes, watched};
 use maniple_mapper::{
     InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper, MemoryKind, NodeId, PlaceShardsInput,
-    PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
+    PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
 };
-use maniple_runtime::{Arg, Error, Many, Runtime, Shard, ShardLaunch, Top};
+use maniple_runtime::{Arg, Edges, Error, Many, Runtime, Shard, ShardLaunch, Top};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -548,4 +549,82 @@ fn a_launch_that_comes_again_goes_where_the_mapper_says_then() {
         made.dedup();
         assert_eq!(made, [0, 1], "{workers} workers");
     }
+}
+
+/// An index launch asks the mapper about all its tasks before it takes a generation. So after a refusal no point runs,
+/// and the same launch can be made again.
+#[test]
+fn a_refused_index_launch_takes_no_generation_and_can_be_made_again() {
+    type Ends = (Edges, Edges);
+    async fn shard(shard: Shard, (go, over): Ends) -> Result<(String, Vec<u64>, u64), Error> {
+        let ran = Arc::new(AtomicU64::new(0));
+        let (start, begin) = (go.producer(&shard, 0)?, go.consumer(&shard, 0)?);
+        let (end, ended) = (over.producer(&shard, 0)?, over.consumer(&shard, 0)?);
+        let point = {
+            let ran = ran.clone();
+            move |i: Arg<u64>, earlier: Arg<u64>| {
+                ran.fetch_add(1, Ordering::Relaxed);
+                *i + *earlier
+            }
+        };
+        shard.arrive(start.ready());
+        let earlier = shard.launch(|| 5, ()).go()?;
+        let launch = || {
+            let points = shard.index_launch(4, point.clone(), |i| ((i as u64).into(), (&earlier).into()));
+            points.named("point").wait(begin.ready()).arrive(end.ready()).go()
+        };
+        let refused = launch().expect_err("an illegal decision").to_string();
+        shard.launch(|_: Arg<u64>| (), ((&earlier).into(),)).go()?.await?;
+        assert_eq!(ran.load(Ordering::Relaxed), 0, "a point of a refused launch ran");
+        let points = launch()?;
+        // The arrival is the first that anybody has launched.
+        shard.wait(ended.ready()).await?;
+        Ok((refused, points.all().await?, ran.load(Ordering::Relaxed)))
+    }
+    for (at, runtime) in drivers() {
+        // A point, or the task that follows the points.
+        for (task, nth) in [("point", 0), ("point", 2), ("end of points", 0)] {
+            let asked = AtomicU64::new(0);
+            let leaf = move |input: &LeafInput<'_>| {
+                let local = LeafOutput::local(input);
+                let refuse = input.task == task && asked.fetch_add(1, Ordering::Relaxed) == nth;
+                LeafOutput { processor: if refuse { ProcessorId(99) } else { local.processor }, ..local }
+            };
+            let mapper = Arc::new(Answers { leaf: Some(Box::new(leaf)), ..Answers::default() });
+            let at = format!("{task} {nth} refused, {at}");
+            let came = run(&at, &runtime.clone().mapper(mapper), |top| async move {
+                let gang = top.gang("one", 1)?;
+                let edges = (top.edges("go", &gang, [(0, 0)], 1)?, top.edges("over", &gang, [(0, 0)], 1)?);
+                top.launch(&gang, &top.register("again", shard), |_| ShardLaunch::new(edges))?.all().await
+            });
+            let (refused, values, ran) = came.expect(&at).remove(0);
+            assert!(refused.contains("illegal processor: 99") && refused.contains(task), "{at}: {refused}");
+            assert_eq!((values, ran), (vec![5, 6, 7, 8], 4), "{at}");
+        }
+    }
+}
+
+/// The priority of an index launch holds until its arrival, which does not queue behind other tasks.
+#[test]
+fn an_index_launch_arrives_with_its_own_priority() {
+    async fn shard(shard: Shard, over: Edges) -> Result<(u64, u64), Error> {
+        let (end, ended) = (over.producer(&shard, 0)?, over.consumer(&shard, 0)?);
+        let ran = Arc::new(AtomicU64::new(0));
+        let count = move || ran.fetch_add(1, Ordering::Relaxed);
+        let points = shard.index_launch(3, |_: Arg<usize>| (), |i| (i.into(),));
+        points.priority(Priority::RAISED).arrive(end.ready()).go()?.detach();
+        let after = shard.launch(count.clone(), ()).priority(Priority::RAISED).wait(ended.ready()).go()?;
+        let mut others = (0..20).map(|_| shard.launch(count.clone(), ()).go()).collect::<Result<Vec<_>, _>>()?;
+        let first = others.remove(0).await?;
+        for other in others {
+            other.await?;
+        }
+        Ok((after.await?, first))
+    }
+    let came = run("priorities", &Runtime::threads(1), |top| async move {
+        let gang = top.gang("one", 1)?;
+        let over = top.edges("over", &gang, [(0, 0)], 1)?;
+        top.launch(&gang, &top.register("priorities", shard), |_| ShardLaunch::new(over))?.all().await
+    });
+    assert_eq!(came, Ok(vec![(0, 1)]), "the task after the index launch, and the first of the others");
 }

@@ -9,8 +9,8 @@ use maniple_regions::{
     Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, WriteShared,
 };
 use maniple_runtime::{
-    Access, Arg, Check, Edges, Error, Input, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask,
-    TaskFuture, Top,
+    Arg, Check, Edges, Error, Input, Many, PhaseBarrier, PhaseOptions, RacingAccess, Runtime, Shard, ShardLaunch,
+    ShardTask, TaskFuture, Top,
 };
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
@@ -21,7 +21,7 @@ use std::time::Duration;
 const U: Field<i64> = Field::new(0, "u");
 
 /// What a race is said to be between.
-fn sides(e: &Error) -> (Access, Access) {
+fn sides(e: &Error) -> (RacingAccess, RacingAccess) {
     match e.origin() {
         Error::Race { first, second, .. } => ((**first).clone(), (**second).clone()),
         other => panic!("expected a race, got {other}"),
@@ -303,7 +303,7 @@ fn a_race_is_reported_exactly_where_nothing_orders_two_tasks() {
                 Ok(()) => assert!(pairs.is_empty(), "{at}: {pairs:?} not found in {program:#?}"),
                 Err(e) => {
                     let (first, second) = sides(&e);
-                    let side = |a: &Access| -> Side {
+                    let side = |a: &RacingAccess| -> Side {
                         (a.place.shard.unwrap_or(u32::MAX), (a.rect.lo(0), a.rect.hi(0)), a.privilege.writes())
                     };
                     let pair = (side(&first), side(&second));
@@ -500,6 +500,68 @@ fn a_race_that_nobody_minds_is_an_error_of_the_run() {
             let e = outcome.map(|_| ()).expect_err(&at);
             let (first, second) = sides(&e);
             assert_eq!((first.place.shard, second.place.shard), (Some(0), Some(0)), "{at}");
+        }
+    }
+}
+
+// Any number of parameters.
+
+fn put_all(slots: Many<WriteShared<i64>>) {
+    slots.into_iter().for_each(|mut slot| slot.fill(1));
+}
+fn get_all(slots: Many<ReadShared<i64>>) -> i64 {
+    slots.iter().map(|slot| slot.get([slot.rect().lo(0)])).sum()
+}
+
+type Spans = Vec<(i64, i64)>;
+
+/// Each of `Many` rectangles counts by itself: tasks race where two of them overlap, and there only.
+#[test]
+fn of_many_rectangles_the_two_that_overlap_are_reported() {
+    async fn shard(shard: Shard, (slots, spans): (Region, [Spans; 2])) -> Result<(), Error> {
+        let part = |&(lo, hi): &(i64, i64)| shard.region(Region::new(slots.tree, Rect::line(lo, hi)));
+        let spans = spans[shard.index() as usize].iter().map(part).collect::<Result<Vec<_>, _>>()?;
+        match shard.index() {
+            0 => shard.launch(put_all, (spans.iter().map(|s| s.write_shared(U)).collect(),)).go()?.await,
+            _ => shard.launch(get_all, (spans.iter().map(|s| s.read_shared(U)).collect(),)).go()?.await.map(drop),
+        }
+    }
+    type Case = ([&'static [(i64, i64)]; 2], Option<[(i64, i64); 3]>);
+    // The rectangles of the writer and of the reader. For a race: the common part, and the two that overlap.
+    let cases: [Case; 6] = [
+        ([&[(0, 2), (4, 6), (8, 10)], &[(2, 4), (6, 8), (10, 12)]], None),
+        ([&[(0, 12)], &[]], None),
+        ([&[], &[(0, 12), (3, 5)]], None),
+        ([&[(0, 2), (4, 7), (8, 10)], &[(2, 4), (6, 8), (10, 12)]], Some([(6, 7), (4, 7), (6, 8)])),
+        ([&[(0, 2), (9, 12)], &[(3, 8), (10, 11), (2, 3)]], Some([(10, 11), (9, 12), (10, 11)])),
+        ([&[(11, 12), (5, 6)], &[(0, 5), (6, 12)]], Some([(11, 12), (11, 12), (6, 12)])),
+    ];
+    for (name, runtime) in runtimes(12) {
+        let runtime = runtime.check(Check::Races);
+        for (spans, race) in cases {
+            let at = format!("{spans:?} on {name}");
+            let spans = spans.map(<[_]>::to_vec);
+            let outcome = run(&at, &runtime, move |top| {
+                let spans = spans.clone();
+                async move {
+                    let slots = top.region_tree("slots", Rect::line(0, 12), &[U.info()])?;
+                    let (gang, task) = (top.gang("two", 2)?, top.register("many", shard));
+                    let share = |_| ShardLaunch::new((slots, spans.clone())).shares(slots, [U], Privilege::ReadWrite);
+                    top.launch(&gang, &task, share)?.all().await.map(drop)
+                }
+            });
+            let Some([common, written, read]) = race else {
+                assert_eq!(outcome, Ok(()), "{at}");
+                continue;
+            };
+            let e = outcome.expect_err(&at);
+            let Error::Race { rect, .. } = e.origin() else { panic!("{at}: {e}") };
+            assert_eq!((rect.lo(0), rect.hi(0)), common, "{at}");
+            let (first, second) = sides(&e);
+            let (writer, reader) = if first.place.shard == Some(0) { (first, second) } else { (second, first) };
+            let side = |a: &RacingAccess| (a.place.shard, a.privilege.writes(), (a.rect.lo(0), a.rect.hi(0)));
+            assert_eq!(side(&writer), (Some(0), true, written), "{at}");
+            assert_eq!(side(&reader), (Some(1), false, read), "{at}");
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct PhaseMember {
     gathered: BarrierCell<Waiting, (u32, u64), Error>,
     /// Releases from above: generations that are over, with their values. Waiters are registered here.
     over: BarrierCell<Waiting, u64, Error>,
-    /// Positions of this processor's arrivers in the barrier's list.
+    /// Positions of this processor's arrivers in the barrier's list, in ascending order.
     arrivers: Vec<u32>,
     /// The processor this member reports to, and this member's number among its contributors.
     parent: Option<(ProcessorId, u32)>,
@@ -112,7 +112,7 @@ impl Phases {
         tell: &mut impl Tell,
     ) {
         effects.counters.arrivals.add(1);
-        let contributor = self.with(object, |m| m.arrivers.iter().position(|&a| a == arriver)).flatten();
+        let contributor = self.with(object, |m| m.arrivers.binary_search(&arriver).ok()).flatten();
         match contributor {
             Some(c) => self.combine(effects, (object, c as u32), generation, vec![(arriver, value)], tell),
             None => {

@@ -30,7 +30,13 @@ impl Planner {
             None => self.check_covered(held),
             Some((a, b, verdict)) => Err(Error::Interference {
                 place: self.place(),
-                between: format!("shard {} ({}) and shard {} ({})", a.user, self.named(effects, &a.at), b.user, self.named(effects, &b.at)),
+                between: format!(
+                    "shard {} ({}) and shard {} ({})",
+                    a.user,
+                    self.named(effects, &a.at),
+                    b.user,
+                    self.named(effects, &b.at)
+                ),
                 hint: match verdict {
                     Interference::Simultaneous if a.user == b.user => {
                         "name one region in place of both of the shard's own, or two that are disjoint".into()
@@ -39,9 +45,11 @@ impl Planner {
                     _ if a.user == b.user => "name a cell once, with all that the shard does to it".into(),
                     // Instances of different shards are never folded together, not even for equal reductions.
                     Interference::None => "fold into disjoint regions, or use a collective".into(),
-                    _ => "use disjoint regions, or simultaneous coherence and barriers; ghost cells are slots of their own, see \
-                          `Partition::restriction`"
-                        .into(),
+                    _ => {
+                        "use disjoint regions, or simultaneous coherence and barriers; send ghost cells over edges, as \
+                          `maniple::halo` does"
+                            .into()
+                    }
                 },
             }),
         }

@@ -16,10 +16,12 @@ use std::time::Duration;
 impl Shard {
     /// Waits for `wait`, but no longer than `limit`. Local, not collective; may wait.
     ///
-    /// `wait` can be anything that a shard can await: a future, all of a [`FutureMap`](crate::FutureMap), a call of a
-    /// collective, a barrier. The time counts from the first poll. With [`Duration::ZERO`] it never waits, and tests
-    /// whether `wait` is over. A loop of such tests must call [`yield_now`](Self::yield_now), or nothing else of this
-    /// processor runs.
+    /// `wait` can be a future, all of a [`FutureMap`](crate::FutureMap), a call of a collective, a barrier, or any other
+    /// future of a `Result`. The futures of [`window`](Self::window) and [`yield_now`](Self::yield_now) give `()`, so
+    /// they are not accepted.
+    ///
+    /// The time counts from the first poll. With [`Duration::ZERO`] it never waits, and tests whether `wait` is over. A
+    /// loop of such tests must call [`yield_now`](Self::yield_now), or nothing else of this processor runs.
     ///
     /// A time-out does no harm: the operation goes on, and can be awaited again.
     ///

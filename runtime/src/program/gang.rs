@@ -130,8 +130,9 @@ impl<A> ShardLaunch<A> {
     ///
     /// Exclusive requirements of different shards must not interfere. Shards that name a region with simultaneous
     /// coherence share one instance of it. Two simultaneous requirements that overlap must name the very same region.
-    /// So a block's ghost cells are not cells of its neighbours but slots of their own, in a separate tree (see
-    /// `examples/heat.rs`). The launch refuses requirements that break these rules with [`Error::Interference`].
+    /// So a shard can't require cells that a neighbour writes. It gets copies of these ghost cells over
+    /// [`Edges`](crate::Edges); `maniple::halo` does this for grids. The launch refuses requirements that break these
+    /// rules with [`Error::Interference`].
     pub fn require<F: Into<FieldId>>(
         mut self,
         region: Region,

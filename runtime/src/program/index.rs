@@ -1,6 +1,6 @@
 //! The launch of a task for many points at once.
 
-use super::launch::{Arrivable, Leaf, Waitable};
+use super::launch::{Arrivable, Launch, Leaf, MappedLeaf, Waitable};
 use super::param::{Declaring, Done, Many};
 use super::shard::Shard;
 use crate::Error;
@@ -62,10 +62,11 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     /// Launches all points. Local, not collective; returns at once.
     ///
     /// # Errors
-    /// - [`Error::Interference`] when two points interfere. Nothing is launched, and no generation is taken.
-    /// - The errors of [`Launch::go`](super::launch::Launch::go). For a region, field or privilege that is refused,
-    ///   nothing is launched and no generation is taken. After an illegal decision of the mapper, the points before the
-    ///   one in question run.
+    /// - [`Error::Interference`] when two points interfere.
+    /// - The errors of [`Launch::go`](super::launch::Launch::go), such as an illegal decision of the mapper about one
+    ///   of the points.
+    ///
+    /// After an error no point is launched, and no generation has been taken. The same launch can be made again.
     pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
         let Self { shard, function, args, name, priority, waits, arrivals } = self;
         check::<F, M>(shard, &args, name)?;
@@ -83,22 +84,46 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
                 )?
             }
         };
-        let waits: Vec<WaitAt> = waits.iter().map(|barrier| barrier.next_wait().0).collect();
-        let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
-        let launch = |(args, target)| {
-            let launch = shard.launch(function.clone(), args).named(name).meant_for(target).after(&waits);
-            if let Some(priority) = priority { launch.priority(priority).go() } else { launch.go() }
+        // The mapper decides about all tasks before a generation is taken. So a refusal leaves nothing behind.
+        let tasks = &shard.core().tasks;
+        let mut mapped: Vec<(Launch<'s, F, M>, MappedLeaf)> = Vec::with_capacity(points);
+        let refused = |mapped: Vec<(Launch<'s, F, M>, MappedLeaf)>, error: Error| {
+            mapped.into_iter().for_each(|(_, leaf)| leaf.cancel(tasks));
+            Err(error)
         };
+        let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
+        for (args, target) in args.into_iter().zip(targets) {
+            let launch = shard.launch(function.clone(), args).named(name).meant_for(target);
+            let launch = with_priority(launch, priority);
+            match launch.map() {
+                Ok(leaf) => mapped.push((launch, leaf)),
+                Err(error) => return refused(mapped, error),
+            }
+        }
+        // A task that follows all points arrives for them. Without points it still waits.
+        let last = shard.launch(|_: Many<Done<F::Output>>| (), (Many::from_iter([]),));
+        let last = with_priority(last.named("end of points").follows(), priority);
+        let last = arrivals.iter().fold(last, |last, barrier| last.arrive_at(*barrier));
+        let end = match (!arrivals.is_empty()).then(|| last.map()).transpose() {
+            Ok(end) => end,
+            Err(error) => return refused(mapped, error),
+        };
+        let waits: Vec<WaitAt> = waits.iter().map(|barrier| barrier.next_wait().0).collect();
         let futures: Vec<TaskFuture<F::Output>> =
-            args.into_iter().zip(targets).map(launch).collect::<Result<_, _>>()?;
-        if !arrivals.is_empty() {
-            // A task that follows all points arrives for them. Without points it still waits.
-            let all: Many<TaskFuture<F::Output>> = futures.iter().cloned().collect();
-            let last =
-                shard.launch(|_: Many<Done<F::Output>>| (), (all,)).named("end of points").follows().after(&waits);
-            arrivals.iter().fold(last, |last, barrier| last.arrive_at(*barrier)).go()?.detach();
+            mapped.into_iter().map(|(launch, leaf)| launch.go_mapped(leaf, &waits)).collect();
+        if let Some(mut end) = end {
+            // Futures are never refused.
+            let last = last.with_args((futures.iter().cloned().collect(),), &mut end)?;
+            last.go_mapped(end, &waits).detach();
         }
         Ok(FutureMap::new(futures))
+    }
+}
+
+fn with_priority<'s, F: Leaf<M>, M: 'static>(launch: Launch<'s, F, M>, priority: Option<Priority>) -> Launch<'s, F, M> {
+    match priority {
+        Some(priority) => launch.priority(priority),
+        None => launch,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::payload::Payload;
 use crate::program::param::{Bindings, Declaring, Param, Taking, unbound};
 use crate::program::phase::{PhaseArriver, PhaseWaiter};
 use crate::program::shard::Shard;
-use crate::task::{LeafLaunch, LeafTask, Tasks};
+use crate::task::{Body, LeafLaunch, LeafTask, Mapped, Tasks};
 use maniple_barriers::{Arriver, Role, Waiter};
 use maniple_mapper::Priority;
 use maniple_regions::{Coherence, Lease, RegionError};
@@ -355,8 +355,6 @@ pub struct Launch<'s, F: Leaf<M>, M> {
     /// In virtual time, in nanoseconds; [`UNSAID`] if the machine is to say.
     takes: u64,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
-    /// Generations that were taken for several tasks.
-    after: &'s [WaitAt],
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
     marker: PhantomData<fn() -> M>,
 }
@@ -374,7 +372,6 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
             follows: false,
             takes: UNSAID,
             waits: SmallVec::new(),
-            after: &[],
             arrivals: SmallVec::new(),
             marker: PhantomData,
         }
@@ -393,19 +390,14 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         self
     }
 
-    /// Lets the task start after these generations too, which were taken for several tasks.
-    pub(crate) fn after(mut self, after: &'s [WaitAt]) -> Self {
-        self.after = after;
-        self
-    }
-
     /// Says that the task fails only if others have. Nobody has to learn of its failure.
     pub(crate) fn follows(mut self) -> Self {
         self.follows = true;
         self
     }
 
-    /// See [`arrive`](Self::arrive).
+    /// [`arrive`](Self::arrive), for a barrier of any kind.
+    #[inline]
     pub(crate) fn arrive_at(mut self, barrier: &'s dyn Arrivable) -> Self {
         self.arrivals.push(barrier);
         self
@@ -440,9 +432,8 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// another order. An early arrival counts when its turn comes. It may be at most 64 generations early and must be
     /// within the barrier's window; otherwise it is [`Error::Barrier`].
     #[inline]
-    pub fn arrive(mut self, barrier: &'s impl Arrivable) -> Self {
-        self.arrivals.push(barrier);
-        self
+    pub fn arrive(self, barrier: &'s impl Arrivable) -> Self {
+        self.arrive_at(barrier)
     }
 
     /// Launches the task. Local, not collective; returns at once.
@@ -460,7 +451,14 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// After an error no generation has been taken: the next launch, or the shard itself, gets the one of this launch.
     #[inline]
     pub fn go(self) -> Result<TaskFuture<F::Output>, Error> {
-        let Launch { shard, name, target, priority, .. } = self;
+        let mapped = self.map()?;
+        Ok(self.go_mapped(mapped, &[]))
+    }
+
+    /// Declares the arguments and asks the mapper. All that can refuse the launch is here.
+    #[inline(always)]
+    pub(crate) fn map(&self) -> Result<MappedLeaf, Error> {
+        let &Launch { shard, name, target, priority, .. } = self;
         let tasks = &shard.core().tasks;
         let (id, mut body) = tasks.reserve_leaf();
         (body.name, body.shard, body.takes, body.follows) = (name, shard.index(), self.takes, self.follows);
@@ -469,37 +467,68 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         let unmet = declaring.unmet;
         let wanted = LeafLaunch { id, target, priority, unmet, poison: None };
         match declared.and_then(|()| tasks.map_leaf(&wanted, &mut body)) {
-            Ok(mapped) => {
-                let past = tasks.effects.races().map(|races| {
-                    let inputs = std::mem::take(&mut body.inputs);
-                    let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
-                    let launched = (tasks.effects.id, id);
-                    races.leaf_launched(launched, shard.actor(), inputs, exclusive.map(UseAt::as_use))
-                });
-                let mut taking = Taking::new(tasks, id, &mut body, unmet);
-                F::take(&self.args, &mut taking);
-                self.after.iter().for_each(|at| taking.wait(*at));
-                for barrier in &self.waits {
-                    taking.wait(barrier.next_wait().0);
-                }
-                for barrier in &self.arrivals {
-                    taking.arrive(barrier.next_arrival().0);
-                }
-                let (unmet, poison) = taking.end();
-                let wanted = LeafLaunch { unmet, poison, ..wanted };
-                let work = Cell::new(Call::Waits(self.function, F::keep(self.args)));
-                let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
-                body.task = Some(task.clone());
-                if let Some(past) = past {
-                    task.begins(past);
-                }
-                tasks.launch_leaf(wanted, mapped, body, &shard.inner.owner);
-                Ok(TaskFuture::of(task))
-            }
+            Ok(mapped) => Ok(MappedLeaf { wanted, mapped, body }),
             Err(refused) => {
                 tasks.cancel_leaf(id, body);
                 Err(refused.of_launch(name))
             }
         }
+    }
+
+    /// Gives a mapped launch other arguments, which name no regions.
+    pub(crate) fn with_args(mut self, args: F::Args, leaf: &mut MappedLeaf) -> Result<Self, Error> {
+        let mut declaring = Declaring::new(self.shard, leaf.wanted.id, &mut leaf.body);
+        F::declare(&args, &mut declaring)?;
+        leaf.wanted.unmet += declaring.unmet;
+        self.args = args;
+        Ok(self)
+    }
+
+    /// Takes the generations of barriers and launches the task, also after the generations `after`, which were taken
+    /// for several tasks. It can't fail.
+    #[inline(always)]
+    pub(crate) fn go_mapped(self, leaf: MappedLeaf, after: &[WaitAt]) -> TaskFuture<F::Output> {
+        let MappedLeaf { wanted, mapped, mut body } = leaf;
+        let (shard, tasks, id) = (self.shard, &self.shard.core().tasks, wanted.id);
+        let past = tasks.effects.races().map(|races| {
+            let inputs = std::mem::take(&mut body.inputs);
+            let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
+            let launched = (tasks.effects.id, id);
+            races.leaf_launched(launched, shard.actor(), inputs, exclusive.map(UseAt::as_use))
+        });
+        let mut taking = Taking::new(tasks, id, &mut body, wanted.unmet);
+        F::take(&self.args, &mut taking);
+        after.iter().for_each(|at| taking.wait(*at));
+        for barrier in &self.waits {
+            taking.wait(barrier.next_wait().0);
+        }
+        for barrier in &self.arrivals {
+            taking.arrive(barrier.next_arrival().0);
+        }
+        let (unmet, poison) = taking.end();
+        let wanted = LeafLaunch { unmet, poison, ..wanted };
+        let work = Cell::new(Call::Waits(self.function, F::keep(self.args)));
+        let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
+        body.task = Some(task.clone());
+        if let Some(past) = past {
+            task.begins(past);
+        }
+        tasks.launch_leaf(wanted, mapped, body, &shard.inner.owner);
+        TaskFuture::of(task)
+    }
+}
+
+/// A leaf task that the mapper has decided about. It is not launched yet and has taken no generation of a barrier.
+pub(crate) struct MappedLeaf {
+    wanted: LeafLaunch,
+    mapped: Mapped,
+    body: Box<Body>,
+}
+
+impl MappedLeaf {
+    /// Gives the launch up.
+    #[cold]
+    pub fn cancel(self, tasks: &Tasks) {
+        tasks.cancel_leaf(self.wanted.id, self.body);
     }
 }

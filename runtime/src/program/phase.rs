@@ -30,11 +30,13 @@ impl PhaseArriver {
     }
 
     /// Takes the next arrival without making it, and returns its generation. That generation never completes.
+    #[doc(hidden)]
     pub fn take(&self) -> u64 {
         self.0.take().1
     }
 
     /// Moves to the first arrival of another generation, for callers that count generations themselves.
+    #[doc(hidden)]
     pub fn seek(&self, generation: u64) {
         self.0.arriver.seek(generation * self.0.times);
     }
@@ -146,6 +148,9 @@ pub struct PhaseOptions {
 }
 
 impl PhaseOptions {
+    /// The most arrivals that a generation may have, of all shards together: 2²⁴.
+    pub const MAX_ARRIVALS: u32 = 1 << 24;
+
     /// A barrier at which all shards of a gang arrive and wait. The [window](Self::window) is 64 generations, the
     /// [arity](Self::arity) 4.
     pub fn all(gang: &Gang) -> Self {
@@ -161,7 +166,8 @@ impl PhaseOptions {
 
     /// Sets how many times each shard arrives in a generation, at least once. Without this each shard arrives once.
     ///
-    /// A generation is complete when every shard has made all its arrivals. Values of one shard are combined in the
+    /// A generation is complete when every shard has made all its arrivals. It has at most
+    /// [`MAX_ARRIVALS`](Self::MAX_ARRIVALS) of them. Values of one shard are combined in the
     /// order in which the arrivals were taken.
     pub fn arrivals(mut self, times: impl Fn(u32) -> u32) -> Self {
         self.times = self.arrivers.iter().map(|&shard| times(shard)).collect();
@@ -198,12 +204,7 @@ impl PhaseOptions {
 
 /// The processors of a barrier's arrivers and waiters. The first is that of the first waiter, the root of the tree.
 pub(crate) fn members(gang: &GangTable, options: &PhaseOptions) -> Vec<ProcessorId> {
-    let mut members = Vec::new();
-    for &s in options.waiters.iter().chain(&options.arrivers) {
-        let p = gang.at[s as usize].0;
-        if !members.contains(&p) {
-            members.push(p);
-        }
-    }
-    members
+    let mut listed = vec![false; gang.members.len()];
+    let processors = options.waiters.iter().chain(&options.arrivers).map(|&s| gang.at[s as usize].0);
+    processors.filter(|p| !std::mem::replace(&mut listed[p.index()], true)).collect()
 }

@@ -223,9 +223,9 @@ impl Top {
         Fut: Future<Output = Result<R, Error>> + 'static,
     {
         self.register(name, move |shard, args| {
-            let parent = InnerTask::new(shard);
-            let future = function(parent.clone(), args);
-            parent.run(future)
+            let inner = InnerTask::new(shard);
+            let future = function(inner.clone(), args);
+            inner.run(future)
         })
     }
 
@@ -274,8 +274,8 @@ impl Top {
     /// Makes a [`PhaseBarrier`] for shards of a gang. Collective; never waits.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for no arrivers or no waiters, a shard listed twice, a shard that is not in the gang, or a
-    /// shard with no arrivals in a generation.
+    /// [`Error::Misuse`] for no arrivers or no waiters, a shard listed twice, a shard that is not in the gang, a
+    /// shard with no arrivals in a generation, or more than [`PhaseOptions::MAX_ARRIVALS`] arrivals in a generation.
     pub fn phase_barrier(&self, name: &str, gang: &Gang, options: PhaseOptions) -> Result<PhaseBarrier, Error> {
         let table = self.table(name, gang)?;
         for (role, list) in [("arrivers", &options.arrivers), ("waiters", &options.waiters)] {
@@ -298,6 +298,12 @@ impl Top {
             if let Some(at) = times.iter().position(|&times| times == 0) {
                 let what = format!("arrivals of shard {} at phase barrier `{name}`", arrivers[at]);
                 return Err(Error::misuse(what, "at least one in a generation", 0));
+            }
+            // Before anything is made for each of them.
+            let all: u64 = times.iter().map(|&times| u64::from(times)).sum();
+            if all > u64::from(PhaseOptions::MAX_ARRIVALS) {
+                let expected = format!("at most {} in a generation", PhaseOptions::MAX_ARRIVALS);
+                return Err(Error::misuse(format!("arrivals at phase barrier `{name}`"), expected, all));
             }
             let several = arrivers.iter().zip(&times);
             arrivers = several.flat_map(|(&shard, &times)| std::iter::repeat_n(shard, times as usize)).collect();
@@ -323,6 +329,7 @@ impl Top {
     /// # Errors
     /// [`Error::Mapper`] for an illegal decision of the mapper, and [`Error::Misuse`] for a chain that names a peer or
     /// a cell that does not exist.
+    #[doc(hidden)]
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
         let table = self.table(spec.name(), gang)?;
         let cells = Arc::new(Chains::check(&*spec, &table)?);
@@ -341,6 +348,7 @@ impl Top {
     ///
     /// # Errors
     /// [`Error::Misuse`] for a gang of another run, [`Error::Mapper`] for an illegal decision of the mapper.
+    #[doc(hidden)]
     pub fn choose_algorithm(
         &self,
         gang: &Gang,
@@ -370,7 +378,7 @@ impl Top {
     ///
     /// Barriers and collectives made for the gang belong to one launch at a time. A later launch goes on with their
     /// generations where the earlier one left off. So if the shards of two launches use them, await the first launch
-    /// before the second.
+    /// before the second. A barrier or an edge that a failure has poisoned stays poisoned: make a new one.
     ///
     /// # Errors
     /// - [`Error::Interference`] for requirements of two shards that interfere.

@@ -3,7 +3,7 @@
 use super::clock::{Past, VectorClock};
 use super::state::{Actor, BarrierKey, State, common};
 use crate::diagnose::Event;
-use crate::error::{Access, Error};
+use crate::error::{Error, RacingAccess};
 use crate::ids::{ArrivalAt, LaunchKey, NOBODY, ObjectId, ProcessorId, TaskId, WaitAt};
 use maniple_regions::{FieldId, TreeId, Use};
 use std::cell::{Cell, RefCell};
@@ -111,7 +111,7 @@ impl Races {
         let (region, field) = describe(second.at.region.tree, second.at.field);
         let access = |a: &super::accesses::Accessed| {
             let Use { region, privilege, .. } = a.at;
-            Box::new(Access { place: a.user.place(), privilege, rect: region.rect })
+            Box::new(RacingAccess { place: a.user.place(), privilege, rect: region.rect })
         };
         let race = Error::Race {
             region,

@@ -16,7 +16,6 @@ pub use launches::Copied;
 
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
-use crate::future::TaskFuture;
 use crate::gang::Versions;
 use crate::ids::{LaunchKey, ObjectId, ProcessorId};
 use crate::message::Held;
@@ -164,6 +163,7 @@ impl Shard {
     /// # Errors
     /// [`Error::Misuse`] when the object is of another kind or of another gang, or when calls of another launch are
     /// under way.
+    #[doc(hidden)]
     #[inline]
     pub fn replay<R: Replay, T>(
         &self,
@@ -199,12 +199,5 @@ impl Shard {
     #[cfg(feature = "plant")]
     pub fn planted(&self, bug: crate::plant::Bug) -> bool {
         self.core().effects().config.strikes(bug)
-    }
-}
-
-impl TaskFuture<()> {
-    /// Whether the task is over, well or not. Never waits. The same as [`is_settled`](Self::is_settled).
-    pub fn is_done(&self) -> bool {
-        self.is_settled()
     }
 }
