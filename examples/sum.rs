@@ -31,7 +31,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
         let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-        let task = top.register("sum", shard);
+        let task = top.register("shard", shard);
         let done = top.launch(&gang, &task, |s| {
             let block = blocks[s as usize];
             ShardLaunch::new((block, total)).writes(block, [X])

@@ -66,7 +66,7 @@ pub trait Loader {
     /// Has the library make a mapper of the options.
     ///
     /// # Errors
-    /// The library gives no mapper, or refuses the options.
+    /// The library did not make a mapper, or refuses the options.
     fn load(&self, path: &Path, options: &str) -> Result<Arc<dyn Mapper>, Box<dyn Error + Send + Sync>>;
 }
 
@@ -159,7 +159,7 @@ pub enum SpecError {
         /// The specification in it.
         found: String,
     },
-    /// The library gives no mapper.
+    /// The library did not make a mapper.
     #[error("mapper {0}")]
     Library(#[source] Box<dyn Error + Send + Sync>),
 }
@@ -316,7 +316,7 @@ impl MapperSpec {
     /// The slot with the mapper. The first call makes the mapper and its files, and has the loader load its library.
     ///
     /// # Errors
-    /// A file can't be read or written, or a library gives no mapper. The next call tries again.
+    /// A file can't be read or written, or a library did not make a mapper. The next call tries again.
     pub fn slot(&self, loader: &dyn Loader) -> Result<MapperSlot, SpecError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = &*made {

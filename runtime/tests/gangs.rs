@@ -803,7 +803,10 @@ fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
         let words =
             ["the launch of `dump` in task `shard` of shard 0", "of region tree `line` (field `a`), got field `b`"];
         misused(shard.launch(dump, (u.read(B),)).go(), &words);
-        let words = ["at most read under exclusive coherence on field `a` of [0, 2) of region tree `line`"];
+        let words = [
+            "at most read under exclusive coherence on field `a` of [0, 2) of region tree `line`",
+            "hold it with `writes`",
+        ];
         misused(shard.fill(u.write(A), 0).go(), &words);
         Ok(())
     }

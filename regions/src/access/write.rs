@@ -86,7 +86,7 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
         }
     }
 
-    /// Sets every element to `value(i)`, where `i` is its row-major position from 0.
+    /// Sets every element to `value(i)`, where `i` is its row-major position in the part, from 0. It is not a coordinate of the tree.
     #[inline]
     pub fn write_with(&mut self, mut value: impl FnMut(usize) -> T) {
         let len = self.view.layout().row_len();

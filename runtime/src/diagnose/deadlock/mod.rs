@@ -193,9 +193,7 @@ impl Graph {
         let more = idle.len().saturating_sub(MOST);
         graph.causes.extend(idle.into_iter().take(MOST));
         if more > 0 {
-            graph
-                .causes
-                .insert(format!("{more} more shards have launched nothing that arrives for what others wait for"));
+            graph.causes.insert(format!("… and {more} more arrivals that others wait for and nobody has launched"));
         }
         graph.cycles = graph.find_cycles();
         graph

@@ -205,7 +205,12 @@ impl Shard {
             let held = self.shown(h.region);
             let expected = format!("at most {} under {} coherence on {name} of {held}", h.privilege, h.coherence);
             let coherence = coherence.map_or(String::new(), |c| format!(" under {c} coherence"));
-            return Error::misuse(what, expected, format!("{privilege}{coherence}"));
+            let hint = match h.coherence {
+                _ if h.privilege.covers(privilege) => "",
+                Coherence::Simultaneous => "; `shares` it with that privilege",
+                _ => "; hold it with `writes`",
+            };
+            return Error::misuse(what, expected, format!("{privilege}{coherence}{hint}"));
         }
         if let Err(e) = self.core().effects().objects.field(region.tree, field) {
             return e;
