@@ -87,9 +87,9 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         // The mapper decides about all tasks before a generation is taken. So a refusal leaves nothing behind.
         let tasks = &shard.core().tasks;
         let mut mapped: Vec<(Launch<'s, F, M>, MappedLeaf)> = Vec::with_capacity(points);
-        let refused = |mapped: Vec<(Launch<'s, F, M>, MappedLeaf)>, error: Error| {
+        let refused = |mapped: Vec<(Launch<'s, F, M>, MappedLeaf)>, error: Box<Error>| {
             mapped.into_iter().for_each(|(_, leaf)| leaf.cancel(tasks));
-            Err(error)
+            Err(*error)
         };
         let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
         for (args, target) in args.into_iter().zip(targets) {

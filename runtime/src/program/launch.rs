@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::data::UseAt;
 use crate::future::{FutureCell, TaskFuture};
-use crate::ids::{ArrivalAt, CellAddress, ProcessorId, WaitAt};
+use crate::ids::{ArrivalAt, CellAddress, ProcessorId, TaskId, WaitAt};
 use crate::message::{SendTask, UNSAID};
 use crate::payload::Payload;
 use crate::program::param::{Bindings, Declaring, Param, Taking, unbound};
@@ -451,13 +451,15 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// After an error no generation has been taken: the next launch, or the shard itself, gets the one of this launch.
     #[inline]
     pub fn go(self) -> Result<TaskFuture<F::Output>, Error> {
-        let mapped = self.map()?;
-        Ok(self.go_mapped(mapped, &[]))
+        match self.map() {
+            Ok(mapped) => Ok(self.go_mapped(mapped, &[])),
+            Err(refused) => Err(*refused),
+        }
     }
 
     /// Declares the arguments and asks the mapper. All that can refuse the launch is here.
     #[inline(always)]
-    pub(crate) fn map(&self) -> Result<MappedLeaf, Error> {
+    pub(crate) fn map(&self) -> Result<MappedLeaf, Box<Error>> {
         let &Launch { shard, name, target, priority, .. } = self;
         let tasks = &shard.core().tasks;
         let (id, mut body) = tasks.reserve_leaf();
@@ -467,19 +469,19 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         let unmet = declaring.unmet;
         let wanted = LeafLaunch { id, target, priority, unmet, poison: None };
         match declared.and_then(|()| tasks.map_leaf(&wanted, &mut body)) {
-            Ok(mapped) => Ok(MappedLeaf { wanted, mapped, body }),
+            Ok(mapped) => Ok(MappedLeaf { id, unmet, mapped, body }),
             Err(refused) => {
                 tasks.cancel_leaf(id, body);
-                Err(refused.of_launch(name))
+                Err(Box::new(refused.of_launch(name)))
             }
         }
     }
 
     /// Gives a mapped launch other arguments, which name no regions.
     pub(crate) fn with_args(mut self, args: F::Args, leaf: &mut MappedLeaf) -> Result<Self, Error> {
-        let mut declaring = Declaring::new(self.shard, leaf.wanted.id, &mut leaf.body);
+        let mut declaring = Declaring::new(self.shard, leaf.id, &mut leaf.body);
         F::declare(&args, &mut declaring)?;
-        leaf.wanted.unmet += declaring.unmet;
+        leaf.unmet += declaring.unmet;
         self.args = args;
         Ok(self)
     }
@@ -488,26 +490,28 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// for several tasks. It can't fail.
     #[inline(always)]
     pub(crate) fn go_mapped(self, leaf: MappedLeaf, after: &[WaitAt]) -> TaskFuture<F::Output> {
-        let MappedLeaf { wanted, mapped, mut body } = leaf;
-        let (shard, tasks, id) = (self.shard, &self.shard.core().tasks, wanted.id);
+        // Field by field: as a whole it would be copied.
+        let Launch { shard, function, args, target, priority, waits, arrivals, .. } = self;
+        let MappedLeaf { id, unmet, mapped, mut body } = leaf;
+        let tasks = &shard.core().tasks;
         let past = tasks.effects.races().map(|races| {
             let inputs = std::mem::take(&mut body.inputs);
             let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
             let launched = (tasks.effects.id, id);
             races.leaf_launched(launched, shard.actor(), inputs, exclusive.map(UseAt::as_use))
         });
-        let mut taking = Taking::new(tasks, id, &mut body, wanted.unmet);
-        F::take(&self.args, &mut taking);
+        let mut taking = Taking::new(tasks, id, &mut body, unmet);
+        F::take(&args, &mut taking);
         after.iter().for_each(|at| taking.wait(*at));
-        for barrier in &self.waits {
+        for barrier in &waits {
             taking.wait(barrier.next_wait().0);
         }
-        for barrier in &self.arrivals {
+        for barrier in &arrivals {
             taking.arrive(barrier.next_arrival().0);
         }
         let (unmet, poison) = taking.end();
-        let wanted = LeafLaunch { unmet, poison, ..wanted };
-        let work = Cell::new(Call::Waits(self.function, F::keep(self.args)));
+        let wanted = LeafLaunch { id, target, priority, unmet, poison };
+        let work = Cell::new(Call::Waits(function, F::keep(args)));
         let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
         body.task = Some(task.clone());
         if let Some(past) = past {
@@ -520,7 +524,9 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
 
 /// A leaf task that the mapper has decided about. It is not launched yet and has taken no generation of a barrier.
 pub(crate) struct MappedLeaf {
-    wanted: LeafLaunch,
+    id: TaskId,
+    /// The number of events that the task waits for.
+    unmet: u32,
     mapped: Mapped,
     body: Box<Body>,
 }
@@ -529,6 +535,6 @@ impl MappedLeaf {
     /// Gives the launch up.
     #[cold]
     pub fn cancel(self, tasks: &Tasks) {
-        tasks.cancel_leaf(self.wanted.id, self.body);
+        tasks.cancel_leaf(self.id, self.body);
     }
 }
