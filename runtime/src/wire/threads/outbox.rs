@@ -66,8 +66,15 @@ impl<M: Send> Outbox<M> {
     }
 
     /// Makes sure that everything sent will be seen.
-    #[inline]
+    #[inline(always)]
     pub fn flush(&self) {
+        // Leaf tasks ask each time, and mostly there is nothing.
+        if self.backlog.get() || self.unfenced.get() > 0 {
+            self.flush_all();
+        }
+    }
+
+    fn flush_all(&self) {
         if self.backlog.get() {
             self.push_backlog();
         }
