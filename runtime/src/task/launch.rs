@@ -39,6 +39,7 @@ impl Tasks {
     }
 
     /// Launches a reserved and mapped task that has taken its generations of barriers. Nothing is refused any more.
+    #[inline]
     pub fn launch_leaf(&self, launch: LeafLaunch, mapped: Mapped, mut body: Box<Body>, owner: &Rc<Owner>) {
         let LeafLaunch { id, mut unmet, poison, .. } = launch;
         self.effects.counters.launches.add(1);
