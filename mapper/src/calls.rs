@@ -152,6 +152,13 @@ pub struct RequirementInput<'a> {
     pub memory: MemoryId,
 }
 
+impl RequirementInput<'_> {
+    /// Whether the task may work on a copy: only if it reads, under simultaneous coherence.
+    pub fn is_copyable(&self) -> bool {
+        self.privilege == Privilege::Read && self.coherence == Coherence::Simultaneous
+    }
+}
+
 /// The region requirements of a leaf task, in the order of its parameters. Each is worked out when it is looked at,
 /// because most mappers look at none.
 #[derive(Clone, Copy)]

@@ -7,7 +7,6 @@ use crate::{
     AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine,
     PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, SliceInput, Slicing, SourceInput,
 };
-use maniple_regions::{Coherence, Privilege};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -212,7 +211,7 @@ pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: &LeafOutput) -> Result<(),
             let subject = task(input.task, input.shard);
             return Err(error(mapper, "map_leaf", &subject, "position of a copied requirement", i.to_string(), legal));
         };
-        if r.privilege != Privilege::Read || r.coherence != Coherence::Simultaneous {
+        if !r.is_copyable() {
             let what = format!("access of requirement {i} ({:?}, {:?})", r.privilege, r.coherence);
             let legal = "InPlace (only simultaneous reads may be copied)".into();
             return Err(error(mapper, "map_leaf", &task(input.task, input.shard), &what, "Copy".into(), legal));
@@ -235,7 +234,7 @@ mod tests {
     use super::*;
     use crate::MemoryKind;
     use crate::{RequirementInput, Requirements};
-    use maniple_regions::{FieldId, Rect, Region, TreeId};
+    use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region, TreeId};
 
     #[test]
     fn blocked_is_monotone_and_balanced() {

@@ -151,7 +151,13 @@ fn algorithm(name: &str) -> Result<Algorithm, String> {
 
 /// The message about a name that is no allreduce.
 pub fn unknown_collective(name: &str) -> String {
-    format!("unknown collective `{name}`; expected one of recursive-doubling, two-level")
+    format!("unknown collective `{name}`; expected one of {}", allreduces())
+}
+
+/// The names of all algorithms of an allreduce.
+pub fn allreduces() -> String {
+    let names: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
+    names.join(", ")
 }
 
 /// A file for the trace.

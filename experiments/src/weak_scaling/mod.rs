@@ -13,7 +13,7 @@ use crate::machines::reduced::warn_without_costs;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::options::workers::OnWorkers;
-use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported, unknown_collective};
+use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported, allreduces, unknown_collective};
 use crate::output::{Output, progress};
 use indicatif::ProgressBar;
 use maniple_stencil::{Collective, Config, plural};
@@ -103,9 +103,7 @@ pub struct WeakScalingOptions {
 /// A collective that is not the baseline.
 fn compared(name: &str) -> Result<Collective, String> {
     match name.parse() {
-        Ok(Collective::Aggregation) => {
-            Err("aggregation is the baseline; expected one of recursive-doubling, two-level".into())
-        }
+        Ok(Collective::Aggregation) => Err(format!("aggregation is the baseline; expected one of {}", allreduces())),
         Ok(collective) => Ok(collective),
         Err(_) => Err(unknown_collective(name)),
     }

@@ -1,7 +1,6 @@
 //! The mapper `numa`: leaf tasks and data by the host's NUMA nodes.
 
 use crate::{LeafInput, LeafOutput, Machine, Mapper, NodeId, ProcessorId, SourceInput, Topology};
-use maniple_regions::{Coherence, Privilege};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,7 +88,7 @@ impl Mapper for NumaMapper {
         out.processor = near().nth(turn).unwrap_or(input.processor);
         for (i, r) in (0..).zip(input.requirements.iter()) {
             let home = input.machine.owner(r.memory).0;
-            if numa_of(home) != own && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
+            if numa_of(home) != own && r.is_copyable() {
                 out.copied.push(i);
             }
         }

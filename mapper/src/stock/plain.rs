@@ -5,7 +5,7 @@ use crate::{
     Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, SliceInput,
     Slicing, SourceInput,
 };
-use maniple_regions::{Coherence, Privilege};
+use maniple_regions::Privilege;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The defaults of every call, as the calls of [`Mapper`] document them.
@@ -47,7 +47,7 @@ impl Mapper for DefaultMapper {
         let processor = out.processor;
         for (i, r) in (0..).zip(input.requirements.iter()) {
             let elsewhere = input.machine.owner(r.memory).0 != processor;
-            if elsewhere && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
+            if elsewhere && r.is_copyable() {
                 out.copied.push(i);
             }
         }

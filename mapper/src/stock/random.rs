@@ -5,7 +5,7 @@ use crate::{
     Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProcessorRange,
     SliceInput, Slicing, SourceInput,
 };
-use maniple_regions::{Coherence, FieldId, Privilege, Region};
+use maniple_regions::{FieldId, Region};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -136,8 +136,7 @@ impl Mapper for RandomMapper {
         out.copies_in = draw.memory();
         out.profile = draw.below(8) == 0;
         for (i, r) in (0..).zip(input.requirements.iter()) {
-            let copyable = r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous;
-            if copyable && draw.access() == Access::Copy {
+            if r.is_copyable() && draw.access() == Access::Copy {
                 out.copied.push(i);
             }
         }

@@ -36,11 +36,11 @@ fn owned(waited: maniple_barriers::Waited<&Error>) -> Waited {
     waited.map(|e| Box::new(e.clone()))
 }
 
+/// The error of a cell of this processor.
 #[cold]
-fn no_value(effects: &Effects, object: ObjectId, cell: u32, generation: u64) -> Box<Error> {
+fn cell_error(effects: &Effects, object: ObjectId, cell: u32, source: BarrierError) -> Error {
     let name = |o: Option<&Object>| o.map_or_else(|| format!("object {object}"), |o| o.cell_name(effects.id, cell));
-    let barrier = effects.objects.with(object, name);
-    Box::new(Error::Barrier { barrier, source: BarrierError::NoValue { generation } })
+    Error::Barrier { barrier: effects.objects.with(object, name), source }
 }
 
 /// The barriers of one processor.
@@ -126,7 +126,9 @@ impl Barriers {
         match at {
             ValueAt::Get { object, cell, generation } => {
                 match self.with(object, |bank| bank.take(cell, generation)).unwrap_or_default() {
-                    Payload::None => Err(no_value(effects, object, cell, generation)),
+                    Payload::None => {
+                        Err(Box::new(cell_error(effects, object, cell, BarrierError::NoValue { generation })))
+                    }
                     value => Ok(value),
                 }
             }
@@ -180,8 +182,7 @@ impl Barriers {
     #[cold]
     fn refuse(&self, effects: &Effects, at: CellAddress, generation: u64, source: BarrierError, tell: &mut impl Tell) {
         let CellAddress { object, cell, .. } = at;
-        let name = |o: Option<&Object>| o.map_or_else(|| format!("object {object}"), |o| o.cell_name(effects.id, cell));
-        let error = Error::Barrier { barrier: effects.objects.with(object, name), source };
+        let error = cell_error(effects, object, cell, source);
         effects.note_failure(&error);
         self.poison_here(object, cell, generation, &error, tell);
     }
