@@ -9,7 +9,7 @@ use crate::payload::Payload;
 use crate::program::param::{Bindings, Declaring, Param, Taking, unbound};
 use crate::program::phase::{PhaseArriver, PhaseWaiter};
 use crate::program::shard::Shard;
-use crate::task::{Body, LeafLaunch, LeafTask, Mapped, Tasks};
+use crate::task::{Body, LeafTask, Mapped, Tasks};
 use maniple_barriers::{Arriver, Role, Waiter};
 use maniple_mapper::Priority;
 use maniple_regions::{Coherence, Lease, RegionError};
@@ -467,8 +467,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         let mut declaring = Declaring::new(shard, id, &mut body);
         let declared = F::declare(&self.args, &mut declaring);
         let unmet = declaring.unmet;
-        let wanted = LeafLaunch { id, target, priority, unmet, poison: None };
-        match declared.and_then(|()| tasks.map_leaf(&wanted, &mut body)) {
+        match declared.and_then(|()| tasks.map_leaf(target, priority, &mut body)) {
             Ok(mapped) => Ok(MappedLeaf { id, unmet, mapped, body }),
             Err(refused) => {
                 tasks.cancel_leaf(id, body);
@@ -491,7 +490,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     #[inline(always)]
     pub(crate) fn go_mapped(self, leaf: MappedLeaf, after: &[WaitAt]) -> TaskFuture<F::Output> {
         // Field by field: as a whole it would be copied.
-        let Launch { shard, function, args, target, priority, waits, arrivals, .. } = self;
+        let Launch { shard, function, args, waits, arrivals, .. } = self;
         let MappedLeaf { id, unmet, mapped, mut body } = leaf;
         let tasks = &shard.core().tasks;
         let past = tasks.effects.races().map(|races| {
@@ -509,15 +508,14 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         for barrier in &arrivals {
             taking.arrive(barrier.next_arrival().0);
         }
-        let (unmet, poison) = taking.end();
-        let wanted = LeafLaunch { id, target, priority, unmet, poison };
+        let unmet = taking.unmet;
         let work = Cell::new(Call::Waits(function, F::keep(args)));
         let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
         body.task = Some(task.clone());
         if let Some(past) = past {
             task.begins(past);
         }
-        tasks.launch_leaf(wanted, mapped, body, &shard.inner.owner);
+        tasks.launch_leaf(id, unmet, mapped, body, &shard.inner.owner);
         TaskFuture::of(task)
     }
 }

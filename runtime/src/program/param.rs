@@ -8,7 +8,7 @@ use crate::future::TaskFuture;
 use crate::ids::{ArrivalAt, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
 use crate::program::shard::Shard;
-use crate::task::{Body, Tasks};
+use crate::task::{Body, Tasks, Unmet};
 use crate::{Error, Place};
 use maniple_regions::{
     Coherence, Element, Field, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Reduce,
@@ -176,20 +176,14 @@ pub struct Taking<'a> {
     tasks: &'a Tasks,
     task: TaskId,
     body: &'a mut Body,
-    unmet: u32,
-    poison: Option<Box<Error>>,
+    /// Begins with the futures that the task waits for.
+    pub(crate) unmet: Unmet,
 }
 
 impl<'a> Taking<'a> {
     #[inline]
     pub(crate) fn new(tasks: &'a Tasks, task: TaskId, body: &'a mut Body, unmet: u32) -> Self {
-        Self { tasks, task, body, unmet, poison: None }
-    }
-
-    /// The number of generations that the task waits for, and the reason why one of them will never complete.
-    #[inline]
-    pub(crate) fn end(self) -> (u32, Option<Box<Error>>) {
-        (self.unmet, self.poison)
+        Self { tasks, task, body, unmet: Unmet { count: unmet, poison: None } }
     }
 
     /// Whether a bug is planted for a test and strikes now.
@@ -202,8 +196,8 @@ impl<'a> Taking<'a> {
     pub(crate) fn wait(&mut self, at: WaitAt) {
         match self.tasks.wait_for(self.task, at) {
             Waited::Complete => {}
-            Waited::Registered => self.unmet += 1,
-            Waited::Poisoned(e) => self.poison = Some(e),
+            Waited::Registered => self.unmet.count += 1,
+            Waited::Poisoned(e) => self.unmet.poison = Some(e),
         }
     }
 
@@ -215,6 +209,7 @@ impl<'a> Taking<'a> {
     /// Number of a value that the task gets or puts.
     #[inline]
     pub(crate) fn value(&mut self, at: ValueAt) -> u32 {
+        self.tasks.effects.counters.edge_values.add(1);
         self.body.values_at.push(at);
         self.body.values_at.len() as u32 - 1
     }

@@ -8,7 +8,7 @@ use crate::diagnose::Event;
 use crate::effects::{Asker, Item, Waiting};
 use crate::ids::{ProcessorId, TaskId, WaitAt};
 use crate::task::slab::{Next, Stage};
-use crate::task::{Body, Holding, LeafLaunch, Mapped, Owner};
+use crate::task::{Body, Holding, Mapped, Owner, Unmet};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, Priority, Requirements, validate};
 use maniple_regions::Privilege;
 use std::cell::OnceCell;
@@ -40,11 +40,10 @@ impl Tasks {
 
     /// Launches a reserved and mapped task that has taken its generations of barriers. Nothing is refused any more.
     #[inline]
-    pub fn launch_leaf(&self, launch: LeafLaunch, mapped: Mapped, mut body: Box<Body>, owner: &Rc<Owner>) {
-        let LeafLaunch { id, mut unmet, poison, .. } = launch;
+    pub fn launch_leaf(&self, id: TaskId, unmet: Unmet, mapped: Mapped, mut body: Box<Body>, owner: &Rc<Owner>) {
+        let mut count = unmet.count;
         self.effects.counters.launches.add(1);
         self.effects.counters.requirements.add(body.uses.len() as u64);
-        self.effects.counters.edge_values.add(body.values_at.len() as u64);
         owner.one_more();
         body.owner = Some(owner.clone());
         let mut leaves = self.leaves.borrow_mut();
@@ -53,11 +52,11 @@ impl Tasks {
             if self.effects.config.strikes(crate::plant::Bug::MissedDependence) {
                 continue;
             }
-            unmet += leaves.depend(id, u);
+            count += leaves.depend(id, u);
         }
         let leaf = &mut leaves.slab[id.index as usize];
-        leaf.unmet += unmet;
-        (leaf.processor, leaf.priority, leaf.poison) = (mapped.processor, mapped.priority, poison);
+        leaf.unmet += count;
+        (leaf.processor, leaf.priority, leaf.poison) = (mapped.processor, mapped.priority, unmet.poison);
         // The old value is `None`, so there is nothing to drop.
         std::mem::forget(leaf.body.replace(body));
         let next = leaves.one_less(id);
@@ -77,15 +76,15 @@ impl Tasks {
         }
     }
 
-    /// Asks the mapper, and notes how to reach the regions. A requirement is worked out only when the mapper looks at
+    /// Asks the mapper about a task that is meant for `target`, and notes how to reach the regions. A requirement is worked out only when the mapper looks at
     /// it. Most mappers look at none, and writing down five for each task took as long as the rest of the question.
-    pub fn map_leaf(&self, launch: &LeafLaunch, body: &mut Body) -> Result<Mapped, Error> {
+    pub fn map_leaf(&self, target: ProcessorId, said: Option<Priority>, body: &mut Body) -> Result<Mapped, Error> {
         let (machine, uses) = (self.effects.machine(), &body.uses);
         let requirement = |i: usize| uses[i].column.requirement(&uses[i], machine);
         let input = LeafInput {
             task: body.name,
             shard: body.shard,
-            processor: launch.target,
+            processor: target,
             requirements: Requirements::worked_out(uses.len(), &requirement),
             machine,
         };
@@ -109,7 +108,7 @@ impl Tasks {
         if let Some(out) = more.get() {
             self.map_further(out, body);
         }
-        Ok(Mapped { processor, priority: launch.priority.unwrap_or(priority) })
+        Ok(Mapped { processor, priority: said.unwrap_or(priority) })
     }
 
     #[cold]

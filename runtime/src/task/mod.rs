@@ -18,14 +18,13 @@ use crate::data::{Data, UseAt};
 use crate::diagnose::races::Past;
 use crate::effects::{Effects, Item, Tell, Waiting};
 use crate::future::{Failures, Sink};
-use crate::ids::{ArrivalAt, ProcessorId, TaskId, ValueAt};
+use crate::ids::{ArrivalAt, ProcessorId, ValueAt};
 use crate::message::{SendTask, Work};
 use crate::payload::Payload;
 use crate::{Error, Place};
 
 use maniple_mapper::Priority;
 use maniple_regions::Lease;
-use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -51,14 +50,10 @@ pub(super) fn task_place(name: &str, shard: u32) -> Place {
     Place { task: crate::names::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
 }
 
-/// The settings of a launch, except the task itself, its uses of regions and its barriers.
-pub(crate) struct LeafLaunch {
-    pub id: TaskId,
-    /// The processor on which the shard wants it to run.
-    pub target: ProcessorId,
-    pub priority: Option<Priority>,
-    /// Input futures and barriers that it waits for.
-    pub unmet: u32,
+/// What a task that is being launched waits for.
+pub(crate) struct Unmet {
+    /// How many input futures and barriers.
+    pub count: u32,
     /// The error of a barrier that will never complete.
     pub poison: Option<Box<Error>>,
 }
@@ -84,9 +79,9 @@ pub(crate) struct Body {
     pub uses: Vec<UseAt>,
     /// All input futures, between declaration and launch, if races are checked.
     pub inputs: Vec<Past>,
-    pub arrivals: SmallVec<[ArrivalAt; 4]>,
+    pub arrivals: Vec<ArrivalAt>,
     /// The values it gets from edges and puts on them.
-    pub values_at: SmallVec<[ValueAt; 4]>,
+    pub values_at: Vec<ValueAt>,
     /// The values, while the task is over and its changes are on their way home.
     values: Vec<Payload>,
     /// Bytes of all values. Set when it runs.

@@ -7,7 +7,6 @@ use crate::ids::{ProcessorId, TaskId};
 use crate::message::UNSAID;
 use maniple_mapper::Priority;
 use maniple_regions::{Coherence, Privilege};
-use smallvec::SmallVec;
 use std::cell::Cell;
 
 /// An entry of the slab: a task and its place in the order of tasks.
@@ -36,8 +35,8 @@ impl Entry {
             owner: None,
             uses: Vec::new(),
             inputs: Vec::new(),
-            arrivals: SmallVec::new(),
-            values_at: SmallVec::new(),
+            arrivals: Vec::new(),
+            values_at: Vec::new(),
             values: Vec::new(),
             value_bytes: 0,
             launched: Cell::default(),
