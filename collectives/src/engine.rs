@@ -253,11 +253,8 @@ impl<T: Element> Engine<T> {
     #[inline]
     fn chain(&mut self, (position, count): (u32, u64), _cx: &mut ReplayCx<'_>) -> u32 {
         // Slots are few, and a power of two nearly always.
-        let slot = if self.slots.is_power_of_two() {
-            count as u32 & (self.slots - 1)
-        } else {
-            (count % u64::from(self.slots)) as u32
-        };
+        let mask = self.slots - 1;
+        let slot = if self.slots & mask == 0 { count as u32 & mask } else { (count % u64::from(self.slots)) as u32 };
         let number = position * self.slots + slot;
         #[cfg(feature = "plant")]
         if _cx.reuses_early(number) {

@@ -41,7 +41,8 @@ impl Active<'_> {
     #[inline]
     pub fn run<V: RunningValue>(&mut self, mut value: V) -> Result<(), Stop> {
         let Chain { first, len, done, .. } = *self.now;
-        let plan: &[PlannedSubtask] = &self.chains.plan[first as usize..][usize::from(done)..usize::from(len)];
+        let first = first as usize;
+        let plan = &self.chains.plan[first + usize::from(done)..first + usize::from(len)];
         for step in plan {
             let at = (self.now.cells + u32::from(step.waits)) as usize;
             let cell = &self.cells[at];
