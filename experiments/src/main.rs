@@ -91,8 +91,6 @@ enum Failure {
     Usage(String),
     /// A run failed, or was not verified.
     Run(String),
-    /// A run went well, but its trace could not be written.
-    Trace(String),
 }
 
 fn main() -> ExitCode {
@@ -159,7 +157,7 @@ fn execute(command: &Command) -> Result<(), Failure> {
 fn end(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Run(message) | Failure::Trace(message)) => {
+        Err(Failure::Run(message)) => {
             complain(&message);
             ExitCode::from(1)
         }

@@ -204,8 +204,8 @@ pub enum Error {
         /// The encoder's message.
         message: String,
     },
-    /// A trace can't be written. [`TraceFile::create`](crate::TraceFile::create) finds that before a run. After a run
-    /// it means that the run itself went well.
+    /// A trace can't be written. [`TraceFile::create`](crate::TraceFile::create) finds that before a run, and
+    /// [`TraceFile::written`](crate::TraceFile::written) after it.
     #[error("the trace `{path}` can't be written: {message}")]
     Trace {
         /// The file.

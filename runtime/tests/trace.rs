@@ -441,9 +441,17 @@ fn a_file_that_cannot_be_written_is_an_error() {
     std::fs::create_dir_all(&gone).expect("a directory");
     let file = TraceFile::create(gone.join("trace.json")).expect("can be written");
     std::fs::remove_dir(&gone).expect("nothing is in it yet");
-    let error = Runtime::threads(1).trace(file.clone()).run(|top| ring(top, 2)).expect_err("no directory");
+    let runtime = Runtime::threads(1).trace(file.clone());
+    assert_eq!(file.written(), Ok(()), "no run yet");
+    runtime.run(|top| ring(top, 2)).expect("runs without its trace");
+    let error = file.written().expect_err("no directory");
     assert!(matches!(error, Error::Trace { .. }), "{error}");
-    // What went wrong first is told.
-    let failing = Runtime::threads(1).trace(file).run(|_| async move { Err::<(), _>(Error::user("no")) });
+    assert_eq!(file.written(), Ok(()), "told once");
+    let failing = runtime.run(|_| async move { Err::<(), _>(Error::user("no")) });
     assert_eq!(failing.expect_err("fails"), Error::user("no"));
+    // The next run may succeed again, and then nothing is lost.
+    std::fs::create_dir_all(&gone).expect("a directory");
+    runtime.run(|top| ring(top, 2)).expect("runs");
+    assert_eq!(file.written(), Ok(()), "the last trace is there");
+    assert!(gone.join("trace.json").is_file());
 }

@@ -21,7 +21,7 @@ pub use config::{
 pub use host::{HostRun, available_memory, reported_bytes};
 
 use maniple::runtime::Runtime;
-use maniple::runtime::{Check, Error, TraceFile};
+use maniple::runtime::{Check, TraceFile};
 use reference::DominantMode;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,8 +70,6 @@ pub struct Session {
     start: Arc<[f64]>,
     target: Option<io::Target>,
     trace: Option<TraceFile>,
-    /// Why the trace is not written any more.
-    trace_lost: Option<Error>,
     /// Runs done.
     done: usize,
     /// The final vector of the first run, which the others must repeat bit for bit.
@@ -104,7 +102,6 @@ impl Session {
             start: start.into(),
             target,
             trace,
-            trace_lost: None,
             done: 0,
             last: Vec::new(),
             all_verified: true,
@@ -136,22 +133,14 @@ impl Session {
 
     /// Does one run and verifies it. Waits.
     ///
-    /// If its trace can't be written, the run is done again without one, and so are all later runs. [`Session::finish`]
-    /// then reports the error.
+    /// If its trace can't be written, [`Session::finish`] reports the error.
     ///
     /// # Errors
     ///
     /// An S that vanishes or overflows, or a failure of the runtime.
     pub fn run_once(&mut self) -> Result<RunReport, StencilError> {
         let config = &self.config;
-        let outcome = match simulate(config, &self.blocks, &self.start, self.trace.as_ref()) {
-            // The runtime gives no result without the trace.
-            Err(StencilError::Trace(e)) => {
-                (self.trace, self.trace_lost) = (None, Some(e));
-                simulate(config, &self.blocks, &self.start, None)?
-            }
-            outcome => outcome?,
-        };
+        let outcome = simulate(config, &self.blocks, &self.start, self.trace.as_ref())?;
         let mut verdict = match (&config.input, outcome.vectors.last()) {
             (Some(_), _) => reference::verify_steps(&self.start, &outcome.roots, &outcome.vectors),
             (None, last) => {
@@ -203,8 +192,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The output can't be written after all; an older file of that name stays as it was. Or the trace of a run could not
-    /// be written; the output is written in that case.
+    /// The output can't be written after all; an older file of that name stays as it was. Or the trace of the last run
+    /// could not be written; the output is written in that case.
     pub fn finish(self) -> Result<bool, StencilError> {
         let written = match &self.target {
             Some(target) if self.all_verified && self.done > 0 => {
@@ -213,7 +202,8 @@ impl Session {
             }
             _ => false,
         };
-        self.trace_lost.map_or(Ok(written), |e| Err(StencilError::Trace(e)))
+        self.trace.map_or(Ok(()), |file| file.written()).map_err(StencilError::Trace)?;
+        Ok(written)
     }
 }
 
@@ -256,10 +246,7 @@ fn simulate(
         runtime = runtime.check(Check::Races);
     }
     let began = Instant::now();
-    let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| match e {
-        Error::Trace { .. } => StencilError::Trace(e),
-        e => StencilError::Runtime(e.into()),
-    })?;
+    let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
     let host = HostRun::of(&output.stats, began.elapsed());
     let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;
     let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<_, _>>()?;

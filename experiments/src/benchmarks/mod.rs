@@ -87,7 +87,6 @@ impl Failure {
         match self {
             Failure::Usage(message) => Failure::Usage(format!("{what}: {message}")),
             Failure::Run(message) => Failure::Run(format!("{what}: {message}")),
-            Failure::Trace(message) => Failure::Trace(format!("{what}: {message}")),
         }
     }
 }

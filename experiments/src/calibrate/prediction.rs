@@ -247,7 +247,7 @@ pub fn predict(plan: &ToPredict<'_>) -> Result<Predictions, Failure> {
             let text = calibrator.calibration().text(HOST, None);
             // The user did not give this file, so its errors are no fault of the arguments.
             let file = MachineFile::parse(HOST, &text).and_then(MachineFile::expect_host).map_err(|e| match e {
-                Failure::Usage(what) | Failure::Run(what) | Failure::Trace(what) => {
+                Failure::Usage(what) | Failure::Run(what) => {
                     Failure::Run(format!("the calibrated machine: {what}\n{text}"))
                 }
             })?;

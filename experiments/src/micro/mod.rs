@@ -36,14 +36,14 @@ pub struct OnWorkersTraced {
 impl OnWorkersTraced {
     /// A microbenchmark of so many shards, the number of processors that run its leaf tasks, and the runtime on them.
     fn bench(&self, program: &'static str, shards: usize) -> Result<(Bench<'_>, usize, Traceable), Failure> {
-        let (workers, plain, trace) = self.on.runtime(shards, &self.traced)?;
-        Ok((Bench::on(program, &self.on, shards, &self.runs)?, workers, Traceable { plain, trace }))
+        let (workers, runtime, trace) = self.on.runtime(shards, &self.traced)?;
+        Ok((Bench::on(program, &self.on, shards, &self.runs)?, workers, Traceable { runtime, trace }))
     }
 }
 
-/// A runtime, and the file for its trace.
+/// A runtime, and the file that it writes its trace to.
 struct Traceable {
-    plain: Runtime,
+    runtime: Runtime,
     trace: Option<TraceFile>,
 }
 
@@ -86,27 +86,16 @@ impl<'a> Bench<'a> {
         Ok(Self { yardstick: Some(Yardstick::of(self.machine.as_ref())?), ..self })
     }
 
-    /// Measures on a runtime that may write a trace, and reports as [`Self::report`] does.
-    ///
-    /// The runtime gives no result if the trace can't be written. Then the run is done again without one, and so are all
-    /// later runs. The report is complete, and the failure follows it.
+    /// Measures on a runtime that may write a trace, and reports as [`Self::report`] does. If the trace can't be written
+    /// the report is complete, and the failure follows it.
     fn report_on<T>(
         &self,
-        runtime: &Traceable,
+        Traceable { runtime, trace }: &Traceable,
         mut measure: impl FnMut(&Runtime) -> Result<T, Failure>,
         fields: impl Fn(T, f64) -> (Record, bool),
     ) -> Result<(), Failure> {
-        let mut traced = runtime.trace.clone().map(|file| runtime.plain.clone().trace(file));
-        let mut lost = None;
-        let once = || match measure(traced.as_ref().unwrap_or(&runtime.plain)) {
-            Err(Failure::Trace(message)) => {
-                (traced, lost) = (None, Some(message));
-                measure(&runtime.plain)
-            }
-            result => result,
-        };
-        self.report(once, fields)?;
-        lost.map_or(Ok(()), |message| Err(Failure::Trace(message)))
+        self.report(|| measure(runtime), fields)?;
+        trace.as_ref().map_or(Ok(()), TraceFile::written).map_err(|e| Failure::Run(StencilError::Trace(e).to_string()))
     }
 
     /// Measures, and reports each run. `fields` makes its fields of the result and of the exchange beside it, and says
@@ -171,8 +160,5 @@ fn now() -> u64 {
 
 /// The failure of a run.
 fn run_error(e: Error) -> Failure {
-    match e {
-        Error::Trace { .. } => Failure::Trace(StencilError::Trace(e).to_string()),
-        e => Failure::Run(e.to_string()),
-    }
+    Failure::Run(e.to_string())
 }

@@ -105,7 +105,9 @@ impl OnWorkers {
         let trace = trace.map(create).transpose()?;
         crate::swap::on_signal(&self.mapper)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
-        Ok((processors, runtime.mapper(mapper), trace))
+        let runtime = runtime.mapper(mapper);
+        let runtime = trace.iter().fold(runtime, |runtime, file| runtime.trace(file.clone()));
+        Ok((processors, runtime, trace))
     }
 
     fn processors(&self, shards: usize) -> Result<(usize, Runtime), Failure> {

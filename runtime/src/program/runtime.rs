@@ -256,7 +256,6 @@ impl Runtime {
     /// - [`Error::Deadlock`] when nothing can go on.
     /// - [`Error::Misuse`] for settings that do not fit the driver: no processors, too many utility processors, faults
     ///   on another driver than the seeded one, an impossible machine.
-    /// - [`Error::Trace`] when the run went well but its trace can't be written.
     pub fn run<F, Fut, R>(&self, top: F) -> Result<(R, Stats), Error>
     where
         F: Fn(Top) -> Fut + Send + Sync + 'static,
@@ -326,9 +325,7 @@ impl Runtime {
             None => result,
         };
         if let (Some(file), Some(tracing)) = (&self.trace, &config.trace) {
-            let written = file.write(tracing, &config.machine, &format!("{:?}", self.driver), result.as_ref().err());
-            // The caller has to know the first error.
-            return result.and_then(|r| written.map(|()| r));
+            file.write(tracing, &config.machine, &format!("{:?}", self.driver), result.as_ref().err());
         }
         result
     }

@@ -17,8 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// ```
 /// # use maniple_runtime::{Error, Runtime, TraceFile};
 /// let path = std::env::temp_dir().join("maniple-doc.json");
-/// let runtime = Runtime::threads(2).trace(TraceFile::create(&path)?);
+/// let file = TraceFile::create(&path)?;
+/// let runtime = Runtime::threads(2).trace(file.clone());
 /// runtime.run(|top| async move { top.gang("all", 4).map(drop) })?;
+/// file.written()?;
 /// assert!(std::fs::read_to_string(&path).is_ok_and(|text| text.contains("traceEvents")));
 /// # Ok::<(), Error>(())
 /// ```
@@ -41,7 +43,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// says how many older ones were dropped.
 ///
 /// A run writes the file when it is over, well or not, in place of an earlier trace. The file is written as
-/// [a whole](files::Whole): if that fails, its earlier content stays.
+/// [a whole](files::Whole): if that fails, its earlier content stays, and [`written`](Self::written) has the error. The
+/// run gives its result all the same.
 #[derive(Debug, Clone)]
 pub struct TraceFile {
     path: Arc<Path>,
@@ -49,6 +52,20 @@ pub struct TraceFile {
     /// The most events that one processor keeps.
     most: usize,
     spare: Arc<Mutex<Vec<Vec<Entry>>>>,
+    lost: Arc<Lost>,
+}
+
+/// Why the trace of the last run is not in the file.
+#[derive(Debug, Default)]
+struct Lost(Mutex<Option<Error>>);
+
+/// An error that nobody has asked for is logged.
+impl Drop for Lost {
+    fn drop(&mut self) {
+        if let Some(error) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            log::error!("{error}");
+        }
+    }
 }
 
 /// The events that a traced run collects.
@@ -79,7 +96,9 @@ impl TraceFile {
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path: PathBuf = path.into();
         match files::Whole::prepare(&path) {
-            Ok(file) => Ok(Self { path: path.into(), file, most: 1 << 20, spare: Arc::default() }),
+            Ok(file) => {
+                Ok(Self { path: path.into(), file, most: 1 << 20, spare: Arc::default(), lost: Arc::default() })
+            }
             Err(e) => Err(failed(&path, e)),
         }
     }
@@ -91,18 +110,21 @@ impl TraceFile {
         self
     }
 
+    /// Whether the trace of the last run is in the file. Never waits. An error that nobody asks for is logged when the
+    /// last clone of the file is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Trace`] when the file could not be written. The next call gives it no more.
+    pub fn written(&self) -> Result<(), Error> {
+        self.lost.0.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+
     pub(crate) fn tracing(&self) -> Tracing {
         Tracing { most: self.most, recordings: Mutex::default(), spare: self.spare.clone() }
     }
 
     /// Writes the events that a run has collected, in place of the file's content.
-    pub(crate) fn write(
-        &self,
-        tracing: &Tracing,
-        machine: &Machine,
-        driver: &str,
-        error: Option<&Error>,
-    ) -> Result<(), Error> {
+    pub(crate) fn write(&self, tracing: &Tracing, machine: &Machine, driver: &str, error: Option<&Error>) {
         let mut recordings = std::mem::take(&mut *tracing.recordings.lock().unwrap_or_else(PoisonError::into_inner));
         recordings.sort_by_key(|r| r.processor);
         let written = self.file.write(|out| write::write(out, &recordings, machine, driver, error));
@@ -113,7 +135,8 @@ impl TraceFile {
         }
         let lists = recordings.into_iter().map(|r| r.events);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(lists);
-        written.map_err(|e| failed(&self.path, e))
+        let lost = written.err().map(|e| failed(&self.path, e));
+        *self.lost.0.lock().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 }
 
