@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod alarm;
 pub(crate) mod bind;
 mod clock;
 mod faults;

@@ -4,8 +4,9 @@
 //! The sleeper announces itself, fences and looks again. The sender pushes, fences and looks for the announcement. One
 //! of the two fences comes first, so at least one of the two sees the other.
 
+use super::alarm::Alarm;
+use super::sync::atomic;
 use super::sync::atomic::{AtomicU32, Ordering};
-use super::sync::{Condvar, Mutex, MutexGuard, atomic};
 use std::time::Instant;
 
 /// The owner is awake, or past its last look at the state.
@@ -34,10 +35,7 @@ pub enum Wake {
 pub struct Parker {
     /// `AWAKE`, `PARKED` or `NOTIFIED`.
     state: AtomicU32,
-    /// Held by the owner from its last look at `state` until it sleeps. A waker takes it between changing `state` and
-    /// signalling `alarm`.
-    bed: Mutex<()>,
-    alarm: Condvar,
+    alarm: Alarm,
 }
 
 impl Default for Parker {
@@ -50,7 +48,7 @@ impl Parker {
     /// A parker whose owner is awake.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: AtomicU32::new(AWAKE), bed: Mutex::new(()), alarm: Condvar::new() }
+        Self { state: AtomicU32::new(AWAKE), alarm: Alarm::new() }
     }
 
     /// For the owner: announces itself, asks `still_idle` once more, and sleeps until woken or until `deadline`.
@@ -92,7 +90,7 @@ impl Parker {
     pub fn wake(&self) {
         // Release: the owner takes the notice with Acquire, and then sees the caller's earlier writes.
         if self.state.swap(NOTIFIED, Ordering::Release) == PARKED {
-            self.ring_alarm();
+            self.alarm.ring(&self.state);
         }
     }
 
@@ -112,40 +110,14 @@ impl Parker {
     }
 
     fn sleep(&self, deadline: Option<Instant>) -> Wake {
-        let mut bed = self.bed.lock().expect("nothing panics in bed");
-        // The state leaves PARKED before `ring_alarm` takes the lock, and the owner gives the lock up only while
-        // asleep. So a notice is seen here or followed by an alarm. A spurious wake-up goes round again.
+        // The state leaves PARKED before the alarm rings, and the alarm compares it before it lets the owner sleep. So a
+        // notice is seen here or followed by an alarm. A sleep that ends early goes round again.
         while self.is_parked() {
-            let (again, overslept) = self.doze(bed, deadline);
-            if overslept {
+            if self.alarm.sleep(&self.state, PARKED, deadline) {
                 return self.get_up(Wake::TimedOut);
             }
-            bed = again;
         }
         self.get_up(Wake::Notified)
-    }
-
-    /// One sleep, which may end spuriously. True if `deadline` has passed.
-    #[cfg(not(loom))]
-    fn doze<'a>(&self, bed: MutexGuard<'a, ()>, deadline: Option<Instant>) -> (MutexGuard<'a, ()>, bool) {
-        let intact = "nothing panics in bed";
-        let Some(deadline) = deadline else {
-            return (self.alarm.wait(bed).expect(intact), false);
-        };
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return (bed, true);
-        }
-        (self.alarm.wait_timeout(bed, left).expect(intact).0, false)
-    }
-
-    /// In a model, which has no clock, every deadline has passed.
-    #[cfg(loom)]
-    fn doze<'a>(&self, bed: MutexGuard<'a, ()>, deadline: Option<Instant>) -> (MutexGuard<'a, ()>, bool) {
-        match deadline {
-            None => (self.alarm.wait(bed).unwrap(), false),
-            Some(_) => (bed, true),
-        }
     }
 
     /// Withdraws the announcement and takes any notice with it. A notice outranks `otherwise`.
@@ -160,15 +132,8 @@ impl Parker {
     fn wake_announced(&self) {
         let called = self.state.compare_exchange(PARKED, NOTIFIED, Ordering::Release, Ordering::Relaxed);
         if called.is_ok() {
-            self.ring_alarm();
+            self.alarm.ring(&self.state);
         }
-    }
-
-    /// Ends the owner's sleep, once the state is no longer `PARKED`.
-    fn ring_alarm(&self) {
-        // Once this lock has been taken, the owner is asleep or will see the new state.
-        drop(self.bed.lock().expect("nothing panics in bed"));
-        self.alarm.notify_one();
     }
 }
 
@@ -183,7 +148,7 @@ pub fn fence() {
 mod tests {
     use super::super::ring::ring;
     use super::*;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
     use std::thread;
     use std::time::Duration;
 
@@ -354,7 +319,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use super::super::ring::{Receiver, ring};
-    use super::super::sync::{Arc, OF_ONE, UnsafeCell, model_bounded};
+    use super::super::sync::{Arc, Mutex, OF_ONE, UnsafeCell, model_bounded};
     use super::*;
     use loom::thread;
 

@@ -5,13 +5,13 @@
 pub use loom::{
     cell::UnsafeCell,
     hint::spin_loop,
-    sync::{Arc, Condvar, Mutex, MutexGuard, atomic},
+    sync::{Arc, Mutex, atomic},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub use std::{
     hint::spin_loop,
-    sync::{Arc, Condvar, Mutex, MutexGuard, atomic},
+    sync::{Arc, Mutex, atomic},
     thread::yield_now,
 };
 
