@@ -236,8 +236,7 @@ fn the_table_says_that_few_samples_have_no_percentile() {
 /// Zeros are explained, once.
 #[test]
 fn a_machine_without_costs_is_a_warning() {
-    let warning =
-        "maniple: warning: nothing takes any time on the machine `ideal`, so all its times are 0; see --machine\n";
+    let warning = "maniple: warning: the machine `ideal` charges nothing for operations and messages, so times on it say nothing; see --machine\n";
     for (args, warned) in [
         ("stencil --iterations 3", true),
         ("stencil --iterations 3 --machine titan-mpi", false),

@@ -117,7 +117,7 @@ pub struct Config {
     pub mapper: MapperSpec,
     /// Whether workers are bound to processors.
     pub bind: Bind,
-    /// Utility processors: workers that run no leaf tasks and get no shards. Fewer than the workers.
+    /// Utility processors: workers that run no leaf tasks, and only shards that the mapper places there. Fewer than the workers.
     pub utility: usize,
     /// The machine in virtual time, in place of workers on threads.
     pub machine: Option<Arc<VirtualMachine>>,

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 pub struct Plan {
     /// The number of processors.
     pub processors: u32,
-    /// Numbers of shards of a processor, ascending.
+    /// Numbers of shards per processor, ascending.
     pub levels: Vec<u32>,
     /// Operations of a run on each processor.
     pub operations: u32,
@@ -69,7 +69,7 @@ impl Times for Measured {
 pub struct Calibration {
     /// The prices of operations.
     pub prices: Vec<Price>,
-    /// The numbers of shards of a processor that the prices are for.
+    /// The numbers of shards per processor that the prices are for.
     pub levels: Vec<u32>,
     /// The number of processors.
     pub processors: u32,

@@ -45,7 +45,7 @@ impl Calibration {
             if of != table {
                 let _ = writeln!(text, "\n[{of}]");
                 if of == "costs" {
-                    let why = "numbers of shards of a processor; lists have a value for each, in this order";
+                    let why = "numbers of shards per processor; lists have a value for each, in this order";
                     let _ = writeln!(text, "shards = {{ value = {:?}, why = {} }}", self.levels, quoted(why));
                 }
                 table = of;

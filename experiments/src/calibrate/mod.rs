@@ -55,7 +55,7 @@ pub struct CalibrateOptions {
     #[command(flatten)]
     threads: Threads,
 
-    /// Numbers of shards of a processor to measure with, even and ascending
+    /// Numbers of shards per processor to measure with, even and ascending
     #[arg(long, value_name = "N,…", default_values_t = LEVELS, value_delimiter = ',', value_parser = level)]
     #[arg(action = ArgAction::Set)]
     shards: Vec<u32>,

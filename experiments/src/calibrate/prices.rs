@@ -61,7 +61,7 @@ pub trait Times {
     fn of(&self, what: What, shards: u32) -> Option<&[f64]>;
 }
 
-/// Computes all prices, for these numbers of shards of a processor.
+/// Computes all prices, for these numbers of shards per processor.
 pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     let time = |what: What, shards: u32| times.of(what, shards).map_or(f64::NAN, undisturbed);
     let each = |price: &dyn Fn(u32) -> f64| levels.iter().map(|&n| price(n).max(0.0)).collect::<Vec<f64>>();

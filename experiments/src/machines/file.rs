@@ -120,7 +120,7 @@ struct Nodes {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "toml::Table")]
 struct CostsFile {
-    /// Numbers of shards of a processor, ascending: lists have a value for each. The first one counts for fewer shards as well.
+    /// Numbers of shards per processor, ascending: lists have a value for each. The first one counts for fewer shards as well.
     shards: Option<Given<Vec<u32>>>,
     costs: Costs<Given<Levels>>,
 }

@@ -60,7 +60,7 @@ pub fn warn_without_costs(machine: &VirtualMachine) {
     if is_without_costs(machine) {
         let name = &machine.name;
         crate::warn(format_args!(
-            "nothing takes any time on the machine `{name}`, so all its times are 0; see --machine"
+            "the machine `{name}` charges nothing for operations and messages, so times on it say nothing; see --machine"
         ));
     }
 }

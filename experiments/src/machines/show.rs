@@ -24,7 +24,7 @@ pub struct MachineOptions {
     #[command(flatten)]
     threads: Threads,
 
-    /// Number of utility processors: the last workers, which run no leaf tasks and get no shards
+    /// Number of utility processors: the last workers, which run no leaf tasks and only shards that the mapper places there
     #[arg(long, value_name = "U", default_value_t = 0, value_parser = count, allow_negative_numbers = true)]
     utility: usize,
 
