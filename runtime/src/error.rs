@@ -195,6 +195,14 @@ pub enum Error {
         /// The event that was still to come.
         what: String,
     },
+    /// A process of the run has ended before the run. See [`Runtime::processes`](crate::Runtime::processes).
+    #[error("process {process} of the run is lost: {why}")]
+    ProcessLost {
+        /// The number of the process.
+        process: u32,
+        /// How it ended.
+        why: String,
+    },
     /// A value could not be encoded for another node, or decoded there. Look at the type's `Serialize` and
     /// `Deserialize`.
     #[error("{what} cannot cross to another process: {message}")]

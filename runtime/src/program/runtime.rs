@@ -27,6 +27,13 @@ pub enum Driver {
         /// Number of processors, at least 1.
         workers: u32,
     },
+    /// Several processes of this host, each a node with a thread for each of its processors.
+    Processes {
+        /// Number of processes, at least 1.
+        processes: u32,
+        /// Processors of each process, at least 1.
+        workers: u32,
+    },
     /// One thread for all processors, in an order of messages and tasks drawn from `seed`. The same seed gives the same
     /// run each time. Each processor is a node of its own, so every message is encoded and decoded.
     Seeded {
@@ -107,6 +114,25 @@ impl Runtime {
     /// A run on `workers` threads, at least 1.
     pub fn threads(workers: u32) -> Self {
         Self::new(Driver::Threads { workers })
+    }
+
+    /// A run on `processes` processes of this host, at least 1, with as many workers in each as the host's processors
+    /// give. [`workers`](Self::workers) sets another number. On Linux only.
+    ///
+    /// The first such run starts the other processes, as copies of this program with the same arguments. Each copy runs
+    /// the program from its beginning, and takes part in all runs on processes, in the same order. The number of
+    /// processes is the same in all of them. What the program does between runs, each copy does.
+    pub fn processes(processes: u32) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        Self::new(Driver::Processes { processes, workers: (cores / processes.max(1)).max(1) })
+    }
+
+    /// Sets the number of workers: of all, on threads, or of each process. Other drivers have none.
+    pub fn workers(mut self, number: u32) -> Self {
+        if let Driver::Threads { workers } | Driver::Processes { workers, .. } = &mut self.driver {
+            *workers = number;
+        }
+        self
     }
 
     /// A run of `processors` processors, at least 1, in one thread and in an order drawn from `seed`.
@@ -270,10 +296,26 @@ impl Runtime {
         Ok((*result.downcast().expect("a result of the type that it was made from"), stats))
     }
 
+    /// Refuses settings that do not fit several processes.
+    fn check_processes(&self) -> Result<(), Error> {
+        let refused = |what: &str, why: &str| Err(Error::misuse(what, "one process", why));
+        if self.checks.contains(&Check::Races) {
+            return refused("the check for races", "several, whose accesses nobody sees together");
+        }
+        if self.trace.is_some() {
+            return refused("a trace", "several, which would write one file");
+        }
+        Ok(())
+    }
+
     /// The same for a task of any type, so that drivers are compiled once and not for each program.
     fn run_any(&self, top: &AnyTop) -> Result<(AnyResult, Stats), Error> {
         let (processors, per_node, utility, one_copy) = match &self.driver {
             Driver::Threads { workers } => (*workers, *workers, self.utility, false),
+            Driver::Processes { processes, workers } => {
+                self.check_processes()?;
+                (processes.saturating_mul(*workers), *workers, self.utility, false)
+            }
             Driver::Seeded { processors, .. } => (*processors, 1, self.utility, false),
             Driver::Virtual(machine) => {
                 machine.check()?;
@@ -313,6 +355,13 @@ impl Runtime {
             Driver::Threads { workers } => {
                 wire::threads::run(config.clone(), wire::bind::Places::of(&self.binding, *workers)?, begin)
             }
+            #[cfg(all(target_os = "linux", not(loom)))]
+            Driver::Processes { processes, workers } => {
+                let places = wire::bind::Places::of(&self.binding, processes.saturating_mul(*workers))?;
+                wire::processes::run(config.clone(), (*processes, *workers), places, begin)
+            }
+            #[cfg(not(all(target_os = "linux", not(loom))))]
+            Driver::Processes { .. } => Err(Error::misuse("a run of several processes", "Linux", std::env::consts::OS)),
             Driver::Seeded { seed, .. } => {
                 wire::seeded::run(config.clone(), (*seed, &self.faults, self.most_steps), begin)
             }

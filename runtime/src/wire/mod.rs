@@ -6,6 +6,8 @@ mod clock;
 mod faults;
 mod one_thread;
 pub(crate) mod park;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub(crate) mod processes;
 pub(crate) mod ring;
 pub(crate) mod seeded;
 mod sync;

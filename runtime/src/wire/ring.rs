@@ -6,7 +6,10 @@
 
 use super::sync::atomic::{AtomicUsize, Ordering};
 use super::sync::{Arc, UnsafeCell};
+#[cfg(all(target_os = "linux", not(loom)))]
+use std::any::Any;
 use std::mem::{self, MaybeUninit};
+use std::ptr::NonNull;
 
 /// A value and its stamp, alone on a cache line, or on as few as a larger value needs.
 #[repr(align(64))]
@@ -27,8 +30,26 @@ struct CacheLine(AtomicUsize);
 
 /// The state shared by producer and consumer. Positions count values since the start and wrap around with `usize`.
 struct Ring<T> {
-    slots: Box<[Slot<T>]>,
+    slots: NonNull<[Slot<T>]>,
     /// The consumer is done with every position before this one. Written by the consumer only.
+    consumed: NonNull<CacheLine>,
+    /// Keeps the memory of both.
+    _memory: Memory<T>,
+}
+
+enum Memory<T> {
+    Own {
+        _ring: std::sync::Arc<Own<T>>,
+    },
+    #[cfg(all(target_os = "linux", not(loom)))]
+    Shared {
+        _mapping: Arc<dyn Any + Send + Sync>,
+    },
+}
+
+/// The memory of a ring within a process.
+struct Own<T> {
+    slots: Box<[Slot<T>]>,
     consumed: CacheLine,
 }
 
@@ -36,12 +57,20 @@ struct Ring<T> {
 // The stamps and `consumed` order their accesses (README, rules 1 to 5), so no two threads touch a cell at once. Values
 // move from thread to thread, hence `T: Send`. No `&T` is ever handed out, hence no `T: Sync`.
 unsafe impl<T: Send> Sync for Ring<T> {}
+// SAFETY: As for `Sync`. The pointers lead to memory that the ring keeps, and that any thread may use.
+unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T> Ring<T> {
     #[inline(always)]
     fn slot(&self, position: usize) -> &Slot<T> {
-        // SAFETY: `ring` makes the length a power of two, so the mask leaves an index below the length.
-        unsafe { self.slots.get_unchecked(position & (self.slots.len() - 1)) }
+        // SAFETY: The ring keeps the memory. Its length is a power of two, so the mask leaves an index below the length.
+        unsafe { self.slots.cast::<Slot<T>>().add(position & (self.slots.len() - 1)).as_ref() }
+    }
+
+    #[inline(always)]
+    fn consumed(&self) -> &AtomicUsize {
+        // SAFETY: The ring keeps the memory.
+        unsafe { &self.consumed.as_ref().0 }
     }
 
     #[inline(always)]
@@ -65,11 +94,11 @@ impl<T> Ring<T> {
 
     /// For the last owner: moves out the next value that is left.
     fn take_rest(&mut self) -> Option<T> {
-        let position = self.consumed.0.load(Ordering::Relaxed);
+        let position = self.consumed().load(Ordering::Relaxed);
         if !self.is_full(position) {
             return None;
         }
-        self.consumed.0.store(position.wrapping_add(1), Ordering::Relaxed);
+        self.consumed().store(position.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: `&mut self`: no handle is left. `consumed` was beyond everything ever popped, and has moved past this
         // position before its value is taken.
         Some(unsafe { self.take(position) })
@@ -133,10 +162,63 @@ fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T>) {
     // The stamps of the first lap run from `start + 1` to `start + capacity`, so `start` means empty in every slot.
     let slots =
         (0..capacity).map(|_| Slot { stamp: AtomicUsize::new(start), value: UnsafeCell::new(MaybeUninit::uninit()) });
-    let ring = Arc::new(Ring { slots: slots.collect(), consumed: CacheLine(AtomicUsize::new(start)) });
+    let own = std::sync::Arc::new(Own { slots: slots.collect(), consumed: CacheLine(AtomicUsize::new(start)) });
+    let (slots, consumed) = (NonNull::from(&*own.slots), NonNull::from(&own.consumed));
+    let ring = Arc::new(Ring { slots, consumed, _memory: Memory::Own { _ring: own } });
     let sender = Sender { ring: Arc::clone(&ring), position: start, limit: start.wrapping_add(capacity) };
     let receiver = Receiver { ring, position: start };
     (sender, receiver)
+}
+
+/// The bytes of a ring in memory that processes share.
+#[cfg(all(target_os = "linux", not(loom)))]
+pub const fn ring_bytes<T>(capacity: usize) -> usize {
+    size_of::<CacheLine>() + capacity * size_of::<Slot<T>>()
+}
+
+/// A ring in memory that processes share. Each of the two makes it for its own end.
+///
+/// # Safety
+///
+/// `at` leads to [`ring_bytes`] bytes that `memory` keeps, aligned to a cache line. They were zero before the first of the
+/// two ends was made. In all processes together there are one sender and one receiver, with the same type and capacity.
+#[cfg(all(target_os = "linux", not(loom)))]
+unsafe fn ring_in<T: Send + Copy>(
+    at: NonNull<u8>,
+    capacity: usize,
+    memory: Arc<dyn Any + Send + Sync>,
+) -> Arc<Ring<T>> {
+    assert!(capacity >= 2 && capacity.is_power_of_two());
+    // SAFETY: Within the bytes of the ring. Zeros are a slot that is empty in the first lap.
+    let first = unsafe { at.add(size_of::<CacheLine>()) };
+    let slots = NonNull::slice_from_raw_parts(first.cast(), capacity);
+    Arc::new(Ring { slots, consumed: at.cast(), _memory: Memory::Shared { _mapping: memory } })
+}
+
+#[cfg(all(target_os = "linux", not(loom)))]
+impl<T: Send + Copy> Sender<T> {
+    /// The producer's end of a ring in memory that processes share.
+    ///
+    /// # Safety
+    ///
+    /// See [`ring_in`].
+    pub unsafe fn in_memory(at: NonNull<u8>, capacity: usize, memory: Arc<dyn Any + Send + Sync>) -> Self {
+        // SAFETY: The caller's duty.
+        Self { ring: unsafe { ring_in(at, capacity, memory) }, position: 0, limit: capacity }
+    }
+}
+
+#[cfg(all(target_os = "linux", not(loom)))]
+impl<T: Send + Copy> Receiver<T> {
+    /// The consumer's end of a ring in memory that processes share.
+    ///
+    /// # Safety
+    ///
+    /// See [`ring_in`].
+    pub unsafe fn in_memory(at: NonNull<u8>, capacity: usize, memory: Arc<dyn Any + Send + Sync>) -> Self {
+        // SAFETY: The caller's duty.
+        Self { ring: unsafe { ring_in(at, capacity, memory) }, position: 0 }
+    }
 }
 
 impl<T: Send> Sender<T> {
@@ -184,7 +266,7 @@ impl<T: Send> Sender<T> {
     /// Reads the consumer's position. False if no slot is free even so.
     #[cold]
     fn extend_limit(&mut self) -> bool {
-        let consumed = self.ring.consumed.0.load(Ordering::Acquire);
+        let consumed = self.ring.consumed().load(Ordering::Acquire);
         self.limit = consumed.wrapping_add(self.ring.slots.len());
         self.position != self.limit
     }
@@ -201,7 +283,7 @@ impl<T: Send> Receiver<T> {
         // Nothing in between can panic.
         let value = unsafe { self.ring.take(self.position) };
         self.position = self.position.wrapping_add(1);
-        self.ring.consumed.0.store(self.position, Ordering::Release);
+        self.ring.consumed().store(self.position, Ordering::Release);
         Some(value)
     }
 

@@ -52,7 +52,7 @@ pub fn drive<M: Send>(
     let mut idle = 0u32;
     while !driven.stopped() && !post.is_given_up() {
         let before = inbox.received();
-        inbox.take_in(me, |source, message| driven.receive(source, message));
+        inbox.take_in(post, id, |source, message| driven.receive(source, message));
         let ran = driven.turn();
         outbox.tend();
         if ran || inbox.received() != before {
@@ -68,7 +68,7 @@ pub fn drive<M: Send>(
                 spin_loop();
             }
         } else {
-            let timed_out = sleep(driven, post, me, outbox, inbox);
+            let timed_out = sleep(driven, post, id, outbox, inbox);
             // Nobody called: unless a timer is over, it sleeps again at once.
             idle = if timed_out { patience - 1 } else { 0 };
         }

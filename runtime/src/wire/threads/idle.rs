@@ -8,6 +8,7 @@ use super::drive::Driven;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::post::{Post, Public};
+use crate::ids::ProcessorId;
 use std::time::{Duration, Instant};
 
 /// Announces that there is nothing to do, checks whether that is so for everybody, and sleeps. True if it slept until
@@ -15,15 +16,16 @@ use std::time::{Duration, Instant};
 pub fn sleep<M: Send>(
     driven: &impl Driven<M>,
     post: &Post<M>,
-    me: &Public<M>,
+    id: ProcessorId,
     outbox: &Outbox<M>,
     inbox: &Inbox<M>,
 ) -> bool {
+    let me = &post.processors[id.index()];
     outbox.flush();
     let Some(awaits_outside) = announce(driven, me, outbox.sent(), inbox.received()) else {
         return false;
     };
-    let still_idle = || inbox.is_empty(me) && !driven.has_work();
+    let still_idle = || inbox.is_empty(post, id) && !driven.has_work();
     let mut woken = Wake::NotIdle;
     if still_idle() && quiescent(post) {
         post.give_up();
@@ -41,7 +43,7 @@ pub fn sleep<M: Send>(
 
 /// Publishes that there is nothing to do, and returns whether the processor waits for somebody outside. If somebody
 /// outside has woken it meanwhile, publishes nothing and returns `None`.
-pub fn announce<M>(driven: &impl Driven<M>, me: &Public<M>, sent: u64, received: u64) -> Option<bool> {
+pub fn announce<M>(driven: &impl Driven<M>, me: &Public, sent: u64, received: u64) -> Option<bool> {
     let awaits_outside = driven.has_foreign_waker();
     // The last holder of a waker may have left a wake, which is sure to be visible only now.
     if driven.has_work() {
@@ -63,7 +65,7 @@ pub fn announce<M>(driven: &impl Driven<M>, me: &Public<M>, sent: u64, received:
 pub fn quiescent<M>(post: &Post<M>) -> bool {
     let look = || -> Option<(u64, u64)> {
         let (mut sent, mut received) = (0u64, 0u64);
-        for p in &post.processors {
+        for p in post.processors.iter() {
             if !p.idle.load(Ordering::Acquire) || p.awaits_outside.load(Ordering::Acquire) {
                 return None;
             }

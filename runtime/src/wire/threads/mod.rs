@@ -10,7 +10,7 @@ mod inbox;
 #[cfg(all(test, loom))]
 mod models;
 mod outbox;
-mod post;
+pub(super) mod post;
 
 use super::bind::Places;
 use crate::Error;
@@ -26,6 +26,7 @@ use inbox::Inbox;
 use outbox::Outbox;
 use post::Post;
 use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,23 +85,46 @@ impl Wire for Rc<ThreadsWire> {
         }
     }
 
+    fn abort(&self, _: Error) {
+        // The processor has noted the error.
+        self.shared.post.give_up();
+    }
+
     fn works(&self, _: &dyn Work) {
         self.outbox.flush();
     }
 }
 
 pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
-    let n = config.machine.processors() as usize;
+    let processors = config.machine.processors();
+    let post = Arc::new(Post::new(processors as usize));
+    run_on(config, RunOn { post, places, processors: 0..processors, crowding: processors as usize }, begin)
+}
+
+/// The part of a run that is in this process.
+pub(crate) struct RunOn {
+    pub post: Arc<Post<Message>>,
+    pub places: Places,
+    /// The processors of this process.
+    pub processors: Range<u32>,
+    /// The processors of all processes of this host.
+    pub crowding: usize,
+}
+
+/// Runs the processors of this process.
+pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
+    let RunOn { post, places, processors, crowding } = on;
+    let n = processors.len();
     // Asked before binding, because a bound thread is told of one core.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let crowded = n > cores || places.shared();
+    let crowded = crowding > cores || places.shared();
     let counter = config.trace.as_ref().and_then(|_| CycleCounter::find());
-    let shared = Arc::new(Shared { counter, crowded, ..Shared::new(Arc::new(Post::new(n)), places) });
+    let shared = Arc::new(Shared { counter, crowded, ..Shared::new(post, places) });
     let (ends, end) = crossbeam_channel::unbounded();
     std::thread::scope(|scope| {
-        for id in 0..n {
+        for id in processors.clone().map(ProcessorId) {
             let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
-            let body = move || processor(ProcessorId(id as u32), config, mine, begin, &ends);
+            let body = move || processor(id, config, mine, begin, &ends);
             let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
             if let Err(e) = spawned {
                 // Not all threads could be started. The others would wait for a missing processor that is never idle,
@@ -119,10 +143,10 @@ pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Res
         failure = failure.or(error);
         stats.add(&part);
     }
-    for (id, public) in (0..).zip(&shared.post.processors) {
-        let untaken = public.fetch();
+    for id in processors.map(ProcessorId) {
+        let untaken = shared.post.fetch(id);
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(untaken)));
-        failure = failure.or(dropped.err().map(|panic| crashed(ProcessorId(id), panic)));
+        failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
     }
     if shared.post.is_given_up() {
         let reports = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
@@ -158,7 +182,8 @@ fn processor(
     };
     let core = Core::new(id, config, Box::new(wire.clone()), signal);
     let mut inbox = Inbox::new();
-    let outcome = (id == ProcessorId(0)).then(|| begin(&core));
+    let copies = &core.effects().config.copies;
+    let outcome = (id == copies.first_of(copies.node_of(id))).then(|| begin(&core));
     let driven = DrivenCore { core: &core, last_look: LastLook::default() };
     let ended =
         catch_unwind(AssertUnwindSafe(|| drive(id, &driven, &shared.post, &wire.outbox, &mut inbox, shared.crowded)));
@@ -347,9 +372,9 @@ mod tests {
     #[test]
     fn a_processor_sleeps_until_its_first_timer_and_only_then_is_stuck() {
         let (shared, wire, core) = alone();
-        let (post, me, inbox) = (&shared.post, &shared.post.processors[0], Inbox::new());
+        let (post, inbox) = (&shared.post, Inbox::new());
         let driven = driven_core(&core);
-        let sleeps = || sleep(&driven, post, me, &wire.outbox, &inbox);
+        let sleeps = || sleep(&driven, post, ProcessorId(0), &wire.outbox, &inbox);
         let limits = [80, 30].map(Duration::from_millis);
         let timers = limits.map(|limit| core.effects().timer(limit, Waker::noop()).expect("the clock goes on"));
         let first = core.effects().next_deadline().expect("two are set");

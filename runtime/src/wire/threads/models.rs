@@ -346,7 +346,7 @@ fn who_passes_a_message_on_is_not_idle() {
             let _ = announce::<u32>(&idle(), me, 0, 0);
             while inbox.received() == 0 {
                 yield_now();
-                inbox.take_in(me, |_, _| {});
+                inbox.take_in(&there, THIRD, |_, _| {});
             }
             me.idle.store(false, Ordering::Release);
             let _ = announce::<u32>(&idle(), me, 0, inbox.received());

@@ -4,7 +4,7 @@
 use super::super::park::fence;
 use super::super::ring::{Sender, ring};
 use super::super::sync::atomic::Ordering;
-use super::post::Post;
+use super::post::{Post, Way};
 use crate::ids::ProcessorId;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,13 +27,15 @@ pub struct Outbox<M> {
 struct Outlet<M> {
     /// Opened with the first message. With many processors, most pairs never exchange one.
     ring: Option<Sender<M>>,
+    /// The same, to a processor of another process.
+    abroad: Option<Box<dyn Way<M>>>,
     /// Messages that did not fit into the ring.
     waiting: VecDeque<M>,
 }
 
 impl<M: Send> Outbox<M> {
     pub fn new(id: ProcessorId, post: Arc<Post<M>>) -> Self {
-        let link = |_| RefCell::new(Outlet { ring: None, waiting: VecDeque::new() });
+        let link = |_| RefCell::new(Outlet { ring: None, abroad: None, waiting: VecDeque::new() });
         let to = (0..post.processors.len()).map(link).collect();
         Self { id, to, post, sent: Cell::new(0), unfenced: Cell::new(0), backlog: Cell::new(false) }
     }
@@ -41,17 +43,37 @@ impl<M: Send> Outbox<M> {
     #[inline(always)]
     pub fn send(&self, to: ProcessorId, message: M) {
         let mut link = self.to[to.index()].borrow_mut();
-        let Outlet { ring, waiting } = &mut *link;
-        let ring = ring.get_or_insert_with(|| self.open(to));
-        if waiting.is_empty() && ring.has_room() {
-            // Checked first: a push that may give the message back copies it once more.
+        let link = &mut *link;
+        // Checked first: a push that may give the message back copies it once more.
+        if let Some(ring) = &mut link.ring
+            && link.waiting.is_empty()
+            && ring.has_room()
+        {
             ring.put(message);
         } else {
-            self.set_aside(waiting, message);
+            self.send_otherwise(link, to, message);
         }
         self.sent.set(self.sent.get() + 1);
         self.note_push();
         self.post.processors[to.index()].parker.nudge();
+    }
+
+    /// Sends the first message to a processor, one to another process, or one that must wait for room.
+    #[inline(never)]
+    fn send_otherwise(&self, link: &mut Outlet<M>, to: ProcessorId, message: M) {
+        if link.ring.is_none() && link.abroad.is_none() {
+            self.open(link, to);
+        }
+        let refused = match link {
+            Outlet { waiting, .. } if !waiting.is_empty() => Err(message),
+            Outlet { ring: Some(ring), .. } => ring.push(message),
+            Outlet { abroad: Some(way), .. } => way.push(message),
+            Outlet { ring: None, abroad: None, .. } => unreachable!("opened"),
+        };
+        if let Err(message) = refused {
+            link.waiting.push_back(message);
+            self.backlog.set(true);
+        }
     }
 
     /// Messages sent so far, including those that wait for room.
@@ -80,7 +102,7 @@ impl<M: Send> Outbox<M> {
         }
         if self.unfenced.replace(0) > 0 {
             fence();
-            for p in &self.post.processors {
+            for p in self.post.processors.iter() {
                 p.parker.nudge();
             }
         }
@@ -99,13 +121,6 @@ impl<M: Send> Outbox<M> {
         }
     }
 
-    /// Keeps a message that does not fit into its ring.
-    #[cold]
-    fn set_aside(&self, waiting: &mut VecDeque<M>, message: M) {
-        waiting.push_back(message);
-        self.backlog.set(true);
-    }
-
     /// Something was pushed, so a fence is needed before this processor sleeps.
     #[inline(always)]
     fn note_push(&self) {
@@ -114,24 +129,33 @@ impl<M: Send> Outbox<M> {
 
     /// Makes the ring to another processor and hands over the receiving end.
     #[cold]
-    fn open(&self, to: ProcessorId) -> Sender<M> {
-        let (sender, receiver) = ring(self.post.slots);
-        self.post.processors[to.index()].leave(self.id, receiver);
-        sender
+    fn open(&self, link: &mut Outlet<M>, to: ProcessorId) {
+        link.abroad = self.post.abroad.as_ref().and_then(|abroad| abroad.open(self.id, to));
+        if link.abroad.is_none() {
+            let (sender, receiver) = ring(self.post.slots);
+            self.post.leave(self.id, to, receiver);
+            link.ring = Some(sender);
+        }
     }
 
     fn push_backlog(&self) {
         let mut left = false;
-        for (link, public) in self.to.iter().zip(&self.post.processors) {
+        for (link, public) in self.to.iter().zip(self.post.processors.iter()) {
             let mut link = link.borrow_mut();
-            let Outlet { ring: Some(ring), waiting } = &mut *link else {
+            let Outlet { ring, abroad, waiting } = &mut *link;
+            if waiting.is_empty() {
                 continue;
-            };
+            }
             // Messages for a processor that is gone stay, and are dropped with the wire.
             while !public.gone.load(Ordering::Relaxed)
                 && let Some(message) = waiting.pop_front()
             {
-                if let Err(message) = ring.push(message) {
+                let refused = match (&mut *ring, &mut *abroad) {
+                    (Some(ring), _) => ring.push(message),
+                    (None, Some(way)) => way.push(message),
+                    (None, None) => unreachable!("opened for the first message"),
+                };
+                if let Err(message) = refused {
                     waiting.push_front(message);
                     left = true;
                     break;
@@ -159,7 +183,7 @@ mod tests {
             outbox.send(ProcessorId(0), value);
             // Only now and then, so that rings fill up, are emptied, and are tended between two sends.
             if value % 7 == 0 {
-                inbox.take_in(&post.processors[0], |source, value| {
+                inbox.take_in(&post, ProcessorId(0), |source, value| {
                     assert_eq!((source, value), (ProcessorId(1), next));
                     next += 1;
                 });
@@ -170,7 +194,7 @@ mod tests {
         }
         while next < 100 {
             outbox.flush();
-            inbox.take_in(&post.processors[0], |_, value| {
+            inbox.take_in(&post, ProcessorId(0), |_, value| {
                 assert_eq!(value, next);
                 next += 1;
             });

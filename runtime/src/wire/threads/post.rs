@@ -1,12 +1,17 @@
-//! The post office: the state that the processors of a run share. Each processor has a place to sleep, a hall where
-//! others leave the rings they open to it, and published counts. The post does not know what a message is.
+//! The post office: the state that the processors of a run share. Each processor has a place to sleep, published counts,
+//! and a hall where others leave the rings they open to it. The post does not know what a message is.
+//!
+//! The places and counts may be in memory that several processes share; the halls belong to one process.
 
 use super::super::park::Parker;
 use super::super::ring::{Receiver, slot_bytes};
 use super::super::sync::Mutex;
 use super::super::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::ids::ProcessorId;
-use std::sync::PoisonError;
+use std::any::Any;
+use std::ops::Index;
+use std::ptr::NonNull;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// Most slots of a ring. Fewer are slower at hundreds of shards.
@@ -15,8 +20,8 @@ pub const RING: usize = if cfg!(loom) { 2 } else { 256 };
 const RINGS: usize = 256 << 20;
 
 /// The public state of one processor. Each has cache lines of its own, because its neighbours write theirs.
-#[repr(align(128))]
-pub struct Public<M> {
+#[repr(C, align(128))]
+pub struct Public {
     pub parker: Parker,
     /// Set while the processor has nothing to do. The counts below do not change while it is set.
     pub idle: AtomicBool,
@@ -26,12 +31,13 @@ pub struct Public<M> {
     pub awaits_outside: AtomicBool,
     /// It has left its loop and reads no more.
     pub gone: AtomicBool,
-    /// How many rings have been opened to this processor. Those it has not fetched are in `hall`.
+    /// How many rings have been opened to this processor.
     pub opened: AtomicUsize,
-    hall: Mutex<Vec<(ProcessorId, Receiver<M>)>>,
+    /// The run can't go on: everybody was idle with nothing in flight, or a processor crashed.
+    pub given_up: AtomicBool,
 }
 
-impl<M> Public<M> {
+impl Public {
     pub fn new() -> Self {
         Self {
             parker: Parker::new(),
@@ -41,60 +47,141 @@ impl<M> Public<M> {
             awaits_outside: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             opened: AtomicUsize::new(0),
-            hall: Mutex::new(Vec::new()),
+            given_up: AtomicBool::new(false),
         }
-    }
-
-    /// For a sender: leaves the consumer's end of a new ring.
-    pub fn leave(&self, source: ProcessorId, ring: Receiver<M>) {
-        let mut hall = self.hall.lock().unwrap_or_else(PoisonError::into_inner);
-        hall.push((source, ring));
-        // Counted under the lock, so that a processor that fetches the ring finds it counted. This is like a push: the
-        // README's argument for values holds for the ring too.
-        self.opened.fetch_add(1, Ordering::Release);
-    }
-
-    /// The rings that have been left since the last call.
-    pub fn fetch(&self) -> Vec<(ProcessorId, Receiver<M>)> {
-        std::mem::take(&mut *self.hall.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
+/// The public states of all processors, in order. They are in memory of this process, or in that of several.
+pub struct Publics {
+    all: Vec<NonNull<Public>>,
+    /// Keeps the memory.
+    _memory: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: They are shared references to `Public`, which is `Sync`, in memory that is kept.
+unsafe impl Send for Publics {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Publics {}
+
+impl Publics {
+    /// Public states in memory that `memory` keeps.
+    ///
+    /// # Safety
+    ///
+    /// Each pointer leads to one that has been made, in this process or in another one, and `memory` keeps all.
+    #[cfg(all(target_os = "linux", not(loom)))]
+    pub unsafe fn in_memory(all: Vec<NonNull<Public>>, memory: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { all, _memory: memory }
+    }
+
+    fn own(processors: usize) -> Self {
+        let memory: Arc<[Public]> = (0..processors).map(|_| Public::new()).collect();
+        let all = memory.iter().map(NonNull::from).collect();
+        Self { all, _memory: Arc::new(memory) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Public> {
+        // SAFETY: They lead to memory that is kept.
+        self.all.iter().map(|public| unsafe { public.as_ref() })
+    }
+}
+
+impl Index<usize> for Publics {
+    type Output = Public;
+
+    #[inline(always)]
+    fn index(&self, at: usize) -> &Public {
+        // SAFETY: It leads to memory that is kept.
+        unsafe { self.all[at].as_ref() }
+    }
+}
+
+/// Rings between processors of different processes. What goes through them is encoded.
+pub trait Abroad<M>: Send + Sync {
+    /// The sending end of a new ring to a processor of another process; `None` if both are in this process.
+    fn open(&self, from: ProcessorId, to: ProcessorId) -> Option<Box<dyn Way<M>>>;
+    /// The receiving ends of the rings that other processes have opened to `me`, without those from `known`.
+    fn fetch(&self, me: ProcessorId, known: &[ProcessorId]) -> Vec<(ProcessorId, Box<dyn Origin<M>>)>;
+}
+
+/// The sending end of a ring to another process.
+pub trait Way<M> {
+    /// Appends a message, or gives it back if there is no room. Never waits.
+    fn push(&mut self, message: M) -> Result<(), M>;
+}
+
+/// The receiving end of a ring from another process.
+pub trait Origin<M> {
+    /// Takes the oldest message, if there is one. Never waits.
+    fn pop(&mut self) -> Option<M>;
+    fn is_empty(&self) -> bool;
+}
+
+/// Rings that have been opened to a processor and that it has not fetched yet.
+type Hall<M> = Mutex<Vec<(ProcessorId, Receiver<M>)>>;
+
 pub struct Post<M> {
-    pub processors: Vec<Public<M>>,
+    pub processors: Publics,
+    halls: Vec<Hall<M>>,
+    /// The ways to other processes, if there are any.
+    pub abroad: Option<Box<dyn Abroad<M>>>,
     /// Slots of each ring.
     pub slots: usize,
     /// When the run began.
     pub start: Instant,
-    /// The run can't go on: everybody was idle with nothing in flight, or a processor crashed.
-    given_up: AtomicBool,
 }
 
 impl<M> Post<M> {
     pub fn new(processors: usize) -> Self {
+        Self::of(Publics::own(processors), None)
+    }
+
+    /// A post office of processors whose public state may be in other processes.
+    pub fn of(publics: Publics, abroad: Option<Box<dyn Abroad<M>>>) -> Self {
+        let processors = publics.len();
         Self {
-            processors: (0..processors).map(|_| Public::new()).collect(),
+            processors: publics,
+            halls: (0..processors).map(|_| Mutex::new(Vec::new())).collect(),
+            abroad,
             slots: slots_between::<M>(processors),
             start: Instant::now(),
-            given_up: AtomicBool::new(false),
         }
+    }
+
+    /// For a sender: leaves the consumer's end of a new ring.
+    pub fn leave(&self, source: ProcessorId, to: ProcessorId, ring: Receiver<M>) {
+        let mut hall = self.halls[to.index()].lock().unwrap_or_else(PoisonError::into_inner);
+        hall.push((source, ring));
+        // Counted under the lock, so that a processor that fetches the ring finds it counted. This is like a push: the
+        // README's argument for values holds for the ring too.
+        self.processors[to.index()].opened.fetch_add(1, Ordering::Release);
+    }
+
+    /// The rings that have been left for a processor since the last call.
+    pub fn fetch(&self, id: ProcessorId) -> Vec<(ProcessorId, Receiver<M>)> {
+        std::mem::take(&mut *self.halls[id.index()].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Ends the run for everybody.
     pub fn give_up(&self) {
-        self.given_up.store(true, Ordering::SeqCst);
+        self.processors.iter().for_each(|p| p.given_up.store(true, Ordering::SeqCst));
         self.processors.iter().for_each(|p| p.parker.wake());
     }
 
     /// Whether the run was given up. A processor that was woken for it sees it.
     #[inline]
     pub fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Relaxed)
+        self.processors[0].given_up.load(Ordering::Relaxed)
     }
 }
 
 /// Slots of a ring between two of `n` processors.
-fn slots_between<M>(n: usize) -> usize {
+pub fn slots_between<M>(n: usize) -> usize {
     let room = RINGS / slot_bytes::<M>() / (n * n);
     // The number is a power of two. A ring of fewer than four slots would be full nearly always.
     1 << room.clamp(RING.min(4), RING).ilog2()

@@ -1,0 +1,68 @@
+//! Memory that processes of a host share: a file without a name (memfd), made by one process and opened by the others
+//! through `/proc`. It has far more room than is used; memory is taken up only where something has been written.
+
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// A mapping of such memory.
+pub struct Segment {
+    at: NonNull<u8>,
+    bytes: usize,
+    file: OwnedFd,
+}
+
+// SAFETY: The mapping belongs to the process, and is unmapped once, when it is dropped. What lies in it is up to those
+// who take pointers.
+unsafe impl Send for Segment {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Makes a segment of so many bytes, all zero.
+    pub fn new(name: &str, bytes: usize) -> io::Result<Self> {
+        let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, bytes as u64)?;
+        Self::map(file, bytes)
+    }
+
+    /// Opens the segment of another process, by its number of the file.
+    pub fn open(process: u32, file: i32, bytes: usize) -> io::Result<Self> {
+        let path = format!("/proc/{process}/fd/{file}");
+        let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        Self::map(file, bytes)
+    }
+
+    fn map(file: OwnedFd, bytes: usize) -> io::Result<Self> {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        // SAFETY: A new mapping, at an address that the system chooses.
+        let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_fd(), 0) }?;
+        let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        Ok(Self { at, bytes, file })
+    }
+
+    /// The number by which other processes open it.
+    pub fn file(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// A pointer to `len` bytes from `offset` on.
+    ///
+    /// # Panics
+    ///
+    /// If they are not within the segment.
+    pub fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.bytes), "{len} bytes from {offset} on");
+        // SAFETY: Within the mapping.
+        unsafe { self.at.add(offset) }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: The mapping of `map`. Whoever holds a pointer keeps the segment.
+        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes) };
+    }
+}

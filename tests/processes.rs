@@ -1,0 +1,199 @@
+//! Runs on several processes of this host. Each test starts its own binary once more for each number of processes and
+//! workers; that process runs the test's body, and the runtime starts its copies. All of them make the same assertions.
+
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+
+use maniple::collectives::CollectiveOptions;
+use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
+use maniple::prelude::*;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The name of the test whose body a process runs.
+const BODY: &str = "MANIPLE_TEST_BODY";
+/// The numbers of processes and of workers in each.
+const SHAPE: &str = "MANIPLE_TEST_SHAPE";
+const SHAPES: [(u32, u32); 7] = [(1, 1), (1, 2), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)];
+
+/// Runs `body` in processes of these numbers, with their runtime. Returns what all of them wrote.
+fn on_processes(test: &str, shapes: &[(u32, u32)], body: impl FnOnce(Runtime)) -> Vec<String> {
+    let numbers = |text: &str| -> Vec<u32> { text.split(' ').filter_map(|n| n.parse().ok()).collect() };
+    if std::env::var(BODY).is_ok_and(|name| name == test) {
+        let shape = numbers(&std::env::var(SHAPE).expect("both are set"));
+        body(Runtime::processes(shape[0]).workers(shape[1]));
+        return Vec::new();
+    }
+    shapes.iter().map(|shape| one_run(test, *shape)).collect()
+}
+
+fn one_run(test: &str, (processes, workers): (u32, u32)) -> String {
+    let shape = format!("{processes} {workers}");
+    let log = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test} {shape}.txt"));
+    let file = std::fs::File::create(&log).expect("a file");
+    let own = std::env::current_exe().expect("a test");
+    let mut command = Command::new(own);
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(BODY, test).env(SHAPE, &shape);
+    command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
+    let mut first = command.spawn().expect("starts");
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = first.try_wait().expect("a child") {
+            break status;
+        }
+        if began.elapsed() > Duration::from_secs(60) {
+            // Its copies end when it does.
+            first.kill().expect("a child");
+            panic!("{test} hangs on {shape}: {}", std::fs::read_to_string(&log).unwrap_or_default());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    // The copies may still be writing; they say nothing if all is well.
+    let text = std::fs::read_to_string(&log).expect("written");
+    assert!(status.success(), "{test} on {shape}: {text}");
+    text
+}
+
+const U: Field<f64> = Field::new(0, "u");
+const CELLS: usize = 103;
+const STEPS: u32 = 12;
+
+fn fill(mut u: Write<f64>, at: Arg<i64>) {
+    u.write_with(|i| ((i as i64 + *at) * 37 % 101) as f64 * 0.125 - 3.0);
+}
+
+fn step(mut u: ReadWrite<f64>, ghosts: Ghosts<f64>, sum: Arg<f64>) -> f64 {
+    let old = ghosts.around([u.as_slice()].into_iter(), -1.5);
+    let first = u.rect().lo(0);
+    for (x, i) in u.as_mut_slice().iter_mut().zip(first..) {
+        *x = (old[[i - 1]] + old[[i]] * 1.25 + old[[i + 1]]) / 3.0 + *sum * 1e-3;
+    }
+    u.as_slice().iter().map(|x| x * x).sum()
+}
+
+type Args = (Halo<f64>, Allreduce<f64>, Allreduce<f64>);
+
+async fn shard(shard: Shard, (halo, total, vector): Args) -> Result<(Vec<u64>, Vec<f64>), Error> {
+    let block = halo.block();
+    let (u, halo) = (shard.region(block)?, halo.join(&shard)?);
+    shard.launch(fill, (u.write(U), block.rect.lo(0).into())).go()?.detach();
+    let mut sums = Vec::new();
+    let mut sum = 0.25;
+    for _ in 0..STEPS {
+        halo.send(u.read(U))?;
+        let local = shard.launch(step, (u.read_write(U), halo.ghosts(), sum.into())).go()?;
+        sum = total.call(&shard, &local)?.await?.sqrt();
+        // Too large for the record of an arrival.
+        let all = vector.call_vec(&shard, vec![sum, f64::from(shard.index()), 0.1, 0.7, sum])?.await?;
+        sums.extend(all.iter().map(|x| x.to_bits()));
+    }
+    Ok((sums, shard.launch(|u: Read<f64>| u.as_slice().to_vec(), (u.read(U),)).go()?.await?))
+}
+
+/// The sums and the cells after all steps.
+fn relax(runtime: &Runtime, shards: u32) -> Result<(Vec<u64>, Vec<u64>), Error> {
+    let (results, _) = runtime.run(move |top| async move {
+        let line = top.region_tree("line", Rect::line(0, CELLS as i64), &[U.info()])?;
+        let (gang, blocks) = (top.gang("all", shards)?, Partition::equal(line, shards as usize)?);
+        let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
+        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+        let options = CollectiveOptions { elements: 5, ..CollectiveOptions::default() };
+        let vector = Allreduce::with(&top, &gang, "vector", Operator::sum(), options)?;
+        let start = |s: u32| {
+            let halo = halos.of(s);
+            let block = halo.block();
+            ShardLaunch::new((halo, total, vector)).writes(block, [U])
+        };
+        top.launch(&gang, &top.register("shard", shard), start)?.all().await
+    })?;
+    assert!(results.iter().all(|(sums, _)| *sums == results[0].0), "all shards have the same sums");
+    let cells = results.iter().flat_map(|(_, cells)| cells.iter().map(|x| x.to_bits())).collect();
+    Ok((results[0].0.clone(), cells))
+}
+
+#[test]
+fn a_relaxation_has_the_bits_that_it_has_on_threads() {
+    on_processes("a_relaxation_has_the_bits_that_it_has_on_threads", &SHAPES, |runtime| {
+        for shards in [1, 2, 5, 8] {
+            let expected = relax(&Runtime::threads(2), shards).expect("runs on threads");
+            assert_eq!(expected.1.len(), CELLS);
+            assert_eq!(relax(&runtime, shards).expect("runs on processes"), expected, "{shards} shards");
+        }
+    });
+}
+
+/// Runs a shard on each of four places, of which the last does `last`.
+fn with_last(runtime: &Runtime, last: fn()) -> Error {
+    let outcome = runtime.run(move |top| async move {
+        let gang = top.gang("all", 4)?;
+        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+        let body = move |shard: Shard, total: Allreduce<f64>| async move {
+            let mut x = 1.0;
+            for round in 0..200 {
+                if round == 100 && shard.index() == 3 {
+                    last();
+                }
+                x = total.call(&shard, x)?.await? / 4.0;
+            }
+            Ok(x)
+        };
+        top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
+    });
+    outcome.expect_err("the last shard does not go on")
+}
+
+#[test]
+fn a_process_that_dies_ends_the_run_of_all() {
+    let test = "a_process_that_dies_ends_the_run_of_all";
+    let texts = on_processes(test, &[(2, 1), (4, 1)], |runtime| {
+        let error = with_last(&runtime, || std::process::abort());
+        let Error::ProcessLost { process, why } = &error else { panic!("{error}") };
+        assert!(*process > 0 && !why.is_empty(), "{error}");
+        eprintln!("told: {error}");
+    });
+    // The first process knows how its copy ended.
+    for (text, process) in texts.iter().zip([1, 3]) {
+        assert!(text.contains(&format!("told: process {process} of the run is lost: ")), "{text}");
+        assert!(text.contains("was ended by signal 6"), "{text}");
+    }
+}
+
+#[test]
+fn a_panic_is_the_same_error_in_all_processes() {
+    on_processes("a_panic_is_the_same_error_in_all_processes", &[(1, 2), (2, 1), (3, 2)], |runtime| {
+        let error = with_last(&runtime, || panic!("on purpose"));
+        assert!(error.to_string().contains("shard 3") && error.to_string().contains("on purpose"), "{error}");
+        // The processes are there for another run.
+        relax(&runtime, 3).expect("runs");
+    });
+}
+
+#[test]
+fn a_deadlock_is_found_across_processes() {
+    on_processes("a_deadlock_is_found_across_processes", &[(1, 1), (2, 1), (3, 1)], |runtime| {
+        let error = runtime.run(|top| async move {
+            let gang = top.gang("all", 4)?;
+            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+            let body = |shard: Shard, total: Allreduce<f64>| async move {
+                match shard.index() {
+                    3 => Ok(0.0),
+                    _ => total.call(&shard, 1.0)?.await,
+                }
+            };
+            top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
+        });
+        let error = error.expect_err("shard 3 never calls");
+        assert!(matches!(error, Error::Deadlock { .. }), "{error}");
+    });
+}
+
+#[test]
+fn processes_that_differ_are_told_apart() {
+    on_processes("processes_that_differ_are_told_apart", &[(2, 1)], |runtime| {
+        // As the runtime tells the copies: the second process takes another number of workers.
+        let copy = std::env::var("MANIPLE_PROCESS").is_ok();
+        let runtime = if copy { runtime.workers(2) } else { runtime };
+        let error = relax(&runtime, 2).expect_err("they differ").to_string();
+        assert!(error.contains("arguments and workers of the processes"), "{error}");
+    });
+}
