@@ -92,7 +92,7 @@ async fn shard(shard: Shard, (halo, total, vector): Args) -> Result<(Vec<u64>, V
 
 /// The sums and the cells after all steps.
 fn relax(runtime: &Runtime, shards: u32) -> Result<(Vec<u64>, Vec<u64>), Error> {
-    let (results, _) = runtime.run(move |top| async move {
+    let (results, stats) = runtime.run(move |top| async move {
         let line = top.region_tree("line", Rect::line(0, CELLS as i64), &[U.info()])?;
         let (gang, blocks) = (top.gang("all", shards)?, Partition::equal(line, shards as usize)?);
         let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
@@ -106,6 +106,7 @@ fn relax(runtime: &Runtime, shards: u32) -> Result<(Vec<u64>, Vec<u64>), Error> 
         };
         top.launch(&gang, &top.register("shard", shard), start)?.all().await
     })?;
+    assert_eq!(stats.shards, u64::from(shards), "counts are those of all processes");
     assert!(results.iter().all(|(sums, _)| *sums == results[0].0), "all shards have the same sums");
     let cells = results.iter().flat_map(|(_, cells)| cells.iter().map(|x| x.to_bits())).collect();
     Ok((results[0].0.clone(), cells))
@@ -183,7 +184,10 @@ fn a_deadlock_is_found_across_processes() {
             top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
         });
         let error = error.expect_err("shard 3 never calls");
-        assert!(matches!(error, Error::Deadlock { .. }), "{error}");
+        let Error::Deadlock { report, .. } = &error else { panic!("{error}") };
+        // The call is the first shard's; the shard that has not made it is in another process.
+        assert!(report.contains("missing in call 0 of `total`: shard 3"), "{report}");
+        assert!((0..3).all(|shard| report.contains(&format!("`body` of shard {shard}"))), "{report}");
     });
 }
 

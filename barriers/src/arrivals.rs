@@ -1,12 +1,13 @@
 //! The arrivals of one arriver, which may come out of order within a window.
 
 use crate::BarrierError;
+use serde::{Deserialize, Serialize};
 
 /// The arrivals of one arriver: those for all generations below [`next`](Self::next), and those that came early.
 ///
 /// Tasks that arrive may overtake each other. An arrival up to [`WINDOW`](Self::WINDOW) generations before its turn is
 /// kept, and counts when all earlier ones have come. Plain data of two words.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrivals {
     next: u64,
     /// Bit i: generation `next + 1 + i` has come.

@@ -6,10 +6,11 @@ mod show;
 
 use crate::ids::{LaunchKey, ObjectId, ProcessorId};
 use maniple_barriers::Arrivals;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A node of the graph: something that waits, or that others wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Node {
     /// The top-level task, or another future that is no shard.
     Other {
@@ -41,7 +42,7 @@ pub(crate) enum Node {
 }
 
 /// A wait of a node.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Wait {
     /// The text after the node's name: ` waits for …`.
     pub what: String,
@@ -53,7 +54,7 @@ pub(crate) fn waits_for(what: impl std::fmt::Display, on: Vec<Node>) -> Wait {
     Wait { what: format!(" waits for {what}"), on: On::Nodes(on) }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum On {
     /// All of these nodes.
     Nodes(Vec<Node>),
@@ -68,7 +69,7 @@ pub(crate) type Member = (ObjectId, u32);
 pub(crate) type Arrival = (ProcessorId, ObjectId, u32, u64);
 
 /// One processor's part of the graph.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ReportPart {
     /// The names of nodes.
     pub names: Vec<(Node, String)>,
@@ -84,7 +85,7 @@ pub(crate) struct ReportPart {
 }
 
 /// One processor's part of a phase barrier. The missing arrivers are known once all parts are joined.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PhaseReport {
     pub name: String,
     pub gang: ObjectId,
@@ -94,7 +95,7 @@ pub(crate) struct PhaseReport {
 }
 
 /// One processor's part of a collective. The shards with fewer calls than others are known once all parts are joined.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CallsReport {
     pub name: String,
     pub gang: ObjectId,

@@ -12,11 +12,12 @@ mod segment;
 
 use super::bind::Places;
 use super::threads::post::{Post, Publics, slots_between};
-use super::threads::{self, RunOn};
+use super::threads::{self, Ended, RunOn};
 use super::{AnyResult, Begin};
 use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
+use crate::diagnose::deadlock::ReportPart;
 use lobby::Lobby;
 use rings::{Failure, Layout, Rings, SEGMENT, Segments};
 use segment::Segment;
@@ -83,17 +84,32 @@ pub(crate) fn run(
     lobby.begin(give_up);
     let first = lobby.rank * workers;
     let on = RunOn { post, places, processors: first..first + workers, crowding: layout.processors() };
-    let result = threads::run_on(config, on, begin);
-    let result = failed.take().map_or(result, Err);
-    let told = all(&lobby, &result.as_ref().err().cloned());
-    lobby.end();
-    let errors: Vec<Error> = told?.into_iter().flatten().collect();
-    // A process that was told to end reports what its own shards waited for, which is not the cause.
-    let cause = errors.iter().find(|e| !matches!(e, Error::Deadlock { .. })).or(errors.first());
-    match cause {
-        Some(error) => Err(error.clone()),
-        None => result,
+    let mut ended = threads::run_on(config, on, begin);
+    if let Some(error) = failed.take() {
+        ended.failure.get_or_insert(error);
     }
+    let told = Told { error: ended.error().cloned(), stats: ended.stats.clone(), reports: ended.reports.take() };
+    let told = all(&lobby, &told);
+    lobby.end();
+    // All come to the same: the first error, or else the deadlock that all processors' waits make.
+    let (mut stats, mut first, mut waits) = (Stats::default(), None, None::<Vec<ReportPart>>);
+    for Told { error, stats: part, reports } in told? {
+        stats.add(&part);
+        first = first.or(error);
+        waits = match (waits, reports) {
+            (Some(waits), Some(more)) => Some(waits.into_iter().chain(more).collect()),
+            (waits, more) => waits.or(more),
+        };
+    }
+    Ended { failure: first, stats, reports: waits, result: ended.result.filter(Result::is_ok) }.conclude()
+}
+
+/// What the processes tell each other after a run.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    error: Option<Error>,
+    stats: Stats,
+    reports: Option<Vec<ReportPart>>,
 }
 
 /// Exchanges values.

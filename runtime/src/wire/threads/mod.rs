@@ -98,7 +98,7 @@ impl Wire for Rc<ThreadsWire> {
 pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
     let processors = config.machine.processors();
     let post = Arc::new(Post::new(processors as usize));
-    run_on(config, RunOn { post, places, processors: 0..processors, crowding: processors as usize }, begin)
+    run_on(config, RunOn { post, places, processors: 0..processors, crowding: processors as usize }, begin).conclude()
 }
 
 /// The part of a run that is in this process.
@@ -111,8 +111,36 @@ pub(crate) struct RunOn {
     pub crowding: usize,
 }
 
+/// The end of the part of a run that is in this process.
+#[derive(Default)]
+pub(crate) struct Ended {
+    pub result: Option<Result<AnyResult, Error>>,
+    /// An error that nobody awaited.
+    pub failure: Option<Error>,
+    pub stats: Stats,
+    /// Who waits for whom, if the run was given up.
+    pub reports: Option<Vec<ReportPart>>,
+}
+
+impl Ended {
+    /// The error that the program, or the way in which it was run, has made.
+    pub fn error(&self) -> Option<&Error> {
+        self.result.as_ref().and_then(|r| r.as_ref().err()).or(self.failure.as_ref())
+    }
+
+    /// The outcome of the run.
+    pub fn conclude(self) -> Result<(AnyResult, Stats), Error> {
+        match (self.result, self.failure, self.reports) {
+            (Some(Err(e)), ..) | (_, Some(e), _) => Err(e),
+            (_, None, Some(reports)) => Err(deadlock(reports)),
+            (Some(Ok(value)), None, None) => Ok((value, self.stats)),
+            (None, None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
+        }
+    }
+}
+
 /// Runs the processors of this process.
-pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
+pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended {
     let RunOn { post, places, processors, crowding } = on;
     let n = processors.len();
     // Asked before binding, because a bound thread is told of one core.
@@ -121,7 +149,7 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Resul
     let counter = config.trace.as_ref().and_then(|_| CycleCounter::find());
     let shared = Arc::new(Shared { counter, crowded, ..Shared::new(post, places) });
     let (ends, end) = crossbeam_channel::unbounded();
-    std::thread::scope(|scope| {
+    let all_started = std::thread::scope(|scope| {
         for id in processors.clone().map(ProcessorId) {
             let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
             let body = move || processor(id, config, mine, begin, &ends);
@@ -134,10 +162,10 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Resul
             }
         }
         Ok(())
-    })?;
+    });
     drop(ends);
     let mut stats = Stats::default();
-    let (mut result, mut failure) = (None, None);
+    let (mut result, mut failure) = (None, all_started.err());
     for (outcome, error, part) in end {
         result = result.or(outcome);
         failure = failure.or(error);
@@ -148,18 +176,9 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Resul
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(untaken)));
         failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
     }
-    if shared.post.is_given_up() {
-        let reports = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
-        failure = match result {
-            Some(Err(e)) => return Err(e),
-            _ => failure.or(Some(deadlock(reports))),
-        };
-    }
-    match (result, failure) {
-        (Some(Err(e)), _) | (_, Some(e)) => Err(e),
-        (Some(Ok(value)), None) => Ok((value, stats)),
-        (None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
-    }
+    let reports = || std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
+    let reports = shared.post.is_given_up().then(reports);
+    Ended { result, failure, stats, reports }
 }
 
 type ProcessorEnd = (Option<Result<AnyResult, Error>>, Option<Error>, Stats);
