@@ -29,6 +29,7 @@ mod swap;
 mod weak_scaling;
 
 use clap::{Parser, Subcommand};
+use maniple::runtime::Runtime;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -109,8 +110,8 @@ fn main() -> ExitCode {
     if !cli.command.is_part_of_another() {
         interrupt::listen();
     }
-    // Without a stdout, nobody could see the report.
-    let mut done = output::expect_stdout();
+    // Without a stdout, nobody could see the report. In a run on several processes, only the first one reports.
+    let mut done = if Runtime::is_first_process() { output::expect_stdout() } else { output::silence() };
     if done.is_ok() {
         done = execute(&cli.command);
     }
@@ -184,12 +185,17 @@ fn refuse(e: &clap::Error) -> ExitCode {
 
 /// Writes an error to stderr. If even that fails, the exit code is all the user gets.
 fn complain(message: impl Display) {
-    let _ = writeln!(io::stderr(), "maniple: error: {message}");
+    // The copies of a run on several processes have the same message.
+    if Runtime::is_first_process() {
+        let _ = writeln!(io::stderr(), "maniple: error: {message}");
+    }
 }
 
 /// Writes a warning to stderr: the command goes on.
 fn warn(message: impl Display) {
-    let _ = writeln!(io::stderr(), "maniple: warning: {message}");
+    if Runtime::is_first_process() {
+        let _ = writeln!(io::stderr(), "maniple: warning: {message}");
+    }
 }
 
 /// The framework's warnings. Each is written once, however many runs a command does.

@@ -111,8 +111,10 @@ pub struct Config {
     /// In the versions with an allreduce: iterations that a shard launches ahead before it waits for the total of the
     /// oldest. With 0 it waits for each.
     pub ahead: usize,
-    /// Worker threads; at least 1 and at most [`MAX_WORKERS`].
+    /// Worker threads of each process; at least 1 and at most [`MAX_WORKERS`] in all.
     pub workers: usize,
+    /// Processes of this host; `None` for threads of this process alone.
+    pub processes: Option<usize>,
     /// The mapper.
     pub mapper: MapperSpec,
     /// Whether workers are bound to processors.
@@ -150,6 +152,7 @@ impl Default for Config {
             collective: Collective::RecursiveDoubling,
             ahead: DEFAULT_AHEAD,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
+            processes: None,
             mapper: MapperSpec::default(),
             bind: Bind::None,
             utility: 0,
@@ -165,7 +168,12 @@ impl Default for Config {
 impl Config {
     /// Processors that run the shards' tasks: the workers, or those of the machine in virtual time.
     pub fn processors(&self) -> usize {
-        self.machine.as_ref().map_or(self.workers, |machine| machine.leaf_processors())
+        self.machine.as_ref().map_or(self.all_workers(), |machine| machine.leaf_processors())
+    }
+
+    /// The workers of all processes.
+    fn all_workers(&self) -> usize {
+        self.workers.saturating_mul(self.processes.unwrap_or(1))
     }
 
     /// The settings that a report has to name: those that differ from the defaults.
@@ -181,6 +189,7 @@ impl Config {
             ahead: (with_ahead && self.ahead != DEFAULT_AHEAD).then_some(self.ahead),
             bind: (self.bind != Bind::None).then_some(self.bind),
             utility: (self.utility > 0).then_some(self.utility),
+            processes: self.processes,
             check: self.races.then_some("races"),
         }
     }
@@ -196,14 +205,15 @@ impl Config {
             ("iterations", self.iterations),
             ("repeat", self.repeat),
             ("workers", self.workers),
+            ("processes", self.processes.unwrap_or(1)),
         ];
         if let Some((what, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
             return Err(StencilError::Zero { what });
         }
         // A machine in virtual time stands in place of workers, however many processors it has.
         let threads = self.machine.is_none();
-        if threads && self.workers > MAX_WORKERS {
-            return Err(StencilError::TooManyWorkers { workers: self.workers });
+        if threads && self.all_workers() > MAX_WORKERS {
+            return Err(StencilError::TooManyWorkers { workers: self.all_workers() });
         }
         if threads && self.utility >= self.workers {
             return Err(StencilError::TooManyUtility { utility: self.utility, workers: self.workers });
@@ -227,7 +237,7 @@ impl Config {
         const PER_ITERATION: u128 = 24; // √S and two times
         const PER_PAIR_OF_WORKERS: u128 = 256 * 64; // a ring
         let wide = |x: usize| x as u128;
-        let workers = if self.machine.is_some() { 0 } else { self.workers };
+        let workers = if self.machine.is_some() { 0 } else { self.all_workers() };
         let processors = self.machine.as_ref().map_or(0, |m| u128::from(m.nodes) * u128::from(m.per_node));
         let history = if self.input.is_some() { wide(self.iterations) } else { 0 };
         (VECTORS + history)
@@ -349,6 +359,9 @@ pub struct Settings {
     /// Utility processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utility: Option<usize>,
+    /// Processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<usize>,
     /// What the run was checked for: `races`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<&'static str>,
@@ -357,7 +370,7 @@ pub struct Settings {
 impl Settings {
     /// The names and values of those that are `Some`, in the order of the fields.
     pub fn given(&self) -> Vec<(&'static str, String)> {
-        let Self { machine, nodes, noise, noise_seed, ahead, bind, utility, check } = self;
+        let Self { machine, nodes, noise, noise_seed, ahead, bind, utility, processes, check } = self;
         let all = [
             ("machine", machine.clone()),
             ("nodes", nodes.map(|n| n.to_string())),
@@ -366,6 +379,7 @@ impl Settings {
             ("ahead", ahead.map(|n| n.to_string())),
             ("bind", bind.map(|b| b.to_string())),
             ("utility", utility.map(|n| n.to_string())),
+            ("processes", processes.map(|n| n.to_string())),
             ("check", check.map(str::to_owned)),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
@@ -377,7 +391,7 @@ impl Settings {
 pub struct RunReport {
     /// `stencil`.
     pub program: &'static str,
-    /// The wire: `threads` or `virtual`.
+    /// The wire: `threads`, `processes` or `virtual`.
     pub wire: &'static str,
     /// Shards.
     pub shards: usize,

@@ -30,7 +30,7 @@ use std::time::Instant;
 /// The result of a simulation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunOutcome {
-    /// The wire: `threads`, `virtual`, `mpi` or `sequential`.
+    /// The wire: `threads`, `processes`, `virtual`, `mpi` or `sequential`.
     pub wire: &'static str,
     /// √S of each iteration.
     pub roots: Vec<f64>,
@@ -234,9 +234,14 @@ fn simulate(
     };
     // Checked with the rest: fewer than the workers.
     let utility = u32::try_from(config.utility).unwrap_or(u32::MAX);
-    let (wire, runtime) = match &config.machine {
-        Some(machine) => ("virtual", Runtime::virtual_time((**machine).clone())),
-        None => ("threads", Runtime::threads(workers).binding(config.bind.into()).utility(utility)),
+    let (wire, runtime) = match (&config.machine, config.processes) {
+        (Some(machine), _) => ("virtual", Runtime::virtual_time((**machine).clone())),
+        (None, Some(n)) => ("processes", Runtime::processes(u32::try_from(n).unwrap_or(u32::MAX)).workers(workers)),
+        (None, None) => ("threads", Runtime::threads(workers)),
+    };
+    let runtime = match config.machine {
+        Some(_) => runtime,
+        None => runtime.binding(config.bind.into()).utility(utility),
     };
     let mut runtime = runtime.mapper(mapper);
     if let Some(file) = trace {

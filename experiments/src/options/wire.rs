@@ -12,6 +12,8 @@ use std::cell::OnceCell;
 pub enum Wire {
     /// Workers are threads of this process
     Threads,
+    /// Workers are threads of several processes of this host. For the command stencil
+    Processes,
     /// Processors, network and time are simulated. Each run gives the same times
     Virtual,
 }
@@ -51,7 +53,7 @@ impl NamedMachine {
 /// Options of commands that run programs, on this host or on a machine in virtual time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct OnWire {
-    /// Wire: threads of this host, or a machine in virtual time
+    /// Wire: threads, processes of this host, or a machine in virtual time
     #[arg(long, value_name = "WIRE", default_value = "threads")]
     pub(super) wire: Wire,
 
@@ -97,12 +99,24 @@ impl OnWire {
     /// On threads, options of a machine in virtual time.
     pub fn in_virtual_time(&self) -> Result<bool, Failure> {
         match self.wire {
+            Wire::Processes => Err(Failure::Usage("--wire processes is for the command stencil".into())),
             Wire::Threads if self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some() => {
                 Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()))
             }
             Wire::Threads => Ok(false),
             Wire::Virtual => Ok(true),
         }
+    }
+
+    /// Whether runs are on several processes of this host.
+    ///
+    /// # Errors
+    /// On processes, options of a machine in virtual time.
+    pub fn on_processes(&self) -> Result<bool, Failure> {
+        if self.wire != Wire::Processes {
+            return Ok(false);
+        }
+        Self { wire: Wire::Threads, ..self.clone() }.in_virtual_time().map(|_| true)
     }
 
     /// In virtual time, the machine for a run of so many shards.
@@ -151,6 +165,7 @@ impl OnWire {
     pub fn name(&self) -> &'static str {
         match self.wire {
             Wire::Threads => "threads",
+            Wire::Processes => "processes",
             Wire::Virtual => "virtual",
         }
     }

@@ -42,6 +42,12 @@ impl Workers {
         self.threads.workers.unwrap_or_else(|| Config::default().workers)
     }
 
+    /// The number of workers of each of several processes: what the user gave, or a part of this host's processors.
+    pub fn share(&self, processes: Option<usize>) -> usize {
+        let share = || (Config::default().workers / processes.unwrap_or(1).max(1)).max(1);
+        self.threads.workers.unwrap_or_else(share)
+    }
+
     /// In virtual time, the machine for a run of so many shards.
     ///
     /// # Errors

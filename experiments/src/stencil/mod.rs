@@ -11,6 +11,7 @@ use crate::options::numbers::{count, zero};
 use crate::options::workers::OnWorkers;
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
 use crate::output::Output;
+use maniple::runtime::Runtime;
 use maniple_stencil::{Collective, Config, Session, StencilError, plural};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,6 +74,10 @@ pub struct StencilOptions {
     #[command(flatten)]
     on: OnWorkers,
 
+    /// Processes of --wire processes, each with so many workers [default: 2]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    processes: Option<usize>,
+
     /// Look for mistakes in the program, which makes it slower
     #[arg(long, value_name = "WHAT")]
     check: Option<crate::Check>,
@@ -95,7 +100,19 @@ pub struct StencilOptions {
 impl StencilOptions {
     fn config(&self) -> Result<Config, Failure> {
         let (shards, workers) = (self.shards.shards, &self.on.workers);
-        let machine = workers.machine(shards)?;
+        let on_processes = workers.wire.on_processes()?;
+        let processes = match self.processes {
+            Some(_) if !on_processes => return Err(Failure::Usage("--processes is for --wire processes".into())),
+            given => on_processes.then(|| given.unwrap_or(2)),
+        };
+        let refused = [("--trace", self.traced.trace.is_some()), ("--check", self.check.is_some())];
+        if let Some((option, _)) = refused.iter().find(|(_, given)| on_processes && *given) {
+            return Err(Failure::Usage(format!("{option} is not for --wire processes, which has no memory in common")));
+        }
+        if on_processes && self.on.mapper.to_string().contains("logging") {
+            return Err(Failure::Usage("the mapper logging is not for --wire processes yet".into()));
+        }
+        let machine = if on_processes { None } else { workers.machine(shards)? };
         Ok(Config {
             shards,
             cells: self.cells,
@@ -103,14 +120,16 @@ impl StencilOptions {
             repeat: self.repeat.repeat,
             collective: self.collective,
             ahead: self.ahead.unwrap_or(Config::default().ahead),
-            workers: workers.count(),
+            workers: if on_processes { workers.share(processes) } else { workers.count() },
+            processes,
             machine: machine.map(Arc::new),
             mapper: self.on.mapper.clone(),
             bind: workers.bind,
             utility: workers.utility,
             races: self.check.is_some(),
             input: self.input.clone(),
-            output: self.output.clone(),
+            // The first process writes it.
+            output: self.output.clone().filter(|_| Runtime::is_first_process()),
             trace: self.traced.trace.clone(),
         })
     }
@@ -130,7 +149,7 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     config.machine.as_deref().into_iter().for_each(warn_without_costs);
     let mut output = Output::new(args.reported.format);
     // Only a table has room for a warning.
-    let watched = output.is_table() && config.machine.is_none();
+    let watched = output.is_table() && config.machine.is_none() && Runtime::is_first_process();
     let exchange_ns = || if watched { Yardstick::Host.ns() } else { f64::NAN };
     let before = exchange_ns();
     let mut reported = Ok(());

@@ -127,6 +127,15 @@ impl Runtime {
         Self::new(Driver::Processes { processes, workers: (cores / processes.max(1)).max(1) })
     }
 
+    /// Whether this process is no copy that [`Runtime::processes`] has started. A program can leave it to this process to
+    /// print and to write files.
+    pub fn is_first_process() -> bool {
+        #[cfg(all(target_os = "linux", not(loom)))]
+        return !wire::processes::is_copy();
+        #[cfg(not(all(target_os = "linux", not(loom))))]
+        true
+    }
+
     /// Sets the number of workers: of all, on threads, or of each process. Other drivers have none.
     pub fn workers(mut self, number: u32) -> Self {
         if let Driver::Threads { workers } | Driver::Processes { workers, .. } = &mut self.driver {

@@ -76,15 +76,9 @@ impl Lobby {
 
     /// The lobby of the process that started this one, if it is a copy.
     fn called() -> Result<Option<Arc<Self>>, Error> {
-        let Ok(text) = std::env::var(VARIABLE) else { return Ok(None) };
-        let mut numbers = text.split(' ').map(|n| n.parse::<u32>().unwrap_or(u32::MAX));
-        let mut next = || numbers.next().unwrap_or(u32::MAX);
-        let (rank, size, parent, file) = (next(), next(), next(), next());
-        let Some(first) = getppid().filter(|pid| pid.as_raw_nonzero().get() as u32 == parent) else {
-            // A program that a copy has started is no copy.
-            return Ok(None);
-        };
-        let memory = Segment::open(parent, file as i32, Self::bytes(size)).map_err(|e| cannot("meet", &e))?;
+        let Some(Call { rank, size, parent, file }) = Call::here() else { return Ok(None) };
+        let Some(first) = getppid() else { return Ok(None) };
+        let memory = Segment::open(parent, file, Self::bytes(size)).map_err(|e| cannot("meet", &e))?;
         let lobby = Self::in_memory(rank, size, memory);
         let watched =
             pidfd_open(first, PidfdFlags::empty()).map_err(|e| cannot("watch the first process", &e.into()))?;
@@ -216,6 +210,32 @@ impl Lobby {
     pub fn end(&self) {
         *lock(&self.run) = None;
     }
+}
+
+/// What a copy is told.
+struct Call {
+    rank: u32,
+    size: u32,
+    /// The first process, and the number of the lobby's file there.
+    parent: u32,
+    file: i32,
+}
+
+impl Call {
+    /// The call of this process, if it is a copy.
+    fn here() -> Option<Self> {
+        let text = std::env::var(VARIABLE).ok()?;
+        let mut numbers = text.split(' ').map_while(|n| n.parse().ok());
+        let mut next = || numbers.next();
+        let call = Self { rank: next()?, size: next()?, parent: next()?, file: next()?.cast_signed() };
+        // A program that a copy has started is no copy.
+        (std::os::unix::process::parent_id() == call.parent).then_some(call)
+    }
+}
+
+/// Whether this process is a copy.
+pub fn is_copy() -> bool {
+    Call::here().is_some()
 }
 
 fn cannot(what: &str, e: &io::Error) -> Error {

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
 use lobby::Lobby;
+pub(crate) use lobby::is_copy;
 use rings::{Failure, Layout, Rings, SEGMENT, Segments};
 use segment::Segment;
 use serde::{Deserialize, Serialize};
