@@ -156,7 +156,7 @@ pub fn silence() -> Result<(), Failure> {
     {
         let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null");
         let done = nowhere.and_then(|nowhere| Ok(rustix::stdio::dup2_stdout(nowhere)?));
-        return done.map_err(|e| Failure::Run(format!("can't send stdout to /dev/null: {e}")));
+        done.map_err(|e| Failure::Run(format!("can't send stdout to /dev/null: {e}")))
     }
     #[cfg(not(target_os = "linux"))]
     Ok(())
