@@ -194,10 +194,51 @@ fn a_deadlock_is_found_across_processes() {
 #[test]
 fn processes_that_differ_are_told_apart() {
     on_processes("processes_that_differ_are_told_apart", &[(2, 1)], |runtime| {
-        // As the runtime tells the copies: the second process takes another number of workers.
-        let copy = std::env::var("MANIPLE_PROCESS").is_ok();
-        let runtime = if copy { runtime.workers(2) } else { runtime };
+        let runtime = if Runtime::process_number() > 0 { runtime.workers(2) } else { runtime };
         let error = relax(&runtime, 2).expect_err("they differ").to_string();
         assert!(error.contains("arguments and workers of the processes"), "{error}");
+    });
+}
+
+#[test]
+fn a_node_that_ends_alone_holds_nobody_up() {
+    on_processes("a_node_that_ends_alone_holds_nobody_up", &[(2, 1), (3, 2)], |runtime| {
+        let error = runtime.run(|top| async move {
+            let gang = top.gang("all", 6)?;
+            if Runtime::process_number() == 0 {
+                return Ok(Vec::new());
+            }
+            let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index()) });
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        });
+        let error = error.expect_err("the shards of process 0 are never launched");
+        assert!(matches!(error, Error::Deadlock { .. } | Error::Divergence { .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_run_leaves_no_file_open() {
+    on_processes("a_run_leaves_no_file_open", &[(1, 1), (3, 1)], |runtime| {
+        let files = || std::fs::read_dir("/proc/self/fd").expect("Linux").count();
+        relax(&runtime, 3).expect("runs");
+        let before = files();
+        for _ in 0..20 {
+            relax(&runtime, 3).expect("runs");
+        }
+        assert_eq!(files(), before);
+    });
+}
+
+#[test]
+fn one_run_at_a_time() {
+    on_processes("one_run_at_a_time", &[(2, 1)], |runtime| {
+        let other = runtime.clone();
+        let (inner, _) = runtime
+            .run(move |_| {
+                let inner = relax(&other, 1).expect_err("one is under way").to_string();
+                async move { Ok(inner) }
+            })
+            .expect("runs");
+        assert!(inner.contains("one at a time"), "{inner}");
     });
 }

@@ -111,7 +111,7 @@ fn main() -> ExitCode {
         interrupt::listen();
     }
     // Without a stdout, nobody could see the report. In a run on several processes, only the first one reports.
-    let mut done = if Runtime::is_first_process() { output::expect_stdout() } else { output::silence() };
+    let mut done = if Runtime::process_number() == 0 { output::expect_stdout() } else { output::silence() };
     if done.is_ok() {
         done = execute(&cli.command);
     }
@@ -185,15 +185,17 @@ fn refuse(e: &clap::Error) -> ExitCode {
 
 /// Writes an error to stderr. If even that fails, the exit code is all the user gets.
 fn complain(message: impl Display) {
-    // The copies of a run on several processes have the same message.
-    if Runtime::is_first_process() {
+    // All processes of a run have the same message. The second one tells that the first is lost.
+    let message = message.to_string();
+    let tells = if message.contains("process 0 of the run is lost") { 1 } else { 0 };
+    if Runtime::process_number() == tells {
         let _ = writeln!(io::stderr(), "maniple: error: {message}");
     }
 }
 
 /// Writes a warning to stderr: the command goes on.
 fn warn(message: impl Display) {
-    if Runtime::is_first_process() {
+    if Runtime::process_number() == 0 {
         let _ = writeln!(io::stderr(), "maniple: warning: {message}");
     }
 }

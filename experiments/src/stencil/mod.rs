@@ -129,7 +129,7 @@ impl StencilOptions {
             races: self.check.is_some(),
             input: self.input.clone(),
             // The first process writes it.
-            output: self.output.clone().filter(|_| Runtime::is_first_process()),
+            output: self.output.clone().filter(|_| Runtime::process_number() == 0),
             trace: self.traced.trace.clone(),
         })
     }
@@ -149,7 +149,7 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     config.machine.as_deref().into_iter().for_each(warn_without_costs);
     let mut output = Output::new(args.reported.format);
     // Only a table has room for a warning.
-    let watched = output.is_table() && config.machine.is_none() && Runtime::is_first_process();
+    let watched = output.is_table() && config.machine.is_none() && Runtime::process_number() == 0;
     let exchange_ns = || if watched { Yardstick::Host.ns() } else { f64::NAN };
     let before = exchange_ns();
     let mut reported = Ok(());

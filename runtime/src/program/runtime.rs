@@ -127,13 +127,13 @@ impl Runtime {
         Self::new(Driver::Processes { processes, workers: (cores / processes.max(1)).max(1) })
     }
 
-    /// Whether this process is no copy that [`Runtime::processes`] has started. A program can leave it to this process to
-    /// print and to write files.
-    pub fn is_first_process() -> bool {
+    /// The number of this process: 0, unless it is a copy that [`Runtime::processes`] has started. A program can leave it
+    /// to process 0 to print and to write files. It stays the same if another process is lost.
+    pub fn process_number() -> u32 {
         #[cfg(all(target_os = "linux", not(loom)))]
-        return !wire::processes::is_copy();
+        return wire::processes::number();
         #[cfg(not(all(target_os = "linux", not(loom))))]
-        true
+        0
     }
 
     /// Sets the number of workers: of all, on threads, or of each process. Other drivers have none.

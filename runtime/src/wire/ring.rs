@@ -116,6 +116,11 @@ impl<T> Drop for Ring<T> {
             }
         }
 
+        #[cfg(all(target_os = "linux", not(loom)))]
+        if matches!(self._memory, Memory::Shared { .. }) {
+            // The other end may still be in use, in another process. The values are plain words.
+            return;
+        }
         while let Some(value) = self.take_rest() {
             let rest = Rest(self);
             drop(value);

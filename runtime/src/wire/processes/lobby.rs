@@ -4,19 +4,21 @@
 use super::segment::Segment;
 use crate::Error;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{PidfdFlags, getppid, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, test_kill_process};
 use rustix::thread::futex;
 use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Tells a process that it is a copy: its number, how many there are, and where the lobby is.
 const VARIABLE: &str = "MANIPLE_PROCESS";
 /// The most processes that are started.
 pub const MOST: u32 = 256;
-/// The most bytes that a process can give to an exchange.
+/// The room for what a process gives to an exchange: a length and so many bytes.
 const GIFT: usize = 64 << 20;
+/// The most bytes that a process can give.
+pub const MOST_BYTES: usize = GIFT - size_of::<AtomicU64>();
 const LINE: usize = 128;
 
 /// Set in the count of a process that has ended.
@@ -76,8 +78,10 @@ impl Lobby {
 
     /// The lobby of the process that started this one, if it is a copy.
     fn called() -> Result<Option<Arc<Self>>, Error> {
-        let Some(Call { rank, size, parent, file }) = Call::here() else { return Ok(None) };
-        let Some(first) = getppid() else { return Ok(None) };
+        let &Some(Call { rank, size, parent, file, orphan }) = Call::here() else { return Ok(None) };
+        let Some(first) = getppid().filter(|_| !orphan) else {
+            return Err(Error::ProcessLost { process: 0, why: "it is gone".into() });
+        };
         let memory = Segment::open(parent, file, Self::bytes(size)).map_err(|e| cannot("meet", &e))?;
         let lobby = Self::in_memory(rank, size, memory);
         let watched =
@@ -85,7 +89,8 @@ impl Lobby {
         let of = lobby.clone();
         spawn(move || {
             while poll(&mut [PollFd::new(&watched, PollFlags::IN)], None).is_err() {}
-            of.has_ended(0, "it is gone".into());
+            // The first one outlives every exchange that it takes part in, and nobody else watches the others.
+            (0..of.size).for_each(|rank| of.has_ended(rank, "the first process is gone".into()));
         })?;
         Ok(Some(lobby))
     }
@@ -98,10 +103,22 @@ impl Lobby {
         let memory = Segment::new("maniple lobby", Self::bytes(size)).map_err(|e| cannot("share memory", &e))?;
         let lobby = Self::in_memory(0, size, memory);
         let program = std::env::current_exe().map_err(|e| cannot("be started", &e))?;
-        for rank in 1..size {
+        let mut copies = Vec::new();
+        let start = |rank| {
             let call = format!("{rank} {size} {} {}", std::process::id(), lobby.memory.file());
-            let copy = Command::new(&program).args(std::env::args_os().skip(1)).env(VARIABLE, call).spawn();
-            let copy = copy.map_err(|e| cannot("be started", &e))?;
+            Command::new(&program).args(std::env::args_os().skip(1)).env(VARIABLE, call).stdin(Stdio::null()).spawn()
+        };
+        for rank in 1..size {
+            match start(rank) {
+                Ok(copy) => copies.push(copy),
+                Err(e) => {
+                    // Nobody else knows of them yet.
+                    copies.iter_mut().for_each(|copy| drop(copy.kill().and_then(|()| copy.wait())));
+                    return Err(cannot("be started", &e));
+                }
+            }
+        }
+        for (rank, copy) in (1..).zip(copies) {
             let of = lobby.clone();
             spawn(move || of.wait_for(rank, copy))?;
         }
@@ -155,10 +172,11 @@ impl Lobby {
     /// # Errors
     ///
     /// A process has ended without taking part.
+    ///
+    /// # Panics
+    ///
+    /// For more than [`MOST_BYTES`].
     pub fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        if bytes.len() > GIFT - size_of::<AtomicU64>() {
-            return Err(Error::misuse("bytes that processes exchange", format!("at most {GIFT}"), bytes.len()));
-        }
         let exchange = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let (len, at) = self.gift(self.rank, exchange);
         let place = self.memory.at(at, bytes.len());
@@ -219,23 +237,32 @@ struct Call {
     /// The first process, and the number of the lobby's file there.
     parent: u32,
     file: i32,
+    /// The first process had ended before this one asked.
+    orphan: bool,
 }
 
 impl Call {
     /// The call of this process, if it is a copy.
-    fn here() -> Option<Self> {
+    fn here() -> &'static Option<Self> {
+        static CALL: OnceLock<Option<Call>> = OnceLock::new();
+        CALL.get_or_init(Self::read)
+    }
+
+    fn read() -> Option<Self> {
         let text = std::env::var(VARIABLE).ok()?;
-        let mut numbers = text.split(' ').map_while(|n| n.parse().ok());
-        let mut next = || numbers.next();
-        let call = Self { rank: next()?, size: next()?, parent: next()?, file: next()?.cast_signed() };
-        // A program that a copy has started is no copy.
-        (std::os::unix::process::parent_id() == call.parent).then_some(call)
+        let mut numbers = text.split(' ').map_while(|n| n.parse::<u32>().ok());
+        let (rank, size, parent, file) = (numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?);
+        let first = Pid::from_raw(parent.cast_signed())?;
+        // A program that a copy has started is no copy. Its first process is there, but is not its parent.
+        let orphan = getppid() != Some(first) && test_kill_process(first).is_err();
+        let is_copy = orphan || getppid() == Some(first);
+        is_copy.then_some(Self { rank, size, parent, file: file.cast_signed(), orphan })
     }
 }
 
-/// Whether this process is a copy.
-pub fn is_copy() -> bool {
-    Call::here().is_some()
+/// The number of this process: 0, or that of a copy.
+pub fn number() -> u32 {
+    Call::here().as_ref().map_or(0, |call| call.rank)
 }
 
 fn cannot(what: &str, e: &io::Error) -> Error {

@@ -19,22 +19,22 @@ use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
 use lobby::Lobby;
-pub(crate) use lobby::is_copy;
+pub(crate) use lobby::number;
 use rings::{Failure, Layout, Rings, SEGMENT, Segments};
 use segment::Segment;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What the processes tell each other before a run.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Hello {
     /// The arguments of the program.
     arguments: Vec<String>,
     /// Processors of the process.
     workers: u32,
-    /// Its number of the system, and that of its segment's file.
+    /// Its number of the system, and that of its segment's file, if it has one.
     process: u32,
-    file: i32,
+    file: Result<i32, Error>,
 }
 
 /// Runs a program on so many processes of this host. The first call starts them.
@@ -44,25 +44,34 @@ pub(crate) fn run(
     places: Places,
     begin: &Begin<'_>,
 ) -> Result<(AnyResult, Stats), Error> {
+    // The processes would mix up the exchanges of two.
+    static ONE: Mutex<()> = Mutex::new(());
+    let Ok(_one) = ONE.try_lock() else {
+        return Err(Error::misuse("runs on several processes", "one at a time", "another that is under way"));
+    };
     let lobby = Lobby::of(processes)?;
     let layout = Layout { processes, workers };
-    let own = Segment::new("maniple", SEGMENT).map_err(|e| unshared(&e))?;
-    Segments::prepare(layout, &own);
+    let own = Segment::new("maniple", SEGMENT).inspect(|own| Segments::prepare(layout, own));
     let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
-    let hello = Hello { arguments, workers, process: std::process::id(), file: own.file() };
-    let hellos = all(&lobby, &hello)?;
+    let file = own.as_ref().map(Segment::file).map_err(unshared);
+    let hellos = all(&lobby, &Hello { arguments, workers, process: std::process::id(), file })?;
+    let shown = |hello: &Hello| format!("{:?} and {} workers", hello.arguments, hello.workers);
     for (other, rank) in hellos.iter().zip(0..) {
-        if (&other.arguments, other.workers) != (&hello.arguments, hello.workers) {
-            let expected = format!("the same in all: process {} has {:?}", lobby.rank, hello.arguments);
-            let came = format!("process {rank} with {:?} and {} workers", other.arguments, other.workers);
+        if shown(other) != shown(&hellos[0]) {
+            let (expected, came) =
+                (format!("{} in all", shown(&hellos[0])), format!("{} in process {rank}", shown(other)));
             return Err(Error::misuse("arguments and workers of the processes", expected, came));
         }
     }
+    if let Some(error) = hellos.iter().find_map(|hello| hello.file.as_ref().err()) {
+        return Err(error.clone());
+    }
     let me = lobby.rank as usize;
-    let mut own = Some(own);
-    let open = |(rank, hello): (usize, &Hello)| match own.take_if(|_| rank == me) {
-        Some(own) => Ok(Arc::new(own)),
-        None => Segment::open(hello.process, hello.file, SEGMENT).map(Arc::new).map_err(|e| unshared(&e)),
+    let mut own = own.ok();
+    let open = |(rank, hello): (usize, &Hello)| match (own.take_if(|_| rank == me), &hello.file) {
+        (Some(own), _) => Ok(Arc::new(own)),
+        (None, Ok(file)) => Segment::open(hello.process, *file, SEGMENT).map(Arc::new).map_err(|e| unshared(&e)),
+        (None, Err(error)) => Err(error.clone()),
     };
     let segments = hellos.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>();
     // Nobody goes on, and ends, before all have opened all segments.
@@ -76,21 +85,28 @@ pub(crate) fn run(
     let failed = Arc::new(Failure::default());
     let slots = slots_between::<crate::message::Message>(layout.processors());
     let post = Arc::new(Post::of(publics, Some(Box::new(Rings::new(segments, slots, failed.clone())))));
-    let give_up = {
-        let post = post.clone();
-        Arc::new(move || post.give_up())
-    };
+    // Weak, because the post office has the rings, which have this.
+    let weak = Arc::downgrade(&post);
+    let give_up = Arc::new(move || {
+        if let Some(post) = weak.upgrade() {
+            post.give_up();
+        }
+    });
     let for_rings = give_up.clone();
     let _ = failed.give_up.set(Box::new(move || for_rings()));
     lobby.begin(give_up);
     let first = lobby.rank * workers;
-    let on = RunOn { post, places, processors: first..first + workers, crowding: layout.processors() };
+    let on = RunOn { post: post.clone(), places, processors: first..first + workers, crowding: layout.processors() };
     let mut ended = threads::run_on(config, on, begin);
     if let Some(error) = failed.take() {
         ended.failure.get_or_insert(error);
     }
     let told = Told { error: ended.error().cloned(), stats: ended.stats.clone(), reports: ended.reports.take() };
     let told = all(&lobby, &told);
+    if told.is_err() {
+        // Others may wait for the process that is lost.
+        post.give_up();
+    }
     lobby.end();
     // All come to the same: the first error, or else the deadlock that all processors' waits make.
     let (mut stats, mut first, mut waits) = (Stats::default(), None, None::<Vec<ReportPart>>);
@@ -116,7 +132,11 @@ struct Told {
 /// Exchanges values.
 fn all<T: Serialize + for<'a> Deserialize<'a>>(lobby: &Lobby, value: &T) -> Result<Vec<T>, Error> {
     let coded = |e: postcard::Error| Error::Encoding { what: "what processes agree on".into(), message: e.to_string() };
-    let bytes = lobby.exchange(&postcard::to_stdvec(value).map_err(coded)?)?;
+    let mut bytes = postcard::to_stdvec(value).map_err(coded)?;
+    // The others then get what they can't decode, rather than nothing.
+    bytes.truncate(lobby::MOST_BYTES);
+    let bytes = lobby.exchange(&bytes);
+    let bytes = bytes?;
     bytes.iter().map(|bytes| postcard::from_bytes(bytes).map_err(coded)).collect()
 }
 

@@ -153,9 +153,10 @@ impl Abroad<Message> for Rings {
         // SAFETY: New memory of the segment, on a line's boundary. This is the one sender, and the offer below is taken
         // by one receiver.
         let ring = unsafe { Sender::in_memory(all[*me].at(place, bytes), self.slots, self.segments.clone()) };
-        self.segments.offer(from, to).store(place as u64, Ordering::Release);
+        // Counted first: a consumer that has found as many rings as it has counted has found all that were counted.
         // SAFETY: In memory that the segments keep.
         unsafe { self.publics[to.index()].as_ref() }.opened.fetch_add(1, Ordering::Release);
+        self.segments.offer(from, to).store(place as u64, Ordering::Release);
         let (segments, failed) = (self.segments.clone(), self.failed.clone());
         Some(Box::new(Out { ring, pair: (from, to), segments, blocks: Vec::new(), failed }))
     }

@@ -1,9 +1,10 @@
 //! The loop of a processor: handles messages, runs ready items, sends, and sleeps when there is nothing to do. The work
 //! itself is up to [`Driven`].
 
+use super::super::park::fence;
 use super::super::sync::atomic::Ordering;
 use super::super::sync::{spin_loop, yield_now};
-use super::idle::sleep;
+use super::idle::{quiescent, sleep};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::post::Post;
@@ -73,11 +74,50 @@ pub fn drive<M: Send>(
             idle = if timed_out { patience - 1 } else { 0 };
         }
     }
+    linger(id, driven, post, outbox, inbox);
     me.gone.store(true, Ordering::Relaxed);
     outbox.flush();
     // `Stop` may be in the backlog, and until it comes the others read.
     while outbox.has_backlog() && !post.is_given_up() {
         yield_now();
         outbox.flush();
+    }
+}
+
+/// Where there are other processes: goes on to receive until the processors of all processes are done, so that it can be
+/// seen when those that are not can't go on.
+fn linger<M: Send>(id: ProcessorId, driven: &impl Driven<M>, post: &Post<M>, outbox: &Outbox<M>, inbox: &mut Inbox<M>) {
+    if post.abroad.is_none() {
+        return;
+    }
+    let me = &post.processors[id.index()];
+    me.done.store(true, Ordering::Release);
+    fence();
+    post.processors.iter().for_each(|p| p.parker.wake());
+    let all_done = || post.processors.iter().all(|p| p.done.load(Ordering::Acquire));
+    while !all_done() && !post.is_given_up() {
+        let before = inbox.received();
+        inbox.take_in(post, id, |source, message| driven.receive(source, message));
+        outbox.flush();
+        if inbox.received() != before {
+            continue;
+        }
+        if outbox.has_backlog() {
+            yield_now();
+            continue;
+        }
+        me.sent.store(outbox.sent(), Ordering::Release);
+        me.received.store(inbox.received(), Ordering::Release);
+        me.awaits_outside.store(false, Ordering::Release);
+        me.idle.store(true, Ordering::Release);
+        fence();
+        let still_idle = || inbox.is_empty(post, id) && !all_done() && !post.is_given_up();
+        // Whoever is idle there is done, or can't go on.
+        if still_idle() && quiescent(post) && !all_done() {
+            post.give_up();
+        } else {
+            let _ = me.parker.park(still_idle, None);
+        }
+        me.idle.store(false, Ordering::Release);
     }
 }

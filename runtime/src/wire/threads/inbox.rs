@@ -48,8 +48,6 @@ impl<M: Send> Inbox<M> {
 
     #[cold]
     fn fetch(&mut self, post: &Post<M>, me: ProcessorId) {
-        // The count first: it is Release after the ring of another process was made.
-        let _ = post.processors[me.index()].opened.load(Ordering::Acquire);
         self.from.append(&mut post.fetch(me));
         if let Some(abroad) = &post.abroad {
             let known: Vec<ProcessorId> = self.abroad.iter().map(|(source, _)| *source).collect();

@@ -124,6 +124,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// The error that the program, or the way in which it was run, has made.
+    #[cfg(all(target_os = "linux", not(loom)))]
     pub fn error(&self) -> Option<&Error> {
         self.result.as_ref().and_then(|r| r.as_ref().err()).or(self.failure.as_ref())
     }

@@ -29,6 +29,8 @@ pub struct Public {
     pub received: AtomicU64,
     /// Somebody outside holds a waker of one of its shards, or a timer of its own is set.
     pub awaits_outside: AtomicBool,
+    /// Its node is done. It may still receive for the sake of other processes.
+    pub done: AtomicBool,
     /// It has left its loop and reads no more.
     pub gone: AtomicBool,
     /// How many rings have been opened to this processor.
@@ -45,6 +47,7 @@ impl Public {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             awaits_outside: AtomicBool::new(false),
+            done: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             opened: AtomicUsize::new(0),
             given_up: AtomicBool::new(false),
