@@ -25,7 +25,7 @@ const LINE: usize = 128;
 const ENDED: u32 = 1 << 31;
 
 /// Ends a run at once, for all processes.
-type GiveUp = Arc<dyn Fn() + Send + Sync>;
+pub type GiveUp = Arc<dyn Fn() + Send + Sync>;
 
 /// The processes of this program on this host. They live as long as the first one.
 pub struct Lobby {

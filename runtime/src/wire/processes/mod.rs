@@ -18,8 +18,8 @@ use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
-use lobby::Lobby;
 pub(crate) use lobby::number;
+use lobby::{GiveUp, Lobby};
 use rings::{Failure, Layout, Rings, SEGMENT, Segments};
 use segment::Segment;
 use serde::{Deserialize, Serialize};
@@ -87,13 +87,12 @@ pub(crate) fn run(
     let post = Arc::new(Post::of(publics, Some(Box::new(Rings::new(segments, slots, failed.clone())))));
     // Weak, because the post office has the rings, which have this.
     let weak = Arc::downgrade(&post);
-    let give_up = Arc::new(move || {
+    let give_up: GiveUp = Arc::new(move || {
         if let Some(post) = weak.upgrade() {
             post.give_up();
         }
     });
-    let for_rings = give_up.clone();
-    let _ = failed.give_up.set(Box::new(move || for_rings()));
+    let _ = failed.give_up.set(give_up.clone());
     lobby.begin(give_up);
     let first = lobby.rank * workers;
     let on = RunOn { post: post.clone(), places, processors: first..first + workers, crowding: layout.processors() };
@@ -135,8 +134,7 @@ fn all<T: Serialize + for<'a> Deserialize<'a>>(lobby: &Lobby, value: &T) -> Resu
     let mut bytes = postcard::to_stdvec(value).map_err(coded)?;
     // The others then get what they can't decode, rather than nothing.
     bytes.truncate(lobby::MOST_BYTES);
-    let bytes = lobby.exchange(&bytes);
-    let bytes = bytes?;
+    let bytes = lobby.exchange(&bytes)?;
     bytes.iter().map(|bytes| postcard::from_bytes(bytes).map_err(coded)).collect()
 }
 

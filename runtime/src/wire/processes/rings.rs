@@ -1,6 +1,7 @@
 //! Rings between processors of different processes of a host. A ring and the encoded messages that go through it lie in
 //! the segment of the sender's process. The receiver opens it when it sees that it has been made.
 
+use super::lobby::GiveUp;
 use super::packet::{Content, Packet, failed};
 use super::segment::Segment;
 use crate::Error;
@@ -119,7 +120,7 @@ unsafe impl Sync for Rings {}
 pub struct Failure {
     error: Mutex<Option<Error>>,
     /// Ends the run for everybody.
-    pub give_up: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    pub give_up: OnceLock<GiveUp>,
 }
 
 impl Failure {

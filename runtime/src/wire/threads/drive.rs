@@ -4,7 +4,7 @@
 use super::super::park::fence;
 use super::super::sync::atomic::Ordering;
 use super::super::sync::{spin_loop, yield_now};
-use super::idle::{quiescent, sleep};
+use super::idle::{publish, quiescent, sleep};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::post::Post;
@@ -106,11 +106,7 @@ fn linger<M: Send>(id: ProcessorId, driven: &impl Driven<M>, post: &Post<M>, out
             yield_now();
             continue;
         }
-        me.sent.store(outbox.sent(), Ordering::Release);
-        me.received.store(inbox.received(), Ordering::Release);
-        me.awaits_outside.store(false, Ordering::Release);
-        me.idle.store(true, Ordering::Release);
-        fence();
+        publish(me, (outbox.sent(), inbox.received()), false);
         let still_idle = || inbox.is_empty(post, id) && !all_done() && !post.is_given_up();
         // Whoever is idle there is done, or can't go on.
         if still_idle() && quiescent(post) && !all_done() {

@@ -49,14 +49,19 @@ pub fn announce<M>(driven: &impl Driven<M>, me: &Public, sent: u64, received: u6
     if driven.has_work() {
         return None;
     }
+    publish(me, (sent, received), awaits_outside || driven.next_deadline().is_some());
+    Some(awaits_outside)
+}
+
+/// Publishes that a processor is idle, with its counts of sent and received messages.
+pub fn publish(me: &Public, (sent, received): (u64, u64), awaits_outside: bool) {
     // All with Release: a processor that sees one of these sees that this one was not idle in between.
     me.sent.store(sent, Ordering::Release);
     me.received.store(received, Ordering::Release);
-    me.awaits_outside.store(awaits_outside || driven.next_deadline().is_some(), Ordering::Release);
+    me.awaits_outside.store(awaits_outside, Ordering::Release);
     me.idle.store(true, Ordering::Release);
     // If several go idle at once, the last one to fence sees the others idle: README, rule 15.
     fence();
-    Some(awaits_outside)
 }
 
 /// Whether the run is stuck: every processor is idle, nobody outside can wake one, and every message sent has been

@@ -33,6 +33,17 @@ struct Outlet<M> {
     waiting: VecDeque<M>,
 }
 
+impl<M: Send> Outlet<M> {
+    /// Appends a message to the ring, which is open, or gives it back.
+    fn push(&mut self, message: M) -> Result<(), M> {
+        match (&mut self.ring, &mut self.abroad) {
+            (Some(ring), _) => ring.push(message),
+            (None, Some(way)) => way.push(message),
+            (None, None) => unreachable!("opened for the first message"),
+        }
+    }
+}
+
 impl<M: Send> Outbox<M> {
     pub fn new(id: ProcessorId, post: Arc<Post<M>>) -> Self {
         let link = |_| RefCell::new(Outlet { ring: None, abroad: None, waiting: VecDeque::new() });
@@ -64,12 +75,7 @@ impl<M: Send> Outbox<M> {
         if link.ring.is_none() && link.abroad.is_none() {
             self.open(link, to);
         }
-        let refused = match link {
-            Outlet { waiting, .. } if !waiting.is_empty() => Err(message),
-            Outlet { ring: Some(ring), .. } => ring.push(message),
-            Outlet { abroad: Some(way), .. } => way.push(message),
-            Outlet { ring: None, abroad: None, .. } => unreachable!("opened"),
-        };
+        let refused = if link.waiting.is_empty() { link.push(message) } else { Err(message) };
         if let Err(message) = refused {
             link.waiting.push_back(message);
             self.backlog.set(true);
@@ -142,21 +148,15 @@ impl<M: Send> Outbox<M> {
         let mut left = false;
         for (link, public) in self.to.iter().zip(self.post.processors.iter()) {
             let mut link = link.borrow_mut();
-            let Outlet { ring, abroad, waiting } = &mut *link;
-            if waiting.is_empty() {
+            if link.waiting.is_empty() {
                 continue;
             }
             // Messages for a processor that is gone stay, and are dropped with the wire.
             while !public.gone.load(Ordering::Relaxed)
-                && let Some(message) = waiting.pop_front()
+                && let Some(message) = link.waiting.pop_front()
             {
-                let refused = match (&mut *ring, &mut *abroad) {
-                    (Some(ring), _) => ring.push(message),
-                    (None, Some(way)) => way.push(message),
-                    (None, None) => unreachable!("opened for the first message"),
-                };
-                if let Err(message) = refused {
-                    waiting.push_front(message);
+                if let Err(message) = link.push(message) {
+                    link.waiting.push_front(message);
                     left = true;
                     break;
                 }
