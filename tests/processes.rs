@@ -148,13 +148,13 @@ fn a_process_that_dies_ends_the_run_of_all() {
     let test = "a_process_that_dies_ends_the_run_of_all";
     let texts = on_processes(test, &[(2, 1), (4, 1)], |runtime| {
         let error = with_last(&runtime, || std::process::abort());
-        let Error::ProcessLost { process, why } = &error else { panic!("{error}") };
+        let Error::ProcessLost { process, why, .. } = &error else { panic!("{error}") };
         assert!(*process > 0 && !why.is_empty(), "{error}");
         eprintln!("told: {error}");
     });
     // The first process knows how its copy ended.
     for (text, process) in texts.iter().zip([1, 3]) {
-        assert!(text.contains(&format!("told: process {process} of the run is lost: ")), "{text}");
+        assert!(text.contains(&format!("told: process {process} of the run, on ")), "{text}");
         assert!(text.contains("was ended by signal 6"), "{text}");
     }
 }
@@ -196,7 +196,12 @@ fn processes_that_differ_are_told_apart() {
     on_processes("processes_that_differ_are_told_apart", &[(2, 1)], |runtime| {
         let runtime = if Runtime::process_number() > 0 { runtime.workers(2) } else { runtime };
         let error = relax(&runtime, 2).expect_err("they differ").to_string();
-        assert!(error.contains("arguments and workers of the processes"), "{error}");
+        assert!(
+            error.contains(
+                "workers of a process, which all processes have alike: expected 1, as in process 0, got 2 in process 1"
+            ),
+            "{error}"
+        );
     });
 }
 

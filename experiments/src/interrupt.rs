@@ -9,6 +9,7 @@ pub fn listen() {
 #[cfg(unix)]
 mod unix {
     use crate::note;
+    use maniple::runtime::Runtime;
     use signal_hook::consts::SIGINT;
     use signal_hook::iterator::Signals;
     use std::{fs, process, thread};
@@ -24,7 +25,9 @@ mod unix {
         let wait = || {
             let Ok(mut signals) = Signals::new([SIGINT]) else { return };
             if signals.forever().next().is_some() {
-                note("interrupted: the run is not finished, and nothing more is written");
+                if Runtime::reports_errors() {
+                    note("interrupted: the run is not finished, and nothing more is written");
+                }
                 process::exit(INTERRUPTED);
             }
         };

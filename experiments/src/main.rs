@@ -185,10 +185,8 @@ fn refuse(e: &clap::Error) -> ExitCode {
 
 /// Writes an error to stderr. If even that fails, the exit code is all the user gets.
 fn complain(message: impl Display) {
-    // All processes of a run have the same message. The second one tells that the first is lost.
-    let message = message.to_string();
-    let tells = if message.contains("process 0 of the run is lost") { 1 } else { 0 };
-    if Runtime::process_number() == tells {
+    // All processes of a run have the same message.
+    if Runtime::reports_errors() {
         let _ = writeln!(io::stderr(), "maniple: error: {message}");
     }
 }

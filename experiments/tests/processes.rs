@@ -53,8 +53,9 @@ fn what_does_not_go_with_processes_is_refused() {
         ("stencil --wire processes --trace /tmp/t.json", "--trace is not for --wire processes"),
         ("stencil --wire processes --check races", "--check is not for --wire processes"),
         ("stencil --wire processes --machine local", "--machine, --nodes and --noise are for --wire virtual"),
-        ("stencil --wire processes --mapper logging", "the mapper logging is not for --wire processes"),
-        ("barrier --wire processes", "--wire processes is for the command stencil"),
+        ("stencil --wire processes --mapper logging", "--mapper logging is not for --wire processes"),
+        ("kernel --wire processes", "--wire processes is for the commands stencil"),
+        ("allreduce --wire processes --trace /tmp/t.json", "--trace is not for --wire processes"),
     ] {
         let output = maniple(args);
         let text = String::from_utf8_lossy(&output.stderr);

@@ -313,6 +313,11 @@ fn first_line(path: &Path) -> io::Result<String> {
 }
 
 impl MapperSpec {
+    /// Whether its decisions are logged.
+    pub fn logs(&self) -> bool {
+        matches!(self.kind, Kind::Logging { .. })
+    }
+
     /// The slot with the mapper. The first call makes the mapper and its files, and has the loader load its library.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::memory::OwnBlock;
 use crate::{Element, RegionError};
 
 /// One cache line.
@@ -27,22 +28,31 @@ const LINE: usize = crate::field::CACHE_LINE;
 /// buffer.as_mut_slice::<f64>().unwrap()[1] = 2.5;
 /// assert_eq!(buffer.as_slice::<f64>().unwrap(), [0.0, 2.5]);
 /// ```
-#[derive(Clone)]
 pub struct Buffer {
-    lines: Box<[Line]>,
+    lines: Lines,
     len: usize,
+}
+
+enum Lines {
+    Own(Box<[Line]>),
+    Block(OwnBlock),
 }
 
 impl Buffer {
     /// Makes a buffer of `len` zero bytes. Aborts if memory is exhausted, as `Vec` does.
     pub fn zeroed(len: usize) -> Self {
-        Buffer { lines: bytemuck::zeroed_slice_box(len.div_ceil(LINE)), len }
+        Buffer { lines: Lines::Own(bytemuck::zeroed_slice_box(len.div_ceil(LINE))), len }
     }
 
     /// Makes a buffer of `len` zero bytes, or none if there is not enough memory.
     pub fn try_zeroed(len: usize) -> Option<Self> {
         let lines = bytemuck::allocation::try_zeroed_slice_box(len.div_ceil(LINE)).ok()?;
-        Some(Buffer { lines, len })
+        Some(Buffer { lines: Lines::Own(lines), len })
+    }
+
+    /// A buffer of the bytes of a block.
+    pub fn in_block(block: OwnBlock) -> Self {
+        Buffer { len: block.as_bytes().len(), lines: Lines::Block(block) }
     }
 
     /// A copy of `bytes`.
@@ -69,12 +79,18 @@ impl Buffer {
 
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[..self.len]
+        match &self.lines {
+            Lines::Own(lines) => &bytemuck::cast_slice(lines)[..self.len],
+            Lines::Block(block) => block.as_bytes(),
+        }
     }
 
     /// The bytes, mutably.
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+        match &mut self.lines {
+            Lines::Own(lines) => &mut bytemuck::cast_slice_mut(lines)[..self.len],
+            Lines::Block(block) => block.as_bytes_mut(),
+        }
     }
 
     /// The bytes as elements, in native byte order.
@@ -106,6 +122,13 @@ impl Buffer {
     #[cold]
     fn not_whole<T>(&self) -> RegionError {
         RegionError::NotWholeElements { element: type_name::<T>().into(), size: size_of::<T>(), came: self.len }
+    }
+}
+
+/// A copy, in memory of this process.
+impl Clone for Buffer {
+    fn clone(&self) -> Self {
+        Buffer::from_bytes(self.as_bytes())
     }
 }
 

@@ -19,7 +19,7 @@ pub use access::{Read, ReadShared, ReadWrite, ReadWriteShared, Reduce, Write, Wr
 pub use buffer::Buffer;
 pub use error::RegionError;
 pub use field::{Element, Field, FieldId, FieldInfo, FieldSpace};
-pub use memory::{Instance, Lease, MemoryId, Returned, Rows, RowsMut, SharedInstance, Slot};
+pub use memory::{Block, Instance, Lease, MemoryId, OwnBlock, Returned, Rows, RowsMut, SharedInstance, Slot};
 pub use partition::Partition;
 pub use privilege::{Coherence, Interference, Privilege, Use, interference};
 pub use rect::{Points, Rect};

@@ -10,8 +10,8 @@
 //!
 //! Every `SAFETY` comment in this module refers to these rules:
 //!
-//! 1. A storage's bytes are allocated and initialised when it is made. They never move, and live until the last `Arc`
-//!    to it is gone. Elements are plain old data, so any bytes are a valid value.
+//! 1. A storage's bytes are initialised when it is made, in memory that it allocates or in a [`Block`]. They never move,
+//!    and live until the last `Arc` to it is gone. Elements are plain old data, so any bytes are a valid value.
 //! 2. The bytes of a **plain** storage are touched in two ways only. (a) Through a view of a lease, within the lease's
 //!    rectangle. It writes only if the lease's privilege writes. (b) By a method of the instance, on the instance's
 //!    thread. It stays within a rectangle for which the ledger has just said that no lease in the way is out.
@@ -20,9 +20,10 @@
 //! 4. A lease gives one view at a time, because the view borrows it mutably. By rule 3, views of two leases that
 //!    overlap both only read.
 //! 5. The bytes of an **atomic** storage are touched only through relaxed atomic words whose width is a function of the
-//!    element size, so that all accesses to one byte have the same width.
+//!    element size, so that all accesses to one byte have the same width. Other processes that share a block do the same.
 //! 6. A view is made only for the element type and dimension of the storage, so that its offsets are those of `layout`.
 
+mod block;
 mod instance;
 mod layout;
 mod lease;
@@ -32,6 +33,7 @@ mod storage;
 mod view;
 mod words;
 
+pub use block::{Block, OwnBlock};
 pub use instance::{Instance, Returned};
 pub use lease::Lease;
 pub use shared::SharedInstance;

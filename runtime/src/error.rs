@@ -196,10 +196,12 @@ pub enum Error {
         what: String,
     },
     /// A process of the run has ended before the run. See [`Runtime::processes`](crate::Runtime::processes).
-    #[error("process {process} of the run is lost: {why}")]
+    #[error("process {process} of the run, on {host}, is lost: {why}")]
     ProcessLost {
         /// The number of the process.
         process: u32,
+        /// The name of its host.
+        host: String,
         /// How it ended.
         why: String,
     },

@@ -33,6 +33,12 @@ mod time;
 #[allow(unsafe_code)]
 pub mod wire;
 
+/// What a program that uses MPI itself has to know.
+#[cfg(all(feature = "mpi", target_os = "linux", not(loom)))]
+pub mod mpi {
+    pub use crate::wire::processes::mpi::{library, world};
+}
+
 pub use counters::Stats;
 pub use diagnose::trace::TraceFile;
 pub use error::{Error, Place, RacingAccess};
@@ -53,7 +59,7 @@ pub use program::param::{Arg, Input, Many, Param, Requirement};
 pub use program::param::{Bindings, Declaring, Done, Taking};
 pub use program::phase::{PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter};
 pub use program::region::RegionView;
-pub use program::runtime::{Check, Driver, Runtime};
+pub use program::runtime::{Check, Driver, Processes, Runtime};
 pub use program::shard::{Copied, Shard};
 pub use program::top::Top;
 pub use time::now;

@@ -4,7 +4,7 @@ use crate::blocks::MIN_CELLS;
 use crate::host::{HostRun, available_memory};
 use crate::io::FileError;
 use maniple::mapper::{MapperSpec, SpecError};
-use maniple::runtime::{Binding, VirtualMachine};
+use maniple::runtime::{Binding, Runtime, VirtualMachine};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::PathBuf;
@@ -113,8 +113,8 @@ pub struct Config {
     pub ahead: usize,
     /// Worker threads of each process; at least 1 and at most [`MAX_WORKERS`] in all.
     pub workers: usize,
-    /// Processes of this host; `None` for threads of this process alone.
-    pub processes: Option<usize>,
+    /// The processes of the run; `None` for this process alone.
+    pub processes: Option<Processes>,
     /// The mapper.
     pub mapper: MapperSpec,
     /// Whether workers are bound to processors.
@@ -131,6 +131,29 @@ pub struct Config {
     pub output: Option<PathBuf>,
     /// A file for the trace of the last run, including one that fails.
     pub trace: Option<PathBuf>,
+}
+
+/// The processes of a run on several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Processes {
+    /// How many there are.
+    pub number: usize,
+    /// Whether a launcher of MPI has started them. Else the first one starts the others, on this host.
+    pub launched: bool,
+}
+
+impl Processes {
+    /// The name of the wire.
+    pub fn wire(&self) -> &'static str {
+        if self.launched { "mpi" } else { "processes" }
+    }
+
+    /// A runtime on them, with so many workers in each.
+    pub fn runtime(&self, workers: u32) -> Runtime {
+        let number = u32::try_from(self.number).unwrap_or(u32::MAX);
+        let runtime = if self.launched { Runtime::mpi() } else { Runtime::processes(number) };
+        runtime.workers(workers)
+    }
 }
 
 /// Cells of each shard where neither the user nor a file gives a number.
@@ -173,7 +196,7 @@ impl Config {
 
     /// The workers of all processes.
     fn all_workers(&self) -> usize {
-        self.workers.saturating_mul(self.processes.unwrap_or(1))
+        self.workers.saturating_mul(self.processes.map_or(1, |p| p.number))
     }
 
     /// The settings that a report has to name: those that differ from the defaults.
@@ -189,7 +212,7 @@ impl Config {
             ahead: (with_ahead && self.ahead != DEFAULT_AHEAD).then_some(self.ahead),
             bind: (self.bind != Bind::None).then_some(self.bind),
             utility: (self.utility > 0).then_some(self.utility),
-            processes: self.processes,
+            processes: self.processes.map(|p| p.number),
             check: self.races.then_some("races"),
         }
     }
@@ -205,7 +228,7 @@ impl Config {
             ("iterations", self.iterations),
             ("repeat", self.repeat),
             ("workers", self.workers),
-            ("processes", self.processes.unwrap_or(1)),
+            ("processes", self.processes.map_or(1, |p| p.number)),
         ];
         if let Some((what, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
             return Err(StencilError::Zero { what });

@@ -14,7 +14,7 @@ pub mod shards;
 
 pub use blocks::Blocks;
 pub use config::{
-    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, RunReport, Samples, Settings, StencilError, Times,
+    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, Processes, RunReport, Samples, Settings, StencilError, Times,
     UnknownName, alternating, bytes, plural,
 };
 
@@ -236,7 +236,7 @@ fn simulate(
     let utility = u32::try_from(config.utility).unwrap_or(u32::MAX);
     let (wire, runtime) = match (&config.machine, config.processes) {
         (Some(machine), _) => ("virtual", Runtime::virtual_time((**machine).clone())),
-        (None, Some(n)) => ("processes", Runtime::processes(u32::try_from(n).unwrap_or(u32::MAX)).workers(workers)),
+        (None, Some(processes)) => (processes.wire(), processes.runtime(workers)),
         (None, None) => ("threads", Runtime::threads(workers)),
     };
     let runtime = match config.machine {

@@ -9,10 +9,10 @@
 use crate::reference::DominantMode;
 use crate::{Blocks, RunOutcome, StencilError, kernel};
 use ::mpi::collective::SystemOperation;
-use ::mpi::environment::Universe;
 use ::mpi::request;
 use ::mpi::topology::SimpleCommunicator;
 use ::mpi::traits::*;
+use maniple_runtime::Error;
 use std::time::Instant;
 
 /// Tags of messages with ghost cells, by their direction. Between two ranks both directions lead to the same neighbour.
@@ -43,18 +43,19 @@ impl Operation {
     }
 }
 
-/// The world of MPI, in one of its ranks. Dropping it finalises MPI, which is collective and may wait.
+/// The world of MPI, in one of its ranks.
 pub struct World {
-    // Dropped in this order: communicators must go before MPI is finalised.
     communicator: SimpleCommunicator,
-    _universe: Universe,
 }
 
 impl World {
-    /// Initialises MPI; collective. `None` if this process has done so before, since MPI allows it only once.
-    pub fn join() -> Option<Self> {
-        let universe = ::mpi::initialize()?;
-        Some(Self { communicator: universe.world(), _universe: universe })
+    /// Initialises MPI for this thread alone, which is the fastest way; collective. It is finalised when the program ends.
+    ///
+    /// # Errors
+    ///
+    /// The launcher is that of another MPI library.
+    pub fn join() -> Result<Self, Error> {
+        Ok(Self { communicator: maniple_runtime::mpi::world(false)? })
     }
 
     /// This process's rank.
@@ -69,10 +70,7 @@ impl World {
 
     /// The name and version of the MPI library that this program is linked with.
     pub fn library() -> String {
-        let text = ::mpi::environment::library_version().unwrap_or_default();
-        // Open MPI goes on with who built it, MPICH with tables.
-        let name = text.split([',', '\n', '\0']).next().unwrap_or_default();
-        name.split_whitespace().collect::<Vec<_>>().join(" ")
+        maniple_runtime::mpi::library()
     }
 
     /// Runs the stencil from the dominant mode, with `cells` cells for each rank; collective, and waits. Rank 0 gets the

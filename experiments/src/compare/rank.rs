@@ -34,13 +34,13 @@ pub struct RankOptions {
 
 /// Runs the program with all other ranks. Rank 0 prints the answer.
 pub fn execute(args: &RankOptions) -> Result<(), Failure> {
-    // Unwinding would finalise MPI, and wait there for ranks that wait for this one.
+    // Ending otherwise would finalise MPI, and wait there for ranks that wait for this one.
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         report(info);
         std::process::abort();
     }));
-    let world = World::join().ok_or_else(|| Failure::Run("MPI was initialised before".into()))?;
+    let world = World::join().map_err(|e| Failure::Run(e.to_string()))?;
     let (size, library) = (world.size(), World::library());
     let answer = if size != args.ranks as usize {
         let ranks = plural(args.ranks as usize, "rank");

@@ -13,8 +13,8 @@ use crate::machines::reduced::warn_without_costs;
 use crate::measure::noise::disturbed;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
-use crate::options::wire::OnWire;
-use crate::options::workers::OnWorkers;
+use crate::options::wire::{OnWire, Wire};
+use crate::options::workers::{OnWorkers, Place};
 use crate::options::{IterationsByWire, ReportedRuns, Traced};
 use crate::output::{Field, Line, Output, Record, field};
 use maniple::runtime::{Error, Runtime, TraceFile, VirtualMachine};
@@ -78,12 +78,21 @@ impl<'a> Bench<'a> {
 
     /// A microbenchmark on workers, for so many shards.
     fn on(program: &'static str, on: &'a OnWorkers, shards: usize, runs: &'a ReportedRuns) -> Result<Self, Failure> {
-        Ok(Self::new(program, &on.workers.wire, on.workers.machine(shards)?, runs))
+        let machine = match on.workers.place(shards)?.0 {
+            Place::Machine(machine) => Some(VirtualMachine::clone(&machine)),
+            Place::Threads | Place::Processes(_) => None,
+        };
+        Ok(Self::new(program, &on.workers.wire, machine, runs))
     }
 
     /// The same microbenchmark with the exchange beside each run.
     fn with_exchange(self) -> Result<Self, Failure> {
-        Ok(Self { yardstick: Some(Yardstick::of(self.machine.as_ref())?), ..self })
+        let yardstick = match self.wire.wire() {
+            // The other processes would measure at the same time.
+            Wire::Processes | Wire::Mpi => Yardstick::Fixed(f64::NAN),
+            Wire::Threads | Wire::Virtual => Yardstick::of(self.machine.as_ref())?,
+        };
+        Ok(Self { yardstick: Some(yardstick), ..self })
     }
 
     /// Measures on a runtime that may write a trace, and reports as [`Self::report`] does. If the trace can't be written

@@ -1,10 +1,11 @@
-//! The wire of a run: threads of this host, or a machine in virtual time.
+//! The wire of a run: threads of this process, several processes, or a machine in virtual time.
 
 use super::numbers::{at_least_one, count, number, seed};
 use crate::Failure;
 use crate::files::Files;
 use crate::machines::file::{MachineFile, STDIN};
-use maniple::runtime::VirtualMachine;
+use maniple::runtime::{Runtime, VirtualMachine};
+use maniple_stencil::{Config, Processes};
 use std::cell::OnceCell;
 
 /// The wire of a run: it carries the messages and drives the processors.
@@ -12,8 +13,10 @@ use std::cell::OnceCell;
 pub enum Wire {
     /// Workers are threads of this process
     Threads,
-    /// Workers are threads of several processes of this host. For the command stencil
+    /// Workers are threads of several processes of this host, which the first one starts
     Processes,
+    /// Workers are threads of the processes that a launcher of MPI has started
+    Mpi,
     /// Processors, network and time are simulated. Each run gives the same times
     Virtual,
 }
@@ -53,9 +56,13 @@ impl NamedMachine {
 /// Options of commands that run programs, on this host or on a machine in virtual time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct OnWire {
-    /// Wire: threads, processes of this host, or a machine in virtual time
-    #[arg(long, value_name = "WIRE", default_value = "threads")]
-    pub(super) wire: Wire,
+    /// Wire [default: threads; mpi for one of several processes of an MPI launcher]
+    #[arg(long, value_name = "WIRE")]
+    wire: Option<Wire>,
+
+    /// Processes of --wire processes, each with so many workers [default: 2]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    processes: Option<usize>,
 
     #[command(flatten)]
     named: NamedMachine,
@@ -93,30 +100,61 @@ impl Loaded {
 }
 
 impl OnWire {
-    /// Whether runs are in virtual time.
+    /// The wire.
+    pub fn wire(&self) -> Wire {
+        self.wire.unwrap_or(if Runtime::launched().is_some() { Wire::Mpi } else { Wire::Threads })
+    }
+
+    /// Refuses options that are for another wire.
+    fn check(&self) -> Result<(), Failure> {
+        let wire = self.wire();
+        if wire != Wire::Virtual && (self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some()) {
+            return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
+        }
+        if wire != Wire::Processes && self.processes.is_some() {
+            return Err(Failure::Usage("--processes is for --wire processes".into()));
+        }
+        Ok(())
+    }
+
+    /// Whether runs are in virtual time, for commands that can't use several processes.
     ///
     /// # Errors
-    /// On threads, options of a machine in virtual time.
+    /// Options of another wire, and several processes.
     pub fn in_virtual_time(&self) -> Result<bool, Failure> {
-        match self.wire {
-            Wire::Processes => Err(Failure::Usage("--wire processes is for the command stencil".into())),
-            Wire::Threads if self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some() => {
-                Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()))
+        self.check()?;
+        match self.wire() {
+            Wire::Processes | Wire::Mpi => {
+                let (name, hint) = match self.wire {
+                    Some(_) => (self.name(), ""),
+                    None => ("mpi", "; start this command once, without the launcher of MPI"),
+                };
+                let commands = "stencil, allreduce, barrier, gang and tasks";
+                Err(Failure::Usage(format!("--wire {name} is for the commands {commands}{hint}")))
             }
             Wire::Threads => Ok(false),
             Wire::Virtual => Ok(true),
         }
     }
 
-    /// Whether runs are on several processes of this host.
+    /// The processes of the run, if it is on several, with their default number of workers; collective for those of MPI.
     ///
     /// # Errors
-    /// On processes, options of a machine in virtual time.
-    pub fn on_processes(&self) -> Result<bool, Failure> {
-        if self.wire != Wire::Processes {
-            return Ok(false);
+    /// Options of another wire. Processes that can't meet.
+    pub fn processes(&self) -> Result<Option<(Processes, usize)>, Failure> {
+        self.check()?;
+        match self.wire() {
+            Wire::Threads | Wire::Virtual => Ok(None),
+            Wire::Processes => {
+                let number = at_least_one("processes", self.processes.unwrap_or(2))?;
+                let share = (Config::default().workers / number).max(1);
+                Ok(Some((Processes { number, launched: false }, share)))
+            }
+            Wire::Mpi => {
+                let met = Runtime::mpi().meet().map_err(|e| Failure::Usage(e.to_string()))?;
+                Ok(Some((Processes { number: met.hosts.len(), launched: true }, met.workers as usize)))
+            }
         }
-        Self { wire: Wire::Threads, ..self.clone() }.in_virtual_time().map(|_| true)
     }
 
     /// In virtual time, the machine for a run of so many shards.
@@ -163,9 +201,10 @@ impl OnWire {
 
     /// The name of the wire in reports.
     pub fn name(&self) -> &'static str {
-        match self.wire {
+        match self.wire() {
             Wire::Threads => "threads",
             Wire::Processes => "processes",
+            Wire::Mpi => "mpi",
             Wire::Virtual => "virtual",
         }
     }
@@ -188,7 +227,8 @@ impl OnWire {
         let noise = self.noise.iter().flat_map(|n| ["--noise".to_owned(), n.to_string()]);
         let seed = self.noise_seed.iter().flat_map(|n| ["--noise-seed".to_owned(), n.to_string()]);
         let wire = ["--wire", self.name()].map(str::to_owned).into_iter();
-        wire.chain(machine).chain(nodes).chain(noise).chain(seed).collect()
+        let processes = self.processes.iter().flat_map(|n| ["--processes".to_owned(), n.to_string()]);
+        wire.chain(processes).chain(machine).chain(nodes).chain(noise).chain(seed).collect()
     }
 }
 

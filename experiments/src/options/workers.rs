@@ -7,7 +7,8 @@ use crate::Failure;
 use crate::files::Files;
 use maniple::mapper::MapperSpec;
 use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
-use maniple_stencil::{Bind, Config, StencilError};
+use maniple_stencil::{Bind, Config, Processes, StencilError};
+use std::sync::Arc;
 
 /// The number of workers.
 #[derive(Debug, clap::Args)]
@@ -15,6 +16,16 @@ pub struct Threads {
     /// Worker threads [default: the processors this process may use]
     #[arg(long, value_name = "W", value_parser = count, allow_negative_numbers = true)]
     pub workers: Option<usize>,
+}
+
+/// Where a run is.
+pub enum Place {
+    /// In this process.
+    Threads,
+    /// On several processes.
+    Processes(Processes),
+    /// In virtual time.
+    Machine(Arc<VirtualMachine>),
 }
 
 /// Options of commands that run on workers.
@@ -42,16 +53,21 @@ impl Workers {
         self.threads.workers.unwrap_or_else(|| Config::default().workers)
     }
 
-    /// The number of workers of each of several processes: what the user gave, or a part of this host's processors.
-    pub fn share(&self, processes: Option<usize>) -> usize {
-        let share = || (Config::default().workers / processes.unwrap_or(1).max(1)).max(1);
-        self.threads.workers.unwrap_or_else(share)
-    }
-
-    /// In virtual time, the machine for a run of so many shards.
+    /// Where a run of so many shards is, and its workers in each process.
     ///
     /// # Errors
-    /// Options of workers in virtual time, and options of a machine on threads.
+    /// Options of workers in virtual time, and options of a machine on threads. Processes that can't meet.
+    pub fn place(&self, shards: usize) -> Result<(Place, usize), Failure> {
+        if let Some((processes, share)) = self.wire.processes()? {
+            return Ok((Place::Processes(processes), self.threads.workers.unwrap_or(share)));
+        }
+        Ok((self.machine(shards)?.map_or(Place::Threads, |machine| Place::Machine(Arc::new(machine))), self.count()))
+    }
+
+    /// In virtual time, the machine for a run of so many shards. For commands that can't use several processes.
+    ///
+    /// # Errors
+    /// Options of workers in virtual time, and options of a machine on threads. Several processes.
     pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
         if self.wire.in_virtual_time()?
             && (self.threads.workers.is_some() || self.bind != Bind::None || self.utility > 0)
@@ -65,7 +81,7 @@ impl Workers {
 
     /// Arguments and input that give another process of this program the same workers.
     pub fn invocation(&self) -> Result<Invocation, Failure> {
-        if self.wire.wire == Wire::Virtual {
+        if self.wire.wire() == Wire::Virtual {
             return self.wire.invocation();
         }
         let (workers, bind, utility) = (self.count().to_string(), self.bind.to_string(), self.utility.to_string());
@@ -101,10 +117,22 @@ impl OnWorkers {
         Ok(invocation)
     }
 
+    /// Refuses what does not go with several processes.
+    pub fn check_processes(&self, trace: bool, check: bool) -> Result<(), Failure> {
+        let wire = &self.workers.wire;
+        let (Wire::Processes | Wire::Mpi) = wire.wire() else { return Ok(()) };
+        let refused = [("--trace", trace), ("--check", check), ("--mapper logging", self.mapper.logs())];
+        match refused.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Failure::Usage(format!("{option} is not for --wire {}", wire.name()))),
+            None => Ok(()),
+        }
+    }
+
     /// The number of processors that run leaf tasks, a runtime on them for so many shards, and the file for its trace. The
     /// mapper begins its files, so everything else should have been checked before.
     pub fn runtime(&self, shards: usize, traced: &Traced) -> Result<(usize, Runtime, Option<TraceFile>), Failure> {
         let trace = traced.trace.as_deref();
+        self.check_processes(trace.is_some(), false)?;
         self.files()?.writes("--trace", trace).check()?;
         let (processors, runtime) = self.processors(shards)?;
         let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(StencilError::Trace(e).to_string()));
@@ -117,17 +145,27 @@ impl OnWorkers {
     }
 
     fn processors(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
-        if let Some(machine) = self.workers.machine(shards)? {
-            return Ok((machine.leaf_processors(), Runtime::virtual_time(machine)));
-        }
-        let workers = at_least_one("workers", self.workers.count())?;
-        if workers > maniple_stencil::MAX_WORKERS {
-            return Err(Failure::Usage(StencilError::TooManyWorkers { workers }.to_string()));
+        let (place, workers) = self.workers.place(shards)?;
+        let processes = match &place {
+            Place::Machine(machine) => {
+                return Ok((machine.leaf_processors(), Runtime::virtual_time(VirtualMachine::clone(machine))));
+            }
+            Place::Processes(processes) => processes.number,
+            Place::Threads => 1,
+        };
+        let workers = at_least_one("workers", workers)?;
+        let all = workers.saturating_mul(processes);
+        if all > maniple_stencil::MAX_WORKERS {
+            return Err(Failure::Usage(StencilError::TooManyWorkers { workers: all }.to_string()));
         }
         let utility = self.workers.utility;
         if utility >= workers {
             return Err(Failure::Usage(StencilError::TooManyUtility { utility, workers }.to_string()));
         }
-        Ok((workers, Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32)))
+        let runtime = match place {
+            Place::Processes(processes) => processes.runtime(workers as u32),
+            _ => Runtime::threads(workers as u32),
+        };
+        Ok((all, runtime.binding(self.workers.bind.into()).utility(utility as u32)))
     }
 }

@@ -8,13 +8,12 @@ use crate::measure::noise::busy;
 use crate::measure::yardstick::Yardstick;
 use crate::options::help::exit_codes;
 use crate::options::numbers::{count, zero};
-use crate::options::workers::OnWorkers;
+use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
 use crate::output::Output;
 use maniple::runtime::Runtime;
 use maniple_stencil::{Collective, Config, Session, StencilError, plural};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Run the 1D stencil, a power iteration in which each iteration depends on a collective
 #[derive(Debug, clap::Args)]
@@ -74,10 +73,6 @@ pub struct StencilOptions {
     #[command(flatten)]
     on: OnWorkers,
 
-    /// Processes of --wire processes, each with so many workers [default: 2]
-    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
-    processes: Option<usize>,
-
     /// Look for mistakes in the program, which makes it slower
     #[arg(long, value_name = "WHAT")]
     check: Option<crate::Check>,
@@ -100,19 +95,13 @@ pub struct StencilOptions {
 impl StencilOptions {
     fn config(&self) -> Result<Config, Failure> {
         let (shards, workers) = (self.shards.shards, &self.on.workers);
-        let on_processes = workers.wire.on_processes()?;
-        let processes = match self.processes {
-            Some(_) if !on_processes => return Err(Failure::Usage("--processes is for --wire processes".into())),
-            given => on_processes.then(|| given.unwrap_or(2)),
+        self.on.check_processes(self.traced.trace.is_some(), self.check.is_some())?;
+        let (place, count) = workers.place(shards)?;
+        let (processes, machine) = match place {
+            Place::Threads => (None, None),
+            Place::Processes(processes) => (Some(processes), None),
+            Place::Machine(machine) => (None, Some(machine)),
         };
-        let refused = [("--trace", self.traced.trace.is_some()), ("--check", self.check.is_some())];
-        if let Some((option, _)) = refused.iter().find(|(_, given)| on_processes && *given) {
-            return Err(Failure::Usage(format!("{option} is not for --wire processes, which has no memory in common")));
-        }
-        if on_processes && self.on.mapper.to_string().contains("logging") {
-            return Err(Failure::Usage("the mapper logging is not for --wire processes yet".into()));
-        }
-        let machine = if on_processes { None } else { workers.machine(shards)? };
         Ok(Config {
             shards,
             cells: self.cells,
@@ -120,9 +109,9 @@ impl StencilOptions {
             repeat: self.repeat.repeat,
             collective: self.collective,
             ahead: self.ahead.unwrap_or(Config::default().ahead),
-            workers: if on_processes { workers.share(processes) } else { workers.count() },
+            workers: count,
             processes,
-            machine: machine.map(Arc::new),
+            machine,
             mapper: self.on.mapper.clone(),
             bind: workers.bind,
             utility: workers.utility,
@@ -148,8 +137,8 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     crate::swap::on_signal(&config.mapper)?;
     config.machine.as_deref().into_iter().for_each(warn_without_costs);
     let mut output = Output::new(args.reported.format);
-    // Only a table has room for a warning.
-    let watched = output.is_table() && config.machine.is_none() && Runtime::process_number() == 0;
+    // Only a table has room for a warning. Several processes would measure at the same time.
+    let watched = output.is_table() && config.machine.is_none() && config.processes.is_none();
     let exchange_ns = || if watched { Yardstick::Host.ns() } else { f64::NAN };
     let before = exchange_ns();
     let mut reported = Ok(());

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::block::Block;
 use super::lease::{Lease, Slip, Ticket};
 use super::storage::{Access, MemoryId, Storage};
 use super::words;
@@ -28,6 +29,32 @@ impl SharedInstance {
     /// [`RegionError::OutOfMemory`] if the values do not fit.
     pub fn new(rect: Rect, field: impl Into<&'static FieldInfo>, memory: MemoryId) -> Result<Self, RegionError> {
         Ok(SharedInstance { storage: Arc::new(Storage::new(rect, field.into(), memory, Access::Atomic)?) })
+    }
+
+    /// Makes an instance in the first bytes of `block`, with the values that they have.
+    ///
+    /// # Safety
+    ///
+    /// Whoever else uses the bytes, in this process or another one, does so through a shared instance of a field with the
+    /// same element size.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutOfMemory`] if the block is too small.
+    pub unsafe fn in_block(
+        rect: Rect,
+        field: impl Into<&'static FieldInfo>,
+        memory: MemoryId,
+        block: Box<dyn Block>,
+    ) -> Result<Self, RegionError> {
+        // SAFETY: the caller's promise.
+        let storage = unsafe { Storage::in_block(rect, field.into(), memory, block) }?;
+        Ok(SharedInstance { storage: Arc::new(storage) })
+    }
+
+    /// The block that holds the values, if one was given.
+    pub fn block(&self) -> Option<&dyn Block> {
+        self.storage.block()
     }
 
     /// The points that the instance has values for.

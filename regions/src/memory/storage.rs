@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use serde::{Deserialize, Serialize};
 
+use super::block::Block;
 use super::layout::runs;
 use crate::field::CACHE_LINE;
 use crate::{FieldInfo, Rect, RegionError};
@@ -44,9 +45,11 @@ pub(super) struct Storage {
     field: &'static FieldInfo,
     memory: MemoryId,
     access: Access,
+    /// The block that the bytes are in, if this storage has not allocated them.
+    block: Option<Box<dyn Block>>,
 }
 
-// SAFETY: a storage owns its bytes, which no other value points to but views of leases. Whoever has a reference to it
+// SAFETY: a storage owns its bytes, which no other value of this process points to but views of leases. Whoever has a reference to it
 // can reach the bytes of a plain storage only as rule 2 says, which rules 3 and 4 keep free of data races on whatever
 // threads the leases are; the bytes of an atomic storage are accessed by atomic operations (rule 5). All other fields
 // are plain data.
@@ -66,7 +69,36 @@ impl Storage {
             // SAFETY: the layout's size is not zero.
             NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refused)?
         };
-        Ok(Storage { base, bytes, rect, field, memory, access })
+        Ok(Storage { base, bytes, rect, field, memory, access, block: None })
+    }
+
+    /// An atomic storage of the first bytes of a block, with the values that these have.
+    ///
+    /// # Safety
+    ///
+    /// Everybody who uses the bytes of the block does so as rule 5 says.
+    pub unsafe fn in_block(
+        rect: Rect,
+        field: &'static FieldInfo,
+        memory: MemoryId,
+        block: Box<dyn Block>,
+    ) -> Result<Self, RegionError> {
+        let fits = |bytes: &usize| *bytes <= block.bytes();
+        let bytes = rect.bytes(field.size).filter(fits);
+        let bytes = bytes.ok_or_else(|| RegionError::OutOfMemory {
+            field: field.name.into(),
+            rect,
+            size: field.size,
+            memory,
+        })?;
+        let base = block.start();
+        assert!(base.as_ptr().addr().is_multiple_of(CACHE_LINE), "a block begins on a cache line");
+        Ok(Storage { base, bytes, rect, field, memory, access: Access::Atomic, block: Some(block) })
+    }
+
+    /// The block that the bytes are in, if they are in one.
+    pub fn block(&self) -> Option<&dyn Block> {
+        self.block.as_deref()
     }
 
     #[inline]
@@ -140,7 +172,7 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if self.bytes > 0 {
+        if self.bytes > 0 && self.block.is_none() {
             // SAFETY: the bytes were allocated in `new` with this layout, which was valid then, and are freed once.
             unsafe {
                 let layout = alloc::Layout::from_size_align_unchecked(self.bytes, CACHE_LINE);

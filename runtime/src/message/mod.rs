@@ -5,10 +5,14 @@
 //! to the reader, while its owner writes into other memory. No memory is shared without that right, so collectives need
 //! no unsafe code. Where messages are encoded, the same arrival carries the bytes.
 
+#[cfg(all(target_os = "linux", not(loom)))]
+mod bulk;
 mod offloaded;
 mod touch;
 mod wire;
 
+#[cfg(all(target_os = "linux", not(loom)))]
+pub(crate) use bulk::Bulk;
 pub(crate) use offloaded::{Away, Offloaded, SendTask};
 pub(crate) use touch::{Does, Touch, union_of};
 pub(crate) use wire::{CycleCounter, UNSAID, Wire, Work};

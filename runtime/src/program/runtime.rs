@@ -11,6 +11,8 @@ use crate::effects::Resident;
 use crate::ids::Run;
 use crate::message::Message;
 use crate::processor::Core;
+#[cfg(all(target_os = "linux", not(loom)))]
+use crate::wire::processes::{How, Started};
 use crate::wire::{AnyResult, Binding, Faults, Outcome, VirtualMachine};
 use crate::{Error, Place, wire};
 use maniple_mapper::{CollectiveMapper, Machine, MapperSlot};
@@ -34,6 +36,11 @@ pub enum Driver {
         /// Processors of each process, at least 1.
         workers: u32,
     },
+    /// The processes that a launcher of MPI has started, on one host or several, each a node. Needs the feature `mpi`.
+    Mpi {
+        /// Processors of each process, at least 1. By default the processes of a host share its processors.
+        workers: Option<u32>,
+    },
     /// One thread for all processors, in an order of messages and tasks drawn from `seed`. The same seed gives the same
     /// run each time. Each processor is a node of its own, so every message is encoded and decoded.
     Seeded {
@@ -44,6 +51,15 @@ pub enum Driver {
     },
     /// One thread for all processors, on a machine that exists in virtual time only. The run is the same each time.
     Virtual(Arc<VirtualMachine>),
+}
+
+/// The processes of a run on several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Processes {
+    /// For each process, the name of its host.
+    pub hosts: Vec<String>,
+    /// Processors of each process.
+    pub workers: u32,
 }
 
 /// A check that a run makes when [`Runtime::check`] asks for it. Each slows the run down.
@@ -127,8 +143,19 @@ impl Runtime {
         Self::new(Driver::Processes { processes, workers: (cores / processes.max(1)).max(1) })
     }
 
-    /// The number of this process: 0, unless it is a copy that [`Runtime::processes`] has started. A program can leave it
-    /// to process 0 to print and to write files. It stays the same if another process is lost.
+    /// A run on the processes that a launcher of MPI such as `mpirun` or `srun` has started. Those of a host share its
+    /// processors; [`workers`](Self::workers) sets another number for each process. On Linux only.
+    ///
+    /// This needs the feature `mpi`, an MPI library and its launcher. Each process runs the program, and takes part in all
+    /// runs on MPI, in the same order. MPI is initialised by the first of them, and finalised at the end of the program.
+    /// What the program does between runs, each process does.
+    pub fn mpi() -> Self {
+        Self::new(Driver::Mpi { workers: None })
+    }
+
+    /// The number of this process: that of a copy which [`Runtime::processes`] has started, or the rank that a launcher of
+    /// MPI has given; else 0. A program can leave it to process 0 to print and to write files. It stays the same if another
+    /// process is lost.
     pub fn process_number() -> u32 {
         #[cfg(all(target_os = "linux", not(loom)))]
         return wire::processes::number();
@@ -136,10 +163,30 @@ impl Runtime {
         0
     }
 
+    /// Whether this process is the one to report an error that all processes have: the first of those that are not lost. It
+    /// is process 0, unless that one is lost.
+    pub fn reports_errors() -> bool {
+        #[cfg(all(target_os = "linux", not(loom)))]
+        return wire::processes::reports();
+        #[cfg(not(all(target_os = "linux", not(loom))))]
+        true
+    }
+
+    /// How many processes a launcher of MPI (`mpirun`, `mpiexec`, `srun`) has started with this one, if they are several. The
+    /// environment says so, which a build without the feature `mpi` has too.
+    pub fn launched() -> Option<u32> {
+        #[cfg(all(target_os = "linux", not(loom)))]
+        return wire::processes::launched().map(|job| job.size);
+        #[cfg(not(all(target_os = "linux", not(loom))))]
+        None
+    }
+
     /// Sets the number of workers: of all, on threads, or of each process. Other drivers have none.
     pub fn workers(mut self, number: u32) -> Self {
-        if let Driver::Threads { workers } | Driver::Processes { workers, .. } = &mut self.driver {
-            *workers = number;
+        match &mut self.driver {
+            Driver::Threads { workers } | Driver::Processes { workers, .. } => *workers = number,
+            Driver::Mpi { workers } => *workers = Some(number),
+            Driver::Seeded { .. } | Driver::Virtual(_) => {}
         }
         self
     }
@@ -305,6 +352,42 @@ impl Runtime {
         Ok((*result.downcast().expect("a result of the type that it was made from"), stats))
     }
 
+    /// How the processes of the run are started, and the workers of each, if the program says so.
+    #[cfg(all(target_os = "linux", not(loom)))]
+    fn started(&self) -> (Started, Option<u32>) {
+        match self.driver {
+            Driver::Processes { processes, workers } => (Started::Copies(processes), Some(workers)),
+            Driver::Mpi { workers } => (Started::Launcher, workers),
+            _ => unreachable!("a driver of one process"),
+        }
+    }
+
+    /// Meets the other processes of a run on several; collective, and waits in the first call. A run does this itself.
+    ///
+    /// # Errors
+    ///
+    /// The processes can't meet; or the driver is one of this process alone.
+    pub fn meet(&self) -> Result<Processes, Error> {
+        #[cfg(all(target_os = "linux", not(loom)))]
+        if let Driver::Processes { .. } | Driver::Mpi { .. } = self.driver {
+            let (started, workers) = self.started();
+            let (hosts, share) = wire::processes::meet(started)?;
+            return Ok(Processes { hosts, workers: workers.unwrap_or(share) });
+        }
+        Err(Error::misuse("a run of several processes", "Linux, and a driver of several", format!("{:?}", self.driver)))
+    }
+
+    #[cfg(all(target_os = "linux", not(loom)))]
+    fn run_processes(&self, config: &Arc<Config>, begin: &wire::Begin<'_>) -> Result<(AnyResult, Stats), Error> {
+        let (started, _) = self.started();
+        wire::processes::run(config.clone(), How { started, utility: self.utility, binding: &self.binding }, begin)
+    }
+
+    #[cfg(not(all(target_os = "linux", not(loom))))]
+    fn run_processes(&self, _: &Arc<Config>, _: &wire::Begin<'_>) -> Result<(AnyResult, Stats), Error> {
+        Err(Error::misuse("a run of several processes", "Linux", std::env::consts::OS))
+    }
+
     /// Refuses settings that do not fit several processes.
     fn check_processes(&self) -> Result<(), Error> {
         let refused = |what: &str, why: &str| Err(Error::misuse(what, "one process", why));
@@ -321,9 +404,11 @@ impl Runtime {
     fn run_any(&self, top: &AnyTop) -> Result<(AnyResult, Stats), Error> {
         let (processors, per_node, utility, one_copy) = match &self.driver {
             Driver::Threads { workers } => (*workers, *workers, self.utility, false),
-            Driver::Processes { processes, workers } => {
+            Driver::Processes { .. } | Driver::Mpi { .. } => {
                 self.check_processes()?;
-                (processes.saturating_mul(*workers), *workers, self.utility, false)
+                let Processes { hosts, workers } = self.meet()?;
+                let processes = hosts.len() as u32;
+                (processes.saturating_mul(workers), workers, self.utility, false)
             }
             Driver::Seeded { processors, .. } => (*processors, 1, self.utility, false),
             Driver::Virtual(machine) => {
@@ -364,13 +449,7 @@ impl Runtime {
             Driver::Threads { workers } => {
                 wire::threads::run(config.clone(), wire::bind::Places::of(&self.binding, *workers)?, begin)
             }
-            #[cfg(all(target_os = "linux", not(loom)))]
-            Driver::Processes { processes, workers } => {
-                let places = wire::bind::Places::of(&self.binding, processes.saturating_mul(*workers))?;
-                wire::processes::run(config.clone(), (*processes, *workers), places, begin)
-            }
-            #[cfg(not(all(target_os = "linux", not(loom))))]
-            Driver::Processes { .. } => Err(Error::misuse("a run of several processes", "Linux", std::env::consts::OS)),
+            Driver::Processes { .. } | Driver::Mpi { .. } => self.run_processes(&config, begin),
             Driver::Seeded { seed, .. } => {
                 wire::seeded::run(config.clone(), (*seed, &self.faults, self.most_steps), begin)
             }

@@ -29,6 +29,8 @@ pub enum Binding {
 /// The processors of the workers of one run.
 #[derive(Default)]
 pub(crate) struct Places {
+    /// The number of the first worker here.
+    first: u32,
     /// Each worker's processor. Empty if nothing is bound.
     cpus: Vec<Option<u32>>,
     /// The run has been warned.
@@ -72,12 +74,21 @@ impl Places {
         if let Some(reason) = &refusal {
             warn(reason);
         }
-        Ok(Self { cpus, refused: AtomicBool::new(refusal.is_some()) })
+        Ok(Self { first: 0, cpus, refused: AtomicBool::new(refusal.is_some()) })
+    }
+
+    /// The places for the workers of one of several processes: its first worker has this number, and so many places go to
+    /// others.
+    #[cfg(all(target_os = "linux", not(loom)))]
+    pub fn from(mut self, first: u32, others: u32) -> Self {
+        self.first = first;
+        self.cpus.drain(..self.cpus.len().min(others as usize));
+        self
     }
 
     /// Binds the calling thread, a worker.
     pub fn bind(&self, worker: u32) {
-        if let Some(&Some(cpu)) = self.cpus.get(worker as usize)
+        if let Some(&Some(cpu)) = self.cpus.get((worker - self.first) as usize)
             && let Err(e) = bind_thread(cpu)
             && self.is_first_refusal()
         {
@@ -126,7 +137,7 @@ mod tests {
 
     #[test]
     fn only_the_first_worker_that_is_refused_warns() {
-        let places = Places { cpus: vec![Some(u32::MAX); 3], refused: AtomicBool::new(false) };
+        let places = Places { first: 0, cpus: vec![Some(u32::MAX); 3], refused: AtomicBool::new(false) };
         assert!(places.is_first_refusal());
         assert!(!places.is_first_refusal() && !places.is_first_refusal());
     }

@@ -226,6 +226,19 @@ impl<T: Send + Copy> Receiver<T> {
     }
 }
 
+#[cfg(all(target_os = "linux", not(loom)))]
+impl<T> Sender<T> {
+    /// The position of the next value.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The first position whose value the consumer has not taken yet.
+    pub fn taken(&self) -> usize {
+        self.ring.consumed().load(Ordering::Acquire)
+    }
+}
+
 impl<T: Send> Sender<T> {
     /// Appends `value`; never waits.
     ///

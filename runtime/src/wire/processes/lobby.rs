@@ -1,226 +1,280 @@
-//! Where the processes of this host meet. The first process starts the others, as copies of itself, and shares a piece
-//! of memory with them. There they exchange bytes: what they must agree on before a run, and its outcome.
+//! A piece of memory in which the processes of a host exchange bytes: what they must agree on before a run, and its
+//! outcome. It also says which of them have ended.
 
 use super::segment::Segment;
 use crate::Error;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, test_kill_process};
 use rustix::thread::futex;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Tells a process that it is a copy: its number, how many there are, and where the lobby is.
-const VARIABLE: &str = "MANIPLE_PROCESS";
-/// The most processes that are started.
-pub const MOST: u32 = 256;
-/// The room for what a process gives to an exchange: a length and so many bytes.
-const GIFT: usize = 64 << 20;
-/// The most bytes that a process can give.
-pub const MOST_BYTES: usize = GIFT - size_of::<AtomicU64>();
+/// The room for what a process gives, with that of others which it passes on. Only what is used takes up memory.
+const ROOM: usize = 1 << 30;
 const LINE: usize = 128;
+/// The places of the token, and of the process that reports.
+const TOKEN: usize = 64;
+const REPORTER: usize = 72;
+/// Set in a count that will not grow any more.
+const OVER: u32 = 1 << 31;
 
-/// Set in the count of a process that has ended.
-const ENDED: u32 = 1 << 31;
-
-/// Ends a run at once, for all processes.
+/// Ends a run at once, for all processes of the host.
 pub type GiveUp = Arc<dyn Fn() + Send + Sync>;
 
-/// The processes of this program on this host. They live as long as the first one.
+/// The processes of one host.
 pub struct Lobby {
-    /// This process's number.
-    pub rank: u32,
-    /// How many there are.
-    pub size: u32,
+    /// This process's place among them.
+    index: usize,
+    /// The numbers of all of them, in order.
+    ranks: Vec<u32>,
     memory: Segment,
+    /// Exchanges that this process has begun.
+    begun: AtomicU32,
     /// The run under way: the number of the exchange at its end, and how to end it at once.
     run: Mutex<Option<(u32, GiveUp)>>,
-    /// Exchanges that this process has taken part in.
-    done: AtomicU32,
-    /// How processes have ended, as far as this one knows.
-    ends: Mutex<Vec<(u32, String)>>,
+    /// Gifts and totals that this process has written or read.
+    messages: AtomicU32,
 }
 
-/// The lobby of this process, once it has been in one.
-static LOBBY: Mutex<Option<Arc<Lobby>>> = Mutex::new(None);
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lobby {
-    /// The lobby of `processes` processes. The first call starts the copies, or meets the process that started this one.
-    pub fn of(processes: u32) -> Result<Arc<Self>, Error> {
-        let mut lobby = lock(&LOBBY);
-        if lobby.is_none() {
-            *lobby = Some(match Self::called()? {
-                Some(called) => called,
-                None => Self::found(processes)?,
-            });
-        }
-        let Some(lobby) = lobby.as_ref() else { unreachable!("set above") };
-        if lobby.size != processes {
-            let expected = format!("{}, as in the first run of this program with several processes", lobby.size);
-            return Err(Error::misuse("number of processes", expected, processes));
-        }
-        Ok(lobby.clone())
-    }
-
-    fn in_memory(rank: u32, size: u32, memory: Segment) -> Arc<Self> {
-        let (run, done, ends) = (Mutex::default(), AtomicU32::new(0), Mutex::default());
-        Arc::new(Self { rank, size, memory, run, done, ends })
-    }
-
-    fn bytes(size: u32) -> usize {
-        size as usize * (LINE + 2 * GIFT)
-    }
-
-    /// The lobby of the process that started this one, if it is a copy.
-    fn called() -> Result<Option<Arc<Self>>, Error> {
-        let &Some(Call { rank, size, parent, file, orphan }) = Call::here() else { return Ok(None) };
-        let Some(first) = getppid().filter(|_| !orphan) else {
-            return Err(Error::ProcessLost { process: 0, why: "it is gone".into() });
-        };
-        let memory = Segment::open(parent, file, Self::bytes(size)).map_err(|e| cannot("meet", &e))?;
-        let lobby = Self::in_memory(rank, size, memory);
-        let watched =
-            pidfd_open(first, PidfdFlags::empty()).map_err(|e| cannot("watch the first process", &e.into()))?;
-        let of = lobby.clone();
-        spawn(move || {
-            while poll(&mut [PollFd::new(&watched, PollFlags::IN)], None).is_err() {}
-            // The first one outlives every exchange that it takes part in, and nobody else watches the others.
-            (0..of.size).for_each(|rank| of.has_ended(rank, "the first process is gone".into()));
-        })?;
-        Ok(Some(lobby))
-    }
-
-    /// Makes a lobby and starts the copies.
-    fn found(size: u32) -> Result<Arc<Self>, Error> {
-        if !(1..=MOST).contains(&size) {
-            return Err(Error::misuse("number of processes", format!("1 to {MOST}"), size));
-        }
-        let memory = Segment::new("maniple lobby", Self::bytes(size)).map_err(|e| cannot("share memory", &e))?;
-        let lobby = Self::in_memory(0, size, memory);
-        let program = std::env::current_exe().map_err(|e| cannot("be started", &e))?;
-        let mut copies = Vec::new();
-        let start = |rank| {
-            let call = format!("{rank} {size} {} {}", std::process::id(), lobby.memory.file());
-            Command::new(&program).args(std::env::args_os().skip(1)).env(VARIABLE, call).stdin(Stdio::null()).spawn()
-        };
-        for rank in 1..size {
-            match start(rank) {
-                Ok(copy) => copies.push(copy),
-                Err(e) => {
-                    // Nobody else knows of them yet.
-                    copies.iter_mut().for_each(|copy| drop(copy.kill().and_then(|()| copy.wait())));
-                    return Err(cannot("be started", &e));
-                }
-            }
-        }
-        for (rank, copy) in (1..).zip(copies) {
-            let of = lobby.clone();
-            spawn(move || of.wait_for(rank, copy))?;
-        }
+    /// Makes the lobby of these processes, for the first of them.
+    pub fn new(ranks: Vec<u32>) -> io::Result<Self> {
+        let memory = Segment::new("maniple lobby", Self::bytes(ranks.len()))?;
+        let lobby = Self::in_memory(0, ranks, memory);
+        lobby.long(TOKEN).store(RandomState::new().hash_one(lobby.file()), Ordering::Relaxed);
         Ok(lobby)
     }
 
-    /// Waits until a copy ends.
-    fn wait_for(&self, rank: u32, mut copy: Child) {
-        let pid = copy.id();
-        let how = match copy.wait() {
-            Ok(status) => how_it_ended(status),
-            Err(e) => e.to_string(),
-        };
-        self.has_ended(rank, format!("process {pid} of the system, {how}"));
+    /// Opens the lobby that the first of these processes has made: its number of the system, and that of the file.
+    pub fn open(index: usize, ranks: Vec<u32>, (process, file): (u32, i32)) -> io::Result<Self> {
+        let memory = Segment::open(process, file, Self::bytes(ranks.len()))?;
+        Ok(Self::in_memory(index, ranks, memory))
     }
 
-    /// A process has ended: nobody waits for it any more.
-    fn has_ended(&self, rank: u32, how: String) {
-        lock(&self.ends).push((rank, how));
-        let count = self.count(rank).fetch_or(ENDED, Ordering::Release);
-        let _ = futex::wake(self.count(rank), futex::Flags::empty(), i32::MAX as u32);
-        let run = lock(&self.run).clone();
-        if let Some((end, give_up)) = run
-            && count & !ENDED < end
-        {
-            give_up();
-        }
+    fn in_memory(index: usize, ranks: Vec<u32>, memory: Segment) -> Self {
+        let (begun, messages, run) = (AtomicU32::new(0), AtomicU32::new(0), Mutex::default());
+        Self { index, ranks, memory, begun, run, messages }
     }
 
-    /// The exchanges that a process has taken part in.
-    fn count(&self, rank: u32) -> &AtomicU32 {
-        let place = self.memory.at(rank as usize * LINE, LINE).cast();
+    fn bytes(processes: usize) -> usize {
+        (processes + 1) * (LINE + ROOM)
+    }
+
+    /// The number by which other processes open its file.
+    pub fn file(&self) -> i32 {
+        self.memory.file()
+    }
+
+    /// The numbers of the processes, in order.
+    pub fn ranks(&self) -> &[u32] {
+        &self.ranks
+    }
+
+    /// The exchanges whose total has been told.
+    fn told(&self) -> &AtomicU32 {
+        self.word(0)
+    }
+
+    /// The process whose end has made an exchange fail: its number, plus 1.
+    fn missed(&self) -> &AtomicU32 {
+        self.word(size_of::<AtomicU32>())
+    }
+
+    /// The exchanges that a process has given to.
+    fn given(&self, index: usize) -> &AtomicU32 {
+        self.word((index + 1) * LINE)
+    }
+
+    /// Not 0 once a process has ended, or is about to.
+    fn gone(&self, index: usize) -> &AtomicU32 {
+        self.word((index + 1) * LINE + size_of::<AtomicU32>())
+    }
+
+    /// How a process ended, as the system says it, plus 2³²; 0 if nobody knows.
+    fn status(&self, index: usize) -> &AtomicU64 {
+        self.long((index + 1) * LINE + size_of::<AtomicU64>())
+    }
+
+    /// A number that tells this lobby from any other.
+    #[cfg(feature = "mpi")]
+    pub fn token(&self) -> u64 {
+        self.long(TOKEN).load(Ordering::Relaxed)
+    }
+
+    fn long(&self, at: usize) -> &AtomicU64 {
+        let place = self.memory.at(at, size_of::<AtomicU64>()).cast();
         // SAFETY: Within the memory, aligned, and used as this word only.
         unsafe { place.as_ref() }
     }
 
-    /// The length of a process's gift to an exchange, and the place of its bytes.
-    fn gift(&self, rank: u32, exchange: u32) -> (&AtomicU64, usize) {
-        let gifts = self.size as usize * LINE;
-        let at = gifts + (2 * rank as usize + exchange as usize % 2) * GIFT;
-        let place = self.memory.at(at, size_of::<AtomicU64>()).cast();
+    fn word(&self, at: usize) -> &AtomicU32 {
+        let place = self.memory.at(at, size_of::<AtomicU32>()).cast();
         // SAFETY: Within the memory, aligned, and used as this word only.
-        (unsafe { place.as_ref() }, at + size_of::<AtomicU64>())
+        unsafe { place.as_ref() }
+    }
+
+    /// The place of a process's gift, or that of the total, after all of them.
+    fn place(&self, index: usize) -> usize {
+        (self.ranks.len() + 1) * LINE + index * ROOM
+    }
+
+    /// The most bytes that a process can give: those of all fit a place, each with its length.
+    pub fn most(&self) -> usize {
+        ROOM / self.ranks.len() - 64
     }
 
     /// Gives bytes to all processes, and returns those of all, in their order. Waits for all of them.
     ///
-    /// Gifts have two places in turn. One is used again only in the exchange after the next, which nobody begins before
-    /// all have read this one.
+    /// Gifts go along a tree to the first process, which tells the total to all. `total` makes it of the gifts: it adds
+    /// those of other hosts.
+    ///
+    /// Each place is used again in the next exchange. A process reads gifts before it gives, and gives before the total is
+    /// told; and it reads the total before it gives again.
     ///
     /// # Errors
     ///
-    /// A process has ended without taking part.
+    /// A process has ended without taking part. Then all later exchanges fail too.
     ///
     /// # Panics
     ///
-    /// For more than [`MOST_BYTES`].
-    pub fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        let exchange = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        let (len, at) = self.gift(self.rank, exchange);
-        let place = self.memory.at(at, bytes.len());
-        // SAFETY: Within the memory. Nobody reads it before the count says so.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
-        len.store(bytes.len() as u64, Ordering::Relaxed);
-        self.count(self.rank).fetch_add(1, Ordering::Release);
-        let _ = futex::wake(self.count(self.rank), futex::Flags::empty(), i32::MAX as u32);
-        (0..self.size).map(|rank| self.take(rank, exchange)).collect()
+    /// For more bytes than [`Self::most`].
+    pub fn exchange(
+        &self,
+        bytes: &[u8],
+        total: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, Error>,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        assert!(bytes.len() <= self.most(), "{} bytes", bytes.len());
+        let exchange = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.has_failed() {
+            // Somebody may still read the place.
+            return Err(self.fail(self.ranks[0]));
+        }
+        let mut gifts = Vec::new();
+        append(&mut gifts, bytes);
+        // Those of the processes index + 1, index + 2 to 3, index + 4 to 7 and so on, as far as they are below this one.
+        let mut step = 1;
+        while self.index & step == 0 && self.index + step < self.ranks.len() {
+            let child = self.index + step;
+            self.wait(self.given(child), exchange, child)?;
+            self.read(child, &mut gifts);
+            step *= 2;
+        }
+        let place = self.ranks.len();
+        if self.index == 0 {
+            gifts = total(gifts).inspect_err(|e| match e {
+                Error::ProcessLost { process, .. } => drop(self.fail(*process)),
+                _ => drop(self.fail(self.ranks[0])),
+            })?;
+            self.write(place, &gifts);
+            count(self.given(0));
+            count(self.told());
+        } else {
+            self.write(self.index, &gifts);
+            count(self.given(self.index));
+            self.wait(self.told(), exchange, 0)?;
+            gifts.clear();
+            self.read(place, &mut gifts);
+        }
+        Ok(parts(&gifts))
     }
 
-    fn take(&self, rank: u32, exchange: u32) -> Result<Vec<u8>, Error> {
-        let count = self.count(rank);
+    /// Writes to a place: the length, then the bytes.
+    fn write(&self, index: usize, bytes: &[u8]) {
+        let at = self.place(index);
+        let len = bytes.len().to_ne_bytes();
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: Nobody reads the place before a count says so.
+        unsafe {
+            self.memory.write(at, &len);
+            self.memory.write(at + len.len(), bytes);
+        }
+    }
+
+    /// Appends what has been written to a place.
+    fn read(&self, index: usize, to: &mut Vec<u8>) {
+        let at = self.place(index);
+        let mut len = [0; size_of::<usize>()];
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: Written before the count said so, and not again before this process gives to the next exchange.
+        unsafe {
+            self.memory.read(at, &mut len);
+            let (start, len) = (to.len(), usize::from_ne_bytes(len).min(ROOM - size_of::<usize>()));
+            to.resize(start + len, 0);
+            self.memory.read(at + size_of::<usize>(), &mut to[start..]);
+        }
+    }
+
+    /// Waits until a process's count has come to this exchange. If it can't, the exchange fails for all.
+    fn wait(&self, word: &AtomicU32, exchange: u32, whose: usize) -> Result<(), Error> {
         loop {
-            let seen = count.load(Ordering::Acquire);
-            if seen & !ENDED >= exchange {
-                break;
+            let seen = word.load(Ordering::Acquire);
+            if seen & !OVER >= exchange {
+                return Ok(());
             }
-            if seen & ENDED != 0 {
-                return Err(self.lost(rank));
+            if seen & OVER != 0 {
+                return Err(self.fail(self.ranks[whose]));
             }
             // Woken, or the count has changed, or interrupted: looks again.
-            let _ = futex::wait(count, futex::Flags::empty(), seen, None);
+            let _ = futex::wait(word, futex::Flags::empty(), seen, None);
         }
-        let (len, at) = self.gift(rank, exchange);
-        let len = len.load(Ordering::Relaxed) as usize;
-        // SAFETY: Within the memory. The process wrote it before it counted, and leaves it until the next exchange.
-        Ok(unsafe { std::slice::from_raw_parts(self.memory.at(at, len).as_ptr(), len) }.to_vec())
+    }
+
+    /// Lets this exchange and all later ones fail for everybody, for want of a process. Returns the error, which is about
+    /// the first process that was missed.
+    fn fail(&self, missed: u32) -> Error {
+        let first = self.missed().compare_exchange(0, missed + 1, Ordering::AcqRel, Ordering::Acquire);
+        (0..self.ranks.len()).map(|index| self.given(index)).chain([self.told()]).for_each(|word| {
+            close(word);
+        });
+        self.loss(first.map_or_else(|first| first - 1, |_| missed))
     }
 
     /// The error of a process that has ended too early.
-    fn lost(&self, rank: u32) -> Error {
-        let known = lock(&self.ends).iter().find(|(other, _)| *other == rank).map(|(_, how)| how.clone());
-        Error::ProcessLost { process: rank, why: known.unwrap_or_else(|| "it is gone".into()) }
+    fn loss(&self, process: u32) -> Error {
+        let Some(index) = self.ranks.iter().position(|rank| *rank == process) else {
+            return Error::ProcessLost { process, host: "another host".into(), why: "it is gone".into() };
+        };
+        let known = self.status(index).load(Ordering::Acquire);
+        let why = if known == 0 { "it is gone".into() } else { how(ExitStatus::from_raw(known as u32 as i32)) };
+        Error::ProcessLost { process, host: super::host(), why }
+    }
+
+    /// A process has ended, in this way if that is known: nobody waits for it any more.
+    pub fn has_ended(&self, index: usize, status: Option<ExitStatus>) {
+        if let Some(status) = status {
+            self.status(index).store(1 << 32 | u64::from(status.into_raw() as u32), Ordering::Release);
+        }
+        self.gone(index).store(1, Ordering::Release);
+        let _ = futex::wake(self.gone(index), futex::Flags::empty(), i32::MAX as u32);
+        let given = close(self.given(index));
+        if index == 0 {
+            close(self.told());
+        }
+        let run = lock(&self.run).clone();
+        if let Some((end, give_up)) = run
+            && given < end
+        {
+            self.fail(self.ranks[index]);
+            give_up();
+        }
     }
 
     /// A run begins that ends with the next exchange. `give_up` ends it at once, for all processes.
     pub fn begin(&self, give_up: GiveUp) {
-        let end = self.done.load(Ordering::Relaxed) + 1;
+        let end = self.begun.load(Ordering::Relaxed) + 1;
         *lock(&self.run) = Some((end, give_up.clone()));
-        if (0..self.size).any(|rank| {
-            let count = self.count(rank).load(Ordering::Acquire);
-            count & ENDED != 0 && count & !ENDED < end
-        }) {
+        let missed = |index: &usize| {
+            let given = self.given(*index).load(Ordering::Acquire);
+            given & OVER != 0 && given & !OVER < end
+        };
+        if let Some(missed) = (0..self.ranks.len()).find(missed) {
+            self.fail(self.ranks[missed]);
             give_up();
         }
     }
@@ -228,57 +282,164 @@ impl Lobby {
     pub fn end(&self) {
         *lock(&self.run) = None;
     }
-}
 
-/// What a copy is told.
-struct Call {
-    rank: u32,
-    size: u32,
-    /// The first process, and the number of the lobby's file there.
-    parent: u32,
-    file: i32,
-    /// The first process had ended before this one asked.
-    orphan: bool,
-}
-
-impl Call {
-    /// The call of this process, if it is a copy.
-    fn here() -> &'static Option<Self> {
-        static CALL: OnceLock<Option<Call>> = OnceLock::new();
-        CALL.get_or_init(Self::read)
+    /// The place of the process that reports the errors of all: the first one, unless it is the one that is missed, or had
+    /// ended by then.
+    fn reporter(&self) -> usize {
+        let missed = self.missed().load(Ordering::Acquire);
+        if missed == 0 {
+            return 0;
+        }
+        let lives = |i: &usize| self.ranks[*i] + 1 != missed && self.gone(*i).load(Ordering::Acquire) == 0;
+        let first = (0..self.ranks.len()).find(lives).unwrap_or(self.index);
+        let word = self.word(REPORTER);
+        let known = word.compare_exchange(0, first as u32 + 1, Ordering::AcqRel, Ordering::Acquire);
+        known.map_or_else(|known| known as usize - 1, |_| first)
     }
 
-    fn read() -> Option<Self> {
-        let text = std::env::var(VARIABLE).ok()?;
-        let mut numbers = text.split(' ').map_while(|n| n.parse::<u32>().ok());
-        let (rank, size, parent, file) = (numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?);
-        let first = Pid::from_raw(parent.cast_signed())?;
-        // A program that a copy has started is no copy. Its first process is there, but is not its parent.
-        let orphan = getppid() != Some(first) && test_kill_process(first).is_err();
-        let is_copy = orphan || getppid() == Some(first);
-        is_copy.then_some(Self { rank, size, parent, file: file.cast_signed(), orphan })
+    /// Whether this process reports the errors of all.
+    pub fn reports(&self) -> bool {
+        self.reporter() == self.index
+    }
+
+    /// Waits until the process that reports the errors of all has ended, but no longer than `limit`.
+    #[cfg(feature = "mpi")]
+    pub fn wait_for_report(&self, limit: std::time::Duration) {
+        let gone = self.gone(self.reporter());
+        let until = std::time::Instant::now() + limit;
+        while !self.reports() && gone.load(Ordering::Acquire) == 0 {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            let Ok(left) = rustix::fs::Timespec::try_from(left) else { return };
+            if futex::wait(gone, futex::Flags::empty(), 0, Some(&left)) == Err(rustix::io::Errno::TIMEDOUT) {
+                return;
+            }
+        }
+    }
+
+    /// Whether an exchange has failed.
+    pub fn has_failed(&self) -> bool {
+        self.missed().load(Ordering::Acquire) != 0
     }
 }
 
-/// The number of this process: 0, or that of a copy.
-pub fn number() -> u32 {
-    Call::here().as_ref().map_or(0, |call| call.rank)
+/// Appends a gift, with its length.
+pub fn append(gifts: &mut Vec<u8>, gift: &[u8]) {
+    gifts.extend_from_slice(&(gift.len() as u64).to_ne_bytes());
+    gifts.extend_from_slice(gift);
 }
 
-fn cannot(what: &str, e: &io::Error) -> Error {
-    Error::misuse("processes of this program", format!("a system on which they can {what}"), e)
+/// The gifts that have been appended.
+pub fn parts(mut gifts: &[u8]) -> Vec<Vec<u8>> {
+    let next = || {
+        let (len, more) = gifts.split_first_chunk()?;
+        let (gift, more) = more.split_at_checked(u64::from_ne_bytes(*len) as usize)?;
+        gifts = more;
+        Some(gift.to_vec())
+    };
+    std::iter::from_fn(next).collect()
 }
 
-fn spawn(body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-    let watch = std::thread::Builder::new().name("maniple watch".into()).spawn(body);
-    watch.map(drop).map_err(|e| cannot("be watched", &e))
+/// Counts one more, and wakes all who wait for it.
+fn count(word: &AtomicU32) {
+    word.fetch_add(1, Ordering::Release);
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
 }
 
-fn how_it_ended(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
+/// Closes a count, and wakes all who wait for it. Returns the count.
+fn close(word: &AtomicU32) -> u32 {
+    let before = word.fetch_or(OVER, Ordering::AcqRel);
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+    before & !OVER
+}
+
+fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
-        (Some(signal), _) => format!("was ended by signal {signal}"),
-        (None, Some(code)) => format!("ended with code {code}"),
-        (None, None) => "ended".into(),
+        (Some(signal), _) => format!("it was ended by signal {signal}"),
+        (None, Some(code)) => format!("it ended with code {code}"),
+        (None, None) => "it ended".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lobbies of so many processes, all in this one.
+    fn lobbies(n: usize) -> Vec<Lobby> {
+        let ranks: Vec<u32> = (0..n as u32).collect();
+        let first = Lobby::new(ranks.clone()).expect("memory");
+        let place = (std::process::id(), first.file());
+        let others: Vec<_> = (1..n).map(|i| Lobby::open(i, ranks.clone(), place).expect("opens")).collect();
+        std::iter::once(first).chain(others).collect()
+    }
+
+    #[test]
+    fn all_get_the_gifts_of_all_with_few_messages() {
+        for n in 1..=16usize {
+            let lobbies = lobbies(n);
+            let expected = |round: u8| (0..n).map(|i| vec![i as u8 ^ round; i * 5 % 7]).collect::<Vec<_>>();
+            std::thread::scope(|scope| {
+                for (i, lobby) in lobbies.iter().enumerate() {
+                    scope.spawn(move || {
+                        for round in 0..50 {
+                            assert_eq!(lobby.exchange(&expected(round)[i], Ok), Ok(expected(round)));
+                        }
+                    });
+                }
+            });
+            // A process reads the gifts of its children in the tree and the total, and writes its own.
+            let levels = n.next_power_of_two().ilog2();
+            for lobby in &lobbies {
+                let messages = lobby.messages.load(Ordering::Relaxed);
+                assert!(messages <= 50 * (levels + 1).max(2), "{n} processes: {messages} messages");
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_missed_by_all_and_only_once_it_is_waited_for() {
+        for n in 2..=9usize {
+            for gone in 0..n {
+                let lobbies = lobbies(n);
+                let lobbies = &lobbies;
+                std::thread::scope(|scope| {
+                    for (i, lobby) in lobbies.iter().enumerate() {
+                        scope.spawn(move || {
+                            assert_eq!(lobby.exchange(&[1], Ok).map(|all| all.len()), Ok(n));
+                            if i == gone {
+                                // By the one that has started it.
+                                lobbies[(gone + 1) % n].has_ended(gone, Some(ExitStatus::from_raw(9)));
+                                return;
+                            }
+                            for _ in 0..2 {
+                                let error = lobby.exchange(&[2], Ok).expect_err("one is gone").to_string();
+                                assert!(error.starts_with(&format!("process {gone} ")), "{error}");
+                                assert!(error.contains("signal 9"), "{error}");
+                            }
+                        });
+                    }
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_in_a_run_ends_it() {
+        let lobbies = lobbies(3);
+        let gave_up = Arc::new(AtomicU32::new(0));
+        let counted = gave_up.clone();
+        let give_up: GiveUp = Arc::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        lobbies[0].begin(give_up.clone());
+        lobbies[1].has_ended(2, None);
+        // This process had no run under way.
+        assert_eq!(gave_up.load(Ordering::Relaxed), 0);
+        lobbies[0].has_ended(2, None);
+        assert_eq!(gave_up.load(Ordering::Relaxed), 1);
+        // It had ended before this one began.
+        lobbies[1].begin(give_up);
+        assert_eq!(gave_up.load(Ordering::Relaxed), 2);
+        assert!(matches!(lobbies[1].exchange(&[], Ok), Err(Error::ProcessLost { process: 2, .. })));
     }
 }

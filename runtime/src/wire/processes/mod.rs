@@ -2,89 +2,200 @@
 //! process the processors talk through the rings of the threads wire; between processes, through rings in memory that
 //! they share.
 //!
-//! `lobby.rs`: where the processes meet. `segment.rs`: shared memory. `rings.rs`: rings between processes.
-//! `packet.rs`: what is in their slots.
+//! `meeting.rs`: the processes, and how they agree. `copies.rs` starts them, or `mpi.rs` meets those that a launcher has
+//! started (`launcher.rs`). `lobby.rs`: the memory in which those of a host exchange bytes; `watch.rs` finds out which
+//! have ended. `segment.rs`: shared memory. `segments.rs`: what lies in it. `rings.rs`: rings between processes. `packet.rs`: what is in their slots.
 
+mod copies;
+mod launcher;
 mod lobby;
+mod meeting;
+#[cfg(feature = "mpi")]
+pub(crate) mod mpi;
 mod packet;
 mod rings;
 mod segment;
+mod segments;
+mod watch;
 
-use super::bind::Places;
+use super::bind::Binding;
 use super::threads::post::{Post, Publics, slots_between};
 use super::threads::{self, Ended, RunOn};
-use super::{AnyResult, Begin};
+use super::{AnyResult, Begin, crashed};
 use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
-pub(crate) use lobby::number;
-use lobby::{GiveUp, Lobby};
-use rings::{Failure, Layout, Rings, SEGMENT, Segments};
+use crate::ids::ProcessorId;
+pub(crate) use launcher::launched;
+use lobby::GiveUp;
+use meeting::Meeting;
+pub(crate) use meeting::{Started, number, reports};
+use rings::{Failure, Rings};
 use segment::Segment;
+use segments::{Layout, SEGMENT, Segments};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex};
+use std::hash::Hasher;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Tells exchanges apart, so that processes that are at different points of their program do not take one for the other.
+#[derive(Debug, Serialize, Deserialize)]
+enum Told {
+    /// Before a run.
+    Hello(Hello),
+    /// The segments of the others are open, at this time of the host; or could not be opened.
+    Opened(Result<Duration, Error>),
+    /// After a run.
+    Ended(Box<Outcome>),
+}
 
 /// What the processes tell each other before a run.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hello {
-    /// The arguments of the program.
-    arguments: Vec<String>,
-    /// Processors of the process.
-    workers: u32,
-    /// Its number of the system, and that of its segment's file, if it has one.
+    /// What all must have alike.
+    alike: Alike,
+    /// An error of this process.
+    error: Option<Error>,
+    /// The process's number of the system, and that of its segment's file.
     process: u32,
-    file: Result<i32, Error>,
+    file: i32,
 }
 
-/// Runs a program on so many processes of this host. The first call starts them.
-pub(crate) fn run(
-    config: Arc<Config>,
-    (processes, workers): (u32, u32),
-    places: Places,
-    begin: &Begin<'_>,
-) -> Result<(AnyResult, Stats), Error> {
-    // The processes would mix up the exchanges of two.
-    static ONE: Mutex<()> = Mutex::new(());
-    let Ok(_one) = ONE.try_lock() else {
-        return Err(Error::misuse("runs on several processes", "one at a time", "another that is under way"));
-    };
-    let lobby = Lobby::of(processes)?;
-    let layout = Layout { processes, workers };
-    let own = Segment::new("maniple", SEGMENT).inspect(|own| Segments::prepare(layout, own));
-    let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
-    let file = own.as_ref().map(Segment::file).map_err(unshared);
-    let hellos = all(&lobby, &Hello { arguments, workers, process: std::process::id(), file })?;
-    let shown = |hello: &Hello| format!("{:?} and {} workers", hello.arguments, hello.workers);
-    for (other, rank) in hellos.iter().zip(0..) {
-        if shown(other) != shown(&hellos[0]) {
-            let (expected, came) =
-                (format!("{} in all", shown(&hellos[0])), format!("{} in process {rank}", shown(other)));
-            return Err(Error::misuse("arguments and workers of the processes", expected, came));
+/// What the processes must have alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Alike {
+    /// The number of the run among those of the program on several processes.
+    pub run: u32,
+    /// A hash of the program's file.
+    pub program: u64,
+    /// The arguments of the program.
+    pub arguments: Vec<String>,
+    /// Processors of the process.
+    pub workers: u32,
+    /// How many of them run no leaf tasks.
+    pub utility: u32,
+}
+
+impl Alike {
+    /// An error that shows the first difference.
+    fn check(&self, other: &Self, rank: usize) -> Result<(), Error> {
+        let parts = |alike: &Self| {
+            [
+                ("number of the run", alike.run.to_string()),
+                ("program's file", format!("one with hash {:016x}", alike.program)),
+                ("arguments", format!("{:?}", alike.arguments)),
+                ("workers of a process", alike.workers.to_string()),
+                ("utility processors", alike.utility.to_string()),
+            ]
+        };
+        match parts(self).into_iter().zip(parts(other)).find(|(mine, its)| mine != its) {
+            None => Ok(()),
+            Some(((what, mine), (_, its))) => {
+                let (expected, came) = (format!("{mine}, as in process 0"), format!("{its} in process {rank}"));
+                Err(Error::misuse(format!("{what}, which all processes have alike"), expected, came))
+            }
         }
     }
-    if let Some(error) = hellos.iter().find_map(|hello| hello.file.as_ref().err()) {
-        return Err(error.clone());
+}
+
+/// What the processes tell each other after a run.
+#[derive(Debug, Serialize, Deserialize)]
+struct Outcome {
+    error: Option<Error>,
+    stats: Stats,
+    reports: Option<Vec<ReportPart>>,
+}
+
+/// Meets the other processes; collective in the first call. Returns the name of each one's host, and the part of its
+/// host's processors that each can have at least.
+pub(crate) fn meet(started: Started) -> Result<(Vec<String>, u32), Error> {
+    let meeting = Meeting::of(started)?;
+    Ok((meeting.names.clone(), meeting.share()))
+}
+
+/// How a program runs on several processes.
+pub(crate) struct How<'a> {
+    pub started: Started,
+    /// How many processors of each process run no leaf tasks.
+    pub utility: u32,
+    pub binding: &'a Binding,
+}
+
+/// Runs a program on several processes. The first call starts them, or meets them; collective.
+pub(crate) fn run(config: Arc<Config>, how: How<'_>, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
+    // The processes would mix up the exchanges of two.
+    static ONE: Mutex<u32> = Mutex::new(0);
+    let Ok(mut one) = ONE.try_lock() else {
+        return Err(Error::misuse("runs on several processes", "one at a time", "another that is under way"));
+    };
+    *one += 1;
+    let meeting = Meeting::of(how.started)?;
+    orderly(false);
+    let ended = run_of(&meeting, config, how, *one, begin);
+    orderly(!meeting.has_failed());
+    ended
+}
+
+/// Says whether this process can now end without making the others wait.
+fn orderly(so: bool) {
+    #[cfg(feature = "mpi")]
+    mpi::disorderly(!so);
+    let _ = so;
+}
+
+fn run_of(
+    meeting: &Meeting,
+    config: Arc<Config>,
+    How { started, utility, binding }: How<'_>,
+    run: u32,
+    begin: &Begin<'_>,
+) -> Result<(AnyResult, Stats), Error> {
+    let workers = config.machine.processors() / meeting.size();
+    let me = meeting.rank as usize;
+    let layout = Layout { processes: meeting.size(), workers };
+    let own = Segment::new("maniple", SEGMENT).inspect(|own| Segments::prepare(layout, own));
+    let places = meeting.places(binding, workers);
+    let error = meeting.check(started).err();
+    let error = error.or(own.as_ref().err().map(unshared)).or(places.as_ref().err().cloned());
+    let file = own.as_ref().map_or(0, Segment::file);
+    let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
+    let alike = Alike { run, program: program(), arguments, workers, utility };
+    let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file }))?;
+    let hellos = hellos.into_iter().map(|told| match told {
+        Told::Hello(hello) => Ok(hello),
+        other => Err(mixed(&other)),
+    });
+    let hellos = hellos.collect::<Result<Vec<_>, _>>()?;
+    hellos.iter().enumerate().try_for_each(|(rank, hello)| hellos[0].alike.check(&hello.alike, rank))?;
+    if let Some(error) = hellos.iter().find_map(|hello| hello.error.clone()) {
+        return Err(error);
     }
-    let me = lobby.rank as usize;
     let mut own = own.ok();
-    let open = |(rank, hello): (usize, &Hello)| match (own.take_if(|_| rank == me), &hello.file) {
-        (Some(own), _) => Ok(Arc::new(own)),
-        (None, Ok(file)) => Segment::open(hello.process, *file, SEGMENT).map(Arc::new).map_err(|e| unshared(&e)),
-        (None, Err(error)) => Err(error.clone()),
+    let open = |(rank, hello): (usize, &Hello)| match own.take_if(|_| rank == me) {
+        Some(own) => Ok(Arc::new(own)),
+        None => Segment::open(hello.process, hello.file, SEGMENT).map(Arc::new).map_err(|e| unshared(&e)),
     };
     let segments = hellos.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>();
     // Nobody goes on, and ends, before all have opened all segments.
-    let opened = all(&lobby, &segments.as_ref().err().cloned())?;
-    if let Some(error) = opened.into_iter().flatten().next() {
-        return Err(error);
+    let mut opened = Vec::new();
+    for told in meeting.all(&Told::Opened(segments.as_ref().map(|_| monotonic()).map_err(Clone::clone)))? {
+        match told {
+            Told::Opened(at) => opened.push(at?),
+            other => return Err(mixed(&other)),
+        }
     }
+    // All processes of a host have one clock.
+    let passed = monotonic().saturating_sub(opened[meeting.hosts[me] as usize]);
+    let start = Instant::now().checked_sub(passed).unwrap_or_else(Instant::now);
     let segments = Arc::new(Segments::new(layout, me, segments?));
     // SAFETY: Each process has made its own before it said so in the exchange; the segments keep them.
     let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
     let failed = Arc::new(Failure::default());
     let slots = slots_between::<crate::message::Message>(layout.processors());
-    let post = Arc::new(Post::of(publics, Some(Box::new(Rings::new(segments, slots, failed.clone())))));
+    let post = Arc::new(Post::of(publics, Some(Box::new(Rings::new(segments, slots, failed.clone()))), start));
     // Weak, because the post office has the rings, which have this.
     let weak = Arc::downgrade(&post);
     let give_up: GiveUp = Arc::new(move || {
@@ -93,23 +204,36 @@ pub(crate) fn run(
         }
     });
     let _ = failed.give_up.set(give_up.clone());
-    lobby.begin(give_up);
-    let first = lobby.rank * workers;
-    let on = RunOn { post: post.clone(), places, processors: first..first + workers, crowding: layout.processors() };
-    let mut ended = threads::run_on(config, on, begin);
+    meeting.begin(give_up);
+    let first = meeting.rank * workers;
+    let on = RunOn {
+        post: post.clone(),
+        places: places?,
+        processors: first..first + workers,
+        crowded: meeting.is_crowded(workers),
+    };
+    let run = || threads::run_on(config, on, begin);
+    let mut ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        // The others would wait for its processors.
+        post.give_up();
+        Ended { failure: Some(crashed(ProcessorId(first), panic)), ..Ended::default() }
+    });
     if let Some(error) = failed.take() {
         ended.failure.get_or_insert(error);
     }
-    let told = Told { error: ended.error().cloned(), stats: ended.stats.clone(), reports: ended.reports.take() };
-    let told = all(&lobby, &told);
+    let error = ended.error().cloned();
+    let outcome = Outcome { error: error.clone(), stats: ended.stats.clone(), reports: ended.reports.take() };
+    let told = meeting.all(&Told::Ended(Box::new(outcome)));
     if told.is_err() {
         // Others may wait for the process that is lost.
         post.give_up();
     }
-    lobby.end();
+    meeting.end();
     // All come to the same: the first error, or else the deadlock that all processors' waits make.
     let (mut stats, mut first, mut waits) = (Stats::default(), None, None::<Vec<ReportPart>>);
-    for Told { error, stats: part, reports } in told? {
+    for told in told? {
+        let Told::Ended(outcome) = told else { return Err(mixed(&told)) };
+        let Outcome { error, stats: part, reports } = *outcome;
         stats.add(&part);
         first = first.or(error);
         waits = match (waits, reports) {
@@ -120,22 +244,45 @@ pub(crate) fn run(
     Ended { failure: first, stats, reports: waits, result: ended.result.filter(Result::is_ok) }.conclude()
 }
 
-/// What the processes tell each other after a run.
-#[derive(Serialize, Deserialize)]
-struct Told {
-    error: Option<Error>,
-    stats: Stats,
-    reports: Option<Vec<ReportPart>>,
+/// The error of a process that is at another point of its program.
+fn mixed(told: &Told) -> Error {
+    let at = match told {
+        Told::Hello(_) => "the start of a run",
+        Told::Opened(_) => "the middle of the start of a run",
+        Told::Ended(_) => "the end of a run",
+    };
+    Error::misuse("processes of a run", "all at the same point of the program", format!("one at {at}"))
 }
 
-/// Exchanges values.
-fn all<T: Serialize + for<'a> Deserialize<'a>>(lobby: &Lobby, value: &T) -> Result<Vec<T>, Error> {
-    let coded = |e: postcard::Error| Error::Encoding { what: "what processes agree on".into(), message: e.to_string() };
-    let mut bytes = postcard::to_stdvec(value).map_err(coded)?;
-    // The others then get what they can't decode, rather than nothing.
-    bytes.truncate(lobby::MOST_BYTES);
-    let bytes = lobby.exchange(&bytes)?;
-    bytes.iter().map(|bytes| postcard::from_bytes(bytes).map_err(coded)).collect()
+/// The time of this host since some moment, which is the same for all processes.
+fn monotonic() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// A hash of this program's file. Copies of one file on several hosts have the same.
+fn program() -> u64 {
+    static HASH: OnceLock<u64> = OnceLock::new();
+    *HASH.get_or_init(|| {
+        let mut hasher = rustc_hash::FxHasher::default();
+        // Without the file there is nothing to compare.
+        if let Ok(mut file) = std::fs::File::open("/proc/self/exe") {
+            let mut part = vec![0; 1 << 20];
+            while let Ok(len @ 1..) = file.read(&mut part) {
+                hasher.write(&part[..len]);
+            }
+        }
+        hasher.finish()
+    })
+}
+
+/// The name of this host.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "this host".into(),
+        name => name.into(),
+    }
 }
 
 fn unshared(e: &std::io::Error) -> Error {

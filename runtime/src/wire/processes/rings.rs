@@ -3,102 +3,22 @@
 
 use super::lobby::GiveUp;
 use super::packet::{Content, Packet, failed};
-use super::segment::Segment;
+use super::segments::{Held, Segments};
 use crate::Error;
 use crate::ids::ProcessorId;
 use crate::message::Message;
 use crate::wire::ring::{Receiver, Sender, ring_bytes};
 use crate::wire::threads::post::{Abroad, Origin, Public, Way};
+use maniple_regions::{Buffer, OwnBlock};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The processes of a run and the places in their segments. All processes come to the same.
-#[derive(Debug, Clone, Copy)]
-pub struct Layout {
-    pub processes: u32,
-    /// Processors of each process.
-    pub workers: u32,
-}
-
-/// Bytes of a segment. Only those that are used take up memory.
-pub const SEGMENT: usize = 64 << 30;
-const LINE: usize = 128;
-
-impl Layout {
-    pub fn processors(self) -> usize {
-        self.processes as usize * self.workers as usize
-    }
-
-    pub fn process_of(self, processor: ProcessorId) -> usize {
-        processor.index() / self.workers as usize
-    }
-
-    /// The place of a processor's public state in the segment of its process.
-    fn public(self, processor: ProcessorId) -> usize {
-        processor.index() % self.workers as usize * size_of::<Public>()
-    }
-
-    /// The place of the word that says where the ring from one processor to another is, in the segment of the sender's
-    /// process. It is 0 until the ring is made.
-    fn offer(self, from: ProcessorId, to: ProcessorId) -> usize {
-        let offers = self.workers as usize * size_of::<Public>();
-        let row = from.index() % self.workers as usize * self.processors();
-        offers + (row + to.index()) * size_of::<AtomicU64>()
-    }
-
-    /// Where rings and messages begin.
-    fn heap(self) -> usize {
-        let words = self.workers as usize * self.processors();
-        (self.workers as usize * size_of::<Public>() + words * size_of::<AtomicU64>()).next_multiple_of(LINE)
-    }
-}
-
-/// All segments of a run, with this process's number.
-pub struct Segments {
-    layout: Layout,
-    me: usize,
-    all: Vec<Arc<Segment>>,
-    /// The first byte of this process's segment that is not in use.
-    free: AtomicUsize,
-}
-
-impl Segments {
-    /// Puts the public states of this process's processors into its segment, before others see it.
-    pub fn prepare(layout: Layout, own: &Segment) {
-        for worker in (0..layout.workers).map(ProcessorId) {
-            let place = own.at(layout.public(worker), size_of::<Public>()).cast::<Public>();
-            // SAFETY: Within the segment, aligned, and nobody else has it yet.
-            unsafe { place.write(Public::new()) };
-        }
-    }
-
-    pub fn new(layout: Layout, me: usize, all: Vec<Arc<Segment>>) -> Self {
-        Self { layout, me, all, free: AtomicUsize::new(layout.heap()) }
-    }
-
-    /// The public states of all processors, in order.
-    pub fn publics(&self) -> Vec<NonNull<Public>> {
-        let processors = (0..self.layout.processors() as u32).map(ProcessorId);
-        let of = |id| self.all[self.layout.process_of(id)].at(self.layout.public(id), size_of::<Public>()).cast();
-        processors.map(of).collect()
-    }
-
-    fn offer(&self, from: ProcessorId, to: ProcessorId) -> &AtomicU64 {
-        let segment = &self.all[self.layout.process_of(from)];
-        let place = segment.at(self.layout.offer(from, to), size_of::<AtomicU64>()).cast();
-        // SAFETY: Within the segment, aligned, and all processes use the place as this word only.
-        unsafe { place.as_ref() }
-    }
-
-    /// Takes memory of this process's segment that nobody has used: it is zero.
-    fn take(&self, bytes: usize) -> Option<usize> {
-        let bytes = bytes.next_multiple_of(LINE);
-        let taken = self.free.fetch_add(bytes, Ordering::Relaxed);
-        (taken <= SEGMENT - bytes).then_some(taken)
-    }
-}
+/// The most bytes of encoded messages in a ring that nobody has taken yet. One message may have more.
+const UNDER_WAY: usize = 64 << 20;
+/// The bytes of a cache line, on which each part of an encoded message begins.
+const LINE: usize = 64;
 
 /// The rings of one process to and from the others.
 pub struct Rings {
@@ -134,6 +54,11 @@ impl Failure {
     pub fn take(&self) -> Option<Error> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+
+    fn full(&self, from: ProcessorId) {
+        let (expected, came) = ("at most 64 GiB under way", "more");
+        self.note(Error::misuse(format!("memory for messages of processor {from} to other processes"), expected, came));
+    }
 }
 
 impl Rings {
@@ -145,95 +70,100 @@ impl Rings {
 
 impl Abroad<Message> for Rings {
     fn open(&self, from: ProcessorId, to: ProcessorId) -> Option<Box<dyn Way<Message>>> {
-        let Segments { layout, me, all, .. } = &*self.segments;
-        if layout.process_of(to) == *me {
+        let segments = &self.segments;
+        if segments.layout.process_of(to) == segments.me {
             return None;
         }
         let bytes = ring_bytes::<Packet>(self.slots);
-        let place = self.segments.take(bytes).expect("a segment has room for its rings");
+        let Some(place) = segments.take(bytes) else {
+            self.failed.full(from);
+            return Some(Box::new(Nowhere));
+        };
         // SAFETY: New memory of the segment, on a line's boundary. This is the one sender, and the offer below is taken
         // by one receiver.
-        let ring = unsafe { Sender::in_memory(all[*me].at(place, bytes), self.slots, self.segments.clone()) };
+        let ring =
+            unsafe { Sender::in_memory(segments.of(segments.me).at(place, bytes), self.slots, segments.clone()) };
         // Counted first: a consumer that has found as many rings as it has counted has found all that were counted.
         // SAFETY: In memory that the segments keep.
         unsafe { self.publics[to.index()].as_ref() }.opened.fetch_add(1, Ordering::Release);
-        self.segments.offer(from, to).store(place as u64, Ordering::Release);
-        let (segments, failed) = (self.segments.clone(), self.failed.clone());
-        Some(Box::new(Out { ring, pair: (from, to), segments, blocks: Vec::new(), failed }))
+        segments.offer(from, to).store(place as u64, Ordering::Release);
+        let (segments, failed) = (segments.clone(), self.failed.clone());
+        Some(Box::new(Out {
+            ring,
+            pair: (from, to),
+            segments,
+            header: Vec::new(),
+            untaken: Untaken::default(),
+            failed,
+        }))
     }
 
     fn fetch(&self, me: ProcessorId, known: &[ProcessorId]) -> Vec<(ProcessorId, Box<dyn Origin<Message>>)> {
-        let Segments { layout, me: own, all, .. } = &*self.segments;
-        let elsewhere =
-            (0..layout.processors() as u32).map(ProcessorId).filter(|from| layout.process_of(*from) != *own);
+        let layout = self.segments.layout;
+        let elsewhere = (0..layout.processors() as u32)
+            .map(ProcessorId)
+            .filter(|from| layout.process_of(*from) != self.segments.me);
         let mut found: Vec<(ProcessorId, Box<dyn Origin<Message>>)> = Vec::new();
         for from in elsewhere.filter(|from| !known.contains(from)) {
             let place = self.segments.offer(from, me).load(Ordering::Acquire) as usize;
             if place == 0 {
                 continue;
             }
-            let segment = all[layout.process_of(from)].clone();
-            let at = segment.at(place, ring_bytes::<Packet>(self.slots));
+            let process = layout.process_of(from);
+            let at = self.segments.of(process).at(place, ring_bytes::<Packet>(self.slots));
             // SAFETY: The ring that the sender has made; this is its one receiver.
             let ring = unsafe { Receiver::in_memory(at, self.slots, self.segments.clone()) };
-            found.push((from, Box::new(In { ring, pair: (from, me), segment })));
+            found.push((from, Box::new(In { ring, pair: (from, me), process, segments: self.segments.clone() })));
         }
         found
     }
 }
 
-/// Bytes before an encoded message: whether it is in use, on a line of its own.
-const HEADER: usize = 64;
+/// Where messages go when there is no memory for a ring. The run has been given up.
+struct Nowhere;
 
-/// Memory for encoded messages of one size class, in the order in which it was last used. The reader frees it in this
-/// order too.
+impl Way<Message> for Nowhere {
+    fn push(&mut self, _: Message) -> Result<(), Message> {
+        Ok(())
+    }
+}
+
+/// Encoded messages that the receiver has not taken: the position of each in the ring, and its bytes.
 #[derive(Default)]
-struct Blocks(VecDeque<usize>);
+struct Untaken {
+    messages: VecDeque<(usize, usize)>,
+    bytes: usize,
+}
 
 struct Out {
     ring: Sender<Packet>,
     pair: (ProcessorId, ProcessorId),
     segments: Arc<Segments>,
-    /// By the logarithm of the size.
-    blocks: Vec<Blocks>,
+    /// The encoded message, in memory that is used again.
+    header: Vec<u8>,
+    untaken: Untaken,
     failed: Arc<Failure>,
 }
 
-/// The word that says whether a block is in use.
-fn in_use(segment: &Segment, block: usize) -> &AtomicU32 {
-    let place = segment.at(block, HEADER).cast();
-    // SAFETY: Within the segment, aligned, and all processes use the place as this word only.
-    unsafe { place.as_ref() }
-}
-
 impl Out {
-    /// Copies an encoded message into a free block. `None` if the segment is full.
-    fn put(&mut self, bytes: &[u8]) -> Option<usize> {
-        let class = (HEADER + bytes.len()).next_power_of_two().ilog2() as usize;
-        if self.blocks.len() <= class {
-            self.blocks.resize_with(class + 1, Blocks::default);
-        }
-        let segment = &self.segments.all[self.segments.me];
-        let blocks = &mut self.blocks[class].0;
-        let is_free = |block: &usize| in_use(segment, *block).load(Ordering::Acquire) == 0;
-        let block = match blocks.front().copied().filter(is_free) {
-            Some(block) => {
-                blocks.pop_front();
-                block
+    /// Whether the bytes of another message may be under way.
+    fn may_send(&mut self, bytes: usize) -> bool {
+        let Untaken { messages, bytes: sum } = &mut self.untaken;
+        if *sum + bytes > UNDER_WAY {
+            let taken = self.ring.taken();
+            while let Some((at, bytes)) = messages.front().copied()
+                && (taken.wrapping_sub(at) as isize) > 0
+            {
+                messages.pop_front();
+                *sum -= bytes;
             }
-            None => self.segments.take(1 << class)?,
-        };
-        blocks.push_back(block);
-        in_use(segment, block).store(1, Ordering::Relaxed);
-        let place = segment.at(block + HEADER, bytes.len());
-        // SAFETY: The block is free: it is new, or its reader has said so. Nobody reads it before the packet is pushed.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
-        Some(block + HEADER)
+        }
+        *sum == 0 || *sum + bytes <= UNDER_WAY
     }
 }
 
 impl Way<Message> for Out {
-    fn push(&mut self, message: Message) -> Result<(), Message> {
+    fn push(&mut self, mut message: Message) -> Result<(), Message> {
         if !self.ring.has_room() {
             return Err(message);
         }
@@ -241,14 +171,36 @@ impl Way<Message> for Out {
             self.ring.put(packet);
             return Ok(());
         }
-        let (from, to) = self.pair;
-        match postcard::to_stdvec(&message) {
-            Ok(bytes) => {
-                let Some(offset) = self.put(&bytes) else { return Err(message) };
-                self.ring.put(Packet::encoded(offset, bytes.len()));
-            }
-            Err(e) => self.failed.note(failed(from, to, &e)),
+        let size = message.bulk_bytes();
+        if !self.may_send(size) {
+            return Err(message);
         }
+        let (from, to) = self.pair;
+        let bulk = message.take_bulk();
+        self.header.clear();
+        let lent = Packet::lent(&message, &bulk);
+        if lent.is_none() {
+            let lens: Vec<usize> = bulk.iter().map(|bulk| bulk.as_bytes().len()).collect();
+            let header = std::mem::take(&mut self.header);
+            match postcard::to_extend(&(lens, &message), header) {
+                Ok(header) => self.header = header,
+                Err(e) => {
+                    self.failed.note(failed(from, to, &e));
+                    return Ok(());
+                }
+            }
+        }
+        let header = lent.is_none().then_some(&self.header[..]);
+        let parts: Vec<&[u8]> = header.into_iter().chain(bulk.iter().map(|bulk| bulk.as_bytes())).collect();
+        let Some(block) = self.segments.send(&parts) else {
+            self.failed.full(from);
+            return Ok(());
+        };
+        if size > 0 {
+            self.untaken.messages.push_back((self.ring.position(), size));
+            self.untaken.bytes += size;
+        }
+        self.ring.put(lent.unwrap_or(Packet::encoded(self.header.len())).at(block));
         Ok(())
     }
 }
@@ -256,21 +208,56 @@ impl Way<Message> for Out {
 struct In {
     ring: Receiver<Packet>,
     pair: (ProcessorId, ProcessorId),
-    segment: Arc<Segment>,
+    /// The sender's process.
+    process: usize,
+    segments: Arc<Segments>,
+}
+
+impl In {
+    /// Bytes of a block of the sender, which go on being held with the buffer.
+    fn buffer(&self, block: usize, at: usize, bytes: usize) -> Buffer {
+        let held = Held::more(&self.segments, (self.process, block), at, bytes);
+        // SAFETY: The sender has written the bytes before it pushed the packet, and uses the block again only when nobody
+        // holds it. Each part of it becomes one buffer.
+        Buffer::in_block(unsafe { OwnBlock::new(Box::new(held)) })
+    }
+
+    fn decode(&self, block: usize, len: usize) -> Result<Message, postcard::Error> {
+        let segment = self.segments.of(self.process);
+        // SAFETY: The sender has written the bytes before it pushed the packet, and leaves them while the block is held.
+        let header = unsafe { std::slice::from_raw_parts(segment.at(block, len).as_ptr(), len) };
+        let (lens, mut message) = postcard::from_bytes::<(Vec<usize>, Message)>(header)?;
+        let mut at = block + len.next_multiple_of(LINE);
+        let bulk = lens.into_iter().map(|len| {
+            let start = at;
+            at += len.next_multiple_of(LINE);
+            self.buffer(block, start, len)
+        });
+        message.put_bulk(bulk);
+        Ok(message)
+    }
 }
 
 impl Origin<Message> for In {
     fn pop(&mut self) -> Option<Message> {
-        let (offset, len) = match self.ring.pop()?.open() {
-            Content::Message(message) => return Some(message),
-            Content::Encoded { offset, len } => (offset, len),
+        let content = self.ring.pop()?.open();
+        let block = match &content {
+            Content::Message(_) => 0,
+            Content::Lent { block, .. } | Content::Encoded { block, .. } => *block,
         };
-        // SAFETY: The sender has written the bytes before it pushed the packet, and leaves them until they are freed.
-        let bytes = unsafe { std::slice::from_raw_parts(self.segment.at(offset, len).as_ptr(), len) };
-        let (from, to) = self.pair;
-        let message = postcard::from_bytes(bytes).unwrap_or_else(|e| Message::Lost(Box::new(failed(from, to, &e))));
-        in_use(&self.segment, offset - HEADER).store(0, Ordering::Release);
-        Some(message)
+        // Lets go of the block in the end.
+        let _held = (block > 0).then(|| Held::given(&self.segments, (self.process, block), block, 0));
+        Some(match content {
+            Content::Message(message) => message,
+            Content::Lent { mut message, block, len } => {
+                message.put_bulk([self.buffer(block, block, len)].into_iter());
+                message
+            }
+            Content::Encoded { block, len } => {
+                let (from, to) = self.pair;
+                self.decode(block, len).unwrap_or_else(|e| Message::Lost(Box::new(failed(from, to, &e))))
+            }
+        })
     }
 
     fn is_empty(&self) -> bool {

@@ -58,6 +58,36 @@ impl Segment {
         // SAFETY: Within the mapping.
         unsafe { self.at.add(offset) }
     }
+
+    /// Copies bytes into the segment.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the place meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// If it is not within the segment.
+    pub unsafe fn write(&self, offset: usize, bytes: &[u8]) {
+        let place = self.at(offset, bytes.len());
+        // SAFETY: Within the segment, and nobody else uses it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
+    }
+
+    /// Copies bytes out of the segment.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes to the place meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// If it is not within the segment.
+    pub unsafe fn read(&self, offset: usize, bytes: &mut [u8]) {
+        let place = self.at(offset, bytes.len());
+        // SAFETY: Within the segment, and nobody writes to it.
+        unsafe { std::ptr::copy_nonoverlapping(place.as_ptr(), bytes.as_mut_ptr(), bytes.len()) };
+    }
 }
 
 impl Drop for Segment {

@@ -98,7 +98,10 @@ impl Wire for Rc<ThreadsWire> {
 pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
     let processors = config.machine.processors();
     let post = Arc::new(Post::new(processors as usize));
-    run_on(config, RunOn { post, places, processors: 0..processors, crowding: processors as usize }, begin).conclude()
+    // Asked before binding, because a bound thread is told of one core.
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let crowded = processors as usize > cores;
+    run_on(config, RunOn { post, places, processors: 0..processors, crowded }, begin).conclude()
 }
 
 /// The part of a run that is in this process.
@@ -107,8 +110,8 @@ pub(crate) struct RunOn {
     pub places: Places,
     /// The processors of this process.
     pub processors: Range<u32>,
-    /// The processors of all processes of this host.
-    pub crowding: usize,
+    /// This host has more of them than cores, those of other processes included.
+    pub crowded: bool,
 }
 
 /// The end of the part of a run that is in this process.
@@ -142,11 +145,9 @@ impl Ended {
 
 /// Runs the processors of this process.
 pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended {
-    let RunOn { post, places, processors, crowding } = on;
+    let RunOn { post, places, processors, crowded } = on;
     let n = processors.len();
-    // Asked before binding, because a bound thread is told of one core.
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let crowded = crowding > cores || places.shared();
+    let crowded = crowded || places.shared();
     let counter = config.trace.as_ref().and_then(|_| CycleCounter::find());
     let shared = Arc::new(Shared { counter, crowded, ..Shared::new(post, places) });
     let (ends, end) = crossbeam_channel::unbounded();

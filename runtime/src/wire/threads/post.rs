@@ -141,18 +141,18 @@ pub struct Post<M> {
 
 impl<M> Post<M> {
     pub fn new(processors: usize) -> Self {
-        Self::of(Publics::own(processors), None)
+        Self::of(Publics::own(processors), None, Instant::now())
     }
 
-    /// A post office of processors whose public state may be in other processes.
-    pub fn of(publics: Publics, abroad: Option<Box<dyn Abroad<M>>>) -> Self {
+    /// A post office of processors whose public state may be in other processes, for a run that has begun at `start`.
+    pub fn of(publics: Publics, abroad: Option<Box<dyn Abroad<M>>>, start: Instant) -> Self {
         let processors = publics.len();
         Self {
             processors: publics,
             halls: (0..processors).map(|_| Mutex::new(Vec::new())).collect(),
             abroad,
             slots: slots_between::<M>(processors),
-            start: Instant::now(),
+            start,
         }
     }
 

@@ -1,0 +1,117 @@
+//! Starts the processes of the wire `processes`: the first process starts the others, as copies of itself.
+
+use super::lobby::Lobby;
+use super::watch::{Watched, watch};
+use crate::Error;
+use rustix::process::{Pid, getppid, test_kill_process};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+
+/// Tells a process that it is a copy: its number, how many there are, and where the lobby is.
+const VARIABLE: &str = "MANIPLE_PROCESS";
+/// The most processes that are started.
+const MOST: u32 = 256;
+
+/// The lobby of `processes` processes. The first one starts the copies, and a copy meets the process that started it.
+pub fn lobby(processes: u32) -> Result<Arc<Lobby>, Error> {
+    let Some(call) = Call::here() else { return start(processes) };
+    let Some(first) = getppid().filter(|_| !call.orphan) else {
+        return Err(Error::ProcessLost { process: 0, host: super::host(), why: "it is gone".into() });
+    };
+    let all = (0..call.size).collect();
+    let lobby = Lobby::open(call.rank as usize, all, (call.parent, call.file)).map_err(|e| cannot("meet", &e))?;
+    let lobby = Arc::new(lobby);
+    // That one watches the others.
+    watch(&lobby, vec![Watched::process(first, 0).map_err(|e| cannot("watch the first one", &e))?])?;
+    Ok(lobby)
+}
+
+fn start(size: u32) -> Result<Arc<Lobby>, Error> {
+    if !(1..=MOST).contains(&size) {
+        return Err(Error::misuse("number of processes", format!("1 to {MOST}"), size));
+    }
+    let lobby = Arc::new(Lobby::new((0..size).collect()).map_err(|e| cannot("share memory", &e))?);
+    let mut copies = Vec::new();
+    let started = (1..size).try_for_each(|rank| {
+        copies.push(start_copy(rank, size, lobby.file())?);
+        Ok(())
+    });
+    let watched = |copies: Vec<Child>| {
+        let watched = copies.into_iter().enumerate().map(|(i, copy)| Watched::child(copy, i + 1));
+        watch(&lobby, watched.collect::<Result<_, _>>()?)
+    };
+    match started.map_err(|e: io::Error| cannot("be started", &e)) {
+        // The copies see it if this process can't watch them.
+        Ok(()) => watched(copies).inspect_err(|_| lobby.has_ended(0, None))?,
+        Err(e) => {
+            // Nobody else knows of them yet.
+            copies.iter_mut().for_each(|copy| drop(copy.kill().and_then(|()| copy.wait())));
+            return Err(e);
+        }
+    }
+    Ok(lobby)
+}
+
+fn start_copy(rank: u32, size: u32, file: i32) -> io::Result<Child> {
+    let mut arguments = std::env::args_os();
+    let mut copy = Command::new(program());
+    if let Some(name) = arguments.next() {
+        copy.arg0(name);
+    }
+    copy.args(arguments).stdin(Stdio::null());
+    copy.env(VARIABLE, format!("{rank} {size} {} {file}", std::process::id()));
+    copy.spawn()
+}
+
+/// The file that this process runs: by its path, unless another one has that path by now.
+fn program() -> PathBuf {
+    let own = Path::new("/proc/self/exe");
+    let same = |path: &PathBuf| {
+        let file = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+        file(path).is_some_and(|there| Some(there) == file(own))
+    };
+    std::env::current_exe().ok().filter(same).unwrap_or_else(|| own.to_owned())
+}
+
+/// What a copy is told.
+struct Call {
+    rank: u32,
+    size: u32,
+    /// The first process, and the number of the lobby's file there.
+    parent: u32,
+    file: i32,
+    /// The first process had ended before this one asked.
+    orphan: bool,
+}
+
+impl Call {
+    /// The call of this process, if it is a copy.
+    fn here() -> Option<&'static Self> {
+        static CALL: OnceLock<Option<Call>> = OnceLock::new();
+        CALL.get_or_init(Self::read).as_ref()
+    }
+
+    fn read() -> Option<Self> {
+        let text = std::env::var(VARIABLE).ok()?;
+        let mut numbers = text.split(' ').map_while(|n| n.parse::<u32>().ok());
+        let (rank, size, parent, file) = (numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?);
+        let first = Pid::from_raw(parent.cast_signed())?;
+        // A program that a copy has started is no copy. Its first process is there, but is not its parent.
+        let orphan = getppid() != Some(first) && test_kill_process(first).is_err();
+        let is_copy = orphan || getppid() == Some(first);
+        is_copy.then_some(Self { rank, size, parent, file: file.cast_signed(), orphan })
+    }
+}
+
+/// The number of this process, if it is a copy.
+pub fn number() -> Option<u32> {
+    Call::here().map(|call| call.rank)
+}
+
+pub fn cannot(what: &str, e: &io::Error) -> Error {
+    Error::misuse("processes of this program", format!("a system on which they can {what}"), e)
+}

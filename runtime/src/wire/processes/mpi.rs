@@ -1,0 +1,294 @@
+//! MPI: it introduces the processes that a launcher has started to each other, and carries what goes between hosts.
+//!
+//! MPI is initialised once a process, for any thread that holds the lock of [`World`], and finalised when the process
+//! ends in an orderly way.
+
+use super::lobby::Lobby;
+use super::meeting::{Between, Meeting};
+use super::watch::{Watched, watch};
+use crate::Error;
+use mpi::collective::SystemOperation;
+use mpi::environment::{Threading, Universe};
+use mpi::ffi;
+use mpi::topology::{Color, SimpleCommunicator};
+use mpi::traits::*;
+use rustix::process::Pid;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// MPI, once it has been initialised. Dropping it finalises MPI.
+static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
+/// Processes have been lost, or a run is under way: finalising would wait for them.
+static DISORDERLY: AtomicBool = AtomicBool::new(false);
+
+/// What a process does at its end, which is orderly or not.
+type Leave = Box<dyn Fn(bool) + Send + Sync>;
+static LEAVE: OnceLock<Leave> = OnceLock::new();
+
+unsafe extern "C" {
+    fn atexit(function: extern "C" fn()) -> c_int;
+}
+
+/// Called when the process ends by `exit` or by the end of `main`.
+extern "C" fn finalise() {
+    let universe = UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let orderly = !DISORDERLY.load(Ordering::SeqCst);
+    if let Some(leave) = LEAVE.get() {
+        leave(orderly);
+    }
+    match orderly {
+        true => drop(universe),
+        false => std::mem::forget(universe),
+    }
+}
+
+/// A communicator, to be used by one thread at a time.
+struct Handle(SimpleCommunicator);
+
+// SAFETY: A handle of MPI, which allows calls from any thread, one at a time: the lock of `World` sees to that.
+unsafe impl Send for Handle {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Handle {}
+
+/// The processes of a launcher.
+struct World {
+    /// Those of the whole job, apart from what the program sends.
+    all: Handle,
+    rank: u32,
+    size: u32,
+    threads: Threading,
+    /// Held during each call of MPI.
+    calls: Mutex<()>,
+}
+
+static WORLD: OnceLock<Result<World, Error>> = OnceLock::new();
+
+impl World {
+    /// The processes of this program's launcher. The first call initialises MPI; it is collective.
+    ///
+    /// # Errors
+    ///
+    /// The launcher belongs to another MPI library.
+    fn here(threads: Threading) -> Result<&'static Self, Error> {
+        let world = WORLD.get_or_init(|| Self::join(threads)).as_ref().map_err(Clone::clone)?;
+        if world.threads < threads {
+            let came = format!("initialised for {:?}", world.threads);
+            return Err(Error::misuse("threads and MPI", format!("at least {threads:?}"), came));
+        }
+        Ok(world)
+    }
+
+    fn join(threads: Threading) -> Result<Self, Error> {
+        let Some((universe, given)) = mpi::initialize_with_threading(threads) else {
+            return Err(Error::misuse("MPI", "not initialised, or by maniple", "initialised by the program"));
+        };
+        let world = universe.world();
+        let (rank, size) = (world.rank() as u32, world.size() as u32);
+        if let Some(job) = super::launcher::launched()
+            && job.size != size
+        {
+            let expected = format!("the {} processes that its launcher ({}) has started", job.size, job.by);
+            let came =
+                format!("{size}: the program is built with {}, and the launcher is that of another MPI", library());
+            return Err(Error::misuse("a run on MPI", expected, came));
+        }
+        let all = Handle(world.duplicate());
+        *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = Some(universe);
+        // SAFETY: A function of the C library, which any program may call.
+        unsafe { atexit(finalise) };
+        Ok(Self { all, rank, size, threads: given, calls: Mutex::new(()) })
+    }
+
+    /// The right to call MPI.
+    fn calls(&self) -> MutexGuard<'_, ()> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The world of MPI, for a program that uses MPI itself. The first call, of this or of a run on MPI, initialises MPI; it
+/// is collective. With `threads` false, only the thread of that call may use MPI, and runs on MPI are errors. MPI is
+/// finalised when the program ends by `exit` or at the end of `main`.
+///
+/// # Errors
+///
+/// MPI was initialised by somebody else, or its launcher is that of another MPI library.
+pub fn world(threads: bool) -> Result<SimpleCommunicator, Error> {
+    World::here(if threads { Threading::Serialized } else { Threading::Single })?;
+    Ok(SimpleCommunicator::world())
+}
+
+/// The name and version of the MPI library that this program is linked with.
+pub fn library() -> String {
+    let text = mpi::environment::library_version().unwrap_or_default();
+    // Open MPI goes on with who built it, MPICH with tables.
+    let name = text.split([',', '\n', '\0']).next().unwrap_or_default();
+    name.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Says whether ending this process now is out of order.
+pub fn disorderly(so: bool) {
+    DISORDERLY.store(so, Ordering::SeqCst);
+}
+
+/// Meets the processes of the launcher; collective.
+pub fn meet() -> Result<Meeting, Error> {
+    let world = World::here(Threading::Serialized)?;
+    let _calls = world.calls();
+    let all = &world.all.0;
+    let host = all.split_shared(world.rank as c_int);
+    let lobby = Arc::new(open_lobby(world, &host)?);
+    let of_host = lobby.ranks().len();
+    let first = lobby.ranks()[0];
+    let mut hosts = vec![0; world.size as usize];
+    all.all_gather_into(&first, &mut hosts[..]);
+    // Each process watches the others of its host.
+    let mut pids = vec![0u32; host.size() as usize];
+    host.all_gather_into(&std::process::id(), &mut pids[..]);
+    if of_host > 1 {
+        let others = pids.iter().enumerate().filter(|(index, _)| *index != host.rank() as usize);
+        let watched = others.filter_map(|(index, pid)| Some((index, Pid::from_raw(pid.cast_signed())?)));
+        let watched = watched.map(|(index, pid)| Watched::process(pid, index)).collect::<Result<_, _>>();
+        watch(&lobby, watched.map_err(|e| super::copies::cannot("watch each other", &e))?)?;
+    }
+    let of = lobby.clone();
+    let index = host.rank() as usize;
+    let _ = LEAVE.set(Box::new(move |orderly| {
+        if !orderly {
+            // A launcher ends all processes with the first that ends so, and one of them has to report.
+            of.wait_for_report(Duration::from_secs(1));
+        }
+        // Who still waits for this process is told, and then comes here too.
+        of.has_ended(if of_host > 1 { index } else { 0 }, None);
+    }));
+    let firsts = all.split_by_color(if world.rank == first { Color::with_value(0) } else { Color::undefined() });
+    let several = hosts.iter().any(|host| *host != hosts[0]);
+    let between = firsts.filter(|_| several).map(|firsts| {
+        let between = Hosts { world, firsts: Handle(firsts), lobby: lobby.clone() };
+        Box::new(between) as Box<dyn Between>
+    });
+    Ok(Meeting::launched(world.rank, hosts, lobby, between))
+}
+
+/// The lobby of this host. Where processes of a host can't share memory, that of this process alone.
+fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<Lobby, Error> {
+    let unshared = |e: &std::io::Error| super::unshared(e);
+    let mut ranks = vec![0; host.size() as usize];
+    host.all_gather_into(&world.rank, &mut ranks[..]);
+    let index = host.rank() as usize;
+    let made = (index == 0).then(|| Lobby::new(ranks.clone()));
+    // The number of the system, that of the file, and a token that only the right file has.
+    let mut place = [0u64; 3];
+    if let Some(Ok(lobby)) = &made {
+        place = [u64::from(std::process::id()), lobby.file() as u64, lobby.token()];
+    }
+    host.process_at_rank(0).broadcast_into(&mut place[..]);
+    let [process, file, token] = place;
+    let mine = match made {
+        Some(made) => made,
+        None => {
+            Lobby::open(index, ranks, (process as u32, file as i32)).and_then(|lobby| match lobby.token() == token {
+                true => Ok(lobby),
+                false => Err(std::io::Error::other("another file")),
+            })
+        }
+    };
+    let (ok, mut all_ok) = (u8::from(mine.is_ok()), 0u8);
+    host.all_reduce_into(&ok, &mut all_ok, SystemOperation::min());
+    match mine {
+        Ok(lobby) if all_ok == 1 => Ok(lobby),
+        refused => {
+            if let Err(e) = &refused {
+                log::warn!("processes of {} can't share memory, and use MPI instead: {e}", super::host());
+            }
+            Lobby::new(vec![world.rank]).map_err(|e| unshared(&e))
+        }
+    }
+}
+
+/// The first processes of the hosts.
+struct Hosts {
+    world: &'static World,
+    firsts: Handle,
+    lobby: Arc<Lobby>,
+}
+
+impl Between for Hosts {
+    fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let lens = self.gather(&(bytes.len() as u64).to_ne_bytes(), &vec![size_of::<u64>(); self.hosts()])?;
+        let lens: Vec<usize> = lens.as_chunks().0.iter().map(|len| u64::from_ne_bytes(*len) as usize).collect();
+        let all = self.gather(bytes, &lens)?;
+        let mut rest = &all[..];
+        let gifts = lens.iter().map(|len| {
+            let (gift, more) = rest.split_at(*len);
+            rest = more;
+            gift.to_vec()
+        });
+        Ok(gifts.collect())
+    }
+}
+
+impl Hosts {
+    fn hosts(&self) -> usize {
+        self.firsts.0.size() as usize
+    }
+
+    /// The bytes of all hosts, of these lengths.
+    fn gather(&self, own: &[u8], lens: &[usize]) -> Result<Vec<u8>, Error> {
+        let count = |len: usize| {
+            c_int::try_from(len)
+                .map_err(|_| Error::misuse("what hosts agree on", "at most 2 GiB", format!("{len} bytes")))
+        };
+        let mut places = Vec::new();
+        let mut end = 0;
+        for len in lens {
+            places.push(count(end)?);
+            end += len;
+            count(end)?;
+        }
+        let counts = lens.iter().map(|len| count(*len)).collect::<Result<Vec<_>, _>>()?;
+        let mut buffers = Box::new((own.to_vec(), vec![0u8; end], counts, places));
+        let (own, all, counts, places) = &mut *buffers;
+        // SAFETY: The buffers are as long as MPI is told, and live until the request is over.
+        let waited = self.wait(|request| unsafe {
+            let (own_len, bytes) = (own.len() as c_int, ffi::RSMPI_UINT8_T);
+            let (from, into) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
+            let (counts, places, hosts) = (counts.as_ptr(), places.as_ptr(), self.firsts.0.as_raw());
+            ffi::MPI_Iallgatherv(from, own_len, bytes, into, counts, places, bytes, hosts, request)
+        });
+        if let Err(e) = waited {
+            // MPI may go on using them.
+            Box::leak(buffers);
+            return Err(e);
+        }
+        Ok(buffers.1)
+    }
+
+    /// Starts an operation and waits until it is over, or a process of this host is lost.
+    fn wait(&self, start: impl FnOnce(*mut ffi::MPI_Request) -> c_int) -> Result<(), Error> {
+        // SAFETY: The null handle, which the operation replaces.
+        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
+        {
+            let _calls = self.world.calls();
+            start(&mut request);
+        }
+        let mut pause = Duration::from_micros(1);
+        loop {
+            let mut over = 0;
+            {
+                let _calls = self.world.calls();
+                // SAFETY: The request has been started and is not over.
+                unsafe { ffi::MPI_Test(&mut request, &mut over, ffi::RSMPI_STATUS_IGNORE) };
+            }
+            if over != 0 {
+                return Ok(());
+            }
+            if self.lobby.has_failed() {
+                return Err(Error::Stopped { what: "all hosts had agreed".into() });
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The segments of a run: what lies where in them, and their memory for rings, messages and data.
+
+use super::segment::Segment;
+use crate::ids::ProcessorId;
+use crate::wire::threads::post::Public;
+use maniple_regions::Block;
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of a segment. Only those that are used take up memory.
+pub const SEGMENT: usize = 64 << 30;
+const LINE: usize = 128;
+/// Bytes before a block's own: how many hold it.
+const HEADER: usize = 64;
+/// Blocks of a size that are looked at for one that nobody holds.
+const LOOKED_AT: usize = 4;
+
+/// The processes of a run and the places in their segments. All processes come to the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    pub processes: u32,
+    /// Processors of each process.
+    pub workers: u32,
+}
+
+impl Layout {
+    pub fn processors(self) -> usize {
+        self.processes as usize * self.workers as usize
+    }
+
+    pub fn process_of(self, processor: ProcessorId) -> usize {
+        processor.index() / self.workers as usize
+    }
+
+    /// The place of a processor's public state in the segment of its process.
+    fn public(self, processor: ProcessorId) -> usize {
+        processor.index() % self.workers as usize * size_of::<Public>()
+    }
+
+    /// The place of the word that says where the ring from one processor to another is, in the segment of the sender's
+    /// process. It is 0 until the ring is made.
+    fn offer(self, from: ProcessorId, to: ProcessorId) -> usize {
+        let offers = self.workers as usize * size_of::<Public>();
+        let row = from.index() % self.workers as usize * self.processors();
+        offers + (row + to.index()) * size_of::<AtomicU64>()
+    }
+
+    /// Where rings and blocks begin.
+    fn heap(self) -> usize {
+        let words = self.workers as usize * self.processors();
+        (self.workers as usize * size_of::<Public>() + words * size_of::<AtomicU64>()).next_multiple_of(LINE)
+    }
+}
+
+/// All segments of a run, with this process's number.
+pub struct Segments {
+    pub layout: Layout,
+    pub me: usize,
+    all: Vec<Arc<Segment>>,
+    /// The first byte of this process's segment that is not in use.
+    free: AtomicUsize,
+    /// Blocks of this process that it has given back, by the logarithm of their size. Others may still hold them.
+    blocks: [Mutex<VecDeque<usize>>; SEGMENT.ilog2() as usize + 1],
+}
+
+impl Segments {
+    /// Puts the public states of this process's processors into its segment, before others see it.
+    pub fn prepare(layout: Layout, own: &Segment) {
+        for worker in (0..layout.workers).map(ProcessorId) {
+            let place = own.at(layout.public(worker), size_of::<Public>()).cast::<Public>();
+            // SAFETY: Within the segment, aligned, and nobody else has it yet.
+            unsafe { place.write(Public::new()) };
+        }
+    }
+
+    pub fn new(layout: Layout, me: usize, all: Vec<Arc<Segment>>) -> Self {
+        let blocks = std::array::from_fn(|_| Mutex::default());
+        Self { layout, me, all, free: AtomicUsize::new(layout.heap()), blocks }
+    }
+
+    /// The segment of a process.
+    pub fn of(&self, process: usize) -> &Segment {
+        &self.all[process]
+    }
+
+    /// The public states of all processors, in order.
+    pub fn publics(&self) -> Vec<NonNull<Public>> {
+        let processors = (0..self.layout.processors() as u32).map(ProcessorId);
+        let of = |id| self.all[self.layout.process_of(id)].at(self.layout.public(id), size_of::<Public>()).cast();
+        processors.map(of).collect()
+    }
+
+    pub fn offer(&self, from: ProcessorId, to: ProcessorId) -> &AtomicU64 {
+        let segment = &self.all[self.layout.process_of(from)];
+        let place = segment.at(self.layout.offer(from, to), size_of::<AtomicU64>()).cast();
+        // SAFETY: Within the segment, aligned, and all processes use the place as this word only.
+        unsafe { place.as_ref() }
+    }
+
+    /// Takes memory of this process's segment that nobody has used: it is zero. `None` if the segment is full.
+    pub fn take(&self, bytes: usize) -> Option<usize> {
+        let bytes = bytes.checked_next_multiple_of(LINE)?;
+        let next = |free: usize| free.checked_add(bytes).filter(|end| *end <= SEGMENT);
+        self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+    }
+
+    /// A block of this process's segment of at least so many bytes, which this process holds once. Its bytes are zero if
+    /// it is new. `None` if the segment is full.
+    fn block(&self, bytes: usize) -> Option<(usize, bool)> {
+        let size = bytes.checked_add(HEADER)?.checked_next_power_of_two()?;
+        let blocks = self.blocks.get(size.ilog2() as usize)?;
+        let mut blocks = blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = None;
+        for _ in 0..blocks.len().min(LOOKED_AT) {
+            let Some(oldest) = blocks.pop_front() else { break };
+            if self.holders(self.me, oldest).load(Ordering::Acquire) == 0 {
+                found = Some(oldest);
+                break;
+            }
+            blocks.push_back(oldest);
+        }
+        drop(blocks);
+        let (block, new) = match found {
+            Some(block) => (block, false),
+            None => (self.take(size)? + HEADER, true),
+        };
+        self.holders(self.me, block).store(1, Ordering::Relaxed);
+        Some((block, new))
+    }
+
+    /// How many hold a block of a process, by the offset of its first byte.
+    fn holders(&self, process: usize, block: usize) -> &AtomicU32 {
+        let place = self.all[process].at(block - HEADER, HEADER).cast();
+        // SAFETY: Within the segment, aligned, and all processes use the place as this word only.
+        unsafe { place.as_ref() }
+    }
+
+    /// Copies bytes, each part to a cache line of its own, into a block that one reader will hold. Returns its offset;
+    /// `None` if the segment is full.
+    pub fn send(&self, parts: &[&[u8]]) -> Option<usize> {
+        let bytes = parts.iter().map(|part| part.len().next_multiple_of(HEADER)).sum::<usize>();
+        let (block, _) = self.block(bytes)?;
+        let mut at = block;
+        for part in parts {
+            // SAFETY: Nobody else holds the block, and nobody reads it before the message about it comes.
+            unsafe { self.all[self.me].write(at, part) };
+            at += part.len().next_multiple_of(HEADER);
+        }
+        // Used again when the reader, who holds it now, has let go of it.
+        self.give_back(block, bytes);
+        Some(block)
+    }
+
+    fn give_back(&self, block: usize, bytes: usize) {
+        let class = (bytes + HEADER).next_power_of_two().ilog2() as usize;
+        self.blocks[class].lock().unwrap_or_else(PoisonError::into_inner).push_back(block);
+    }
+}
+
+/// Bytes of a process's block, which are held.
+pub struct Held {
+    segments: Arc<Segments>,
+    process: usize,
+    block: usize,
+    at: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: The segments keep the memory, which is initialised and stays where it is. Blocks, and the parts of messages in
+// them, begin on cache lines.
+unsafe impl Block for Held {
+    fn start(&self) -> NonNull<u8> {
+        self.at
+    }
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+// SAFETY: The pointer leads to memory that the segments keep.
+unsafe impl Send for Held {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Held {}
+
+impl Held {
+    /// What this process has been given to hold: so many bytes from `at` on, in a block of another process.
+    pub fn given(segments: &Arc<Segments>, (process, block): (usize, usize), at: usize, bytes: usize) -> Self {
+        let start = segments.all[process].at(at, bytes);
+        Self { segments: segments.clone(), process, block, at: start, bytes }
+    }
+
+    /// The same, held once more.
+    pub fn more(segments: &Arc<Segments>, (process, block): (usize, usize), at: usize, bytes: usize) -> Self {
+        segments.holders(process, block).fetch_add(1, Ordering::Relaxed);
+        Self::given(segments, (process, block), at, bytes)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.segments.holders(self.process, self.block).fetch_sub(1, Ordering::Release);
+    }
+}
