@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The room for what a process gives, with that of others which it passes on. Only what is used takes up memory.
 const ROOM: usize = 1 << 30;
@@ -22,6 +22,9 @@ const OVER: u32 = 1 << 31;
 
 /// Ends a run at once, for all processes of the host.
 pub type GiveUp = Arc<dyn Fn() + Send + Sync>;
+
+/// Tells other hosts of a lost process.
+pub type Tell = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// The processes of one host.
 pub struct Lobby {
@@ -36,6 +39,10 @@ pub struct Lobby {
     run: Mutex<Option<(u32, GiveUp)>>,
     /// Gifts and totals that this process has written or read.
     messages: AtomicU32,
+    /// The loss of a process of another host.
+    lost: Mutex<Option<Error>>,
+    /// Tells other hosts of a lost process of this one.
+    tell: OnceLock<Tell>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -59,7 +66,8 @@ impl Lobby {
 
     fn in_memory(index: usize, ranks: Vec<u32>, memory: Segment) -> Self {
         let (begun, messages, run) = (AtomicU32::new(0), AtomicU32::new(0), Mutex::default());
-        Self { index, ranks, memory, begun, run, messages }
+        let (lost, tell) = (Mutex::default(), OnceLock::new());
+        Self { index, ranks, memory, begun, run, messages, lost, tell }
     }
 
     fn bytes(processes: usize) -> usize {
@@ -232,13 +240,39 @@ impl Lobby {
         (0..self.ranks.len()).map(|index| self.given(index)).chain([self.told()]).for_each(|word| {
             close(word);
         });
-        self.loss(first.map_or_else(|first| first - 1, |_| missed))
+        let error = self.loss(first.map_or_else(|first| first - 1, |_| missed));
+        if let (Ok(_), Some(tell)) = (first, self.tell.get()) {
+            tell(&error);
+        }
+        error
+    }
+
+    /// Sets how other hosts are told of a lost process.
+    #[cfg(feature = "mpi")]
+    pub fn tell_with(&self, tell: Tell) {
+        let _ = self.tell.set(tell);
+    }
+
+    /// A process of another host is lost: the run ends, and all exchanges fail.
+    #[cfg(feature = "mpi")]
+    pub fn lose(&self, error: Error) {
+        let Error::ProcessLost { process, .. } = error else { return };
+        // For who reports it, on whichever host: known before anybody fails.
+        lock(&self.lost).get_or_insert(error);
+        let first = self.missed().compare_exchange(0, process + 1, Ordering::AcqRel, Ordering::Acquire);
+        if first.is_ok() {
+            self.fail(process);
+        }
+        if let Some((_, give_up)) = lock(&self.run).clone() {
+            give_up();
+        }
     }
 
     /// The error of a process that has ended too early.
     fn loss(&self, process: u32) -> Error {
         let Some(index) = self.ranks.iter().position(|rank| *rank == process) else {
-            return Error::ProcessLost { process, host: "another host".into(), why: "it is gone".into() };
+            let other = || Error::ProcessLost { process, host: "another host".into(), why: "it is gone".into() };
+            return lock(&self.lost).clone().unwrap_or_else(other);
         };
         let known = self.status(index).load(Ordering::Acquire);
         let why = if known == 0 { "it is gone".into() } else { how(ExitStatus::from_raw(known as u32 as i32)) };
@@ -297,9 +331,14 @@ impl Lobby {
         known.map_or_else(|known| known as usize - 1, |_| first)
     }
 
-    /// Whether this process reports the errors of all.
+    /// Whether this process reports the errors of all, among those of its host.
     pub fn reports(&self) -> bool {
         self.reporter() == self.index
+    }
+
+    /// The process that was missed first.
+    pub fn lost(&self) -> Option<u32> {
+        self.missed().load(Ordering::Acquire).checked_sub(1)
     }
 
     /// Waits until the process that reports the errors of all has ended, but no longer than `limit`.

@@ -1,6 +1,7 @@
 //! The processes of a program, and how they agree. They meet once, at the first run on several processes.
 
 use super::copies;
+use super::link::Carrier;
 use super::lobby::{GiveUp, Lobby};
 use crate::Error;
 use crate::wire::bind::{Binding, Places};
@@ -23,6 +24,8 @@ pub trait Between: Send + Sync {
     /// For the first process of each host: gives bytes to those of the others, and returns those of all, in the order of
     /// their numbers. Waits for all of them.
     fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error>;
+    /// What carries messages between processes of different hosts.
+    fn carrier(&self) -> Arc<dyn Carrier>;
 }
 
 /// The processes of this program. They live as long as the first one.
@@ -33,7 +36,7 @@ pub struct Meeting {
     pub hosts: Vec<u32>,
     started: Started,
     lobby: Arc<Lobby>,
-    between: Option<Box<dyn Between>>,
+    between: Option<Arc<dyn Between>>,
     /// For each process, the name of its host.
     pub names: Vec<String>,
     /// The processors of its host that each process may use, by the system's numbers.
@@ -46,8 +49,10 @@ static MEETING: Mutex<Option<Arc<Meeting>>> = Mutex::new(None);
 /// Whether this process is the one that reports an error of all: the first of those that have not ended.
 pub fn reports() -> bool {
     let meeting = MEETING.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    meeting
-        .map_or_else(|| number() == 0, |meeting| meeting.lobby.reports() && meeting.hosts[meeting.rank as usize] == 0)
+    let Some(meeting) = meeting else { return number() == 0 };
+    let lost = meeting.lobby.lost();
+    let first = (0..meeting.size()).find(|rank| Some(*rank) != lost).unwrap_or(0);
+    meeting.lobby.reports() && meeting.hosts[meeting.rank as usize] == meeting.hosts[first as usize]
 }
 
 impl Meeting {
@@ -83,7 +88,7 @@ impl Meeting {
     }
 
     #[cfg(feature = "mpi")]
-    pub fn launched(rank: u32, hosts: Vec<u32>, lobby: Arc<Lobby>, between: Option<Box<dyn Between>>) -> Self {
+    pub fn launched(rank: u32, hosts: Vec<u32>, lobby: Arc<Lobby>, between: Option<Arc<dyn Between>>) -> Self {
         Self { rank, hosts, started: Started::Launcher, lobby, between, names: Vec::new(), cpus: Vec::new() }
     }
 
@@ -178,6 +183,11 @@ impl Meeting {
             super::lobby::append(&mut total, &at.and_then(Iterator::next).unwrap_or_default());
         }
         Ok(total)
+    }
+
+    /// What carries messages to other hosts, if there are any.
+    pub fn carrier(&self) -> Option<Arc<dyn Carrier>> {
+        self.between.as_ref().map(|between| between.carrier())
     }
 
     /// A run begins that ends with the next exchange. `give_up` ends it at once, for all processes.

@@ -6,8 +6,10 @@
 //! started (`launcher.rs`). `lobby.rs`: the memory in which those of a host exchange bytes; `watch.rs` finds out which
 //! have ended. `segment.rs`: shared memory. `segments.rs`: what lies in it. `rings.rs`: rings between processes. `packet.rs`: what is in their slots.
 
+mod agreement;
 mod copies;
 mod launcher;
+mod link;
 mod lobby;
 mod meeting;
 #[cfg(feature = "mpi")]
@@ -19,7 +21,7 @@ mod segments;
 mod watch;
 
 use super::bind::Binding;
-use super::threads::post::{Post, Publics, slots_between};
+use super::threads::post::{Post, Progress, Publics, slots_between};
 use super::threads::{self, Ended, RunOn};
 use super::{AnyResult, Begin, crashed};
 use crate::Error;
@@ -31,7 +33,8 @@ pub(crate) use launcher::launched;
 use lobby::GiveUp;
 use meeting::Meeting;
 pub(crate) use meeting::{Started, number, reports};
-use rings::{Failure, Rings};
+use link::{Hosts, Link};
+use rings::{Failure, Ways};
 use segment::Segment;
 use segments::{Layout, SEGMENT, Segments};
 use serde::{Deserialize, Serialize};
@@ -107,6 +110,8 @@ struct Outcome {
     error: Option<Error>,
     stats: Stats,
     reports: Option<Vec<ReportPart>>,
+    /// The frames that have been sent to processes of other hosts.
+    sent: Vec<(u32, u64)>,
 }
 
 /// Meets the other processes; collective in the first call. Returns the name of each one's host, and the part of its
@@ -175,8 +180,9 @@ fn run_of(
     }
     let mut own = own.ok();
     let open = |(rank, hello): (usize, &Hello)| match own.take_if(|_| rank == me) {
-        Some(own) => Ok(Arc::new(own)),
-        None => Segment::open(hello.process, hello.file, SEGMENT).map(Arc::new).map_err(|e| unshared(&e)),
+        Some(own) => Ok(Some(Arc::new(own))),
+        None if meeting.hosts[rank] != meeting.hosts[me] => Ok(None),
+        None => Segment::open(hello.process, hello.file, SEGMENT).map(|of| Some(Arc::new(of))).map_err(|e| unshared(&e)),
     };
     let segments = hellos.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>();
     // Nobody goes on, and ends, before all have opened all segments.
@@ -195,7 +201,16 @@ fn run_of(
     let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
     let failed = Arc::new(Failure::default());
     let slots = slots_between::<crate::message::Message>(layout.processors());
-    let post = Arc::new(Post::of(publics, Some(Box::new(Rings::new(segments, slots, failed.clone()))), start));
+    let link = meeting.carrier().map(|carrier| {
+        let hosts = Hosts { layout, run, rank: meeting.rank, first_of: meeting.hosts.clone() };
+        Arc::new(Link::new(carrier, hosts, failed.clone()))
+    });
+    let ways = Ways::new(segments, slots, failed.clone(), link.clone());
+    let mut post = Post::of(publics, Some(Box::new(ways)), start);
+    if link.is_some() {
+        post.progress = Progress::Poll;
+    }
+    let post = Arc::new(post);
     // Weak, because the post office has the rings, which have this.
     let weak = Arc::downgrade(&post);
     let give_up: GiveUp = Arc::new(move || {
@@ -222,7 +237,10 @@ fn run_of(
         ended.failure.get_or_insert(error);
     }
     let error = ended.error().cloned();
-    let outcome = Outcome { error: error.clone(), stats: ended.stats.clone(), reports: ended.reports.take() };
+    // Tells other hosts if the run was given up.
+    post.progress();
+    let sent = link.as_ref().map_or_else(Vec::new, |link| link.sent());
+    let outcome = Outcome { error: error.clone(), stats: ended.stats.clone(), reports: ended.reports.take(), sent };
     let told = meeting.all(&Told::Ended(Box::new(outcome)));
     if told.is_err() {
         // Others may wait for the process that is lost.
@@ -231,15 +249,20 @@ fn run_of(
     meeting.end();
     // All come to the same: the first error, or else the deadlock that all processors' waits make.
     let (mut stats, mut first, mut waits) = (Stats::default(), None, None::<Vec<ReportPart>>);
-    for told in told? {
+    let mut frames = Vec::new();
+    for (rank, told) in (0..).zip(told?) {
         let Told::Ended(outcome) = told else { return Err(mixed(&told)) };
-        let Outcome { error, stats: part, reports } = *outcome;
+        let Outcome { error, stats: part, reports, sent } = *outcome;
+        frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
         stats.add(&part);
         first = first.or(error);
         waits = match (waits, reports) {
             (Some(waits), Some(more)) => Some(waits.into_iter().chain(more).collect()),
             (waits, more) => waits.or(more),
         };
+    }
+    if let Some(link) = link {
+        link.drain(&frames, &post.processors, || meeting.has_failed());
     }
     Ended { failure: first, stats, reports: waits, result: ended.result.filter(Result::is_ok) }.conclude()
 }

@@ -1,6 +1,7 @@
 //! Rings between processors of different processes of a host. A ring and the encoded messages that go through it lie in
 //! the segment of the sender's process. The receiver opens it when it sees that it has been made.
 
+use super::link::Link;
 use super::lobby::GiveUp;
 use super::packet::{Content, Packet, failed};
 use super::segments::{Held, Segments};
@@ -8,10 +9,9 @@ use crate::Error;
 use crate::ids::ProcessorId;
 use crate::message::Message;
 use crate::wire::ring::{Receiver, Sender, ring_bytes};
-use crate::wire::threads::post::{Abroad, Origin, Public, Way};
+use crate::wire::threads::post::{Abroad, Origin, Publics, Way};
 use maniple_regions::{Buffer, OwnBlock};
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -20,22 +20,17 @@ const UNDER_WAY: usize = 64 << 20;
 /// The bytes of a cache line, on which each part of an encoded message begins.
 const LINE: usize = 64;
 
-/// The rings of one process to and from the others.
-pub struct Rings {
+/// The ways of one process to and from the others: rings within the host, and the link to other hosts.
+pub struct Ways {
     segments: Arc<Segments>,
-    publics: Vec<NonNull<Public>>,
     /// Slots of each ring.
     slots: usize,
     /// Why a message could not be sent, and how the run is ended for that.
     failed: Arc<Failure>,
+    link: Option<Arc<Link>>,
 }
 
-// SAFETY: The pointers lead to memory that the segments keep, and `Public` is `Sync`.
-unsafe impl Send for Rings {}
-// SAFETY: As for `Send`.
-unsafe impl Sync for Rings {}
-
-/// The first error of this process's rings.
+/// The first error of this process's ways.
 #[derive(Default)]
 pub struct Failure {
     error: Mutex<Option<Error>>,
@@ -61,18 +56,20 @@ impl Failure {
     }
 }
 
-impl Rings {
-    pub fn new(segments: Arc<Segments>, slots: usize, failed: Arc<Failure>) -> Self {
-        let publics = segments.publics();
-        Self { segments, publics, slots, failed }
+impl Ways {
+    pub fn new(segments: Arc<Segments>, slots: usize, failed: Arc<Failure>, link: Option<Arc<Link>>) -> Self {
+        Self { segments, slots, failed, link }
     }
 }
 
-impl Abroad<Message> for Rings {
-    fn open(&self, from: ProcessorId, to: ProcessorId) -> Option<Box<dyn Way<Message>>> {
+impl Abroad<Message> for Ways {
+    fn open(&self, publics: &Publics, from: ProcessorId, to: ProcessorId) -> Option<Box<dyn Way<Message>>> {
         let segments = &self.segments;
         if segments.layout.process_of(to) == segments.me {
             return None;
+        }
+        if let Some(link) = self.link.as_ref().filter(|link| !link.hosts.is_near(to)) {
+            return Some(link.way(from, to));
         }
         let bytes = ring_bytes::<Packet>(self.slots);
         let Some(place) = segments.take(bytes) else {
@@ -84,8 +81,7 @@ impl Abroad<Message> for Rings {
         let ring =
             unsafe { Sender::in_memory(segments.of(segments.me).at(place, bytes), self.slots, segments.clone()) };
         // Counted first: a consumer that has found as many rings as it has counted has found all that were counted.
-        // SAFETY: In memory that the segments keep.
-        unsafe { self.publics[to.index()].as_ref() }.opened.fetch_add(1, Ordering::Release);
+        publics[to.index()].opened.fetch_add(1, Ordering::Release);
         segments.offer(from, to).store(place as u64, Ordering::Release);
         let (segments, failed) = (segments.clone(), self.failed.clone());
         Some(Box::new(Out {
@@ -100,10 +96,11 @@ impl Abroad<Message> for Rings {
 
     fn fetch(&self, me: ProcessorId, known: &[ProcessorId]) -> Vec<(ProcessorId, Box<dyn Origin<Message>>)> {
         let layout = self.segments.layout;
+        let mut found = self.link.as_ref().map_or_else(Vec::new, |link| link.fetch(me));
+        let is_near = |from| self.link.as_ref().is_none_or(|link| link.hosts.is_near(from));
         let elsewhere = (0..layout.processors() as u32)
             .map(ProcessorId)
-            .filter(|from| layout.process_of(*from) != self.segments.me);
-        let mut found: Vec<(ProcessorId, Box<dyn Origin<Message>>)> = Vec::new();
+            .filter(|from| layout.process_of(*from) != self.segments.me && is_near(*from));
         for from in elsewhere.filter(|from| !known.contains(from)) {
             let place = self.segments.offer(from, me).load(Ordering::Acquire) as usize;
             if place == 0 {
@@ -116,6 +113,10 @@ impl Abroad<Message> for Rings {
             found.push((from, Box::new(In { ring, pair: (from, me), process, segments: self.segments.clone() })));
         }
         found
+    }
+
+    fn progress(&self, publics: &Publics) -> bool {
+        self.link.as_ref().is_some_and(|link| link.progress(publics))
     }
 }
 

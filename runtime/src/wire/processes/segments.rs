@@ -17,7 +17,8 @@ const HEADER: usize = 64;
 /// Blocks of a size that are looked at for one that nobody holds.
 const LOOKED_AT: usize = 4;
 
-/// The processes of a run and the places in their segments. All processes come to the same.
+/// The processes of a run and the places in their segments: the public states of the processors, one that stands for those
+/// of other hosts, a word for each ring, and the rest for rings and blocks. All processes come to the same.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub processes: u32,
@@ -39,10 +40,21 @@ impl Layout {
         processor.index() % self.workers as usize * size_of::<Public>()
     }
 
+    /// The place of the public state that stands for all processors of other hosts, in the segment of a host's first
+    /// process. They are always idle, and done when all are.
+    fn elsewhere(self) -> usize {
+        self.workers as usize * size_of::<Public>()
+    }
+
+    /// The bytes of all public states.
+    fn publics(self) -> usize {
+        self.elsewhere() + size_of::<Public>()
+    }
+
     /// The place of the word that says where the ring from one processor to another is, in the segment of the sender's
     /// process. It is 0 until the ring is made.
     fn offer(self, from: ProcessorId, to: ProcessorId) -> usize {
-        let offers = self.workers as usize * size_of::<Public>();
+        let offers = self.publics();
         let row = from.index() % self.workers as usize * self.processors();
         offers + (row + to.index()) * size_of::<AtomicU64>()
     }
@@ -50,7 +62,7 @@ impl Layout {
     /// Where rings and blocks begin.
     fn heap(self) -> usize {
         let words = self.workers as usize * self.processors();
-        (self.workers as usize * size_of::<Public>() + words * size_of::<AtomicU64>()).next_multiple_of(LINE)
+        (self.publics() + words * size_of::<AtomicU64>()).next_multiple_of(LINE)
     }
 }
 
@@ -58,7 +70,8 @@ impl Layout {
 pub struct Segments {
     pub layout: Layout,
     pub me: usize,
-    all: Vec<Arc<Segment>>,
+    /// Those of the processes of this host.
+    all: Vec<Option<Arc<Segment>>>,
     /// The first byte of this process's segment that is not in use.
     free: AtomicUsize,
     /// Blocks of this process that it has given back, by the logarithm of their size. Others may still hold them.
@@ -68,32 +81,45 @@ pub struct Segments {
 impl Segments {
     /// Puts the public states of this process's processors into its segment, before others see it.
     pub fn prepare(layout: Layout, own: &Segment) {
-        for worker in (0..layout.workers).map(ProcessorId) {
-            let place = own.at(layout.public(worker), size_of::<Public>()).cast::<Public>();
+        for place in (0..layout.workers).map(|worker| layout.public(ProcessorId(worker))).chain([layout.elsewhere()]) {
+            let elsewhere = Public::new();
+            elsewhere.idle.store(place == layout.elsewhere(), Ordering::Relaxed);
             // SAFETY: Within the segment, aligned, and nobody else has it yet.
-            unsafe { place.write(Public::new()) };
+            unsafe { own.at(place, size_of::<Public>()).cast::<Public>().write(elsewhere) };
         }
     }
 
-    pub fn new(layout: Layout, me: usize, all: Vec<Arc<Segment>>) -> Self {
+    pub fn new(layout: Layout, me: usize, all: Vec<Option<Arc<Segment>>>) -> Self {
         let blocks = std::array::from_fn(|_| Mutex::default());
         Self { layout, me, all, free: AtomicUsize::new(layout.heap()), blocks }
     }
 
-    /// The segment of a process.
+    /// The segment of a process of this host.
     pub fn of(&self, process: usize) -> &Segment {
-        &self.all[process]
+        self.all[process].as_deref().expect("a process of another host shares no memory")
+    }
+
+    /// The first process of this host.
+    fn first(&self) -> usize {
+        self.all.iter().position(Option::is_some).unwrap_or(self.me)
     }
 
     /// The public states of all processors, in order.
     pub fn publics(&self) -> Vec<NonNull<Public>> {
         let processors = (0..self.layout.processors() as u32).map(ProcessorId);
-        let of = |id| self.all[self.layout.process_of(id)].at(self.layout.public(id), size_of::<Public>()).cast();
+        let of = |id| {
+            let process = self.layout.process_of(id);
+            let (process, place) = match self.all[process] {
+                Some(_) => (process, self.layout.public(id)),
+                None => (self.first(), self.layout.elsewhere()),
+            };
+            self.of(process).at(place, size_of::<Public>()).cast()
+        };
         processors.map(of).collect()
     }
 
     pub fn offer(&self, from: ProcessorId, to: ProcessorId) -> &AtomicU64 {
-        let segment = &self.all[self.layout.process_of(from)];
+        let segment = self.of(self.layout.process_of(from));
         let place = segment.at(self.layout.offer(from, to), size_of::<AtomicU64>()).cast();
         // SAFETY: Within the segment, aligned, and all processes use the place as this word only.
         unsafe { place.as_ref() }
@@ -132,7 +158,7 @@ impl Segments {
 
     /// How many hold a block of a process, by the offset of its first byte.
     fn holders(&self, process: usize, block: usize) -> &AtomicU32 {
-        let place = self.all[process].at(block - HEADER, HEADER).cast();
+        let place = self.of(process).at(block - HEADER, HEADER).cast();
         // SAFETY: Within the segment, aligned, and all processes use the place as this word only.
         unsafe { place.as_ref() }
     }
@@ -145,7 +171,7 @@ impl Segments {
         let mut at = block;
         for part in parts {
             // SAFETY: Nobody else holds the block, and nobody reads it before the message about it comes.
-            unsafe { self.all[self.me].write(at, part) };
+            unsafe { self.of(self.me).write(at, part) };
             at += part.len().next_multiple_of(HEADER);
         }
         // Used again when the reader, who holds it now, has let go of it.
@@ -187,7 +213,7 @@ unsafe impl Sync for Held {}
 impl Held {
     /// What this process has been given to hold: so many bytes from `at` on, in a block of another process.
     pub fn given(segments: &Arc<Segments>, (process, block): (usize, usize), at: usize, bytes: usize) -> Self {
-        let start = segments.all[process].at(at, bytes);
+        let start = segments.of(process).at(at, bytes);
         Self { segments: segments.clone(), process, block, at: start, bytes }
     }
 

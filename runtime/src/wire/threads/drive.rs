@@ -4,10 +4,10 @@
 use super::super::park::fence;
 use super::super::sync::atomic::Ordering;
 use super::super::sync::{spin_loop, yield_now};
-use super::idle::{publish, quiescent, sleep};
+use super::idle::{publish, quiescent, rest, sleep};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::post::Post;
+use super::post::{Post, Progress};
 use crate::ids::ProcessorId;
 
 /// Turns without work before a processor with a core of its own sleeps. With two processors that is about a
@@ -19,6 +19,9 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 const BRISK: u32 = 50;
 /// Turns without work before a processor that shares its core sleeps. Spinning would take the core from one with work.
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 3 };
+
+/// Turns with work between two looks for messages of other hosts.
+const BETWEEN: u32 = 16;
 
 /// The work that messages are about: a processor's core, or a few numbers in a model.
 pub trait Driven<M> {
@@ -50,7 +53,7 @@ pub fn drive<M: Send>(
 ) {
     let me = &post.processors[id.index()];
     let patience = if crowded { YIELDS } else { SPINS };
-    let mut idle = 0u32;
+    let (mut idle, mut turns) = (0u32, 0u32);
     while !driven.stopped() && !post.is_given_up() {
         let before = inbox.received();
         inbox.take_in(post, id, |source, message| driven.receive(source, message));
@@ -58,9 +61,18 @@ pub fn drive<M: Send>(
         outbox.tend();
         if ran || inbox.received() != before {
             idle = 0;
+            if post.progress == Progress::Poll {
+                turns += 1;
+                if turns.is_multiple_of(BETWEEN) {
+                    post.progress();
+                }
+            }
             continue;
         }
         idle += 1;
+        if post.progress == Progress::Poll && post.progress() {
+            continue;
+        }
         if outbox.has_backlog() || crowded && idle < patience {
             yield_now();
         } else if idle < patience {
@@ -80,6 +92,7 @@ pub fn drive<M: Send>(
     // `Stop` may be in the backlog, and until it comes the others read.
     while outbox.has_backlog() && !post.is_given_up() {
         yield_now();
+        post.progress();
         outbox.flush();
     }
 }
@@ -104,6 +117,7 @@ fn linger<M: Send>(id: ProcessorId, driven: &impl Driven<M>, post: &Post<M>, out
         }
         if outbox.has_backlog() {
             yield_now();
+            post.progress();
             continue;
         }
         publish(me, (outbox.sent(), inbox.received()), false);
@@ -112,7 +126,7 @@ fn linger<M: Send>(id: ProcessorId, driven: &impl Driven<M>, post: &Post<M>, out
         if still_idle() && quiescent(post) && !all_done() {
             post.give_up();
         } else {
-            let _ = me.parker.park(still_idle, None);
+            let _ = rest(post, me, still_idle, None);
         }
         me.idle.store(false, Ordering::Release);
     }

@@ -7,9 +7,13 @@ use super::super::sync::atomic::Ordering;
 use super::drive::Driven;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::post::{Post, Public};
+use super::post::{Post, Progress, Public};
 use crate::ids::ProcessorId;
 use std::time::{Duration, Instant};
+
+/// How long a processor sleeps before it looks for messages from other hosts.
+const SHORTEST_NAP: Duration = Duration::from_micros(20);
+const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Announces that there is nothing to do, checks whether that is so for everybody, and sleeps. True if it slept until
 /// its deadline.
@@ -34,7 +38,7 @@ pub fn sleep<M: Send>(
         let look = awaits_outside.then(|| Instant::now() + OUTSIDE);
         let alarm = driven.next_deadline().and_then(|at| post.start.checked_add(Duration::from_nanos(at)));
         driven.park(|| {
-            woken = me.parker.park(still_idle, look.into_iter().chain(alarm).min());
+            woken = rest(post, me, still_idle, look.into_iter().chain(alarm).min());
         });
     }
     me.idle.store(false, Ordering::Release);
@@ -66,18 +70,45 @@ pub fn publish(me: &Public, (sent, received): (u64, u64), awaits_outside: bool) 
 
 /// Whether the run is stuck: every processor is idle, nobody outside can wake one, and every message sent has been
 /// received. It looks twice, because a processor may wake during the first look. The run then ends with a report of the
-/// deadlock.
+/// deadlock. Several hosts find it out together, when they get on with their messages.
 pub fn quiescent<M>(post: &Post<M>) -> bool {
-    let look = || -> Option<(u64, u64)> {
-        let (mut sent, mut received) = (0u64, 0u64);
-        for p in post.processors.iter() {
-            if !p.idle.load(Ordering::Acquire) || p.awaits_outside.load(Ordering::Acquire) {
-                return None;
-            }
-            sent = sent.wrapping_add(p.sent.load(Ordering::Acquire));
-            received = received.wrapping_add(p.received.load(Ordering::Acquire));
+    let look = || counts(post.processors.iter());
+    post.progress == Progress::None
+        && matches!((look(), look()), (Some(a), Some(b)) if a == b && a.0 == a.1)
+}
+
+/// How many messages these processors have sent and received, if each is idle and nobody outside can wake it.
+pub fn counts<'a>(publics: impl Iterator<Item = &'a Public>) -> Option<(u64, u64)> {
+    let (mut sent, mut received) = (0u64, 0u64);
+    for p in publics {
+        if !p.idle.load(Ordering::Acquire) || p.awaits_outside.load(Ordering::Acquire) {
+            return None;
         }
-        (sent == received).then_some((sent, received))
-    };
-    matches!((look(), look()), (Some(a), Some(b)) if a == b)
+        sent = sent.wrapping_add(p.sent.load(Ordering::Acquire));
+        received = received.wrapping_add(p.received.load(Ordering::Acquire));
+    }
+    Some((sent, received))
+}
+
+/// Sleeps until woken, or until `deadline`. Where the processors see to messages from other hosts, it gets up now and then
+/// to do so, less and less often as long as there is no news.
+pub fn rest<M>(
+    post: &Post<M>,
+    me: &Public,
+    mut still_idle: impl FnMut() -> bool,
+    deadline: Option<Instant>,
+) -> Wake {
+    if post.progress != Progress::Poll {
+        return me.parker.park(still_idle, deadline);
+    }
+    let mut nap = SHORTEST_NAP;
+    loop {
+        let up = Instant::now() + nap;
+        let woken = me.parker.park(&mut still_idle, deadline.into_iter().chain([up]).min());
+        if woken != Wake::TimedOut || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return woken;
+        }
+        // Its counts stay as they are: it counts as idle meanwhile.
+        nap = if post.progress() { SHORTEST_NAP } else { (nap * 2).min(LONGEST_NAP) };
+    }
 }

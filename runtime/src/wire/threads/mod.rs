@@ -24,6 +24,8 @@ use crate::wire::{AnyResult, Begin, crashed, deadlock};
 use drive::{Driven, drive};
 use inbox::Inbox;
 use outbox::Outbox;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub(super) use idle::counts;
 use post::Post;
 use std::cell::Cell;
 use std::ops::Range;

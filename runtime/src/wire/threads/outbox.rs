@@ -136,7 +136,7 @@ impl<M: Send> Outbox<M> {
     /// Makes the ring to another processor and hands over the receiving end.
     #[cold]
     fn open(&self, link: &mut Outlet<M>, to: ProcessorId) {
-        link.abroad = self.post.abroad.as_ref().and_then(|abroad| abroad.open(self.id, to));
+        link.abroad = self.post.abroad.as_ref().and_then(|abroad| abroad.open(&self.post.processors, self.id, to));
         if link.abroad.is_none() {
             let (sender, receiver) = ring(self.post.slots);
             self.post.leave(self.id, to, receiver);

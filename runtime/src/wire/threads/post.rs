@@ -88,6 +88,12 @@ impl Publics {
         self.all.len()
     }
 
+    /// Ends the run for everybody.
+    pub fn give_up(&self) {
+        self.iter().for_each(|p| p.given_up.store(true, Ordering::SeqCst));
+        self.iter().for_each(|p| p.parker.wake());
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Public> {
         // SAFETY: They lead to memory that is kept.
         self.all.iter().map(|public| unsafe { public.as_ref() })
@@ -104,21 +110,35 @@ impl Index<usize> for Publics {
     }
 }
 
-/// Rings between processors of different processes. What goes through them is encoded.
+/// The ways between processors of different processes. What goes along them is encoded.
 pub trait Abroad<M>: Send + Sync {
-    /// The sending end of a new ring to a processor of another process; `None` if both are in this process.
-    fn open(&self, from: ProcessorId, to: ProcessorId) -> Option<Box<dyn Way<M>>>;
-    /// The receiving ends of the rings that other processes have opened to `me`, without those from `known`.
+    /// The sending end of a new way to a processor of another process; `None` if both are in this process.
+    fn open(&self, publics: &Publics, from: ProcessorId, to: ProcessorId) -> Option<Box<dyn Way<M>>>;
+    /// The receiving ends of the ways that other processes have opened to `me`, without those from `known`.
     fn fetch(&self, me: ProcessorId, known: &[ProcessorId]) -> Vec<(ProcessorId, Box<dyn Origin<M>>)>;
+    /// Goes on with messages to and from other hosts, and finds out with them whether the run can't go on. True if there
+    /// was news. Never waits.
+    fn progress(&self, publics: &Publics) -> bool;
 }
 
-/// The sending end of a ring to another process.
+/// How messages to and from other hosts get on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There are no other hosts.
+    None,
+    /// The processors see to it: whoever is idle, and the others between turns.
+    Poll,
+    /// Somebody else does.
+    Elsewhere,
+}
+
+/// The sending end of a way to another process.
 pub trait Way<M> {
     /// Appends a message, or gives it back if there is no room. Never waits.
     fn push(&mut self, message: M) -> Result<(), M>;
 }
 
-/// The receiving end of a ring from another process.
+/// The receiving end of a way from another process.
 pub trait Origin<M> {
     /// Takes the oldest message, if there is one. Never waits.
     fn pop(&mut self) -> Option<M>;
@@ -133,6 +153,7 @@ pub struct Post<M> {
     halls: Vec<Hall<M>>,
     /// The ways to other processes, if there are any.
     pub abroad: Option<Box<dyn Abroad<M>>>,
+    pub progress: Progress,
     /// Slots of each ring.
     pub slots: usize,
     /// When the run began.
@@ -151,6 +172,7 @@ impl<M> Post<M> {
             processors: publics,
             halls: (0..processors).map(|_| Mutex::new(Vec::new())).collect(),
             abroad,
+            progress: Progress::None,
             slots: slots_between::<M>(processors),
             start,
         }
@@ -172,8 +194,13 @@ impl<M> Post<M> {
 
     /// Ends the run for everybody.
     pub fn give_up(&self) {
-        self.processors.iter().for_each(|p| p.given_up.store(true, Ordering::SeqCst));
-        self.processors.iter().for_each(|p| p.parker.wake());
+        self.processors.give_up();
+    }
+
+    /// Goes on with messages to and from other hosts. True if there was news.
+    #[cold]
+    pub fn progress(&self) -> bool {
+        self.abroad.as_ref().is_some_and(|abroad| abroad.progress(&self.processors))
     }
 
     /// Whether the run was given up. A processor that was woken for it sees it.

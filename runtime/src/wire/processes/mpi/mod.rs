@@ -3,10 +3,14 @@
 //! MPI is initialised once a process, for any thread that holds the lock of [`World`], and finalised when the process
 //! ends in an orderly way.
 
+mod carrier;
+
+use super::link::Carrier;
 use super::lobby::Lobby;
 use super::meeting::{Between, Meeting};
 use super::watch::{Watched, watch};
 use crate::Error;
+use carrier::MpiCarrier;
 use mpi::collective::SystemOperation;
 use mpi::environment::{Threading, Universe};
 use mpi::ffi;
@@ -143,6 +147,15 @@ pub fn meet() -> Result<Meeting, Error> {
     let first = lobby.ranks()[0];
     let mut hosts = vec![0; world.size as usize];
     all.all_gather_into(&first, &mut hosts[..]);
+    let several = hosts.iter().any(|host| *host != hosts[0]);
+    let others = || (0..).zip(&hosts).filter(|(rank, host)| rank == *host && **host != first).map(|(_, host)| *host);
+    let carrier = several.then(|| {
+        let carrier = MpiCarrier::new(world, Handle(all.duplicate()), lobby.clone(), others().collect());
+        Arc::new(carrier)
+    });
+    if let Some(carrier) = carrier.clone() {
+        lobby.tell_with(Box::new(move |error| carrier.tell_loss(error)));
+    }
     // Each process watches the others of its host.
     let mut pids = vec![0u32; host.size() as usize];
     host.all_gather_into(&std::process::id(), &mut pids[..]);
@@ -152,9 +165,12 @@ pub fn meet() -> Result<Meeting, Error> {
         let watched = watched.map(|(index, pid)| Watched::process(pid, index)).collect::<Result<_, _>>();
         watch(&lobby, watched.map_err(|e| super::copies::cannot("watch each other", &e))?)?;
     }
-    let of = lobby.clone();
+    let (of, carries) = (lobby.clone(), carrier.clone());
     let index = host.rank() as usize;
     let _ = LEAVE.set(Box::new(move |orderly| {
+        if !orderly && let Some(carrier) = &carries {
+            carrier.flush(Duration::from_millis(100));
+        }
         if !orderly {
             // A launcher ends all processes with the first that ends so, and one of them has to report.
             of.wait_for_report(Duration::from_secs(1));
@@ -163,10 +179,9 @@ pub fn meet() -> Result<Meeting, Error> {
         of.has_ended(if of_host > 1 { index } else { 0 }, None);
     }));
     let firsts = all.split_by_color(if world.rank == first { Color::with_value(0) } else { Color::undefined() });
-    let several = hosts.iter().any(|host| *host != hosts[0]);
-    let between = firsts.filter(|_| several).map(|firsts| {
-        let between = Hosts { world, firsts: Handle(firsts), lobby: lobby.clone() };
-        Box::new(between) as Box<dyn Between>
+    let between = carrier.map(|carrier| {
+        let between = Hosts { world, firsts: firsts.map(Handle), lobby: lobby.clone(), carrier };
+        Arc::new(between) as Arc<dyn Between>
     });
     Ok(Meeting::launched(world.rank, hosts, lobby, between))
 }
@@ -207,18 +222,23 @@ fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<Lobby, Error> 
     }
 }
 
-/// The first processes of the hosts.
+/// The processes of several hosts.
 struct Hosts {
     world: &'static World,
-    firsts: Handle,
+    /// The first processes of the hosts, if this is one.
+    firsts: Option<Handle>,
     lobby: Arc<Lobby>,
+    carrier: Arc<MpiCarrier>,
 }
 
 impl Between for Hosts {
     fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        let lens = self.gather(&(bytes.len() as u64).to_ne_bytes(), &vec![size_of::<u64>(); self.hosts()])?;
+        let firsts = self.firsts.as_ref().map(|firsts| &firsts.0);
+        let Some(firsts) = firsts else { return Err(Error::Stopped { what: "the first process had agreed".into() }) };
+        let each = vec![size_of::<u64>(); firsts.size() as usize];
+        let lens = self.gather(firsts, &(bytes.len() as u64).to_ne_bytes(), &each)?;
         let lens: Vec<usize> = lens.as_chunks().0.iter().map(|len| u64::from_ne_bytes(*len) as usize).collect();
-        let all = self.gather(bytes, &lens)?;
+        let all = self.gather(firsts, bytes, &lens)?;
         let mut rest = &all[..];
         let gifts = lens.iter().map(|len| {
             let (gift, more) = rest.split_at(*len);
@@ -227,15 +247,15 @@ impl Between for Hosts {
         });
         Ok(gifts.collect())
     }
+
+    fn carrier(&self) -> Arc<dyn Carrier> {
+        self.carrier.clone()
+    }
 }
 
 impl Hosts {
-    fn hosts(&self) -> usize {
-        self.firsts.0.size() as usize
-    }
-
     /// The bytes of all hosts, of these lengths.
-    fn gather(&self, own: &[u8], lens: &[usize]) -> Result<Vec<u8>, Error> {
+    fn gather(&self, firsts: &SimpleCommunicator, own: &[u8], lens: &[usize]) -> Result<Vec<u8>, Error> {
         let count = |len: usize| {
             c_int::try_from(len)
                 .map_err(|_| Error::misuse("what hosts agree on", "at most 2 GiB", format!("{len} bytes")))
@@ -254,7 +274,7 @@ impl Hosts {
         let waited = self.wait(|request| unsafe {
             let (own_len, bytes) = (own.len() as c_int, ffi::RSMPI_UINT8_T);
             let (from, into) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
-            let (counts, places, hosts) = (counts.as_ptr(), places.as_ptr(), self.firsts.0.as_raw());
+            let (counts, places, hosts) = (counts.as_ptr(), places.as_ptr(), firsts.as_raw());
             ffi::MPI_Iallgatherv(from, own_len, bytes, into, counts, places, bytes, hosts, request)
         });
         if let Err(e) = waited {
@@ -284,6 +304,8 @@ impl Hosts {
             if over != 0 {
                 return Ok(());
             }
+            // Another host may say that a process is lost.
+            self.carrier.go_on();
             if self.lobby.has_failed() {
                 return Err(Error::Stopped { what: "all hosts had agreed".into() });
             }

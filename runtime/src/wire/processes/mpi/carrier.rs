@@ -1,0 +1,294 @@
+//! Frames between processes of different hosts, as messages of MPI: the head of a frame, then each of its parts.
+//!
+//! Whoever holds the lock of [`World`] goes on with all that is under way. Nobody waits for the lock: what is to be sent
+//! is queued, and the holder looks at the queue once more after it has let go.
+
+use super::super::link::{Carrier, Frame, Part};
+use super::super::lobby::Lobby;
+use super::{Handle, World};
+use crate::Error;
+use maniple_regions::Buffer;
+use mpi::ffi;
+use mpi::traits::AsRaw;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// The tags of the head of a frame and of its parts.
+const HEAD: c_int = 1;
+const PART: c_int = 2;
+/// The most bytes of one message of MPI, whose counts have 31 bits.
+const CHUNK: usize = 1 << 30;
+/// The most heads that are received, and the most sends that are asked about, in one go.
+const AT_ONCE: usize = 64;
+/// In the first byte of a head: the frame is for a run, or says that a process is lost.
+const OF_RUN: u8 = 0;
+const LOSS: u8 = 1;
+
+pub struct MpiCarrier {
+    world: &'static World,
+    all: Handle,
+    /// Frames that MPI has not been given yet: the kind, and to whom.
+    queue: (crossbeam_channel::Sender<Queued>, crossbeam_channel::Receiver<Queued>),
+    state: Mutex<State>,
+    lobby: Arc<Lobby>,
+    /// The first process of each other host.
+    firsts: Vec<u32>,
+}
+
+type Queued = (u8, u32, Frame);
+
+/// What is under way. Its lock is taken while that of the world is held.
+#[derive(Default)]
+struct State {
+    sending: VecDeque<Sending>,
+    /// By sender, in the order in which they were sent.
+    arriving: HashMap<u32, VecDeque<Box<Arriving>>>,
+    /// Frames that are here.
+    arrived: VecDeque<(u32, Frame)>,
+}
+
+/// A frame that MPI reads.
+struct Sending {
+    to: u32,
+    requests: Vec<ffi::MPI_Request>,
+    _head: Vec<u8>,
+    _parts: Vec<Part>,
+}
+
+/// A frame whose parts MPI writes.
+struct Arriving {
+    requests: Vec<ffi::MPI_Request>,
+    frame: Frame,
+    loss: bool,
+}
+
+// SAFETY: The requests are used by whoever holds the lock of the world.
+unsafe impl Send for Sending {}
+// SAFETY: As for `Sending`.
+unsafe impl Send for Arriving {}
+
+impl MpiCarrier {
+    pub fn new(world: &'static World, all: Handle, lobby: Arc<Lobby>, firsts: Vec<u32>) -> Self {
+        // SAFETY: A communicator of this carrier alone.
+        unsafe { ffi::MPI_Comm_set_errhandler(all.0.as_raw(), ffi::RSMPI_ERRORS_RETURN) };
+        Self { world, all, queue: crossbeam_channel::unbounded(), state: Mutex::default(), lobby, firsts }
+    }
+
+    /// Tells the other hosts of a lost process.
+    pub fn tell_loss(&self, error: &Error) {
+        let head = postcard::to_stdvec(error).unwrap_or_default();
+        for first in &self.firsts {
+            self.give(LOSS, *first, Frame { head: head.clone(), parts: Vec::new() });
+        }
+    }
+
+    /// Goes on with what is under way, but delivers nothing.
+    pub fn go_on(&self) -> bool {
+        self.with_state(|state| self.go_on_with(state)).unwrap_or(false)
+    }
+
+    /// Goes on until MPI has read all that is to be sent, but no longer than `limit`.
+    pub fn flush(&self, limit: Duration) {
+        let until = Instant::now() + limit;
+        while Instant::now() < until {
+            let left = self.with_state(|state| {
+                self.go_on_with(state);
+                !state.sending.is_empty()
+            });
+            if left == Some(false) && self.queue.1.is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Calls `body`, unless somebody else uses MPI.
+    fn with_state<T>(&self, body: impl FnOnce(&mut State) -> T) -> Option<T> {
+        let _calls = match self.world.calls.try_lock() {
+            Ok(calls) => calls,
+            Err(TryLockError::Poisoned(calls)) => calls.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let mut state: MutexGuard<'_, State> = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(body(&mut state))
+    }
+
+    fn give(&self, kind: u8, to: u32, frame: Frame) {
+        // The receiving end is here.
+        let _ = self.queue.0.send((kind, to, frame));
+        while !self.queue.1.is_empty() && self.with_state(|state| self.start_queued(state)).is_some() {}
+    }
+
+    fn start_queued(&self, state: &mut State) -> bool {
+        let mut news = false;
+        while let Ok((kind, to, frame)) = self.queue.1.try_recv() {
+            news = true;
+            self.start(state, kind, to, frame);
+        }
+        news
+    }
+
+    /// Gives a frame to MPI.
+    fn start(&self, state: &mut State, kind: u8, to: u32, Frame { head, parts }: Frame) {
+        let mut with_lens = vec![kind];
+        with_lens.extend_from_slice(&(parts.len() as u32).to_le_bytes());
+        for part in &parts {
+            with_lens.extend_from_slice(&(part.as_bytes().len() as u64).to_le_bytes());
+        }
+        with_lens.extend_from_slice(&head);
+        let messages = parts.iter().flat_map(|part| part.as_bytes().chunks(CHUNK)).map(|chunk| (PART, chunk));
+        let messages: Vec<_> = std::iter::once((HEAD, &with_lens[..])).chain(messages).collect();
+        let mut requests = Vec::with_capacity(messages.len());
+        for (tag, bytes) in messages {
+            // SAFETY: The null handle, which the operation replaces. `Sending` keeps the bytes until it is over.
+            let (request, code) = unsafe {
+                let mut request = ffi::RSMPI_REQUEST_NULL;
+                let (from, len, byte) = (bytes.as_ptr().cast(), bytes.len() as c_int, ffi::RSMPI_UINT8_T);
+                let code = ffi::MPI_Isend(from, len, byte, to as c_int, tag, self.all.0.as_raw(), &mut request);
+                (request, code)
+            };
+            self.check(to, code);
+            requests.push(request);
+        }
+        let mut sending = Sending { to, requests, _head: with_lens, _parts: parts };
+        if !self.is_over(sending.to, &mut sending.requests) {
+            state.sending.push_back(sending);
+        }
+    }
+
+    /// Whether the operations with a process are over.
+    fn is_over(&self, with: u32, requests: &mut [ffi::MPI_Request]) -> bool {
+        let mut over = 0;
+        // SAFETY: Requests that have been started, or the null handle for those that are over.
+        let code = unsafe {
+            let count = requests.len() as c_int;
+            ffi::MPI_Testall(count, requests.as_mut_ptr(), &mut over, ffi::RSMPI_STATUSES_IGNORE)
+        };
+        self.check(with, code);
+        over != 0
+    }
+
+    /// A failed operation means that the other process is lost.
+    fn check(&self, with: u32, code: c_int) {
+        if code != ffi::MPI_SUCCESS as c_int {
+            let why = format!("MPI can't reach it (error {code})");
+            self.lobby.lose(Error::ProcessLost { process: with, host: "another host".into(), why });
+        }
+    }
+
+    fn go_on_with(&self, state: &mut State) -> bool {
+        let mut news = self.start_queued(state);
+        for _ in 0..state.sending.len().min(AT_ONCE) {
+            let Some(mut sending) = state.sending.pop_front() else { break };
+            match self.is_over(sending.to, &mut sending.requests) {
+                true => news = true,
+                false => state.sending.push_back(sending),
+            }
+        }
+        for _ in 0..AT_ONCE {
+            if !self.receive_head(state) {
+                break;
+            }
+            news = true;
+        }
+        state.arriving.retain(|from, frames| {
+            while let Some(first) = frames.front_mut()
+                && self.is_over(*from, &mut first.requests)
+                && let Some(Arriving { frame, loss, .. }) = frames.pop_front().map(|first| *first)
+            {
+                news = true;
+                match loss {
+                    false => state.arrived.push_back((*from, frame)),
+                    true => self.lobby.lose(postcard::from_bytes(&frame.head).unwrap_or(Error::ProcessLost {
+                        process: *from,
+                        host: "another host".into(),
+                        why: "it says that a process is lost".into(),
+                    })),
+                }
+            }
+            !frames.is_empty()
+        });
+        news
+    }
+
+    /// Takes a head that has come, and lets MPI receive the parts of its frame. False if there is none.
+    fn receive_head(&self, state: &mut State) -> bool {
+        let mut status = MaybeUninit::<ffi::MPI_Status>::uninit();
+        let (mut found, mut len) = (0, 0);
+        // SAFETY: The places are this function's own; the message is received once, into as many bytes as it has.
+        let (from, head) = unsafe {
+            let mut message = ffi::RSMPI_MESSAGE_NULL;
+            let (any, all) = (ffi::RSMPI_ANY_SOURCE, self.all.0.as_raw());
+            let code = ffi::MPI_Improbe(any, HEAD, all, &mut found, &mut message, status.as_mut_ptr());
+            if found == 0 || code != ffi::MPI_SUCCESS as c_int {
+                return false;
+            }
+            let status = status.assume_init();
+            ffi::MPI_Get_count(&status, ffi::RSMPI_UINT8_T, &mut len);
+            let mut head = vec![0u8; len as usize];
+            let into = head.as_mut_ptr().cast();
+            let code = ffi::MPI_Mrecv(into, len, ffi::RSMPI_UINT8_T, &mut message, ffi::RSMPI_STATUS_IGNORE);
+            self.check(status.MPI_SOURCE as u32, code);
+            (status.MPI_SOURCE as u32, head)
+        };
+        let Some((kind, lens, start)) = lens_of(&head) else { return true };
+        let parts = lens.iter().map(|len| Part::Buffer(Buffer::zeroed(*len as usize))).collect();
+        let frame = Frame { head: head[start..].to_vec(), parts };
+        // In a box first: the buffers stay where they are while MPI writes to them.
+        let mut arriving = Box::new(Arriving { requests: Vec::new(), frame, loss: kind == LOSS });
+        let Arriving { requests, frame, .. } = &mut *arriving;
+        for chunk in frame.parts.iter_mut().flat_map(|part| part.as_bytes_mut().chunks_mut(CHUNK)) {
+            // SAFETY: The null handle, which the operation replaces. `Arriving` keeps the bytes until it is over.
+            let code = unsafe {
+                let mut request = ffi::RSMPI_REQUEST_NULL;
+                let (into, len, byte) = (chunk.as_mut_ptr().cast(), chunk.len() as c_int, ffi::RSMPI_UINT8_T);
+                let code = ffi::MPI_Irecv(into, len, byte, from as c_int, PART, self.all.0.as_raw(), &mut request);
+                requests.push(request);
+                code
+            };
+            self.check(from, code);
+        }
+        state.arriving.entry(from).or_default().push_back(arriving);
+        true
+    }
+}
+
+/// The kind of a frame, the lengths of its parts, and where its own head begins.
+fn lens_of(head: &[u8]) -> Option<(u8, Vec<u64>, usize)> {
+    let (kind, rest) = head.split_first()?;
+    let (parts, rest) = rest.split_first_chunk()?;
+    let lens = rest.as_chunks().0.get(..u32::from_le_bytes(*parts) as usize)?;
+    let start = 1 + size_of::<u32>() + size_of_val(lens);
+    Some((*kind, lens.iter().map(|len| u64::from_le_bytes(*len)).collect(), start))
+}
+
+impl Carrier for MpiCarrier {
+    fn send(&self, to: u32, frame: Frame) {
+        self.give(OF_RUN, to, frame);
+    }
+
+    fn progress(&self, deliver: &mut dyn FnMut(u32, Frame)) -> bool {
+        let mut news = false;
+        loop {
+            let went_on = self.with_state(|state| {
+                let news = self.go_on_with(state);
+                // Under the lock, so that the frames of a process keep their order.
+                while let Some((from, frame)) = state.arrived.pop_front() {
+                    deliver(from, frame);
+                }
+                news
+            });
+            news |= went_on.unwrap_or(false);
+            if went_on.is_none() || self.queue.1.is_empty() {
+                return news;
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.1.is_empty() && self.with_state(|state| state.sending.is_empty()) == Some(true)
+    }
+}
