@@ -162,9 +162,20 @@ impl Meeting {
         let mut bytes = encoded.clone().unwrap_or_default();
         // The others then get what they can't decode, rather than nothing.
         bytes.truncate(self.lobby.most());
-        let gifts = self.lobby.exchange(&bytes, |gifts| self.total(gifts))?;
+        let gifts = self.lobby.exchange(&bytes, |gifts| self.total(gifts)).map_err(|e| self.with_host(e))?;
         encoded?;
         gifts.iter().map(|bytes| postcard::from_bytes(bytes).map_err(coded)).collect()
+    }
+
+    /// The loss of a process of another host, with the host's name.
+    fn with_host(&self, error: Error) -> Error {
+        match error {
+            Error::ProcessLost { process, host, why } => {
+                let host = self.names.get(process as usize).cloned().unwrap_or(host);
+                Error::ProcessLost { process, host, why }
+            }
+            other => other,
+        }
     }
 
     /// The gifts of all hosts.

@@ -34,8 +34,8 @@ pub struct MpiCarrier {
     queue: (crossbeam_channel::Sender<Queued>, crossbeam_channel::Receiver<Queued>),
     state: Mutex<State>,
     lobby: Arc<Lobby>,
-    /// The first process of each other host.
-    firsts: Vec<u32>,
+    /// The processes of other hosts.
+    others: Vec<u32>,
 }
 
 type Queued = (u8, u32, Frame);
@@ -71,17 +71,17 @@ unsafe impl Send for Sending {}
 unsafe impl Send for Arriving {}
 
 impl MpiCarrier {
-    pub fn new(world: &'static World, all: Handle, lobby: Arc<Lobby>, firsts: Vec<u32>) -> Self {
+    pub fn new(world: &'static World, all: Handle, lobby: Arc<Lobby>, others: Vec<u32>) -> Self {
         // SAFETY: A communicator of this carrier alone.
         unsafe { ffi::MPI_Comm_set_errhandler(all.0.as_raw(), ffi::RSMPI_ERRORS_RETURN) };
-        Self { world, all, queue: crossbeam_channel::unbounded(), state: Mutex::default(), lobby, firsts }
+        Self { world, all, queue: crossbeam_channel::unbounded(), state: Mutex::default(), lobby, others }
     }
 
-    /// Tells the other hosts of a lost process.
+    /// Tells all processes of other hosts of a lost process.
     pub fn tell_loss(&self, error: &Error) {
         let head = postcard::to_stdvec(error).unwrap_or_default();
-        for first in &self.firsts {
-            self.give(LOSS, *first, Frame { head: head.clone(), parts: Vec::new() });
+        for other in &self.others {
+            self.give(LOSS, *other, Frame { head: head.clone(), parts: Vec::new() });
         }
     }
 
@@ -90,18 +90,12 @@ impl MpiCarrier {
         self.with_state(|state| self.go_on_with(state)).unwrap_or(false)
     }
 
-    /// Goes on until MPI has read all that is to be sent, but no longer than `limit`.
-    pub fn flush(&self, limit: Duration) {
-        let until = Instant::now() + limit;
+    /// Goes on for so long. MPI takes what is to be sent before it has a connection, and does not say when it has gone.
+    pub fn go_on_for(&self, time: Duration) {
+        let until = Instant::now() + time;
         while Instant::now() < until {
-            let left = self.with_state(|state| {
-                self.go_on_with(state);
-                !state.sending.is_empty()
-            });
-            if left == Some(false) && self.queue.1.is_empty() {
-                return;
-            }
-            std::thread::sleep(Duration::from_micros(100));
+            self.go_on();
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

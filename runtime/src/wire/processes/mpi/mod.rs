@@ -148,7 +148,8 @@ pub fn meet() -> Result<Meeting, Error> {
     let mut hosts = vec![0; world.size as usize];
     all.all_gather_into(&first, &mut hosts[..]);
     let several = hosts.iter().any(|host| *host != hosts[0]);
-    let others = || (0..).zip(&hosts).filter(|(rank, host)| rank == *host && **host != first).map(|(_, host)| *host);
+    // All of them: MPI may not get through to one that this process has never talked to.
+    let others = || (0..).zip(&hosts).filter(|(_, host)| **host != first).map(|(rank, _)| rank);
     let carrier = several.then(|| {
         let carrier = MpiCarrier::new(world, Handle(all.duplicate()), lobby.clone(), others().collect());
         Arc::new(carrier)
@@ -169,7 +170,8 @@ pub fn meet() -> Result<Meeting, Error> {
     let index = host.rank() as usize;
     let _ = LEAVE.set(Box::new(move |orderly| {
         if !orderly && let Some(carrier) = &carries {
-            carrier.flush(Duration::from_millis(100));
+            // The other hosts may still have to hear of it, and one of them to report.
+            carrier.go_on_for(Duration::from_millis(if super::reports() { 20 } else { 500 }));
         }
         if !orderly {
             // A launcher ends all processes with the first that ends so, and one of them has to report.
