@@ -129,9 +129,9 @@ pub mod runtime {
     pub use maniple_runtime::{
         Arg, Arrivable, Binding, Check, Consumer, CostLevel, Costs, Driver, Edge, Edges, Error, Faults, FutureMap,
         Gang, Get, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many, Param, Pause, PhaseArriver, PhaseBarrier,
-        PhaseOptions, PhaseWaiter, Place, Portable, Processes, ProcessorLoss, Producer, Put, RacingAccess, RegionView,
-        Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp, Stats, TaskCost, TaskFuture,
-        Top, TraceFile, VirtualMachine, Waitable, now,
+        PhaseOptions, PhaseWaiter, Place, Portable, Processes, ProcessorLoss, Producer, Progress, Put, RacingAccess,
+        RegionView, Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp, Stats, TaskCost,
+        TaskFuture, Top, TraceFile, VirtualMachine, Waitable, now,
     };
 }
 

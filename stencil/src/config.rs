@@ -4,7 +4,7 @@ use crate::blocks::MIN_CELLS;
 use crate::host::{HostRun, available_memory};
 use crate::io::FileError;
 use maniple::mapper::{MapperSpec, SpecError};
-use maniple::runtime::{Binding, Runtime, VirtualMachine};
+use maniple::runtime::{Binding, Progress, Runtime, VirtualMachine};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::PathBuf;
@@ -140,6 +140,8 @@ pub struct Processes {
     pub number: usize,
     /// Whether a launcher of MPI has started them. Else the first one starts the others, on this host.
     pub launched: bool,
+    /// Who sees to the messages between hosts.
+    pub progress: Progress,
 }
 
 impl Processes {
@@ -152,7 +154,7 @@ impl Processes {
     pub fn runtime(&self, workers: u32) -> Runtime {
         let number = u32::try_from(self.number).unwrap_or(u32::MAX);
         let runtime = if self.launched { Runtime::mpi() } else { Runtime::processes(number) };
-        runtime.workers(workers)
+        runtime.workers(workers).progress(self.progress)
     }
 }
 

@@ -21,6 +21,15 @@ pub enum Wire {
     Virtual,
 }
 
+/// Who sees to the messages between hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Progress {
+    /// The workers: whoever is idle, and the others between two tasks
+    Poll,
+    /// A thread of its own in each process
+    Dedicated,
+}
+
 /// The wire of commands that have only one.
 #[derive(Debug, clap::Args)]
 pub struct InVirtualTime {
@@ -63,6 +72,10 @@ pub struct OnWire {
     /// Processes of --wire processes, each with so many workers [default: 2]
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     processes: Option<usize>,
+
+    /// Who sees to the messages between hosts, with --wire mpi [default: poll]
+    #[arg(long, value_name = "WHO")]
+    progress: Option<Progress>,
 
     #[command(flatten)]
     named: NamedMachine,
@@ -111,6 +124,9 @@ impl OnWire {
         if wire != Wire::Virtual && (self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some()) {
             return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
         }
+        if wire != Wire::Mpi && self.progress.is_some() {
+            return Err(Failure::Usage("--progress is for --wire mpi".into()));
+        }
         if wire != Wire::Processes && self.processes.is_some() {
             return Err(Failure::Usage("--processes is for --wire processes".into()));
         }
@@ -148,11 +164,16 @@ impl OnWire {
             Wire::Processes => {
                 let number = at_least_one("processes", self.processes.unwrap_or(2))?;
                 let share = (Config::default().workers / number).max(1);
-                Ok(Some((Processes { number, launched: false }, share)))
+                Ok(Some((Processes { number, launched: false, progress: Default::default() }, share)))
             }
             Wire::Mpi => {
                 let met = Runtime::mpi().meet().map_err(|e| Failure::Usage(e.to_string()))?;
-                Ok(Some((Processes { number: met.hosts.len(), launched: true }, met.workers as usize)))
+                let progress = match self.progress {
+                    Some(Progress::Dedicated) => maniple::runtime::Progress::Dedicated,
+                    Some(Progress::Poll) | None => maniple::runtime::Progress::Poll,
+                };
+                let processes = Processes { number: met.hosts.len(), launched: true, progress };
+                Ok(Some((processes, met.workers as usize)))
             }
         }
     }

@@ -62,6 +62,17 @@ pub struct Processes {
     pub workers: u32,
 }
 
+/// Who sees to the messages between hosts: MPI gets on with them only while somebody calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Progress {
+    /// The processors: whoever is idle, one at a time, and the others now and then between two turns. While all processors
+    /// of a process are in long leaf tasks, its messages wait; utility processors run none.
+    #[default]
+    Poll,
+    /// A thread of its own in each process. It wants a core.
+    Dedicated,
+}
+
 /// A check that a run makes when [`Runtime::check`] asks for it. Each slows the run down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -102,6 +113,7 @@ pub struct Runtime {
     mapper: MapperSlot,
     binding: Binding,
     utility: u32,
+    progress: Progress,
     trace: Option<TraceFile>,
     checks: Vec<Check>,
     faults: Faults,
@@ -118,6 +130,7 @@ impl Runtime {
             mapper: Arc::new(CollectiveMapper).into(),
             binding: Binding::None,
             utility: 0,
+            progress: Progress::Poll,
             trace: None,
             checks: Vec::new(),
             faults: Faults::default(),
@@ -226,6 +239,12 @@ impl Runtime {
     /// its processors is a node of its own. In virtual time [`VirtualMachine::utility`] says how many there are.
     pub fn utility(mut self, processors: u32) -> Self {
         self.utility = processors;
+        self
+    }
+
+    /// Sets who sees to the messages between hosts. Without effect where all processes are on one host.
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
         self
     }
 
@@ -380,7 +399,8 @@ impl Runtime {
     #[cfg(all(target_os = "linux", not(loom)))]
     fn run_processes(&self, config: &Arc<Config>, begin: &wire::Begin<'_>) -> Result<(AnyResult, Stats), Error> {
         let (started, _) = self.started();
-        wire::processes::run(config.clone(), How { started, utility: self.utility, binding: &self.binding }, begin)
+        let how = How { started, utility: self.utility, binding: &self.binding, progress: self.progress };
+        wire::processes::run(config.clone(), how, begin)
     }
 
     #[cfg(not(all(target_os = "linux", not(loom))))]

@@ -80,7 +80,11 @@ struct Head {
 #[derive(Debug, Serialize, Deserialize)]
 enum What {
     /// If it is long, the encoded message is the first part.
-    Message { from: ProcessorId, to: ProcessorId, long: bool },
+    Message {
+        from: ProcessorId,
+        to: ProcessorId,
+        long: bool,
+    },
     /// So many bytes of messages have been taken.
     Taken(u64),
     Notice(Notice),
@@ -364,7 +368,7 @@ impl Link {
     pub fn drain(&self, sent: &[(u32, u64)], publics: &Publics, over: impl Fn() -> bool) {
         let here = || sent.iter().all(|(from, n)| self.peers[*from as usize].received.load(Ordering::Relaxed) >= *n);
         let mut pause = Duration::from_micros(1);
-        while !(here() && self.carrier.is_idle()) && !over() {
+        while !(over() || here() && self.carrier.is_idle()) {
             if !self.carrier.progress(&mut |from, frame| self.take_in(publics, from, frame)) {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(1));
@@ -432,4 +436,3 @@ impl Drop for In {
         while self.pop().is_some() {}
     }
 }
-

@@ -21,19 +21,20 @@ mod segments;
 mod watch;
 
 use super::bind::Binding;
-use super::threads::post::{Post, Progress, Publics, slots_between};
+use super::threads::post::{Post, Publics, slots_between};
 use super::threads::{self, Ended, RunOn};
 use super::{AnyResult, Begin, crashed};
-use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
 use crate::ids::ProcessorId;
+use crate::message::Message;
+use crate::{Error, Progress};
 pub(crate) use launcher::launched;
+use link::{Hosts, Link};
 use lobby::GiveUp;
 use meeting::Meeting;
 pub(crate) use meeting::{Started, number, reports};
-use link::{Hosts, Link};
 use rings::{Failure, Ways};
 use segment::Segment;
 use segments::{Layout, SEGMENT, Segments};
@@ -41,8 +42,13 @@ use serde::{Deserialize, Serialize};
 use std::hash::Hasher;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+
+/// How often a thread for messages of other hosts looks before it naps, and its first nap, which doubles six times.
+const BRISK: u32 = 1000;
+const SHORTEST_NAP: Duration = Duration::from_micros(20);
 
 /// Tells exchanges apart, so that processes that are at different points of their program do not take one for the other.
 #[derive(Debug, Serialize, Deserialize)]
@@ -127,6 +133,7 @@ pub(crate) struct How<'a> {
     /// How many processors of each process run no leaf tasks.
     pub utility: u32,
     pub binding: &'a Binding,
+    pub progress: Progress,
 }
 
 /// Runs a program on several processes. The first call starts them, or meets them; collective.
@@ -154,7 +161,7 @@ fn orderly(so: bool) {
 fn run_of(
     meeting: &Meeting,
     config: Arc<Config>,
-    How { started, utility, binding }: How<'_>,
+    How { started, utility, binding, progress }: How<'_>,
     run: u32,
     begin: &Begin<'_>,
 ) -> Result<(AnyResult, Stats), Error> {
@@ -182,7 +189,9 @@ fn run_of(
     let open = |(rank, hello): (usize, &Hello)| match own.take_if(|_| rank == me) {
         Some(own) => Ok(Some(Arc::new(own))),
         None if meeting.hosts[rank] != meeting.hosts[me] => Ok(None),
-        None => Segment::open(hello.process, hello.file, SEGMENT).map(|of| Some(Arc::new(of))).map_err(|e| unshared(&e)),
+        None => {
+            Segment::open(hello.process, hello.file, SEGMENT).map(|of| Some(Arc::new(of))).map_err(|e| unshared(&e))
+        }
     };
     let segments = hellos.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>();
     // Nobody goes on, and ends, before all have opened all segments.
@@ -200,16 +209,14 @@ fn run_of(
     // SAFETY: Each process has made its own before it said so in the exchange; the segments keep them.
     let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
     let failed = Arc::new(Failure::default());
-    let slots = slots_between::<crate::message::Message>(layout.processors());
+    let slots = slots_between::<Message>(layout.processors());
     let link = meeting.carrier().map(|carrier| {
         let hosts = Hosts { layout, run, rank: meeting.rank, first_of: meeting.hosts.clone() };
         Arc::new(Link::new(carrier, hosts, failed.clone()))
     });
     let ways = Ways::new(segments, slots, failed.clone(), link.clone());
     let mut post = Post::of(publics, Some(Box::new(ways)), start);
-    if link.is_some() {
-        post.progress = Progress::Poll;
-    }
+    post.other_hosts = link.is_some().then_some(progress);
     let post = Arc::new(post);
     // Weak, because the post office has the rings, which have this.
     let weak = Arc::downgrade(&post);
@@ -227,7 +234,7 @@ fn run_of(
         processors: first..first + workers,
         crowded: meeting.is_crowded(workers),
     };
-    let run = || threads::run_on(config, on, begin);
+    let run = || with_progress(&post, || threads::run_on(config, on, begin));
     let mut ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         // The others would wait for its processors.
         post.give_up();
@@ -265,6 +272,42 @@ fn run_of(
         link.drain(&frames, &post.processors, || meeting.has_failed());
     }
     Ended { failure: first, stats, reports: waits, result: ended.result.filter(Result::is_ok) }.conclude()
+}
+
+/// Calls `run`, while a thread of its own sees to the messages of other hosts if that is wanted.
+fn with_progress(post: &Post<Message>, run: impl FnOnce() -> Ended) -> Ended {
+    if post.other_hosts != Some(Progress::Dedicated) {
+        return run();
+    }
+    // Set when it is dropped, so that the thread ends after a panic too.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let over = AtomicBool::new(false);
+    let see = || {
+        let mut idle = 0;
+        while !over.load(Ordering::Relaxed) {
+            idle = if post.progress() { 0 } else { idle + 1 };
+            match idle {
+                0..BRISK => std::thread::yield_now(),
+                _ => std::thread::sleep(SHORTEST_NAP.saturating_mul(1 << (idle - BRISK).min(6))),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let _over = Over(&over);
+        match std::thread::Builder::new().name("maniple progress".into()).spawn_scoped(scope, see) {
+            Ok(_) => run(),
+            Err(e) => {
+                post.give_up();
+                let failure = Some(Error::misuse("a run", "a thread for messages of other hosts", e));
+                Ended { failure, ..Ended::default() }
+            }
+        }
+    })
 }
 
 /// The error of a process that is at another point of its program.

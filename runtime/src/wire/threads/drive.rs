@@ -7,7 +7,8 @@ use super::super::sync::{spin_loop, yield_now};
 use super::idle::{publish, quiescent, rest, sleep};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::post::{Post, Progress};
+use super::post::Post;
+use crate::Progress;
 use crate::ids::ProcessorId;
 
 /// Turns without work before a processor with a core of its own sleeps. With two processors that is about a
@@ -61,7 +62,7 @@ pub fn drive<M: Send>(
         outbox.tend();
         if ran || inbox.received() != before {
             idle = 0;
-            if post.progress == Progress::Poll {
+            if post.other_hosts == Some(Progress::Poll) {
                 turns += 1;
                 if turns.is_multiple_of(BETWEEN) {
                     post.progress();
@@ -70,7 +71,7 @@ pub fn drive<M: Send>(
             continue;
         }
         idle += 1;
-        if post.progress == Progress::Poll && post.progress() {
+        if post.other_hosts == Some(Progress::Poll) && post.progress() {
             continue;
         }
         if outbox.has_backlog() || crowded && idle < patience {

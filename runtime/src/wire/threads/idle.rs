@@ -7,7 +7,8 @@ use super::super::sync::atomic::Ordering;
 use super::drive::Driven;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::post::{Post, Progress, Public};
+use super::post::{Post, Public};
+use crate::Progress;
 use crate::ids::ProcessorId;
 use std::time::{Duration, Instant};
 
@@ -73,8 +74,7 @@ pub fn publish(me: &Public, (sent, received): (u64, u64), awaits_outside: bool) 
 /// deadlock. Several hosts find it out together, when they get on with their messages.
 pub fn quiescent<M>(post: &Post<M>) -> bool {
     let look = || counts(post.processors.iter());
-    post.progress == Progress::None
-        && matches!((look(), look()), (Some(a), Some(b)) if a == b && a.0 == a.1)
+    post.other_hosts.is_none() && matches!((look(), look()), (Some(a), Some(b)) if a == b && a.0 == a.1)
 }
 
 /// How many messages these processors have sent and received, if each is idle and nobody outside can wake it.
@@ -92,13 +92,8 @@ pub fn counts<'a>(publics: impl Iterator<Item = &'a Public>) -> Option<(u64, u64
 
 /// Sleeps until woken, or until `deadline`. Where the processors see to messages from other hosts, it gets up now and then
 /// to do so, less and less often as long as there is no news.
-pub fn rest<M>(
-    post: &Post<M>,
-    me: &Public,
-    mut still_idle: impl FnMut() -> bool,
-    deadline: Option<Instant>,
-) -> Wake {
-    if post.progress != Progress::Poll {
+pub fn rest<M>(post: &Post<M>, me: &Public, mut still_idle: impl FnMut() -> bool, deadline: Option<Instant>) -> Wake {
+    if post.other_hosts != Some(Progress::Poll) {
         return me.parker.park(still_idle, deadline);
     }
     let mut nap = SHORTEST_NAP;

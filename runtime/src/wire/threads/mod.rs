@@ -22,10 +22,10 @@ use crate::message::{CycleCounter, Message, Wire, Work};
 use crate::processor::Core;
 use crate::wire::{AnyResult, Begin, crashed, deadlock};
 use drive::{Driven, drive};
-use inbox::Inbox;
-use outbox::Outbox;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub(super) use idle::counts;
+use inbox::Inbox;
+use outbox::Outbox;
 use post::Post;
 use std::cell::Cell;
 use std::ops::Range;

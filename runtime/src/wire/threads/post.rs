@@ -7,6 +7,7 @@ use super::super::park::Parker;
 use super::super::ring::{Receiver, slot_bytes};
 use super::super::sync::Mutex;
 use super::super::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::Progress;
 use crate::ids::ProcessorId;
 use std::any::Any;
 use std::ops::Index;
@@ -121,17 +122,6 @@ pub trait Abroad<M>: Send + Sync {
     fn progress(&self, publics: &Publics) -> bool;
 }
 
-/// How messages to and from other hosts get on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// There are no other hosts.
-    None,
-    /// The processors see to it: whoever is idle, and the others between turns.
-    Poll,
-    /// Somebody else does.
-    Elsewhere,
-}
-
 /// The sending end of a way to another process.
 pub trait Way<M> {
     /// Appends a message, or gives it back if there is no room. Never waits.
@@ -153,7 +143,8 @@ pub struct Post<M> {
     halls: Vec<Hall<M>>,
     /// The ways to other processes, if there are any.
     pub abroad: Option<Box<dyn Abroad<M>>>,
-    pub progress: Progress,
+    /// Where there are other hosts: who sees to the messages to and from them.
+    pub other_hosts: Option<Progress>,
     /// Slots of each ring.
     pub slots: usize,
     /// When the run began.
@@ -172,7 +163,7 @@ impl<M> Post<M> {
             processors: publics,
             halls: (0..processors).map(|_| Mutex::new(Vec::new())).collect(),
             abroad,
-            progress: Progress::None,
+            other_hosts: None,
             slots: slots_between::<M>(processors),
             start,
         }
