@@ -6,8 +6,11 @@
 
 use maniple::collectives::CollectiveOptions;
 use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
+use maniple::mapper::{CollectiveMapper, DefaultMapper, Mapper};
 use maniple::prelude::*;
+use maniple::regions::{Privilege, ReadShared, ReadWriteShared, WriteShared};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The name of the test whose body a process runs.
@@ -248,5 +251,74 @@ fn one_run_at_a_time() {
             })
             .expect("runs");
         assert!(inner.contains("one at a time"), "{inner}");
+    });
+}
+
+const WORDS: u64 = 5000;
+
+fn number(mut x: WriteShared<u64>) {
+    let all: Vec<u64> = (0..WORDS).map(|i| i * i).collect();
+    x.copy_from(&all);
+}
+
+fn mark(mut x: ReadWriteShared<u64>, shard: Arg<u32>) {
+    let at = [i64::from(*shard) * 7];
+    x.set(at, x.get(at) + 1000);
+}
+
+fn total(x: ReadShared<u64>) -> u64 {
+    let mut all = vec![0; x.len()];
+    x.copy_to(&mut all);
+    all.iter().sum()
+}
+
+async fn sharer(shard: Shard, (line, all): (Region, Allreduce<u64>)) -> Result<[u64; 3], Error> {
+    let x = shard.region(line)?;
+    let mut sums = [0; 3];
+    if shard.index() == 1 {
+        shard.launch(number, (x.write_shared(X),)).go()?.await?;
+    }
+    all.call(&shard, 1)?.await?;
+    sums[0] = shard.launch(total, (x.read_shared(X),)).go()?.await?;
+    all.call(&shard, 1)?.await?;
+    shard.launch(mark, (x.read_write_shared(X), shard.index().into())).go()?.await?;
+    all.call(&shard, 1)?.await?;
+    sums[1] = shard.launch(total, (x.read_shared(X),)).go()?.await?;
+    sums[2] = all.call(&shard, 1)?.await?;
+    Ok(sums)
+}
+
+const X: Field<u64> = Field::new(0, "x");
+
+#[test]
+fn registered_memory_is_used_in_place_and_ordinary_memory_is_staged() {
+    let test = "registered_memory_is_used_in_place_and_ordinary_memory_is_staged";
+    on_processes(test, &[(1, 3), (2, 1), (3, 2), (4, 1)], |runtime| {
+        let processes = runtime.clone();
+        let mappers: [(Arc<dyn Mapper>, bool); 2] =
+            [(Arc::new(CollectiveMapper), true), (Arc::new(DefaultMapper), false)];
+        for (mapper, in_place) in mappers {
+            let (sums, stats) = processes
+                .clone()
+                .mapper(mapper)
+                .run(|top| async move {
+                    let line = top.region_tree("line", Rect::line(0, WORDS as i64), &[X.info()])?;
+                    let gang = top.gang("all", 7)?;
+                    let all = Allreduce::new(&top, &gang, "all", Operator::sum())?;
+                    let start = |_| ShardLaunch::new((line, all)).shares(line, [X], Privilege::ReadWrite);
+                    top.launch(&gang, &top.register("sharer", sharer), start)?.all().await
+                })
+                .expect("runs");
+            let squares = (WORDS - 1) * WORDS * (2 * WORDS - 1) / 6;
+            assert!(sums.iter().all(|sums| *sums == [squares, squares + 7000, 7]), "{sums:?}");
+            let alone = std::env::var(SHAPE).is_ok_and(|shape| shape.starts_with("1 "));
+            assert_eq!(stats.moved_bytes == 0, in_place || alone, "{stats:?}");
+            // The calls of the allreduce stage a word each.
+            let words = |bytes: u64| bytes > 0 && bytes < 1000;
+            assert!(
+                if in_place { stats.staged_bytes == 0 } else { words(stats.staged_bytes - stats.moved_bytes) },
+                "{stats:?}"
+            );
+        }
     });
 }

@@ -89,9 +89,9 @@ counters! {
     region_copies,
     /// Bytes of these copies.
     region_copy_bytes,
-    /// Bytes of exchange regions in [ordinary memory](maniple_mapper::MemoryKind::Ordinary) that went through a staging
-    /// buffer to a peer on another processor, of the same node or not. Between shards of one processor nothing is
-    /// staged.
+    /// Bytes in [ordinary memory](maniple_mapper::MemoryKind::Ordinary) that went through a staging buffer: those of
+    /// exchange regions, to a peer on another processor, of the same node or not; and those of instances, to or from another
+    /// process of the host. Between shards of one processor nothing is staged.
     staged_bytes,
     /// Tasks, launches, requests, timers and uses of instances that are left over when a seeded run or one in virtual
     /// time has ended well. Always 0, unless the runtime has a bug.

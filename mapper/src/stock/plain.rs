@@ -5,7 +5,7 @@ use crate::{
     Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, SliceInput,
     Slicing, SourceInput,
 };
-use maniple_regions::Privilege;
+use maniple_regions::{Coherence, Privilege};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The defaults of every call, as the calls of [`Mapper`] document them.
@@ -69,7 +69,8 @@ impl Mapper for DefaultMapper {
 ///
 /// - Exchange regions are in registered memory and are read in place. Subtasks of collectives have
 ///   [raised priority](Priority::RAISED).
-/// - Leaf tasks read all regions in place.
+/// - Leaf tasks read all regions in place. Regions of several shards (simultaneous coherence) are in registered memory, so
+///   that other processes of the host can do so too.
 /// - If two participants in a row are on one processor, a collective uses the algorithm `two-level`, where that is a
 ///   choice: the participants of a processor combine their values first.
 ///
@@ -84,6 +85,13 @@ impl Mapper for CollectiveMapper {
 
     fn base(&self) -> &dyn Mapper {
         &DefaultMapper
+    }
+
+    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
+        match (input.found, input.coherence) {
+            (None, Coherence::Simultaneous) => InstanceChoice::Create(MemoryKind::Registered),
+            _ => DefaultMapper.map_instance(input),
+        }
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {

@@ -126,7 +126,10 @@ impl Data {
         };
         let memory = effects.machine().memory(effects.id, kind);
         let make = || {
-            let shared = SharedInstance::new(key.rect, *field, memory)?;
+            let shared = match effects.wire.shared_memory().filter(|_| kind == MemoryKind::Registered) {
+                Some(registered) => registered.instance(key.rect, field, memory)?,
+                None => SharedInstance::new(key.rect, *field, memory)?,
+            };
             if let Some(bytes) = found {
                 shared.write_bytes(key.rect, bytes?.as_bytes())?;
             }

@@ -1,5 +1,6 @@
-//! Data of simultaneous regions on other processors. Within the node a leaf task uses the home's instance in place;
-//! from other nodes it gets a copy. Requests of other processors are answered here too.
+//! Data of simultaneous regions on other processors. Within the node a leaf task uses the home's instance in place, and so
+//! it does where the instance is in memory that its node shares with the home's. From elsewhere it gets a copy. Requests of
+//! other processors are answered here too.
 
 use super::changes::{changes, concatenated};
 use super::column::{Column, Staged, Store};
@@ -8,7 +9,8 @@ use crate::Error;
 use crate::effects::Effects;
 use crate::ids::{ColumnKey, LaunchKey, ProcessorId, TaskId};
 use crate::maps::HashMap;
-use crate::message::{Message, Put, RefusedData, Remote};
+use crate::message::{Mapped, Message, Put, RefusedData, Remote};
+use maniple_mapper::MemoryKind;
 use maniple_regions::{Buffer, Privilege, Rect, RegionError, SharedInstance};
 use std::rc::Rc;
 
@@ -21,8 +23,6 @@ pub(crate) enum Request {
 
 /// The answer to a task's request for a column.
 pub(crate) enum Came {
-    /// The instance of the node can be used in place.
-    Attached,
     /// A copy has come, for the use with this number.
     Copy(usize, Staged),
     /// The task's changes have reached the home.
@@ -48,8 +48,8 @@ type Fetcher = (TaskId, usize, Rc<Column>);
 /// Requests under way.
 #[derive(Default)]
 pub(super) struct Remotes {
-    /// Instances of other processors of the node.
-    attached: HashMap<ColumnKey, (LaunchKey, SharedInstance)>,
+    /// Instances of other processors that can be used in place; none if the memory is not shared.
+    attached: HashMap<ColumnKey, (LaunchKey, Option<SharedInstance>)>,
     /// Tasks that wait for an attachment, by column.
     attaching: HashMap<(LaunchKey, ColumnKey), Vec<Fetcher>>,
     /// Remote reads and writes under way.
@@ -66,12 +66,17 @@ impl Remotes {
 }
 
 impl Data {
-    /// The instance of another processor of the node, if it is attached.
+    /// The instance of another processor, if it is attached.
     ///
     /// An attachment serves one launch: later launches may find another instance at the home.
     pub fn attached(&self, launch: LaunchKey, key: &ColumnKey) -> Option<SharedInstance> {
         let remote = self.remote.borrow();
-        remote.attached.get(key).filter(|(of, _)| *of == launch).map(|(_, instance)| instance.clone())
+        remote.attached.get(key).filter(|(of, _)| *of == launch).and_then(|(_, instance)| instance.clone())
+    }
+
+    /// Whether the home has said that its instance can't be used in place.
+    fn is_unreachable(&self, launch: LaunchKey, key: &ColumnKey) -> bool {
+        matches!(self.remote.borrow().attached.get(key), Some((of, None)) if *of == launch)
     }
 
     /// Starts to fetch a column that is not here, for use number `index` of a task.
@@ -87,7 +92,7 @@ impl Data {
         if let Some(e) = effects.lost_processor() {
             return Fetch::Refused(e.clone());
         }
-        if effects.same_node(home) {
+        if effects.reaches(home) && !self.is_unreachable(column.launch, &key) {
             let mut remote = self.remote.borrow_mut();
             let waiting = remote.attaching.entry((column.launch, key)).or_default();
             waiting.push((id, index, column.clone()));
@@ -207,19 +212,34 @@ impl Data {
         waiting.into_iter().map(|(id, ..)| id).collect()
     }
 
-    /// An instance of the node has been attached. Returns the tasks that wait for it.
-    pub fn take_attached(&self, launch: LaunchKey, key: ColumnKey, instance: SharedInstance) -> Vec<TaskId> {
+    /// The instance of another processor has been attached, or can't be. Returns the uses of tasks that wait for it. Where
+    /// there is no instance, they have to be fetched in another way.
+    pub fn take_attached(
+        &self,
+        launch: LaunchKey,
+        key: ColumnKey,
+        instance: Option<SharedInstance>,
+    ) -> Vec<(TaskId, usize)> {
         let mut remote = self.remote.borrow_mut();
         remote.attached.insert(key, (launch, instance.clone()));
         let waiting = remote.attaching.remove(&(launch, key)).unwrap_or_default();
         drop(remote);
-        let found = |(id, _, column): Fetcher| {
+        let found = |(id, index, column): Fetcher| {
             if let Store::Shared { instance: place, .. } = &mut *column.store.borrow_mut() {
-                *place = Some(instance.clone());
+                place.clone_from(&instance);
             }
-            id
+            (id, index)
         };
         waiting.into_iter().map(found).collect()
+    }
+
+    /// The instance in a block of memory that another node shares with this one.
+    pub fn open(&self, effects: &Effects, home: ProcessorId, mapped: &Mapped) -> Result<Option<SharedInstance>, Error> {
+        let Some((block, memory)) = mapped.block.zip(effects.wire.shared_memory()) else { return Ok(None) };
+        let field = effects.objects.field(mapped.column.tree, mapped.column.field)?;
+        let of = effects.machine().memory(home, MemoryKind::Registered);
+        let instance = memory.open(block, mapped.column.rect, field, of);
+        instance.map(Some).map_err(|e| region_error(effects, &mapped.column, e))
     }
 
     /// The contents of a column have come from another node. Returns the waiting task and its copy.
@@ -249,14 +269,20 @@ fn answer(
     request: Request,
 ) -> Result<(), RegionError> {
     match request {
-        Request::Attach => effects.send(from, Message::Attached(Box::new((launch, column, shared.clone())))),
+        Request::Attach if effects.same_node(from) => {
+            effects.send(from, Message::Attached(Box::new((launch, column, shared.clone()))));
+        }
+        Request::Attach => {
+            let block = effects.wire.shared_memory().and_then(|memory| memory.name(shared));
+            effects.send(from, Message::Mapped(Box::new(Mapped { launch, column, block })));
+        }
         Request::Get { rect, token } => {
             let bytes = shared.read_bytes(rect)?;
-            effects.counters.moved_bytes.add(bytes.len() as u64);
+            count_moved(effects, from, bytes.len());
             effects.send(from, Message::Got { token, bytes });
         }
         Request::Put { parts, bytes, token } => {
-            effects.counters.moved_bytes.add(bytes.len() as u64);
+            count_moved(effects, from, bytes.len());
             let mut rest = bytes.as_bytes();
             for part in parts {
                 let (values, more) = rest.split_at(part.volume() * shared.field().size);
@@ -267,4 +293,13 @@ fn answer(
         }
     }
     Ok(())
+}
+
+/// Bytes of an instance are moved to or from another node. A node that shares memory with this one could have used them in
+/// place, had they been in registered memory.
+fn count_moved(effects: &Effects, other: ProcessorId, bytes: usize) {
+    effects.counters.moved_bytes.add(bytes as u64);
+    if effects.reaches(other) {
+        effects.counters.staged_bytes.add(bytes as u64);
+    }
 }

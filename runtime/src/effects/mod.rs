@@ -104,6 +104,11 @@ impl Effects {
         self.machine().same_node(self.id, other)
     }
 
+    /// Whether the instances of another processor can be used in place, if their memory allows it.
+    pub fn reaches(&self, other: ProcessorId) -> bool {
+        self.same_node(other) || self.wire.shared_memory().is_some_and(|memory| memory.reaches(other))
+    }
+
     /// Sends to any processor, this one included.
     pub fn send(&self, to: ProcessorId, message: Message) {
         if to == self.id {

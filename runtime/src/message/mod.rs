@@ -15,7 +15,7 @@ mod wire;
 pub(crate) use bulk::Bulk;
 pub(crate) use offloaded::{Away, Offloaded, SendTask};
 pub(crate) use touch::{Does, Touch, union_of};
-pub(crate) use wire::{CycleCounter, UNSAID, Wire, Work};
+pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId};
@@ -65,8 +65,10 @@ pub(crate) enum Message {
     SendColumns(Box<SendColumns>),
     /// Valid data for a launch.
     Columns(Box<Columns>),
-    /// Ask for the home instance of a simultaneous region (within a node).
+    /// Ask for the home instance of a simultaneous region (within a node, or from one that shares its memory).
     Attach(Box<(LaunchKey, ColumnKey)>),
+    /// The answer to `Attach` from another node: where the instance is, if it is in memory that both share.
+    Mapped(Box<Mapped>),
     /// Read a simultaneous region on another node.
     Get(Box<Remote>),
     /// The answer to `Get`.
@@ -112,6 +114,7 @@ impl Message {
             Message::Columns(_) => "Columns",
             Message::Attach(_) => "Attach",
             Message::Attached(_) => "Attached",
+            Message::Mapped(_) => "Mapped",
             Message::Get(_) => "Get",
             Message::Got { .. } => "Got",
             Message::Put(..) => "Put",
@@ -228,6 +231,15 @@ pub(crate) struct Valid {
     pub column: ColumnKey,
     pub from: Rect,
     pub at: ProcessorId,
+}
+
+/// The place of a simultaneous region's instance on another node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Mapped {
+    pub launch: LaunchKey,
+    pub column: ColumnKey,
+    /// `None` if it is in memory that the nodes do not share.
+    pub block: Option<BlockName>,
 }
 
 /// A rectangle of a simultaneous region's instance on another node, and the sender's number for the request.

@@ -3,6 +3,8 @@
 use super::{Also, Message};
 use crate::Error;
 use crate::ids::{ObjectId, ProcessorId};
+use maniple_regions::{FieldInfo, MemoryId, Rect, RegionError, SharedInstance};
+use serde::{Deserialize, Serialize};
 
 /// The wire as a processor uses it. A wire keeps the order of messages from one processor to another, and promises
 /// nothing else.
@@ -29,6 +31,10 @@ pub(crate) trait Wire {
     fn step(&self) -> u64 {
         0
     }
+    /// The memory that this node shares with others, if there is any.
+    fn shared_memory(&self) -> Option<&dyn SharedMemory> {
+        None
+    }
     /// Ends the run with an error. Only called on a wire of several nodes.
     fn abort(&self, _error: Error) {}
     /// A leaf task is about to be called, and may take long: all messages sent so far must become visible.
@@ -37,6 +43,35 @@ pub(crate) trait Wire {
     fn pick(&self, _n: usize) -> usize {
         0
     }
+}
+
+/// Memory that this node shares with others: registered memory, which they use in place.
+pub(crate) trait SharedMemory: Send + Sync {
+    /// Whether the node of a processor shares memory with this one.
+    fn reaches(&self, processor: ProcessorId) -> bool;
+    /// Makes an instance in it, of zeros.
+    ///
+    /// # Errors
+    /// There is not enough room.
+    fn instance(&self, rect: Rect, field: &FieldInfo, memory: MemoryId) -> Result<SharedInstance, RegionError>;
+    /// The name of an instance of this node for another node. That one holds it from now on, and [opens](Self::open) it
+    /// once. `None` for an instance in other memory.
+    fn name(&self, instance: &SharedInstance) -> Option<BlockName>;
+    /// The instance of another node that has named it to this one.
+    ///
+    /// # Errors
+    /// It is too small for this rectangle and field.
+    fn open(&self, n: BlockName, r: Rect, f: &FieldInfo, m: MemoryId) -> Result<SharedInstance, RegionError>;
+}
+
+/// Where a block of shared memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BlockName {
+    /// The node whose memory it is.
+    pub node: u32,
+    /// Its first byte in that memory, and the number of its bytes.
+    pub at: u64,
+    pub bytes: u64,
 }
 
 /// A counter that is quicker to read than the run's clock, in its own unit. The wires find one.

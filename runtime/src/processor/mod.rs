@@ -139,9 +139,11 @@ impl Core {
             Message::Attach(ask) => self.serve(from, ask.0, ask.1, Request::Attach),
             Message::Attached(answer) => {
                 let (launch, key, instance) = *answer;
-                for task in tasks.data.take_attached(launch, key, instance) {
-                    tasks.take_data(task, Came::Attached);
-                }
+                tasks.take_instance(launch, key, Ok(Some(instance)));
+            }
+            Message::Mapped(mapped) => {
+                let instance = tasks.data.open(effects, from, &mapped);
+                tasks.take_instance(mapped.launch, mapped.column, instance);
             }
             Message::Get(ask) => {
                 self.serve(from, ask.launch, ask.column, Request::Get { rect: ask.rect, token: ask.token });

@@ -6,11 +6,11 @@ use crate::barrier::Waited;
 use crate::data::{Came, Column, Fetch, Staged};
 use crate::diagnose::Event;
 use crate::effects::{Asker, Item, Waiting};
-use crate::ids::{ProcessorId, TaskId, WaitAt};
+use crate::ids::{ColumnKey, LaunchKey, ProcessorId, TaskId, WaitAt};
 use crate::task::slab::{Next, Stage};
 use crate::task::{Body, Holding, Mapped, Owner, Unmet};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, Priority, Requirements, validate};
-use maniple_regions::Privilege;
+use maniple_regions::{Privilege, SharedInstance};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -176,24 +176,52 @@ impl Tasks {
             elsewhere.map(|(i, u)| (i, u.column.clone(), u.privilege)).collect()
         };
         for (index, column, privilege) in wanted {
-            match self.data.fetch(&self.effects, (id, index), &column, privilege) {
-                Fetch::Here => {}
-                Fetch::UnderWay => self.leaves.borrow_mut().slab[id.index as usize].unmet += 1,
-                Fetch::Fresh(copy) => {
-                    if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
-                        u.staged = Some(Box::new(Staged { copy, before: None }));
-                    }
-                }
-                Fetch::Refused(error) => self.poison_soon(id, error),
-            }
+            self.fetch((id, index), &column, privilege);
         }
         self.leaf_has_one_less(id);
+    }
+
+    /// Starts to fetch a column for a use of a task.
+    fn fetch(&self, (id, index): (TaskId, usize), column: &Rc<Column>, privilege: Privilege) {
+        match self.data.fetch(&self.effects, (id, index), column, privilege) {
+            Fetch::Here => {}
+            Fetch::UnderWay => self.leaves.borrow_mut().slab[id.index as usize].unmet += 1,
+            Fetch::Fresh(copy) => {
+                if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
+                    u.staged = Some(Box::new(Staged { copy, before: None }));
+                }
+            }
+            Fetch::Refused(error) => self.poison_soon(id, error),
+        }
+    }
+
+    /// The home of a column has said where its instance is. Where it can't be used in place, the values have to be fetched.
+    pub fn take_instance(&self, launch: LaunchKey, key: ColumnKey, instance: Result<Option<SharedInstance>, Error>) {
+        let instance = match instance {
+            Ok(instance) => instance,
+            Err(error) => {
+                for id in self.data.refused(launch, key, None) {
+                    self.take_data(id, Came::Refused(error.clone()));
+                }
+                return;
+            }
+        };
+        let in_place = instance.is_some();
+        for (id, index) in self.data.take_attached(launch, key, instance) {
+            if !in_place {
+                let found = self.leaves.borrow_mut().use_at(id, index).map(|u| (u.column.clone(), u.privilege));
+                if let Some((column, privilege)) = found {
+                    self.fetch((id, index), &column, privilege);
+                }
+            }
+            self.leaf_has_one_less(id);
+        }
     }
 
     /// An answer to a request for data has come.
     pub fn take_data(&self, id: TaskId, came: Came) {
         match came {
-            Came::Attached | Came::Written => {}
+            Came::Written => {}
             Came::Copy(index, mut staged) => {
                 if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
                     // Without a write nothing goes back, so the fetched values are not kept.

@@ -39,7 +39,6 @@ pub struct Frame {
 
 /// Bytes beside the head of a frame.
 pub enum Part {
-    Buffer(Buffer),
     Bulk(Bulk),
     Bytes(Vec<u8>),
 }
@@ -47,7 +46,6 @@ pub enum Part {
 impl Part {
     pub fn as_bytes(&self) -> &[u8] {
         match self {
-            Part::Buffer(buffer) => buffer.as_bytes(),
             Part::Bulk(bulk) => bulk.as_bytes(),
             Part::Bytes(bytes) => bytes,
         }
@@ -57,15 +55,15 @@ impl Part {
     #[cfg(feature = "mpi")]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         match self {
-            Part::Buffer(buffer) => buffer.as_bytes_mut(),
-            Part::Bulk(_) | Part::Bytes(_) => &mut [],
+            Part::Bulk(Bulk::Buffer(buffer)) => buffer.as_bytes_mut(),
+            Part::Bulk(Bulk::Lent(_)) | Part::Bytes(_) => &mut [],
         }
     }
 
     fn into_buffer(self) -> Buffer {
         match self {
-            Part::Buffer(buffer) => buffer,
-            Part::Bulk(_) | Part::Bytes(_) => Buffer::from_bytes(self.as_bytes()),
+            Part::Bulk(Bulk::Buffer(buffer)) => buffer,
+            Part::Bulk(Bulk::Lent(_)) | Part::Bytes(_) => Buffer::from_bytes(self.as_bytes()),
         }
     }
 }

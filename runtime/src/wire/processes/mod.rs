@@ -4,7 +4,7 @@
 //!
 //! `meeting.rs`: the processes, and how they agree. `copies.rs` starts them, or `mpi.rs` meets those that a launcher has
 //! started (`launcher.rs`). `lobby.rs`: the memory in which those of a host exchange bytes; `watch.rs` finds out which
-//! have ended. `segment.rs`: shared memory. `segments.rs`: what lies in it. `rings.rs`: rings between processes. `packet.rs`: what is in their slots.
+//! have ended. `segment.rs`: shared memory. `segments.rs`: what lies in it. `memory.rs`: instances in them. `rings.rs`: rings between processes. `packet.rs`: what is in their slots.
 
 mod agreement;
 mod copies;
@@ -12,6 +12,7 @@ mod launcher;
 mod link;
 mod lobby;
 mod meeting;
+mod memory;
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;
 mod packet;
@@ -35,6 +36,7 @@ use link::{Hosts, Link};
 use lobby::GiveUp;
 use meeting::Meeting;
 pub(crate) use meeting::{Started, number, reports};
+use memory::Registered;
 use rings::{Failure, Ways};
 use segment::Segment;
 use segments::{Layout, SEGMENT, Segments};
@@ -214,6 +216,7 @@ fn run_of(
         let hosts = Hosts { layout, run, rank: meeting.rank, first_of: meeting.hosts.clone() };
         Arc::new(Link::new(carrier, hosts, failed.clone()))
     });
+    let memory = Arc::new(Registered(segments.clone()));
     let ways = Ways::new(segments, slots, failed.clone(), link.clone());
     let mut post = Post::of(publics, Some(Box::new(ways)), start);
     post.other_hosts = link.is_some().then_some(progress);
@@ -230,6 +233,7 @@ fn run_of(
     let first = meeting.rank * workers;
     let on = RunOn {
         post: post.clone(),
+        memory: Some(memory),
         places: places?,
         processors: first..first + workers,
         crowded: meeting.is_crowded(workers),

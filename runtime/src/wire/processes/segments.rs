@@ -156,6 +156,34 @@ impl Segments {
         Some((block, new))
     }
 
+    /// A block of this process's segment of at least so many bytes, all zero, which this process holds once. `None` if the
+    /// segment is full.
+    pub fn zeroed(&self, bytes: usize) -> Option<usize> {
+        let (block, new) = self.block(bytes)?;
+        if !new {
+            let place = self.of(self.me).at(block, bytes);
+            // SAFETY: Within the segment, and nobody else holds the block.
+            unsafe { place.as_ptr().write_bytes(0, bytes) };
+        }
+        Some(block)
+    }
+
+    /// Whether a process is on this host.
+    pub fn is_near(&self, process: usize) -> bool {
+        self.all[process].is_some()
+    }
+
+    /// The offset of a block in this process's segment, if it is there.
+    pub fn place(&self, block: &dyn Block) -> Option<usize> {
+        let place = block.start().addr().get().checked_sub(self.of(self.me).at(0, 0).addr().get())?;
+        (place < SEGMENT).then_some(place)
+    }
+
+    /// A block of this process gets one more holder.
+    pub fn hold(&self, block: usize) {
+        self.holders(self.me, block).fetch_add(1, Ordering::Relaxed);
+    }
+
     /// How many hold a block of a process, by the offset of its first byte.
     fn holders(&self, process: usize, block: usize) -> &AtomicU32 {
         let place = self.of(process).at(block - HEADER, HEADER).cast();
@@ -179,7 +207,8 @@ impl Segments {
         Some(block)
     }
 
-    fn give_back(&self, block: usize, bytes: usize) {
+    /// This process will not give the block to anybody else, and may use it again when nobody holds it.
+    pub fn give_back(&self, block: usize, bytes: usize) {
         let class = (bytes + HEADER).next_power_of_two().ilog2() as usize;
         self.blocks[class].lock().unwrap_or_else(PoisonError::into_inner).push_back(block);
     }
@@ -215,6 +244,11 @@ impl Held {
     pub fn given(segments: &Arc<Segments>, (process, block): (usize, usize), at: usize, bytes: usize) -> Self {
         let start = segments.of(process).at(at, bytes);
         Self { segments: segments.clone(), process, block, at: start, bytes }
+    }
+
+    /// The offset of the block.
+    pub fn block(&self) -> usize {
+        self.block
     }
 
     /// The same, held once more.

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
 use crate::ids::ProcessorId;
-use crate::message::{CycleCounter, Message, Wire, Work};
+use crate::message::{CycleCounter, Message, SharedMemory, Wire, Work};
 use crate::processor::Core;
 use crate::wire::{AnyResult, Begin, crashed, deadlock};
 use drive::{Driven, drive};
@@ -40,6 +40,7 @@ const UNTIMED: u32 = 16;
 
 struct Shared {
     post: Arc<Post<Message>>,
+    memory: Option<Arc<dyn SharedMemory>>,
     /// The source of times in traces.
     counter: Option<CycleCounter>,
     /// The cores that workers are bound to.
@@ -56,7 +57,7 @@ struct ThreadsWire {
 
 impl Shared {
     fn new(post: Arc<Post<Message>>, places: Places) -> Self {
-        Self { post, counter: None, places, crowded: false, report: Mutex::default() }
+        Self { post, memory: None, counter: None, places, crowded: false, report: Mutex::default() }
     }
 }
 
@@ -87,6 +88,10 @@ impl Wire for Rc<ThreadsWire> {
         }
     }
 
+    fn shared_memory(&self) -> Option<&dyn SharedMemory> {
+        self.shared.memory.as_deref()
+    }
+
     fn abort(&self, _: Error) {
         // The processor has noted the error.
         self.shared.post.give_up();
@@ -103,12 +108,14 @@ pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Res
     // Asked before binding, because a bound thread is told of one core.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let crowded = processors as usize > cores;
-    run_on(config, RunOn { post, places, processors: 0..processors, crowded }, begin).conclude()
+    run_on(config, RunOn { post, memory: None, places, processors: 0..processors, crowded }, begin).conclude()
 }
 
 /// The part of a run that is in this process.
 pub(crate) struct RunOn {
     pub post: Arc<Post<Message>>,
+    /// The memory that this process shares with others.
+    pub memory: Option<Arc<dyn SharedMemory>>,
     pub places: Places,
     /// The processors of this process.
     pub processors: Range<u32>,
@@ -147,11 +154,11 @@ impl Ended {
 
 /// Runs the processors of this process.
 pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended {
-    let RunOn { post, places, processors, crowded } = on;
+    let RunOn { post, memory, places, processors, crowded } = on;
     let n = processors.len();
     let crowded = crowded || places.shared();
     let counter = config.trace.as_ref().and_then(|_| CycleCounter::find());
-    let shared = Arc::new(Shared { counter, crowded, ..Shared::new(post, places) });
+    let shared = Arc::new(Shared { memory, counter, crowded, ..Shared::new(post, places) });
     let (ends, end) = crossbeam_channel::unbounded();
     let all_started = std::thread::scope(|scope| {
         for id in processors.clone().map(ProcessorId) {

@@ -7,6 +7,7 @@ use super::super::link::{Carrier, Frame, Part};
 use super::super::lobby::Lobby;
 use super::{Handle, World};
 use crate::Error;
+use crate::message::Bulk;
 use maniple_regions::Buffer;
 use mpi::ffi;
 use mpi::traits::AsRaw;
@@ -229,7 +230,7 @@ impl MpiCarrier {
             (status.MPI_SOURCE as u32, head)
         };
         let Some((kind, lens, start)) = lens_of(&head) else { return true };
-        let parts = lens.iter().map(|len| Part::Buffer(Buffer::zeroed(*len as usize))).collect();
+        let parts = lens.iter().map(|len| Part::Bulk(Bulk::Buffer(Buffer::zeroed(*len as usize)))).collect();
         let frame = Frame { head: head[start..].to_vec(), parts };
         // In a box first: the buffers stay where they are while MPI writes to them.
         let mut arriving = Box::new(Arriving { requests: Vec::new(), frame, loss: kind == LOSS });

@@ -1,0 +1,68 @@
+//! Registered memory: instances in the segment of their process, which the other processes of the host use in place.
+
+use super::segments::{Held, Segments};
+use crate::ids::ProcessorId;
+use crate::message::{BlockName, SharedMemory};
+use maniple_regions::{Block, FieldInfo, MemoryId, Rect, RegionError, SharedInstance};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The registered memory of one process.
+pub struct Registered(pub Arc<Segments>);
+
+/// A block of this process. Once it has let go of it, it uses the block again when the others have done so too.
+struct Own {
+    held: Held,
+    segments: Arc<Segments>,
+}
+
+// SAFETY: The block of `held`, which lives as long as this.
+unsafe impl Block for Own {
+    fn start(&self) -> NonNull<u8> {
+        self.held.start()
+    }
+    fn bytes(&self) -> usize {
+        self.held.bytes()
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.segments.give_back(self.held.block(), self.held.bytes());
+    }
+}
+
+impl SharedMemory for Registered {
+    fn reaches(&self, processor: ProcessorId) -> bool {
+        self.0.is_near(self.0.layout.process_of(processor))
+    }
+
+    fn instance(&self, rect: Rect, field: &FieldInfo, memory: MemoryId) -> Result<SharedInstance, RegionError> {
+        let refused = || RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory };
+        let bytes = rect.bytes(field.size).ok_or_else(refused)?;
+        let block = self.0.zeroed(bytes).ok_or_else(refused)?;
+        let held = Held::given(&self.0, (self.0.me, block), block, bytes);
+        let own = Own { held, segments: self.0.clone() };
+        // SAFETY: A new block. Other processes open it as an instance of the same field.
+        unsafe { SharedInstance::in_block(rect, *field, memory, Box::new(own)) }
+    }
+
+    fn name(&self, instance: &SharedInstance) -> Option<BlockName> {
+        let (at, bytes) = (self.0.place(instance.block()?)?, instance.bytes());
+        self.0.hold(at);
+        Some(BlockName { node: self.0.me as u32, at: at as u64, bytes: bytes as u64 })
+    }
+
+    fn open(
+        &self,
+        name: BlockName,
+        rect: Rect,
+        field: &FieldInfo,
+        memory: MemoryId,
+    ) -> Result<SharedInstance, RegionError> {
+        let at = name.at as usize;
+        let held = Held::given(&self.0, (name.node as usize, at), at, name.bytes as usize);
+        // SAFETY: The other process has made its instance of this field in the block, and all processes use it so.
+        unsafe { SharedInstance::in_block(rect, *field, memory, Box::new(held)) }
+    }
+}
