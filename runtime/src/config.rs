@@ -5,6 +5,17 @@ use crate::ids::Run;
 use maniple_mapper::{Machine, MapperSlot};
 use std::sync::Arc;
 
+/// How nodes compare their top-level tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compares {
+    /// Not at all.
+    Nothing,
+    /// A hash of the calls so far, at each launch and at the end.
+    Hashes,
+    /// Each call, in words.
+    Words,
+}
+
 /// The settings of a run.
 pub(crate) struct Config {
     /// Tells this run from the others of this process.
@@ -19,8 +30,8 @@ pub(crate) struct Config {
     pub trace: Option<crate::diagnose::trace::Tracing>,
     /// The check for races, if it was requested.
     pub races: Option<Arc<Races>>,
-    /// Whether the nodes compare the calls of their top-level tasks, if there are several nodes.
-    pub compares: bool,
+    /// How the nodes compare their top-level tasks, if there are several nodes.
+    pub compares: Compares,
     /// Whether a launch counts the ends of edges that the program gives to shards.
     pub counts_ends: bool,
     #[cfg(feature = "plant")]

@@ -137,13 +137,15 @@ pub enum Error {
     /// [`Check::ControlReplication`](crate::Check::ControlReplication) find this. Make the top-level task
     /// deterministic: it must not depend on time, random numbers, addresses or the order of a hash map.
     #[error(
-        "the top-level task must do the same on every node, but its call {call} is\n  on node 0: {expected}\n  on node \
-         {node}: {came}"
+        "the top-level task must do the same on every node, but its call {call} is\n  on node {reference}: {expected}\n  \
+         on node {node}: {came}"
     )]
     Divergence {
         /// The number of the call, from 0.
         call: u64,
-        /// The call of node 0.
+        /// The node with which it is compared.
+        reference: NodeId,
+        /// The call of that node.
         expected: String,
         /// The other node.
         node: NodeId,

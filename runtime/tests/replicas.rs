@@ -112,7 +112,9 @@ fn what_differs_between_nodes_is_named() {
         for (odd, number, odds, others) in cases {
             let at = format!("{odd:?} on node {who}, seed {seed}");
             let e = outcome(&at, &runtime, who, odd).expect_err(&at);
-            let Error::Divergence { call, expected, node, came } = &e else { panic!("{at}: {e}") };
+            let Error::Divergence { call, reference: NodeId(0), expected, node, came } = &e else {
+                panic!("{at}: {e}")
+            };
             let (first, second) = if who == 0 { (odds, others) } else { (others, odds) };
             assert_eq!(*call, number, "{at}: {e}");
             assert!(node.0 == who || who == 0 && node.0 > 0, "{at}: {e}");
@@ -140,7 +142,7 @@ fn a_mapper_that_answers_nodes_differently_is_found() {
         .mapper(Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>)
         .check(Check::ControlReplication);
     let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("placed differently");
-    let Error::Divergence { call: 1, expected, node: NodeId(2), came } = &e else { panic!("{e}") };
+    let Error::Divergence { call: 1, expected, node: NodeId(2), came, .. } = &e else { panic!("{e}") };
     assert!(expected.contains("on processors [0, 1, 0, 1]") && came.contains("on processors [1, 0, 1, 0]"), "{e}");
 }
 

@@ -1,29 +1,35 @@
 //! Compares the top-level tasks of all nodes, which must do the same.
 //!
-//! Every node describes each call of its top-level task in words. The others send the words to node 0, which compares.
+//! Every node describes each call of its top-level task in words, and sends them to the node above it, which compares.
 //! Nothing else would show that one node has made, for example, a collective of another length. Debug builds always
-//! compare; others do so on request (`Check::ControlReplication`).
+//! compare; others do so on request (`Check::ControlReplication`). Without it, several processes compare a hash of their
+//! calls so far at each launch.
+//!
+//! Node 0 is above all others if words are compared, so that errors name what it has done. Hashes are compared along a tree.
 
 use crate::Error;
 use crate::ids::NodeId;
 use crate::message::ReplicatedCall;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
 
 #[derive(Default)]
 pub(crate) struct Replicas {
     /// How many calls this node has made.
     made: u64,
-    /// On node 0: its own last calls, each with the number of other nodes compared. A call that all have made is
-    /// removed.
+    /// The calls so far.
+    hash: u64,
+    /// For the nodes below this one: its own last calls, each with the number of those compared. A call that all have made
+    /// is removed.
     own: VecDeque<(ReplicatedCall, u32)>,
-    /// On node 0: for each other node, how many calls are compared, and the calls that node 0 has not made yet.
+    /// For each node below: how many calls are compared, and the calls that this node has not made yet.
     others: BTreeMap<NodeId, (u64, VecDeque<ReplicatedCall>)>,
     diverged: bool,
 }
 
 impl Replicas {
     /// Compares as many calls of another node as possible. Returns the run's first difference, if this is it.
-    pub fn compare(&mut self, node: NodeId) -> Option<Error> {
+    pub fn compare(&mut self, (reference, node): (NodeId, NodeId)) -> Option<Error> {
         let first = self.made - self.own.len() as u64;
         let (compared, ahead) = self.others.get_mut(&node)?;
         let mut difference = None;
@@ -34,14 +40,23 @@ impl Replicas {
             *others += 1;
             if own.what != theirs.what {
                 let (call, expected, came) = (*compared, own.to_string(), theirs.to_string());
-                difference.get_or_insert(Error::Divergence { call, expected, node, came });
+                difference.get_or_insert(Error::Divergence { call, reference, expected, node, came });
             }
             *compared += 1;
         }
         difference.filter(|_| !std::mem::replace(&mut self.diverged, true))
     }
 
-    /// This node makes a call. Node 0 keeps it for the comparison and gets the known other nodes back.
+    /// Adds a call to the hash of all so far.
+    pub fn add_to_hash(&mut self, call: impl Hash) -> u64 {
+        let mut hasher = rustc_hash::FxHasher::default();
+        (self.hash, call).hash(&mut hasher);
+        self.hash = hasher.finish();
+        self.hash
+    }
+
+    /// This node makes a call. If there are nodes below, it keeps the call for the comparison. Returns those that it has
+    /// heard of.
     pub fn make(&mut self, call: Option<ReplicatedCall>) -> Vec<NodeId> {
         self.made += 1;
         let Some(call) = call else { return Vec::new() };
@@ -54,7 +69,7 @@ impl Replicas {
         self.others.entry(node).or_default().1.push_back(call);
     }
 
-    /// Removes the calls that all `others` other nodes have made.
+    /// Removes the calls that all `others` nodes below have made.
     pub fn forget(&mut self, others: u32) {
         while self.own.front().is_some_and(|(_, made)| *made >= others) {
             self.own.pop_front();
@@ -63,7 +78,7 @@ impl Replicas {
 }
 
 /// A list in a description. A long one is shortened to its first numbers, length and hash.
-pub(crate) fn list<T: std::fmt::Debug + std::hash::Hash>(numbers: &[T]) -> String {
+pub(crate) fn list<T: std::fmt::Debug + Hash>(numbers: &[T]) -> String {
     const SHOWN: usize = 16;
     match numbers.len() {
         0..=SHOWN => format!("{numbers:?}"),
@@ -72,9 +87,8 @@ pub(crate) fn list<T: std::fmt::Debug + std::hash::Hash>(numbers: &[T]) -> Strin
 }
 
 /// A hash that is the same in every process of the same program.
-pub(crate) fn hash(of: &impl std::hash::Hash) -> u64 {
-    use std::hash::{DefaultHasher, Hasher};
-    let mut hasher = DefaultHasher::new();
+pub(crate) fn hash(of: &impl Hash) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
 }

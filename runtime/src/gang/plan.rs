@@ -5,14 +5,15 @@ use super::memo::{AskedHome, AskedSource, Memo};
 use super::versions::Right;
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, ProcessorId};
-use crate::maps::{HashMap, HashSet};
+use crate::maps::{self, HashMap, HashSet};
 use crate::message::{Does, Held, Touch, Transfer};
 use crate::object::GangTable;
 use crate::{Error, Place};
 use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,6 +36,15 @@ pub(crate) struct Plan {
     /// The questions to the mapper with its answers.
     pub homes: Vec<AskedHome>,
     pub sources: Vec<AskedSource>,
+    /// See [`Self::hash`].
+    hash: OnceCell<u64>,
+}
+
+impl Plan {
+    /// A hash of what must be the same on every node.
+    pub fn hash(&self) -> u64 {
+        *self.hash.get_or_init(|| maps::Hash.hash_one((&self.held, &self.orders)))
+    }
 }
 
 /// The message to one processor, without the shards that it starts.
@@ -192,7 +202,7 @@ impl Planner {
         let nothing: Arc<[Held]> = Arc::new([]);
         let shared = |held: Vec<Held>| if held.is_empty() { nothing.clone() } else { held.into() };
         let held = wanted.held.into_iter().map(shared).collect();
-        Ok(Plan { held, orders: orders.into_iter().collect(), batches, homes, sources })
+        Ok(Plan { held, orders: orders.into_iter().collect(), batches, homes, sources, hash: OnceCell::new() })
     }
 
     /// Asks the mapper which of several holders sends the values of a field of a region, or of a part of one.

@@ -138,7 +138,7 @@ impl Message {
 }
 
 /// One region requirement of a shard, with the home that the launch chose.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Hash, Serialize, Deserialize)]
 pub(crate) struct Held {
     pub region: Region,
     pub fields: SmallVec<[FieldId; 4]>,
@@ -271,7 +271,7 @@ pub(crate) struct Put {
 }
 
 /// Copy `rect` from the local instance over `from` to the receiver's instance over `into`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Hash, Serialize, Deserialize)]
 pub(crate) struct Transfer {
     pub tree: TreeId,
     pub field: FieldId,

@@ -1,36 +1,88 @@
-//! Compares the nodes' top-level tasks. Each node sends the calls of its own to node 0, and node 0 passes them to the
+//! Compares the nodes' top-level tasks. Each node sends the calls of its own to the node above it, which passes them to the
 //! comparison ([`crate::diagnose::replicas`]).
 
 use super::Core;
 use crate::Error;
+use crate::config::Compares;
 use crate::diagnose::replicas::Replicas;
 use crate::ids::{NodeId, ProcessorId};
 use crate::message::{Message, ReplicatedCall};
 use std::cell::RefCell;
+use std::hash::Hash;
 
 impl Core {
     fn replicas(&self) -> &RefCell<Replicas> {
         self.replicas.get_or_init(Box::default)
     }
 
-    fn compares(&self) -> bool {
-        self.effects().config.compares && self.effects().copies().nodes() > 1
+    fn compares(&self) -> Compares {
+        match self.effects().copies().nodes() {
+            1 => Compares::Nothing,
+            _ => self.effects().config.compares,
+        }
     }
 
     /// The top-level task of this node makes a call. `what` describes it, in the same words on every node.
     #[inline]
     pub fn replicated(&self, what: impl FnOnce() -> String) {
-        if self.compares() {
-            self.compare(ReplicatedCall { what: what(), detail: String::new() });
+        match self.compares() {
+            Compares::Nothing => {}
+            Compares::Hashes => {
+                self.replicas().borrow_mut().add_to_hash(what());
+            }
+            Compares::Words => self.compare(ReplicatedCall { what: what(), detail: String::new() }),
+        }
+    }
+
+    /// The same for a launch. `name` names it, and `parts` have all that must be alike.
+    pub fn replicated_launch<H: Hash>(
+        &self,
+        what: impl FnOnce() -> String,
+        name: impl FnOnce() -> String,
+        parts: impl FnOnce() -> H,
+    ) {
+        match self.compares() {
+            Compares::Nothing => {}
+            Compares::Hashes => {
+                let hash = self.replicas().borrow_mut().add_to_hash(parts());
+                self.compare_hash(name(), hash, String::new());
+            }
+            Compares::Words => self.compare(ReplicatedCall { what: what(), detail: String::new() }),
         }
     }
 
     /// The top-level task of this node is over.
     pub fn replica_over(&self, error: Option<&Error>) {
-        if self.compares() {
-            // If several tasks failed, nodes may have heard of a different one first.
-            let detail = error.map_or(String::new(), |e| format!(", with the error: {e}"));
-            self.compare(ReplicatedCall { what: "the end".into(), detail });
+        // If several tasks failed, nodes may have heard of a different one first.
+        let detail = || error.map_or(String::new(), |e| format!(", with the error: {e}"));
+        match self.compares() {
+            Compares::Nothing => {}
+            Compares::Hashes => {
+                let hash = self.replicas().borrow_mut().add_to_hash(());
+                self.compare_hash("the end".into(), hash, detail());
+            }
+            Compares::Words => self.compare(ReplicatedCall { what: "the end".into(), detail: detail() }),
+        }
+    }
+
+    fn compare_hash(&self, name: String, hash: u64, detail: String) {
+        let what = format!("{name}, and the calls up to it have the hash {hash:016x}");
+        self.compare(ReplicatedCall {
+            what,
+            detail: format!("{detail} (`Check::ControlReplication` shows each call)"),
+        });
+    }
+
+    /// The node above this one, and how many are below it.
+    fn tree(&self) -> (Option<NodeId>, u32) {
+        let copies = self.effects().copies();
+        let (node, nodes) = (copies.node_of(self.effects().id).0, copies.nodes());
+        match self.compares() {
+            Compares::Hashes => {
+                let below = (2 * node + 1..2 * node + 3).filter(|below| *below < nodes).count() as u32;
+                (node.checked_sub(1).map(|before| NodeId(before / 2)), below)
+            }
+            _ => ((node > 0).then_some(NodeId(0)), if node == 0 { nodes - 1 } else { 0 }),
         }
     }
 
@@ -41,14 +93,14 @@ impl Core {
             // Other nodes may hear of the loss later, or never, and go on.
             return;
         }
-        if effects.copies().node_of(effects.id) == NodeId(0) {
-            let others = self.replicas().borrow_mut().make(Some(call));
-            others.into_iter().for_each(|node| self.compare_calls(node));
-        } else {
-            self.replicas().borrow_mut().make(None);
+        let (above, below) = self.tree();
+        let kept = (below > 0).then(|| call.clone());
+        if let Some(above) = above {
             // Not counted, so that a program in a release build counts as many messages.
-            effects.wire.send(ProcessorId(0), Message::Replicated(Box::new(call)));
+            effects.wire.send(effects.copies().first_of(above), Message::Replicated(Box::new(call)));
         }
+        let others = self.replicas().borrow_mut().make(kept);
+        others.into_iter().for_each(|node| self.compare_calls(node));
     }
 
     /// Handles the next call of another node's top-level task.
@@ -60,8 +112,9 @@ impl Core {
 
     fn compare_calls(&self, node: NodeId) {
         let mut replicas = self.replicas().borrow_mut();
-        let difference = replicas.compare(node);
-        replicas.forget(self.effects().copies().nodes() - 1);
+        let own = self.effects().copies().node_of(self.effects().id);
+        let difference = replicas.compare((own, node));
+        replicas.forget(self.tree().1);
         if let Some(error) = difference {
             self.effects().note_failure(&error);
             self.effects().wire.abort(error);

@@ -104,7 +104,9 @@ impl Launcher {
     ) -> Result<(), Error> {
         let plan = self.planner.plan_or_recall(self.core.effects(), Wanted { table, held, instances: None })?;
         if self.planner.replicated {
-            self.core.replicated(|| self.described(task, table, &plan));
+            let name = || format!("launch of {} on gang `{}`", self.core.effects().objects.name(task), table.name);
+            let parts = || (task, table.id, plan.hash());
+            self.core.replicated_launch(|| self.described(task, table, &plan), name, parts);
         }
         show(&plan.held);
         // Before anything is sent: in virtual time these counts take time.

@@ -1,7 +1,7 @@
 //! The entry: sets a run up, gives it to a driver, and takes its outcome.
 
 use super::top::Top;
-use crate::config::Config;
+use crate::config::{Compares, Config};
 use crate::counters::Stats;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
@@ -85,7 +85,8 @@ pub enum Check {
     /// compares the rectangles that the tasks' arguments name, so a reported pair *may* race. The run ends with the
     /// race, even if another error of the program follows from it. All processors must be in one address space.
     Races,
-    /// Compares the top-level tasks of all nodes. A difference is [`Error::Divergence`]. Debug builds always do this.
+    /// Compares each call of the top-level tasks of all nodes. A difference is [`Error::Divergence`]. Debug builds always do
+    /// this. Without it, runs on several processes compare a hash of the calls at each launch.
     /// It costs a message for each call of [`Top`] on each node but the first.
     ControlReplication,
 }
@@ -116,6 +117,8 @@ pub struct Runtime {
     progress: Progress,
     trace: Option<TraceFile>,
     checks: Vec<Check>,
+    #[cfg(test)]
+    pub(crate) compares: Option<Compares>,
     faults: Faults,
     most_steps: u64,
     #[cfg(feature = "plant")]
@@ -133,6 +136,8 @@ impl Runtime {
             progress: Progress::Poll,
             trace: None,
             checks: Vec::new(),
+            #[cfg(test)]
+            compares: None,
             faults: Faults::default(),
             most_steps: u64::MAX,
             #[cfg(feature = "plant")]
@@ -396,6 +401,19 @@ impl Runtime {
         Err(Error::misuse("a run of several processes", "Linux, and a driver of several", format!("{:?}", self.driver)))
     }
 
+    fn compares(&self) -> Compares {
+        #[cfg(test)]
+        if let Some(compares) = self.compares {
+            return compares;
+        }
+        match &self.driver {
+            _ if cfg!(debug_assertions) || self.checks.contains(&Check::ControlReplication) => Compares::Words,
+            // Each process runs the program for itself, so they may well differ.
+            Driver::Processes { .. } | Driver::Mpi { .. } => Compares::Hashes,
+            _ => Compares::Nothing,
+        }
+    }
+
     #[cfg(all(target_os = "linux", not(loom)))]
     fn run_processes(&self, config: &Arc<Config>, begin: &wire::Begin<'_>) -> Result<(AnyResult, Stats), Error> {
         let (started, _) = self.started();
@@ -459,7 +477,7 @@ impl Runtime {
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),
-            compares: cfg!(debug_assertions) || self.checks.contains(&Check::ControlReplication),
+            compares: self.compares(),
             counts_ends: matches!(&self.driver, Driver::Virtual(machine) if !machine.replay),
             #[cfg(feature = "plant")]
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),

@@ -92,7 +92,7 @@ impl Top {
         top
     }
 
-    fn core(&self) -> &Rc<Core> {
+    pub(crate) fn core(&self) -> &Rc<Core> {
         &self.launcher.core
     }
 

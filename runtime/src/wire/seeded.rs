@@ -26,8 +26,8 @@ struct Net {
     /// Encoded messages of each ordered pair, each with the earliest step at which it may be delivered.
     queues: Vec<VecDeque<(u64, Vec<u8>)>>,
     processors: usize,
-    /// Calls of top-level tasks, for processor 0 to compare.
-    replicated: VecDeque<(ProcessorId, Vec<u8>)>,
+    /// Calls of top-level tasks, with sender and receiver, who compares them.
+    replicated: VecDeque<(ProcessorId, ProcessorId, Vec<u8>)>,
     step: u64,
     faults: Faults,
     /// Which processors are lost, and below the error of the first one.
@@ -92,7 +92,7 @@ impl Wire for SeededWire {
         let mut net = self.net.borrow_mut();
         match postcard::to_stdvec(&message) {
             // No random number is drawn: a seed gives the same run whether or not nodes compare their calls.
-            Ok(bytes) if matches!(message, Message::Replicated(_)) => net.replicated.push_back((self.from, bytes)),
+            Ok(bytes) if matches!(message, Message::Replicated(_)) => net.replicated.push_back((self.from, to, bytes)),
             Ok(bytes) => {
                 // Most messages are quick, some are very slow.
                 let slow = net.random.u32(0..8) == 0;
@@ -157,18 +157,18 @@ pub(crate) fn run(
     let outcomes: Vec<_> = cores.iter().map(begin).collect();
     let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker, most_steps)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(ProcessorId(0), panic)));
-    let compared = compare(&cores[0], &net);
+    let compared = compare(&cores, &net);
     one_thread::conclude(cores, outcomes, failure, compared)
 }
 
 /// Makes the first processor compare the calls of the nodes. Returns an error if the run must end.
-fn compare(first: &Rc<Core>, net: &RefCell<Net>) -> Option<Error> {
+fn compare(cores: &[Rc<Core>], net: &RefCell<Net>) -> Option<Error> {
     loop {
         let next = net.borrow_mut().replicated.pop_front();
-        let Some((from, bytes)) = next else { return net.borrow_mut().error.take() };
+        let Some((from, to, bytes)) = next else { return net.borrow_mut().error.take() };
         match postcard::from_bytes(&bytes) {
-            Ok(message) => first.deliver(from, message),
-            Err(e) => return Some(undecoded(from, ProcessorId(0), &e)),
+            Ok(message) => cores[to.index()].deliver(from, message),
+            Err(e) => return Some(undecoded(from, to, &e)),
         }
     }
 }
@@ -183,7 +183,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
     let mut choices: Vec<usize> = Vec::new();
     let mut left = most_steps;
     loop {
-        if let Some(e) = compare(&cores[0], net) {
+        if let Some(e) = compare(cores, net) {
             return Some(e);
         }
         let step = net.borrow().step;

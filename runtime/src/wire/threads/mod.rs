@@ -354,7 +354,7 @@ mod tests {
         Config {
             run: crate::ids::Run::ANY,
             races: None,
-            compares: false,
+            compares: crate::config::Compares::Nothing,
             counts_ends: false,
             machine: Machine::new(1, 1),
             copies: Machine::new(1, 1),
