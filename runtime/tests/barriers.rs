@@ -131,7 +131,11 @@ fn a_deadlock_names_the_missing_arrivers() {
 /// its turn by more than 64 generations, however wide the window.
 #[test]
 fn arrivals_that_come_twice_or_much_too_early_are_refused() {
-    async fn shard(shard: Shard, (gate, ring, how): (PhaseBarrier, Edges, u32)) -> Result<(), Error> {
+    async fn shard(shard: Shard, (gate, ring, last, how): (PhaseBarrier, Edges, Edges, u32)) -> Result<(), Error> {
+        if shard.index() == 1 {
+            // What shard 0 has sent before is here by then.
+            shard.wait(last.consumer(&shard, 0)?.ready()).await?;
+        }
         if shard.index() == 0 {
             let (own, arriver) = (ring.producer(&shard, (shard.index() + 1) % shard.shards())?, gate.arriver(&shard)?);
             let generations = match how / 2 {
@@ -148,6 +152,7 @@ fn arrivals_that_come_twice_or_much_too_early_are_refused() {
                     shard.launch(nothing, ()).arrive(&arriver).go()?.await?;
                 }
             }
+            shard.arrive(last.producer(&shard, 1)?.ready());
         }
         Ok(())
     }
@@ -159,8 +164,9 @@ fn arrivals_that_come_twice_or_much_too_early_are_refused() {
                 let gate = PhaseOptions::between([2, 0], 0..3).window(1000);
                 let gate = top.phase_barrier("gate", &gang, gate)?;
                 let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
+                let last = top.edges("last", &gang, [(0, 1)], 1)?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((gate, ring, how)))?.all().await
+                top.launch(&gang, &task, |_| ShardLaunch::new((gate, ring, last, how)))?.all().await
             });
             let (barrier, arriver) = match how % 2 {
                 0 => ("`ring` ready of edge shard 0 -> shard 1", 0),

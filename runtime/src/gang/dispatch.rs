@@ -1,6 +1,7 @@
 //! Sends the messages of a launch: orders for data, and a batch for each processor.
 
 use super::Gangs;
+use super::gather::Gather;
 use super::plan::{Plan, Planner};
 use super::results::{LaunchState, Settle};
 use crate::Error;
@@ -50,8 +51,12 @@ impl Gangs {
         let own = || plan.batches.iter().filter(|b| planner.starts(effects, b.at));
         let homes = own().filter(|b| b.hold).map(|b| b.at).collect();
         let (by, versions) = (planner.place(), planner.versions.clone());
-        let state =
+        let copies = effects.copies();
+        let mut state =
             LaunchState::new(launch, (by, node), (plan.batches.len(), table.shards()), homes, settle, versions, over);
+        if planner.replicated && copies.nodes() > 1 {
+            state.gathers(Gather::new((copies.node_of(effects.id).0, copies.nodes()), own().count()));
+        }
         self.register(tasks, Rc::new(state));
         let known = effects.objects.len();
         for ((source, to), transfers) in &plan.orders {

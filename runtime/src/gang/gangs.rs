@@ -5,9 +5,9 @@ use super::operations::{Number, Order};
 use super::results::LaunchState;
 use crate::Error;
 use crate::effects::Effects;
-use crate::ids::{LaunchKey, NodeId, ProcessorId};
+use crate::ids::{LaunchKey, ProcessorId};
 use crate::maps::HashMap;
-use crate::message::{Batch, BatchDone, Columns, Message, Reply, Transfer, Valid};
+use crate::message::{Batch, BatchDone, Columns, Message, Reply, Results, Transfer, Valid};
 use crate::parcel::Parcel;
 use crate::task::Tasks;
 use maniple_regions::Rect;
@@ -21,7 +21,7 @@ pub(crate) struct Gangs {
     /// Launches by tasks of this processor that are not over.
     pub(super) launches: RefCell<HashMap<LaunchKey, Rc<LaunchState>>>,
     /// Results of launches that this node's top-level task has not made yet.
-    early: RefCell<HashMap<LaunchKey, Vec<BatchDone>>>,
+    early: RefCell<HashMap<LaunchKey, Vec<Results>>>,
     next_parent: Cell<u32>,
 }
 
@@ -124,16 +124,7 @@ impl Gangs {
             Reply::Processor(to) => {
                 effects.send(to, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));
             }
-            Reply::EveryNode => {
-                for to in (0..copies.nodes()).map(NodeId).map(|node| copies.first_of(node)).filter(|to| *to != here) {
-                    let copy = |(s, r): &(u32, Result<Parcel, Error>)| {
-                        (*s, r.as_ref().map_err(Clone::clone).and_then(Parcel::encoded))
-                    };
-                    let results = results.iter().map(copy).collect();
-                    effects.send(to, Message::BatchDone(Box::new(BatchDone { launch, results, valid: valid.clone() })));
-                }
-                effects.send(here, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));
-            }
+            Reply::EveryNode => effects.send(here, Message::BatchDone(Box::new(BatchDone { launch, results, valid }))),
         }
     }
 
@@ -142,22 +133,39 @@ impl Gangs {
         self.batches().borrow_mut().launch_over(launch);
     }
 
-    /// Handles the results of one processor's shards.
+    /// Handles the results of one processor's shards, for a launch that this processor or this node has made.
     pub fn take_batch_done(&self, tasks: &Tasks, done: BatchDone) {
         let state = self.launches.borrow().get(&done.launch).cloned();
+        // Without a state the launch has been given up.
+        let Some(state) = state else { return };
+        state.gather(&tasks.effects, |gather| gather.own(&done));
+        self.settle(tasks, state, [done]);
+    }
+
+    /// Handles results from another node.
+    pub fn take_results(&self, tasks: &Tasks, results: Results) {
+        let state = self.launches.borrow().get(&results.launch).cloned();
         match state {
             Some(state) => {
-                if state.take(tasks, done) {
-                    let by = state.by();
-                    let also = self.launches.borrow_mut().remove(&state.key());
-                    // This also drops results that nobody has kept.
-                    tasks.effects.drop_guarded(|| by, (also, state));
-                }
+                let Results { round, blocks, .. } = results;
+                let all = state.gather(&tasks.effects, |gather| gather.come(round, blocks));
+                self.settle(tasks, state, all.into_iter().flatten());
             }
             // The launch has been given up.
             None if tasks.effects.lost_processor().is_some() => {}
             // This node's top-level task has not made the launch yet.
-            None => self.early.borrow_mut().entry(done.launch).or_default().push(done),
+            None => self.early.borrow_mut().entry(results.launch).or_default().push(results),
+        }
+    }
+
+    /// Takes results for a launch, which may be over with them.
+    fn settle(&self, tasks: &Tasks, state: Rc<LaunchState>, all: impl IntoIterator<Item = BatchDone>) {
+        all.into_iter().for_each(|done| state.take(tasks, done));
+        if state.is_over() {
+            state.end(tasks);
+            let (by, also) = (state.by(), self.launches.borrow_mut().remove(&state.key()));
+            // This also drops results that nobody has kept.
+            tasks.effects.drop_guarded(|| by, (also, state));
         }
     }
 
@@ -178,6 +186,10 @@ impl Gangs {
         let key = state.key();
         self.launches.borrow_mut().insert(key, state);
         let early = self.early.borrow_mut().remove(&key);
-        early.into_iter().flatten().for_each(|done| self.take_batch_done(tasks, done));
+        if let Some(state) = self.launches.borrow().get(&key).cloned() {
+            // This node may have no shard of it.
+            state.gather(&tasks.effects, |_| ());
+        }
+        early.into_iter().flatten().for_each(|results| self.take_results(tasks, results));
     }
 }

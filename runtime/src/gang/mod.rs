@@ -4,7 +4,7 @@
 //! `check`: the checks of a launch, with `claims`. `plan`: the homes of regions and the data to copy. `memo`: plans of
 //! launches that come again. `versions`: the launcher's knowledge of its regions, in `pieces`. `operations`: the order
 //! of operations on a processor. `dispatch`: the messages of a launch. `batches`: shards of launches on this processor.
-//! `results`: a launch until its shards are over. `gangs`: the state of this room. `report`: launches in the report of
+//! `results`: a launch until its shards are over. `gather`: how results get to all nodes. `gangs`: the state of this room. `report`: launches in the report of
 //! a deadlock.
 
 mod batches;
@@ -12,6 +12,7 @@ mod check;
 mod claims;
 mod dispatch;
 mod gangs;
+mod gather;
 mod memo;
 mod operations;
 mod pieces;

@@ -1,11 +1,13 @@
 //! A launch until all of its shards are over, and the receivers of its results.
 
+use super::gather::{Gather, Send};
 use super::versions::Versions;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::VectorClock;
+use crate::effects::Effects;
 use crate::future::Resolver;
-use crate::ids::{LaunchKey, ProcessorId};
-use crate::message::{BatchDone, Message};
+use crate::ids::{LaunchKey, NodeId, ProcessorId};
+use crate::message::{BatchDone, Message, Results};
 use crate::parcel::Parcel;
 use crate::task::Tasks;
 use crate::{Error, Place};
@@ -23,6 +25,8 @@ pub(crate) struct LaunchState {
     node: Option<Node>,
     /// Batches that have not reported.
     left: Cell<usize>,
+    /// How this node gathers the results of all nodes, if it does.
+    gather: Option<RefCell<Gather>>,
     /// Processors that wait for the end of the whole launch.
     homes: Vec<ProcessorId>,
     shards: u32,
@@ -50,6 +54,7 @@ impl LaunchState {
             by,
             node,
             left: Cell::new(batches),
+            gather: None,
             homes,
             shards,
             settle: RefCell::new(settle),
@@ -57,6 +62,11 @@ impl LaunchState {
             versions,
             over: RefCell::new(Some(over)),
         }
+    }
+
+    /// The launch is made by all nodes, which gather its results.
+    pub(super) fn gathers(&mut self, gather: Gather) {
+        self.gather = Some(RefCell::new(gather));
     }
 
     pub fn key(&self) -> LaunchKey {
@@ -86,8 +96,25 @@ impl LaunchState {
         }
     }
 
-    /// Handles one processor's results. True if it was the last.
-    pub fn take(&self, tasks: &Tasks, #[allow(unused_mut)] mut done: BatchDone) -> bool {
+    /// Goes on gathering after `change`.
+    pub(super) fn gather<T>(&self, effects: &Effects, change: impl FnOnce(&mut Gather) -> T) -> Option<T> {
+        let gather = self.gather.as_ref()?;
+        let changed = change(&mut gather.borrow_mut());
+        loop {
+            let next = gather.borrow_mut().next();
+            let Some(Send { to, round, blocks }) = next else { return Some(changed) };
+            let results = Results { launch: self.key, round, blocks };
+            effects.send(effects.copies().first_of(NodeId(to)), Message::Results(Box::new(results)));
+        }
+    }
+
+    /// Whether all results have come, and nothing is left to pass on.
+    pub(super) fn is_over(&self) -> bool {
+        self.left.get() == 0 && self.gather.as_ref().is_none_or(|gather| gather.borrow().is_over())
+    }
+
+    /// Handles one processor's results.
+    pub fn take(&self, tasks: &Tasks, #[allow(unused_mut)] mut done: BatchDone) {
         #[cfg(feature = "plant")]
         if let [(a, _), (b, _), ..] = &mut *done.results
             && tasks.effects.config.strikes(crate::plant::Bug::SwappedResults)
@@ -109,13 +136,16 @@ impl LaunchState {
             for &p in &self.homes {
                 tasks.effects.send(p, Message::LaunchOver { launch: self.key });
             }
-            if let Some(over) = self.over.borrow_mut().take() {
-                if let Some(races) = tasks.effects.races() {
-                    over.happens(&races.launch_over(self.key, tasks.effects.copies().nodes()));
-                }
-                over.settle(Ok(()), tasks.teller());
-            }
         }
-        self.left.get() == 0
+    }
+
+    /// The launch is over, and this node has nothing left to pass on.
+    pub(super) fn end(&self, tasks: &Tasks) {
+        if let Some(over) = self.over.borrow_mut().take() {
+            if let Some(races) = tasks.effects.races() {
+                over.happens(&races.launch_over(self.key, tasks.effects.copies().nodes()));
+            }
+            over.settle(Ok(()), tasks.teller());
+        }
     }
 }

@@ -59,6 +59,8 @@ pub(crate) enum Message {
     Batch(Box<Batch>),
     /// The shards of a batch are over.
     BatchDone(Box<BatchDone>),
+    /// The results of a launch's shards on some nodes, for the top-level task of another node.
+    Results(Box<Results>),
     /// Every shard of a launch is over, on all processors.
     LaunchOver { launch: LaunchKey },
     /// Send valid data to another processor for a launch.
@@ -109,6 +111,7 @@ impl Message {
             Message::Poison { .. } => "Poison",
             Message::Batch(_) => "Batch",
             Message::BatchDone(_) => "BatchDone",
+            Message::Results(_) => "Results",
             Message::LaunchOver { .. } => "LaunchOver",
             Message::SendColumns(_) => "SendColumns",
             Message::Columns(_) => "Columns",
@@ -191,7 +194,7 @@ pub(crate) struct Batch {
     pub columns: u32,
     /// Shards of other processors use regions that are at home here, so the batch ends with the whole launch.
     pub hold: bool,
-    /// Where the results go: to one processor, or to the first processor of every node.
+    /// Where the results go: to one processor, or by way of the first processor of this node to all nodes.
     pub reply: Reply,
     pub touches: Arc<[Touch]>,
 }
@@ -223,6 +226,15 @@ pub(crate) struct BatchDone {
     pub launch: LaunchKey,
     pub results: Vec<(u32, Result<Parcel, Error>)>,
     pub valid: Vec<Valid>,
+}
+
+/// Results of the shards of some nodes, for each node those of its processors.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Results {
+    pub launch: LaunchKey,
+    /// See the module `gang::gather`.
+    pub round: u32,
+    pub blocks: Vec<Vec<BatchDone>>,
 }
 
 /// `column.rect` is valid in the instance over `from` on processor `at`.

@@ -130,6 +130,7 @@ impl Core {
             }
             Message::Batch(batch) => self.take_order(Order::Start(batch)),
             Message::BatchDone(done) => self.gangs.take_batch_done(tasks, *done),
+            Message::Results(results) => self.gangs.take_results(tasks, *results),
             Message::LaunchOver { launch } => self.take_launch_over(launch),
             Message::SendColumns(order) => self.take_order(Order::Send(order)),
             Message::Columns(columns) => {

@@ -108,16 +108,60 @@ impl<A, R> std::fmt::Debug for ShardTask<A, R> {
 /// assert_eq!(lengths, [1, 1, 0]);
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Debug)]
 pub struct ShardLaunch<A> {
-    pub(crate) args: A,
+    pub(crate) argument: Argument<A>,
     pub(crate) held: Vec<Held>,
+}
+
+/// A shard's argument, or how to make it.
+pub(crate) enum Argument<A> {
+    Made(A),
+    Later(Box<dyn FnOnce() -> A>),
+}
+
+impl<A> Argument<A> {
+    pub fn make(self) -> A {
+        match self {
+            Argument::Made(args) => args,
+            Argument::Later(make) => make(),
+        }
+    }
+}
+
+impl<A> std::fmt::Debug for ShardLaunch<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShardLaunch").field("held", &self.held).finish_non_exhaustive()
+    }
 }
 
 impl<A> ShardLaunch<A> {
     /// The launch of a shard with argument `args` and no regions.
     pub fn new(args: A) -> Self {
-        Self { args, held: Vec::new() }
+        Self { argument: Argument::Made(args), held: Vec::new() }
+    }
+
+    /// The same with an argument that is made only on the node where the shard runs. `make` is called during the launch.
+    ///
+    /// Where each process runs the top-level task for itself, [`new`](Self::new) has all of them make the arguments of all
+    /// shards. That is too much if an argument is large, such as a part of a file.
+    ///
+    /// ```
+    /// # use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+    /// async fn mean(_: Shard, part: Vec<f64>) -> Result<f64, Error> {
+    ///     Ok(part.iter().sum::<f64>() / part.len() as f64)
+    /// }
+    ///
+    /// # let (means, _) = Runtime::threads(2).run(|top| async move {
+    /// let (gang, task) = (top.gang("all", 3)?, top.register("mean", mean));
+    /// let part = |s: u32| (0..1000).map(|i| f64::from(s * 1000 + i)).collect();
+    /// let done = top.launch(&gang, &task, |s| ShardLaunch::from_fn(move || part(s)))?;
+    /// # done.all().await
+    /// # })?;
+    /// assert_eq!(means, [499.5, 1499.5, 2499.5]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn from_fn(make: impl FnOnce() -> A + 'static) -> Self {
+        Self { argument: Argument::Later(Box::new(make)), held: Vec::new() }
     }
 
     /// Lets the shard use `fields` of `region`, with this privilege and coherence or less.

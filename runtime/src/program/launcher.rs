@@ -70,7 +70,7 @@ impl Launcher {
         let (mut resolvers, mut futures) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for shard in 0..gang.shards {
             let start = start(shard);
-            args.push(Some(Parcel::new(start.args)));
+            args.push(Some(start.argument));
             held.push(start.held);
             let (resolver, future) = TaskFuture::<R>::pending();
             resolvers.push(Some(resolver));
@@ -88,7 +88,8 @@ impl Launcher {
                 resolver.settle_watched(result.and_then(Parcel::open), &failures, tasks.teller());
             }
         });
-        self.launch_any(&table, task.id, (args, held), show, settle)?;
+        let mut args = |shard: u32| Some(Parcel::new(args.get_mut(shard as usize)?.take()?.make()));
+        self.launch_any(&table, task.id, (&mut args, held), show, settle)?;
         Ok(FutureMap::new(futures))
     }
 
@@ -98,7 +99,7 @@ impl Launcher {
         &self,
         table: &GangTable,
         task: ObjectId,
-        (mut args, held): (Vec<Option<Parcel>>, Vec<Vec<Held>>),
+        (args, held): (&mut dyn FnMut(u32) -> Option<Parcel>, Vec<Vec<Held>>),
         show: ShowPlan<'_>,
         settle: Settle,
     ) -> Result<(), Error> {
@@ -134,7 +135,7 @@ impl Launcher {
             let members = table.members[at.index()].iter();
             let starts = members.filter_map(|&shard| {
                 let held = plan.held[shard as usize].clone();
-                Some(ShardStart { shard, args: args[shard as usize].take()?, held })
+                Some(ShardStart { shard, args: args(shard)?, held })
             });
             starts.collect()
         };

@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::counters::Stats;
 use crate::effects::Signal;
 use crate::ids::{EMPTY, NodeId, ProcessorId};
-use crate::message::{Message, UNSAID, Wire, Work};
+use crate::message::{BatchDone, Message, UNSAID, Wire, Work};
 use crate::names::short_name;
 use crate::payload::Payload;
 use crate::processor::Core;
@@ -181,6 +181,10 @@ impl Net {
 fn size(message: &Message) -> usize {
     /// The kind, the object, the generation and the like.
     const HEAD: usize = 32;
+    let results = |done: &BatchDone| {
+        let result = |r: &Result<crate::parcel::Parcel, Error>| r.as_ref().map_or(0, |parcel| parcel.size());
+        HEAD + done.results.iter().map(|(_, r)| 8 + result(r)).sum::<usize>() + HEAD * done.valid.len()
+    };
     match message {
         Message::Arrive { payload: Payload::Inline { len, .. }, .. } => HEAD + usize::from(*len),
         Message::Arrive { payload, .. } => HEAD + payload.bytes().len(),
@@ -189,10 +193,8 @@ fn size(message: &Message) -> usize {
         Message::Batch(batch) => {
             HEAD + batch.shards.iter().map(|s| HEAD + s.args.size() + HEAD * s.held.len()).sum::<usize>()
         }
-        Message::BatchDone(done) => {
-            let result = |r: &Result<crate::parcel::Parcel, Error>| r.as_ref().map_or(0, |parcel| parcel.size());
-            HEAD + done.results.iter().map(|(_, r)| 8 + result(r)).sum::<usize>() + HEAD * done.valid.len()
-        }
+        Message::BatchDone(done) => results(done),
+        Message::Results(all) => HEAD + all.blocks.iter().flatten().map(results).sum::<usize>(),
         Message::Combine { values, .. } => HEAD + 12 * values.len(),
         _ => HEAD,
     }
