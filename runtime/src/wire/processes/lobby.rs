@@ -125,7 +125,7 @@ impl Lobby {
 
     /// The process whose end has made an exchange fail: its number, plus 1.
     fn missed(&self) -> &AtomicU32 {
-        self.word(size_of::<AtomicU32>())
+        self.word(size_of::<u32>())
     }
 
     /// The exchanges that a process has given to.
@@ -135,12 +135,12 @@ impl Lobby {
 
     /// Not 0 once a process has ended, or is about to.
     fn gone(&self, index: usize) -> &Awaited {
-        self.word((index + 1) * LINE + size_of::<AtomicU32>())
+        self.word((index + 1) * LINE + size_of::<u32>())
     }
 
     /// How a process ended, as the system says it, plus 2³²; 0 if nobody knows.
     fn status(&self, index: usize) -> &AtomicU64 {
-        self.word((index + 1) * LINE + size_of::<AtomicU64>())
+        self.word((index + 1) * LINE + size_of::<u64>())
     }
 
     /// A number that tells this lobby from any other.

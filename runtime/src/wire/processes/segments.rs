@@ -57,13 +57,13 @@ impl Layout {
     fn offer(self, from: ProcessorId, to: ProcessorId) -> usize {
         let offers = self.publics();
         let row = from.index() % self.workers as usize * self.processors();
-        offers + (row + to.index()) * size_of::<AtomicU64>()
+        offers + (row + to.index()) * size_of::<u64>()
     }
 
     /// Where rings and blocks begin.
     fn heap(self) -> usize {
         let words = self.workers as usize * self.processors();
-        (self.publics() + words * size_of::<AtomicU64>()).next_multiple_of(LINE)
+        (self.publics() + words * size_of::<u64>()).next_multiple_of(LINE)
     }
 }
 
