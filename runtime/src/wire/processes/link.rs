@@ -8,6 +8,8 @@ use super::segments::Layout;
 use crate::ids::ProcessorId;
 use crate::message::{Bulk, Message};
 use crate::wire::park::fence;
+use crate::wire::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::wire::sync::{Mutex, MutexGuard};
 use crate::wire::threads::counts;
 use crate::wire::threads::post::{Origin, Publics, Way};
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -15,8 +17,7 @@ use maniple_regions::Buffer;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// Carries frames between processes of different hosts. Those from one process to another keep their order.

@@ -4,9 +4,16 @@
 // Models use only a part of these files.
 #![allow(dead_code)]
 
+mod agreement;
+mod link;
 mod lobby;
+mod packet;
+mod rings;
+#[path = "ring_models.rs"]
+mod ring_models;
 #[path = "segment_model.rs"]
 mod segment;
+mod segments;
 
 fn host() -> String {
     "this host".into()

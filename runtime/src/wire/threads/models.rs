@@ -6,7 +6,8 @@ use super::super::sync::{OF_SEVERAL, model_bounded, yield_now};
 use super::drive::{Driven, drive};
 use super::idle::{announce, quiescent};
 use super::inbox::Inbox;
-use super::outbox::{Outbox, UNFENCED};
+pub use super::outbox::Outbox;
+use super::outbox::UNFENCED;
 use super::post::Post;
 use crate::ids::ProcessorId;
 use loom::thread;
@@ -51,6 +52,8 @@ impl<M, F: Fn(M)> Driven<M> for Reader<F> {
 
     fn park(&self, sleep: impl FnOnce()) {
         sleep();
+        // It may not have slept, for a ring that has been counted and not offered yet.
+        yield_now();
     }
 
     fn stopped(&self) -> bool {
@@ -60,7 +63,12 @@ impl<M, F: Fn(M)> Driven<M> for Reader<F> {
 
 /// Drives a processor until it has received `messages`.
 fn read<M: Send>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32) {
-    let driven = Reader { left: Cell::new(messages), then: drop };
+    read_and(outbox, id, post, messages, drop);
+}
+
+/// The same, and does something with each message.
+pub fn read_and<M: Send>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32, then: impl Fn(M)) {
+    let driven = Reader { left: Cell::new(messages), then };
     drive(id, &driven, post, outbox, &mut Inbox::new(), false);
     assert_eq!(driven.left.get(), 0, "a run that goes on was given up");
 }
@@ -78,7 +86,7 @@ pub fn one_reads<M: Send + 'static>(messages: u32, send: impl Fn(&Arc<Post<M>>) 
 }
 
 /// The turns in which a busy sender makes sure that its messages are seen.
-fn go_on<M: Send>(outbox: &Outbox<M>) {
+pub fn go_on<M: Send>(outbox: &Outbox<M>) {
     for _ in 0..=UNFENCED {
         outbox.tend();
     }
