@@ -5,12 +5,16 @@
 #![allow(dead_code)]
 
 mod agreement;
+#[path = "channel_model.rs"]
+mod channel;
 mod link;
+#[path = "link_models.rs"]
+mod link_models;
 mod lobby;
 mod packet;
-mod rings;
 #[path = "ring_models.rs"]
 mod ring_models;
+mod rings;
 #[path = "segment_model.rs"]
 mod segment;
 mod segments;

@@ -45,12 +45,12 @@ fn post(segments: &Arc<Segments>) -> Arc<Post<Message>> {
 }
 
 /// A message with so many bytes of this value: up to 24 go as they are.
-fn arrival(value: u8, bytes: usize) -> Message {
+pub fn arrival(value: u8, bytes: usize) -> Message {
     let (payload, also) = (Payload::copy_of(&vec![value; bytes]), Also { cell: 0, generation: 0 });
     Message::Arrive { object: 0, cell: 0, generation: 0, payload, also }
 }
 
-fn check(message: &Message, value: u8, bytes: usize) {
+pub fn check(message: &Message, value: u8, bytes: usize) {
     let Message::Arrive { payload, .. } = message else { panic!("{message:?}") };
     assert_eq!(payload.bytes(), vec![value; bytes]);
 }
