@@ -148,6 +148,7 @@ struct Peer {
 }
 
 type Taken = (usize, Message);
+type Inlets = HashMap<(ProcessorId, ProcessorId), Option<Sender<Taken>>>;
 type Hall = Mutex<Vec<(ProcessorId, Receiver<Taken>)>>;
 
 /// The messages of a run between this process and those of other hosts.
@@ -156,7 +157,7 @@ pub struct Link {
     pub hosts: Hosts,
     peers: Vec<Peer>,
     /// The ways from processors of other hosts to those of this process; `None` if the processor has left.
-    inlets: Mutex<HashMap<(ProcessorId, ProcessorId), Option<Sender<Taken>>>>,
+    inlets: Mutex<Inlets>,
     /// For each processor of this process, the ends of ways that it has not fetched.
     halls: Vec<Hall>,
     failed: Arc<Failure>,
