@@ -12,7 +12,8 @@ mod imp {
     use rustix::io::Errno;
     use rustix::thread::futex::{self, Flags, Timespec};
 
-    /// Wakes the one that sleeps on a word. It has no state, as the kernel compares the word itself.
+    /// Wakes those that sleep on a word. It has no state, as the kernel compares the word itself.
+    #[derive(Default)]
     pub struct Alarm;
 
     impl Alarm {
@@ -34,6 +35,11 @@ mod imp {
             // Fails only for a word that is not there.
             let _ = futex::wake(word, Flags::empty(), 1);
         }
+
+        /// Ends the sleep of all on `word`, whose value has changed.
+        pub fn ring_for_all(&self, word: &AtomicU32) {
+            let _ = futex::wake(word, Flags::empty(), i32::MAX as u32);
+        }
     }
 }
 
@@ -47,7 +53,8 @@ mod imp {
     #[cfg(not(loom))]
     use std::sync::Condvar;
 
-    /// Wakes the one that sleeps on a word.
+    /// Wakes those that sleep on a word.
+    #[derive(Default)]
     pub struct Alarm {
         /// Held by the sleeper from its look at the word until it sleeps. Whoever rings takes it after changing the
         /// word.
@@ -86,6 +93,13 @@ mod imp {
             // Once this lock has been taken, the owner is asleep or will see the new state.
             drop(self.bed.lock().expect("nothing panics in bed"));
             self.bell.notify_one();
+        }
+
+        /// Ends the sleep of all on `word`, whose value has changed.
+        #[cfg(all(test, loom))]
+        pub fn ring_for_all(&self, _: &AtomicU32) {
+            drop(self.bed.lock().expect("nothing panics in bed"));
+            self.bell.notify_all();
         }
     }
 }

@@ -8,6 +8,9 @@ mod one_thread;
 pub(crate) mod park;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub(crate) mod processes;
+#[cfg(all(test, target_os = "linux", loom))]
+#[path = "processes/models.rs"]
+mod processes;
 pub(crate) mod ring;
 pub(crate) mod seeded;
 mod sync;

@@ -6,7 +6,7 @@
 
 use super::sync::atomic::{AtomicUsize, Ordering};
 use super::sync::{Arc, UnsafeCell};
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", any(not(loom), test)))]
 use std::any::Any;
 use std::mem::{self, MaybeUninit};
 use std::ptr::NonNull;
@@ -41,9 +41,9 @@ enum Memory<T> {
     Own {
         _ring: std::sync::Arc<Own<T>>,
     },
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(all(target_os = "linux", any(not(loom), test)))]
     Shared {
-        _mapping: Arc<dyn Any + Send + Sync>,
+        _mapping: std::sync::Arc<dyn Any + Send + Sync>,
     },
 }
 
@@ -76,6 +76,19 @@ impl<T> Ring<T> {
     #[inline(always)]
     fn is_full(&self, position: usize) -> bool {
         self.slot(position).stamp.load(Ordering::Acquire) == position.wrapping_add(1)
+    }
+
+    /// For the producer: makes an empty ring of new memory. Zeros are one, but not for loom.
+    #[cfg(all(test, loom))]
+    fn make(&self) {
+        // SAFETY: New memory, of which nobody else knows.
+        unsafe {
+            self.consumed.write(CacheLine(AtomicUsize::new(0)));
+            for i in 0..self.slots.len() {
+                let slot = Slot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
+                self.slots.cast::<Slot<T>>().add(i).write(slot);
+            }
+        }
     }
 
     /// Moves out the value at `position`.
@@ -116,7 +129,7 @@ impl<T> Drop for Ring<T> {
             }
         }
 
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(all(target_os = "linux", any(not(loom), test)))]
         if matches!(self._memory, Memory::Shared { .. }) {
             // The other end may still be in use, in another process. The values are plain words.
             return;
@@ -176,7 +189,7 @@ fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 /// The bytes of a ring in memory that processes share.
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", any(not(loom), test)))]
 pub const fn ring_bytes<T>(capacity: usize) -> usize {
     size_of::<CacheLine>() + capacity * size_of::<Slot<T>>()
 }
@@ -187,11 +200,11 @@ pub const fn ring_bytes<T>(capacity: usize) -> usize {
 ///
 /// `at` leads to [`ring_bytes`] bytes that `memory` keeps, aligned to a cache line. They were zero before the first of the
 /// two ends was made. In all processes together there are one sender and one receiver, with the same type and capacity.
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", any(not(loom), test)))]
 unsafe fn ring_in<T: Send + Copy>(
     at: NonNull<u8>,
     capacity: usize,
-    memory: Arc<dyn Any + Send + Sync>,
+    memory: std::sync::Arc<dyn Any + Send + Sync>,
 ) -> Arc<Ring<T>> {
     assert!(capacity >= 2 && capacity.is_power_of_two());
     // SAFETY: Within the bytes of the ring. Zeros are a slot that is empty in the first lap.
@@ -200,33 +213,36 @@ unsafe fn ring_in<T: Send + Copy>(
     Arc::new(Ring { slots, consumed: at.cast(), _memory: Memory::Shared { _mapping: memory } })
 }
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", any(not(loom), test)))]
 impl<T: Send + Copy> Sender<T> {
     /// The producer's end of a ring in memory that processes share.
     ///
     /// # Safety
     ///
     /// See [`ring_in`].
-    pub unsafe fn in_memory(at: NonNull<u8>, capacity: usize, memory: Arc<dyn Any + Send + Sync>) -> Self {
+    pub unsafe fn in_memory(at: NonNull<u8>, capacity: usize, memory: std::sync::Arc<dyn Any + Send + Sync>) -> Self {
         // SAFETY: The caller's duty.
-        Self { ring: unsafe { ring_in(at, capacity, memory) }, position: 0, limit: capacity }
+        let ring = unsafe { ring_in(at, capacity, memory) };
+        #[cfg(loom)]
+        ring.make();
+        Self { ring, position: 0, limit: capacity }
     }
 }
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", any(not(loom), test)))]
 impl<T: Send + Copy> Receiver<T> {
     /// The consumer's end of a ring in memory that processes share.
     ///
     /// # Safety
     ///
     /// See [`ring_in`].
-    pub unsafe fn in_memory(at: NonNull<u8>, capacity: usize, memory: Arc<dyn Any + Send + Sync>) -> Self {
+    pub unsafe fn in_memory(at: NonNull<u8>, capacity: usize, memory: std::sync::Arc<dyn Any + Send + Sync>) -> Self {
         // SAFETY: The caller's duty.
         Self { ring: unsafe { ring_in(at, capacity, memory) }, position: 0 }
     }
 }
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", any(not(loom), test)))]
 impl<T> Sender<T> {
     /// The position of the next value.
     pub fn position(&self) -> usize {

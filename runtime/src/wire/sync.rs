@@ -5,13 +5,13 @@
 pub use loom::{
     cell::UnsafeCell,
     hint::spin_loop,
-    sync::{Arc, Mutex, atomic},
+    sync::{Arc, Mutex, MutexGuard, atomic},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub use std::{
     hint::spin_loop,
-    sync::{Arc, Mutex, atomic},
+    sync::{Arc, Mutex, MutexGuard, atomic},
     thread::yield_now,
 };
 

@@ -2,21 +2,25 @@
 //! as it is.
 
 use super::agreement::{Collected, Notice, Said};
+#[cfg(loom)]
+use super::channel::{Receiver, Sender, unbounded};
 use super::packet::failed;
 use super::rings::Failure;
 use super::segments::Layout;
 use crate::ids::ProcessorId;
 use crate::message::{Bulk, Message};
 use crate::wire::park::fence;
+use crate::wire::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::wire::sync::{Mutex, MutexGuard};
 use crate::wire::threads::counts;
 use crate::wire::threads::post::{Origin, Publics, Way};
+#[cfg(not(loom))]
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use maniple_regions::Buffer;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// Carries frames between processes of different hosts. Those from one process to another keep their order.
@@ -91,9 +95,9 @@ enum What {
 /// The most bytes of a message that are in the head.
 const SHORT: usize = 4096;
 /// As soon as so many bytes are under way to a process and have not been taken there, messages to it wait.
-const WINDOW: usize = 64 << 20;
-/// A process says what it has taken when it comes to this.
-const SAY: u64 = WINDOW as u64 / 8;
+const WINDOW: usize = if cfg!(loom) { 2 * EACH } else { 64 << 20 };
+/// A process says what it has taken when it comes to this, which is less than the window.
+const SAY: u64 = WINDOW as u64 / if cfg!(loom) { 1 } else { 8 };
 /// What a message counts beside its bytes.
 const EACH: usize = 64;
 
@@ -142,6 +146,7 @@ struct Peer {
 }
 
 type Taken = (usize, Message);
+type Inlets = HashMap<(ProcessorId, ProcessorId), Option<Sender<Taken>>>;
 type Hall = Mutex<Vec<(ProcessorId, Receiver<Taken>)>>;
 
 /// The messages of a run between this process and those of other hosts.
@@ -149,8 +154,8 @@ pub struct Link {
     carrier: Arc<dyn Carrier>,
     pub hosts: Hosts,
     peers: Vec<Peer>,
-    /// The ways from processors of other hosts to those of this process.
-    inlets: Mutex<HashMap<(ProcessorId, ProcessorId), Sender<Taken>>>,
+    /// The ways from processors of other hosts to those of this process; `None` if the processor has left.
+    inlets: Mutex<Inlets>,
     /// For each processor of this process, the ends of ways that it has not fetched.
     halls: Vec<Hall>,
     failed: Arc<Failure>,
@@ -203,7 +208,7 @@ impl Link {
         let ends = std::mem::take(&mut *lock(&self.halls[me.index() - self.hosts.own().start]));
         let ends = ends.into_iter().map(|(from, end)| {
             let process = self.hosts.layout.process_of(from);
-            (from, Box::new(In { link: self.clone(), process, end }) as Box<dyn Origin<Message>>)
+            (from, Box::new(In { link: self.clone(), pair: (from, me), process, end }) as Box<dyn Origin<Message>>)
         });
         ends.collect()
     }
@@ -278,10 +283,9 @@ impl Link {
             hall.push((from, end));
             // As for a ring in memory of this process: counted under the lock.
             publics[to.index()].opened.fetch_add(1, Ordering::Release);
-            inlet
+            Some(inlet)
         });
-        if inlet.send(message).is_err() {
-            // The processor has left.
+        if inlet.as_ref().is_none_or(|inlet| inlet.send(message).is_err()) {
             self.taken(self.hosts.layout.process_of(from), cost);
         }
         fence();
@@ -348,6 +352,10 @@ impl Link {
             }
             Notice::AllDone => {
                 publics.iter().for_each(|public| public.done.store(true, Ordering::Release));
+                // There nobody takes messages any more, and nobody needs them.
+                if let Some(far) = (0..).map(ProcessorId).take(publics.len()).find(|id| !self.hosts.is_near(*id)) {
+                    publics[far.index()].gone.store(true, Ordering::Release);
+                }
                 fence();
                 publics.iter().for_each(|public| public.parker.wake());
             }
@@ -412,6 +420,7 @@ impl Way<Message> for Out {
 /// The end of a way from a processor of another host.
 struct In {
     link: Arc<Link>,
+    pair: (ProcessorId, ProcessorId),
     process: usize,
     end: Receiver<Taken>,
 }
@@ -430,7 +439,10 @@ impl Origin<Message> for In {
 
 impl Drop for In {
     fn drop(&mut self) {
-        // What nobody takes any more is no longer under way.
+        // What nobody takes any more is no longer under way. The lock is that of handing over, so nothing comes after this.
+        let link = self.link.clone();
+        let mut inlets = lock(&link.inlets);
         while self.pop().is_some() {}
+        inlets.insert(self.pair, None);
     }
 }

@@ -3,13 +3,15 @@
 
 use super::segment::Segment;
 use crate::Error;
-use rustix::thread::futex;
+use crate::wire::alarm::Alarm;
+use crate::wire::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::wire::sync::{Mutex, MutexGuard};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Instant;
 
 /// The room for what a process gives, with that of others which it passes on. Only what is used takes up memory.
 const ROOM: usize = 1 << 30;
@@ -45,6 +47,38 @@ pub struct Lobby {
     tell: OnceLock<Tell>,
 }
 
+/// A word at which processes sleep until it changes.
+#[derive(Default)]
+#[repr(C)]
+struct Awaited {
+    word: AtomicU32,
+    alarm: Alarm,
+}
+
+impl Awaited {
+    fn load(&self) -> u32 {
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// Sleeps unless the word is another than `seen`. May return early. True if the deadline has passed.
+    fn sleep(&self, seen: u32, deadline: Option<Instant>) -> bool {
+        self.alarm.sleep(&self.word, seen, deadline)
+    }
+
+    /// Counts one more, and wakes all who wait for it.
+    fn count(&self) {
+        self.word.fetch_add(1, Ordering::Release);
+        self.alarm.ring_for_all(&self.word);
+    }
+
+    /// Closes a count, and wakes all who wait for it. Returns the count.
+    fn close(&self) -> u32 {
+        let before = self.word.fetch_or(OVER, Ordering::AcqRel);
+        self.alarm.ring_for_all(&self.word);
+        before & !OVER
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -54,7 +88,7 @@ impl Lobby {
     pub fn new(ranks: Vec<u32>) -> io::Result<Self> {
         let memory = Segment::new("maniple lobby", Self::bytes(ranks.len()))?;
         let lobby = Self::in_memory(0, ranks, memory);
-        lobby.long(TOKEN).store(RandomState::new().hash_one(lobby.file()), Ordering::Relaxed);
+        lobby.word::<AtomicU64>(TOKEN).store(RandomState::new().hash_one(lobby.file()), Ordering::Relaxed);
         Ok(lobby)
     }
 
@@ -85,46 +119,39 @@ impl Lobby {
     }
 
     /// The exchanges whose total has been told.
-    fn told(&self) -> &AtomicU32 {
+    fn told(&self) -> &Awaited {
         self.word(0)
     }
 
     /// The process whose end has made an exchange fail: its number, plus 1.
     fn missed(&self) -> &AtomicU32 {
-        self.word(size_of::<AtomicU32>())
+        self.word(size_of::<u32>())
     }
 
     /// The exchanges that a process has given to.
-    fn given(&self, index: usize) -> &AtomicU32 {
+    fn given(&self, index: usize) -> &Awaited {
         self.word((index + 1) * LINE)
     }
 
     /// Not 0 once a process has ended, or is about to.
-    fn gone(&self, index: usize) -> &AtomicU32 {
-        self.word((index + 1) * LINE + size_of::<AtomicU32>())
+    fn gone(&self, index: usize) -> &Awaited {
+        self.word((index + 1) * LINE + size_of::<u32>())
     }
 
     /// How a process ended, as the system says it, plus 2³²; 0 if nobody knows.
     fn status(&self, index: usize) -> &AtomicU64 {
-        self.long((index + 1) * LINE + size_of::<AtomicU64>())
+        self.word((index + 1) * LINE + size_of::<u64>())
     }
 
     /// A number that tells this lobby from any other.
     #[cfg(feature = "mpi")]
     pub fn token(&self) -> u64 {
-        self.long(TOKEN).load(Ordering::Relaxed)
+        self.word::<AtomicU64>(TOKEN).load(Ordering::Relaxed)
     }
 
-    fn long(&self, at: usize) -> &AtomicU64 {
-        let place = self.memory.at(at, size_of::<AtomicU64>()).cast();
-        // SAFETY: Within the memory, aligned, and used as this word only.
-        unsafe { place.as_ref() }
-    }
-
-    fn word(&self, at: usize) -> &AtomicU32 {
-        let place = self.memory.at(at, size_of::<AtomicU32>()).cast();
-        // SAFETY: Within the memory, aligned, and used as this word only.
-        unsafe { place.as_ref() }
+    fn word<T: Default + Send + Sync + 'static>(&self, at: usize) -> &T {
+        // SAFETY: Aligned, and used as this word only.
+        unsafe { self.memory.word(at) }
     }
 
     /// The place of a process's gift, or that of the total, after all of them.
@@ -180,11 +207,11 @@ impl Lobby {
                 _ => drop(self.fail(self.ranks[0])),
             })?;
             self.write(place, &gifts);
-            count(self.given(0));
-            count(self.told());
+            self.given(0).count();
+            self.told().count();
         } else {
             self.write(self.index, &gifts);
-            count(self.given(self.index));
+            self.given(self.index).count();
             self.wait(self.told(), exchange, 0)?;
             gifts.clear();
             self.read(place, &mut gifts);
@@ -219,9 +246,9 @@ impl Lobby {
     }
 
     /// Waits until a process's count has come to this exchange. If it can't, the exchange fails for all.
-    fn wait(&self, word: &AtomicU32, exchange: u32, whose: usize) -> Result<(), Error> {
+    fn wait(&self, word: &Awaited, exchange: u32, whose: usize) -> Result<(), Error> {
         loop {
-            let seen = word.load(Ordering::Acquire);
+            let seen = word.load();
             if seen & !OVER >= exchange {
                 return Ok(());
             }
@@ -229,7 +256,7 @@ impl Lobby {
                 return Err(self.fail(self.ranks[whose]));
             }
             // Woken, or the count has changed, or interrupted: looks again.
-            let _ = futex::wait(word, futex::Flags::empty(), seen, None);
+            word.sleep(seen, None);
         }
     }
 
@@ -238,7 +265,7 @@ impl Lobby {
     fn fail(&self, missed: u32) -> Error {
         let first = self.missed().compare_exchange(0, missed + 1, Ordering::AcqRel, Ordering::Acquire);
         (0..self.ranks.len()).map(|index| self.given(index)).chain([self.told()]).for_each(|word| {
-            close(word);
+            word.close();
         });
         let error = self.loss(first.map_or_else(|first| first - 1, |_| missed));
         if let (Ok(_), Some(tell)) = (first, self.tell.get()) {
@@ -284,11 +311,10 @@ impl Lobby {
         if let Some(status) = status {
             self.status(index).store(1 << 32 | u64::from(status.into_raw() as u32), Ordering::Release);
         }
-        self.gone(index).store(1, Ordering::Release);
-        let _ = futex::wake(self.gone(index), futex::Flags::empty(), i32::MAX as u32);
-        let given = close(self.given(index));
+        self.gone(index).count();
+        let given = self.given(index).close();
         if index == 0 {
-            close(self.told());
+            self.told().close();
         }
         let run = lock(&self.run).clone();
         if let Some((end, give_up)) = run
@@ -304,7 +330,7 @@ impl Lobby {
         let end = self.begun.load(Ordering::Relaxed) + 1;
         *lock(&self.run) = Some((end, give_up.clone()));
         let missed = |index: &usize| {
-            let given = self.given(*index).load(Ordering::Acquire);
+            let given = self.given(*index).load();
             given & OVER != 0 && given & !OVER < end
         };
         if let Some(missed) = (0..self.ranks.len()).find(missed) {
@@ -324,9 +350,9 @@ impl Lobby {
         if missed == 0 {
             return 0;
         }
-        let lives = |i: &usize| self.ranks[*i] + 1 != missed && self.gone(*i).load(Ordering::Acquire) == 0;
+        let lives = |i: &usize| self.ranks[*i] + 1 != missed && self.gone(*i).load() == 0;
         let first = (0..self.ranks.len()).find(lives).unwrap_or(self.index);
-        let word = self.word(REPORTER);
+        let word: &AtomicU32 = self.word(REPORTER);
         let known = word.compare_exchange(0, first as u32 + 1, Ordering::AcqRel, Ordering::Acquire);
         known.map_or_else(|known| known as usize - 1, |_| first)
     }
@@ -345,11 +371,9 @@ impl Lobby {
     #[cfg(feature = "mpi")]
     pub fn wait_for_report(&self, limit: std::time::Duration) {
         let gone = self.gone(self.reporter());
-        let until = std::time::Instant::now() + limit;
-        while !self.reports() && gone.load(Ordering::Acquire) == 0 {
-            let left = until.saturating_duration_since(std::time::Instant::now());
-            let Ok(left) = rustix::fs::Timespec::try_from(left) else { return };
-            if futex::wait(gone, futex::Flags::empty(), 0, Some(&left)) == Err(rustix::io::Errno::TIMEDOUT) {
+        let until = Instant::now() + limit;
+        while !self.reports() && gone.load() == 0 {
+            if gone.sleep(0, Some(until)) {
                 return;
             }
         }
@@ -378,19 +402,6 @@ pub fn parts(mut gifts: &[u8]) -> Vec<Vec<u8>> {
     std::iter::from_fn(next).collect()
 }
 
-/// Counts one more, and wakes all who wait for it.
-fn count(word: &AtomicU32) {
-    word.fetch_add(1, Ordering::Release);
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
-}
-
-/// Closes a count, and wakes all who wait for it. Returns the count.
-fn close(word: &AtomicU32) -> u32 {
-    let before = word.fetch_or(OVER, Ordering::AcqRel);
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
-    before & !OVER
-}
-
 fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("it was ended by signal {signal}"),
@@ -399,7 +410,11 @@ fn how(status: ExitStatus) -> String {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+#[path = "lobby_models.rs"]
+mod models;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -59,6 +59,20 @@ impl Segment {
         unsafe { self.at.add(offset) }
     }
 
+    /// The word at `offset`. Its bytes were zero, which is its default, before the first use.
+    ///
+    /// # Safety
+    ///
+    /// It is aligned, and all processes use the place as this word only.
+    ///
+    /// # Panics
+    ///
+    /// If it is not within the segment.
+    pub unsafe fn word<T: Default + Send + Sync + 'static>(&self, offset: usize) -> &T {
+        // SAFETY: Within the segment. The rest is the caller's duty.
+        unsafe { self.at(offset, size_of::<T>()).cast().as_ref() }
+    }
+
     /// Copies bytes into the segment.
     ///
     /// # Safety

@@ -2,15 +2,16 @@
 
 use super::segment::Segment;
 use crate::ids::ProcessorId;
+use crate::wire::sync::Mutex;
+use crate::wire::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::wire::threads::post::Public;
 use maniple_regions::Block;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Bytes of a segment. Only those that are used take up memory.
-pub const SEGMENT: usize = 64 << 30;
+pub const SEGMENT: usize = if cfg!(loom) { 1 << 14 } else { 64 << 30 };
 const LINE: usize = 128;
 /// Bytes before a block's own: how many hold it.
 const HEADER: usize = 64;
@@ -56,13 +57,13 @@ impl Layout {
     fn offer(self, from: ProcessorId, to: ProcessorId) -> usize {
         let offers = self.publics();
         let row = from.index() % self.workers as usize * self.processors();
-        offers + (row + to.index()) * size_of::<AtomicU64>()
+        offers + (row + to.index()) * size_of::<u64>()
     }
 
     /// Where rings and blocks begin.
     fn heap(self) -> usize {
         let words = self.workers as usize * self.processors();
-        (self.publics() + words * size_of::<AtomicU64>()).next_multiple_of(LINE)
+        (self.publics() + words * size_of::<u64>()).next_multiple_of(LINE)
     }
 }
 
@@ -120,9 +121,8 @@ impl Segments {
 
     pub fn offer(&self, from: ProcessorId, to: ProcessorId) -> &AtomicU64 {
         let segment = self.of(self.layout.process_of(from));
-        let place = segment.at(self.layout.offer(from, to), size_of::<AtomicU64>()).cast();
-        // SAFETY: Within the segment, aligned, and all processes use the place as this word only.
-        unsafe { place.as_ref() }
+        // SAFETY: Aligned, and all processes use the place as this word only.
+        unsafe { segment.word(self.layout.offer(from, to)) }
     }
 
     /// Takes memory of this process's segment that nobody has used: it is zero. `None` if the segment is full.
@@ -186,9 +186,8 @@ impl Segments {
 
     /// How many hold a block of a process, by the offset of its first byte.
     fn holders(&self, process: usize, block: usize) -> &AtomicU32 {
-        let place = self.of(process).at(block - HEADER, HEADER).cast();
-        // SAFETY: Within the segment, aligned, and all processes use the place as this word only.
-        unsafe { place.as_ref() }
+        // SAFETY: Aligned, and all processes use the place as this word only.
+        unsafe { self.of(process).word(block - HEADER) }
     }
 
     /// Copies bytes, each part to a cache line of its own, into a block that one reader will hold. Returns its offset;

@@ -8,7 +8,7 @@ mod drive;
 mod idle;
 mod inbox;
 #[cfg(all(test, loom))]
-mod models;
+pub(super) mod models;
 mod outbox;
 pub(super) mod post;
 
@@ -22,7 +22,7 @@ use crate::message::{CycleCounter, Message, SharedMemory, Wire, Work};
 use crate::processor::Core;
 use crate::wire::{AnyResult, Begin, crashed, deadlock};
 use drive::{Driven, drive};
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(all(target_os = "linux", any(not(loom), test)))]
 pub(super) use idle::counts;
 use inbox::Inbox;
 use outbox::Outbox;

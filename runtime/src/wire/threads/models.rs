@@ -6,8 +6,9 @@ use super::super::sync::{OF_SEVERAL, model_bounded, yield_now};
 use super::drive::{Driven, drive};
 use super::idle::{announce, quiescent};
 use super::inbox::Inbox;
-use super::outbox::{Outbox, UNFENCED};
-use super::post::Post;
+pub use super::outbox::Outbox;
+use super::outbox::UNFENCED;
+use super::post::{Abroad, Origin, Post, Publics, Way};
 use crate::ids::ProcessorId;
 use loom::thread;
 use std::cell::{Cell, RefCell};
@@ -30,7 +31,7 @@ struct Reader<F> {
 impl<M, F: Fn(M)> Driven<M> for Reader<F> {
     fn receive(&self, _: ProcessorId, message: M) {
         (self.then)(message);
-        self.left.set(self.left.get() - 1);
+        self.left.set(self.left.get().saturating_sub(1));
     }
 
     fn turn(&self) -> bool {
@@ -51,6 +52,8 @@ impl<M, F: Fn(M)> Driven<M> for Reader<F> {
 
     fn park(&self, sleep: impl FnOnce()) {
         sleep();
+        // It may not have slept, for a ring that has been counted and not offered yet.
+        yield_now();
     }
 
     fn stopped(&self) -> bool {
@@ -60,7 +63,12 @@ impl<M, F: Fn(M)> Driven<M> for Reader<F> {
 
 /// Drives a processor until it has received `messages`.
 fn read<M: Send>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32) {
-    let driven = Reader { left: Cell::new(messages), then: drop };
+    read_and(outbox, id, post, messages, drop);
+}
+
+/// The same, and does something with each message.
+pub fn read_and<M: Send>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32, then: impl Fn(M)) {
+    let driven = Reader { left: Cell::new(messages), then };
     drive(id, &driven, post, outbox, &mut Inbox::new(), false);
     assert_eq!(driven.left.get(), 0, "a run that goes on was given up");
 }
@@ -78,7 +86,7 @@ pub fn one_reads<M: Send + 'static>(messages: u32, send: impl Fn(&Arc<Post<M>>) 
 }
 
 /// The turns in which a busy sender makes sure that its messages are seen.
-fn go_on<M: Send>(outbox: &Outbox<M>) {
+pub fn go_on<M: Send>(outbox: &Outbox<M>) {
     for _ in 0..=UNFENCED {
         outbox.tend();
     }
@@ -401,4 +409,73 @@ fn a_wake_from_outside_is_no_deadlock() {
 #[test]
 fn who_is_outside_no_more_leaves_two_stuck() {
     outside(2, false);
+}
+
+/// Other processes whose rings are like those within one: the ends of processes do not depend on them.
+struct Neighbours;
+
+impl<M: Send + 'static> Abroad<M> for Neighbours {
+    fn open(&self, _: &Publics, _: ProcessorId, _: ProcessorId) -> Option<Box<dyn Way<M>>> {
+        None
+    }
+
+    fn fetch(&self, _: ProcessorId, _: &[ProcessorId]) -> Vec<(ProcessorId, Box<dyn Origin<M>>)> {
+        Vec::new()
+    }
+
+    fn progress(&self, _: &Publics) -> bool {
+        false
+    }
+}
+
+/// Runs `n` processors, each of a process of its own. Each sends what `sends` says, and is done after so many messages.
+/// Then it waits for the others. The run `ends`, or is given up because it is stuck.
+fn ends_among_processes(ends: bool, sends: &'static [(ProcessorId, ProcessorId)], awaits: &'static [u32]) {
+    let n = awaits.len() as u32;
+    // All stop, so they have more to do than other models of whole processors.
+    let preemptions = if n > 2 || sends.len() > 2 { 1 } else { OF_SEVERAL };
+    model_bounded(preemptions, move || {
+        let mut post = Post::new(n as usize);
+        post.abroad = Some(Box::new(Neighbours));
+        let post = Arc::new(post);
+        let process = |id: ProcessorId| {
+            let post = post.clone();
+            move || {
+                let outbox = Outbox::new(id, post.clone());
+                sends.iter().filter(|(from, _)| *from == id).for_each(|(_, to)| outbox.send(*to, 7));
+                // More may come than it awaits.
+                let driven = Reader { left: Cell::new(awaits[id.index()]), then: drop };
+                drive(id, &driven, &post, &outbox, &mut Inbox::new(), false);
+                assert_eq!(post.is_given_up(), !ends);
+            }
+        };
+        let others: Vec<_> = (1..n).map(|id| thread::spawn(process(ProcessorId(id)))).collect();
+        process(FIRST)();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+#[test]
+fn who_is_done_waits_for_who_is_not() {
+    ends_among_processes(true, &[(FIRST, SECOND)], &[0, 1]);
+}
+
+#[test]
+fn who_is_done_finds_that_the_other_is_stuck() {
+    ends_among_processes(false, &[], &[0, 1]);
+}
+
+#[test]
+fn who_is_done_receives_what_waited_for_room() {
+    ends_among_processes(true, &[(FIRST, SECOND), (FIRST, SECOND), (FIRST, SECOND)], &[0, 0]);
+}
+
+#[test]
+fn two_that_are_done_find_that_the_third_is_stuck() {
+    ends_among_processes(false, &[], &[0, 0, 1]);
+}
+
+#[test]
+fn the_last_of_three_is_done() {
+    ends_among_processes(true, &[(FIRST, THIRD)], &[0, 0, 1]);
 }

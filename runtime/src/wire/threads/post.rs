@@ -74,7 +74,7 @@ impl Publics {
     /// # Safety
     ///
     /// Each pointer leads to one that has been made, in this process or in another one, and `memory` keeps all.
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(all(target_os = "linux", any(not(loom), test)))]
     pub unsafe fn in_memory(all: Vec<NonNull<Public>>, memory: Arc<dyn Any + Send + Sync>) -> Self {
         Self { all, _memory: memory }
     }
