@@ -34,7 +34,7 @@ pub(crate) use launcher::launched;
 use link::{Hosts, Link};
 use lobby::GiveUp;
 use meeting::Meeting;
-pub(crate) use meeting::{Started, number, reports};
+pub(crate) use meeting::{Started, last_words, number, reports};
 use rings::{Failure, Ways};
 use segment::Segment;
 use segments::{Layout, SEGMENT, Segments};
