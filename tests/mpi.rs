@@ -126,7 +126,7 @@ fn end(error: &Error) -> ! {
     std::process::exit(3)
 }
 
-/// A run of four shards that sum. The last one does `last` in its hundredth round.
+/// A run of four shards that sum. The last one does `last` in its tenth round.
 fn sums(runtime: &Runtime, elements: usize, last: fn()) -> Result<Vec<f64>, Error> {
     let (results, _) = runtime.run(move |top| async move {
         let gang = top.gang("all", 4)?;
@@ -134,8 +134,8 @@ fn sums(runtime: &Runtime, elements: usize, last: fn()) -> Result<Vec<f64>, Erro
         let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
         let body = move |shard: Shard, total: Allreduce<f64>| async move {
             let mut x = vec![f64::from(shard.index()); elements];
-            for round in 0..200 {
-                if round == 100 && shard.index() == 3 {
+            for round in 0..20 {
+                if round == 10 && shard.index() == 3 {
                     last();
                 }
                 x = total.call_vec(&shard, x)?.await?.iter().map(|x| x / 4.0).collect();
@@ -263,4 +263,42 @@ fn another_program_and_other_arguments_are_refused() {
     assert!(job.told().contains("in process 1"), "{}", job.text);
     let job = launch(test, On::Here(2), &programs(test, &[(1, &own(), 1), (1, &own(), 2)]));
     assert!(job.told().contains("arguments, which all processes have alike"), "{}", job.text);
+}
+
+/// Processor time of this process so far, in milliseconds.
+fn used() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+    let ticks = stat.rsplit(") ").next().into_iter().flat_map(|rest| rest.split(' ').skip(11).take(2));
+    // In hundredths of a second.
+    ticks.map(|ticks| ticks.parse::<u64>().expect("a number")).sum::<u64>() * 10
+}
+
+#[test]
+fn a_process_that_waits_leaves_the_processors_to_others() {
+    let test = "a_process_that_waits_leaves_the_processors_to_others";
+    let jobs = on_mpi(test, &[On::Here(2), On::TwoHosts], || {
+        let wait = |_: Arg<u64>| std::thread::sleep(Duration::from_secs(4));
+        let outcome = Runtime::mpi().workers(1).run(move |top| async move {
+            let gang = top.gang("all", 4)?;
+            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+            let body = move |shard: Shard, total: Allreduce<f64>| async move {
+                let before = used();
+                if shard.index() == 3 {
+                    shard.launch(wait, (0u64.into(),)).go()?.await?;
+                }
+                total.call(&shard, 1.0)?.await?;
+                Ok(used() - before)
+            };
+            top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
+        });
+        let (used, _) = outcome.expect("runs");
+        if Runtime::process_number() == 0 {
+            eprintln!("used: {} ms", used[0]);
+        }
+        // A processor that looks all the time would use all of the four seconds.
+        assert!(used[0] < 1000, "{used:?} ms");
+    });
+    for job in jobs {
+        assert!(job.success, "{:?}: {}", job.on, job.text);
+    }
 }
