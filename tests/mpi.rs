@@ -95,7 +95,11 @@ fn launch(test: &str, on: On, words: &[String]) -> Job {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    Job { on, success: status.success(), text: String::from_utf8_lossy(&std::fs::read(&log).expect("a log")).into_owned() }
+    Job {
+        on,
+        success: status.success(),
+        text: String::from_utf8_lossy(&std::fs::read(&log).expect("a log")).into_owned(),
+    }
 }
 
 fn own() -> PathBuf {

@@ -42,7 +42,10 @@ fn path(name: &str) -> PathBuf {
 fn the_stencil_has_the_bits_of_the_threads_wire() {
     for collective in ["recursive-doubling", "aggregation"] {
         let file = path(&format!("{collective}.f64"));
-        let of = format!("stencil --cells 40 --iterations 8 --repeat 2 --collective {collective} --output {}", file.display());
+        let of = format!(
+            "stencil --cells 40 --iterations 8 --repeat 2 --collective {collective} --output {}",
+            file.display()
+        );
         let own = Command::new(MANIPLE).args(of.split(' ')).args(["--shards", "9"]).output().expect("starts");
         assert!(own.status.success(), "{own:?}");
         let expected = std::fs::read(&file).expect("an output");
@@ -74,9 +77,8 @@ fn the_microbenchmarks_run() {
         for args in [
             "allreduce --shards 6 --iterations 20 --repeat 2",
             "allreduce --shards 5 --elements 131072 --iterations 5 --repeat 2",
-            "barrier --repeat 2",
-            "gang --repeat 2",
-            "tasks --repeat 2",
+            "barrier --shards 4 --iterations 20 --repeat 1",
+            "gang --shards 4 --launches 20 --repeat 1",
         ] {
             let output = maniple(&launcher, &format!("{args} --workers 1"));
             assert!(output.status.success() && output.stderr.is_empty(), "{launcher:?} {args}: {output:?}");

@@ -62,7 +62,8 @@ pub fn reports() -> bool {
     }
     let lost = meeting.lobby.lost();
     let left = || (0..meeting.size()).filter(|rank| Some(*rank) != lost);
-    let beside = lost.and_then(|lost| left().find(|rank| meeting.hosts[*rank as usize] == meeting.hosts[lost as usize]));
+    let beside =
+        lost.and_then(|lost| left().find(|rank| meeting.hosts[*rank as usize] == meeting.hosts[lost as usize]));
     let first = beside.or_else(|| left().next()).unwrap_or(0);
     meeting.hosts[meeting.rank as usize] == meeting.hosts[first as usize] && meeting.lobby.reports()
 }

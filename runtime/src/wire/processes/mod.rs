@@ -247,10 +247,12 @@ fn run_of(
     // Tells other hosts if the run was given up.
     post.progress();
     let sent = link.as_ref().map_or_else(Vec::new, |link| link.sent());
-    let placed = ended.reports.iter_mut().flatten().next().map(|part| ReportPart {
-        gangs: std::mem::take(&mut part.gangs),
-        ..ReportPart::default()
-    });
+    let placed = ended
+        .reports
+        .iter_mut()
+        .flatten()
+        .next()
+        .map(|part| ReportPart { gangs: std::mem::take(&mut part.gangs), ..ReportPart::default() });
     let outcome = Outcome { error: error.clone(), stats: ended.stats.clone(), reports: ended.reports.take(), sent };
     let told = meeting.all(&Told::Ended(Box::new(outcome)));
     if told.is_err() {
