@@ -1,4 +1,5 @@
-//! Ctrl-C: the command says that it was interrupted, and ends with exit code 130.
+//! Ctrl-C: the command says that it was interrupted, and ends with exit code 130. A launcher of MPI passes it on to its
+//! processes as a request to end, which they treat alike.
 
 /// Listens for Ctrl-C from now on. A command that ignores it, as in the background of a script, goes on ignoring it.
 pub fn listen() {
@@ -10,12 +11,12 @@ pub fn listen() {
 mod unix {
     use crate::note;
     use maniple::runtime::Runtime;
-    use signal_hook::consts::SIGINT;
+    use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
     use std::{fs, process, thread};
 
-    /// The exit code that shells give to a command that was interrupted: 128 and the number of the signal.
-    const INTERRUPTED: i32 = 128 + SIGINT;
+    /// Shells give a command that a signal has ended this number and that of the signal as exit code.
+    const BY_SIGNAL: i32 = 128;
 
     pub fn listen() {
         if is_ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default()) {
@@ -23,12 +24,16 @@ mod unix {
         }
         // Registered by the thread, so that without a thread the signal still ends the process.
         let wait = || {
-            let Ok(mut signals) = Signals::new([SIGINT]) else { return };
-            if signals.forever().next().is_some() {
-                if Runtime::reports_errors() {
-                    note("interrupted: the run is not finished, and nothing more is written");
+            let end = Runtime::launched().map(|_| SIGTERM);
+            let Ok(mut signals) = Signals::new([SIGINT].into_iter().chain(end)) else { return };
+            if let Some(signal) = signals.forever().next() {
+                let by = if signal == SIGINT { "interrupted" } else { "ended by the launcher" };
+                let message = format!("{by}: the run is not finished, and nothing more is written");
+                match Runtime::reports_errors() {
+                    true => note(message),
+                    false => Runtime::last_words(&message),
                 }
-                process::exit(INTERRUPTED);
+                process::exit(BY_SIGNAL + signal);
             }
         };
         let _ = thread::Builder::new().name("interrupt".into()).stack_size(1 << 17).spawn(wait);

@@ -185,9 +185,10 @@ fn refuse(e: &clap::Error) -> ExitCode {
 
 /// Writes an error to stderr. If even that fails, the exit code is all the user gets.
 fn complain(message: impl Display) {
-    // All processes of a run have the same message.
-    if Runtime::reports_errors() {
-        let _ = writeln!(io::stderr(), "maniple: error: {message}");
+    // Mostly all processes of a run have the same message.
+    match Runtime::reports_errors() {
+        true => drop(writeln!(io::stderr(), "maniple: error: {message}")),
+        false => Runtime::last_words(&message.to_string()),
     }
 }
 

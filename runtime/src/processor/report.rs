@@ -36,7 +36,8 @@ impl Core {
                     part.replays.push((known.id, CallsReport { name, gang, waits, slots, made: chains.calls() }));
                 });
             }
-            Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
+            Object::Gang(gang) => part.gangs.push((gang.name.clone(), gang.members.clone())),
+            Object::Tree(_) | Object::Task(_) => {}
         });
         self.tasks.report(node_of, &mut part);
         self.gangs.report(effects, &mut part);

@@ -181,13 +181,21 @@ impl Runtime {
         0
     }
 
-    /// Whether this process is the one to report an error that all processes have: the first of those that are not lost. It
-    /// is process 0, unless that one is lost.
+    /// Whether this process is the one to report an error that all processes have. It is process 0. If a process is lost,
+    /// it is the first one left on that host, or if none is left there, the first one left.
     pub fn reports_errors() -> bool {
         #[cfg(all(target_os = "linux", not(loom)))]
         return wire::processes::reports();
         #[cfg(not(all(target_os = "linux", not(loom))))]
         true
+    }
+
+    /// Says why this process ends, if the others do not have the error too. Then the report of its loss has this text.
+    pub fn last_words(text: &str) {
+        #[cfg(all(target_os = "linux", not(loom)))]
+        wire::processes::last_words(text);
+        #[cfg(not(all(target_os = "linux", not(loom))))]
+        let _ = text;
     }
 
     /// How many processes a launcher of MPI (`mpirun`, `mpiexec`, `srun`) has started with this one, if they are several. The

@@ -82,6 +82,24 @@ pub(crate) struct ReportPart {
     pub over: Vec<Node>,
     pub phases: Vec<(ObjectId, PhaseReport)>,
     pub replays: Vec<(ObjectId, CallsReport)>,
+    /// The names of gangs, with the shards of each processor. All processes know them.
+    #[serde(skip)]
+    pub gangs: Vec<(String, Vec<Vec<u32>>)>,
+}
+
+impl ReportPart {
+    /// The shards of these processors, in words.
+    #[cfg(all(target_os = "linux", not(loom)))]
+    pub fn shards_of(&self, processors: std::ops::Range<u32>) -> String {
+        let of = |(name, members): &(String, Vec<Vec<u32>>)| {
+            let own = members.get(processors.start as usize..processors.end as usize)?;
+            let mut shards = own.concat();
+            shards.sort_unstable();
+            let many = if shards.len() == 1 { "shard" } else { "shards" };
+            (!shards.is_empty()).then(|| format!("{many} {} of gang `{name}`", a_few(&shards)))
+        };
+        list(self.gangs.iter().filter_map(of).take(4))
+    }
 }
 
 /// One processor's part of a phase barrier. The missing arrivers are known once all parts are joined.

@@ -19,6 +19,8 @@ const LINE: usize = 128;
 /// The places of the token, and of the process that reports.
 const TOKEN: usize = 64;
 const REPORTER: usize = 72;
+/// The most bytes of a process's last words.
+const WORDS: usize = 4096;
 /// Set in a count that will not grow any more.
 const OVER: u32 = 1 << 31;
 
@@ -105,7 +107,7 @@ impl Lobby {
     }
 
     fn bytes(processes: usize) -> usize {
-        (processes + 1) * (LINE + ROOM)
+        (processes + 1) * (LINE + ROOM) + processes * WORDS
     }
 
     /// The number by which other processes open its file.
@@ -141,6 +143,38 @@ impl Lobby {
     /// How a process ended, as the system says it, plus 2³²; 0 if nobody knows.
     fn status(&self, index: usize) -> &AtomicU64 {
         self.word((index + 1) * LINE + size_of::<u64>())
+    }
+
+    /// The bytes of a process's last words, which are in place.
+    fn words_len(&self, index: usize) -> &AtomicU64 {
+        self.word((index + 1) * LINE + 2 * size_of::<u64>())
+    }
+
+    /// The place of a process's last words, after all gifts.
+    fn words(&self, index: usize) -> usize {
+        Self::bytes(self.ranks.len()) - (self.ranks.len() - index) * WORDS
+    }
+
+    /// Says why this process ends, for the others to tell if they miss it.
+    pub fn last_words(&self, text: &str) {
+        let mut end = text.len().min(WORDS);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let len = self.words_len(self.index);
+        if len.load(Ordering::Relaxed) == 0 {
+            // SAFETY: Within the memory; nobody reads the place before the length says so, and it is written once.
+            unsafe { self.memory.write(self.words(self.index), &text.as_bytes()[..end]) };
+            len.store(end as u64, Ordering::Release);
+        }
+    }
+
+    fn words_of(&self, index: usize) -> Option<String> {
+        let len = self.words_len(index).load(Ordering::Acquire) as usize;
+        let mut text = vec![0; len.min(WORDS)];
+        // SAFETY: Written before the length said so, and only once.
+        unsafe { self.memory.read(self.words(index), &mut text) };
+        (len > 0).then(|| String::from_utf8_lossy(&text).into_owned())
     }
 
     /// A number that tells this lobby from any other.
@@ -302,7 +336,11 @@ impl Lobby {
             return lock(&self.lost).clone().unwrap_or_else(other);
         };
         let known = self.status(index).load(Ordering::Acquire);
-        let why = if known == 0 { "it is gone".into() } else { how(ExitStatus::from_raw(known as u32 as i32)) };
+        let why = match (self.words_of(index), known) {
+            (Some(words), _) => format!("it ended with an error of its own: {words}"),
+            (None, 0) => "it is gone".into(),
+            (None, known) => how(ExitStatus::from_raw(known as u32 as i32)),
+        };
         Error::ProcessLost { process, host: super::host(), why }
     }
 
@@ -344,15 +382,16 @@ impl Lobby {
     }
 
     /// The place of the process that reports the errors of all: the first one, unless it is the one that is missed, or had
-    /// ended by then.
+    /// ended by then. It stays the same once it is known.
     fn reporter(&self) -> usize {
         let missed = self.missed().load(Ordering::Acquire);
-        if missed == 0 {
-            return 0;
-        }
         let lives = |i: &usize| self.ranks[*i] + 1 != missed && self.gone(*i).load() == 0;
         let first = (0..self.ranks.len()).find(lives).unwrap_or(self.index);
         let word: &AtomicU32 = self.word(REPORTER);
+        // While nobody is missed, only the first one knows that it reports.
+        if missed == 0 && first != self.index {
+            return word.load(Ordering::Acquire).checked_sub(1).map_or(first, |known| known as usize);
+        }
         let known = word.compare_exchange(0, first as u32 + 1, Ordering::AcqRel, Ordering::Acquire);
         known.map_or_else(|known| known as usize - 1, |_| first)
     }

@@ -24,6 +24,8 @@ pub trait Between: Send + Sync {
     /// For the first process of each host: gives bytes to those of the others, and returns those of all, in the order of
     /// their numbers. Waits for all of them.
     fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error>;
+    /// Takes in what other hosts say of lost processes. False if MPI does not return, as when one is lost.
+    fn listens(&self) -> bool;
     /// What carries messages between processes of different hosts.
     fn carrier(&self) -> Arc<dyn Carrier>;
 }
@@ -46,13 +48,31 @@ pub struct Meeting {
 /// The processes of this program, once they have met.
 static MEETING: Mutex<Option<Arc<Meeting>>> = Mutex::new(None);
 
-/// Whether this process is the one that reports an error of all: the first of those that have not ended.
+fn met() -> Option<Arc<Meeting>> {
+    MEETING.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Whether this process is the one that reports an error of all. Where a process is lost, the first of those that are left
+/// on its host, who know of it without MPI; where none is, the first of all that are left.
 pub fn reports() -> bool {
-    let meeting = MEETING.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let Some(meeting) = meeting else { return number() == 0 };
+    let Some(meeting) = met() else { return number() == 0 };
+    // Another host may have said that a process is lost.
+    if meeting.lobby.lost().is_none() && !meeting.between.as_ref().is_none_or(|between| between.listens()) {
+        return false;
+    }
     let lost = meeting.lobby.lost();
-    let first = (0..meeting.size()).find(|rank| Some(*rank) != lost).unwrap_or(0);
-    meeting.lobby.reports() && meeting.hosts[meeting.rank as usize] == meeting.hosts[first as usize]
+    let left = || (0..meeting.size()).filter(|rank| Some(*rank) != lost);
+    let beside =
+        lost.and_then(|lost| left().find(|rank| meeting.hosts[*rank as usize] == meeting.hosts[lost as usize]));
+    let first = beside.or_else(|| left().next()).unwrap_or(0);
+    meeting.hosts[meeting.rank as usize] == meeting.hosts[first as usize] && meeting.lobby.reports()
+}
+
+/// Says why this process ends, for the others to tell if they miss it.
+pub fn last_words(text: &str) {
+    if let Some(meeting) = met() {
+        meeting.lobby.last_words(text);
+    }
 }
 
 impl Meeting {

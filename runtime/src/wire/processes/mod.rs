@@ -35,7 +35,7 @@ pub(crate) use launcher::launched;
 use link::{Hosts, Link};
 use lobby::GiveUp;
 use meeting::Meeting;
-pub(crate) use meeting::{Started, number, reports};
+pub(crate) use meeting::{Started, last_words, number, reports};
 use memory::Registered;
 use rings::{Failure, Ways};
 use segment::Segment;
@@ -251,6 +251,12 @@ fn run_of(
     // Tells other hosts if the run was given up.
     post.progress();
     let sent = link.as_ref().map_or_else(Vec::new, |link| link.sent());
+    let placed = ended
+        .reports
+        .iter_mut()
+        .flatten()
+        .next()
+        .map(|part| ReportPart { gangs: std::mem::take(&mut part.gangs), ..ReportPart::default() });
     let outcome = Outcome { error: error.clone(), stats: ended.stats.clone(), reports: ended.reports.take(), sent };
     let told = meeting.all(&Told::Ended(Box::new(outcome)));
     if told.is_err() {
@@ -261,7 +267,7 @@ fn run_of(
     // All come to the same: the first error, or else the deadlock that all processors' waits make.
     let (mut stats, mut first, mut waits) = (Stats::default(), None, None::<Vec<ReportPart>>);
     let mut frames = Vec::new();
-    for (rank, told) in (0..).zip(told?) {
+    for (rank, told) in (0..).zip(told.map_err(|e| with_shards(e, placed.as_ref(), workers))?) {
         let Told::Ended(outcome) = told else { return Err(mixed(&told)) };
         let Outcome { error, stats: part, reports, sent } = *outcome;
         frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
@@ -312,6 +318,17 @@ fn with_progress(post: &Post<Message>, run: impl FnOnce() -> Ended) -> Ended {
             }
         }
     })
+}
+
+/// The loss of a process, with the shards that it had.
+fn with_shards(error: Error, placed: Option<&ReportPart>, workers: u32) -> Error {
+    let Error::ProcessLost { process, host, mut why } = error else { return error };
+    let first = process * workers;
+    let shards = placed.map(|placed| placed.shards_of(first..first + workers)).unwrap_or_default();
+    if !shards.is_empty() {
+        why = format!("{why}. It had {shards}");
+    }
+    Error::ProcessLost { process, host, why }
 }
 
 /// The error of a process that is at another point of its program.

@@ -100,6 +100,19 @@ impl MpiCarrier {
         }
     }
 
+    /// Goes on once, unless another thread does not let go of MPI for so long. Open MPI's worker for TCP, for one, tells
+    /// the launcher of a lost connection and waits until that answers.
+    pub fn listens(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        while self.with_state(|state| self.go_on_with(state)).is_none() {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
     /// Calls `body`, unless somebody else uses MPI.
     fn with_state<T>(&self, body: impl FnOnce(&mut State) -> T) -> Option<T> {
         let _calls = match self.world.calls.try_lock() {

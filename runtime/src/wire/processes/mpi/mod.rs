@@ -250,6 +250,10 @@ impl Between for Hosts {
         Ok(gifts.collect())
     }
 
+    fn listens(&self) -> bool {
+        self.carrier.listens(Duration::from_millis(50))
+    }
+
     fn carrier(&self) -> Arc<dyn Carrier> {
         self.carrier.clone()
     }
