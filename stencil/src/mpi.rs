@@ -89,10 +89,9 @@ impl World {
         let mut outcome = RunOutcome {
             wire: "mpi",
             roots: Vec::with_capacity(iterations),
-            vectors: Vec::new(),
             iteration_us: Vec::with_capacity(iterations),
             collective_us: Vec::with_capacity(iterations),
-            host: None,
+            ..RunOutcome::default()
         };
         world.barrier();
         let mut last = Instant::now();

@@ -164,7 +164,7 @@ impl OnWire {
             Wire::Processes => {
                 let number = at_least_one("processes", self.processes.unwrap_or(2))?;
                 let share = (Config::default().workers / number).max(1);
-                Ok(Some((Processes { number, launched: false, progress: Default::default() }, share)))
+                Ok(Some((Processes { number, on_host: number, launched: false, progress: Default::default() }, share)))
             }
             Wire::Mpi => {
                 let met = Runtime::mpi().meet().map_err(|e| Failure::Usage(e.to_string()))?;
@@ -172,7 +172,9 @@ impl OnWire {
                     Some(Progress::Dedicated) => maniple::runtime::Progress::Dedicated,
                     Some(Progress::Poll) | None => maniple::runtime::Progress::Poll,
                 };
-                let processes = Processes { number: met.hosts.len(), launched: true, progress };
+                let of_host = |host| met.hosts.iter().filter(|other| *other == host).count();
+                let (number, on_host) = (met.hosts.len(), met.hosts.iter().map(of_host).max().unwrap_or(1));
+                let processes = Processes { number, on_host, launched: true, progress };
                 Ok(Some((processes, met.workers as usize)))
             }
         }

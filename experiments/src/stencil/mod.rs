@@ -11,7 +11,6 @@ use crate::options::numbers::{count, zero};
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
 use crate::output::Output;
-use maniple::runtime::Runtime;
 use maniple_stencil::{Collective, Config, Session, StencilError, plural};
 use std::path::{Path, PathBuf};
 
@@ -117,8 +116,7 @@ impl StencilOptions {
             utility: workers.utility,
             races: self.check.is_some(),
             input: self.input.clone(),
-            // The first process writes it.
-            output: self.output.clone().filter(|_| Runtime::process_number() == 0),
+            output: self.output.clone(),
             trace: self.traced.trace.clone(),
         })
     }
