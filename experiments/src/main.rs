@@ -113,7 +113,7 @@ fn main() -> ExitCode {
     // Without a stdout, nobody could see the report. In a run on several processes, only the first one reports.
     let mut done = if Runtime::process_number() == 0 { output::expect_stdout() } else { output::silence() };
     if done.is_ok() {
-        done = execute(&cli.command);
+        done = cli.command.check_launcher().and_then(|()| execute(&cli.command));
     }
     swap::stop();
     end(done)
@@ -127,6 +127,20 @@ impl Command {
             #[cfg(feature = "mpi")]
             Command::MpiRank(_) => true,
             _ => false,
+        }
+    }
+
+    /// Refuses a launcher of several processes for a command that would do the same in each of them.
+    fn check_launcher(&self) -> Result<(), Failure> {
+        let Some(processes) = Runtime::launched() else { return Ok(()) };
+        match self {
+            Command::Stencil(_) | Command::WeakScaling(_) | Command::Allreduce(_) | Command::Tasks(_) => Ok(()),
+            Command::Barrier(_) | Command::Gang(_) | Command::Machine(_) => Ok(()),
+            #[cfg(feature = "mpi")]
+            Command::MpiRank(_) => Ok(()),
+            _ => Err(Failure::Usage(format!(
+                "this command runs in one process, and a launcher has started {processes}; start it once, without the launcher"
+            ))),
         }
     }
 }

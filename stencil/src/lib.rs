@@ -15,7 +15,7 @@ pub mod shards;
 pub use blocks::Blocks;
 pub use config::{
     Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, Processes, RunReport, Samples, Settings, StencilError, Times,
-    UnknownName, alternating, bytes, plural,
+    UnknownName, alternating, bytes, plural, processes,
 };
 
 pub use host::{HostRun, available_memory, reported_bytes};

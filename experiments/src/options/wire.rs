@@ -141,12 +141,8 @@ impl OnWire {
         self.check()?;
         match self.wire() {
             Wire::Processes | Wire::Mpi => {
-                let (name, hint) = match self.wire {
-                    Some(_) => (self.name(), ""),
-                    None => ("mpi", "; start this command once, without the launcher of MPI"),
-                };
-                let commands = "stencil, allreduce, barrier, gang and tasks";
-                Err(Failure::Usage(format!("--wire {name} is for the commands {commands}{hint}")))
+                let commands = "stencil, weak-scaling, allreduce, barrier, gang, tasks and machine";
+                Err(Failure::Usage(format!("--wire {} is for the commands {commands}", self.name())))
             }
             Wire::Threads => Ok(false),
             Wire::Virtual => Ok(true),

@@ -16,6 +16,7 @@ use crate::options::workers::OnWorkers;
 use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported, allreduces, unknown_collective};
 use crate::output::{Output, progress};
 use indicatif::ProgressBar;
+use maniple::runtime::Runtime;
 use maniple_stencil::{Collective, Config, plural};
 use plan::Plan;
 use point::Point;
@@ -112,7 +113,8 @@ fn compared(name: &str) -> Result<Collective, String> {
 /// Does the runs and reports them.
 pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
-    let report = args.report.as_deref();
+    // The first of several processes writes it.
+    let report = args.report.as_deref().filter(|_| Runtime::process_number() == 0);
     args.on.files()?.fills("--report", report).check()?;
     crate::swap::on_signal(&args.on.mapper)?;
     let mut directory = report.map(|path| Report::prepare(path, &plan)).transpose()?;

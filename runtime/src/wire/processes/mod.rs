@@ -120,11 +120,11 @@ struct Outcome {
     sent: Vec<(u32, u64)>,
 }
 
-/// Meets the other processes; collective in the first call. Returns the name of each one's host, and the part of its
-/// host's processors that each can have at least.
-pub(crate) fn meet(started: Started) -> Result<(Vec<String>, u32), Error> {
+/// Meets the other processes; collective in the first call. Returns the name of each one's host, the processors that it may
+/// use, and the part of its host's processors that each can have at least.
+pub(crate) fn meet(started: Started) -> Result<(Vec<String>, Vec<Vec<u32>>, u32), Error> {
     let meeting = Meeting::of(started)?;
-    Ok((meeting.names.clone(), meeting.share()))
+    Ok((meeting.names.clone(), meeting.cpus.clone(), meeting.share()))
 }
 
 /// How a program runs on several processes.
