@@ -185,6 +185,10 @@ fn end(done: Result<(), Failure>) -> ExitCode {
 
 /// Prints clap's messages: help and version on stdout, errors in the form of all others.
 fn refuse(e: &clap::Error) -> ExitCode {
+    // All processes of a launcher have the same arguments.
+    if Runtime::process_number() != 0 {
+        return if e.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+    }
     if !e.use_stderr() {
         return end(output::Stdout::new().write(&e.render().to_string()));
     }

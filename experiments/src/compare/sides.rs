@@ -5,6 +5,7 @@ use super::mpi::{CompareMpiOptions, Program};
 use crate::Failure;
 use crate::micro::allreduce::Spec;
 use crate::options::Traced;
+use crate::options::wire::Wire;
 use crate::stencil::failure;
 use maniple::collectives::Algorithm;
 use maniple::runtime::Runtime;
@@ -41,6 +42,31 @@ pub struct Side {
     pub iteration_us: Option<f64>,
     /// The time of the collective.
     pub collective_us: f64,
+    /// The workers of all processes, as a program of its own has reported them.
+    pub workers: Option<usize>,
+}
+
+/// The report of `maniple allreduce` or `maniple stencil` on several processes.
+#[derive(Debug, Deserialize)]
+struct Report {
+    workers: usize,
+    verified: bool,
+    result: Option<f64>,
+    iteration_us: Option<Median>,
+    collective_us: Time,
+}
+
+/// A mean, or the summary of a run.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Time {
+    Mean(f64),
+    Summary(Median),
+}
+
+#[derive(Debug, Deserialize)]
+struct Median {
+    median: f64,
 }
 
 /// Measures a side once in each call.
@@ -54,9 +80,11 @@ pub struct Case<'a> {
     pub program: Program,
     /// The number of shards, and of ranks.
     pub shards: u32,
-    /// The number of processors that run leaf tasks here.
+    /// The number of processors that run leaf tasks here, where they are in this process or in virtual time.
     pub workers: usize,
-    runtime: Runtime,
+    /// The processes of this side, if it is a program of its own.
+    pub processes: Option<usize>,
+    runtime: Option<Runtime>,
     /// The machines of both sides in virtual time: here, and MPI's.
     machines: Option<[Arc<VirtualMachine>; 2]>,
 }
@@ -65,10 +93,16 @@ impl<'a> Case<'a> {
     /// A case, which both sides can run.
     pub fn new(args: &'a CompareMpiOptions, program: Program, shards: u32) -> Result<Self, Failure> {
         let (on, count) = (&args.on, shards as usize);
-        let (workers, runtime, _) = on.runtime(count, &Traced::default())?;
-        let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
-        let machines = machines.map(|(ours, mpi)| [ours, mpi].map(Arc::new));
-        let case = Self { args, program, shards, workers, runtime, machines };
+        let processes = on.workers.wire.to_start(count)?;
+        let (workers, runtime, machines) = match processes {
+            Some(_) => (on.workers.count(), None, None),
+            None => {
+                let (workers, runtime, _) = on.runtime(count, &Traced::default())?;
+                let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
+                (workers, Some(runtime), machines.map(|(ours, mpi)| [ours, mpi].map(Arc::new)))
+            }
+        };
+        let case = Self { args, program, shards, workers, processes, runtime, machines };
         case.check()?;
         Ok(case)
     }
@@ -93,10 +127,63 @@ impl<'a> Case<'a> {
 
     /// The measurement of this side.
     pub fn ours(&self) -> Result<Measure<'_>, Failure> {
-        match self.program {
-            Program::Allreduce => self.allreduce("here", self.runtime.clone(), self.args.collective.collective),
-            Program::Stencil => self.stencil("here", &self.our_config()?),
+        match (&self.runtime, self.program) {
+            (Some(runtime), Program::Allreduce) => {
+                self.allreduce("here", runtime.clone(), self.args.collective.collective)
+            }
+            (Some(_), Program::Stencil) => self.stencil("here", &self.our_config()?),
+            (None, _) => {
+                let by_mpi = self.args.on.workers.wire.wire() == Wire::Mpi;
+                let launcher = if by_mpi { self.args.launcher()? } else { Launcher::none(self.args.timeout()?) };
+                Ok(Box::new(move || self.started(&launcher)))
+            }
         }
+    }
+
+    /// Runs this side as a program of its own.
+    fn started(&self, launcher: &Launcher) -> Result<Side, Failure> {
+        let CompareMpiOptions { on, elements, cells, iterations, op, collective, .. } = self.args;
+        let processes = self.processes.unwrap_or(1);
+        let workers = &on.workers;
+        let mut words: Vec<String> = [self.program.name(), "--format", "json"].map(String::from).into();
+        let mut add = |name: &str, value: &dyn std::fmt::Display| words.extend([name.to_owned(), value.to_string()]);
+        match self.program {
+            Program::Allreduce => {
+                add("--elements", &elements.elements);
+                add("--op", &op.op.name());
+                add("--repeat", &1);
+            }
+            Program::Stencil => {
+                add("--cells", &cells.cells);
+                // The first run allocates.
+                add("--repeat", &2);
+            }
+        }
+        add("--shards", &self.shards);
+        add("--iterations", &iterations.iterations);
+        add("--collective", &collective.collective.name());
+        add("--mapper", &on.mapper);
+        add("--bind", &workers.bind);
+        add("--utility", &workers.utility);
+        workers.given().iter().for_each(|count| add("--workers", count));
+        words.extend(workers.wire.to_start_arguments(processes));
+        let Report { workers, verified, result, iteration_us, collective_us } =
+            launcher.run(processes as u32, &words, "")?;
+        let result = result.unwrap_or(f64::NAN);
+        let failure = match self.program {
+            Program::Allreduce => differs("here", result, self.spec().expected()),
+            Program::Stencil => (!verified).then(|| "here: not verified".into()),
+        };
+        let collective_us = match collective_us {
+            Time::Mean(us) | Time::Summary(Median { median: us }) => us,
+        };
+        Ok(Side {
+            result,
+            failure,
+            iteration_us: iteration_us.map(|of| of.median),
+            collective_us,
+            workers: Some(workers),
+        })
     }
 
     /// The measurement of the other side, which also returns the name of its MPI or, in virtual time, of its machine.
@@ -121,7 +208,13 @@ impl<'a> Case<'a> {
         Ok(Box::new(move || {
             let (results, collective_us) = spec.run(&runtime)?;
             let result = results.iter().copied().find(|r| *r != expected).unwrap_or(expected);
-            Ok(Side { result, failure: differs(who, result, expected), iteration_us: None, collective_us })
+            Ok(Side {
+                result,
+                failure: differs(who, result, expected),
+                iteration_us: None,
+                collective_us,
+                workers: None,
+            })
         }))
     }
 
@@ -136,6 +229,7 @@ impl<'a> Case<'a> {
                 failure: report.failure.map(|f| format!("{who}: {f}")),
                 iteration_us: Some(report.iteration_us.median),
                 collective_us: report.collective_us.median,
+                workers: None,
             })
         }))
     }
@@ -159,7 +253,7 @@ impl<'a> Case<'a> {
             Program::Stencil => answer.failure.map(|f| format!("MPI: {f}")),
         };
         let collective_us = answer.collective_us.unwrap_or(f64::NAN);
-        Ok((answer.mpi, Side { result, failure, iteration_us: answer.iteration_us, collective_us }))
+        Ok((answer.mpi, Side { result, failure, iteration_us: answer.iteration_us, collective_us, workers: None }))
     }
 
     fn spec(&self) -> Spec {
