@@ -61,6 +61,7 @@ enum Command {
     Tasks(micro::tasks::TasksOptions),
     Barrier(micro::barrier::BarrierOptions),
     Exchange(micro::exchange::ExchangeOptions),
+    Remote(micro::remote::RemoteOptions),
     Gang(micro::gang::GangOptions),
     Kernel(micro::kernel::KernelOptions),
     Memory(micro::memory::MemoryOptions),
@@ -135,7 +136,7 @@ impl Command {
         let Some(processes) = Runtime::launched() else { return Ok(()) };
         match self {
             Command::Stencil(_) | Command::WeakScaling(_) | Command::Allreduce(_) | Command::Tasks(_) => Ok(()),
-            Command::Barrier(_) | Command::Gang(_) | Command::Machine(_) => Ok(()),
+            Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => Ok(()),
             #[cfg(feature = "mpi")]
             Command::MpiRank(_) => Ok(()),
             _ => Err(Failure::Usage(format!(
@@ -152,6 +153,7 @@ fn execute(command: &Command) -> Result<(), Failure> {
         Command::Tasks(args) => micro::tasks::execute(args),
         Command::Barrier(args) => micro::barrier::execute(args),
         Command::Exchange(args) => micro::exchange::execute(args),
+        Command::Remote(args) => micro::remote::execute(args),
         Command::Gang(args) => micro::gang::execute(args),
         Command::Kernel(args) => micro::kernel::execute(args),
         Command::Memory(args) => micro::memory::execute(args),

@@ -28,6 +28,7 @@ the same values, share the stencil's kernel, verify their results, and are measu
   collective  allreduce: the mean time of a call, on the shard or rank that took longest, including the time to fill and check \
 the elements. A tenth as many calls come before to warm up
               stencil: the median time from the local sum to the total, on shard or rank 0
+              remote: the mean time from one sum to the next, on shard or rank 1
   iteration   stencil: the median time of an iteration, on shard or rank 0. Each side has run once before
 With more shards than workers, the stencil's samples here are means of two iterations, one after the other.
 
@@ -47,6 +48,7 @@ Columns of the report:
   iteration_us, mpi_iteration_us      time of an iteration here and with MPI; empty for the allreduce
   collective_us, mpi_collective_us    time of the collective here and with MPI
   iteration_ratio, collective_ratio   our time divided by MPI's: below 1, ours is faster. Empty if MPI takes no virtual time
+  copied_bytes                        remote: bytes that the runtime has copied for each sum
   exchange_ns                         the time of an exchange of a cache line between two threads, one way, right after the \
 pair: the yardstick that `maniple exchange` measures. In virtual time it is a message of 32 bytes on the link of --machine. It is \
 empty with one processor
@@ -158,6 +160,8 @@ pub enum Program {
     Allreduce,
     /// The stencil
     Stencil,
+    /// Sums of a vector that belongs to another shard, as `maniple remote` makes them. MPI sends and receives the vector
+    Remote,
 }
 
 impl Program {
@@ -166,6 +170,7 @@ impl Program {
         match self {
             Program::Allreduce => "allreduce",
             Program::Stencil => "stencil",
+            Program::Remote => "remote",
         }
     }
 }
@@ -186,6 +191,11 @@ pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
     args.iterations.number()?;
     args.elements.number()?;
     check_wire(args)?;
+    if args.program.contains(&Program::Remote) && args.shards != [2] {
+        return Err(Failure::Usage(
+            "--program remote is for --shards 2: one changes the vector, the other sums it".into(),
+        ));
+    }
     let files = args.on.workers.wire.files().reads("--mpi-machine", args.mpi.path());
     files.mapper(&args.on.mapper)?.check()?;
     let counts = args.shards.iter().map(|&count| ranks(args, count)).collect::<Result<Vec<_>, _>>()?;
@@ -308,6 +318,7 @@ impl Case<'_> {
     }
 
     fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool, exchange_ns: f64) -> Record {
+        let elements = self.args.elements.elements;
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
         let op = if self.program == Program::Allreduce { self.args.op.op.name().into() } else { Field::Absent };
         let absent = |us: Option<f64>| us.map_or(Field::Absent, Field::from);
@@ -321,7 +332,7 @@ impl Case<'_> {
             field("shards", self.shards),
             field("processes", self.processes),
             field("workers", ours.workers.unwrap_or(self.workers)),
-            field("elements", of(Program::Allreduce, self.args.elements.elements)),
+            field("elements", if self.program == Program::Stencil { Field::Absent } else { elements.into() }),
             field("cells", of(Program::Stencil, self.args.cells.cells)),
             field("iterations", self.args.iterations.iterations),
             field("op", op),
@@ -337,6 +348,7 @@ impl Case<'_> {
             field("iteration_ratio", absent(ours.iteration_us.zip(theirs.iteration_us).map(ratio))),
             field("collective_us", ours.collective_us),
             field("mpi_collective_us", theirs.collective_us),
+            field("copied_bytes", ours.copied_bytes),
             field("collective_ratio", ratio((ours.collective_us, theirs.collective_us))),
             field("exchange_ns", exchange_ns),
         ]

@@ -4,7 +4,9 @@ use super::launcher::Launcher;
 use super::mpi::{CompareMpiOptions, Program};
 use crate::Failure;
 use crate::micro::allreduce::Spec;
+use crate::micro::remote;
 use crate::options::Traced;
+use crate::options::numbers::check_memory;
 use crate::options::wire::Wire;
 use crate::stencil::failure;
 use maniple::collectives::Algorithm;
@@ -42,18 +44,22 @@ pub struct Side {
     pub iteration_us: Option<f64>,
     /// The time of the collective.
     pub collective_us: f64,
+    /// Bytes that the runtime has copied for each sum of a remote vector.
+    pub copied_bytes: Option<f64>,
     /// The workers of all processes, as a program of its own has reported them.
     pub workers: Option<usize>,
 }
 
-/// The report of `maniple allreduce` or `maniple stencil` on several processes.
+/// The report of `maniple allreduce`, `maniple stencil` or `maniple remote` on several processes.
 #[derive(Debug, Deserialize)]
 struct Report {
     workers: usize,
     verified: bool,
     result: Option<f64>,
     iteration_us: Option<Median>,
+    #[serde(alias = "task_us")]
     collective_us: Time,
+    copied_bytes: Option<f64>,
 }
 
 /// A mean, or the summary of a run.
@@ -114,6 +120,10 @@ impl<'a> Case<'a> {
             let by_doubling = Spec { algorithm: Algorithm::RecursiveDoubling, ..self.spec() };
             return [self.spec()].into_iter().chain(mpi.map(|_| by_doubling)).try_for_each(|spec| spec.check_memory());
         }
+        if self.program == Program::Remote {
+            // The vector and its copy, on both sides.
+            return check_memory("a vector and its copies", self.args.elements.elements, 32);
+        }
         let total = self.args.cells.cells.saturating_mul(self.shards as usize);
         let check = |config: Config| config.check().and_then(|()| config.check_memory(total)).map_err(failure);
         check(self.our_config()?)?;
@@ -132,6 +142,7 @@ impl<'a> Case<'a> {
                 self.allreduce("here", runtime.clone(), self.args.collective.collective)
             }
             (Some(_), Program::Stencil) => self.stencil("here", &self.our_config()?),
+            (Some(runtime), Program::Remote) => Ok(self.remote("here", runtime.clone())),
             (None, _) => {
                 let by_mpi = self.args.on.workers.wire.wire() == Wire::Mpi;
                 let launcher = if by_mpi { self.args.launcher()? } else { Launcher::none(self.args.timeout()?) };
@@ -158,21 +169,27 @@ impl<'a> Case<'a> {
                 // The first run allocates.
                 add("--repeat", &2);
             }
+            Program::Remote => {
+                add("--elements", &elements.elements);
+                add("--repeat", &1);
+            }
         }
-        add("--shards", &self.shards);
+        if self.program != Program::Remote {
+            add("--shards", &self.shards);
+            add("--collective", &collective.collective.name());
+        }
         add("--iterations", &iterations.iterations);
-        add("--collective", &collective.collective.name());
         add("--mapper", &on.mapper);
         add("--bind", &workers.bind);
         add("--utility", &workers.utility);
         workers.given().iter().for_each(|count| add("--workers", count));
         words.extend(workers.wire.to_start_arguments(processes));
-        let Report { workers, verified, result, iteration_us, collective_us } =
+        let Report { workers, verified, result, iteration_us, collective_us, copied_bytes } =
             launcher.run(processes as u32, &words, "")?;
         let result = result.unwrap_or(f64::NAN);
         let failure = match self.program {
             Program::Allreduce => differs("here", result, self.spec().expected()),
-            Program::Stencil => (!verified).then(|| "here: not verified".into()),
+            Program::Stencil | Program::Remote => (!verified).then(|| "here: not verified".into()),
         };
         let collective_us = match collective_us {
             Time::Mean(us) | Time::Summary(Median { median: us }) => us,
@@ -183,6 +200,7 @@ impl<'a> Case<'a> {
             iteration_us: iteration_us.map(|of| of.median),
             collective_us,
             workers: Some(workers),
+            copied_bytes,
         })
     }
 
@@ -198,6 +216,7 @@ impl<'a> Case<'a> {
                 self.allreduce("MPI", runtime, Algorithm::RecursiveDoubling)?
             }
             Program::Stencil => self.stencil("MPI", &self.mpi_config(machine))?,
+            Program::Remote => self.remote("MPI", Runtime::virtual_time((**machine).clone())),
         };
         Ok(Box::new(move || Ok((machine.name.clone(), side()?))))
     }
@@ -214,8 +233,24 @@ impl<'a> Case<'a> {
                 iteration_us: None,
                 collective_us,
                 workers: None,
+                copied_bytes: None,
             })
         }))
+    }
+
+    fn remote(&self, who: &'static str, runtime: Runtime) -> Measure<'_> {
+        let (elements, iterations) = (self.args.elements.elements, self.args.iterations.iterations);
+        Box::new(move || {
+            let (result, verified, us, stats) = remote::measure(&runtime, elements, iterations)?;
+            Ok(Side {
+                result,
+                failure: (!verified).then(|| format!("{who}: a wrong sum")),
+                iteration_us: None,
+                collective_us: us,
+                copied_bytes: Some(remote::copied_bytes(&stats, iterations)),
+                workers: None,
+            })
+        })
     }
 
     fn stencil(&self, who: &'static str, config: &Config) -> Result<Measure<'_>, Failure> {
@@ -230,6 +265,7 @@ impl<'a> Case<'a> {
                 iteration_us: Some(report.iteration_us.median),
                 collective_us: report.collective_us.median,
                 workers: None,
+                copied_bytes: None,
             })
         }))
     }
@@ -250,10 +286,20 @@ impl<'a> Case<'a> {
         let result = answer.result.unwrap_or(f64::NAN);
         let failure = match self.program {
             Program::Allreduce => differs("MPI", result, self.spec().expected()),
-            Program::Stencil => answer.failure.map(|f| format!("MPI: {f}")),
+            Program::Stencil | Program::Remote => answer.failure.map(|f| format!("MPI: {f}")),
         };
         let collective_us = answer.collective_us.unwrap_or(f64::NAN);
-        Ok((answer.mpi, Side { result, failure, iteration_us: answer.iteration_us, collective_us, workers: None }))
+        Ok((
+            answer.mpi,
+            Side {
+                result,
+                failure,
+                iteration_us: answer.iteration_us,
+                collective_us,
+                workers: None,
+                copied_bytes: None,
+            },
+        ))
     }
 
     fn spec(&self) -> Spec {

@@ -4,6 +4,7 @@ use super::WeakScalingOptions;
 use super::fit::Fit;
 use super::point::Point;
 use crate::Failure;
+use crate::measure::environment::Machine;
 use crate::measure::noise::{OUTLIER_RULE, busy};
 use crate::options::workers::Place;
 use maniple::mapper::MapperSpec;
@@ -155,8 +156,7 @@ impl Plan {
     /// Warnings about the times: reasons why they may mislead.
     pub fn caveats(&self, points: &[Point], fits: &[Fit]) -> Vec<String> {
         let workers = self.on_host();
-        let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
-        let processors = plural(processors, "processor");
+        let processors = plural(self.processors(), "processor");
         let turns = format!("{workers} workers take turns on {processors}, so the times are those of the scheduler");
         let exchange = super::point::exchange_ns(points);
         let caveats = self.takes_turns().then_some(turns).into_iter().chain(busy(exchange));
@@ -171,8 +171,14 @@ impl Plan {
 
     /// Whether there are more workers than processors for them.
     pub fn takes_turns(&self) -> bool {
-        self.machine().is_none()
-            && self.on_host() > std::thread::available_parallelism().map_or(usize::MAX, usize::from)
+        self.machine().is_none() && self.on_host() > self.processors()
+    }
+
+    /// The processors for the workers of a host. A launcher may bind a process to some of them.
+    fn processors(&self) -> usize {
+        let host = || Machine::now().processors;
+        let of_this = || std::thread::available_parallelism().ok().map(usize::from);
+        self.config.processes.map_or_else(of_this, |_| host()).unwrap_or(usize::MAX)
     }
 
     /// The workers of a host.
