@@ -392,8 +392,7 @@ impl Runtime {
         #[cfg(all(target_os = "linux", not(loom)))]
         if let Driver::Processes { .. } | Driver::Mpi { .. } = self.driver {
             let (started, workers) = self.started();
-            let (hosts, cpus, share) = wire::processes::meet(started)?;
-            return Ok(Processes { hosts, cpus, workers: workers.unwrap_or(share) });
+            return wire::processes::meet(started, workers);
         }
         Err(Error::misuse("a run of several processes", "Linux, and a driver of several", format!("{:?}", self.driver)))
     }
