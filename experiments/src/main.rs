@@ -61,6 +61,7 @@ enum Command {
     Tasks(micro::tasks::TasksOptions),
     Barrier(micro::barrier::BarrierOptions),
     Exchange(micro::exchange::ExchangeOptions),
+    Remote(micro::remote::RemoteOptions),
     Gang(micro::gang::GangOptions),
     Kernel(micro::kernel::KernelOptions),
     Memory(micro::memory::MemoryOptions),
@@ -113,7 +114,7 @@ fn main() -> ExitCode {
     // Without a stdout, nobody could see the report. In a run on several processes, only the first one reports.
     let mut done = if Runtime::process_number() == 0 { output::expect_stdout() } else { output::silence() };
     if done.is_ok() {
-        done = execute(&cli.command);
+        done = cli.command.check_launcher().and_then(|()| execute(&cli.command));
     }
     swap::stop();
     end(done)
@@ -129,6 +130,20 @@ impl Command {
             _ => false,
         }
     }
+
+    /// Refuses a launcher of several processes for a command that would do the same in each of them.
+    fn check_launcher(&self) -> Result<(), Failure> {
+        let Some(processes) = Runtime::launched() else { return Ok(()) };
+        match self {
+            Command::Stencil(_) | Command::WeakScaling(_) | Command::Allreduce(_) | Command::Tasks(_) => Ok(()),
+            Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => Ok(()),
+            #[cfg(feature = "mpi")]
+            Command::MpiRank(_) => Ok(()),
+            _ => Err(Failure::Usage(format!(
+                "this command runs in one process, and a launcher has started {processes}; start it once, without the launcher"
+            ))),
+        }
+    }
 }
 
 fn execute(command: &Command) -> Result<(), Failure> {
@@ -138,6 +153,7 @@ fn execute(command: &Command) -> Result<(), Failure> {
         Command::Tasks(args) => micro::tasks::execute(args),
         Command::Barrier(args) => micro::barrier::execute(args),
         Command::Exchange(args) => micro::exchange::execute(args),
+        Command::Remote(args) => micro::remote::execute(args),
         Command::Gang(args) => micro::gang::execute(args),
         Command::Kernel(args) => micro::kernel::execute(args),
         Command::Memory(args) => micro::memory::execute(args),
@@ -171,6 +187,10 @@ fn end(done: Result<(), Failure>) -> ExitCode {
 
 /// Prints clap's messages: help and version on stdout, errors in the form of all others.
 fn refuse(e: &clap::Error) -> ExitCode {
+    // All processes of a launcher have the same arguments.
+    if Runtime::process_number() != 0 {
+        return if e.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+    }
     if !e.use_stderr() {
         return end(output::Stdout::new().write(&e.render().to_string()));
     }

@@ -303,10 +303,11 @@ fn a_reader_that_goes_in_between_is_told_of() {
 fn an_option_given_twice_is_refused() {
     let help = |args: &str| String::from_utf8(maniple(&format!("{args} --help")).stdout).expect("UTF-8");
     let mut options = 0;
-    for command in "stencil allreduce tasks barrier exchange gang kernel memory machine benchmarks calibrate predict \
+    for command in
+        "stencil allreduce tasks barrier exchange remote gang kernel memory machine benchmarks calibrate predict \
                     weak-scaling figures explore"
-        .split_whitespace()
-        .chain(["compare mpi"])
+            .split_whitespace()
+            .chain(["compare mpi"])
     {
         for line in help(command).lines() {
             let Some((option, _)) = line.trim_start().split_once(" <").filter(|(o, _)| o.starts_with("--")) else {
@@ -314,8 +315,19 @@ fn an_option_given_twice_is_refused() {
             };
             let option = option.split(',').next().expect("a name");
             // What one of them may be, as far as the value is looked at before.
-            let values =
-                ["2", "recursive-doubling", "default", "table", "threads", "none", "allreduce", "races", "sum", "tree"];
+            let values = [
+                "2",
+                "recursive-doubling",
+                "default",
+                "table",
+                "threads",
+                "none",
+                "allreduce",
+                "races",
+                "sum",
+                "tree",
+                "poll",
+            ];
             let values = values.into_iter().chain(["virtual", "memory=8"]);
             let said: Vec<String> = values
                 .map(|value| maniple(&format!("{command} {option} {value} {option} {value}")))

@@ -65,6 +65,73 @@ fn what_does_not_go_with_processes_is_refused() {
 }
 
 #[test]
+fn weak_scaling_reports_once_and_fills_one_directory() {
+    let report = path("weak-scaling");
+    let output = maniple(&format!(
+        "weak-scaling --wire processes --processes 3 --workers 1 --shards 1..4 --cells 20 --iterations 12 --repeat 2 \
+         --format csv --report {}",
+        report.display()
+    ));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    let at = |name: &str| lines[0].split(',').position(|of| of == name).unwrap_or_else(|| panic!("{name}: {text}"));
+    for (line, shards) in lines[1..].iter().zip(["1", "2", "4"]) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let found = ["wire", "shards", "workers", "verified"].map(|name| fields[at(name)]);
+        assert_eq!(found, ["processes", shards, "3", "true"], "{text}");
+    }
+    let samples = std::fs::read_to_string(report.join("samples.csv")).expect("samples");
+    // A line for each iteration of two versions, two runs and three numbers of shards.
+    assert_eq!(samples.lines().count(), 1 + 12 * 2 * 2 * 3);
+}
+
+#[test]
+fn microbenchmarks_report_once() {
+    for command in
+        ["allreduce --shards 5", "barrier --shards 5", "gang --shards 9", "tasks --count 500", "remote --elements 3000"]
+    {
+        let output = maniple(&format!("{command} --wire processes --processes 3 --repeat 2 --format csv"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && output.stderr.is_empty(), "{command}: {output:?}");
+        assert_eq!((text.lines().count(), text.matches(",true,").count()), (3, 2), "{command}: {text}");
+    }
+}
+
+#[test]
+fn the_machine_shows_hosts_and_processes() {
+    let output = maniple("machine --wire processes --processes 3 --workers 2 --format json");
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let all = shown["processes"].as_array().expect("processes");
+    assert_eq!((all.len(), &shown["wire"]), (3, &"processes".into()));
+    let processors = std::thread::available_parallelism().expect("known").get();
+    for (number, process) in all.iter().enumerate() {
+        assert_eq!((&process["process"], &process["workers"]), (&number.into(), &2.into()));
+        assert_eq!(process["host"], host.trim());
+        assert_eq!(process["processors"].as_array().map(Vec::len), Some(processors));
+    }
+    let tree = String::from_utf8(maniple("machine --wire processes --processes 3 --workers 2").stdout).expect("UTF-8");
+    assert!(tree.starts_with("3 processes on 1 host, 2 workers each\n"), "{tree}");
+}
+
+/// Without the launcher: its variables are all that it takes.
+#[test]
+fn commands_of_one_process_refuse_a_launcher_once() {
+    for command in ["kernel", "exchange", "memory", "explore", "benchmarks", "compare mpi", "calibrate"] {
+        for (rank, said) in [("0", 1), ("1", 0)] {
+            let mut maniple = Command::new(env!("CARGO_BIN_EXE_maniple"));
+            maniple.args(command.split(' ')).env("PMI_SIZE", "2").env("PMI_RANK", rank);
+            let output = maniple.output().expect("starts");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{command}: {output:?}");
+            assert_eq!(text.matches("a launcher has started 2; start it once").count(), said, "{command}: {text}");
+        }
+    }
+}
+
+#[test]
 fn an_error_of_all_processes_is_printed_once() {
     let input = path("zeros.txt");
     std::fs::write(&input, "0\n".repeat(64)).expect("a file");

@@ -44,7 +44,7 @@ fn the_stencil_has_its_iterations_on_the_rows_of_its_workers() {
     // The last run alone: not twice as many.
     let events = events("stencil --shards 3 --workers 2 --iterations 7 --repeat 2", "stencil.json");
     let slices = slices(&events);
-    assert_eq!((slices[&("leaf", "load")], slices[&("leaf", "advance")]), (3, 3 * 7));
+    assert_eq!((slices[&("leaf", "load_mode")], slices[&("leaf", "advance")]), (3, 3 * 7));
     assert!(slices[&("collective", "`sum of squares`")] >= 1 && slices[&("shard", "stencil")] >= 3, "{slices:?}");
     let rows: HashSet<u64> = events.iter().filter_map(|e| e["tid"].as_u64()).collect();
     assert_eq!(rows, HashSet::from([1, 2]));

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Opens a regular file for reading.
@@ -102,16 +102,51 @@ impl Whole {
     ///
     /// # Errors
     /// The file can't be written, or `fill` fails. The old content stays.
-    pub fn write(&self, fill: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
+    pub fn write(&self, fill: impl FnOnce(&mut Filling) -> io::Result<()>) -> io::Result<()> {
+        let mut filling = self.begin()?;
+        fill(&mut filling)?;
+        filling.finish()
+    }
+
+    /// Begins to write the file. The old content stays until [`Filling::finish`].
+    ///
+    /// # Errors
+    /// No file can be made in its directory.
+    pub fn begin(&self) -> io::Result<Filling> {
         let temporary = beside(&self.path)?;
-        let file = temporary.as_file();
         if let Some(metadata) = there(&self.path)? {
-            file.set_permissions(metadata.permissions())?;
+            temporary.as_file().set_permissions(metadata.permissions())?;
         }
-        let mut out = BufWriter::with_capacity(1 << 16, file);
-        fill(&mut out)?;
-        out.into_inner()?.sync_all()?;
+        Ok(Filling { out: BufWriter::with_capacity(1 << 16, temporary), path: self.path.clone() })
+    }
+}
+
+/// The new content of a file that is written as a [whole](Whole). Dropped before its end, it leaves no trace.
+#[derive(Debug)]
+pub struct Filling {
+    out: BufWriter<tempfile::NamedTempFile<File>>,
+    path: PathBuf,
+}
+
+impl Filling {
+    /// Gives the content to the file.
+    ///
+    /// # Errors
+    /// The file can't be written. The old content stays.
+    pub fn finish(self) -> io::Result<()> {
+        let temporary = self.out.into_inner()?;
+        temporary.as_file().sync_all()?;
         temporary.persist(&self.path).map(drop).map_err(|e| e.error)
+    }
+}
+
+impl Write for Filling {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

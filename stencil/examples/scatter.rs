@@ -7,8 +7,9 @@
 
 use maniple::mapper::{DefaultMapper, LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
 use maniple::runtime::Runtime;
+use maniple_stencil::Collective;
 use maniple_stencil::reference::DominantMode;
-use maniple_stencil::{Collective, shards};
+use maniple_stencil::shards::{Keep, Problem, Start, simulate};
 use std::sync::Arc;
 
 struct Scatter;
@@ -35,9 +36,10 @@ const ITERATIONS: usize = 200;
 
 /// The last vector, and the median time of an iteration in microseconds.
 fn run(shards: usize, workers: u32, mapper: Arc<dyn Mapper>) -> Result<(Vec<f64>, f64), maniple::runtime::Error> {
-    let start = DominantMode::new(shards * CELLS).vector(0).collect();
-    let input = shards::Problem { sizes: vec![CELLS; shards], start, iterations: ITERATIONS, ahead: 2, history: false };
-    let output = shards::simulate(&Runtime::threads(workers).mapper(mapper), Collective::RecursiveDoubling, &input)?;
+    let start = Start::Mode(DominantMode::new(shards * CELLS));
+    let (sizes, keep) = (vec![CELLS; shards], Keep::Last);
+    let input = Problem { sizes, start, iterations: ITERATIONS, ahead: 2, keep, sink: None };
+    let output = simulate(&Runtime::threads(workers).mapper(mapper), Collective::RecursiveDoubling, &input)?;
     Ok((output.vectors.concat(), median(output.iteration_us)))
 }
 

@@ -138,6 +138,8 @@ pub struct Config {
 pub struct Processes {
     /// How many there are.
     pub number: usize,
+    /// How many there are on the host that has most of them.
+    pub on_host: usize,
     /// Whether a launcher of MPI has started them. Else the first one starts the others, on this host.
     pub launched: bool,
     /// Who sees to the messages between hosts.
@@ -253,10 +255,9 @@ impl Config {
         Ok(())
     }
 
-    /// Bytes that a run of `total` cells needs: the vectors, the shards and the workers' rings. The estimate is low rather
-    /// than high.
+    /// Bytes that a run of `total` cells needs on a host: the vectors, the shards and the workers' rings. The estimate is
+    /// low rather than high.
     pub fn memory(&self, total: usize) -> u128 {
-        const VECTORS: u128 = 4; // the first, d, the last, the last of the first run
         const PER_SHARD: u128 = 12800; // measured: 14.6 GiB for a million, on 131072 processors in virtual time
         const PER_PROCESSOR: u128 = 4096; // in virtual time
         const PER_ITERATION: u128 = 24; // √S and two times
@@ -264,9 +265,11 @@ impl Config {
         let wide = |x: usize| x as u128;
         let workers = if self.machine.is_some() { 0 } else { self.all_workers() };
         let processors = self.machine.as_ref().map_or(0, |m| u128::from(m.nodes) * u128::from(m.per_node));
-        let history = if self.input.is_some() { wide(self.iterations) } else { 0 };
-        (VECTORS + history)
-            .saturating_mul(wide(total) * 8)
+        let (number, on_host) = self.processes.map_or((1, 1), |p| (wide(p.number).max(1), wide(p.on_host)));
+        // d is spread over all processes. Each has all that is read from a file, and the vector after each iteration.
+        let copies = if self.input.is_some() { on_host * (1 + wide(self.iterations)) } else { 0 };
+        (copies.saturating_mul(wide(total) * 8))
+            .saturating_add(wide(total) * 8 * on_host / number)
             .saturating_add(wide(self.shards) * PER_SHARD)
             .saturating_add(processors * PER_PROCESSOR)
             .saturating_add(wide(self.iterations) * PER_ITERATION)
@@ -297,6 +300,11 @@ impl Config {
 /// A number with its noun, for messages: `1 shard`, `2 shards`.
 pub fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// A number of processes, for messages.
+pub fn processes(count: usize) -> String {
+    if count == 1 { "1 process".into() } else { format!("{count} processes") }
 }
 
 /// A number of bytes for people: `1.5 KiB`.

@@ -15,16 +15,17 @@ pub mod shards;
 pub use blocks::Blocks;
 pub use config::{
     Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, Processes, RunReport, Samples, Settings, StencilError, Times,
-    UnknownName, alternating, bytes, plural,
+    UnknownName, alternating, bytes, plural, processes,
 };
 
 pub use host::{HostRun, available_memory, reported_bytes};
 
-use maniple::runtime::Runtime;
-use maniple::runtime::{Check, TraceFile};
-use reference::DominantMode;
+use io::FileError;
+use maniple::runtime::{Check, Runtime, TraceFile};
+use reference::{BlockCheck, DominantMode};
+use shards::{Keep, Sink, Start};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// The result of a simulation.
@@ -34,8 +35,10 @@ pub struct RunOutcome {
     pub wire: &'static str,
     /// √S of each iteration.
     pub roots: Vec<f64>,
-    /// With an input, the vector after each iteration; without one, only the last vector.
+    /// The vector after each iteration, or only the last. None where the blocks of the last one were checked in their places.
     pub vectors: Vec<Vec<f64>>,
+    /// What was found of each block of the last vector.
+    pub blocks: Vec<BlockCheck>,
     /// Time of each iteration, in microseconds.
     pub iteration_us: Vec<f64>,
     /// Time of the collective within each, in microseconds.
@@ -67,14 +70,39 @@ pub fn run(config: &Config) -> Result<Vec<RunReport>, StencilError> {
 pub struct Session {
     config: Config,
     blocks: Blocks,
-    start: Arc<[f64]>,
+    start: Start,
+    /// The file for the output, which the first of several processes writes.
     target: Option<io::Target>,
+    /// The output, once the last run has begun.
+    writing: Arc<Mutex<Option<Result<Writing, FileError>>>>,
     trace: Option<TraceFile>,
     /// Runs done.
     done: usize,
-    /// The final vector of the first run, which the others must repeat bit for bit.
-    last: Vec<f64>,
+    /// The blocks of the final vector of the first run, which the others must repeat bit for bit.
+    first: Vec<BlockCheck>,
     all_verified: bool,
+}
+
+/// An output of which some cells are written.
+#[derive(Debug)]
+struct Writing {
+    file: io::Writing,
+    cells: usize,
+}
+
+impl Writing {
+    /// Takes a piece of the last vector, which may come several times.
+    fn take(this: &Mutex<Option<Result<Self, FileError>>>, first: usize, piece: &[f64]) {
+        let mut this = this.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Ok(writing)) = &mut *this
+            && writing.cells == first
+        {
+            writing.cells += piece.len();
+            if let Err(e) = writing.file.add(piece) {
+                *this = Some(Err(e));
+            }
+        }
+    }
 }
 
 impl Session {
@@ -85,13 +113,17 @@ impl Session {
     /// Bad arguments or input, a mapper that can't be made, or an output or a trace that can't be written.
     pub fn prepare(config: &Config) -> Result<Self, StencilError> {
         config.check()?;
-        let target = config.output.as_deref().map(io::Target::prepare).transpose()?;
+        let output = config.output.as_deref().filter(|_| Runtime::process_number() == 0);
+        let target = output.map(io::Target::prepare).transpose()?;
         let (blocks, start) = match &config.input {
-            Some(path) => Self::from_file(config, path)?,
+            Some(path) => {
+                let (blocks, start) = Self::from_file(config, path)?;
+                (blocks, Start::Vector(start.into()))
+            }
             None => {
                 let blocks = Blocks::uniform(config.shards, config.cells.unwrap_or(DEFAULT_CELLS))?;
                 config.check_memory(blocks.total())?;
-                (blocks, DominantMode::new(blocks.total()).vector(0).collect())
+                (blocks, Start::Mode(DominantMode::new(blocks.total())))
             }
         };
         let trace = config.trace.as_ref().map(TraceFile::create).transpose().map_err(StencilError::Trace)?;
@@ -99,11 +131,12 @@ impl Session {
         Ok(Self {
             config: config.clone(),
             blocks,
-            start: start.into(),
+            start,
             target,
+            writing: Arc::default(),
             trace,
             done: 0,
-            last: Vec::new(),
+            first: Vec::new(),
             all_verified: true,
         })
     }
@@ -140,23 +173,22 @@ impl Session {
     /// An S that vanishes or overflows, or a failure of the runtime.
     pub fn run_once(&mut self) -> Result<RunReport, StencilError> {
         let config = &self.config;
-        let outcome = simulate(config, &self.blocks, &self.start, self.trace.as_ref())?;
-        let mut verdict = match (&config.input, outcome.vectors.last()) {
-            (Some(_), _) => reference::verify_steps(&self.start, &outcome.roots, &outcome.vectors),
-            (None, last) => {
-                let mode = DominantMode::new(self.blocks.total());
-                reference::verify_mode(&mode, &outcome.roots, last.map_or(&[], Vec::as_slice))
-            }
+        // All processes have a sink if one does: they make the same launches.
+        let is_last = self.done + 1 == config.repeat;
+        let sink = config.output.as_ref().filter(|_| is_last).map(|_| self.sink());
+        let outcome = simulate(config, &self.blocks, &self.start, sink, self.trace.as_ref())?;
+        let mut verdict = match &self.start {
+            Start::Vector(start) => reference::verify_steps(start, &outcome.roots, &outcome.vectors),
+            Start::Mode(mode) => reference::verify_blocks(mode, &outcome.roots, &outcome.blocks),
         };
         if outcome.roots.len() != config.iterations {
             let expected = plural(config.iterations, "iteration");
             let failure = format!("expected {expected}, found {}", outcome.roots.len());
             verdict.failure.get_or_insert(failure);
         }
-        let last = outcome.vectors.into_iter().next_back().unwrap_or_default();
         if self.done == 0 {
-            self.last = last;
-        } else if let Some(failure) = not_repeated(&self.last, &last) {
+            self.first = outcome.blocks;
+        } else if let Some(failure) = not_repeated(&self.first, &outcome.blocks) {
             verdict.failure.get_or_insert(failure);
         }
         let times = |samples: &[f64]| Times::of(&alternating(samples, config.shards, config.processors()));
@@ -188,16 +220,27 @@ impl Session {
         Ok(report)
     }
 
-    /// Writes the output, if there is to be one and all runs were verified. Returns whether it wrote one.
+    /// Begins to write the output, if this process writes it. Returns what takes the last vector.
+    fn sink(&self) -> Sink {
+        let begun =
+            self.target.as_ref().map(|target| Ok(Writing { file: target.begin(self.blocks.total())?, cells: 0 }));
+        *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+        let writing = self.writing.clone();
+        Sink(Arc::new(move |first, piece| Writing::take(&writing, first, piece)))
+    }
+
+    /// Gives the output its name, if there is to be one, all runs of the configuration are done, and all were verified.
+    /// Returns whether this process wrote one.
     ///
     /// # Errors
     ///
     /// The output can't be written after all; an older file of that name stays as it was. Or the trace of the last run
     /// could not be written; the output is written in that case.
     pub fn finish(self) -> Result<bool, StencilError> {
-        let written = match &self.target {
-            Some(target) if self.all_verified && self.done > 0 => {
-                target.write(&self.last)?;
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let written = match writing {
+            Some(writing) if self.all_verified => {
+                writing?.file.finish()?;
                 true
             }
             _ => false,
@@ -207,20 +250,24 @@ impl Session {
     }
 }
 
-/// The first difference in any bit between two vectors; `None` if they are the same.
-fn not_repeated(first: &[f64], again: &[f64]) -> Option<String> {
+/// The first block that differs in any bit between two vectors; `None` if there is none.
+fn not_repeated(first: &[BlockCheck], again: &[BlockCheck]) -> Option<String> {
     if first.len() != again.len() {
-        return Some(format!("expected {} as in the first run, found {}", plural(first.len(), "cell"), again.len()));
+        return Some(format!("expected {} as in the first run, found {}", plural(first.len(), "block"), again.len()));
     }
-    let (i, (a, b)) = first.iter().zip(again).enumerate().find(|(_, (a, b))| a.to_bits() != b.to_bits())?;
-    Some(format!("cell {i}: expected the bits of the first run, {a:?}, found {b:?}"))
+    let (i, (a, b)) = first.iter().zip(again).enumerate().find(|(_, (a, b))| (a.cells, a.hash) != (b.cells, b.hash))?;
+    Some(format!(
+        "block {i}: expected the bits of the first run (hash {:016x}), found others (hash {:016x})",
+        a.hash, b.hash
+    ))
 }
 
-/// Runs the application on the blocks, starting from the vector `start`. With an input, the outcome holds every vector.
+/// Runs the application on the blocks. With an input, the outcome holds every vector.
 fn simulate(
     config: &Config,
     blocks: &Blocks,
-    start: &Arc<[f64]>,
+    start: &Start,
+    sink: Option<Sink>,
     trace: Option<&TraceFile>,
 ) -> Result<RunOutcome, StencilError> {
     let workers = u32::try_from(config.workers).unwrap_or(u32::MAX);
@@ -230,7 +277,11 @@ fn simulate(
         start: start.clone(),
         iterations: config.iterations,
         ahead: config.ahead,
-        history: config.input.is_some(),
+        keep: match start {
+            Start::Vector(_) => Keep::Each,
+            Start::Mode(mode) => Keep::Check(*mode),
+        },
+        sink,
     };
     // Checked with the rest: fewer than the workers.
     let utility = u32::try_from(config.utility).unwrap_or(u32::MAX);
@@ -253,7 +304,10 @@ fn simulate(
     let began = Instant::now();
     let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
     let host = HostRun::of(&output.stats, began.elapsed());
-    let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;
+    let shards::Output { sums, vectors, checks, iteration_us, collective_us, .. } = output;
     let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<_, _>>()?;
-    Ok(RunOutcome { wire, roots, vectors, iteration_us, collective_us, host })
+    let of_last =
+        |last: &Vec<f64>| blocks.ranges().map(|cells| BlockCheck::of(last.get(cells).unwrap_or_default())).collect();
+    let blocks = vectors.last().map_or(checks, of_last);
+    Ok(RunOutcome { wire, roots, vectors, blocks, iteration_us, collective_us, host })
 }

@@ -89,10 +89,9 @@ impl World {
         let mut outcome = RunOutcome {
             wire: "mpi",
             roots: Vec::with_capacity(iterations),
-            vectors: Vec::new(),
             iteration_us: Vec::with_capacity(iterations),
             collective_us: Vec::with_capacity(iterations),
-            host: None,
+            ..RunOutcome::default()
         };
         world.barrier();
         let mut last = Instant::now();
@@ -184,6 +183,45 @@ impl World {
         world.all_reduce_into(&low, &mut least, SystemOperation::min());
         world.all_reduce_into(&[high, us], &mut most, SystemOperation::max());
         (if least == most[0] { last } else { f64::NAN }, most[1])
+    }
+
+    /// Measures vectors that rank 0 sends and rank 1 sums; collective, and waits. Rank 0 changes a vector of `elements` by
+    /// `change`, which is called with the number of the iteration, from 1. It sends the next one when rank 1 has said that
+    /// it has summed, by `sum`.
+    ///
+    /// It does `warm_up` iterations, and then `iterations` that are measured. Returns the last sum, how many sums were not
+    /// the number of their iteration, and the microseconds of an iteration on rank 1; the same on all ranks.
+    pub fn remote(
+        &self,
+        elements: usize,
+        (warm_up, iterations): (usize, usize),
+        mut change: impl FnMut(usize, &mut [f64]),
+        mut sum: impl FnMut(&[f64]) -> f64,
+    ) -> (f64, usize, f64) {
+        let world = &self.communicator;
+        let mut x = vec![0.0; elements];
+        let (mut last, mut wrong, mut start) = (0.0, 0.0, Instant::now());
+        for iteration in 1..=warm_up + iterations {
+            if self.rank() == 0 {
+                change(iteration, &mut x);
+                let other = world.process_at_rank(1);
+                other.send(&x[..]);
+                other.receive::<u8>();
+            } else if self.rank() == 1 {
+                let other = world.process_at_rank(0);
+                other.receive_into(&mut x[..]);
+                last = sum(&x);
+                wrong += f64::from(u8::from(last != iteration as f64));
+                other.send(&0u8);
+            }
+            if iteration == warm_up {
+                start = Instant::now();
+            }
+        }
+        let us = microseconds(start, Instant::now()) / iterations as f64;
+        let mut found = [last, wrong, us];
+        world.process_at_rank(1).broadcast_into(&mut found[..]);
+        (found[0], found[1] as usize, found[2])
     }
 }
 

@@ -30,6 +30,7 @@
 //! all but the last digits, and two correct programs may differ by that much.
 
 use crate::{RunOutcome, StencilError, kernel, plural};
+use serde::{Deserialize, Serialize};
 use std::f64::consts::FRAC_PI_2;
 use std::time::Instant;
 
@@ -40,7 +41,7 @@ pub const CELL_TOLERANCE: f64 = 1e-10;
 pub const ROOT_TOLERANCE: f64 = 1e-12;
 
 /// The mode of N cells that the operator amplifies most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DominantMode {
     cells: usize,
     mode: usize,
@@ -172,14 +173,71 @@ impl Verdict {
     }
 }
 
+/// What was found of a block of the vector after the last iteration, where the block is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct BlockCheck {
+    /// Cells of the block.
+    pub cells: usize,
+    /// A hash of their bits. Two blocks that differ in one cell have different ones.
+    pub hash: u64,
+    /// The first cell that differs from the mode: its number, the value expected, and the one found.
+    pub wrong: Option<(usize, f64, f64)>,
+}
+
+impl BlockCheck {
+    /// Adds the next cells of the block, and compares them with the mode after `iteration` iterations. The block begins
+    /// at cell `first`.
+    pub fn add(&mut self, mode: &DominantMode, first: usize, iteration: usize, u: &[f64]) {
+        let tolerance = CELL_TOLERANCE * mode.amplitude();
+        for (i, &found) in (first + self.cells..).zip(u) {
+            let expected = mode.value(i, iteration);
+            if self.wrong.is_none() && !close(found, expected, tolerance) {
+                self.wrong = Some((i, expected, found));
+            }
+        }
+        self.hash(u);
+    }
+
+    /// A block with these cells, which are not compared.
+    pub fn of(u: &[f64]) -> Self {
+        let mut block = Self::default();
+        block.hash(u);
+        block
+    }
+
+    fn hash(&mut self, u: &[f64]) {
+        // FNV-1a, by words. Each step is a bijection of the hash before it.
+        self.hash = u.iter().fold(self.hash, |hash, u| (hash ^ u.to_bits()).wrapping_mul(0x100_0000_01b3));
+        self.cells += u.len();
+    }
+}
+
 /// Verifies a run that started from the dominant mode: every √S, and the vector after the last iteration.
 pub fn verify_mode(mode: &DominantMode, roots: &[f64], last: &[f64]) -> Verdict {
+    let mut all = BlockCheck::default();
+    all.add(mode, 0, roots.len(), last);
+    verify_blocks(mode, roots, &[all])
+}
+
+/// Verifies a run that started from the dominant mode: every √S, and the blocks of the vector after the last iteration.
+pub fn verify_blocks(mode: &DominantMode, roots: &[f64], blocks: &[BlockCheck]) -> Verdict {
     let expected = mode.lambda();
+    let iteration = roots.len();
+    let found: usize = blocks.iter().map(|block| block.cells).sum();
+    let wrong_number = || {
+        let cells = plural(mode.cells, "cell");
+        (found != mode.cells).then(|| format!("iteration {iteration}: expected {cells}, found {found}"))
+    };
+    let wrong_block = || {
+        let (i, expected, found) = blocks.iter().find_map(|block| block.wrong)?;
+        Some(wrong_cell(iteration, i, (expected, found), CELL_TOLERANCE * mode.amplitude()))
+    };
     let failure = roots
         .iter()
         .enumerate()
         .find_map(|(k, &root)| wrong_root(k + 1, root, expected, ROOT_TOLERANCE * expected))
-        .or_else(|| wrong_vector(roots.len(), last, mode.vector(roots.len()), CELL_TOLERANCE * mode.amplitude()));
+        .or_else(wrong_number)
+        .or_else(wrong_block);
     Verdict::new(roots.last().copied(), expected, failure)
 }
 
@@ -250,5 +308,9 @@ fn wrong_vector(
     }
     let (i, (found, expected)) =
         found.iter().zip(expected).enumerate().find(|(_, (found, expected))| !close(**found, *expected, tolerance))?;
-    Some(format!("iteration {iteration}, cell {i}: expected {expected:?} ± {tolerance:.1e}, found {found:?}"))
+    Some(wrong_cell(iteration, i, (expected, *found), tolerance))
+}
+
+fn wrong_cell(iteration: usize, i: usize, (expected, found): (f64, f64), tolerance: f64) -> String {
+    format!("iteration {iteration}, cell {i}: expected {expected:?} ± {tolerance:.1e}, found {found:?}")
 }

@@ -4,15 +4,17 @@
 //! derivative in place, and its square sum. It sends the edges of its block to the neighbours before they are scaled, so
 //! that they travel while the total is computed. The two versions differ in how they compute the total.
 
+use crate::reference::{BlockCheck, DominantMode};
 use crate::{Collective, kernel};
 use maniple::collectives::{Algorithm, CollectiveOptions};
-use maniple::halo::{Borders, Ghosts, Halo, HaloOptions, Halos};
+use maniple::halo::{Borders, Ghosts, Halo, HaloEnds, HaloOptions, Halos};
 use maniple::prelude::*;
 use maniple::regions::{Coherence, Privilege};
 use maniple::runtime::Stamp;
 use maniple::runtime::{InnerTask, Stats};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -30,13 +32,53 @@ pub struct Problem {
     /// Cells of each shard's block, at least 4.
     pub sizes: Vec<usize>,
     /// The first vector.
-    pub start: Arc<[f64]>,
+    pub start: Start,
     /// Iterations; 0 is allowed.
     pub iterations: usize,
     /// Calls of the allreduce under way before a shard waits for the oldest.
     pub ahead: usize,
-    /// Whether to keep the vector after every iteration, not only after the last.
-    pub history: bool,
+    /// What is kept of the vectors.
+    pub keep: Keep,
+    /// Takes the last vector, in pieces.
+    pub sink: Option<Sink>,
+}
+
+/// The first vector of a run.
+#[derive(Debug, Clone)]
+pub enum Start {
+    /// These values.
+    Vector(Arc<[f64]>),
+    /// The dominant mode. Each block is computed where it is.
+    Mode(DominantMode),
+}
+
+/// What a run keeps of its vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Keep {
+    /// The vector after each iteration.
+    Each,
+    /// The vector after the last iteration.
+    Last,
+    /// None. Each block of the last vector is compared with this mode where it is.
+    Check(DominantMode),
+}
+
+impl Keep {
+    /// Whether the vector after an iteration is looked at.
+    fn wants(self, is_last: bool) -> bool {
+        is_last || self == Keep::Each
+    }
+}
+
+/// Takes the last vector of a run in pieces, in the order of cells: the number of a piece's first cell, and its values.
+/// It is called by each node's copy of the top-level task, so in one process it may get a piece several times.
+#[derive(Clone)]
+pub struct Sink(pub Arc<dyn Fn(usize, &[f64]) + Send + Sync>);
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sink")
+    }
 }
 
 /// The result of a run.
@@ -44,8 +86,10 @@ pub struct Problem {
 pub struct Output {
     /// S of each iteration, up to the first from which there is no next vector (see [`kernel::root`]).
     pub sums: Vec<f64>,
-    /// The vector after each iteration (with `history`) or after the last.
+    /// The vectors that are kept.
     pub vectors: Vec<Vec<f64>>,
+    /// With [`Keep::Check`], what was found of each block of the last vector.
+    pub checks: Vec<BlockCheck>,
     /// Microseconds of each iteration on shard 0: from one total to the next, the first from the start.
     pub iteration_us: Vec<f64>,
     /// Microseconds of the collective in each iteration: from shard 0's local sum to the total.
@@ -77,6 +121,15 @@ pub fn load(mut d: Write<f64>, mut borders: Borders<f64>, values: Arg<Vec<f64>>)
     borders.send([&values[..]].into_iter());
 }
 
+/// [`load`] for a block of the dominant mode.
+fn load_mode(mut d: ReadWrite<f64>, mut borders: Borders<f64>, mode: Arg<DominantMode>) {
+    let first = d.rect().lo(0) as usize;
+    for (i, d) in (first..).zip(d.as_mut_slice()) {
+        *d = mode.value(i, 0);
+    }
+    borders.send(d.rows());
+}
+
 /// The leaf task of an iteration, from the total of the last one. It computes the block from its ghost cells, sends the
 /// edges to the neighbours, and returns the square sum.
 pub fn advance(
@@ -102,22 +155,61 @@ pub fn store(d: Read<f64>, total: Arg<f64>) -> Vec<f64> {
     u
 }
 
+/// The leaf task that compares the vector after an iteration with the mode.
+fn check(d: Read<f64>, total: Arg<f64>, mode: Arg<DominantMode>, iteration: Arg<u64>) -> BlockCheck {
+    let (root, first) = (total.sqrt(), d.rect().lo(0) as usize);
+    let mut block = BlockCheck::default();
+    let mut part = [0.0; 1024];
+    for d in d.as_slice().chunks(part.len()) {
+        let u = &mut part[..d.len()];
+        kernel::scale(d, root, u);
+        block.add(&mode, first, *iteration as usize, u);
+    }
+    block
+}
+
+/// The first vector of a block.
+#[derive(Clone, Serialize, Deserialize)]
+enum First {
+    Values(Vec<f64>),
+    Mode(DominantMode),
+}
+
+impl First {
+    fn of(start: &Start, block: Region) -> Self {
+        match start {
+            Start::Vector(all) => First::Values(all[block.rect.lo(0) as usize..block.rect.hi(0) as usize].to_vec()),
+            Start::Mode(mode) => First::Mode(*mode),
+        }
+    }
+
+    fn load(self, shard: &Shard, d: &RegionView, halo: &HaloEnds<f64>) -> Result<(), Error> {
+        let borders = halo.borders();
+        match self {
+            First::Values(values) => shard.launch(load, (d.write(D), borders, values.into())).go()?.detach(),
+            First::Mode(mode) => shard.launch(load_mode, (d.read_write(D), borders, mode.into())).go()?.detach(),
+        }
+        Ok(())
+    }
+}
+
 #[derive(Clone, Serialize, Deserialize)]
 struct ShardArgs {
     block: Region,
     halo: Halo<f64>,
     h: f64,
-    start: Vec<f64>,
+    start: First,
     total: Allreduce<f64>,
     iterations: usize,
     ahead: usize,
-    history: bool,
+    keep: Keep,
 }
 
-/// The result of a shard. All but the vectors come from shard 0 alone.
+/// The result of a shard. All but the vectors and the check come from shard 0 alone.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct ShardResult {
     vectors: Vec<Vec<f64>>,
+    check: Option<BlockCheck>,
     sums: Vec<f64>,
     /// The times when the shard began, and when the local sum and the total were there in each iteration.
     began: u64,
@@ -151,15 +243,15 @@ impl ShardResult {
 /// There are many shards, so their futures should be small. A future has room for every value that is moved into it.
 /// So values needed only at the start are dropped before the future is made, and the others are used in place.
 fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardResult, Error>> {
-    let ShardArgs { block, halo, h, start, total: sum, mut iterations, ahead: most, history } = args;
+    let ShardArgs { block, halo, h, start, total: sum, mut iterations, ahead: most, keep } = args;
     let ends = shard.region(block).and_then(|d| Ok((d, halo.join(&shard)?)));
     async move {
         let (d, halo) = ends.as_ref().map_err(Error::clone)?;
         let watched = shard.index() == 0;
         let mut result = ShardResult { began: now(), ..ShardResult::default() };
-        let mut vectors = Vec::new();
+        let (mut vectors, mut checked) = (Vec::new(), None);
         let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
-        shard.launch(load, (d.write(D), halo.borders(), start.into())).go()?.detach();
+        start.load(&shard, d, halo)?;
         let mut last_total = Input::Now(SCALED);
         let mut launched = 0;
         loop {
@@ -169,8 +261,15 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
                 let local = shard.launch(advance, args).go()?;
                 let total = sum.call(&shard, &local)?;
                 let stamps = watched.then(|| Box::new((local.stamp(), total.stamp())));
-                if history || launched == iterations {
-                    vectors.push(shard.launch(store, (d.read(D), (&total).into())).go()?);
+                if keep.wants(launched == iterations) {
+                    let total = (&total).into();
+                    match keep {
+                        Keep::Check(mode) => {
+                            let args = (d.read(D), total, mode.into(), (launched as u64).into());
+                            checked = Some(shard.launch(check, args).go()?);
+                        }
+                        Keep::Each | Keep::Last => vectors.push(shard.launch(store, (d.read(D), total)).go()?),
+                    }
                 }
                 last_total = (&total).into();
                 ahead.push_back((total, stamps));
@@ -187,6 +286,9 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
         }
         for vector in vectors {
             result.vectors.push(vector.await?);
+        }
+        if let Some(checked) = checked {
+            result.check = Some(checked.await?);
         }
         Ok(result)
     }
@@ -209,9 +311,9 @@ struct Aggregation {
     total: Region,
     gang: Gang,
     step: ShardTask<StepArgs, StepResult>,
-    start: Vec<f64>,
+    start: Vec<First>,
     iterations: usize,
-    history: bool,
+    keep: Keep,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -222,9 +324,9 @@ struct StepArgs {
     sum: Region,
     total: Region,
     /// The first vector, in the first iteration.
-    start: Option<Vec<f64>>,
-    /// Whether to return the vector.
-    store: bool,
+    start: Option<First>,
+    /// The iteration whose vector is kept or checked, if it is.
+    store: Option<(u64, Keep)>,
     /// Whether to do an iteration; not so after the last.
     iterate: bool,
 }
@@ -232,6 +334,7 @@ struct StepArgs {
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct StepResult {
     vector: Option<Vec<f64>>,
+    check: Option<BlockCheck>,
     /// The times when the total was read and when the sum was written (shard 0).
     stamps: (u64, u64),
 }
@@ -265,18 +368,32 @@ fn store_from(d: Read<f64>, total: Read<f64>) -> (Vec<f64>, u64) {
     (store(d, Arg(total.as_slice()[0])), began)
 }
 
+/// Compares the vector with the mode. Returns what it found, and the time when the total was read.
+fn check_from(d: Read<f64>, total: Read<f64>, mode: Arg<DominantMode>, iteration: Arg<u64>) -> (BlockCheck, u64) {
+    let began = now();
+    (check(d, Arg(total.as_slice()[0]), mode, iteration), began)
+}
+
 /// One iteration of one shard of the aggregation version. The shard task ends with it.
 async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
     let mut result = StepResult::default();
     let (d, total) = (shard.region(args.block)?, shard.region(args.total)?);
-    if args.store {
-        let (vector, began) = shard.launch(store_from, (d.read(D), total.read(S))).go()?.await?;
-        (result.vector, result.stamps.0) = (Some(vector), began);
+    match args.store {
+        Some((iteration, Keep::Check(mode))) => {
+            let with = (d.read(D), total.read(S), mode.into(), iteration.into());
+            let (checked, began) = shard.launch(check_from, with).go()?.await?;
+            (result.check, result.stamps.0) = (Some(checked), began);
+        }
+        Some((_, Keep::Each | Keep::Last)) => {
+            let (vector, began) = shard.launch(store_from, (d.read(D), total.read(S))).go()?.await?;
+            (result.vector, result.stamps.0) = (Some(vector), began);
+        }
+        None => {}
     }
     if args.iterate {
         let halo = args.halo.join(&shard)?;
         if let Some(start) = args.start {
-            shard.launch(load, (d.write(D), halo.borders(), start.into())).go()?.detach();
+            start.load(&shard, &d, &halo)?;
         }
         let sum = shard.region(args.sum)?;
         let regions = (d.read_write(D), halo.ghosts(), halo.borders(), total.read(S), sum.write(S), args.h.into());
@@ -286,20 +403,28 @@ async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
     Ok(result)
 }
 
-/// The sums, the vectors, the time when it began, and the times when each local sum and total were there.
-type AggregationResult = (Vec<f64>, Vec<Vec<f64>>, u64, Vec<(u64, u64)>);
+/// The result of the inner task.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Aggregated {
+    sums: Vec<f64>,
+    vectors: Vec<Vec<f64>>,
+    checks: Vec<BlockCheck>,
+    /// The time when it began, and the times when each local sum and total were there.
+    began: u64,
+    stamps: Vec<(u64, u64)>,
+}
 
 /// The inner task of the aggregation version: adds up the sums of all shards and launches them again with the total.
-async fn aggregate(inner: InnerTask, a: Aggregation) -> Result<AggregationResult, Error> {
+async fn aggregate(inner: InnerTask, a: Aggregation) -> Result<Aggregated, Error> {
     let began = now();
     let blocks = Partition::blocks(a.line, &a.sizes)?;
-    let (mut sums, mut vectors, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sums, mut vectors, mut checks, mut stamps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut written = 0;
     let total = inner.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
     inner.launch(put_scaled, (total.write(S),)).go()?.await?;
     for iteration in 1..=a.iterations + 1 {
         let (first, last) = (iteration == 1, iteration == a.iterations + 1);
-        let store = !first && (a.history || last);
+        let store = (!first && a.keep.wants(last)).then_some((iteration as u64 - 1, a.keep));
         let locate = |s: u32| -> Result<(Region, Region), Error> {
             let at = i64::from(s);
             let sum = Region { tree: a.sums.tree, rect: Rect::line(at, at + 1) };
@@ -309,8 +434,7 @@ async fn aggregate(inner: InnerTask, a: Aggregation) -> Result<AggregationResult
         let results = inner
             .launch_gang(&a.gang, &a.step, |s| {
                 let (block, sum) = places[s as usize];
-                let rect = block.rect;
-                let start = first.then(|| a.start[rect.lo(0) as usize..rect.hi(0) as usize].to_vec());
+                let start = first.then(|| a.start[s as usize].clone());
                 let (halo, h, total) = (a.halos[s as usize].clone(), a.h, a.total);
                 let args = StepArgs { block, halo, h, sum, total, start, store, iterate: !last };
                 let start = ShardLaunch::new(args).writes(block, [D]);
@@ -320,9 +444,10 @@ async fn aggregate(inner: InnerTask, a: Aggregation) -> Result<AggregationResult
             .await?
             .all()
             .await?;
-        if store {
+        if matches!(store, Some((_, Keep::Each | Keep::Last))) {
             vectors.push(results.iter().flat_map(|r| r.vector.iter().flatten().copied()).collect());
         }
+        checks.extend(results.iter().filter_map(|r| r.check));
         let (read, wrote) = results[0].stamps;
         if !first {
             stamps.push((written, read));
@@ -338,82 +463,133 @@ async fn aggregate(inner: InnerTask, a: Aggregation) -> Result<AggregationResult
             }
         }
     }
-    Ok((sums, vectors, began, stamps))
+    Ok(Aggregated { sums, vectors, checks, began, stamps })
 }
 
 /// The gang, the line, its blocks and their halos.
 fn layout(top: &Top, input: &Problem) -> Result<(Gang, Region, Partition, Halos<f64>), Error> {
     let gang = top.gang("stencil", input.sizes.len() as u32)?;
-    let line = top.region_tree("line", Rect::line(0, input.start.len() as i64), &[D.info()])?;
+    let line = top.region_tree("line", Rect::line(0, input.cells() as i64), &[D.info()])?;
     let blocks = Partition::blocks(line, &input.sizes)?;
     let options = HaloOptions::new(kernel::GHOSTS).periodic([true]);
     let halos = Halos::new(top, "ghosts", &gang, &blocks, options)?;
     Ok((gang, line, blocks, halos))
 }
 
+impl Problem {
+    /// Cells of all blocks.
+    pub fn cells(&self) -> usize {
+        self.sizes.iter().sum()
+    }
+}
+
+/// Returns a piece of the last vector, if the shard has one.
+async fn hand_over(shard: Shard, (piece, total): (Option<Region>, f64)) -> Result<Vec<f64>, Error> {
+    let Some(piece) = piece else { return Ok(Vec::new()) };
+    let d = shard.region(piece)?;
+    shard.launch(store, (d.read(D), total.into())).go()?.await
+}
+
+/// Gives the last vector to the sink, in pieces that memory has room for.
+async fn drain(top: &Top, gang: &Gang, blocks: &[Region], sums: &[f64], sink: &Sink) -> Result<(), Error> {
+    /// The fewest cells of a piece, and the most pieces.
+    const CELLS: i64 = 1 << 20;
+    const PIECES: i64 = 64;
+    let Some(&total) = sums.last().filter(|_| goes_on(sums.len(), sums.last().copied())) else { return Ok(()) };
+    let task = top.register("hand over", hand_over);
+    let cells = blocks.last().map_or(0, |block| block.rect.hi(0));
+    let each = CELLS.max((cells + PIECES - 1) / PIECES);
+    let mut first = 0;
+    while first < cells {
+        let end = cells.min(first + each);
+        let parts = top.launch(gang, &task, |s| {
+            let Region { tree, rect } = blocks[s as usize];
+            let (lo, hi) = (rect.lo(0).max(first), rect.hi(0).min(end));
+            let part = (lo < hi).then(|| Region { tree, rect: Rect::line(lo, hi) });
+            let launch = ShardLaunch::new((part, total));
+            part.into_iter().fold(launch, |launch, part| launch.reads(part, [D]))
+        })?;
+        sink.0(first as usize, &parts.all().await?.concat());
+        first = end;
+    }
+    Ok(())
+}
+
 /// Runs the version with an allreduce.
 fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Problem) -> Result<Output, Error> {
     let input = input.clone();
-    let ((results, sizes), stats) = runtime.run(move |top| {
+    let (results, stats) = runtime.run(move |top| {
         let input = input.clone();
         async move {
             let (gang, _, blocks, halos) = layout(&top, &input)?;
-            let h = 1.0 / input.start.len() as f64;
+            let h = 1.0 / input.cells() as f64;
             let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
             let total = Allreduce::with(&top, &gang, "sum of squares", Operator::sum(), options)?;
             let task = top.register("stencil", iterate);
             let blocks: Vec<Region> = blocks.iter().collect();
             let results = top.launch(&gang, &task, |s| {
                 let block = blocks[s as usize];
-                let start = input.start[block.rect.lo(0) as usize..block.rect.hi(0) as usize].to_vec();
-                let Problem { iterations, ahead, history, .. } = input;
-                let args = ShardArgs { block, halo: halos.of(s), h, start, total, iterations, ahead, history };
+                let Problem { iterations, ahead, keep, .. } = input;
+                let (halo, start) = (halos.of(s), First::of(&input.start, block));
+                let args = ShardArgs { block, halo, h, start, total, iterations, ahead, keep };
                 ShardLaunch::new(args).writes(block, [D])
             })?;
-            Ok((results.all().await?, input.sizes))
+            let results = results.all().await?;
+            if let (Some(sink), Some(first)) = (&input.sink, results.first()) {
+                drain(&top, &gang, &blocks, &first.sums, sink).await?;
+            }
+            Ok(results)
         }
     })?;
     let first = results.first().cloned().unwrap_or_default();
     let vectors =
         (0..first.vectors.len()).map(|i| results.iter().flat_map(|r| r.vectors[i].iter().copied()).collect()).collect();
-    debug_assert_eq!(results.len(), sizes.len());
-    Ok(output(&first.sums, vectors, first.began, &first.stamps, stats))
+    let ShardResult { sums, began, stamps, .. } = first;
+    let checks = results.iter().filter_map(|r| r.check).collect();
+    Ok(output(Aggregated { sums, vectors, checks, began, stamps }, stats))
 }
 
 /// Runs the aggregation version.
 fn aggregation(runtime: &Runtime, input: &Problem) -> Result<Output, Error> {
     let input = input.clone();
-    let ((sums, vectors, began, stamps), stats) = runtime.run(move |top| {
+    let (aggregated, stats) = runtime.run(move |top| {
         let input = input.clone();
         async move {
-            let (gang, line, _, halos) = layout(&top, &input)?;
-            let (shards, h) = (gang.shards(), 1.0 / input.start.len() as f64);
+            let (gang, line, blocks, halos) = layout(&top, &input)?;
+            let (shards, h) = (gang.shards(), 1.0 / input.cells() as f64);
             let halos = (0..shards).map(|s| halos.of(s)).collect();
             let sums = top.region_tree("sums", Rect::line(0, i64::from(shards)), &[S.info()])?;
             let total = top.region_tree("total", Rect::line(0, 1), &[S.info()])?;
             let step = top.register("stencil step", step);
             let inner = top.register_inner("aggregation", aggregate);
-            let Problem { sizes, start, iterations, history, .. } = input;
-            let start = start.to_vec();
-            let args = Aggregation { halos, h, line, sizes, sums, total, gang, step, start, iterations, history };
-            top.run_inner(&inner, || {
-                ShardLaunch::new(args.clone()).writes(line, [D]).writes(sums, [S]).writes(total, [S])
-            })
-            .await
+            let blocks: Vec<Region> = blocks.iter().collect();
+            let start = blocks.iter().map(|block| First::of(&input.start, *block)).collect();
+            let Problem { sizes, iterations, keep, sink, .. } = input;
+            let (of, of_all) = (gang.clone(), total);
+            let args =
+                Aggregation { halos, h, line, sizes, sums, total: of_all, gang: of, step, start, iterations, keep };
+            let launch = || ShardLaunch::new(args.clone()).writes(line, [D]).writes(sums, [S]).writes(total, [S]);
+            let aggregated = top.run_inner(&inner, launch).await?;
+            if let Some(sink) = &sink {
+                drain(&top, &gang, &blocks, &aggregated.sums, sink).await?;
+            }
+            Ok(aggregated)
         }
     })?;
-    Ok(output(&sums, vectors, began, &stamps, stats))
+    Ok(output(aggregated, stats))
 }
 
 /// Makes the output, with times from stamps: an iteration lasts from one total to the next, its collective from the local
 /// sum to the total.
-fn output(sums: &[f64], vectors: Vec<Vec<f64>>, began: u64, stamps: &[(u64, u64)], stats: Stats) -> Output {
+fn output(result: Aggregated, stats: Stats) -> Output {
+    let Aggregated { sums, vectors, checks, began, stamps } = result;
     let starts = std::iter::once(began).chain(stamps.iter().map(|s| s.1));
     let us = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1000.0;
     Output {
-        sums: sums.to_vec(),
+        sums,
         vectors,
-        iteration_us: starts.zip(stamps).map(|(from, &(_, to))| us(from, to)).collect(),
+        checks,
+        iteration_us: starts.zip(&stamps).map(|(from, &(_, to))| us(from, to)).collect(),
         collective_us: stamps.iter().map(|&(from, to)| us(from, to)).collect(),
         stats,
     }

@@ -1,18 +1,20 @@
 //! Both versions, on both drivers, against the closed form.
 
 use maniple::prelude::*;
+use maniple::runtime::Driver;
 use maniple_mapper::{names, stock};
-use maniple_stencil::reference::DominantMode;
-use maniple_stencil::shards::{Output, Problem, simulate};
+use maniple_stencil::reference::{DominantMode, verify_blocks};
+use maniple_stencil::shards::{Keep, Output, Problem, Sink, Start, simulate};
 use maniple_stencil::{Blocks, Collective};
+use std::sync::{Arc, Mutex};
 
 const VERSIONS: [Collective; 3] = [Collective::RecursiveDoubling, Collective::TwoLevel, Collective::Aggregation];
 
 fn input(shards: usize, cells: usize, iterations: usize) -> (DominantMode, Problem) {
     let blocks = Blocks::uniform(shards, cells).unwrap();
     let mode = DominantMode::new(blocks.total());
-    let start = mode.vector(0).collect();
-    (mode, Problem { sizes: vec![cells; shards], start, iterations, ahead: shards % 4, history: false })
+    let start = Start::Vector(mode.vector(0).collect());
+    (mode, Problem { sizes: vec![cells; shards], start, iterations, ahead: shards % 4, keep: Keep::Last, sink: None })
 }
 
 /// Every cell within 1e-10 of the closed form, every √S within 1e-12 of λ, and the right number of each.
@@ -24,7 +26,7 @@ fn assert_verified(mode: &DominantMode, input: &Problem, output: &Output, what: 
         assert!(error <= 1e-12, "{what}: √S of iteration {} is {root}, off by {error:e}", k + 1);
     }
     let last = output.vectors.last().expect("the last vector");
-    assert_eq!(last.len(), input.start.len(), "{what}");
+    assert_eq!(last.len(), input.cells(), "{what}");
     for (i, (found, expected)) in last.iter().zip(mode.vector(input.iterations)).enumerate() {
         assert!((found - expected).abs() <= 1e-10, "{what}: cell {i} is {found}, expected {expected}");
     }
@@ -171,9 +173,60 @@ fn mappers_show_in_the_counters() {
 #[test]
 fn a_vanishing_sum_ends_the_run() {
     let (_, mut input) = input(3, 8, 9);
-    input.start = input.start.iter().map(|_| 1.0).collect();
+    input.start = Start::Vector(vec![1.0; input.cells()].into());
     for version in VERSIONS {
         let output = simulate(&Runtime::threads(2), version, &input).unwrap();
         assert_eq!(output.sums, [0.0], "{version}");
+    }
+}
+
+/// Blocks are computed, checked and handed over where they are, and have the bits of vectors that travel.
+#[test]
+fn blocks_that_stay_where_they_are_have_the_same_bits() {
+    for shards in [1, 2, 3, 7] {
+        let (mode, travels) = input(shards, 50, 7);
+        for version in VERSIONS {
+            let expected = simulate(&Runtime::threads(1), version, &travels).unwrap().vectors.remove(0);
+            for runtime in [Runtime::threads(1), Runtime::threads(2), Runtime::seeded(3, shards as u64)] {
+                let what = format!("{version}, {shards} shards, {:?}", runtime.driver());
+                let pieces: Arc<Mutex<Vec<(usize, Vec<f64>)>>> = Arc::default();
+                let taken = pieces.clone();
+                let sink = Sink(Arc::new(move |first, u: &[f64]| taken.lock().unwrap().push((first, u.to_vec()))));
+                let (start, keep) = (Start::Mode(mode), Keep::Check(mode));
+                let stays = Problem { start, keep, sink: Some(sink), ..travels.clone() };
+                let output = simulate(&runtime.clone(), version, &stays).unwrap();
+                assert!(output.vectors.is_empty() && output.checks.len() == shards, "{what}");
+                assert!(output.checks.iter().all(|block| block.cells == 50 && block.wrong.is_none()), "{what}");
+                let two_levels_by_one =
+                    version == Collective::TwoLevel && *runtime.driver() != *Runtime::threads(1).driver();
+                for (first, piece) in &*pieces.lock().unwrap() {
+                    let expected = &expected[*first..first + piece.len()];
+                    let same = piece.iter().zip(expected).all(|(a, b)| a.to_bits() == b.to_bits());
+                    assert!(same || two_levels_by_one, "{what}, cell {first}");
+                    assert!(piece.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{what}, cell {first}");
+                }
+                let cells: usize = pieces.lock().unwrap().iter().map(|(_, piece)| piece.len()).sum();
+                let nodes = if matches!(runtime.driver(), Driver::Seeded { .. }) { 3 } else { 1 };
+                assert_eq!(cells, nodes * shards * 50, "{what}");
+            }
+        }
+    }
+}
+
+/// A cell that is too large at the start makes the cells within two of it wrong. It is one where the mode is nearly 0, so that
+/// S stays as it is.
+#[test]
+fn a_wrong_cell_is_found_in_its_block() {
+    let (mode, clean) = input(4, 50, 1);
+    let mut start: Vec<f64> = mode.vector(0).collect();
+    let cell = (102..148).min_by(|a, b| start[*a].abs().total_cmp(&start[*b].abs())).expect("some");
+    start[cell] += 1e-9;
+    let problem = Problem { start: Start::Vector(start.into()), keep: Keep::Check(mode), ..clean };
+    for version in VERSIONS {
+        let output = simulate(&Runtime::threads(2), version, &problem).unwrap();
+        let wrong: Vec<Option<usize>> = output.checks.iter().map(|block| block.wrong.map(|(cell, ..)| cell)).collect();
+        assert_eq!(wrong, [None, None, Some(cell - 2), None], "{version}");
+        let failure = verify_blocks(&mode, &[mode.lambda()], &output.checks).failure.expect("a wrong cell");
+        assert!(failure.starts_with(&format!("iteration 1, cell {}: expected ", cell - 2)), "{failure}");
     }
 }

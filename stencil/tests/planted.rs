@@ -5,14 +5,21 @@ use maniple::prelude::*;
 use maniple_runtime::plant::Bug;
 use maniple_stencil::Collective;
 use maniple_stencil::reference::DominantMode;
-use maniple_stencil::shards::{Problem, simulate};
+use maniple_stencil::shards::{Keep, Problem, Start, simulate};
 
 /// Whether a run gives the closed form, with a bug or without.
 fn correct(seed: u64, bug: Option<(Bug, u64)>) -> bool {
     let (shards, cells, iterations) = (5, 8, 6);
     let mode = DominantMode::new(shards * cells);
     let start: Vec<f64> = mode.vector(0).collect();
-    let input = Problem { sizes: vec![cells; shards], start: start.into(), iterations, ahead: 2, history: false };
+    let input = Problem {
+        sizes: vec![cells; shards],
+        start: Start::Vector(start.into()),
+        iterations,
+        ahead: 2,
+        keep: Keep::Last,
+        sink: None,
+    };
     let mut runtime = Runtime::seeded(3, seed);
     if let Some((bug, first)) = bug {
         runtime = runtime.plant(bug, first, 7);

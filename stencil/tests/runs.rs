@@ -118,7 +118,7 @@ fn counts_that_are_refused() {
     );
     let memory = message(Config { shards: 4_294_967_295, cells: Some(1000), ..small() });
     assert!(
-        memory.starts_with("4294967295000 cells over 4294967295 shards, 7 iterations: this needs at least 175."),
+        memory.starts_with("4294967295000 cells over 4294967295 shards, 7 iterations: this needs at least 81.3 TiB"),
         "{memory}"
     );
     let memory = message(Config { iterations: usize::MAX, ..small() });

@@ -1,7 +1,7 @@
 //! Starts an MPI program under its launcher, and makes sure that it ends.
 
 use crate::Failure;
-use maniple_stencil::plural;
+use maniple_stencil::{plural, processes};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
@@ -22,11 +22,13 @@ const COMPLAINT_LINES: usize = 30;
 /// The time that a launcher has to end its ranks before all of them are killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// `mpirun`, or another launcher.
+/// `mpirun`, or another launcher; or none.
 pub struct Launcher {
     program: String,
     arguments: Vec<String>,
     open_mpi: bool,
+    /// Whether this program is started once, and starts other processes itself.
+    alone: bool,
     timeout: Duration,
 }
 
@@ -35,7 +37,7 @@ impl Launcher {
     pub fn new(command: &str, timeout: Duration) -> Result<Self, Failure> {
         let mut words = command.split_whitespace().map(String::from);
         let program = words.next().ok_or_else(|| Failure::Usage("--mpirun: expected a launcher, found none".into()))?;
-        let mut launcher = Self { program, arguments: words.collect(), open_mpi: false, timeout };
+        let mut launcher = Self { program, arguments: words.collect(), open_mpi: false, alone: false, timeout };
         let mut version = Command::new(&launcher.program);
         version.arg("--version");
         // A launcher without --version may still work.
@@ -43,24 +45,34 @@ impl Launcher {
         Ok(launcher)
     }
 
-    /// Runs this program with these arguments in so many ranks. The answer follows `mark` on a line of their output.
+    /// No launcher: this program is started once.
+    pub fn none(timeout: Duration) -> Self {
+        Self { program: "maniple".into(), arguments: Vec::new(), open_mpi: false, alone: true, timeout }
+    }
+
+    /// Runs this program with these arguments in so many ranks. The answer follows `mark` on the last line of their output
+    /// that has it.
     pub fn run<T: DeserializeOwned>(&self, ranks: u32, arguments: &[String], mark: &str) -> Result<T, Failure> {
         let this = std::env::current_exe()
             .map_err(|e| Failure::Run(format!("can't find this program, to start it as ranks: {e}")))?;
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments).args(["-n", &ranks.to_string()]);
-        if self.open_mpi {
-            // With enough cores it changes neither the binding of ranks nor the way they wait.
-            command.arg("--oversubscribe");
+        let mut command = Command::new(if self.alone { this.as_os_str() } else { self.program.as_ref() });
+        if !self.alone {
+            command.args(&self.arguments).args(["-n", &ranks.to_string()]);
+            if self.open_mpi {
+                // With enough cores it changes neither the binding of ranks nor the way they wait.
+                command.arg("--oversubscribe");
+            }
+            command.arg(this);
         }
-        command.arg(this).args(arguments);
+        command.args(arguments);
         let ended = self.finish(command)?;
-        let (launcher, ranks) = (&self.program, plural(ranks as usize, "rank"));
+        let number = if self.alone { processes(ranks as usize) } else { plural(ranks as usize, "rank") };
+        let (launcher, ranks) = (&self.program, number);
         if !ended.status.success() {
             let message = format!("{launcher} with {ranks} ended with {}", ended.status);
             return Err(Failure::Run(message + &ended.complaint()));
         }
-        let Some((_, answer)) = ended.out.lines().find_map(|line| line.split_once(mark)) else {
+        let Some((_, answer)) = ended.out.lines().rev().find_map(|line| line.split_once(mark)) else {
             let printed = match ended.out.lines().next() {
                 Some(line) => format!("its output begins `{}`", line.chars().take(80).collect::<String>()),
                 None => "it printed nothing".into(),

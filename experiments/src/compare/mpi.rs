@@ -10,7 +10,7 @@ use crate::measure::yardstick::Yardstick;
 use crate::micro::allreduce::{CombinedBy, Elements};
 use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, check_memory, count, shards};
-use crate::options::wire::{Loaded, OnWire};
+use crate::options::wire::{Loaded, OnWire, Wire};
 use crate::options::workers::OnWorkers;
 use crate::options::{AllreduceAlgorithm, Cells, Iterations, ReportedRuns};
 use crate::output::{Field, Output, Record, field};
@@ -28,20 +28,27 @@ the same values, share the stencil's kernel, verify their results, and are measu
   collective  allreduce: the mean time of a call, on the shard or rank that took longest, including the time to fill and check \
 the elements. A tenth as many calls come before to warm up
               stencil: the median time from the local sum to the total, on shard or rank 0
+              remote: the mean time from one sum to the next, on shard or rank 1
   iteration   stencil: the median time of an iteration, on shard or rank 0. Each side has run once before
 With more shards than workers, the stencil's samples here are means of two iterations, one after the other.
+
+With --wire processes or --wire mpi this side runs in --processes processes, each time as a program of its own: this one starts \
+itself, or the launcher of MPI starts it. MPI has a rank for each shard all the same. Without --processes there is one process for \
+each shard too.
 
 With --wire virtual this side runs on --machine. The same program by recursive doubling stands for MPI and runs on \
 --mpi-machine. So no MPI and no launcher is needed, and all times are virtual. --nodes is for this side. MPI has as many nodes \
 as its machine's file says, or one for each rank.
 
 Columns of the report:
+  processes, workers                  of this side: its processes if they are several, and the workers of all of them
   machine, nodes                      in virtual time: the name of --machine, and the number of its nodes
   result, mpi_result                  result of the last call or iteration, here and with MPI
   verified                            whether both results are right, and the same
   iteration_us, mpi_iteration_us      time of an iteration here and with MPI; empty for the allreduce
   collective_us, mpi_collective_us    time of the collective here and with MPI
   iteration_ratio, collective_ratio   our time divided by MPI's: below 1, ours is faster. Empty if MPI takes no virtual time
+  copied_bytes                        remote: bytes that the runtime has copied for each sum
   exchange_ns                         the time of an exchange of a cache line between two threads, one way, right after the \
 pair: the yardstick that `maniple exchange` measures. In virtual time it is a message of 32 bytes on the link of --machine. It is \
 empty with one processor
@@ -122,7 +129,7 @@ impl MpiMachine {
     pub fn file(&self, on: &OnWire) -> Result<Option<&MachineFile>, Failure> {
         let on_titan = ["titan-legion", "titan-mpi"].contains(&on.machine_name());
         match &self.mpi_machine {
-            Some(_) if !on.in_virtual_time()? => {
+            Some(_) if on.wire() != Wire::Virtual => {
                 Err(Failure::Usage("--mpi-machine is for --wire virtual: on threads, MPI runs on this host".into()))
             }
             Some(machine) => self.loaded.file(machine).map(Some),
@@ -153,6 +160,8 @@ pub enum Program {
     Allreduce,
     /// The stencil
     Stencil,
+    /// Sums of a vector that belongs to another shard, as `maniple remote` makes them. MPI sends and receives the vector
+    Remote,
 }
 
 impl Program {
@@ -161,6 +170,7 @@ impl Program {
         match self {
             Program::Allreduce => "allreduce",
             Program::Stencil => "stencil",
+            Program::Remote => "remote",
         }
     }
 }
@@ -177,10 +187,15 @@ const WITHOUT_MPI: &str = "this maniple was built without MPI. With an MPI libra
 
 /// Measures and reports.
 pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
-    let repeats = args.runs.repeats(args.on.workers.wire.in_virtual_time()?)?;
+    let repeats = args.runs.repeats(args.in_virtual_time())?;
     args.iterations.number()?;
     args.elements.number()?;
     check_wire(args)?;
+    if args.program.contains(&Program::Remote) && args.shards != [2] {
+        return Err(Failure::Usage(
+            "--program remote is for --shards 2: one changes the vector, the other sums it".into(),
+        ));
+    }
     let files = args.on.workers.wire.files().reads("--mpi-machine", args.mpi.path());
     files.mapper(&args.on.mapper)?.check()?;
     let counts = args.shards.iter().map(|&count| ranks(args, count)).collect::<Result<Vec<_>, _>>()?;
@@ -211,7 +226,9 @@ fn check_wire(args: &CompareMpiOptions) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::Usage(why.into()));
     let wire = &args.on.workers.wire;
     let mpi = args.mpi.load(wire, 1)?;
-    if wire.in_virtual_time()? {
+    wire.to_start(1)?;
+    args.on.check_processes(false, false)?;
+    if args.in_virtual_time() {
         wire.file()?;
         return match (&args.mpirun, args.timeout) {
             (None, None) if mpi.is_some() => Ok(()),
@@ -226,8 +243,12 @@ fn check_wire(args: &CompareMpiOptions) -> Result<(), Failure> {
 }
 
 impl CompareMpiOptions {
+    fn in_virtual_time(&self) -> bool {
+        self.on.workers.wire.wire() == Wire::Virtual
+    }
+
     /// The time-out of a run of MPI.
-    fn timeout(&self) -> Result<Duration, Failure> {
+    pub fn timeout(&self) -> Result<Duration, Failure> {
         let seconds = at_least_one("timeout", self.timeout.unwrap_or(300))?;
         match Duration::from_secs(seconds as u64) {
             timeout if timeout <= YEAR => Ok(timeout),
@@ -250,7 +271,7 @@ const RANK_BYTES: u128 = 8 << 20;
 /// As many ranks as shards. Checks that MPI can count their elements, and that memory can hold them.
 fn ranks(args: &CompareMpiOptions, count: usize) -> Result<u32, Failure> {
     let ranks = shards(count)?;
-    if args.on.workers.wire.in_virtual_time()? {
+    if args.in_virtual_time() {
         return Ok(ranks);
     }
     let most = i32::MAX as usize;
@@ -297,6 +318,7 @@ impl Case<'_> {
     }
 
     fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool, exchange_ns: f64) -> Record {
+        let elements = self.args.elements.elements;
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
         let op = if self.program == Program::Allreduce { self.args.op.op.name().into() } else { Field::Absent };
         let absent = |us: Option<f64>| us.map_or(Field::Absent, Field::from);
@@ -304,11 +326,13 @@ impl Case<'_> {
         let ratio = |(ours, theirs): (f64, f64)| if theirs == 0.0 { f64::NAN } else { ours / theirs };
         vec![
             field("program", self.program.name()),
+            field("wire", self.args.on.workers.wire.name()),
             field("machine", self.machine().map(|m| &*m.name)),
             field("nodes", self.machine().map(|m| m.nodes)),
             field("shards", self.shards),
-            field("workers", self.workers),
-            field("elements", of(Program::Allreduce, self.args.elements.elements)),
+            field("processes", self.processes),
+            field("workers", ours.workers.unwrap_or(self.workers)),
+            field("elements", if self.program == Program::Stencil { Field::Absent } else { elements.into() }),
             field("cells", of(Program::Stencil, self.args.cells.cells)),
             field("iterations", self.args.iterations.iterations),
             field("op", op),
@@ -324,6 +348,7 @@ impl Case<'_> {
             field("iteration_ratio", absent(ours.iteration_us.zip(theirs.iteration_us).map(ratio))),
             field("collective_us", ours.collective_us),
             field("mpi_collective_us", theirs.collective_us),
+            field("copied_bytes", ours.copied_bytes),
             field("collective_ratio", ratio((ours.collective_us, theirs.collective_us))),
             field("exchange_ns", exchange_ns),
         ]

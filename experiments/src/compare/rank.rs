@@ -4,6 +4,7 @@ use super::mpi::Program;
 use super::sides::{Answer, MARK};
 use crate::Failure;
 use crate::micro::allreduce::{Op, Spec};
+use crate::micro::remote::{add, changes, warm_up};
 use crate::output::Stdout;
 use maniple::collectives::Algorithm;
 use maniple_stencil::mpi::{Operation, World};
@@ -62,6 +63,7 @@ fn measure(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, Str
     match args.program {
         Program::Allreduce => Ok(allreduce(args, world, mpi)),
         Program::Stencil => stencil(args, world, mpi).map_err(|e| e.to_string()),
+        Program::Remote => Ok(remote(args, world, mpi)),
     }
 }
 
@@ -79,6 +81,19 @@ fn allreduce(args: &RankOptions, world: &World, mpi: String) -> Answer {
     let own = |last| args.op.own(last, rank);
     let (result, us) = world.allreduce(operation, elements, spec.warm_up(), iterations, own);
     Answer { mpi, failure: None, result: Some(result), iteration_us: None, collective_us: Some(us) }
+}
+
+fn remote(args: &RankOptions, world: &World, mpi: String) -> Answer {
+    let (elements, iterations) = (args.elements, args.iterations);
+    let change = |iteration, x: &mut [f64]| changes(iteration, elements).for_each(|(at, value)| x[at] = value);
+    let sum = |x: &[f64]| {
+        let mut lanes = [0.0; 8];
+        add(x, &mut lanes);
+        lanes.iter().sum()
+    };
+    let (result, wrong, us) = world.remote(elements, (warm_up(iterations), iterations), change, sum);
+    let failure = (wrong > 0).then(|| format!("{} wrong", plural(wrong, "sum")));
+    Answer { mpi, failure, result: Some(result), iteration_us: None, collective_us: Some(us) }
 }
 
 fn stencil(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, StencilError> {

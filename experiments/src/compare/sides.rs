@@ -4,7 +4,10 @@ use super::launcher::Launcher;
 use super::mpi::{CompareMpiOptions, Program};
 use crate::Failure;
 use crate::micro::allreduce::Spec;
+use crate::micro::remote;
 use crate::options::Traced;
+use crate::options::numbers::check_memory;
+use crate::options::wire::Wire;
 use crate::stencil::failure;
 use maniple::collectives::Algorithm;
 use maniple::runtime::Runtime;
@@ -41,6 +44,35 @@ pub struct Side {
     pub iteration_us: Option<f64>,
     /// The time of the collective.
     pub collective_us: f64,
+    /// Bytes that the runtime has copied for each sum of a remote vector.
+    pub copied_bytes: Option<f64>,
+    /// The workers of all processes, as a program of its own has reported them.
+    pub workers: Option<usize>,
+}
+
+/// The report of `maniple allreduce`, `maniple stencil` or `maniple remote` on several processes.
+#[derive(Debug, Deserialize)]
+struct Report {
+    workers: usize,
+    verified: bool,
+    result: Option<f64>,
+    iteration_us: Option<Median>,
+    #[serde(alias = "task_us")]
+    collective_us: Time,
+    copied_bytes: Option<f64>,
+}
+
+/// A mean, or the summary of a run.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Time {
+    Mean(f64),
+    Summary(Median),
+}
+
+#[derive(Debug, Deserialize)]
+struct Median {
+    median: f64,
 }
 
 /// Measures a side once in each call.
@@ -54,9 +86,11 @@ pub struct Case<'a> {
     pub program: Program,
     /// The number of shards, and of ranks.
     pub shards: u32,
-    /// The number of processors that run leaf tasks here.
+    /// The number of processors that run leaf tasks here, where they are in this process or in virtual time.
     pub workers: usize,
-    runtime: Runtime,
+    /// The processes of this side, if it is a program of its own.
+    pub processes: Option<usize>,
+    runtime: Option<Runtime>,
     /// The machines of both sides in virtual time: here, and MPI's.
     machines: Option<[Arc<VirtualMachine>; 2]>,
 }
@@ -65,10 +99,16 @@ impl<'a> Case<'a> {
     /// A case, which both sides can run.
     pub fn new(args: &'a CompareMpiOptions, program: Program, shards: u32) -> Result<Self, Failure> {
         let (on, count) = (&args.on, shards as usize);
-        let (workers, runtime, _) = on.runtime(count, &Traced::default())?;
-        let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
-        let machines = machines.map(|(ours, mpi)| [ours, mpi].map(Arc::new));
-        let case = Self { args, program, shards, workers, runtime, machines };
+        let processes = on.workers.wire.to_start(count)?;
+        let (workers, runtime, machines) = match processes {
+            Some(_) => (on.workers.count(), None, None),
+            None => {
+                let (workers, runtime, _) = on.runtime(count, &Traced::default())?;
+                let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
+                (workers, Some(runtime), machines.map(|(ours, mpi)| [ours, mpi].map(Arc::new)))
+            }
+        };
+        let case = Self { args, program, shards, workers, processes, runtime, machines };
         case.check()?;
         Ok(case)
     }
@@ -79,6 +119,10 @@ impl<'a> Case<'a> {
         if self.program == Program::Allreduce {
             let by_doubling = Spec { algorithm: Algorithm::RecursiveDoubling, ..self.spec() };
             return [self.spec()].into_iter().chain(mpi.map(|_| by_doubling)).try_for_each(|spec| spec.check_memory());
+        }
+        if self.program == Program::Remote {
+            // The vector and its copy, on both sides.
+            return check_memory("a vector and its copies", self.args.elements.elements, 32);
         }
         let total = self.args.cells.cells.saturating_mul(self.shards as usize);
         let check = |config: Config| config.check().and_then(|()| config.check_memory(total)).map_err(failure);
@@ -93,10 +137,71 @@ impl<'a> Case<'a> {
 
     /// The measurement of this side.
     pub fn ours(&self) -> Result<Measure<'_>, Failure> {
-        match self.program {
-            Program::Allreduce => self.allreduce("here", self.runtime.clone(), self.args.collective.collective),
-            Program::Stencil => self.stencil("here", &self.our_config()?),
+        match (&self.runtime, self.program) {
+            (Some(runtime), Program::Allreduce) => {
+                self.allreduce("here", runtime.clone(), self.args.collective.collective)
+            }
+            (Some(_), Program::Stencil) => self.stencil("here", &self.our_config()?),
+            (Some(runtime), Program::Remote) => Ok(self.remote("here", runtime.clone())),
+            (None, _) => {
+                let by_mpi = self.args.on.workers.wire.wire() == Wire::Mpi;
+                let launcher = if by_mpi { self.args.launcher()? } else { Launcher::none(self.args.timeout()?) };
+                Ok(Box::new(move || self.started(&launcher)))
+            }
         }
+    }
+
+    /// Runs this side as a program of its own.
+    fn started(&self, launcher: &Launcher) -> Result<Side, Failure> {
+        let CompareMpiOptions { on, elements, cells, iterations, op, collective, .. } = self.args;
+        let processes = self.processes.unwrap_or(1);
+        let workers = &on.workers;
+        let mut words: Vec<String> = [self.program.name(), "--format", "json"].map(String::from).into();
+        let mut add = |name: &str, value: &dyn std::fmt::Display| words.extend([name.to_owned(), value.to_string()]);
+        match self.program {
+            Program::Allreduce => {
+                add("--elements", &elements.elements);
+                add("--op", &op.op.name());
+                add("--repeat", &1);
+            }
+            Program::Stencil => {
+                add("--cells", &cells.cells);
+                // The first run allocates.
+                add("--repeat", &2);
+            }
+            Program::Remote => {
+                add("--elements", &elements.elements);
+                add("--repeat", &1);
+            }
+        }
+        if self.program != Program::Remote {
+            add("--shards", &self.shards);
+            add("--collective", &collective.collective.name());
+        }
+        add("--iterations", &iterations.iterations);
+        add("--mapper", &on.mapper);
+        add("--bind", &workers.bind);
+        add("--utility", &workers.utility);
+        workers.given().iter().for_each(|count| add("--workers", count));
+        words.extend(workers.wire.to_start_arguments(processes));
+        let Report { workers, verified, result, iteration_us, collective_us, copied_bytes } =
+            launcher.run(processes as u32, &words, "")?;
+        let result = result.unwrap_or(f64::NAN);
+        let failure = match self.program {
+            Program::Allreduce => differs("here", result, self.spec().expected()),
+            Program::Stencil | Program::Remote => (!verified).then(|| "here: not verified".into()),
+        };
+        let collective_us = match collective_us {
+            Time::Mean(us) | Time::Summary(Median { median: us }) => us,
+        };
+        Ok(Side {
+            result,
+            failure,
+            iteration_us: iteration_us.map(|of| of.median),
+            collective_us,
+            workers: Some(workers),
+            copied_bytes,
+        })
     }
 
     /// The measurement of the other side, which also returns the name of its MPI or, in virtual time, of its machine.
@@ -111,6 +216,7 @@ impl<'a> Case<'a> {
                 self.allreduce("MPI", runtime, Algorithm::RecursiveDoubling)?
             }
             Program::Stencil => self.stencil("MPI", &self.mpi_config(machine))?,
+            Program::Remote => self.remote("MPI", Runtime::virtual_time((**machine).clone())),
         };
         Ok(Box::new(move || Ok((machine.name.clone(), side()?))))
     }
@@ -121,8 +227,30 @@ impl<'a> Case<'a> {
         Ok(Box::new(move || {
             let (results, collective_us) = spec.run(&runtime)?;
             let result = results.iter().copied().find(|r| *r != expected).unwrap_or(expected);
-            Ok(Side { result, failure: differs(who, result, expected), iteration_us: None, collective_us })
+            Ok(Side {
+                result,
+                failure: differs(who, result, expected),
+                iteration_us: None,
+                collective_us,
+                workers: None,
+                copied_bytes: None,
+            })
         }))
+    }
+
+    fn remote(&self, who: &'static str, runtime: Runtime) -> Measure<'_> {
+        let (elements, iterations) = (self.args.elements.elements, self.args.iterations.iterations);
+        Box::new(move || {
+            let (result, verified, us, stats) = remote::measure(&runtime, elements, iterations)?;
+            Ok(Side {
+                result,
+                failure: (!verified).then(|| format!("{who}: a wrong sum")),
+                iteration_us: None,
+                collective_us: us,
+                copied_bytes: Some(remote::copied_bytes(&stats, iterations)),
+                workers: None,
+            })
+        })
     }
 
     fn stencil(&self, who: &'static str, config: &Config) -> Result<Measure<'_>, Failure> {
@@ -136,6 +264,8 @@ impl<'a> Case<'a> {
                 failure: report.failure.map(|f| format!("{who}: {f}")),
                 iteration_us: Some(report.iteration_us.median),
                 collective_us: report.collective_us.median,
+                workers: None,
+                copied_bytes: None,
             })
         }))
     }
@@ -156,10 +286,20 @@ impl<'a> Case<'a> {
         let result = answer.result.unwrap_or(f64::NAN);
         let failure = match self.program {
             Program::Allreduce => differs("MPI", result, self.spec().expected()),
-            Program::Stencil => answer.failure.map(|f| format!("MPI: {f}")),
+            Program::Stencil | Program::Remote => answer.failure.map(|f| format!("MPI: {f}")),
         };
         let collective_us = answer.collective_us.unwrap_or(f64::NAN);
-        Ok((answer.mpi, Side { result, failure, iteration_us: answer.iteration_us, collective_us }))
+        Ok((
+            answer.mpi,
+            Side {
+                result,
+                failure,
+                iteration_us: answer.iteration_us,
+                collective_us,
+                workers: None,
+                copied_bytes: None,
+            },
+        ))
     }
 
     fn spec(&self) -> Spec {

@@ -8,15 +8,19 @@ use crate::options::workers::Threads;
 use crate::output::Stdout;
 use clap::ValueEnum;
 use maniple_mapper::Topology;
-use maniple_stencil::StencilError;
+use maniple_stencil::{Processes, StencilError, plural, processes};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Show this host, or with --wire virtual the numbers of a machine in virtual time
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
 Of the host it shows the processors that this process may use, with their cores, packages, caches and NUMA nodes. The last line \
 says to which processors --bind cores would bind workers.
+
+With --wire processes, and under a launcher of MPI, it shows the hosts, and for each process the processors that it may use and \
+the number of its workers.
 
 ", exit_codes!("all is well", "stdout could not be written", "the arguments or the file are at fault")))]
 #[command(mut_arg("workers", |arg| arg.help("Worker threads to bind [default: one for each processor]")))]
@@ -36,7 +40,7 @@ pub struct MachineOptions {
     wire: OnWire,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A tree, or a list of lines for a machine in virtual time
     Tree,
@@ -121,8 +125,59 @@ fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
     })
 }
 
+/// One of several processes.
+#[derive(Serialize)]
+struct Process {
+    process: usize,
+    host: String,
+    /// The processors that it may use, by the system's numbers.
+    processors: Vec<u32>,
+    workers: usize,
+}
+
+/// Several processes, and their hosts. Collective.
+fn of_processes(args: &MachineOptions, on: Processes, share: usize) -> Result<String, Failure> {
+    let workers = at_least_one("workers", args.threads.workers.unwrap_or(share))?;
+    if args.utility >= workers {
+        return Err(Failure::Usage(StencilError::TooManyUtility { utility: args.utility, workers }.to_string()));
+    }
+    let met = on.runtime(workers as u32).meet().map_err(|e| Failure::Usage(e.to_string()))?;
+    let all = met.hosts.iter().zip(met.cpus).enumerate();
+    let all: Vec<Process> =
+        all.map(|(process, (host, processors))| Process { process, host: host.clone(), processors, workers }).collect();
+    if args.format == Format::Json {
+        let shown = serde_json::json!({ "wire": on.wire(), "processes": all });
+        return Ok(format!("{shown}\n"));
+    }
+    let mut hosts: Vec<&str> = Vec::new();
+    for host in &met.hosts {
+        if !hosts.contains(&&**host) {
+            hosts.push(host);
+        }
+    }
+    let mut text =
+        format!("{} on {}, {} each\n", processes(all.len()), plural(hosts.len(), "host"), plural(workers, "worker"));
+    for host in hosts {
+        let of_host: Vec<&Process> = all.iter().filter(|of| of.host == host).collect();
+        let processors: BTreeSet<u32> = of_host.iter().flat_map(|of| &of.processors).copied().collect();
+        let workers = of_host.len() * workers;
+        text += &format!("host {host}: {}, {}\n", plural(processors.len(), "processor"), plural(workers, "worker"));
+        for of in of_host {
+            let processors: Vec<String> = of.processors.iter().map(u32::to_string).collect();
+            text += &format!("  process {} on processors {}\n", of.process, processors.join(", "));
+        }
+        if workers > processors.len() {
+            text += "  more workers than processors: they take turns\n";
+        }
+    }
+    Ok(text)
+}
+
 /// Prints the machine.
 pub fn execute(args: &MachineOptions) -> Result<(), Failure> {
+    if let Some((on, share)) = args.wire.processes()? {
+        return Stdout::new().write(&of_processes(args, on, share)?);
+    }
     if args.wire.in_virtual_time()? {
         return Stdout::new().write(&in_virtual_time(args)?);
     }

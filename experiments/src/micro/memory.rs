@@ -138,6 +138,7 @@ pub fn measure(shards: u32, invocation: &Invocation, algorithm: Algorithm) -> Re
 
 /// Measures and reports.
 pub fn execute(args: &MemoryOptions) -> Result<(), Failure> {
+    args.on.workers.wire.in_virtual_time()?;
     let (shards, algorithm) = (args.shards.number()?, args.collective.collective);
     check_memory(&plural(shards as usize, "shard"), shards as usize, shard_bytes(algorithm, shards))?;
     let (workers, runtime, _) = args.on.runtime(args.shards.shards, &Traced::default())?;

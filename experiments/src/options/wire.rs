@@ -4,6 +4,7 @@ use super::numbers::{at_least_one, count, number, seed};
 use crate::Failure;
 use crate::files::Files;
 use crate::machines::file::{MachineFile, STDIN};
+use clap::ValueEnum;
 use maniple::runtime::{Runtime, VirtualMachine};
 use maniple_stencil::{Config, Processes};
 use std::cell::OnceCell;
@@ -120,6 +121,13 @@ impl OnWire {
 
     /// Refuses options that are for another wire.
     fn check(&self) -> Result<(), Failure> {
+        if self.wire() != Wire::Processes && self.processes.is_some() {
+            return Err(Failure::Usage("--processes is for --wire processes".into()));
+        }
+        self.check_wire()
+    }
+
+    fn check_wire(&self) -> Result<(), Failure> {
         let wire = self.wire();
         if wire != Wire::Virtual && (self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some()) {
             return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
@@ -127,10 +135,28 @@ impl OnWire {
         if wire != Wire::Mpi && self.progress.is_some() {
             return Err(Failure::Usage("--progress is for --wire mpi".into()));
         }
-        if wire != Wire::Processes && self.processes.is_some() {
-            return Err(Failure::Usage("--processes is for --wire processes".into()));
-        }
         Ok(())
+    }
+
+    /// The processes of a run that a command starts as a program of its own, if that is on several. For `--wire mpi` the
+    /// command is its launcher.
+    ///
+    /// # Errors
+    /// Options of another wire.
+    pub fn to_start(&self, default: usize) -> Result<Option<usize>, Failure> {
+        match self.wire() {
+            Wire::Threads | Wire::Virtual => self.check().map(|()| None),
+            Wire::Processes | Wire::Mpi => {
+                self.check_wire()?;
+                at_least_one("processes", self.processes.unwrap_or(default)).map(Some)
+            }
+        }
+    }
+
+    /// The arguments of such a run on so many processes.
+    pub fn to_start_arguments(&self, processes: usize) -> Vec<String> {
+        let processes = (self.wire() == Wire::Processes).then_some(processes);
+        Self { processes, ..self.clone() }.arguments()
     }
 
     /// Whether runs are in virtual time, for commands that can't use several processes.
@@ -141,12 +167,8 @@ impl OnWire {
         self.check()?;
         match self.wire() {
             Wire::Processes | Wire::Mpi => {
-                let (name, hint) = match self.wire {
-                    Some(_) => (self.name(), ""),
-                    None => ("mpi", "; start this command once, without the launcher of MPI"),
-                };
-                let commands = "stencil, allreduce, barrier, gang and tasks";
-                Err(Failure::Usage(format!("--wire {name} is for the commands {commands}{hint}")))
+                let commands = "stencil, weak-scaling, allreduce, barrier, gang, tasks, remote and machine";
+                Err(Failure::Usage(format!("--wire {} is for the commands {commands}", self.name())))
             }
             Wire::Threads => Ok(false),
             Wire::Virtual => Ok(true),
@@ -164,7 +186,7 @@ impl OnWire {
             Wire::Processes => {
                 let number = at_least_one("processes", self.processes.unwrap_or(2))?;
                 let share = (Config::default().workers / number).max(1);
-                Ok(Some((Processes { number, launched: false, progress: Default::default() }, share)))
+                Ok(Some((Processes { number, on_host: number, launched: false, progress: Default::default() }, share)))
             }
             Wire::Mpi => {
                 let met = Runtime::mpi().meet().map_err(|e| Failure::Usage(e.to_string()))?;
@@ -172,7 +194,9 @@ impl OnWire {
                     Some(Progress::Dedicated) => maniple::runtime::Progress::Dedicated,
                     Some(Progress::Poll) | None => maniple::runtime::Progress::Poll,
                 };
-                let processes = Processes { number: met.hosts.len(), launched: true, progress };
+                let of_host = |host| met.hosts.iter().filter(|other| *other == host).count();
+                let (number, on_host) = (met.hosts.len(), met.hosts.iter().map(of_host).max().unwrap_or(1));
+                let processes = Processes { number, on_host, launched: true, progress };
                 Ok(Some((processes, met.workers as usize)))
             }
         }
@@ -249,7 +273,9 @@ impl OnWire {
         let seed = self.noise_seed.iter().flat_map(|n| ["--noise-seed".to_owned(), n.to_string()]);
         let wire = ["--wire", self.name()].map(str::to_owned).into_iter();
         let processes = self.processes.iter().flat_map(|n| ["--processes".to_owned(), n.to_string()]);
-        wire.chain(processes).chain(machine).chain(nodes).chain(noise).chain(seed).collect()
+        let progress = self.progress.and_then(|who| who.to_possible_value()).map(|who| who.get_name().to_owned());
+        let progress = progress.into_iter().flat_map(|who| ["--progress".to_owned(), who]);
+        wire.chain(processes).chain(progress).chain(machine).chain(nodes).chain(noise).chain(seed).collect()
     }
 }
 

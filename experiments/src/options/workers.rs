@@ -53,6 +53,11 @@ impl Workers {
         self.threads.workers.unwrap_or_else(|| Config::default().workers)
     }
 
+    /// The number of workers that the user gave.
+    pub fn given(&self) -> Option<usize> {
+        self.threads.workers
+    }
+
     /// Where a run of so many shards is, and its workers in each process.
     ///
     /// # Errors

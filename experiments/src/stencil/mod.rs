@@ -12,7 +12,7 @@ use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
 use crate::output::Output;
 use maniple::runtime::Runtime;
-use maniple_stencil::{Collective, Config, Session, StencilError, plural};
+use maniple_stencil::{Collective, Config, Session, StencilError, io, plural};
 use std::path::{Path, PathBuf};
 
 /// Run the 1D stencil, a power iteration in which each iteration depends on a collective
@@ -117,8 +117,7 @@ impl StencilOptions {
             utility: workers.utility,
             races: self.check.is_some(),
             input: self.input.clone(),
-            // The first process writes it.
-            output: self.output.clone().filter(|_| Runtime::process_number() == 0),
+            output: self.output.clone(),
             trace: self.traced.trace.clone(),
         })
     }
@@ -132,6 +131,9 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     }
     let files = args.on.files()?.reads("--input", args.input.as_deref());
     files.writes("--output", args.output.as_deref()).writes("--trace", args.traced.trace.as_deref()).check()?;
+    if let Some(path) = args.output.as_deref().filter(|_| alone_under_launcher()) {
+        io::Target::prepare(path).map_err(|e| failure(e.into()))?;
+    }
     let config = args.config()?;
     let mut session = Session::prepare(&config).map_err(failure)?;
     crate::swap::on_signal(&config.mapper)?;
@@ -168,6 +170,12 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     conclude(config.repeat, &unverified, unwritten)?;
     written?;
     reported
+}
+
+/// Whether this process is the one that writes files, and a launcher has started others too. Then a file that can't be written
+/// should be found before the processes meet: the others would miss this one.
+pub fn alone_under_launcher() -> bool {
+    Runtime::launched().is_some() && Runtime::process_number() == 0
 }
 
 /// Fails if a run was not verified. Then the output was not written.

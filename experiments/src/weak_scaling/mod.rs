@@ -10,12 +10,15 @@ mod table;
 
 use crate::Failure;
 use crate::machines::reduced::warn_without_costs;
+use crate::measure::directory::Directory;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::options::workers::OnWorkers;
 use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported, allreduces, unknown_collective};
 use crate::output::{Output, progress};
+use crate::stencil::alone_under_launcher;
 use indicatif::ProgressBar;
+use maniple::runtime::Runtime;
 use maniple_stencil::{Collective, Config, plural};
 use plan::Plan;
 use point::Point;
@@ -111,8 +114,12 @@ fn compared(name: &str) -> Result<Collective, String> {
 
 /// Does the runs and reports them.
 pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
+    if let Some(path) = args.report.as_deref().filter(|_| alone_under_launcher()) {
+        Directory::prepare(path)?;
+    }
     let plan = Plan::new(args)?;
-    let report = args.report.as_deref();
+    // The first of several processes writes it.
+    let report = args.report.as_deref().filter(|_| Runtime::process_number() == 0);
     args.on.files()?.fills("--report", report).check()?;
     crate::swap::on_signal(&args.on.mapper)?;
     let mut directory = report.map(|path| Report::prepare(path, &plan)).transpose()?;

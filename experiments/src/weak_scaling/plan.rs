@@ -4,7 +4,9 @@ use super::WeakScalingOptions;
 use super::fit::Fit;
 use super::point::Point;
 use crate::Failure;
+use crate::measure::environment::Machine;
 use crate::measure::noise::{OUTLIER_RULE, busy};
+use crate::options::workers::Place;
 use maniple::mapper::MapperSpec;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Bind, Blocks, Collective, Config, DEFAULT_CELLS, plural};
@@ -31,8 +33,20 @@ impl Plan {
     pub fn new(args: &WeakScalingOptions) -> Result<Self, Failure> {
         let counts = args.shards.shards.0.clone();
         let (workers, cells, iterations) = (&args.on.workers, args.cells.cells, args.iterations.iterations);
-        let machine = |&shards: &usize| Ok(workers.machine(shards)?.map(Arc::new));
-        let machines: Vec<_> = counts.iter().map(machine).collect::<Result<_, Failure>>()?;
+        args.on.check_processes(false, false)?;
+        let (mut machines, mut processes, mut count) = (Vec::new(), None, 0);
+        for &shards in &counts {
+            let (place, of_each) = workers.place(shards)?;
+            count = of_each;
+            machines.push(match place {
+                Place::Machine(machine) => Some(machine),
+                Place::Threads => None,
+                Place::Processes(all) => {
+                    processes = Some(all);
+                    None
+                }
+            });
+        }
         let processors = machines.iter().flatten().map(|machine| machine.leaf_processors()).max();
         let config = Config {
             shards: 1,
@@ -40,7 +54,8 @@ impl Plan {
             iterations,
             repeat: args.repeat.repeat,
             collective: args.collective,
-            workers: processors.unwrap_or_else(|| workers.count()),
+            workers: processors.unwrap_or(count),
+            processes,
             mapper: args.on.mapper.clone(),
             bind: workers.bind,
             utility: workers.utility,
@@ -69,7 +84,11 @@ impl Plan {
 
     /// The name of the wire.
     pub fn wire(&self) -> &'static str {
-        if self.machine().is_some() { "virtual" } else { "threads" }
+        match (self.machine(), self.config.processes) {
+            (Some(_), _) => "virtual",
+            (None, Some(processes)) => processes.wire(),
+            (None, None) => "threads",
+        }
     }
 
     /// The cells of each shard.
@@ -89,7 +108,8 @@ impl Plan {
             repeat: self.config.repeat,
             collective: self.config.collective,
             baseline: Collective::Aggregation,
-            workers: self.config.workers,
+            processes: self.config.processes.map(|p| p.number),
+            workers: self.config.processors(),
             mapper: &self.config.mapper,
             bind: self.config.bind,
             utility: self.config.utility,
@@ -100,7 +120,7 @@ impl Plan {
     /// The parameters for people.
     pub fn described(&self) -> Vec<(&'static str, String)> {
         let p = self.parameters();
-        vec![
+        let mut rows = vec![
             ("shards", p.shards.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
             ("cells of each shard", p.cells.to_string()),
             ("iterations of each run", format!("{}; the first {} do not count", p.iterations, p.warmup)),
@@ -114,16 +134,20 @@ impl Plan {
             ("binding of workers", p.bind.to_string()),
             ("utility processors", p.utility.to_string()),
             ("outliers", p.outliers.into()),
-        ]
+        ];
+        rows.extend(p.processes.map(|processes| ("processes", processes.to_string())));
+        rows
     }
 
     /// The parameters in one line.
     pub fn subtitle(&self) -> String {
-        let Config { workers, iterations, repeat, mapper, .. } = &self.config;
+        let Config { processes, iterations, repeat, mapper, .. } = &self.config;
         let counted = iterations - self.warmup;
-        let on = match self.machine() {
-            Some(machine) => format!("machine {} in virtual time", machine.name),
-            None => plural(*workers, "worker"),
+        let workers = plural(self.config.processors(), "worker");
+        let on = match (self.machine(), processes) {
+            (Some(machine), _) => format!("machine {} in virtual time", machine.name),
+            (None, Some(p)) => format!("{workers} in {}", maniple_stencil::processes(p.number)),
+            (None, None) => workers,
         };
         let [cells, runs] = [plural(self.cells(), "cell"), plural(*repeat, "run")];
         format!("{on}, {cells} per shard, {runs} of {}, mapper {mapper}", plural(counted, "iteration"))
@@ -131,9 +155,8 @@ impl Plan {
 
     /// Warnings about the times: reasons why they may mislead.
     pub fn caveats(&self, points: &[Point], fits: &[Fit]) -> Vec<String> {
-        let workers = self.config.workers;
-        let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
-        let processors = plural(processors, "processor");
+        let workers = self.on_host();
+        let processors = plural(self.processors(), "processor");
         let turns = format!("{workers} workers take turns on {processors}, so the times are those of the scheduler");
         let exchange = super::point::exchange_ns(points);
         let caveats = self.takes_turns().then_some(turns).into_iter().chain(busy(exchange));
@@ -148,8 +171,19 @@ impl Plan {
 
     /// Whether there are more workers than processors for them.
     pub fn takes_turns(&self) -> bool {
-        self.machine().is_none()
-            && self.config.workers > std::thread::available_parallelism().map_or(usize::MAX, usize::from)
+        self.machine().is_none() && self.on_host() > self.processors()
+    }
+
+    /// The processors for the workers of a host. A launcher may bind a process to some of them.
+    fn processors(&self) -> usize {
+        let host = || Machine::now().processors;
+        let of_this = || std::thread::available_parallelism().ok().map(usize::from);
+        self.config.processes.map_or_else(of_this, |_| host()).unwrap_or(usize::MAX)
+    }
+
+    /// The workers of a host.
+    fn on_host(&self) -> usize {
+        self.config.workers.saturating_mul(self.config.processes.map_or(1, |p| p.on_host))
     }
 
     /// The definitions of the results.
@@ -190,6 +224,9 @@ pub struct Parameters<'a> {
     repeat: usize,
     collective: Collective,
     baseline: Collective,
+    /// Processes, in a run on several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<usize>,
     workers: usize,
     mapper: &'a MapperSpec,
     bind: Bind,

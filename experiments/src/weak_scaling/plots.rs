@@ -17,7 +17,7 @@ pub fn fits(plan: &Plan, points: &[Point]) -> Vec<Fit> {
     let models = Model::of(plan.config.collective);
     // If workers take turns on processors, no shard has one of its own.
     let models = models.into_iter().filter(|&model| model != Model::Spread || !plan.takes_turns());
-    models.filter_map(|model| Fit::of(model, &medians, plan.config.workers)).collect()
+    models.filter_map(|model| Fit::of(model, &medians, plan.config.processors())).collect()
 }
 
 /// A fit's coefficients for people.

@@ -53,7 +53,8 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
     let mut sessions = [session(plan.config.collective)?, session(Collective::Aggregation)?];
     let mut runs = Vec::new();
     let mut turns = Rounds::new(Order::Swapped);
-    if plan.machine().is_none() {
+    // Several processes would measure at the same time.
+    if plan.machine().is_none() && plan.config.processes.is_none() {
         turns = turns.beside(When::BeforeRound, Yardstick::Host);
     }
     for _ in 0..plan.config.repeat {
@@ -71,7 +72,7 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
 impl Point {
     /// Summarises runs. Runs that are not verified don't count, nor do the first iterations of each run.
     pub fn of(plan: &Plan, shards: usize, runs: &[Run]) -> Self {
-        let workers = plan.config.workers;
+        let workers = plan.config.processors();
         let counted = |samples: &[f64]| counted(samples, plan.warmup, shards, workers);
         let of_version = |version| runs.iter().filter(move |r| r.version == version && r.verified);
         let spread =
@@ -115,7 +116,7 @@ impl Point {
             ("program", "weak-scaling".into()),
             ("wire", plan.wire().into()),
             ("shards", self.shards.into()),
-            ("workers", config.workers.into()),
+            ("workers", config.processors().into()),
             ("cells", plan.cells().into()),
             ("iterations", config.iterations.into()),
             ("warmup", plan.warmup.into()),

@@ -58,6 +58,8 @@ pub enum Driver {
 pub struct Processes {
     /// For each process, the name of its host.
     pub hosts: Vec<String>,
+    /// For each process, the processors of its host that it may use, by the system's numbers.
+    pub cpus: Vec<Vec<u32>>,
     /// Processors of each process.
     pub workers: u32,
 }
@@ -403,8 +405,7 @@ impl Runtime {
         #[cfg(all(target_os = "linux", not(loom)))]
         if let Driver::Processes { .. } | Driver::Mpi { .. } = self.driver {
             let (started, workers) = self.started();
-            let (hosts, share) = wire::processes::meet(started)?;
-            return Ok(Processes { hosts, workers: workers.unwrap_or(share) });
+            return wire::processes::meet(started, workers);
         }
         Err(Error::misuse("a run of several processes", "Linux, and a driver of several", format!("{:?}", self.driver)))
     }
@@ -452,7 +453,7 @@ impl Runtime {
             Driver::Threads { workers } => (*workers, *workers, self.utility, false),
             Driver::Processes { .. } | Driver::Mpi { .. } => {
                 self.check_processes()?;
-                let Processes { hosts, workers } = self.meet()?;
+                let Processes { hosts, workers, .. } = self.meet()?;
                 let processes = hosts.len() as u32;
                 (processes.saturating_mul(workers), workers, self.utility, false)
             }

@@ -132,12 +132,64 @@ impl Target {
     ///
     /// The file can't be written; the older file stays.
     pub fn write(&self, numbers: &[f64]) -> Result<(), FileError> {
-        let written = self.file.write(|out| match self.format {
-            Format::Npy => npy::write(out, numbers),
-            Format::Text => text::write(out, numbers),
-            Format::Raw => write_raw(out, numbers),
-        });
-        written.map_err(|e| Fault::Write(e).at(&self.path))
+        let mut writing = self.begin(numbers.len())?;
+        writing.add(numbers)?;
+        writing.finish()
+    }
+
+    /// Begins to write a vector of so many numbers. An older file of that name stays until [`Writing::finish`].
+    ///
+    /// # Errors
+    ///
+    /// The file can't be written.
+    pub fn begin(&self, numbers: usize) -> Result<Writing, FileError> {
+        let begin = || {
+            let mut filling = self.file.begin()?;
+            if self.format == Format::Npy {
+                npy::write_header(&mut filling, numbers)?;
+            }
+            Ok(filling)
+        };
+        let filling = begin().map_err(|e| Fault::Write(e).at(&self.path))?;
+        Ok(Writing { target: self.clone(), filling, left: numbers })
+    }
+}
+
+/// A vector that is being written. Dropped before its end, it leaves no file.
+#[derive(Debug)]
+pub struct Writing {
+    target: Target,
+    filling: files::Filling,
+    /// Numbers that have not come yet.
+    left: usize,
+}
+
+impl Writing {
+    /// Adds the next numbers.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be written.
+    pub fn add(&mut self, numbers: &[f64]) -> Result<(), FileError> {
+        let written = match self.target.format {
+            Format::Text => text::write(&mut self.filling, numbers),
+            Format::Npy | Format::Raw => write_raw(&mut self.filling, numbers),
+        };
+        self.left = self.left.saturating_sub(numbers.len());
+        written.map_err(|e| Fault::Write(e).at(&self.target.path))
+    }
+
+    /// Gives the file its name, in place of an older one.
+    ///
+    /// # Errors
+    ///
+    /// Numbers are missing, or the file can't be written; the older file stays.
+    pub fn finish(self) -> Result<(), FileError> {
+        let written = match self.left {
+            0 => self.filling.finish(),
+            left => Err(io::Error::other(format!("{left} numbers of the vector did not come"))),
+        };
+        written.map_err(|e| Fault::Write(e).at(&self.target.path))
     }
 }
 

@@ -208,9 +208,9 @@ fn list_end(text: &str) -> Option<&str> {
     None
 }
 
-/// Writes a one-dimensional array of 64-bit little-endian floats, version 1.0.
-pub(super) fn write(out: &mut impl Write, numbers: &[f64]) -> io::Result<()> {
-    let mut header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({},), }}", numbers.len());
+/// Writes all that comes before the data of a one-dimensional array of 64-bit little-endian floats, version 1.0.
+pub(super) fn write_header(out: &mut impl Write, numbers: usize) -> io::Result<()> {
+    let mut header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({numbers},), }}");
     let before = MAGIC.len() + 4;
     let padded = (before + header.len() + 1).next_multiple_of(ALIGNMENT) - before;
     header.push_str(&" ".repeat(padded - header.len() - 1));
@@ -219,6 +219,5 @@ pub(super) fn write(out: &mut impl Write, numbers: &[f64]) -> io::Result<()> {
     out.write_all(&[1, 0])?;
     // At most 20 digits, so one or two alignments: far below 2¹⁶.
     out.write_all(&(padded as u16).to_le_bytes())?;
-    out.write_all(header.as_bytes())?;
-    super::write_raw(out, numbers)
+    out.write_all(header.as_bytes())
 }

@@ -42,7 +42,7 @@ pub struct Meeting {
     /// For each process, the name of its host.
     pub names: Vec<String>,
     /// The processors of its host that each process may use, by the system's numbers.
-    cpus: Vec<Vec<u32>>,
+    pub cpus: Vec<Vec<u32>>,
 }
 
 /// The processes of this program, once they have met.

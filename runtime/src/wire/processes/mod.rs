@@ -30,7 +30,7 @@ use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
 use crate::ids::ProcessorId;
 use crate::message::Message;
-use crate::{Error, Progress};
+use crate::{Error, Processes, Progress};
 pub(crate) use launcher::launched;
 use link::{Hosts, Link};
 use lobby::GiveUp;
@@ -122,11 +122,12 @@ struct Outcome {
     sent: Vec<(u32, u64)>,
 }
 
-/// Meets the other processes; collective in the first call. Returns the name of each one's host, and the part of its
-/// host's processors that each can have at least.
-pub(crate) fn meet(started: Started) -> Result<(Vec<String>, u32), Error> {
+/// Meets the other processes; collective in the first call. Without a number of workers each process has the part of its
+/// host's processors that all can have at least.
+pub(crate) fn meet(started: Started, workers: Option<u32>) -> Result<Processes, Error> {
     let meeting = Meeting::of(started)?;
-    Ok((meeting.names.clone(), meeting.share()))
+    let (hosts, cpus) = (meeting.names.clone(), meeting.cpus.clone());
+    Ok(Processes { hosts, cpus, workers: workers.unwrap_or_else(|| meeting.share()) })
 }
 
 /// How a program runs on several processes.

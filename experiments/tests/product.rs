@@ -1,0 +1,167 @@
+//! The stencil on several processes has the bits of the threads wire: the whole output vector, for every number of shards,
+//! processes and workers, both versions and all stock mappers. The normal tests take a part of this product in which every two
+//! values of different options meet. The full product is ignored, since it takes long.
+
+#![cfg(target_os = "linux")]
+
+use maniple_mapper::names;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const VERSIONS: [&str; 2] = ["recursive-doubling", "aggregation"];
+
+/// The choices: shards, processes, workers of each, version, mapper; each as a number from 0.
+type Case = [usize; 5];
+
+fn sizes() -> Case {
+    [16, 4, 3, VERSIONS.len(), mappers().len()]
+}
+
+fn mappers() -> Vec<&'static str> {
+    names().iter().copied().filter(|name| *name != "logging").collect()
+}
+
+fn product() -> Vec<Case> {
+    let mut all = vec![[0; 5]];
+    for (option, size) in sizes().into_iter().enumerate() {
+        let with = |case: Case, value| {
+            let mut case = case;
+            case[option] = value;
+            case
+        };
+        all = all.into_iter().flat_map(|case| (0..size).map(move |value| with(case, value))).collect();
+    }
+    all
+}
+
+/// The pairs of values in a case, each with the numbers of its options.
+fn pairs(case: &Case) -> impl Iterator<Item = [(usize, usize); 2]> {
+    let case = *case;
+    (0..5).flat_map(move |b| (0..b).map(move |a| [(a, case[a]), (b, case[b])]))
+}
+
+/// A part of the product in which every pair of values occurs. Takes the case with the most new pairs until there are none.
+fn all_pairs() -> Vec<Case> {
+    let product = product();
+    let mut left: HashSet<_> = product.iter().flat_map(pairs).collect();
+    let mut chosen = Vec::new();
+    while !left.is_empty() {
+        let new = |case: &&Case| pairs(case).filter(|pair| left.contains(pair)).count();
+        let best = *product.iter().max_by_key(new).expect("a case");
+        left.retain(|pair| !pairs(&best).any(|of| of == *pair));
+        chosen.push(best);
+    }
+    chosen
+}
+
+/// The bytes of the last vector of `maniple stencil`, as this command starts it.
+fn vector(mut command: Command, file: &PathBuf, what: &str) -> Vec<u8> {
+    command.arg("--output").arg(file);
+    let Output { status, stdout, stderr } = command.output().expect("starts");
+    let (text, errors) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{what}: {status}\n{text}{errors}");
+    assert_eq!(text.matches("1 of 1 run verified").count(), 1, "{what}: {text}");
+    let bytes = std::fs::read(file).expect("an output");
+    std::fs::remove_file(file).expect("removed");
+    bytes
+}
+
+/// Runs the cases. `start` begins the command for so many processes.
+fn check(cases: &[Case], wire: &str, start: impl Fn(usize) -> Command) {
+    assert!(!cases.is_empty());
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("product-{wire}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let (file, mappers) = (directory.join("vector.f64"), mappers());
+    let mut expected = HashMap::new();
+    for &[shards, processes, workers, version, mapper] in cases {
+        let (shards, processes, workers) = (shards + 1, processes + 1, workers + 1);
+        let stencil = |mut command: Command| {
+            command.args("stencil --cells 40 --iterations 12 --repeat 1".split(' '));
+            command.args(["--shards", &shards.to_string(), "--collective", VERSIONS[version]]);
+            command
+        };
+        let of = format!("{shards} shards, {}", VERSIONS[version]);
+        let on_threads = expected.entry((shards, version)).or_insert_with(|| {
+            let mut command = stencil(Command::new(env!("CARGO_BIN_EXE_maniple")));
+            command.args(["--wire", "threads", "--workers", "2"]);
+            vector(command, &file, &of)
+        });
+        assert_eq!(on_threads.len(), shards * 40 * 8, "{of}");
+        let mut command = stencil(start(processes));
+        command.args(["--wire", wire, "--workers", &workers.to_string(), "--mapper", mappers[mapper]]);
+        if wire == "processes" {
+            command.args(["--processes", &processes.to_string()]);
+        }
+        let what = format!("{of}, {processes} processes with {workers} workers on {wire}, mapper {}", mappers[mapper]);
+        assert!(vector(command, &file, &what) == *on_threads, "{what}: other bits than on threads");
+    }
+    std::fs::remove_dir_all(&directory).expect("removed");
+}
+
+/// A command that is ended after two minutes.
+fn limited(program: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after", "5", "120", program]);
+    command
+}
+
+fn on_processes(cases: &[Case]) {
+    check(cases, "processes", |_| limited(env!("CARGO_BIN_EXE_maniple")));
+}
+
+#[test]
+fn every_two_options_on_processes() {
+    on_processes(&all_pairs());
+}
+
+#[test]
+#[ignore = "takes minutes; see CONTRIBUTING.md"]
+fn the_full_product_on_processes() {
+    on_processes(&product());
+}
+
+#[cfg(feature = "mpi")]
+fn on_mpi(cases: &[Case]) {
+    let version = Command::new("mpirun").arg("--version").output().expect("mpirun").stdout;
+    let is_open_mpi = String::from_utf8_lossy(&version).contains("Open MPI");
+    check(cases, "mpi", |processes| {
+        let mut command = limited("mpirun");
+        // Open MPI refuses to run as root without these, which is often the only user of a container.
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command.args(["-n", &processes.to_string()]);
+        if is_open_mpi {
+            command.arg("--oversubscribe");
+        }
+        command.arg(env!("CARGO_BIN_EXE_maniple"));
+        command
+    });
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn every_two_options_on_mpi() {
+    on_mpi(&all_pairs());
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+#[ignore = "takes half an hour; see CONTRIBUTING.md"]
+fn the_full_product_on_mpi() {
+    on_mpi(&product());
+}
+
+/// Every two values of different options meet in a case.
+#[test]
+fn the_part_of_the_product_has_all_pairs() {
+    let (part, sizes) = (all_pairs(), sizes());
+    assert_eq!(product().len(), 16 * 4 * 3 * 2 * mappers().len());
+    assert!(part.len() < product().len() / 10, "{}", part.len());
+    for b in 0..5 {
+        for a in 0..b {
+            for (x, y) in (0..sizes[a]).flat_map(|x| (0..sizes[b]).map(move |y| (x, y))) {
+                assert!(part.iter().any(|case| case[a] == x && case[b] == y), "options {a} and {b}: {x} and {y}");
+            }
+        }
+    }
+}
