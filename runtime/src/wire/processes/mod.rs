@@ -23,7 +23,7 @@ mod watch;
 use super::bind::Binding;
 use super::threads::post::{Post, Publics, slots_between};
 use super::threads::{self, Ended, RunOn};
-use super::{AnyResult, Begin, crashed};
+use super::{AnyResult, Begin, Faults, crashed};
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
@@ -134,6 +134,7 @@ pub(crate) struct How<'a> {
     pub utility: u32,
     pub binding: &'a Binding,
     pub progress: Progress,
+    pub faults: &'a Faults,
 }
 
 /// Runs a program on several processes. The first call starts them, or meets them; collective.
@@ -161,7 +162,7 @@ fn orderly(so: bool) {
 fn run_of(
     meeting: &Meeting,
     config: Arc<Config>,
-    How { started, utility, binding, progress }: How<'_>,
+    How { started, utility, binding, progress, faults }: How<'_>,
     run: u32,
     begin: &Begin<'_>,
 ) -> Result<(AnyResult, Stats), Error> {
@@ -217,6 +218,7 @@ fn run_of(
     let ways = Ways::new(segments, slots, failed.clone(), link.clone());
     let mut post = Post::of(publics, Some(Box::new(ways)), start);
     post.other_hosts = link.is_some().then_some(progress);
+    post.slow.clone_from(&faults.slow);
     let post = Arc::new(post);
     // Weak, because the post office has the rings, which have this.
     let weak = Arc::downgrade(&post);

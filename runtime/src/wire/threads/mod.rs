@@ -1,7 +1,7 @@
 //! The threads wire: one thread for each processor, joined by rings in memory. Values move, and nothing is encoded.
 //!
 //! The post office is in files that know neither [`Core`] nor [`Message`], so that models can run them. `post.rs` has
-//! the shared state, `outbox.rs` sending, `inbox.rs` receiving, `idle.rs` going to sleep, and `drive.rs` the loop that
+//! the shared state, `outbox.rs` sending, `slow.rs` links that are slow on purpose, `inbox.rs` receiving, `idle.rs` going to sleep, and `drive.rs` the loop that
 //! does all of this in turn. This file has the threads, their cores, and the result of a run.
 
 mod drive;
@@ -11,6 +11,7 @@ mod inbox;
 mod models;
 mod outbox;
 pub(super) mod post;
+mod slow;
 
 use super::bind::Places;
 use crate::Error;
@@ -20,7 +21,7 @@ use crate::diagnose::deadlock::ReportPart;
 use crate::ids::ProcessorId;
 use crate::message::{CycleCounter, Message, Wire, Work};
 use crate::processor::Core;
-use crate::wire::{AnyResult, Begin, crashed, deadlock};
+use crate::wire::{AnyResult, Begin, Faults, crashed, deadlock};
 use drive::{Driven, drive};
 #[cfg(all(target_os = "linux", not(loom)))]
 pub(super) use idle::counts;
@@ -97,9 +98,16 @@ impl Wire for Rc<ThreadsWire> {
     }
 }
 
-pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
+pub(crate) fn run(
+    config: Arc<Config>,
+    places: Places,
+    faults: &Faults,
+    begin: &Begin<'_>,
+) -> Result<(AnyResult, Stats), Error> {
     let processors = config.machine.processors();
-    let post = Arc::new(Post::new(processors as usize));
+    let mut post = Post::new(processors as usize);
+    post.slow.clone_from(&faults.slow);
+    let post = Arc::new(post);
     // Asked before binding, because a bound thread is told of one core.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let crowded = processors as usize > cores;
