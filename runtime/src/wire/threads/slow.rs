@@ -10,30 +10,42 @@ impl<M: Send> Way<M> for Sender<M> {
     }
 }
 
-/// A way that is now and then closed. Messages then wait as for room in a full ring, which keeps their order. The first
-/// message finds it closed. It opens after a while, and closes again when it has been open for as long.
+/// A way that is closed for a while when a message comes, and then open for as long. Messages wait meanwhile as for room in a
+/// full ring, which keeps their order.
 pub struct Slow<M> {
     way: Box<dyn Way<M>>,
-    closed: Duration,
-    opens: Option<Instant>,
+    long: Duration,
+    state: State,
+}
+
+enum State {
+    /// It has been closed since then, with a message waiting.
+    Closed(Instant),
+    /// It has been open since then.
+    Open(Instant),
+    /// The next message finds it closed.
+    Over,
 }
 
 impl<M> Slow<M> {
     pub fn new(way: Box<dyn Way<M>>, microseconds: u64) -> Self {
-        Self { way, closed: Duration::from_micros(microseconds), opens: None }
+        Self { way, long: Duration::from_micros(microseconds), state: State::Over }
     }
 }
 
 impl<M> Way<M> for Slow<M> {
     fn push(&mut self, message: M) -> Result<(), M> {
         let now = Instant::now();
-        match self.opens {
-            Some(opens) if now < opens => Err(message),
-            Some(opens) if now.duration_since(opens) < self.closed => self.way.push(message),
-            _ => {
-                self.opens = now.checked_add(self.closed);
-                Err(message)
+        match self.state {
+            State::Closed(since) if now.duration_since(since) < self.long => return Err(message),
+            // At least the message that has waited passes, however late its sender tries again.
+            State::Closed(_) => self.state = State::Open(now),
+            State::Open(since) if now.duration_since(since) < self.long => {}
+            State::Open(_) | State::Over => {
+                self.state = State::Closed(now);
+                return Err(message);
             }
         }
+        self.way.push(message)
     }
 }
