@@ -78,6 +78,8 @@ struct Hello {
 pub(crate) struct Alike {
     /// The number of the run among those of the program on several processes.
     pub run: u32,
+    /// The number of processes that the run wants.
+    pub processes: u32,
     /// A hash of the program's file.
     pub program: u64,
     /// The arguments of the program.
@@ -86,6 +88,10 @@ pub(crate) struct Alike {
     pub workers: u32,
     /// How many of them run no leaf tasks.
     pub utility: u32,
+    /// The name of the mapper.
+    pub mapper: String,
+    pub binding: String,
+    pub faults: String,
 }
 
 impl Alike {
@@ -95,9 +101,13 @@ impl Alike {
             [
                 ("number of the run", alike.run.to_string()),
                 ("program's file", format!("one with hash {:016x}", alike.program)),
+                ("number of processes", alike.processes.to_string()),
                 ("arguments", format!("{:?}", alike.arguments)),
                 ("workers of a process", alike.workers.to_string()),
                 ("utility processors", alike.utility.to_string()),
+                ("mapper", format!("`{}`", alike.mapper)),
+                ("binding", alike.binding.clone()),
+                ("faults", alike.faults.clone()),
             ]
         };
         match parts(self).into_iter().zip(parts(other)).find(|(mine, its)| mine != its) {
@@ -175,7 +185,10 @@ fn run_of(
     let error = error.or(own.as_ref().err().map(unshared)).or(places.as_ref().err().cloned());
     let file = own.as_ref().map_or(0, Segment::file);
     let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
-    let alike = Alike { run, program: program(), arguments, workers, utility };
+    let processes = if let Started::Copies(wanted) = started { wanted } else { meeting.size() };
+    let (mapper, binding) = (config.mapper.current().name.to_string(), format!("{binding:?}"));
+    let (program, faults_text) = (program(), faults.to_string());
+    let alike = Alike { run, processes, program, arguments, workers, utility, mapper, binding, faults: faults_text };
     let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),

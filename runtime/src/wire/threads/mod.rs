@@ -164,7 +164,15 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended
     let all_started = std::thread::scope(|scope| {
         for id in processors.clone().map(ProcessorId) {
             let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
-            let body = move || processor(id, config, mine, begin, &ends);
+            let body = move || {
+                let post = mine.post.clone();
+                let ended = catch_unwind(AssertUnwindSafe(|| processor(id, config, mine, begin, &ends)));
+                if let Err(panic) = ended {
+                    // The others would wait for this processor.
+                    post.give_up();
+                    let _ = ends.send((None, Some(crashed(id, panic)), Stats::default()));
+                }
+            };
             let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
             if let Err(e) = spawned {
                 // Not all threads could be started. The others would wait for a missing processor that is never idle,
