@@ -390,6 +390,14 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_outside_all_guards_ends_the_run_for_the_other_processors() {
+        let config = Config { machine: Machine::new(3, 3), copies: Machine::new(3, 3), ..alone_config() };
+        let begin = |_: &Rc<Core>| -> crate::wire::Outcome { panic!("on purpose") };
+        let error = run(Arc::new(config), Places::default(), &Faults::default(), &begin).expect_err("it panics");
+        assert!(error.to_string().contains("processor 0") && error.to_string().contains("on purpose"), "{error}");
+    }
+
+    #[test]
     fn a_processor_says_whether_it_awaits_somebody_outside() {
         let (core, waker) = waiting();
         let (driven, me) = (driven_core(&core), Public::new());
