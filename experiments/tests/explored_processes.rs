@@ -56,11 +56,11 @@ impl Job {
     }
 
     /// The end of the first process, and what all have written; an error if they are not gone in time.
-    fn end(mut self, limit: Duration) -> Result<(ExitStatus, String), String> {
+    fn end(mut self, limit: Duration, processes: &[OwnedFd]) -> Result<(ExitStatus, String), String> {
         match self.over.recv_timeout(limit) {
             Ok(text) => Ok((self.first.wait().expect("a child"), text)),
             Err(_) => {
-                self.processes().iter().for_each(|process| send(process, Signal::KILL));
+                self.processes().iter().chain(processes).for_each(|process| send(process, Signal::KILL));
                 let _ = self.first.wait();
                 Err(self.over.recv_timeout(limit).unwrap_or_default())
             }
@@ -95,7 +95,7 @@ fn paused(seeds: std::ops::Range<u64>, limit: Duration) {
             Err(RecvTimeoutError::Disconnected) => unreachable!("it tells before it ends"),
         }
         if began.elapsed() > limit {
-            panic!("not over after {limit:?}: {:?}", job.end(Duration::ZERO));
+            panic!("not over after {limit:?}: {:?}", job.end(Duration::ZERO, &[]));
         }
         // One is paused, or two, or all.
         let mut processes = job.processes();
@@ -122,7 +122,7 @@ fn killed(seed: u64) {
     send(&processes[victim], Signal::KILL);
     let at = format!("seed {seed}: process {victim} of {there} killed after {moment:?}");
     let killed = Instant::now();
-    let (status, text) = job.end(GONE).unwrap_or_else(|text| panic!("{at}: not all are gone after {GONE:?}: {text}"));
+    let (status, text) = job.end(GONE, &processes).unwrap_or_else(|text| panic!("{at}: not all are gone after {GONE:?}: {text}"));
     let took = killed.elapsed();
     let told = text.matches("maniple: error").count();
     if victim > 0 {
