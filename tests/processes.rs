@@ -161,7 +161,8 @@ fn processes_that_differ_are_told_apart() {
         let refused = |what: &str, first: &str, other: &str, change: &dyn Fn(Runtime) -> Runtime| {
             let runtime = if is_copy { change(runtime.clone()) } else { runtime.clone() };
             let error = relax(&runtime, 2).expect_err("they differ").to_string();
-            let text = format!("{what}, which all processes have alike: expected {first}, as in process 0, got {other}");
+            let text =
+                format!("{what}, which all processes have alike: expected {first}, as in process 0, got {other}");
             assert!(error.contains(&format!("{text} in process 1")), "{error}");
         };
         refused("workers of a process", "1", "2", &|runtime| runtime.workers(2));

@@ -150,9 +150,18 @@ fn a_call_that_nobody_joins_times_out_and_then_is_a_deadlock() {
 #[cfg(target_os = "linux")]
 #[test]
 fn on_processes() {
-    common::processes::bodies_on_processes("on_processes", &[
-        ("a_call_that_was_given_up_is_taken_up_again", a_call_that_was_given_up_is_taken_up_again),
-        ("calls_side_by_side_under_random_limits_give_their_sums", calls_side_by_side_under_random_limits_give_their_sums),
-        ("a_call_that_nobody_joins_times_out_and_then_is_a_deadlock", a_call_that_nobody_joins_times_out_and_then_is_a_deadlock),
-    ]);
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            ("a_call_that_was_given_up_is_taken_up_again", a_call_that_was_given_up_is_taken_up_again),
+            (
+                "calls_side_by_side_under_random_limits_give_their_sums",
+                calls_side_by_side_under_random_limits_give_their_sums,
+            ),
+            (
+                "a_call_that_nobody_joins_times_out_and_then_is_a_deadlock",
+                a_call_that_nobody_joins_times_out_and_then_is_a_deadlock,
+            ),
+        ],
+    );
 }

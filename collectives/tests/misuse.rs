@@ -212,8 +212,14 @@ fn results_of_collectives_order_accesses() {
 #[cfg(target_os = "linux")]
 #[test]
 fn on_processes() {
-    common::processes::bodies_on_processes("on_processes", &[
-        ("a_wrong_length_names_the_shard_and_both_lengths_on_every_shard", a_wrong_length_names_the_shard_and_both_lengths_on_every_shard),
-        ("objects_may_be_called_in_any_order", objects_may_be_called_in_any_order),
-    ]);
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            (
+                "a_wrong_length_names_the_shard_and_both_lengths_on_every_shard",
+                a_wrong_length_names_the_shard_and_both_lengths_on_every_shard,
+            ),
+            ("objects_may_be_called_in_any_order", objects_may_be_called_in_any_order),
+        ],
+    );
 }

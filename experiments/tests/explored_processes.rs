@@ -122,7 +122,8 @@ fn killed(seed: u64) {
     send(&processes[victim], Signal::KILL);
     let at = format!("seed {seed}: process {victim} of {there} killed after {moment:?}");
     let killed = Instant::now();
-    let (status, text) = job.end(GONE, &processes).unwrap_or_else(|text| panic!("{at}: not all are gone after {GONE:?}: {text}"));
+    let (status, text) =
+        job.end(GONE, &processes).unwrap_or_else(|text| panic!("{at}: not all are gone after {GONE:?}: {text}"));
     let took = killed.elapsed();
     let told = text.matches("maniple: error").count();
     if victim > 0 {

@@ -313,7 +313,8 @@ impl Judge<'_> {
         }
         if seen.left != (0, 0) {
             let (closures, handles) = seen.left;
-            let what = format!("{closures} closures of tasks and {handles} handles of the mapper have outlived the run");
+            let what =
+                format!("{closures} closures of tasks and {handles} handles of the mapper have outlived the run");
             return Err(Wrong { kind: Kind::Leak, what });
         }
         right.stats = stats;

@@ -382,14 +382,23 @@ fn a_reduction_without_a_window_keeps_a_bounded_number_of_values() {
 #[cfg(target_os = "linux")]
 #[test]
 fn on_processes() {
-    common::processes::bodies_on_processes("on_processes", &[
-        ("a_fold_that_panics_poisons_its_generation_and_all_after", a_fold_that_panics_poisons_its_generation_and_all_after),
-        ("a_fold_that_panics_unseen_fails_the_run", a_fold_that_panics_unseen_fails_the_run),
-        ("leaf_tasks_may_arrive_in_any_order", leaf_tasks_may_arrive_in_any_order),
-        ("waits_of_a_pair_may_be_in_any_order", waits_of_a_pair_may_be_in_any_order),
-        ("a_failure_that_is_handled_does_not_fail_the_run", a_failure_that_is_handled_does_not_fail_the_run),
-        ("arrivals_after_a_failure_are_dropped_silently", arrivals_after_a_failure_are_dropped_silently),
-        ("a_launch_that_is_not_made_takes_no_generation", a_launch_that_is_not_made_takes_no_generation),
-        ("a_reduction_without_a_window_keeps_a_bounded_number_of_values", a_reduction_without_a_window_keeps_a_bounded_number_of_values),
-    ]);
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            (
+                "a_fold_that_panics_poisons_its_generation_and_all_after",
+                a_fold_that_panics_poisons_its_generation_and_all_after,
+            ),
+            ("a_fold_that_panics_unseen_fails_the_run", a_fold_that_panics_unseen_fails_the_run),
+            ("leaf_tasks_may_arrive_in_any_order", leaf_tasks_may_arrive_in_any_order),
+            ("waits_of_a_pair_may_be_in_any_order", waits_of_a_pair_may_be_in_any_order),
+            ("a_failure_that_is_handled_does_not_fail_the_run", a_failure_that_is_handled_does_not_fail_the_run),
+            ("arrivals_after_a_failure_are_dropped_silently", arrivals_after_a_failure_are_dropped_silently),
+            ("a_launch_that_is_not_made_takes_no_generation", a_launch_that_is_not_made_takes_no_generation),
+            (
+                "a_reduction_without_a_window_keeps_a_bounded_number_of_values",
+                a_reduction_without_a_window_keeps_a_bounded_number_of_values,
+            ),
+        ],
+    );
 }

@@ -364,12 +364,21 @@ fn too_many_arrivals_in_a_generation_are_refused() {
 #[cfg(target_os = "linux")]
 #[test]
 fn on_processes() {
-    common::processes::bodies_on_processes("on_processes", &[
-        ("over_arrival_names_barrier_arriver_generation_and_window", over_arrival_names_barrier_arriver_generation_and_window),
-        ("a_deadlock_names_the_missing_arrivers", a_deadlock_names_the_missing_arrivers),
-        ("arrivals_that_come_twice_or_much_too_early_are_refused", arrivals_that_come_twice_or_much_too_early_are_refused),
-        ("a_lost_arrival_is_a_deadlock", a_lost_arrival_is_a_deadlock),
-        ("a_late_waiter_gets_its_value_or_an_error", a_late_waiter_gets_its_value_or_an_error),
-        ("shards_arrive_several_times_in_a_generation", shards_arrive_several_times_in_a_generation),
-    ]);
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            (
+                "over_arrival_names_barrier_arriver_generation_and_window",
+                over_arrival_names_barrier_arriver_generation_and_window,
+            ),
+            ("a_deadlock_names_the_missing_arrivers", a_deadlock_names_the_missing_arrivers),
+            (
+                "arrivals_that_come_twice_or_much_too_early_are_refused",
+                arrivals_that_come_twice_or_much_too_early_are_refused,
+            ),
+            ("a_lost_arrival_is_a_deadlock", a_lost_arrival_is_a_deadlock),
+            ("a_late_waiter_gets_its_value_or_an_error", a_late_waiter_gets_its_value_or_an_error),
+            ("shards_arrive_several_times_in_a_generation", shards_arrive_several_times_in_a_generation),
+        ],
+    );
 }

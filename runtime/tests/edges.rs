@@ -602,14 +602,20 @@ fn regions_are_copied_whether_they_are_shared_or_not() {
 #[cfg(target_os = "linux")]
 #[test]
 fn on_processes() {
-    common::processes::bodies_on_processes("on_processes", &[
-        ("values_travel_as_a_sequential_interpreter_says_in_any_graph", values_travel_as_a_sequential_interpreter_says_in_any_graph),
-        ("a_put_may_be_for_several", a_put_may_be_for_several),
-        ("values_that_are_missing_or_left_are_errors", values_that_are_missing_or_left_are_errors),
-        ("a_task_that_fails_poisons_its_edges", a_task_that_fails_poisons_its_edges),
-        ("parameters_may_be_none_or_many", parameters_may_be_none_or_many),
-        ("a_window_bounds_what_a_loop_launches", a_window_bounds_what_a_loop_launches),
-        ("values_may_need_any_alignment", values_may_need_any_alignment),
-        ("regions_are_copied_whether_they_are_shared_or_not", regions_are_copied_whether_they_are_shared_or_not),
-    ]);
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            (
+                "values_travel_as_a_sequential_interpreter_says_in_any_graph",
+                values_travel_as_a_sequential_interpreter_says_in_any_graph,
+            ),
+            ("a_put_may_be_for_several", a_put_may_be_for_several),
+            ("values_that_are_missing_or_left_are_errors", values_that_are_missing_or_left_are_errors),
+            ("a_task_that_fails_poisons_its_edges", a_task_that_fails_poisons_its_edges),
+            ("parameters_may_be_none_or_many", parameters_may_be_none_or_many),
+            ("a_window_bounds_what_a_loop_launches", a_window_bounds_what_a_loop_launches),
+            ("values_may_need_any_alignment", values_may_need_any_alignment),
+            ("regions_are_copied_whether_they_are_shared_or_not", regions_are_copied_whether_they_are_shared_or_not),
+        ],
+    );
 }

@@ -227,7 +227,8 @@ fn a_tree_has_as_many_bytes_as_can_be_addressed() {
 #[cfg(target_os = "linux")]
 #[test]
 fn on_processes() {
-    common::processes::bodies_on_processes("on_processes", &[
-        ("handles_that_travelled_are_still_good", handles_that_travelled_are_still_good),
-    ]);
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[("handles_that_travelled_are_still_good", handles_that_travelled_are_still_good)],
+    );
 }

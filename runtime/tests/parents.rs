@@ -582,6 +582,5 @@ fn a_parent_that_only_read_leaves_no_stale_copy_behind() {
 #[cfg(target_os = "linux")]
 #[test]
 fn on_processes() {
-    common::processes::bodies_on_processes("on_processes", &[
-    ]);
+    common::processes::bodies_on_processes("on_processes", &[]);
 }

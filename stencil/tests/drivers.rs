@@ -55,18 +55,21 @@ fn any_number_of_shards_on_threads() {
 #[cfg(target_os = "linux")]
 #[test]
 fn any_number_of_shards_on_processes() {
-    processes::bodies_on_processes("any_number_of_shards_on_processes", &[("shards", || {
-        for shards in [1, 2, 3, 5, 8, 31] {
-            let (mode, input) = input(shards, 12, 5);
-            for (at, runtime) in processes::runtimes().expect("on processes") {
-                for (version, mapper) in VERSIONS.into_iter().zip(["default", "collective", "round-robin"]) {
-                    let runtime = runtime.clone().mapper(stock(mapper).unwrap());
-                    let output = simulate(&runtime, version, &input).unwrap();
-                    assert_verified(&mode, &input, &output, &format!("{version}, {mapper}, {shards} shards, {at}"));
+    processes::bodies_on_processes(
+        "any_number_of_shards_on_processes",
+        &[("shards", || {
+            for shards in [1, 2, 3, 5, 8, 31] {
+                let (mode, input) = input(shards, 12, 5);
+                for (at, runtime) in processes::runtimes().expect("on processes") {
+                    for (version, mapper) in VERSIONS.into_iter().zip(["default", "collective", "round-robin"]) {
+                        let runtime = runtime.clone().mapper(stock(mapper).unwrap());
+                        let output = simulate(&runtime, version, &input).unwrap();
+                        assert_verified(&mode, &input, &output, &format!("{version}, {mapper}, {shards} shards, {at}"));
+                    }
                 }
             }
-        }
-    })]);
+        })],
+    );
 }
 
 #[test]

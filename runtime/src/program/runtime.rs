@@ -151,6 +151,10 @@ impl Runtime {
     /// The first such run starts the other processes, as copies of this program with the same arguments. Each copy runs
     /// the program from its beginning, and takes part in all runs on processes, in the same order. The number of
     /// processes is the same in all of them. What the program does between runs, each copy does.
+    ///
+    /// A copy begins in the directory in which the first process is by then: a program that uses relative paths and changes
+    /// its directory does that after its first run. The first process does not wait for copies after the last run, and
+    /// nobody hears of their exit codes.
     pub fn processes(processes: u32) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         Self::new(Driver::Processes { processes, workers: (cores / processes.max(1)).max(1) })

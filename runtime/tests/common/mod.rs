@@ -121,7 +121,9 @@ fn any_machine(seed: u64) -> VirtualMachine {
 /// In a process that runs the body of a test, the runtimes on several processes with a few mappers each.
 pub fn on_processes(seed: u64) -> Option<Vec<(String, Runtime)>> {
     let with_mappers = |(name, runtime): (String, Runtime)| {
-        let named = move |mapper: Arc<dyn Mapper>| (format!("{name}, mapper {}", mapper.name()), runtime.clone().mapper(mapper));
+        let named = move |mapper: Arc<dyn Mapper>| {
+            (format!("{name}, mapper {}", mapper.name()), runtime.clone().mapper(mapper))
+        };
         mappers(seed).into_iter().map(named)
     };
     processes::runtimes().map(|all| all.into_iter().flat_map(with_mappers).collect())

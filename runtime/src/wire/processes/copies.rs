@@ -24,7 +24,8 @@ pub fn lobby(processes: u32) -> Result<Arc<Lobby>, Error> {
         return Err(Error::ProcessLost { process: 0, host: super::host(), why: "it is gone".into() });
     }
     let all = (0..call.size).collect();
-    let lobby = Lobby::open(call.rank as usize, all, (call.first.as_raw_pid().cast_unsigned(), call.file)).map_err(|e| cannot("meet", &e))?;
+    let lobby = Lobby::open(call.rank as usize, all, (call.first.as_raw_pid().cast_unsigned(), call.file))
+        .map_err(|e| cannot("meet", &e))?;
     let lobby = Arc::new(lobby);
     // That one watches the others.
     watch(&lobby, vec![Watched::process(call.first, 0).map_err(|e| cannot("watch the first one", &e))?])?;

@@ -100,7 +100,13 @@ pub fn drive<M: Send + 'static>(
 
 /// Where there are other processes: goes on to receive until the processors of all processes are done, so that it can be
 /// seen when those that are not can't go on.
-fn linger<M: Send + 'static>(id: ProcessorId, driven: &impl Driven<M>, post: &Post<M>, outbox: &Outbox<M>, inbox: &mut Inbox<M>) {
+fn linger<M: Send + 'static>(
+    id: ProcessorId,
+    driven: &impl Driven<M>,
+    post: &Post<M>,
+    outbox: &Outbox<M>,
+    inbox: &mut Inbox<M>,
+) {
     if post.abroad.is_none() {
         return;
     }

@@ -3,8 +3,8 @@
 //!
 //! The places and counts may be in memory that several processes share; the halls belong to one process.
 
-use super::super::park::Parker;
 use super::super::faults::SlowLink;
+use super::super::park::Parker;
 use super::super::ring::{Receiver, slot_bytes};
 use super::super::sync::Mutex;
 use super::super::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
