@@ -577,10 +577,3 @@ fn a_parent_that_only_read_leaves_no_stale_copy_behind() {
         assert_eq!(outcome.map(|r| r.0), Ok(vec![2]), "{name}");
     }
 }
-
-/// Those whose results are values, on several processes.
-#[cfg(target_os = "linux")]
-#[test]
-fn on_processes() {
-    common::processes::bodies_on_processes("on_processes", &[]);
-}
