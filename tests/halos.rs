@@ -1,9 +1,14 @@
 //! Halos of grids drawn at random, against the definition: the value of a cell is a function of its place, and beyond the ends
 //! of a grid it is what the task says.
 
+#[path = "../runtime/tests/common/processes.rs"]
+mod processes;
+
 use maniple::halo::{Borders, Ghosts, Halo, HaloOptions, Halos};
 use maniple::prelude::*;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 const U: Field<i64> = Field::new(0, "u");
 const OUTSIDE: i64 = i64::MIN;
@@ -173,6 +178,23 @@ proptest! {
     fn on_threads(grid in grid::<2>(5), workers in 1u32..4) {
         check(Runtime::threads(workers), &grid)?;
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    fn some<const D: usize>(most: usize) {
+        // All processes draw the same.
+        let mut runner = TestRunner::deterministic();
+        for _ in 0..10 {
+            let grid = grid::<D>(most).new_tree(&mut runner).expect("drawn").current();
+            for (at, runtime) in processes::runtimes().expect("on processes") {
+                check(runtime, &grid).unwrap_or_else(|e| panic!("{grid:?} on {at}: {e}"));
+            }
+        }
+    }
+    let bodies: [(&str, fn()); 3] = [("1", || some::<1>(7)), ("2", || some::<2>(5)), ("3", || some::<3>(4))];
+    processes::bodies_on_processes("on_processes", &bodies);
 }
 
 #[test]

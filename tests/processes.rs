@@ -4,58 +4,19 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
+#[path = "../runtime/tests/common/processes.rs"]
+mod processes;
+
 use maniple::collectives::CollectiveOptions;
 use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
-use maniple::mapper::{CollectiveMapper, DefaultMapper, Mapper};
+use maniple::mapper::{CollectiveMapper, DefaultMapper, Mapper, ProcessorId};
 use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, ReadWriteShared, WriteShared};
-use std::process::{Command, Stdio};
+use maniple::runtime::{Binding, Faults, SlowLink};
+use processes::on_processes;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-/// The name of the test whose body a process runs.
-const BODY: &str = "MANIPLE_TEST_BODY";
-/// The numbers of processes and of workers in each.
-const SHAPE: &str = "MANIPLE_TEST_SHAPE";
 const SHAPES: [(u32, u32); 7] = [(1, 1), (1, 2), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)];
-
-/// Runs `body` in processes of these numbers, with their runtime. Returns what all of them wrote.
-fn on_processes(test: &str, shapes: &[(u32, u32)], body: impl FnOnce(Runtime)) -> Vec<String> {
-    let numbers = |text: &str| -> Vec<u32> { text.split(' ').filter_map(|n| n.parse().ok()).collect() };
-    if std::env::var(BODY).is_ok_and(|name| name == test) {
-        let shape = numbers(&std::env::var(SHAPE).expect("both are set"));
-        body(Runtime::processes(shape[0]).workers(shape[1]));
-        return Vec::new();
-    }
-    shapes.iter().map(|shape| one_run(test, *shape)).collect()
-}
-
-fn one_run(test: &str, (processes, workers): (u32, u32)) -> String {
-    let shape = format!("{processes} {workers}");
-    let log = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test} {shape}.txt"));
-    let file = std::fs::File::create(&log).expect("a file");
-    let own = std::env::current_exe().expect("a test");
-    let mut command = Command::new(own);
-    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(BODY, test).env(SHAPE, &shape);
-    command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
-    let mut first = command.spawn().expect("starts");
-    let began = Instant::now();
-    let status = loop {
-        if let Some(status) = first.try_wait().expect("a child") {
-            break status;
-        }
-        if began.elapsed() > Duration::from_secs(60) {
-            // Its copies end when it does.
-            first.kill().expect("a child");
-            panic!("{test} hangs on {shape}: {}", std::fs::read_to_string(&log).unwrap_or_default());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
-    // The copies may still be writing; they say nothing if all is well.
-    let text = std::fs::read_to_string(&log).expect("written");
-    assert!(status.success(), "{test} on {shape}: {text}");
-    text
-}
 
 const U: Field<f64> = Field::new(0, "u");
 const CELLS: usize = 103;
@@ -197,14 +158,23 @@ fn a_deadlock_is_found_across_processes() {
 #[test]
 fn processes_that_differ_are_told_apart() {
     on_processes("processes_that_differ_are_told_apart", &[(2, 1)], |runtime| {
-        let runtime = if Runtime::process_number() > 0 { runtime.workers(2) } else { runtime };
-        let error = relax(&runtime, 2).expect_err("they differ").to_string();
-        assert!(
-            error.contains(
-                "workers of a process, which all processes have alike: expected 1, as in process 0, got 2 in process 1"
-            ),
-            "{error}"
-        );
+        let is_copy = Runtime::process_number() > 0;
+        let refused = |what: &str, first: &str, other: &str, change: &dyn Fn(Runtime) -> Runtime| {
+            let runtime = if is_copy { change(runtime.clone()) } else { runtime.clone() };
+            let error = relax(&runtime, 2).expect_err("they differ").to_string();
+            let text =
+                format!("{what}, which all processes have alike: expected {first}, as in process 0, got {other}");
+            assert!(error.contains(&format!("{text} in process 1")), "{error}");
+        };
+        refused("workers of a process", "1", "2", &|runtime| runtime.workers(2));
+        let mapper = || Arc::new(maniple::mapper::DefaultMapper);
+        refused("mapper", "`collective`", "`default`", &|runtime| runtime.mapper(mapper()));
+        refused("binding", "None", "Explicit([0])", &|runtime| runtime.binding(Binding::Explicit(vec![0])));
+        let slow = SlowLink { from: ProcessorId(0), to: ProcessorId(1), steps: 7 };
+        let faults = Faults { slow: vec![slow], ..Faults::default() };
+        let text = "messages from 0 to 1 take 7 steps more";
+        refused("faults", "none", text, &|runtime| runtime.faults(faults.clone()));
+        refused("number of processes", "2", "3", &|_| Runtime::processes(3).workers(1));
     });
 }
 
@@ -311,7 +281,7 @@ fn registered_memory_is_used_in_place_and_ordinary_memory_is_staged() {
                 .expect("runs");
             let squares = (WORDS - 1) * WORDS * (2 * WORDS - 1) / 6;
             assert!(sums.iter().all(|sums| *sums == [squares, squares + 7000, 7]), "{sums:?}");
-            let alone = std::env::var(SHAPE).is_ok_and(|shape| shape.starts_with("1 "));
+            let alone = std::env::var("MANIPLE_TEST_SHAPE").is_ok_and(|shape| shape.starts_with("1 "));
             assert_eq!(stats.moved_bytes == 0, in_place || alone, "{stats:?}");
             // The calls of the allreduce stage a word each.
             let words = |bytes: u64| bytes > 0 && bytes < 1000;

@@ -1162,3 +1162,34 @@ fn call_and_call_vec_meet() {
         }
     }
 }
+
+/// Those whose results are values, on several processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            ("f64_at_every_size", f64_at_every_size),
+            (
+                "structs_and_operators_that_do_not_commute_at_every_size",
+                structs_and_operators_that_do_not_commute_at_every_size,
+            ),
+            ("elements_with_large_alignment", elements_with_large_alignment),
+            ("vectors_of_any_length", vectors_of_any_length),
+            ("calls_in_flight", calls_in_flight),
+            ("a_long_chain", a_long_chain),
+            ("two_levels_wherever_the_shards_are", two_levels_wherever_the_shards_are),
+            (
+                "a_shard_that_panics_between_calls_reaches_every_shard",
+                a_shard_that_panics_between_calls_reaches_every_shard,
+            ),
+            ("the_wrong_form_of_a_call_is_an_error", the_wrong_form_of_a_call_is_an_error),
+            ("a_call_that_some_shards_do_not_make_is_a_deadlock", a_call_that_some_shards_do_not_make_is_a_deadlock),
+            ("an_allreduce_outlives_a_launch", an_allreduce_outlives_a_launch),
+            ("detached_calls_are_not_forgotten", detached_calls_are_not_forgotten),
+            ("objects_are_independent", objects_are_independent),
+            ("call_and_call_vec_meet", call_and_call_vec_meet),
+        ],
+    );
+}

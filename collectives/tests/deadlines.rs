@@ -67,6 +67,9 @@ async fn drawn(shard: Shard, (total, seed): (Allreduce<i64>, u64)) -> Result<Vec
 }
 
 fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
+    if let Some(all) = common::processes::runtimes() {
+        return all;
+    }
     let seeded = (0..seeds).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 4) as u32, s)));
     seeded.chain((1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)))).collect()
 }
@@ -141,4 +144,24 @@ fn a_call_that_nobody_joins_times_out_and_then_is_a_deadlock() {
         };
         assert!(report.contains("missing in call 0 of `total`: shard 0"), "{at}: {report}");
     }
+}
+
+/// Those whose results are values, on several processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            ("a_call_that_was_given_up_is_taken_up_again", a_call_that_was_given_up_is_taken_up_again),
+            (
+                "calls_side_by_side_under_random_limits_give_their_sums",
+                calls_side_by_side_under_random_limits_give_their_sums,
+            ),
+            (
+                "a_call_that_nobody_joins_times_out_and_then_is_a_deadlock",
+                a_call_that_nobody_joins_times_out_and_then_is_a_deadlock,
+            ),
+        ],
+    );
 }

@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
+    if let Some(all) = common::processes::runtimes() {
+        return all;
+    }
     let seeded = (0..seeds).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 4) as u32, s)));
     let threads = (1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)));
     seeded.chain(threads).collect()
@@ -203,4 +206,20 @@ fn results_of_collectives_order_accesses() {
             }
         }
     }
+}
+
+/// Those whose results are values, on several processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            (
+                "a_wrong_length_names_the_shard_and_both_lengths_on_every_shard",
+                a_wrong_length_names_the_shard_and_both_lengths_on_every_shard,
+            ),
+            ("objects_may_be_called_in_any_order", objects_may_be_called_in_any_order),
+        ],
+    );
 }

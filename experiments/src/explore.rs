@@ -4,16 +4,19 @@ use crate::Failure;
 use crate::options::Reported;
 use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, count, number, seed};
-use crate::options::wire::{NamedMachine, VirtualWire};
+use crate::options::wire::{ExploredWire, NamedMachine};
 use crate::output::{Field, Output, Record, progress, styled};
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
-use maniple_explore::{Counts, Program, Watch, Wrong};
+use maniple_explore::{Counts, Kind, Program, Watch, Wrong};
 use maniple_stencil::plural;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tabled::builder::Builder;
+
+/// The default of --processes.
+const PROCESSES: usize = 2;
 
 /// Run programs drawn from seeds, and compare all their values with a sequential interpreter
 #[derive(Debug, clap::Args)]
@@ -21,7 +24,8 @@ use tabled::builder::Builder;
 Each seed gives a program, a mapper and a run. Programs have leaf tasks on parts of regions, index launches, exchanges through \
 barriers, phase barriers and allreduces. Gangs are launched by the top-level task and by inner tasks. Mappers are replaced, and \
 there are deadlines and panics. Seven runs in eight are on the seeded driver, with slow pairs of processors, pauses and lost processors. \
-The others are in virtual time.
+The others are in virtual time. With --wire processes, links between processors are slow now and then, and there are no lost \
+processors, replaced mappers or looks for races.
 
 Each value that a shard sees must be that of the interpreter, or an error with the right cause. Nothing may hang or be left over. \
 A run that does not end within a minute is reported, and ends the command.
@@ -51,9 +55,13 @@ pub struct ExploreOptions {
     #[arg(conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
 
-    /// Do all runs in virtual time [default: one in eight, the others on the seeded driver]
+    /// Wire of all runs [default: virtual for one in eight, the others on the seeded driver]
     #[arg(long, value_name = "WIRE")]
-    wire: Option<VirtualWire>,
+    wire: Option<ExploredWire>,
+
+    /// Processes of --wire processes [default: 2]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    processes: Option<usize>,
 
     #[command(flatten)]
     named: NamedMachine,
@@ -90,8 +98,12 @@ impl ExploreOptions {
     /// The options that the run of a seed depends on.
     fn options(&self) -> String {
         let mut text = String::new();
-        if self.wire.is_some() {
-            text += " --wire virtual";
+        match self.wire {
+            Some(ExploredWire::Processes) => {
+                text += &format!(" --wire processes --processes {}", self.processes.unwrap_or(PROCESSES));
+            }
+            Some(ExploredWire::Virtual) => text += " --wire virtual",
+            None => {}
         }
         if let Some(machine) = &self.named.machine {
             text += &format!(" --machine {machine:?}");
@@ -101,6 +113,25 @@ impl ExploreOptions {
             text += &format!(" --plant {}", bug.name());
         }
         text
+    }
+
+    /// The number of processes, if runs are on several.
+    fn processes(&self) -> Result<Option<u32>, Failure> {
+        let refused = |text: &str| Err(Failure::Usage(text.into()));
+        match self.wire {
+            Some(ExploredWire::Processes) if self.named.machine.is_some() => refused("--machine is for --wire virtual"),
+            Some(ExploredWire::Processes) if self.workers != 1 => {
+                refused("--workers is not for --wire processes, where runs follow one another")
+            }
+            Some(ExploredWire::Processes) if self.time.is_some() => {
+                refused("--time is not for --wire processes, which all do the same runs")
+            }
+            Some(ExploredWire::Processes) => {
+                Ok(Some(at_least_one("processes", self.processes.unwrap_or(PROCESSES))? as u32))
+            }
+            _ if self.processes.is_some() => refused("--processes is for --wire processes"),
+            _ => Ok(None),
+        }
     }
 
     /// Makes the last changes to the runtime of a seed.
@@ -138,19 +169,22 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
         },
         None => None,
     };
+    let processes = args.processes()?;
     let machine = args.named.load_host()?;
     let machine = machine.map(|file| file.machine(Some(1), 1));
-    let draw = |seed: u64| match args.wire {
-        Some(VirtualWire::Virtual) => maniple_explore::draw(seed).in_virtual_time(machine.as_ref()),
-        None => maniple_explore::draw(seed),
+    let draw = |seed: u64| match (args.wire, processes) {
+        (_, Some(processes)) => maniple_explore::draw(seed).on_processes(processes, seed),
+        (Some(_), None) => maniple_explore::draw(seed).in_virtual_time(machine.as_ref()),
+        (None, None) => maniple_explore::draw(seed),
     };
-    if let Some(seed) = args.seed {
+    let is_first = Runtime::process_number() == 0;
+    if let (Some(seed), true) = (args.seed, is_first) {
         crate::note(format_args!("seed {seed}\n{}", draw(seed)));
     }
     // Panics are caught and reported. Their lines on stderr would only confuse the report.
     maniple_explore::quiet();
     let template = "{elapsed_precise} [{bar:40}] {percent:>3}% {per_sec}, {eta} to go";
-    let bar = progress(seeds.end - seeds.start, template);
+    let bar = if is_first { progress(seeds.end - seeds.start, template) } else { indicatif::ProgressBar::hidden() };
     let counts = Mutex::new(Counts::default());
     let (began, over) = (Instant::now(), AtomicBool::new(false));
     let options = args.options();
@@ -159,7 +193,9 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     let told = first.clone();
     let failed = |seed: u64, wrong: &Wrong| format!("seed {seed}: {wrong}\n{}", again(seed, &options));
     let late_options = options.clone();
-    let watch = Watch::start(Watch::LIMIT, move |seed| {
+    // The first process says so for all.
+    let limit_of_run = if is_first { Watch::LIMIT } else { 2 * Watch::LIMIT };
+    let watch = Watch::start(limit_of_run, move |seed| {
         let before = told.lock().unwrap_or_else(PoisonError::into_inner).take();
         let before = before.map_or(String::new(), |text| format!("{text}\nand then "));
         crate::complain(format_args!(
@@ -173,7 +209,7 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
         let _watched = watch.over(seed);
         maniple_explore::run(program, machine.as_ref(), &|runtime| args.set(seed, runtime))
     };
-    let found = first_failure(seeds, workers as u32, |seed| {
+    let found: Option<(u64, Wrong)> = first_failure(seeds, workers as u32, |seed| {
         if over.load(Ordering::Relaxed) || limit.is_some_and(|limit| began.elapsed() >= limit) {
             over.store(true, Ordering::Relaxed);
             return Ok(());
@@ -194,6 +230,7 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     output.finish_with(table)?;
     match found {
         None => Ok(()),
+        Some((seed, wrong)) if wrong.kind == Kind::Lost => Err(Failure::Run(format!("seed {seed}: {wrong}"))),
         Some((seed, wrong)) => {
             let text = failed(seed, &wrong);
             let run = |program: &Program| run(seed, program).map(drop);

@@ -5,13 +5,12 @@ use crate::oracle::{Cause, Expected, Known, Stuck};
 use crate::phases::Progress;
 use crate::program::{Program, Step, TOP_BOMB};
 use crate::tasks::bomb;
-use crate::top::Shared;
 use crate::wild::Wild;
 use maniple::barriers::BarrierError;
 use maniple::prelude::*;
 use maniple::runtime::Stats;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 
 /// The kind of mistake of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +29,10 @@ pub enum Kind {
     Leak,
     /// The driver panicked.
     Crash,
+    /// The processes of a run have come to different ends.
+    Discord,
+    /// A process has ended, for which the program is not to blame.
+    Lost,
 }
 
 /// The mistake of a run.
@@ -51,6 +54,8 @@ impl std::fmt::Display for Wrong {
             Kind::Endless => "no end",
             Kind::Leak => "a leak",
             Kind::Crash => "a crash of the driver",
+            Kind::Discord => "discord between processes",
+            Kind::Lost => "a lost process",
         };
         write!(f, "{kind}: {}", self.what)
     }
@@ -87,6 +92,42 @@ pub type End = (usize, usize, Result<Vec<Outcome>, Error>);
 
 /// The end of a loose launch's shard: the stage, the launch, the shard, and its value.
 pub type LooseEnd = (usize, usize, usize, Outcome);
+
+/// What the shards of a run have seen, in one process or in all.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub struct Seen {
+    pub records: Records,
+    /// The ends of shards, from every node.
+    pub ends: Vec<End>,
+    pub loose: Vec<LooseEnd>,
+    pub time_outs: u64,
+    /// The calls of a wild mapper that it has not answered as it must.
+    pub struck: Vec<String>,
+    /// For each process, the end of the run, as a text.
+    pub outcomes: Vec<String>,
+    /// Closures of tasks and handles of the mapper that have outlived the run.
+    pub left: (usize, usize),
+}
+
+impl Seen {
+    /// What both have seen. Each shard has run in one process.
+    pub fn with(mut self, other: Self) -> Self {
+        if self.records.is_empty() {
+            self.records = other.records;
+        } else {
+            for (own, other) in self.records.iter_mut().flatten().zip(other.records.into_iter().flatten()) {
+                *own = own.take().or(other);
+            }
+        }
+        self.ends.extend(other.ends);
+        self.loose.extend(other.loose);
+        self.time_outs += other.time_outs;
+        self.struck.extend(other.struck);
+        self.outcomes.extend(other.outcomes);
+        self.left = (self.left.0 + other.left.0, self.left.1 + other.left.1);
+        self
+    }
+}
 
 pub struct Judge<'a> {
     pub program: &'a Program,
@@ -162,8 +203,8 @@ impl Judge<'_> {
         }
     }
 
-    pub fn outcome(&self, outcome: Result<((), Stats), Error>, shared: &Shared) -> Result<Right, Wrong> {
-        let mut right = Right::default();
+    pub fn outcome(&self, outcome: Result<((), Stats), Error>, seen: &Seen) -> Result<Right, Wrong> {
+        let mut right = Right { time_outs: seen.time_outs, ..Right::default() };
         let stats = match outcome {
             Ok(((), stats)) => Some(stats),
             Err(e) if matches!(e.origin(), Error::Deadlock { .. }) && !self.expected.stopped.is_empty() => {
@@ -203,7 +244,7 @@ impl Judge<'_> {
         if ended && self.program.overrun().is_some() {
             return Err(Wrong { kind: Kind::Unnoticed, what: "no arrival was refused".into() });
         }
-        let records = shared.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let Seen { records, ends, loose, .. } = seen;
         for (i, stage) in records.iter().enumerate() {
             for (s, seen) in stage.iter().enumerate() {
                 match seen {
@@ -224,8 +265,7 @@ impl Judge<'_> {
                 }
             }
         }
-        let ends = shared.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        for (i, s, end) in &*ends {
+        for (i, s, end) in ends {
             let stage = self.program.launches().nth(*i).unwrap_or(0);
             let crash = self.program.stages[stage].steps.iter().find_map(|step| match *step {
                 Step::Crash { shard, bomb, .. } if shard as usize == *s => Some(Cause::Bomb(bomb)),
@@ -248,7 +288,7 @@ impl Judge<'_> {
                 }
             }
         }
-        for (stage, launch, shard, end) in &*shared.loose.lock().unwrap_or_else(PoisonError::into_inner) {
+        for (stage, launch, shard, end) in loose {
             let expected = self.expected.loose[*stage][*launch][*shard];
             let at = || format!("shard {shard} of loose launch {launch} of stage {stage}");
             match end {
@@ -260,8 +300,8 @@ impl Judge<'_> {
                 Err(e) => return Err(Wrong { kind: Kind::Cause, what: format!("{}: {e}", at()) }),
             }
         }
-        let seen = records.iter().flatten().flatten().flatten().filter_map(|seen| seen.as_ref().err());
-        let mut told = seen.chain(ends.iter().filter_map(|(_, _, end)| end.as_ref().err()));
+        let errors = records.iter().flatten().flatten().flatten().filter_map(|seen| seen.as_ref().err());
+        let mut told = errors.chain(ends.iter().filter_map(|(_, _, end)| end.as_ref().err()));
         let strikes = self.wild.map_or(0, Wild::strikes);
         if ended && strikes > 0 && !told.any(|e| self.cause(e) == Some(Cause::Mapper)) {
             let what = format!("{strikes} answers of the mapper were illegal, and nobody got an error");
@@ -269,6 +309,12 @@ impl Judge<'_> {
         }
         if let Some(left) = stats.as_ref().map(|s| s.left_over).filter(|&n| n > 0) {
             let what = format!("{left} objects of the runtime have outlived their users");
+            return Err(Wrong { kind: Kind::Leak, what });
+        }
+        if seen.left != (0, 0) {
+            let (closures, handles) = seen.left;
+            let what =
+                format!("{closures} closures of tasks and {handles} handles of the mapper have outlived the run");
             return Err(Wrong { kind: Kind::Leak, what });
         }
         right.stats = stats;

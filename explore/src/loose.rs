@@ -9,7 +9,7 @@ use maniple::regions::{Coherence, Max, Privilege, Product, Reduce, ReductionId, 
 use maniple::runtime::FutureMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// The argument of a loose launch's shards.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -75,8 +75,7 @@ impl Loosely {
     pub async fn ends(&self, shared: &Shared, done: &FutureMap<i64>) {
         for (shard, end) in done.iter().enumerate() {
             let end = end.clone().await;
-            let mut all = shared.loose.lock().unwrap_or_else(PoisonError::into_inner);
-            all.push((self.stage, self.at, shard, end));
+            shared.seen().loose.push((self.stage, self.at, shard, end));
         }
     }
 }

@@ -40,6 +40,11 @@ pub enum On {
     Threads {
         workers: u32,
     },
+    /// Several processes of this host, each with so many workers. Their order is another one each time, too.
+    Processes {
+        processes: u32,
+        workers: u32,
+    },
 }
 
 /// A mapper.
@@ -361,6 +366,23 @@ impl Program {
         Self { on: On::Threads { workers }, faults: Faults::default(), ..self }
     }
 
+    /// The same program on so many processes of this host. One to three workers of each and slow links are drawn from the
+    /// seed.
+    ///
+    /// It leaves out what needs one address space: the check for races, and shards that replace the mapper.
+    pub fn on_processes(mut self, processes: u32, seed: u64) -> Self {
+        let workers = 1 + (seed % 3) as u32;
+        self.on = On::Processes { processes, workers };
+        self.faults = Faults::drawn(seed, processes * workers, false).real();
+        self.checks_races = false;
+        for step in self.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
+            if let Step::Swap { shard, .. } = *step {
+                *step = Step::Yield { shard };
+            }
+        }
+        self
+    }
+
     /// The same program in virtual time, on at least as many processors. The nodes are like those of `machine`, or of a
     /// machine drawn from the seed.
     pub fn in_virtual_time(mut self, machine: Option<&VirtualMachine>) -> Self {
@@ -368,6 +390,7 @@ impl Program {
             On::Seeded { processors, seed } => (processors, 1, seed),
             On::Virtual { nodes, per_node, seed } => (nodes, per_node, seed),
             On::Threads { workers } => (workers, 1, 0),
+            On::Processes { processes, workers } => (processes, workers, 0),
         };
         self.on = match machine.map(|m| m.per_node) {
             Some(own) => On::Virtual { nodes: (nodes * per_node).div_ceil(own), per_node: own, seed },
@@ -382,6 +405,7 @@ impl Program {
             On::Seeded { processors, .. } => processors,
             On::Virtual { nodes, per_node, .. } => nodes * per_node,
             On::Threads { workers } => workers,
+            On::Processes { processes, workers } => processes * workers,
         }
     }
 

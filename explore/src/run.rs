@@ -1,6 +1,6 @@
 //! Runs a program on the framework: the driver, the mapper, and the data that the shards of a run share.
 
-use crate::judge::{Judge, Kind, Right, Wrong};
+use crate::judge::{Judge, Kind, Right, Seen, Wrong};
 use crate::oracle::interpret;
 use crate::program::{Chosen, On, Program};
 use crate::top::{Shared, top_level};
@@ -10,7 +10,7 @@ use maniple::runtime::{Check, Costs, Link, TaskCost, VirtualMachine};
 use maniple_mapper::{LoggingMapper, Mapper, MapperSlot, NumaMapper, Topology, stock};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The number of steps after which a run counts as endless.
 const MOST_STEPS: u64 = 300_000;
@@ -67,7 +67,8 @@ fn machine(like: Option<&VirtualMachine>, nodes: u32, per_node: u32, seed: u64) 
 }
 
 /// Runs a program and judges the run. In virtual time, the nodes are like those of `machine`, or drawn from the seed.
-/// `set` makes the last changes to the runtime.
+/// `set` makes the last changes to the runtime. On several processes all run the same programs in the same order, and judge
+/// alike.
 ///
 /// # Errors
 /// The first mistake found. A panic of the driver is one too.
@@ -90,15 +91,18 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
         program: program.clone(),
         slot: slot.clone(),
         probe: probe.clone(),
-        records: Mutex::new(expected.seen.iter().map(|shards| vec![None; shards.len()]).collect()),
-        ends: Mutex::default(),
-        loose: Mutex::default(),
-        time_outs: Mutex::default(),
+        seen: Mutex::new(Seen {
+            records: expected.seen.iter().map(|shards| vec![None; shards.len()]).collect(),
+            ..Seen::default()
+        }),
     });
     let runtime = match program.on {
         On::Seeded { processors, seed } => Runtime::seeded(processors, seed).faults(program.faults.clone()),
         On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(like, nodes, per_node, seed)),
         On::Threads { workers } => Runtime::threads(workers),
+        On::Processes { processes, workers } => {
+            Runtime::processes(processes).workers(workers).faults(program.faults.clone())
+        }
     };
     let mut runtime = runtime.mapper(slot.clone()).most_steps(MOST_STEPS).check(Check::ControlReplication);
     if program.checks_races {
@@ -111,16 +115,48 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
         _ => runtime.run(move |t| top_level::<2>(t, top.clone())),
     };
     drop(runtime);
-    let judge = Judge { program, expected: &expected, wild: wild.as_deref() };
-    let mut right = judge.outcome(outcome, &shared)?;
-    right.time_outs = *shared.time_outs.lock().unwrap_or_else(PoisonError::into_inner);
-    drop((shared, slot, wild));
-    let left = (Arc::strong_count(&probe) - 1, Arc::strong_count(&first) - 1);
-    if left != (0, 0) {
-        let what = format!("{} closures of tasks and {} handles of the mapper have outlived the run", left.0, left.1);
-        return Err(Wrong { kind: Kind::Leak, what });
+    let mut seen = std::mem::take(&mut *shared.seen());
+    drop((shared, slot));
+    // One handle of the mapper is for the judge.
+    let handles = 1 + usize::from(wild.is_some());
+    seen.left = (Arc::strong_count(&probe) - 1, Arc::strong_count(&first) - handles);
+    if let On::Processes { processes, .. } = program.on {
+        seen.outcomes.push(outcome.as_ref().map_or_else(Error::to_string, |_| "a result".into()));
+        seen.struck = wild.as_ref().map_or_else(Vec::new, |wild| wild.take_struck());
+        seen = gather(processes, seen).map_err(|e| match &outcome {
+            // The run has found it out.
+            Err(lost @ Error::ProcessLost { .. }) => amiss(lost),
+            _ => amiss(&e),
+        })?;
+        if let Some(other) = seen.outcomes.iter().find(|other| **other != seen.outcomes[0]) {
+            let what = format!("for process 0 the run ended with {}, for another with {other}", seen.outcomes[0]);
+            return Err(Wrong { kind: Kind::Discord, what });
+        }
+        if let Some(wild) = &wild {
+            wild.set_struck(std::mem::take(&mut seen.struck));
+        }
     }
-    Ok(right)
+    Judge { program, expected: &expected, wild: wild.as_deref() }.outcome(outcome, &seen)
+}
+
+/// Why the processes can't tell each other what they have seen.
+fn amiss(e: &Error) -> Wrong {
+    let kind = if matches!(e, Error::ProcessLost { .. }) { Kind::Lost } else { Kind::Cause };
+    Wrong { kind, what: e.to_string() }
+}
+
+/// What the shards of all processes have seen: a run of its own, in which a shard of each process returns it.
+fn gather(processes: u32, own: Seen) -> Result<Seen, Error> {
+    let own = Arc::new(own);
+    let (parts, _) = Runtime::processes(processes).workers(1).run(move |top| {
+        let own = own.clone();
+        async move {
+            let gang = top.gang("processes", processes)?;
+            let tell = move |_: Shard, ()| std::future::ready(Ok(Seen::clone(&own)));
+            top.launch(&gang, &top.register("tell", tell), |_| ShardLaunch::new(()))?.all().await
+        }
+    })?;
+    Ok(parts.into_iter().fold(Seen::default(), Seen::with))
 }
 
 thread_local! {

@@ -25,6 +25,7 @@ impl fmt::Display for On {
         match self {
             On::Seeded { processors, seed } => write!(f, "{processors} seeded processors, order {seed}"),
             On::Threads { workers } => write!(f, "{workers} threads"),
+            On::Processes { processes, workers } => write!(f, "{processes} processes of {workers}"),
             On::Virtual { nodes, per_node, seed } => write!(f, "{nodes} virtual nodes of {per_node}, seed {seed}"),
         }
     }

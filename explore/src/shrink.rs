@@ -97,6 +97,8 @@ fn candidates(program: &Program) -> Vec<Program> {
                 On::Seeded { processors, .. } => *processors = fewer,
                 On::Virtual { nodes, per_node, .. } => (*nodes, *per_node) = (fewer, 1),
                 On::Threads { workers } => *workers = fewer,
+                // All of them take part in each run.
+                On::Processes { processes, workers } => *workers = (fewer / *processes).max(1),
             }
             p.faults = p.faults.among(fewer);
         });

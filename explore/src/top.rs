@@ -1,6 +1,6 @@
 //! The top-level task and the inner tasks of a program.
 
-use crate::judge::{End, LooseEnd, Outcome, Records};
+use crate::judge::{Outcome, Seen};
 use crate::loose::{LooseArgs, Loosely, loose, loosely};
 use crate::program::{BOARD, Failing, Program, Stage, TOP_BOMB};
 use crate::tasks::{Tag, bomb, digest, explode, update};
@@ -12,25 +12,24 @@ use maniple::prelude::*;
 use maniple::regions::Privilege;
 use maniple::runtime::{FutureMap, InnerTask};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The data that the shards of a run share.
+/// The data that the shards of a run in one process share.
 pub struct Shared {
     pub program: Program,
     pub slot: MapperSlot,
     /// Each leaf task holds a clone. The clones that are not dropped are counted.
     pub probe: Arc<()>,
-    pub records: Mutex<Records>,
-    /// The ends of shards, from every node.
-    pub ends: Mutex<Vec<End>>,
-    pub loose: Mutex<Vec<LooseEnd>>,
-    pub time_outs: Mutex<u64>,
+    pub seen: Mutex<Seen>,
 }
 
 impl Shared {
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn record(&self, launch: usize, shard: u32, seen: &[Outcome]) {
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        records[launch][shard as usize] = Some(seen.to_vec());
+        self.seen().records[launch][shard as usize] = Some(seen.to_vec());
     }
 }
 
@@ -231,7 +230,7 @@ async fn by_parent<const D: usize>(
 async fn ends(shared: &Shared, launch: usize, done: &FutureMap<Vec<Outcome>>) {
     for (s, end) in done.iter().enumerate() {
         let end = end.clone().await;
-        shared.ends.lock().unwrap_or_else(PoisonError::into_inner).push((launch, s, end));
+        shared.seen().ends.push((launch, s, end));
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Wild {
     legal: RandomMapper,
     seed: u64,
     asked: AtomicU64,
-    struck: Mutex<Vec<&'static str>>,
+    struck: Mutex<Vec<String>>,
 }
 
 /// The behaviour of the mapper in a call.
@@ -59,7 +59,7 @@ impl Wild {
         if !chosen || !draw.is_multiple_of(rare) {
             return Mood::Legal;
         }
-        self.struck.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        self.struck.lock().unwrap_or_else(PoisonError::into_inner).push(call.into());
         if (draw / rare).is_multiple_of(3) {
             // This panic prints nothing on stderr.
             resume_unwind(Box::new(format!("wild bomb in {call}")));
@@ -75,14 +75,24 @@ impl Wild {
                 let decision = &m.0;
                 let named = decision.mapper == "wild" || decision.mapper == "(its name panicked)";
                 let told = [&decision.subject, &decision.what, &decision.value, &decision.legal];
-                named && struck.contains(&&decision.call[..]) && told.iter().all(|text| !text.is_empty())
+                named && struck.contains(&decision.call.to_string()) && told.iter().all(|text| !text.is_empty())
             }
             Error::MapperFailed { call: at, message } => {
-                let bomb = |call: &&str| message == &format!("wild bomb in {call}") && at.contains(*call);
+                let bomb = |call: &String| message == &format!("wild bomb in {call}") && at.contains(call.as_str());
                 struck.iter().any(bomb)
             }
             _ => false,
         }
+    }
+
+    /// The calls with illegal answers and panics, of which nothing is left here.
+    pub(crate) fn take_struck(&self) -> Vec<String> {
+        std::mem::take(&mut self.struck.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sets the calls of the mappers of all processes with this seed.
+    pub(crate) fn set_struck(&self, struck: Vec<String>) {
+        *self.struck.lock().unwrap_or_else(PoisonError::into_inner) = struck;
     }
 
     /// The number of illegal answers and panics.

@@ -12,7 +12,7 @@ use maniple::prelude::*;
 use maniple::regions::{ReadShared, ReadWriteShared, WriteShared};
 use maniple::runtime::FutureMap;
 use maniple::runtime::{PhaseArriver, PhaseWaiter, now};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 const A: Field<i64> = Field::new(0, "a");
@@ -437,7 +437,7 @@ impl Worker {
         loop {
             match self.on_time(limit, &mut attempt).await {
                 Err(Error::TimedOut { .. }) => {
-                    *self.shared.time_outs.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+                    self.shared.seen().time_outs += 1;
                     self.shard.yield_now().await;
                     limit = limit * 2 + Duration::from_nanos(500);
                 }

@@ -26,13 +26,17 @@ impl Mapper for Cyclic {
     }
 }
 
-fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
+fn runtimes(seeds: u64) -> Box<dyn Iterator<Item = (String, Runtime)>> {
+    let cyclic = |(name, r): (String, Runtime)| (name, r.mapper(Arc::new(Cyclic)));
+    if let Some(all) = common::processes::runtimes() {
+        return Box::new(all.into_iter().map(cyclic));
+    }
     let seeded = (0..seeds).map(|seed| {
         let processors = 1 + (seed % 4) as u32;
         (format!("{processors} processors, seed {seed}"), Runtime::seeded(processors, seed))
     });
     let threads = (1..=3).map(|workers| (format!("{workers} threads"), Runtime::threads(workers)));
-    seeded.chain((0..seeds / 2).map(any_virtual)).chain(threads).map(|(name, r)| (name, r.mapper(Arc::new(Cyclic))))
+    Box::new(seeded.chain((0..seeds / 2).map(any_virtual)).chain(threads).map(cyclic))
 }
 
 fn nothing() {}
@@ -372,4 +376,29 @@ fn a_reduction_without_a_window_keeps_a_bounded_number_of_values() {
             assert_eq!(outcome, Ok(vec![n == KEPT; 2]), "{at}");
         }
     }
+}
+
+/// Those whose results are values, on several processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            (
+                "a_fold_that_panics_poisons_its_generation_and_all_after",
+                a_fold_that_panics_poisons_its_generation_and_all_after,
+            ),
+            ("a_fold_that_panics_unseen_fails_the_run", a_fold_that_panics_unseen_fails_the_run),
+            ("leaf_tasks_may_arrive_in_any_order", leaf_tasks_may_arrive_in_any_order),
+            ("waits_of_a_pair_may_be_in_any_order", waits_of_a_pair_may_be_in_any_order),
+            ("a_failure_that_is_handled_does_not_fail_the_run", a_failure_that_is_handled_does_not_fail_the_run),
+            ("arrivals_after_a_failure_are_dropped_silently", arrivals_after_a_failure_are_dropped_silently),
+            ("a_launch_that_is_not_made_takes_no_generation", a_launch_that_is_not_made_takes_no_generation),
+            (
+                "a_reduction_without_a_window_keeps_a_bounded_number_of_values",
+                a_reduction_without_a_window_keeps_a_bounded_number_of_values,
+            ),
+        ],
+    );
 }

@@ -24,7 +24,10 @@ fn has(report: &str, words: &[&str]) -> bool {
 }
 
 /// Shards are anywhere, so that arrivers are refused by any member of the combining tree.
-fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
+fn runtimes(seeds: u64) -> Box<dyn Iterator<Item = (String, Runtime)>> {
+    if let Some(all) = common::on_processes(seeds) {
+        return Box::new(all.into_iter());
+    }
     let strewn = |seed: u64, r: Runtime| r.mapper(stock(&format!("random,seed={seed}")).unwrap());
     let seeded = (0..seeds).map(move |seed| {
         let processors = 1 + (seed % 5) as u32;
@@ -34,7 +37,7 @@ fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
         let workers = 1 + (seed % 3) as u32;
         (format!("{workers} threads, mapper seed {seed}"), strewn(seed, Runtime::threads(workers)))
     });
-    seeded.chain(threads)
+    Box::new(seeded.chain(threads))
 }
 
 fn nothing() {}
@@ -361,4 +364,27 @@ fn too_many_arrivals_in_a_generation_are_refused() {
         assert!(message.contains(&format!("at most {most} in a generation")), "{message}");
         assert!(message.contains(&(2 * u64::from(each)).to_string()), "{message}");
     }
+}
+
+/// Those whose results are values, on several processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            (
+                "over_arrival_names_barrier_arriver_generation_and_window",
+                over_arrival_names_barrier_arriver_generation_and_window,
+            ),
+            ("a_deadlock_names_the_missing_arrivers", a_deadlock_names_the_missing_arrivers),
+            (
+                "arrivals_that_come_twice_or_much_too_early_are_refused",
+                arrivals_that_come_twice_or_much_too_early_are_refused,
+            ),
+            ("a_lost_arrival_is_a_deadlock", a_lost_arrival_is_a_deadlock),
+            ("a_late_waiter_gets_its_value_or_an_error", a_late_waiter_gets_its_value_or_an_error),
+            ("shards_arrive_several_times_in_a_generation", shards_arrive_several_times_in_a_generation),
+        ],
+    );
 }

@@ -12,7 +12,10 @@ use std::time::Duration;
 
 const U: Field<u64> = Field::new(0, "u");
 
-fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
+fn runtimes(seeds: u64) -> Box<dyn Iterator<Item = (String, Runtime)>> {
+    if let Some(all) = common::on_processes(seeds) {
+        return Box::new(all.into_iter());
+    }
     let seeded = (0..seeds).map(|seed| {
         let processors = 1 + (seed % 4) as u32;
         let runtime = Runtime::seeded(processors, seed).mapper(any_mapper(seed));
@@ -24,7 +27,7 @@ fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
             (name, Runtime::threads(workers).mapper(mapper))
         })
     });
-    seeded.chain((0..seeds / 2).map(any_virtual)).chain(threads)
+    Box::new(seeded.chain((0..seeds / 2).map(any_virtual)).chain(threads))
 }
 
 /// A graph drawn from a seed: shards, edges and their depth, and what is done at each step.
@@ -593,4 +596,26 @@ fn regions_are_copied_whether_they_are_shared_or_not() {
         });
         assert_eq!(came.expect(&name), [[100, 101, 102, 103, 104]], "{name}");
     }
+}
+
+/// Those whose results are values, on several processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            (
+                "values_travel_as_a_sequential_interpreter_says_in_any_graph",
+                values_travel_as_a_sequential_interpreter_says_in_any_graph,
+            ),
+            ("a_put_may_be_for_several", a_put_may_be_for_several),
+            ("values_that_are_missing_or_left_are_errors", values_that_are_missing_or_left_are_errors),
+            ("a_task_that_fails_poisons_its_edges", a_task_that_fails_poisons_its_edges),
+            ("parameters_may_be_none_or_many", parameters_may_be_none_or_many),
+            ("a_window_bounds_what_a_loop_launches", a_window_bounds_what_a_loop_launches),
+            ("values_may_need_any_alignment", values_may_need_any_alignment),
+            ("regions_are_copied_whether_they_are_shared_or_not", regions_are_copied_whether_they_are_shared_or_not),
+        ],
+    );
 }

@@ -230,7 +230,7 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
 }
 
 #[test]
-fn faults_need_the_seeded_driver_and_its_processors() {
+fn faults_need_a_driver_that_has_them_and_its_processors() {
     let slow = |from, to| {
         let slow = SlowLink { from: ProcessorId(from), to: ProcessorId(to), steps: 1 };
         Faults { slow: vec![slow], ..Faults::default() }
@@ -239,8 +239,13 @@ fn faults_need_the_seeded_driver_and_its_processors() {
         Err(Error::Misuse { what, expected, .. }) => (what, expected),
         other => panic!("came {other:?}"),
     };
-    let (what, expected) = refused(Runtime::threads(2).faults(slow(0, 1)));
-    assert_eq!((&what[..], &expected[..]), ("faults of a run", "the seeded driver"));
+    let pause = Pause { processor: ProcessorId(0), from: 1, steps: 1 };
+    let (what, expected) = refused(Runtime::threads(2).faults(Faults { pauses: vec![pause], ..slow(0, 1) }));
+    assert_eq!((&what[..], &expected[..]), ("faults of a run", "the seeded driver for pauses and losses"));
+    let (what, expected) = refused(Runtime::threads(2).faults(slow(0, 2)));
+    assert_eq!((&what[..], &expected[..]), ("faults of a run", "processors in 0..2"));
+    let (what, expected) = refused(Runtime::virtual_time(VirtualMachine::default()).faults(slow(0, 0)));
+    assert_eq!((&what[..], &expected[..]), ("faults of a run", "the seeded driver, threads or processes"));
     let (what, expected) = refused(Runtime::seeded(2, 0).faults(slow(0, 2)));
     assert_eq!((&what[..], &expected[..]), ("faults of a run", "processors in 0..2"));
 }

@@ -981,3 +981,35 @@ fn a_thousand_clean_starts_and_stops() {
         assert!(grown < 20_000, "a thousand runs left {grown} kB behind");
     });
 }
+
+/// Those whose results are values, on several processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            (
+                "a_launch_uses_the_requirement_that_is_enough_for_it",
+                a_launch_uses_the_requirement_that_is_enough_for_it,
+            ),
+            (
+                "one_region_may_be_held_twice_with_different_fields_and_privileges",
+                one_region_may_be_held_twice_with_different_fields_and_privileges,
+            ),
+            (
+                "rewritten_values_are_good_in_every_region_that_lies_within",
+                rewritten_values_are_good_in_every_region_that_lies_within,
+            ),
+            (
+                "slices_and_shared_accessors_are_for_what_is_held_that_way",
+                slices_and_shared_accessors_are_for_what_is_held_that_way,
+            ),
+            (
+                "an_index_launch_asks_for_each_argument_once_and_launches_all_or_nothing",
+                an_index_launch_asks_for_each_argument_once_and_launches_all_or_nothing,
+            ),
+            ("interfering_points_of_an_index_launch_are_refused", interfering_points_of_an_index_launch_are_refused),
+        ],
+    );
+}

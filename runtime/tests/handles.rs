@@ -222,3 +222,13 @@ fn a_tree_has_as_many_bytes_as_can_be_addressed() {
         Runtime::threads(1).run(|top| async move { top.region_tree("t", Rect::line(0, i64::MAX), &[BYTE.info()]) });
     assert!(run.is_ok());
 }
+
+/// Those whose results are values, on several processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[("handles_that_travelled_are_still_good", handles_that_travelled_are_still_good)],
+    );
+}

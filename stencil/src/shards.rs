@@ -73,7 +73,10 @@ impl Keep {
 /// Takes the last vector of a run in pieces, in the order of cells: the number of a piece's first cell, and its values.
 /// It is called by each node's copy of the top-level task, so in one process it may get a piece several times.
 #[derive(Clone)]
-pub struct Sink(pub Arc<dyn Fn(usize, &[f64]) + Send + Sync>);
+pub struct Sink(pub Arc<Take>);
+
+/// Takes cells, and the position of the first.
+pub type Take = dyn Fn(usize, &[f64]) + Send + Sync;
 
 impl fmt::Debug for Sink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -565,7 +568,7 @@ fn aggregation(runtime: &Runtime, input: &Problem) -> Result<Output, Error> {
             let blocks: Vec<Region> = blocks.iter().collect();
             let start = blocks.iter().map(|block| First::of(&input.start, *block)).collect();
             let Problem { sizes, iterations, keep, sink, .. } = input;
-            let (of, of_all) = (gang.clone(), total);
+            let (of, of_all) = (gang, total);
             let args =
                 Aggregation { halos, h, line, sizes, sums, total: of_all, gang: of, step, start, iterations, keep };
             let launch = || ShardLaunch::new(args.clone()).writes(line, [D]).writes(sums, [S]).writes(total, [S]);

@@ -1,5 +1,8 @@
 //! Both versions, on both drivers, against the closed form.
 
+#[path = "../../runtime/tests/common/processes.rs"]
+mod processes;
+
 use maniple::prelude::*;
 use maniple::runtime::Driver;
 use maniple_mapper::{names, stock};
@@ -7,6 +10,9 @@ use maniple_stencil::reference::{DominantMode, verify_blocks};
 use maniple_stencil::shards::{Keep, Output, Problem, Sink, Start, simulate};
 use maniple_stencil::{Blocks, Collective};
 use std::sync::{Arc, Mutex};
+
+/// The number of the first cell, and the cells.
+type Piece = (usize, Vec<f64>);
 
 const VERSIONS: [Collective; 3] = [Collective::RecursiveDoubling, Collective::TwoLevel, Collective::Aggregation];
 
@@ -49,6 +55,26 @@ fn any_number_of_shards_on_threads() {
             }
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn any_number_of_shards_on_processes() {
+    processes::bodies_on_processes(
+        "any_number_of_shards_on_processes",
+        &[("shards", || {
+            for shards in [1, 2, 3, 5, 8, 31] {
+                let (mode, input) = input(shards, 12, 5);
+                for (at, runtime) in processes::runtimes().expect("on processes") {
+                    for (version, mapper) in VERSIONS.into_iter().zip(["default", "collective", "round-robin"]) {
+                        let runtime = runtime.clone().mapper(stock(mapper).unwrap());
+                        let output = simulate(&runtime, version, &input).unwrap();
+                        assert_verified(&mode, &input, &output, &format!("{version}, {mapper}, {shards} shards, {at}"));
+                    }
+                }
+            }
+        })],
+    );
 }
 
 #[test]
@@ -189,7 +215,7 @@ fn blocks_that_stay_where_they_are_have_the_same_bits() {
             let expected = simulate(&Runtime::threads(1), version, &travels).unwrap().vectors.remove(0);
             for runtime in [Runtime::threads(1), Runtime::threads(2), Runtime::seeded(3, shards as u64)] {
                 let what = format!("{version}, {shards} shards, {:?}", runtime.driver());
-                let pieces: Arc<Mutex<Vec<(usize, Vec<f64>)>>> = Arc::default();
+                let pieces: Arc<Mutex<Vec<Piece>>> = Arc::default();
                 let taken = pieces.clone();
                 let sink = Sink(Arc::new(move |first, u: &[f64]| taken.lock().unwrap().push((first, u.to_vec()))));
                 let (start, keep) = (Start::Mode(mode), Keep::Check(mode));

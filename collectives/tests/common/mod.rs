@@ -1,6 +1,8 @@
 //! What the tests share: a watchdog, a source of noise, and programs of calls whose results are computed a second time.
 #![allow(dead_code)]
 
+#[path = "../../../runtime/tests/common/processes.rs"]
+pub mod processes;
 #[path = "../../../runtime/tests/common/watchdog.rs"]
 mod watchdog;
 
@@ -403,6 +405,10 @@ pub fn any_mapper(number: u64) -> Arc<dyn Mapper> {
 pub fn any_runtime(number: u64) -> (String, Runtime) {
     let mapper = any_mapper(mix(number));
     let name = mapper.name().to_string();
+    if let Some(mut all) = processes::runtimes() {
+        let (what, runtime) = all.swap_remove(number as usize % all.len());
+        return (format!("{what}, mapper {name}"), runtime.mapper(mapper));
+    }
     if number.is_multiple_of(2) {
         let (processors, seed) = (1 + (number / 2 % 5) as u32, number);
         let what = format!("{processors} seeded processors, seed {seed}, mapper {name}");

@@ -46,6 +46,16 @@ pub enum VirtualWire {
     Virtual,
 }
 
+/// The wire of programs drawn from seeds, if all have the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExploredWire {
+    /// Workers are threads of several processes of this host, which the first one starts. Links between them are slow now and
+    /// then
+    Processes,
+    /// A simulated machine, in virtual time
+    Virtual,
+}
+
 /// The machine in virtual time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NamedMachine {

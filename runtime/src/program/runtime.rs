@@ -158,6 +158,10 @@ impl Runtime {
     /// The first such run starts the other processes, as copies of this program with the same arguments. Each copy runs
     /// the program from its beginning, and takes part in all runs on processes, in the same order. The number of
     /// processes is the same in all of them. What the program does between runs, each copy does.
+    ///
+    /// A copy begins in the directory in which the first process is by then: a program that uses relative paths and changes
+    /// its directory does that after its first run. The first process does not wait for copies after the last run, and
+    /// nobody hears of their exit codes.
     pub fn processes(processes: u32) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         Self::new(Driver::Processes { processes, workers: (cores / processes.max(1)).max(1) })
@@ -275,8 +279,8 @@ impl Runtime {
         self
     }
 
-    /// Sets the faults of a run on the seeded driver. With faults, [`run`](Self::run) on another driver is
-    /// [`Error::Misuse`].
+    /// Sets the faults of each run. The seeded driver has all kinds, threads and processes have slow links only, and virtual
+    /// time has none. With others, [`run`](Self::run) is [`Error::Misuse`].
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
@@ -371,7 +375,7 @@ impl Runtime {
     /// - The error of a task that nobody awaited.
     /// - [`Error::Deadlock`] when nothing can go on.
     /// - [`Error::Misuse`] for settings that do not fit the driver: no processors, too many utility processors, faults
-    ///   on another driver than the seeded one, an impossible machine.
+    ///   that it does not have, an impossible machine.
     pub fn run<F, Fut, R>(&self, top: F) -> Result<(R, Stats), Error>
     where
         F: Fn(Top) -> Fut + Send + Sync + 'static,
@@ -426,7 +430,8 @@ impl Runtime {
     #[cfg(all(target_os = "linux", not(loom)))]
     fn run_processes(&self, config: &Arc<Config>, begin: &wire::Begin<'_>) -> Result<(AnyResult, Stats), Error> {
         let (started, _) = self.started();
-        let how = How { started, utility: self.utility, binding: &self.binding, progress: self.progress };
+        let (utility, binding, faults) = (self.utility, &self.binding, &self.faults);
+        let how = How { started, utility, binding, progress: self.progress, faults };
         wire::processes::run(config.clone(), how, begin)
     }
 
@@ -445,6 +450,18 @@ impl Runtime {
             return refused("a trace", "several, which would write one file");
         }
         Ok(())
+    }
+
+    /// Refuses faults that the driver does not have.
+    fn check_faults(&self, processors: u32) -> Result<(), Error> {
+        let expected = match self.driver {
+            Driver::Seeded { .. } => return self.faults.check(processors),
+            Driver::Virtual(_) if self.faults.is_empty() => return Ok(()),
+            Driver::Virtual(_) => "the seeded driver, threads or processes",
+            _ if self.faults == self.faults.real() => return self.faults.check(processors),
+            _ => "the seeded driver for pauses and losses",
+        };
+        Err(Error::misuse("faults of a run", expected, format!("{:?}, with {}", self.driver, self.faults)))
     }
 
     /// The same for a task of any type, so that drivers are compiled once and not for each program.
@@ -470,11 +487,7 @@ impl Runtime {
             let expected = format!("fewer than the {processors} processors of the run");
             return Err(Error::misuse("number of utility processors", expected, utility));
         }
-        if !matches!(self.driver, Driver::Seeded { .. }) && !self.faults.is_empty() {
-            let came = format!("{:?}; remove the faults or use `Runtime::seeded`", self.driver);
-            return Err(Error::misuse("faults of a run", "the seeded driver", came));
-        }
-        self.faults.check(processors)?;
+        self.check_faults(processors)?;
         let mut machine = Machine::new(processors, per_node).with_utility(utility);
         if matches!(self.driver, Driver::Virtual(_)) {
             machine = machine.with_shards_on_utility();
@@ -494,7 +507,8 @@ impl Runtime {
         let begin = &move |core: &Rc<Core>| start_top(core, top);
         let result = match &self.driver {
             Driver::Threads { workers } => {
-                wire::threads::run(config.clone(), wire::bind::Places::of(&self.binding, *workers)?, begin)
+                let places = wire::bind::Places::of(&self.binding, *workers)?;
+                wire::threads::run(config.clone(), places, &self.faults, begin)
             }
             Driver::Processes { .. } | Driver::Mpi { .. } => self.run_processes(&config, begin),
             Driver::Seeded { seed, .. } => {

@@ -1,11 +1,12 @@
-//! Faults of a run on the seeded driver, as data.
+//! Faults of a run, as data.
 
 use crate::Error;
 use crate::ids::ProcessorId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A slow link: all messages from one processor to another take longer.
+/// A slow link: messages from one processor to another take longer. On threads and on processes they are held back for so
+/// many microseconds, and those that are sent meanwhile come with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowLink {
     /// The sender.
@@ -16,7 +17,7 @@ pub struct SlowLink {
     pub steps: u64,
 }
 
-/// A pause of a processor: it runs nothing and takes no messages in.
+/// A pause of a processor on the seeded driver: it runs nothing and takes no messages in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     /// Which processor.
@@ -27,7 +28,7 @@ pub struct Pause {
     pub steps: u64,
 }
 
-/// The loss of a processor: it stops for ever, unless the run is over for it before.
+/// The loss of a processor on the seeded driver: it stops for ever, unless the run is over for it before.
 ///
 /// Messages that it has sent still come. Then the other processors hear of the loss, and all that wait fail with
 /// [`Error::Lost`]. If nothing can go on before that, the run is in a deadlock.
@@ -39,9 +40,10 @@ pub struct ProcessorLoss {
     pub step: u64,
 }
 
-/// The faults of a run on the seeded driver, for [`Runtime::faults`](crate::Runtime::faults).
+/// The faults of a run, for [`Runtime::faults`](crate::Runtime::faults).
 ///
-/// Times are in steps from the start of the run. A step is a message delivered, or a turn of a processor.
+/// On the seeded driver times are in steps from the start of the run: a step is a message delivered, or a turn of a
+/// processor. On threads and on processes only links can be slow, and a step is a microsecond.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Faults {
     /// Slow pairs.
@@ -124,6 +126,11 @@ impl Faults {
             return Ok(());
         }
         Err(Error::misuse("faults of a run", format!("processors in 0..{processors}"), self))
+    }
+
+    /// The faults that also happen on threads and on processes.
+    pub fn real(&self) -> Self {
+        Self { slow: self.slow.clone(), ..Self::default() }
     }
 
     pub(super) fn delay(&self, from: ProcessorId, to: ProcessorId) -> u64 {

@@ -1,6 +1,7 @@
 //! What the tests share: a watchdog, the drivers to run under, mappers made for tests, a source of noise.
 #![allow(dead_code)]
 
+pub mod processes;
 mod watchdog;
 
 pub use watchdog::watched;
@@ -117,9 +118,23 @@ fn any_machine(seed: u64) -> VirtualMachine {
     }
 }
 
+/// In a process that runs the body of a test, the runtimes on several processes with a few mappers each.
+pub fn on_processes(seed: u64) -> Option<Vec<(String, Runtime)>> {
+    let with_mappers = |(name, runtime): (String, Runtime)| {
+        let named = move |mapper: Arc<dyn Mapper>| {
+            (format!("{name}, mapper {}", mapper.name()), runtime.clone().mapper(mapper))
+        };
+        mappers(seed).into_iter().map(named)
+    };
+    processes::runtimes().map(|all| all.into_iter().flat_map(with_mappers).collect())
+}
+
 /// A few runtimes of each kind, named: a machine in virtual time for every other seed, the seeded driver with 1 to 5
 /// processors, threads with 1 to 3 workers.
 pub fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
+    if let Some(all) = on_processes(seeds) {
+        return all;
+    }
     let mut all = Vec::new();
     for seed in 0..seeds {
         let processors = 1 + (seed % 5) as u32;

@@ -3,7 +3,8 @@
 use super::lobby::Lobby;
 use super::watch::{Watched, watch};
 use crate::Error;
-use rustix::process::{Pid, getppid, test_kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -19,14 +20,15 @@ const MOST: u32 = 256;
 /// The lobby of `processes` processes. The first one starts the copies, and a copy meets the process that started it.
 pub fn lobby(processes: u32) -> Result<Arc<Lobby>, Error> {
     let Some(call) = Call::here() else { return start(processes) };
-    let Some(first) = getppid().filter(|_| !call.orphan) else {
+    if call.orphan {
         return Err(Error::ProcessLost { process: 0, host: super::host(), why: "it is gone".into() });
-    };
+    }
     let all = (0..call.size).collect();
-    let lobby = Lobby::open(call.rank as usize, all, (call.parent, call.file)).map_err(|e| cannot("meet", &e))?;
+    let lobby = Lobby::open(call.rank as usize, all, (call.first.as_raw_pid().cast_unsigned(), call.file))
+        .map_err(|e| cannot("meet", &e))?;
     let lobby = Arc::new(lobby);
     // That one watches the others.
-    watch(&lobby, vec![Watched::process(first, 0).map_err(|e| cannot("watch the first one", &e))?])?;
+    watch(&lobby, vec![Watched::process(call.first, 0).map_err(|e| cannot("watch the first one", &e))?])?;
     Ok(lobby)
 }
 
@@ -82,7 +84,7 @@ struct Call {
     rank: u32,
     size: u32,
     /// The first process, and the number of the lobby's file there.
-    parent: u32,
+    first: Pid,
     file: i32,
     /// The first process had ended before this one asked.
     orphan: bool,
@@ -101,10 +103,17 @@ impl Call {
         let (rank, size, parent, file) = (numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?);
         let first = Pid::from_raw(parent.cast_signed())?;
         // A program that a copy has started is no copy. Its first process is there, but is not its parent.
-        let orphan = getppid() != Some(first) && test_kill_process(first).is_err();
+        let orphan = getppid() != Some(first) && is_over(first);
         let is_copy = orphan || getppid() == Some(first);
-        is_copy.then_some(Self { rank, size, parent, file: file.cast_signed(), orphan })
+        is_copy.then_some(Self { rank, size, first, file: file.cast_signed(), orphan })
     }
+}
+
+/// Whether a process has ended, even if nobody has asked how.
+fn is_over(process: Pid) -> bool {
+    let Ok(end) = pidfd_open(process, PidfdFlags::empty()) else { return true };
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&now)).is_ok_and(|over| over > 0)
 }
 
 /// The number of this process, if it is a copy.
@@ -114,4 +123,22 @@ pub fn number() -> Option<u32> {
 
 pub fn cannot(what: &str, e: &io::Error) -> Error {
     Error::misuse("processes of this program", format!("a system on which they can {what}"), e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_over_before_and_after_somebody_asks_how_it_ended() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("starts");
+        let pid = Pid::from_raw(child.id().cast_signed()).expect("a number");
+        assert!(!is_over(pid));
+        child.kill().expect("a child");
+        let end = pidfd_open(pid, PidfdFlags::empty()).expect("a child");
+        poll(&mut [PollFd::new(&end, PollFlags::IN)], None).expect("it ends");
+        assert!(is_over(pid));
+        child.wait().expect("a child");
+        assert!(is_over(pid));
+    }
 }

@@ -43,6 +43,8 @@ pub struct Meeting {
     pub names: Vec<String>,
     /// The processors of its host that each process may use, by the system's numbers.
     pub cpus: Vec<Vec<u32>>,
+    /// Why they have not met. Then no run can.
+    amiss: Option<Error>,
 }
 
 /// The processes of this program, once they have met.
@@ -84,13 +86,13 @@ impl Meeting {
     pub fn of(started: Started) -> Result<Arc<Self>, Error> {
         let mut meeting = MEETING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(meeting) = &*meeting {
-            return Ok(meeting.clone());
+            return meeting.whole();
         }
         let mut met = match started {
             Started::Copies(processes) => {
                 let lobby = copies::lobby(processes)?;
                 let (rank, hosts) = (number(), vec![0; lobby.ranks().len()]);
-                Self { rank, hosts, started, lobby, between: None, names: Vec::new(), cpus: Vec::new() }
+                Self { rank, hosts, started, lobby, between: None, names: Vec::new(), cpus: Vec::new(), amiss: None }
             }
             #[cfg(feature = "mpi")]
             Started::Launcher => super::mpi::meet()?,
@@ -101,15 +103,23 @@ impl Meeting {
             }
         };
         let cpus: Vec<u32> = Topology::here().cpus.iter().map(|cpu| cpu.os).collect();
-        (met.names, met.cpus) = met.all(&(super::host(), cpus))?.into_iter().unzip();
+        match met.all(&(super::host(), cpus)) {
+            Ok(all) => (met.names, met.cpus) = all.into_iter().unzip(),
+            Err(e) => met.amiss = Some(e),
+        }
         let met = Arc::new(met);
         *meeting = Some(met.clone());
-        Ok(met)
+        met.whole()
+    }
+
+    fn whole(self: &Arc<Self>) -> Result<Arc<Self>, Error> {
+        self.amiss.clone().map_or_else(|| Ok(self.clone()), Err)
     }
 
     #[cfg(feature = "mpi")]
     pub fn launched(rank: u32, hosts: Vec<u32>, lobby: Arc<Lobby>, between: Option<Arc<dyn Between>>) -> Self {
-        Self { rank, hosts, started: Started::Launcher, lobby, between, names: Vec::new(), cpus: Vec::new() }
+        let (names, cpus) = Default::default();
+        Self { rank, hosts, started: Started::Launcher, lobby, between, names, cpus, amiss: None }
     }
 
     /// How many processes there are.

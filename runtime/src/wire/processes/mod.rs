@@ -24,7 +24,7 @@ mod watch;
 use super::bind::Binding;
 use super::threads::post::{Post, Publics, slots_between};
 use super::threads::{self, Ended, RunOn};
-use super::{AnyResult, Begin, crashed};
+use super::{AnyResult, Begin, Faults, crashed};
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
@@ -80,6 +80,8 @@ struct Hello {
 pub(crate) struct Alike {
     /// The number of the run among those of the program on several processes.
     pub run: u32,
+    /// The number of processes that the run wants.
+    pub processes: u32,
     /// A hash of the program's file.
     pub program: u64,
     /// The arguments of the program.
@@ -88,6 +90,10 @@ pub(crate) struct Alike {
     pub workers: u32,
     /// How many of them run no leaf tasks.
     pub utility: u32,
+    /// The name of the mapper.
+    pub mapper: String,
+    pub binding: String,
+    pub faults: String,
 }
 
 impl Alike {
@@ -97,9 +103,13 @@ impl Alike {
             [
                 ("number of the run", alike.run.to_string()),
                 ("program's file", format!("one with hash {:016x}", alike.program)),
+                ("number of processes", alike.processes.to_string()),
                 ("arguments", format!("{:?}", alike.arguments)),
                 ("workers of a process", alike.workers.to_string()),
                 ("utility processors", alike.utility.to_string()),
+                ("mapper", format!("`{}`", alike.mapper)),
+                ("binding", alike.binding.clone()),
+                ("faults", alike.faults.clone()),
             ]
         };
         match parts(self).into_iter().zip(parts(other)).find(|(mine, its)| mine != its) {
@@ -137,6 +147,7 @@ pub(crate) struct How<'a> {
     pub utility: u32,
     pub binding: &'a Binding,
     pub progress: Progress,
+    pub faults: &'a Faults,
 }
 
 /// Runs a program on several processes. The first call starts them, or meets them; collective.
@@ -164,7 +175,7 @@ fn orderly(so: bool) {
 fn run_of(
     meeting: &Meeting,
     config: Arc<Config>,
-    How { started, utility, binding, progress }: How<'_>,
+    How { started, utility, binding, progress, faults }: How<'_>,
     run: u32,
     begin: &Begin<'_>,
 ) -> Result<(AnyResult, Stats), Error> {
@@ -177,7 +188,10 @@ fn run_of(
     let error = error.or(own.as_ref().err().map(unshared)).or(places.as_ref().err().cloned());
     let file = own.as_ref().map_or(0, Segment::file);
     let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
-    let alike = Alike { run, program: program(), arguments, workers, utility };
+    let processes = if let Started::Copies(wanted) = started { wanted } else { meeting.size() };
+    let (mapper, binding) = (config.mapper.current().name.to_string(), format!("{binding:?}"));
+    let (program, faults_text) = (program(), faults.to_string());
+    let alike = Alike { run, processes, program, arguments, workers, utility, mapper, binding, faults: faults_text };
     let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),
@@ -221,6 +235,7 @@ fn run_of(
     let ways = Ways::new(segments, slots, failed.clone(), link.clone());
     let mut post = Post::of(publics, Some(Box::new(ways)), start);
     post.other_hosts = link.is_some().then_some(progress);
+    post.slow.clone_from(&faults.slow);
     let post = Arc::new(post);
     // Weak, because the post office has the rings, which have this.
     let weak = Arc::downgrade(&post);

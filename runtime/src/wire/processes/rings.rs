@@ -265,3 +265,41 @@ impl Origin<Message> for In {
         self.ring.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::Segment;
+    use super::super::segments::{Layout, SEGMENT};
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// No memory is used for what is taken here.
+    #[test]
+    fn a_full_segment_ends_the_run_with_an_error() {
+        let layout = Layout { processes: 2, workers: 1 };
+        let own = || Segment::new("test", SEGMENT).inspect(|own| Segments::prepare(layout, own)).map(Arc::new).ok();
+        let segments = Arc::new(Segments::new(layout, 0, vec![own(), own()]));
+        // SAFETY: They have been made above, and the segments keep them.
+        let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
+        let (failed, given_up) = (Arc::new(Failure::default()), Arc::new(AtomicBool::new(false)));
+        let told = given_up.clone();
+        assert!(failed.give_up.set(Arc::new(move || told.store(true, Ordering::Relaxed))).is_ok());
+        let ways = Ways::new(segments.clone(), 4, failed.clone(), None);
+        let (from, to) = (ProcessorId(0), ProcessorId(1));
+        let mut way = ways.open(&publics, from, to).expect("another process");
+        let message = || Message::Lost(Box::new(Error::user("text")));
+        assert!(way.push(message()).is_ok() && failed.take().is_none());
+        // All that is left.
+        let mut part = SEGMENT / 2;
+        while part > 0 {
+            part = segments.take(part).map_or(part / 2, |_| part);
+        }
+        // Its block is given back by nobody.
+        assert!(way.push(message()).is_ok());
+        let error = failed.take().expect("the segment is full").to_string();
+        assert!(error.contains("64 GiB") && given_up.swap(false, Ordering::Relaxed), "{error}");
+        // No memory for a ring either.
+        assert!(ways.open(&publics, from, to).expect("another process").push(message()).is_ok());
+        assert!(failed.take().is_some() && given_up.load(Ordering::Relaxed));
+    }
+}

@@ -44,7 +44,7 @@ pub trait Driven<M> {
 }
 
 /// Runs the processor `id` until its work is stopped or the run is given up.
-pub fn drive<M: Send>(
+pub fn drive<M: Send + 'static>(
     id: ProcessorId,
     driven: &impl Driven<M>,
     post: &Post<M>,
@@ -100,7 +100,13 @@ pub fn drive<M: Send>(
 
 /// Where there are other processes: goes on to receive until the processors of all processes are done, so that it can be
 /// seen when those that are not can't go on.
-fn linger<M: Send>(id: ProcessorId, driven: &impl Driven<M>, post: &Post<M>, outbox: &Outbox<M>, inbox: &mut Inbox<M>) {
+fn linger<M: Send + 'static>(
+    id: ProcessorId,
+    driven: &impl Driven<M>,
+    post: &Post<M>,
+    outbox: &Outbox<M>,
+    inbox: &mut Inbox<M>,
+) {
     if post.abroad.is_none() {
         return;
     }

@@ -18,7 +18,7 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Announces that there is nothing to do, checks whether that is so for everybody, and sleeps. True if it slept until
 /// its deadline.
-pub fn sleep<M: Send>(
+pub fn sleep<M: Send + 'static>(
     driven: &impl Driven<M>,
     post: &Post<M>,
     id: ProcessorId,

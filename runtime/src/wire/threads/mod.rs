@@ -1,7 +1,7 @@
 //! The threads wire: one thread for each processor, joined by rings in memory. Values move, and nothing is encoded.
 //!
 //! The post office is in files that know neither [`Core`] nor [`Message`], so that models can run them. `post.rs` has
-//! the shared state, `outbox.rs` sending, `inbox.rs` receiving, `idle.rs` going to sleep, and `drive.rs` the loop that
+//! the shared state, `outbox.rs` sending, `slow.rs` links that are slow on purpose, `inbox.rs` receiving, `idle.rs` going to sleep, and `drive.rs` the loop that
 //! does all of this in turn. This file has the threads, their cores, and the result of a run.
 
 mod drive;
@@ -11,6 +11,7 @@ mod inbox;
 pub(super) mod models;
 mod outbox;
 pub(super) mod post;
+mod slow;
 
 use super::bind::Places;
 use crate::Error;
@@ -20,7 +21,7 @@ use crate::diagnose::deadlock::ReportPart;
 use crate::ids::ProcessorId;
 use crate::message::{CycleCounter, Message, SharedMemory, Wire, Work};
 use crate::processor::Core;
-use crate::wire::{AnyResult, Begin, crashed, deadlock};
+use crate::wire::{AnyResult, Begin, Faults, crashed, deadlock};
 use drive::{Driven, drive};
 #[cfg(all(target_os = "linux", any(not(loom), test)))]
 pub(super) use idle::counts;
@@ -102,9 +103,16 @@ impl Wire for Rc<ThreadsWire> {
     }
 }
 
-pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
+pub(crate) fn run(
+    config: Arc<Config>,
+    places: Places,
+    faults: &Faults,
+    begin: &Begin<'_>,
+) -> Result<(AnyResult, Stats), Error> {
     let processors = config.machine.processors();
-    let post = Arc::new(Post::new(processors as usize));
+    let mut post = Post::new(processors as usize);
+    post.slow.clone_from(&faults.slow);
+    let post = Arc::new(post);
     // Asked before binding, because a bound thread is told of one core.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let crowded = processors as usize > cores;
@@ -163,7 +171,15 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended
     let all_started = std::thread::scope(|scope| {
         for id in processors.clone().map(ProcessorId) {
             let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
-            let body = move || processor(id, config, mine, begin, &ends);
+            let body = move || {
+                let post = mine.post.clone();
+                let ended = catch_unwind(AssertUnwindSafe(|| processor(id, config, mine, begin, &ends)));
+                if let Err(panic) = ended {
+                    // The others would wait for this processor.
+                    post.give_up();
+                    let _ = ends.send((None, Some(crashed(id, panic)), Stats::default()));
+                }
+            };
             let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
             if let Err(e) = spawned {
                 // Not all threads could be started. The others would wait for a missing processor that is never idle,
@@ -378,6 +394,14 @@ mod tests {
         while core.turn(1) {}
         let waker = handed.borrow_mut().take().expect("it was polled");
         (core, waker)
+    }
+
+    #[test]
+    fn a_panic_outside_all_guards_ends_the_run_for_the_other_processors() {
+        let config = Config { machine: Machine::new(3, 3), copies: Machine::new(3, 3), ..alone_config() };
+        let begin = |_: &Rc<Core>| -> crate::wire::Outcome { panic!("on purpose") };
+        let error = run(Arc::new(config), Places::default(), &Faults::default(), &begin).expect_err("it panics");
+        assert!(error.to_string().contains("processor 0") && error.to_string().contains("on purpose"), "{error}");
     }
 
     #[test]

@@ -62,12 +62,18 @@ impl<M, F: Fn(M)> Driven<M> for Reader<F> {
 }
 
 /// Drives a processor until it has received `messages`.
-fn read<M: Send>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32) {
+fn read<M: Send + 'static>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32) {
     read_and(outbox, id, post, messages, drop);
 }
 
 /// The same, and does something with each message.
-pub fn read_and<M: Send>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32, then: impl Fn(M)) {
+pub fn read_and<M: Send + 'static>(
+    outbox: &Outbox<M>,
+    id: ProcessorId,
+    post: &Post<M>,
+    messages: u32,
+    then: impl Fn(M),
+) {
     let driven = Reader { left: Cell::new(messages), then };
     drive(id, &driven, post, outbox, &mut Inbox::new(), false);
     assert_eq!(driven.left.get(), 0, "a run that goes on was given up");
@@ -86,7 +92,7 @@ pub fn one_reads<M: Send + 'static>(messages: u32, send: impl Fn(&Arc<Post<M>>) 
 }
 
 /// The turns in which a busy sender makes sure that its messages are seen.
-pub fn go_on<M: Send>(outbox: &Outbox<M>) {
+pub fn go_on<M: Send + 'static>(outbox: &Outbox<M>) {
     for _ in 0..=UNFENCED {
         outbox.tend();
     }

@@ -5,6 +5,7 @@ use super::super::park::fence;
 use super::super::ring::{Sender, ring};
 use super::super::sync::atomic::Ordering;
 use super::post::{Post, Way};
+use super::slow::Slow;
 use crate::ids::ProcessorId;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,8 +28,8 @@ pub struct Outbox<M> {
 struct Outlet<M> {
     /// Opened with the first message. With many processors, most pairs never exchange one.
     ring: Option<Sender<M>>,
-    /// The same, to a processor of another process.
-    abroad: Option<Box<dyn Way<M>>>,
+    /// In its place, the way to a processor of another process, or one that is slow on purpose.
+    way: Option<Box<dyn Way<M>>>,
     /// Messages that did not fit into the ring.
     waiting: VecDeque<M>,
 }
@@ -36,7 +37,7 @@ struct Outlet<M> {
 impl<M: Send> Outlet<M> {
     /// Appends a message to the ring, which is open, or gives it back.
     fn push(&mut self, message: M) -> Result<(), M> {
-        match (&mut self.ring, &mut self.abroad) {
+        match (&mut self.ring, &mut self.way) {
             (Some(ring), _) => ring.push(message),
             (None, Some(way)) => way.push(message),
             (None, None) => unreachable!("opened for the first message"),
@@ -44,9 +45,9 @@ impl<M: Send> Outlet<M> {
     }
 }
 
-impl<M: Send> Outbox<M> {
+impl<M: Send + 'static> Outbox<M> {
     pub fn new(id: ProcessorId, post: Arc<Post<M>>) -> Self {
-        let link = |_| RefCell::new(Outlet { ring: None, abroad: None, waiting: VecDeque::new() });
+        let link = |_| RefCell::new(Outlet { ring: None, way: None, waiting: VecDeque::new() });
         let to = (0..post.processors.len()).map(link).collect();
         Self { id, to, post, sent: Cell::new(0), unfenced: Cell::new(0), backlog: Cell::new(false) }
     }
@@ -72,7 +73,7 @@ impl<M: Send> Outbox<M> {
     /// Sends the first message to a processor, one to another process, or one that must wait for room.
     #[inline(never)]
     fn send_otherwise(&self, link: &mut Outlet<M>, to: ProcessorId, message: M) {
-        if link.ring.is_none() && link.abroad.is_none() {
+        if link.ring.is_none() && link.way.is_none() {
             self.open(link, to);
         }
         let refused = if link.waiting.is_empty() { link.push(message) } else { Err(message) };
@@ -136,11 +137,17 @@ impl<M: Send> Outbox<M> {
     /// Makes the ring to another processor and hands over the receiving end.
     #[cold]
     fn open(&self, link: &mut Outlet<M>, to: ProcessorId) {
-        link.abroad = self.post.abroad.as_ref().and_then(|abroad| abroad.open(&self.post.processors, self.id, to));
-        if link.abroad.is_none() {
+        link.way = self.post.abroad.as_ref().and_then(|abroad| abroad.open(&self.post.processors, self.id, to));
+        if link.way.is_none() {
             let (sender, receiver) = ring(self.post.slots);
             self.post.leave(self.id, to, receiver);
             link.ring = Some(sender);
+        }
+        let slow = self.post.slow.iter().filter(|slow| (slow.from, slow.to) == (self.id, to));
+        let steps = slow.fold(0u64, |sum, slow| sum.saturating_add(slow.steps));
+        if steps > 0 {
+            let ring = link.ring.take().map(|ring| Box::new(ring) as Box<dyn Way<M>>);
+            link.way = ring.or(link.way.take()).map(|way| Box::new(Slow::new(way, steps)) as Box<dyn Way<M>>);
         }
     }
 

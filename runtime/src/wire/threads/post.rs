@@ -3,6 +3,7 @@
 //!
 //! The places and counts may be in memory that several processes share; the halls belong to one process.
 
+use super::super::faults::SlowLink;
 use super::super::park::Parker;
 use super::super::ring::{Receiver, slot_bytes};
 use super::super::sync::Mutex;
@@ -147,6 +148,8 @@ pub struct Post<M> {
     pub other_hosts: Option<Progress>,
     /// Slots of each ring.
     pub slots: usize,
+    /// The links that are slow on purpose.
+    pub slow: Vec<SlowLink>,
     /// When the run began.
     pub start: Instant,
 }
@@ -165,6 +168,7 @@ impl<M> Post<M> {
             abroad,
             other_hosts: None,
             slots: slots_between::<M>(processors),
+            slow: Vec::new(),
             start,
         }
     }
