@@ -198,7 +198,8 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         let goes_on = |i: &usize| !cores[*i].effects().stopped() && !net.borrow().dead[*i];
         // After a panic of the top-level task some shards may be left. They do not go on.
         if !(0..n).any(|i| goes_on(&i)) {
-            return net.borrow().loss.clone();
+            let loss = net.borrow().loss.clone();
+            return loss.or_else(|| deliver_the_rest(cores, net));
         }
         if left == 0 {
             return Some(too_many_steps(most_steps, cores.iter()));
@@ -272,14 +273,32 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
             cores[choice - n - n * n].time_is(now);
             continue;
         }
-        let pair = choice - n;
-        let Some((_, bytes)) = net.borrow_mut().queues[pair].pop_front() else {
-            continue;
-        };
-        let (from, to) = (ProcessorId((pair / n) as u32), ProcessorId((pair % n) as u32));
-        match postcard::from_bytes(&bytes) {
-            Ok(message) => cores[to.index()].receive(from, message),
-            Err(e) => return Some(undecoded(from, to, &e)),
+        if let Err(e) = deliver_next(cores, net, choice - n) {
+            return Some(e);
         }
     }
+}
+
+/// Delivers the next message of a pair of processors. False if there is none.
+fn deliver_next(cores: &[Rc<Core>], net: &RefCell<Net>, pair: usize) -> Result<bool, Error> {
+    let Some((_, bytes)) = net.borrow_mut().queues[pair].pop_front() else { return Ok(false) };
+    let n = cores.len();
+    let (from, to) = (ProcessorId((pair / n) as u32), ProcessorId((pair % n) as u32));
+    let message = postcard::from_bytes(&bytes).map_err(|e| undecoded(from, to, &e))?;
+    cores[to.index()].receive(from, message);
+    Ok(true)
+}
+
+/// Delivers what is under way when all processors have stopped, so that only what the runtime forgets is left over.
+fn deliver_the_rest(cores: &[Rc<Core>], net: &RefCell<Net>) -> Option<Error> {
+    let mut more = true;
+    while std::mem::take(&mut more) {
+        for pair in 0..cores.len() * cores.len() {
+            match deliver_next(cores, net, pair) {
+                Ok(delivered) => more |= delivered,
+                Err(e) => return Some(e),
+            }
+        }
+    }
+    None
 }
