@@ -8,6 +8,7 @@
 //! | [Collectives](collectives) | combine values of all shards |
 //! | [Mappers and plugins](mappers) | decide where shards, tasks and data go |
 //! | [Workers and binding](workers) | choose the threads of a run and pin them |
+//! | [Processes and hosts](processes) | run a program on several processes, and on a cluster |
 //! | [Traces](traces) | see what a run did, and when |
 //! | [When it hangs](when_it_hangs) | read the report of a program that can't go on |
 //! | [Races](races) | find tasks that use the same data in no order |
@@ -36,6 +37,9 @@ pub mod mappers {}
 
 #[doc = include_str!("workers.md")]
 pub mod workers {}
+
+#[doc = include_str!("processes.md")]
+pub mod processes {}
 
 #[doc = include_str!("traces.md")]
 pub mod traces {}

@@ -240,7 +240,7 @@ impl Runtime {
         self
     }
 
-    /// Binds the workers to processors of the host. Only the threads driver does so. If the system refuses, the run
+    /// Binds the workers to processors of the host, on threads and on processes. If the system refuses, the run
     /// goes on and logs one warning through the [`log`] crate.
     pub fn binding(mut self, binding: Binding) -> Self {
         self.binding = binding;
