@@ -171,10 +171,13 @@ impl Lobby {
 
     fn words_of(&self, index: usize) -> Option<String> {
         let len = self.words_len(index).load(Ordering::Acquire) as usize;
+        if len == 0 {
+            return None;
+        }
         let mut text = vec![0; len.min(WORDS)];
         // SAFETY: Written before the length said so, and only once.
         unsafe { self.memory.read(self.words(index), &mut text) };
-        (len > 0).then(|| String::from_utf8_lossy(&text).into_owned())
+        Some(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// A number that tells this lobby from any other.

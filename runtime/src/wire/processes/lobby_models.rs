@@ -14,7 +14,7 @@ fn lobbies(n: usize) -> Vec<Arc<Lobby>> {
     let all = &lobbies[0];
     let _: (_, _, &AtomicU32) = (all.told(), all.missed(), all.word(REPORTER));
     for i in 0..n {
-        let _ = (all.given(i), all.gone(i), all.status(i));
+        let _ = (all.given(i), all.gone(i), all.status(i), all.words_len(i));
     }
     lobbies
 }

@@ -266,7 +266,7 @@ impl Origin<Message> for In {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::segment::Segment;
     use super::super::segments::{Layout, SEGMENT};
