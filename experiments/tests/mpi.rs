@@ -108,7 +108,9 @@ fn a_table_for_each_program_with_its_medians() {
     assert_eq!((output.status.code(), &*stderr(&output)), (Some(0), ""), "{text}");
     let tables: Vec<&str> = text.split("\n\n").filter(|t| !t.trim().is_empty()).collect();
     assert_eq!(tables.len(), 2, "{text}");
-    for (table, begin) in tables.iter().zip(["program allreduce, shards 2, ", "program stencil, shards 2, "]) {
+    for (table, begin) in
+        tables.iter().zip(["program allreduce, wire threads, shards 2, ", "program stencil, wire threads, shards 2, "])
+    {
         assert!(table.starts_with(begin) && table.contains("collective_ratio"), "{table}");
         assert_eq!(table.lines().filter(|line| line.starts_with(" median")).count(), 1, "{table}");
     }
