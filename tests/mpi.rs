@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// The name of the test whose body a process runs.
 const BODY: &str = "MANIPLE_TEST_BODY";
+/// After this long a launcher is killed that has no processes left.
+const ALONE: Duration = Duration::from_secs(20);
 /// Generous, for a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -87,6 +89,10 @@ fn launch(test: &str, on: On, words: &[String]) -> Job {
         if let Some(status) = mpirun.try_wait().expect("a child") {
             break status;
         }
+        if began.elapsed() > ALONE && has_no_children(mpirun.id()) {
+            // Open MPI's launcher may hang when its processes have failed at the same time. They are gone.
+            mpirun.kill().expect("a child");
+        }
         if began.elapsed() > LIMIT {
             // It ends its processes.
             Command::new("kill").arg(mpirun.id().to_string()).status().expect("starts");
@@ -100,6 +106,12 @@ fn launch(test: &str, on: On, words: &[String]) -> Job {
         success: status.success(),
         text: String::from_utf8_lossy(&std::fs::read(&log).expect("a log")).into_owned(),
     }
+}
+
+fn has_no_children(process: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut children = tasks.map(|task| std::fs::read_to_string(task.path().join("children")));
+    children.all(|list| list.is_ok_and(|list| list.trim().is_empty()))
 }
 
 fn own() -> PathBuf {
