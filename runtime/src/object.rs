@@ -78,6 +78,7 @@ pub(crate) trait Replayed: Any + Send + Sync {
 }
 
 /// The processors of a gang's shards. Every node computes the table once; it is never sent.
+#[derive(Debug)]
 pub(crate) struct GangTable {
     /// The object's number.
     pub id: ObjectId,

@@ -36,7 +36,7 @@ impl Core {
                     part.replays.push((known.id, CallsReport { name, gang, waits, slots, made: chains.calls() }));
                 });
             }
-            Object::Gang(gang) => part.gangs.push((gang.name.clone(), gang.members.clone())),
+            Object::Gang(gang) => part.gangs.push(gang.clone()),
             Object::Tree(_) | Object::Task(_) => {}
         });
         self.tasks.report(node_of, &mut part);

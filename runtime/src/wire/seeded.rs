@@ -161,7 +161,7 @@ pub(crate) fn run(
     one_thread::conclude(cores, outcomes, failure, compared)
 }
 
-/// Makes the first processor compare the calls of the nodes. Returns an error if the run must end.
+/// Makes the nodes compare the calls of their top-level tasks. Returns an error if the run must end.
 fn compare(cores: &[Rc<Core>], net: &RefCell<Net>) -> Option<Error> {
     loop {
         let next = net.borrow_mut().replicated.pop_front();

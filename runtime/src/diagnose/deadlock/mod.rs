@@ -5,9 +5,11 @@
 mod show;
 
 use crate::ids::{LaunchKey, ObjectId, ProcessorId};
+use crate::object::GangTable;
 use maniple_barriers::Arrivals;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 /// A node of the graph: something that waits, or that others wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -82,21 +84,21 @@ pub(crate) struct ReportPart {
     pub over: Vec<Node>,
     pub phases: Vec<(ObjectId, PhaseReport)>,
     pub replays: Vec<(ObjectId, CallsReport)>,
-    /// The names of gangs, with the shards of each processor. All processes know them.
+    /// The gangs. All processes know them.
     #[serde(skip)]
-    pub gangs: Vec<(String, Vec<Vec<u32>>)>,
+    pub gangs: Vec<Arc<GangTable>>,
 }
 
 impl ReportPart {
     /// The shards of these processors, in words.
     #[cfg(all(target_os = "linux", not(loom)))]
     pub fn shards_of(&self, processors: std::ops::Range<u32>) -> String {
-        let of = |(name, members): &(String, Vec<Vec<u32>>)| {
-            let own = members.get(processors.start as usize..processors.end as usize)?;
+        let of = |gang: &Arc<GangTable>| {
+            let own = gang.members.get(processors.start as usize..processors.end as usize)?;
             let mut shards = own.concat();
             shards.sort_unstable();
             let many = if shards.len() == 1 { "shard" } else { "shards" };
-            (!shards.is_empty()).then(|| format!("{many} {} of gang `{name}`", a_few(&shards)))
+            (!shards.is_empty()).then(|| format!("{many} {} of gang `{}`", a_few(&shards), gang.name))
         };
         list(self.gangs.iter().filter_map(of).take(4))
     }

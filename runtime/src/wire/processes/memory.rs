@@ -11,24 +11,21 @@ use std::sync::Arc;
 pub struct Registered(pub Arc<Segments>);
 
 /// A block of this process. Once it has let go of it, it uses the block again when the others have done so too.
-struct Own {
-    held: Held,
-    segments: Arc<Segments>,
-}
+struct Own(Held);
 
-// SAFETY: The block of `held`, which lives as long as this.
+// SAFETY: The block that is held, which lives as long as this.
 unsafe impl Block for Own {
     fn start(&self) -> NonNull<u8> {
-        self.held.start()
+        self.0.start()
     }
     fn bytes(&self) -> usize {
-        self.held.bytes()
+        self.0.bytes()
     }
 }
 
 impl Drop for Own {
     fn drop(&mut self) {
-        self.segments.give_back(self.held.block(), self.held.bytes());
+        self.0.give_back();
     }
 }
 
@@ -42,9 +39,8 @@ impl SharedMemory for Registered {
         let bytes = rect.bytes(field.size).ok_or_else(refused)?;
         let block = self.0.zeroed(bytes).ok_or_else(refused)?;
         let held = Held::given(&self.0, (self.0.me, block), block, bytes);
-        let own = Own { held, segments: self.0.clone() };
         // SAFETY: A new block. Other processes open it as an instance of the same field.
-        unsafe { SharedInstance::in_block(rect, *field, memory, Box::new(own)) }
+        unsafe { SharedInstance::in_block(rect, *field, memory, Box::new(Own(held))) }
     }
 
     fn name(&self, instance: &SharedInstance) -> Option<BlockName> {

@@ -207,7 +207,7 @@ impl Segments {
     }
 
     /// This process will not give the block to anybody else, and may use it again when nobody holds it.
-    pub fn give_back(&self, block: usize, bytes: usize) {
+    fn give_back(&self, block: usize, bytes: usize) {
         let class = (bytes + HEADER).next_power_of_two().ilog2() as usize;
         self.blocks[class].lock().unwrap_or_else(PoisonError::into_inner).push_back(block);
     }
@@ -245,9 +245,9 @@ impl Held {
         Self { segments: segments.clone(), process, block, at: start, bytes }
     }
 
-    /// The offset of the block.
-    pub fn block(&self) -> usize {
-        self.block
+    /// Of a block of this process: see [`Segments::give_back`].
+    pub fn give_back(&self) {
+        self.segments.give_back(self.block, self.bytes);
     }
 
     /// The same, held once more.
