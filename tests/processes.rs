@@ -13,7 +13,7 @@ use maniple::mapper::{CollectiveMapper, DefaultMapper, Mapper, ProcessorId};
 use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, ReadWriteShared, WriteShared};
 use maniple::runtime::{Binding, Faults, SlowLink};
-use processes::on_processes;
+use processes::{on_processes, on_processes_with};
 use std::sync::Arc;
 
 const SHAPES: [(u32, u32); 7] = [(1, 1), (1, 2), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)];
@@ -191,6 +191,48 @@ fn a_node_that_ends_alone_holds_nobody_up() {
         });
         let error = error.expect_err("the shards of process 0 are never launched");
         assert!(matches!(error, Error::Deadlock { .. } | Error::Divergence { .. }), "{error}");
+    });
+}
+
+/// Also where nothing else shows it: the call comes after the last launch.
+#[test]
+fn a_last_call_of_one_process_alone_is_a_divergence() {
+    on_processes("a_last_call_of_one_process_alone_is_a_divergence", &[(2, 1), (3, 2)], |runtime| {
+        for one in [1, 0] {
+            let error = runtime.run(move |top| async move {
+                let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index()) });
+                top.launch(&top.gang("all", 6)?, &task, |_| ShardLaunch::new(()))?.all().await?;
+                if Runtime::process_number() == one {
+                    top.gang("one more", 1)?;
+                }
+                Ok(())
+            });
+            let error = error.expect_err("one process makes a gang more");
+            assert!(matches!(error, Error::Divergence { .. }), "{error}");
+        }
+    });
+}
+
+/// Each process of a job of MPI may start processes of its own, whose numbers are others than the launcher's.
+#[test]
+fn processes_may_be_started_below_a_launcher() {
+    let variables = [("PMI_SIZE", "2"), ("PMI_RANK", "1")];
+    let test = "processes_may_be_started_below_a_launcher";
+    on_processes_with(&variables, test, &[(1, 1), (2, 1), (3, 2)], |runtime| {
+        let expected = relax(&Runtime::threads(2), 3).expect("runs on threads");
+        assert_eq!(relax(&runtime, 3).expect("runs"), expected);
+    });
+}
+
+/// Memory that processes share fits into the limits that they have.
+#[test]
+fn limits_of_a_process_are_kept() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    on_processes("limits_of_a_process_are_kept", &[(2, 1), (3, 1)], |runtime| {
+        for (resource, limit) in [(Resource::Fsize, 16 << 30), (Resource::As, 32 << 30)] {
+            setrlimit(resource, Rlimit { current: Some(limit), ..getrlimit(resource) }).expect("a lower limit");
+            relax(&runtime, 3).expect("runs");
+        }
     });
 }
 

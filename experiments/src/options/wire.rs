@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use maniple::runtime::{Runtime, VirtualMachine};
 use maniple_stencil::{Config, Processes};
 use std::cell::OnceCell;
+use std::collections::HashMap;
 
 /// The wire of a run: it carries the messages and drives the processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -142,6 +143,10 @@ impl OnWire {
         if wire != Wire::Virtual && (self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some()) {
             return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
         }
+        if let (Wire::Processes, Some((by, size))) = (wire, Runtime::launched()) {
+            let instead = "take --wire mpi, or start one process";
+            return Err(Failure::Usage(format!("--wire processes in each of {size} processes of {by}: {instead}")));
+        }
         if wire != Wire::Mpi && self.progress.is_some() {
             return Err(Failure::Usage("--progress is for --wire mpi".into()));
         }
@@ -204,8 +209,9 @@ impl OnWire {
                     Some(Progress::Dedicated) => maniple::runtime::Progress::Dedicated,
                     Some(Progress::Poll) | None => maniple::runtime::Progress::Poll,
                 };
-                let of_host = |host| met.hosts.iter().filter(|other| *other == host).count();
-                let (number, on_host) = (met.hosts.len(), met.hosts.iter().map(of_host).max().unwrap_or(1));
+                let mut of_host = HashMap::new();
+                met.first_of.iter().for_each(|first| *of_host.entry(first).or_insert(0) += 1);
+                let (number, on_host) = (met.hosts.len(), of_host.into_values().max().unwrap_or(1));
                 let processes = Processes { number, on_host, launched: true, progress };
                 Ok(Some((processes, met.workers as usize)))
             }

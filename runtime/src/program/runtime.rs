@@ -58,6 +58,8 @@ pub enum Driver {
 pub struct Processes {
     /// For each process, the name of its host.
     pub hosts: Vec<String>,
+    /// For each process, the first process of its host. Two hosts may have one name.
+    pub first_of: Vec<u32>,
     /// For each process, the processors of its host that it may use, by the system's numbers.
     pub cpus: Vec<Vec<u32>>,
     /// Processors of each process.

@@ -28,8 +28,8 @@ use super::{AnyResult, Begin, Faults, crashed};
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
-use crate::ids::ProcessorId;
-use crate::message::Message;
+use crate::ids::{NodeId, ProcessorId};
+use crate::message::{Message, SharedMemory};
 use crate::{Error, Processes, Progress};
 pub(crate) use launcher::launched;
 use link::{Hosts, Link};
@@ -38,14 +38,15 @@ use meeting::Meeting;
 pub(crate) use meeting::{Started, last_words, number, reports};
 use memory::Registered;
 use rings::{Failure, Ways};
+use rustix::process::Resource;
 use segment::Segment;
-use segments::{Layout, SEGMENT, Segments};
+use segments::{LARGEST, Layout, Segments};
 use serde::{Deserialize, Serialize};
 use std::hash::Hasher;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How often a thread for messages of other hosts looks before it naps, and its first nap, which doubles six times.
@@ -70,9 +71,10 @@ struct Hello {
     alike: Alike,
     /// An error of this process.
     error: Option<Error>,
-    /// The process's number of the system, and that of its segment's file.
+    /// The process's number of the system, and the number of its segment's file and its size.
     process: u32,
     file: i32,
+    bytes: usize,
 }
 
 /// What the processes must have alike.
@@ -127,6 +129,7 @@ impl Alike {
 struct Outcome {
     error: Option<Error>,
     stats: Stats,
+    calls: Option<(u64, u64)>,
     reports: Option<Vec<ReportPart>>,
     /// The frames that have been sent to processes of other hosts.
     sent: Vec<(u32, u64)>,
@@ -136,8 +139,8 @@ struct Outcome {
 /// host's processors that all can have at least.
 pub(crate) fn meet(started: Started, workers: Option<u32>) -> Result<Processes, Error> {
     let meeting = Meeting::of(started)?;
-    let (hosts, cpus) = (meeting.names.clone(), meeting.cpus.clone());
-    Ok(Processes { hosts, cpus, workers: workers.unwrap_or_else(|| meeting.share()) })
+    let (hosts, first_of, cpus) = (meeting.names.clone(), meeting.hosts.clone(), meeting.cpus.clone());
+    Ok(Processes { hosts, first_of, cpus, workers: workers.unwrap_or(meeting.share) })
 }
 
 /// How a program runs on several processes.
@@ -154,8 +157,12 @@ pub(crate) struct How<'a> {
 pub(crate) fn run(config: Arc<Config>, how: How<'_>, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
     // The processes would mix up the exchanges of two.
     static ONE: Mutex<u32> = Mutex::new(0);
-    let Ok(mut one) = ONE.try_lock() else {
-        return Err(Error::misuse("runs on several processes", "one at a time", "another that is under way"));
+    let mut one = match ONE.try_lock() {
+        Ok(one) => one,
+        Err(TryLockError::Poisoned(after_a_panic)) => after_a_panic.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            return Err(Error::misuse("runs on several processes", "one at a time", "another that is under way"));
+        }
     };
     *one += 1;
     let meeting = Meeting::of(how.started)?;
@@ -182,7 +189,8 @@ fn run_of(
     let workers = config.machine.processors() / meeting.size();
     let me = meeting.rank as usize;
     let layout = Layout { processes: meeting.size(), workers };
-    let own = Segment::new("maniple", SEGMENT).inspect(|own| Segments::prepare(layout, own));
+    let bytes = room(layout, meeting.on_host());
+    let own = Segment::new("maniple", bytes).inspect(|own| Segments::prepare(layout, own));
     let places = meeting.places(binding, workers);
     let error = meeting.check(started).err();
     let error = error.or(own.as_ref().err().map(unshared)).or(places.as_ref().err().cloned());
@@ -192,7 +200,7 @@ fn run_of(
     let (mapper, binding) = (config.mapper.current().name.to_string(), format!("{binding:?}"));
     let (program, faults_text) = (program(), faults.to_string());
     let alike = Alike { run, processes, program, arguments, workers, utility, mapper, binding, faults: faults_text };
-    let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file }))?;
+    let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file, bytes }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),
         other => Err(mixed(&other)),
@@ -207,7 +215,8 @@ fn run_of(
         Some(own) => Ok(Some(Arc::new(own))),
         None if meeting.hosts[rank] != meeting.hosts[me] => Ok(None),
         None => {
-            Segment::open(hello.process, hello.file, SEGMENT).map(|of| Some(Arc::new(of))).map_err(|e| unshared(&e))
+            let opened = Segment::open(hello.process, hello.file, hello.bytes);
+            opened.map(|of| Some(Arc::new(of))).map_err(|e| unshared(&e))
         }
     };
     let segments = hellos.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>();
@@ -222,7 +231,7 @@ fn run_of(
     // All processes of a host have one clock.
     let passed = monotonic().saturating_sub(opened[meeting.hosts[me] as usize]);
     let start = Instant::now().checked_sub(passed).unwrap_or_else(Instant::now);
-    let segments = Arc::new(Segments::new(layout, me, segments?));
+    let segments = Arc::new(Segments::new(layout, (me, bytes), segments?));
     // SAFETY: Each process has made its own before it said so in the exchange; the segments keep them.
     let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
     let failed = Arc::new(Failure::default());
@@ -231,7 +240,8 @@ fn run_of(
         let hosts = Hosts { layout, run, rank: meeting.rank, first_of: meeting.hosts.clone() };
         Arc::new(Link::new(carrier, hosts, failed.clone()))
     });
-    let memory = Arc::new(Registered(segments.clone()));
+    // Without another process on the host there is nobody to share memory with.
+    let memory = (meeting.on_host() > 1).then(|| Arc::new(Registered(segments.clone())) as Arc<dyn SharedMemory>);
     let ways = Ways::new(segments, slots, failed.clone(), link.clone());
     let mut post = Post::of(publics, Some(Box::new(ways)), start);
     post.other_hosts = link.is_some().then_some(progress);
@@ -249,7 +259,7 @@ fn run_of(
     let first = meeting.rank * workers;
     let on = RunOn {
         post: post.clone(),
-        memory: Some(memory),
+        memory,
         places: places?,
         processors: first..first + workers,
         crowded: meeting.is_crowded(workers),
@@ -273,7 +283,8 @@ fn run_of(
         .flatten()
         .next()
         .map(|part| ReportPart { gangs: std::mem::take(&mut part.gangs), ..ReportPart::default() });
-    let outcome = Outcome { error: error.clone(), stats: ended.stats.clone(), reports: ended.reports.take(), sent };
+    let (stats, reports) = (ended.stats.clone(), ended.reports.take());
+    let outcome = Outcome { error: error.clone(), stats, calls: ended.calls, reports, sent };
     let told = meeting.all(&Told::Ended(Box::new(outcome)));
     if told.is_err() {
         // Others may wait for the process that is lost.
@@ -282,10 +293,12 @@ fn run_of(
     meeting.end();
     // All come to the same: the first error, or else the deadlock that all processors' waits make.
     let (mut stats, mut first, mut waits) = (Stats::default(), None, None::<Vec<ReportPart>>);
+    let mut calls = Vec::new();
     let mut frames = Vec::new();
     for (rank, told) in (0..).zip(told.map_err(|e| with_shards(e, placed.as_ref(), workers))?) {
         let Told::Ended(outcome) = told else { return Err(mixed(&told)) };
-        let Outcome { error, stats: part, reports, sent } = *outcome;
+        let Outcome { error, stats: part, calls: made, reports, sent } = *outcome;
+        calls.push(made);
         frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
         stats.add(&part);
         first = first.or(error);
@@ -297,7 +310,37 @@ fn run_of(
     if let Some(link) = link {
         link.drain(&frames, &post.processors, || meeting.has_failed());
     }
-    Ended { failure: first, stats, reports: waits, result: ended.result.filter(Result::is_ok) }.conclude()
+    if waits.is_none() {
+        first = first.or_else(|| calls.iter().zip(0..).find_map(|(made, node)| differ(calls[0], *made, node)));
+    }
+    let result = ended.result.filter(Result::is_ok);
+    Ended { failure: first, stats, calls: None, reports: waits, result }.conclude()
+}
+
+/// The difference between the calls of the first node's top-level task and those of another.
+fn differ(of_first: Option<(u64, u64)>, made: Option<(u64, u64)>, node: u32) -> Option<Error> {
+    let ((expected, hash), (came, other)) = of_first.zip(made)?;
+    let shown = |calls: u64, hash: u64| format!("the end after {calls} calls with the hash {hash:016x}");
+    ((expected, hash) != (came, other)).then(|| Error::Divergence {
+        call: expected.min(came),
+        reference: NodeId(0),
+        expected: shown(expected, hash),
+        node: NodeId(node),
+        came: format!("{} (`Check::ControlReplication` shows each call)", shown(came, other)),
+    })
+}
+
+/// The bytes of a process's segment. Only those that are used take up memory. All segments of a host fit into the addresses
+/// of a process, and into the limits that it has.
+fn room(layout: Layout, on_host: usize) -> usize {
+    const ADDRESSES: usize = 32 << 40;
+    const PAGE: usize = 4096;
+    if on_host == 1 {
+        return layout.heap();
+    }
+    let limit = |resource| rustix::process::getrlimit(resource).current.map_or(usize::MAX, |limit| limit as usize);
+    let room = LARGEST.min(ADDRESSES / on_host).min(limit(Resource::As) / 2 / on_host).min(limit(Resource::Fsize));
+    (room / PAGE * PAGE).max(layout.heap())
 }
 
 /// Calls `run`, while a thread of its own sees to the messages of other hosts if that is wanted.
@@ -368,14 +411,17 @@ fn program() -> u64 {
     static HASH: OnceLock<u64> = OnceLock::new();
     *HASH.get_or_init(|| {
         let mut hasher = rustc_hash::FxHasher::default();
-        // Without the file there is nothing to compare.
-        if let Ok(mut file) = std::fs::File::open("/proc/self/exe") {
-            let mut part = vec![0; 1 << 20];
-            while let Ok(len @ 1..) = file.read(&mut part) {
-                hasher.write(&part[..len]);
+        // A part is full whatever a single read gives, so that the same bytes have the same hash on each file system.
+        let mut hash_file = || {
+            let mut file = std::fs::File::open("/proc/self/exe")?;
+            let mut part = Vec::with_capacity(1 << 20);
+            while file.by_ref().take(1 << 20).read_to_end(&mut part)? > 0 {
+                hasher.write(&part);
+                part.clear();
             }
-        }
-        hasher.finish()
+            Ok::<_, std::io::Error>(hasher.finish())
+        };
+        hash_file().unwrap_or(0)
     })
 }
 
@@ -389,5 +435,5 @@ fn host() -> String {
 }
 
 fn unshared(e: &std::io::Error) -> Error {
-    Error::misuse("a run of several processes", "memory that processes can share (memfd and /proc)", e)
+    Error::misuse("a run on several processes", "memory that they can share (memfd, /proc, `ulimit -v`, `ulimit -f`)", e)
 }
