@@ -163,7 +163,7 @@ fn processes_that_differ_are_told_apart() {
             let runtime = if is_copy { change(runtime.clone()) } else { runtime.clone() };
             let error = relax(&runtime, 2).expect_err("they differ").to_string();
             let text =
-                format!("{what}, which all processes have alike: expected {first}, as in process 0, got {other}");
+                format!("{what} (must be the same in all processes): expected {first}, as in process 0, got {other}");
             assert!(error.contains(&format!("{text} in process 1")), "{error}");
         };
         refused("workers of a process", "1", "2", &|runtime| runtime.workers(2));

@@ -23,12 +23,12 @@ pub enum Wire {
     Virtual,
 }
 
-/// Who sees to the messages between hosts.
+/// Who drives MPI between hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Progress {
     /// The workers: whoever is idle, and the others between two tasks
     Poll,
-    /// A thread of its own in each process
+    /// An extra thread in each process
     Dedicated,
 }
 
@@ -77,15 +77,15 @@ impl NamedMachine {
 /// Options of commands that run programs, on this host or on a machine in virtual time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct OnWire {
-    /// Wire [default: threads; mpi for one of several processes of an MPI launcher]
+    /// What carries messages between workers [default: mpi under an MPI launcher with several processes, otherwise threads]
     #[arg(long, value_name = "WIRE")]
     wire: Option<Wire>,
 
-    /// Processes of --wire processes, each with so many workers [default: 2]
+    /// Number of processes, with --wire processes; --workers is the number in each [default: 2]
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     processes: Option<usize>,
 
-    /// Who sees to the messages between hosts, with --wire mpi [default: poll]
+    /// Who drives MPI between hosts, with --wire mpi [default: poll]
     #[arg(long, value_name = "WHO")]
     progress: Option<Progress>,
 
@@ -143,9 +143,11 @@ impl OnWire {
         if wire != Wire::Virtual && (self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some()) {
             return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
         }
-        if let (Wire::Processes, Some((by, size))) = (wire, Runtime::launched()) {
-            let instead = "take --wire mpi, or start one process";
-            return Err(Failure::Usage(format!("--wire processes in each of {size} processes of {by}: {instead}")));
+        if let (Wire::Processes, Some(size)) = (wire, Runtime::launched()) {
+            let instead = "take --wire mpi, or leave the launcher out";
+            return Err(Failure::Usage(format!(
+                "--wire processes starts processes of its own, here in each of the {size} of a launcher: {instead}"
+            )));
         }
         if wire != Wire::Mpi && self.progress.is_some() {
             return Err(Failure::Usage("--progress is for --wire mpi".into()));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The number of workers.
 #[derive(Debug, clap::Args)]
 pub struct Threads {
-    /// Worker threads [default: the processors this process may use]
+    /// Worker threads, of each process if there are several [default: its share of the host's processors]
     #[arg(long, value_name = "W", value_parser = count, allow_negative_numbers = true)]
     pub workers: Option<usize>,
 }
@@ -39,7 +39,7 @@ pub struct Workers {
     #[arg(long, value_name = "WHERE", default_value_t = Config::default().bind)]
     pub bind: Bind,
 
-    /// Number of utility processors: the last workers, which run no leaf tasks and only shards that the mapper places there
+    /// Number of utility processors in each process: the last workers, which run no leaf tasks and only shards that the mapper places there
     #[arg(long, value_name = "U", default_value_t = 0, value_parser = count, allow_negative_numbers = true)]
     pub utility: usize,
 

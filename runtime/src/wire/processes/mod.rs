@@ -1,10 +1,16 @@
-//! The wire between processes of one host. Each process is a node with its own copy of the top-level task. Within a
-//! process the processors talk through the rings of the threads wire; between processes, through rings in memory that
-//! they share.
+//! The wire between processes, of one host or several. Each process is a node with its own copy of the top-level task.
+//! Within a process the processors talk through the rings of the threads wire. Processes of a host talk through rings in
+//! memory that they share, those of different hosts through a [`Carrier`](link::Carrier).
 //!
-//! `meeting.rs`: the processes, and how they agree. `copies.rs` starts them, or `mpi.rs` meets those that a launcher has
-//! started (`launcher.rs`). `lobby.rs`: the memory in which those of a host exchange bytes; `watch.rs` finds out which
-//! have ended. `segment.rs`: shared memory. `segments.rs`: what lies in it. `memory.rs`: instances in them. `rings.rs`: rings between processes. `packet.rs`: what is in their slots.
+//! | file | what is in it |
+//! |---|---|
+//! | `meeting.rs` | the processes, and how they agree |
+//! | `copies.rs`, `launcher.rs`, `mpi/` | who starts them: the first process, or a launcher of MPI |
+//! | `lobby.rs`, `watch.rs` | the memory in which those of a host exchange bytes; which of them have ended |
+//! | `segment.rs`, `segments.rs`, `memory.rs` | shared memory, what lies in it, instances in it |
+//! | `rings.rs`, `packet.rs` | rings between processes of a host, and what is in their slots |
+//! | `link.rs` | messages between hosts |
+//! | `agreement.rs` | how hosts find out that all are idle, or done |
 
 mod agreement;
 mod copies;
@@ -118,7 +124,7 @@ impl Alike {
             None => Ok(()),
             Some(((what, mine), (_, its))) => {
                 let (expected, came) = (format!("{mine}, as in process 0"), format!("{its} in process {rank}"));
-                Err(Error::misuse(format!("{what}, which all processes have alike"), expected, came))
+                Err(Error::misuse(format!("{what} (must be the same in all processes)"), expected, came))
             }
         }
     }
@@ -172,7 +178,7 @@ pub(crate) fn run(config: Arc<Config>, how: How<'_>, begin: &Begin<'_>) -> Resul
     ended
 }
 
-/// Says whether this process can now end without making the others wait.
+/// Whether this process can end now without making the others wait.
 fn orderly(so: bool) {
     #[cfg(feature = "mpi")]
     mpi::disorderly(!so);
@@ -435,5 +441,9 @@ fn host() -> String {
 }
 
 fn unshared(e: &std::io::Error) -> Error {
-    Error::misuse("a run on several processes", "memory that they can share (memfd, /proc, `ulimit -v`, `ulimit -f`)", e)
+    Error::misuse(
+        "a run on several processes",
+        "memory that they can share (memfd, /proc, `ulimit -v`, `ulimit -f`)",
+        e,
+    )
 }

@@ -3,7 +3,7 @@
 
 use super::rings::{Failure, Ways};
 use super::segment::Segment;
-use super::segments::{Held, Layout, Segments};
+use super::segments::{Held, LARGEST, Layout, Segments};
 use crate::ids::ProcessorId;
 use crate::message::{Also, Message};
 use crate::payload::Payload;

@@ -20,8 +20,9 @@ const HEADER: usize = 64;
 /// Blocks of a size that are looked at for one that nobody holds.
 const LOOKED_AT: usize = 4;
 
-/// The processes of a run and the places in their segments: the public states of the processors, one that stands for those
-/// of other hosts, a word for each ring, and the rest for rings and blocks. All processes come to the same.
+/// The processes of a run and the places in their segments. First come the public states of the processors, and one that
+/// stands for those of other hosts; then a word for each ring; the rest is for rings and blocks. All processes come to the
+/// same.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub processes: u32,

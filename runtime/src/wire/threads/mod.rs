@@ -139,6 +139,7 @@ pub(crate) struct Ended {
     pub failure: Option<Error>,
     pub stats: Stats,
     /// The calls of this process's top-level task, if they are compared.
+    #[cfg_attr(not(all(target_os = "linux", not(loom))), allow(dead_code))]
     pub calls: Option<(u64, u64)>,
     /// Who waits for whom, if the run was given up.
     pub reports: Option<Vec<ReportPart>>,
