@@ -142,7 +142,7 @@ impl OnWorkers {
         let (processors, runtime) = self.processors(shards)?;
         let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(StencilError::Trace(e).to_string()));
         let trace = trace.map(create).transpose()?;
-        crate::swap::on_signal(&self.mapper)?;
+        crate::swap::on_signal(&self.mapper, &runtime)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         let runtime = runtime.mapper(mapper);
         let runtime = trace.iter().fold(runtime, |runtime, file| runtime.trace(file.clone()));

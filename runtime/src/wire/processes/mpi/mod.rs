@@ -257,6 +257,10 @@ impl Between for Hosts {
     fn carrier(&self) -> Arc<dyn Carrier> {
         self.carrier.clone()
     }
+
+    fn notify(&self, to: u32, notice: Vec<u8>) {
+        self.carrier.notify(to, notice);
+    }
 }
 
 impl Hosts {
