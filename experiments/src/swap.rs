@@ -65,7 +65,9 @@ mod unix {
             for _ in signals.forever() {
                 // One that is empty names no mapper.
                 let outcome = match mapper.line() {
-                    Ok(line) => asks.replace(&line.unwrap_or_default()).recv().map(|done| done.map_err(|e| e.to_string())),
+                    Ok(line) => {
+                        asks.replace(&line.unwrap_or_default()).recv().map(|done| done.map_err(|e| e.to_string()))
+                    }
                     Err(e) => Ok(Err(e.to_string())),
                 };
                 match outcome {
@@ -84,7 +86,9 @@ mod unix {
     }
 
     pub fn stop() {
-        let Some((handle, switch, ended)) = READER.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let Some((handle, switch, ended)) = READER.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
         handle.close();
         switch.close();
         drop(switch);

@@ -434,7 +434,8 @@ impl Top {
                 let table = GangTable::new(id, "nodes", &firsts, self.processors());
                 let table = GangTable { run: self.run, ..table };
                 self.define(Object::Gang(Arc::new(table)), |_| "of one shard on each".into());
-                let newest = |shard: Shard, ()| async move { Ok(shard.core().effects().mapper_number(Asker::Processor)) };
+                let newest =
+                    |shard: Shard, ()| async move { Ok(shard.core().effects().mapper_number(Asker::Processor)) };
                 (Gang { id, shards: copies.nodes(), run: self.run }, self.register("newest mapper", newest))
             });
             let numbers = self.launcher.launch(gang, task, |_| ShardLaunch::new(()), &|_| {})?.all().await?;
