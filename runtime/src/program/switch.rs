@@ -118,6 +118,9 @@ impl MapperSwitch {
     ///
     /// The outcome comes through the receiver. It is an error if a process can't make the mapper; then all keep the old one.
     /// [`close`](Self::close) ends the receiver without an outcome. A receiver that nobody wants may be dropped.
+    ///
+    /// Processes of other hosts hear of it during runs only, because MPI gets on only then. So a program on several hosts
+    /// should not wait for an outcome between runs.
     pub fn replace(&self, text: &str) -> Receiver<Result<(), Error>> {
         let shared = &self.0.0;
         let (outcome, receiver) = channel();
@@ -148,7 +151,8 @@ impl MapperSwitch {
         receiver
     }
 
-    /// Ends the switch in this process, as dropping the last handle does. After that no mapper is replaced.
+    /// Ends the switch in this process, as dropping the last handle does. After that its mapper is not replaced, and that of
+    /// other processes neither: a program closes the switch in all of them.
     pub fn close(&self) {
         self.0.0.close();
     }
@@ -186,7 +190,7 @@ impl Shared {
         drop(wishes);
         #[cfg(all(target_os = "linux", not(loom)))]
         if let Some(notices) = self.notices.as_ref().filter(|_| !closed) {
-            // Fails if the thread has ended, or else is repeated by nobody: then it ends with the process.
+            // Wakes the thread, which looks. If it can't be told, it has ended, or has notices to read.
             let _ = tell(notices, notices.rank(), &Word::Close);
         }
         let _ = closed;
@@ -204,7 +208,7 @@ enum Word {
     Made { process: u32, amiss: Option<String> },
     /// From process 0: put it into the slot, or why not.
     Over { by: Asker, amiss: Option<String> },
-    /// To this process.
+    /// To this process: the switch is closed.
     Close,
 }
 
@@ -285,14 +289,13 @@ impl<'a> Desk<'a> {
     /// Serves until the switch is closed.
     fn serve(&mut self, mut inbox: Inbox) {
         while let Ok(bytes) = inbox.next() {
-            match postcard::from_bytes(&bytes) {
-                Ok(Word::Close) => return,
-                Ok(word) => self.own.push_back(word),
-                // Nobody sends any.
-                Err(_) => continue,
-            }
+            // Nobody sends anything else.
+            self.own.extend(postcard::from_bytes::<Word>(&bytes).ok());
             while let Some(word) = self.own.pop_front() {
                 self.hear(word);
+                if self.shared.wishes().closed {
+                    return;
+                }
             }
         }
     }
@@ -301,6 +304,10 @@ impl<'a> Desk<'a> {
         match word {
             Word::Make { text } => {
                 let made = self.shared.made(&text);
+                if self.shared.wishes().closed {
+                    // That may have taken long, and the process may be about to end.
+                    return;
+                }
                 let amiss = made.as_ref().err().map(|why| shortened(why).to_owned());
                 self.made = made.ok();
                 self.tell(0, Word::Made { process: self.notices.rank(), amiss });
@@ -312,7 +319,8 @@ impl<'a> Desk<'a> {
                     self.shared.is_over(number, amiss.map_or(Ok(()), |amiss| Err(Error::user(amiss))));
                 }
             }
-            word => {
+            Word::Close => {}
+            word @ (Word::Ask { .. } | Word::Made { .. }) => {
                 let from = |process, why| match self.notices.size() {
                     1 => why,
                     _ => format!("process {process}, on {}: {why}", self.notices.host(process)),

@@ -14,6 +14,7 @@ use mpi::traits::AsRaw;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -119,13 +120,16 @@ impl MpiCarrier {
         true
     }
 
-    /// Calls `body`, unless somebody else uses MPI.
+    /// Calls `body`, unless somebody else uses MPI, or nobody may any more.
     fn with_state<T>(&self, body: impl FnOnce(&mut State) -> T) -> Option<T> {
         let _calls = match self.world.calls.try_lock() {
             Ok(calls) => calls,
             Err(TryLockError::Poisoned(calls)) => calls.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
+        if super::FINALISED.load(Ordering::SeqCst) {
+            return None;
+        }
         let mut state: MutexGuard<'_, State> = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Some(body(&mut state))
     }
