@@ -4,6 +4,9 @@
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 #![allow(missing_docs)]
 
+#[path = "common/switch.rs"]
+mod switch;
+
 use maniple::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -316,5 +319,17 @@ fn a_process_that_waits_leaves_the_processors_to_others() {
     });
     for job in jobs {
         assert!(job.success, "{:?}: {}", job.on, job.text);
+    }
+}
+
+#[test]
+fn mappers_are_replaced_in_all_processes() {
+    let jobs = on_mpi("mappers_are_replaced_in_all_processes", &ALL, || {
+        for progress in [maniple::runtime::Progress::Poll, maniple::runtime::Progress::Dedicated] {
+            switch::mappers_are_replaced_in_all_processes(Runtime::mpi().workers(1).progress(progress));
+        }
+    });
+    for job in jobs {
+        assert!(job.success && !job.text.contains("finalize"), "{:?}: {}", job.on, job.text);
     }
 }

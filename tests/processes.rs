@@ -6,6 +6,8 @@
 
 #[path = "../runtime/tests/common/processes.rs"]
 mod processes;
+#[path = "common/switch.rs"]
+mod switch;
 
 use maniple::collectives::CollectiveOptions;
 use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
@@ -333,4 +335,10 @@ fn registered_memory_is_used_in_place_and_ordinary_memory_is_staged() {
             );
         }
     });
+}
+
+#[test]
+fn mappers_are_replaced_in_all_processes() {
+    let shapes = [(1, 2), (2, 1), (2, 2), (3, 1), (4, 1)];
+    on_processes("mappers_are_replaced_in_all_processes", &shapes, switch::mappers_are_replaced_in_all_processes);
 }

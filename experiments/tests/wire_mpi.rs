@@ -3,8 +3,11 @@
 
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const MANIPLE: &str = env!("CARGO_BIN_EXE_maniple");
 
@@ -24,12 +27,16 @@ fn launchers() -> Vec<Vec<String>> {
     launchers
 }
 
-fn maniple(launcher: &[String], args: &str) -> Output {
+fn command(launcher: &[String], args: &str) -> Command {
     let (program, before) = launcher.split_first().expect("a launcher");
     let mut command = Command::new(program);
     command.args(before).arg(MANIPLE).args(args.split(' '));
     command.envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")));
-    command.output().expect("mpirun of Open MPI is there")
+    command
+}
+
+fn maniple(launcher: &[String], args: &str) -> Output {
+    command(launcher, args).output().expect("mpirun of Open MPI is there")
 }
 
 fn path(name: &str) -> PathBuf {
@@ -102,5 +109,75 @@ fn a_failed_run_leaves_the_output_file_as_it_was() {
         assert_eq!(text.matches("maniple: error").count(), 1, "{text}");
         assert!(text.contains("there is no next vector") && !text.contains("finalize"), "{text}");
         assert_eq!(std::fs::read_to_string(&output).expect("the file"), "before");
+    }
+}
+
+/// The processes of the command, of all hosts, with this file among their arguments. In order of their ranks.
+fn processes(file: &Path) -> Vec<Pid> {
+    let all = std::fs::read_dir("/proc").expect("Linux").flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let rank = |number: &i32| {
+        let text = |of: &str| std::fs::read(format!("/proc/{number}/{of}")).unwrap_or_default();
+        let arguments = text("cmdline");
+        let mut words = arguments.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let ours = words.next()? == MANIPLE && words.any(|word| word == format!("@{}", file.display()));
+        let environment = text("environ");
+        let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let rank = variables.find_map(|variable| Some(variable.strip_prefix("OMPI_COMM_WORLD_RANK=")?.to_owned()));
+        rank.filter(|_| ours)?.parse::<u32>().ok()
+    };
+    let mut found: Vec<(u32, Pid)> = numbers.filter_map(|n| Some((rank(&n)?, Pid::from_raw(n)?))).collect();
+    found.sort_unstable_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, process)| process).collect()
+}
+
+/// Waits until the mapper with this log has mapped leaf tasks of so many processors.
+fn asked_by_all(job: &mut Child, log: &Path, processors: u64) {
+    let asked = || {
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let leaves = lines.filter(|line| line["call"] == "map_leaf");
+        leaves.filter_map(|line| line["input"]["processor"].as_u64()).collect::<BTreeSet<_>>()
+    };
+    let began = Instant::now();
+    while asked() != (0..processors).collect() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{:?} of {processors}", asked());
+        assert_eq!(job.try_wait().expect("ours"), None, "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// On the other host too, whichever process gets the signal; and no bit changes.
+#[test]
+fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
+    for (host, launcher) in launchers().iter().enumerate() {
+        let (spec, output) = (path(&format!("mapper-{host}")), path(&format!("swapped-{host}.f64")));
+        let says = |name: usize, inner: &str| {
+            let log = path(&format!("log-{host}-{name}.jsonl"));
+            std::fs::write(&spec, format!("logging,file={},inner={inner}", log.display())).expect("written");
+            log
+        };
+        // Some seconds, on two hosts too, where an iteration takes far longer.
+        let (iterations, repeat) = if host == 0 { (100, 150) } else { (20, 30) };
+        let of = format!("stencil --shards 8 --cells 40 --iterations {iterations} --output {}", output.display());
+        let own = Command::new(MANIPLE).args(of.split(' ')).args(["--repeat", "1"]).output().expect("starts");
+        assert!(own.status.success(), "{own:?}");
+        let expected = std::fs::read(&output).expect("an output");
+        std::fs::remove_file(&output).expect("an output");
+        let first = says(9, "default");
+        let args = format!("{of} --repeat {repeat} --workers 1 --mapper @{}", spec.display());
+        let mut job = command(launcher, &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+        asked_by_all(&mut job, &first, 4);
+        for (asker, inner) in [(0, "round-robin"), (1, "numa"), (2, "random,seed=3"), (3, "default")] {
+            let log = says(asker, inner);
+            kill_process(processes(&spec)[asker], Signal::HUP).expect("it runs");
+            asked_by_all(&mut job, &log, 4);
+        }
+        let ended = job.wait_with_output().expect("ours");
+        let text = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{launcher:?}: {text}");
+        let told = text.matches(&format!("maniple: mapper @{} was read again\n", spec.display())).count();
+        assert!(told == 4 && text.lines().count() == 4, "{launcher:?}: {text}");
+        assert!(std::fs::read(&output).expect("an output") == expected, "{launcher:?}");
     }
 }

@@ -104,7 +104,8 @@ pub struct OnWorkers {
     /// Mapper, which places tasks and data: NAME[,OPTION=VALUE]…, ./LIBRARY.so[,OPTIONS] or @FILE. Names: default, collective,
     /// first, round-robin, numa, random (seed=N) and logging (file=PATH, and last inner=MAPPER). The
     /// mapper logging writes each decision of its inner mapper as a line of JSON. Without file= it writes to stderr. The first
-    /// line of @FILE says which mapper it is. FILE is read again on a hangup signal
+    /// line of @FILE says which mapper it is. FILE is read again on a hangup signal,
+    /// which one of several processes gets for all
     #[arg(long, value_name = "MAPPER", default_value_t = MapperSpec::default())]
     pub mapper: MapperSpec,
 }
@@ -142,7 +143,7 @@ impl OnWorkers {
         let (processors, runtime) = self.processors(shards)?;
         let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(StencilError::Trace(e).to_string()));
         let trace = trace.map(create).transpose()?;
-        crate::swap::on_signal(&self.mapper)?;
+        crate::swap::on_signal(&self.mapper, &runtime)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         let runtime = runtime.mapper(mapper);
         let runtime = trace.iter().fold(runtime, |runtime, file| runtime.trace(file.clone()));

@@ -10,6 +10,7 @@
 //! | `edges`, `phase` | barriers between shards |
 //! | `region` | a region as a shard holds it |
 //! | `deadline` | waits with a limit |
+//! | `switch` | replaces the mappers of several processes |
 
 pub(crate) mod deadline;
 pub(crate) mod edges;
@@ -23,4 +24,5 @@ pub(crate) mod phase;
 pub(crate) mod region;
 pub(crate) mod runtime;
 pub(crate) mod shard;
+pub(crate) mod switch;
 pub(crate) mod top;

@@ -399,12 +399,17 @@ impl Runtime {
 
     /// How the processes of the run are started, and the workers of each, if the program says so.
     #[cfg(all(target_os = "linux", not(loom)))]
-    fn started(&self) -> (Started, Option<u32>) {
+    pub(crate) fn started(&self) -> (Started, Option<u32>) {
         match self.driver {
             Driver::Processes { processes, workers } => (Started::Copies(processes), Some(workers)),
             Driver::Mpi { workers } => (Started::Launcher, workers),
             _ => unreachable!("a driver of one process"),
         }
+    }
+
+    #[cfg(all(target_os = "linux", not(loom)))]
+    pub(crate) fn is_on_processes(&self) -> bool {
+        matches!(self.driver, Driver::Processes { .. } | Driver::Mpi { .. })
     }
 
     /// Waits until all processes have started, and describes them. Collective; only the first call waits.
@@ -415,7 +420,7 @@ impl Runtime {
     /// The processes can't meet; or the driver is neither [`processes`](Self::processes) nor [`mpi`](Self::mpi).
     pub fn meet(&self) -> Result<Processes, Error> {
         #[cfg(all(target_os = "linux", not(loom)))]
-        if let Driver::Processes { .. } | Driver::Mpi { .. } = self.driver {
+        if self.is_on_processes() {
             let (started, workers) = self.started();
             return wire::processes::meet(started, workers);
         }
@@ -505,6 +510,7 @@ impl Runtime {
             run: Run::next(),
             machine,
             copies: Machine::new(processors, if one_copy { processors } else { per_node }),
+            agreed: self.mapper.number().into(),
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),

@@ -10,6 +10,7 @@
 //! | `segment.rs`, `segments.rs`, `memory.rs` | shared memory, what lies in it, instances in it |
 //! | `rings.rs`, `packet.rs` | rings between processes of a host, and what is in their slots |
 //! | `link.rs` | messages between hosts |
+//! | `notices.rs` | what processes tell each other in runs and between them |
 //! | `agreement.rs` | how hosts find out that all are idle, or done |
 
 mod agreement;
@@ -21,6 +22,7 @@ mod meeting;
 mod memory;
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;
+pub(crate) mod notices;
 mod packet;
 mod rings;
 mod segment;
@@ -98,8 +100,9 @@ pub(crate) struct Alike {
     pub workers: u32,
     /// How many of them run no leaf tasks.
     pub utility: u32,
-    /// The name of the mapper.
+    /// The name of the mapper, and its number in the slot. A notice that replaces it may be under way to some processes.
     pub mapper: String,
+    pub number: u64,
     pub binding: String,
     pub faults: String,
 }
@@ -107,7 +110,9 @@ pub(crate) struct Alike {
 impl Alike {
     /// An error that shows the first difference.
     fn check(&self, other: &Self, rank: usize) -> Result<(), Error> {
+        let replaced = self.number != other.number;
         let parts = |alike: &Self| {
+            let mapper = if replaced { "another" } else { &*alike.mapper };
             [
                 ("number of the run", alike.run.to_string()),
                 ("program's file", format!("one with hash {:016x}", alike.program)),
@@ -115,7 +120,7 @@ impl Alike {
                 ("arguments", format!("{:?}", alike.arguments)),
                 ("workers of a process", alike.workers.to_string()),
                 ("utility processors", alike.utility.to_string()),
-                ("mapper", format!("`{}`", alike.mapper)),
+                ("mapper", format!("`{mapper}`")),
                 ("binding", alike.binding.clone()),
                 ("faults", alike.faults.clone()),
             ]
@@ -203,9 +208,12 @@ fn run_of(
     let file = own.as_ref().map_or(0, Segment::file);
     let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let processes = if let Started::Copies(wanted) = started { wanted } else { meeting.size() };
-    let (mapper, binding) = (config.mapper.current().name.to_string(), format!("{binding:?}"));
-    let (program, faults_text) = (program(), faults.to_string());
-    let alike = Alike { run, processes, program, arguments, workers, utility, mapper, binding, faults: faults_text };
+    let (current, binding) = (config.mapper.current(), format!("{binding:?}"));
+    let (mapper, number) = (current.name.to_string(), current.number);
+    let program = program();
+    let faults_text = faults.to_string();
+    let alike =
+        Alike { run, processes, program, arguments, workers, utility, mapper, number, binding, faults: faults_text };
     let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file, bytes }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),
@@ -216,6 +224,8 @@ fn run_of(
     if let Some(error) = hellos.iter().find_map(|hello| hello.error.clone()) {
         return Err(error);
     }
+    let known = hellos.iter().map(|hello| hello.alike.number).min();
+    config.agreed.store(known.unwrap_or(number), Ordering::Relaxed);
     let mut own = own.ok();
     let open = |(rank, hello): (usize, &Hello)| match own.take_if(|_| rank == me) {
         Some(own) => Ok(Some(Arc::new(own))),

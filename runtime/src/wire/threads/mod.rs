@@ -387,6 +387,7 @@ mod tests {
             machine: Machine::new(1, 1),
             copies: Machine::new(1, 1),
             mapper: Arc::new(CollectiveMapper).into(),
+            agreed: 0.into(),
             trace: None,
             #[cfg(feature = "plant")]
             plant: None,

@@ -27,6 +27,9 @@ static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
 /// Processes have been lost, or a run is under way: finalising would wait for them.
 static DISORDERLY: AtomicBool = AtomicBool::new(false);
 
+/// Nobody may call MPI any more. Set while the lock of [`World`] is held.
+static FINALISED: AtomicBool = AtomicBool::new(false);
+
 /// What a process does at its end, which is orderly or not.
 type Leave = Box<dyn Fn(bool) + Send + Sync>;
 static LEAVE: OnceLock<Leave> = OnceLock::new();
@@ -43,7 +46,12 @@ extern "C" fn finalise() {
         leave(orderly);
     }
     match orderly {
-        true => drop(universe),
+        true => {
+            // A thread may be about to send a notice. Whoever has the lock for longer is in the middle of meeting.
+            let _calls = WORLD.get().and_then(|world| world.as_ref().ok()?.calls.try_lock().ok());
+            FINALISED.store(true, Ordering::SeqCst);
+            drop(universe);
+        }
         false => std::mem::forget(universe),
     }
 }
@@ -256,6 +264,10 @@ impl Between for Hosts {
 
     fn carrier(&self) -> Arc<dyn Carrier> {
         self.carrier.clone()
+    }
+
+    fn notify(&self, to: u32, notice: Vec<u8>) {
+        self.carrier.notify(to, notice);
     }
 }
 
