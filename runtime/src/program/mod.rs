@@ -10,6 +10,7 @@
 //! | `edges`, `phase` | barriers between shards |
 //! | `region` | a region as a shard holds it |
 //! | `deadline` | waits with a limit |
+//! | `trace` | which process writes a trace |
 
 pub(crate) mod deadline;
 pub(crate) mod edges;
@@ -24,3 +25,4 @@ pub(crate) mod region;
 pub(crate) mod runtime;
 pub(crate) mod shard;
 pub(crate) mod top;
+mod trace;

@@ -4,9 +4,10 @@
 //!
 //! `meeting.rs`: the processes, and how they agree. `copies.rs` starts them, or `mpi.rs` meets those that a launcher has
 //! started (`launcher.rs`). `lobby.rs`: the memory in which those of a host exchange bytes; `watch.rs` finds out which
-//! have ended. `segment.rs`: shared memory. `segments.rs`: what lies in it. `memory.rs`: instances in them. `rings.rs`: rings between processes. `packet.rs`: what is in their slots.
+//! have ended. `traces.rs` gathers traces, with the clocks of hosts compared by `clocks.rs`. `segment.rs`: shared memory. `segments.rs`: what lies in it. `memory.rs`: instances in them. `rings.rs`: rings between processes. `packet.rs`: what is in their slots.
 
 mod agreement;
+mod clocks;
 mod copies;
 mod launcher;
 mod link;
@@ -19,6 +20,7 @@ mod packet;
 mod rings;
 mod segment;
 mod segments;
+mod traces;
 mod watch;
 
 use super::bind::Binding;
@@ -47,6 +49,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use traces::Traced;
 
 /// How often a thread for messages of other hosts looks before it naps, and its first nap, which doubles six times.
 const BRISK: u32 = 1000;
@@ -59,6 +62,8 @@ enum Told {
     Hello(Hello),
     /// The segments of the others are open, at this time of the host; or could not be opened.
     Opened(Result<Duration, Error>),
+    /// Before and after a run with a trace: the times around the exchanges of this kind so far.
+    Clocks(Vec<clocks::Around>),
     /// After a run.
     Ended(Box<Outcome>),
 }
@@ -94,6 +99,8 @@ pub(crate) struct Alike {
     pub mapper: String,
     pub binding: String,
     pub faults: String,
+    /// Whether there is a trace.
+    pub traced: bool,
 }
 
 impl Alike {
@@ -110,6 +117,7 @@ impl Alike {
                 ("mapper", format!("`{}`", alike.mapper)),
                 ("binding", alike.binding.clone()),
                 ("faults", alike.faults.clone()),
+                ("trace", if alike.traced { "one" } else { "none" }.into()),
             ]
         };
         match parts(self).into_iter().zip(parts(other)).find(|(mine, its)| mine != its) {
@@ -130,6 +138,8 @@ struct Outcome {
     reports: Option<Vec<ReportPart>>,
     /// The frames that have been sent to processes of other hosts.
     sent: Vec<(u32, u64)>,
+    /// The bytes of the recordings that go to the first process, with a trace.
+    recorded: u64,
 }
 
 /// Meets the other processes; collective in the first call. Without a number of workers each process has the part of its
@@ -190,8 +200,9 @@ fn run_of(
     let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let processes = if let Started::Copies(wanted) = started { wanted } else { meeting.size() };
     let (mapper, binding) = (config.mapper.current().name.to_string(), format!("{binding:?}"));
-    let (program, faults_text) = (program(), faults.to_string());
-    let alike = Alike { run, processes, program, arguments, workers, utility, mapper, binding, faults: faults_text };
+    let (program, faults_text, traced) = (program(), faults.to_string(), config.trace.is_some());
+    let alike =
+        Alike { run, processes, program, arguments, workers, utility, mapper, binding, faults: faults_text, traced };
     let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),
@@ -220,8 +231,9 @@ fn run_of(
         }
     }
     // All processes of a host have one clock.
-    let passed = monotonic().saturating_sub(opened[meeting.hosts[me] as usize]);
-    let start = Instant::now().checked_sub(passed).unwrap_or_else(Instant::now);
+    let start = instant(opened[meeting.hosts[me] as usize]);
+    let settings = config.clone();
+    let traced = settings.trace.as_ref().map(|tracing| Traced::begin(meeting, tracing, &opened)).transpose()?;
     let segments = Arc::new(Segments::new(layout, me, segments?));
     // SAFETY: Each process has made its own before it said so in the exchange; the segments keep them.
     let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
@@ -273,19 +285,22 @@ fn run_of(
         .flatten()
         .next()
         .map(|part| ReportPart { gangs: std::mem::take(&mut part.gangs), ..ReportPart::default() });
-    let outcome = Outcome { error: error.clone(), stats: ended.stats.clone(), reports: ended.reports.take(), sent };
-    let told = meeting.all(&Told::Ended(Box::new(outcome)));
-    if told.is_err() {
+    let packed = traced.as_ref().map(Traced::packed).unwrap_or_default();
+    let (stats, reports, recorded) = (ended.stats.clone(), ended.reports.take(), packed.left());
+    let told = meeting.all(&Told::Ended(Box::new(Outcome { error, stats, reports, sent, recorded })));
+    if let Err(e) = &told {
         // Others may wait for the process that is lost.
         post.give_up();
+        traced.iter().for_each(|traced| traced.without(e));
     }
     meeting.end();
     // All come to the same: the first error, or else the deadlock that all processors' waits make.
     let (mut stats, mut first, mut waits) = (Stats::default(), None, None::<Vec<ReportPart>>);
-    let mut frames = Vec::new();
+    let (mut frames, mut lens) = (Vec::new(), Vec::new());
     for (rank, told) in (0..).zip(told.map_err(|e| with_shards(e, placed.as_ref(), workers))?) {
         let Told::Ended(outcome) = told else { return Err(mixed(&told)) };
-        let Outcome { error, stats: part, reports, sent } = *outcome;
+        let Outcome { error, stats: part, reports, sent, recorded } = *outcome;
+        lens.push(recorded);
         frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
         stats.add(&part);
         first = first.or(error);
@@ -296,6 +311,9 @@ fn run_of(
     }
     if let Some(link) = link {
         link.drain(&frames, &post.processors, || meeting.has_failed());
+    }
+    if let Some(traced) = &traced {
+        traced.gather(packed, &lens);
     }
     Ended { failure: first, stats, reports: waits, result: ended.result.filter(Result::is_ok) }.conclude()
 }
@@ -352,6 +370,7 @@ fn mixed(told: &Told) -> Error {
     let at = match told {
         Told::Hello(_) => "the start of a run",
         Told::Opened(_) => "the middle of the start of a run",
+        Told::Clocks(_) => "the comparison of clocks for a trace",
         Told::Ended(_) => "the end of a run",
     };
     Error::misuse("processes of a run", "all at the same point of the program", format!("one at {at}"))
@@ -361,6 +380,17 @@ fn mixed(told: &Told) -> Error {
 fn monotonic() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// The instant of a time of [`monotonic`] that has passed.
+fn instant(time: Duration) -> Instant {
+    let once = |_| {
+        let (before, now, after) = (monotonic(), Instant::now(), monotonic());
+        (after.saturating_sub(before), before, now)
+    };
+    // The thread may lose its core in between. The quickest of several readings was not interrupted.
+    let (took, before, now) = (0..8).map(once).min().unwrap_or_else(|| once(0));
+    now.checked_sub((before + took / 2).saturating_sub(time)).unwrap_or(now)
 }
 
 /// A hash of this program's file. Copies of one file on several hosts have the same.
