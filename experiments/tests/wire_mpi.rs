@@ -3,6 +3,8 @@
 
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -102,5 +104,58 @@ fn a_failed_run_leaves_the_output_file_as_it_was() {
         assert_eq!(text.matches("maniple: error").count(), 1, "{text}");
         assert!(text.contains("there is no next vector") && !text.contains("finalize"), "{text}");
         assert_eq!(std::fs::read_to_string(&output).expect("the file"), "before");
+    }
+}
+
+#[test]
+fn a_trace_is_one_file_on_one_clock() {
+    for launcher in launchers() {
+        let file = path("trace.json");
+        let args = "stencil --workers 2 --shards 9 --cells 40 --iterations 8 --repeat 2 --trace";
+        let output = maniple(&launcher, &format!("{args} {}", file.display()));
+        assert!(output.status.success() && output.stderr.is_empty(), "{launcher:?}: {output:?}");
+        let trace: Value = serde_json::from_slice(&std::fs::read(&file).expect("a trace")).expect("JSON");
+        let about = &trace["otherData"];
+        let hosts: Vec<&str> = about["hosts"].as_array().expect("hosts").iter().filter_map(Value::as_str).collect();
+        assert_eq!(hosts.len(), 4, "{about}");
+        // The clocks of two hosts may differ by a quarter of an hour. A busy machine makes the bound wide.
+        let error = about["clock_error_us"].as_f64();
+        assert_eq!(error.is_some(), hosts[0] != hosts[3], "{about}");
+        let error = error.unwrap_or(0.0);
+        assert!((0.0..1e6).contains(&error), "{about}");
+        let events = trace["traceEvents"].as_array().expect("a list");
+        let number = |e: &Value, of: &str| e[of].as_f64().unwrap_or_else(|| panic!("{of} of {e}"));
+        let rows: HashSet<(u64, u64)> =
+            events.iter().map(|e| (number(e, "pid") as u64, number(e, "tid") as u64)).collect();
+        assert_eq!(rows, (0..8).map(|p| (p / 2 + 1, p + 1)).collect());
+        let advances = events.iter().filter(|e| e["ph"] == "X" && e["name"] == "advance");
+        assert_eq!(advances.count(), 9 * 8);
+        let begun: HashMap<&str, &Value> =
+            events.iter().filter(|e| e["ph"] == "s").map(|e| (e["id"].as_str().expect("an id"), e)).collect();
+        let mut between = 0;
+        for end in events.iter().filter(|e| e["ph"] == "f") {
+            let begin = begun[end["id"].as_str().expect("an id")];
+            let of_host = |e: &Value| hosts[number(e, "pid") as usize - 1];
+            let within = if of_host(begin) == of_host(end) { 0.0 } else { error };
+            between += u32::from(of_host(begin) != of_host(end));
+            assert!(number(end, "ts") + within >= number(begin, "ts"), "{launcher:?} {about}: {begin} {end}");
+        }
+        assert_eq!(between > 0, hosts[0] != hosts[3]);
+        // All is within the run, whose times begin at 0.
+        let last = events.iter().map(|e| number(e, "ts")).fold(0.0, f64::max);
+        assert!(last < 100e6, "{last} us");
+    }
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_told_once() {
+    for launcher in launchers() {
+        for command in ["stencil", "allreduce"] {
+            let output = maniple(&launcher, &format!("{command} --trace /nowhere/trace.json"));
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && output.stdout.is_empty(), "{launcher:?} {command}: {output:?}");
+            let told = text.matches("maniple: error: /nowhere/trace.json: can't be written").count();
+            assert_eq!((told, text.matches("maniple: error").count()), (1, 1), "{launcher:?} {command}: {text}");
+        }
     }
 }

@@ -33,6 +33,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// The mapper is made once. Clones of the specification share it.
 ///
+/// In a run on several processes each has its own mapper. [`in_process`](Self::in_process) keeps their files apart: the
+/// decisions of process 0 are in PATH, those of process 2 in `PATH.2`.
+///
 /// ```
 /// use maniple_mapper::MapperSpec;
 /// let spec: MapperSpec = "random,seed=7".parse().unwrap();
@@ -44,6 +47,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct MapperSpec {
     text: String,
     kind: Kind,
+    /// The number of this process among those of its program.
+    process: u32,
     made: Arc<Mutex<Option<MapperSlot>>>,
 }
 
@@ -267,8 +272,8 @@ impl Kind {
         }
     }
 
-    /// Makes the mapper. A logging mapper empties its file if `anew`, or else writes at its end.
-    fn make(&self, loader: &dyn Loader, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
+    /// Makes the mapper of a process. A logging mapper empties its file if `anew`, or else writes at its end.
+    fn make(&self, loader: &dyn Loader, process: u32, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
         Ok(match self {
             Kind::Default => Arc::new(DefaultMapper),
             Kind::Collective => Arc::new(CollectiveMapper),
@@ -276,20 +281,33 @@ impl Kind {
             Kind::RoundRobin => Arc::new(RoundRobinMapper::default()),
             Kind::Numa => Arc::new(NumaMapper::here()),
             Kind::Random { seed } => Arc::new(RandomMapper::new(*seed)),
-            Kind::Logging { file: None, inner } => Arc::new(LoggingMapper::new(inner.load(loader)?, std::io::stderr())),
+            Kind::Logging { file: None, inner } => {
+                let inner = inner.clone().in_process(process).load(loader)?;
+                Arc::new(LoggingMapper::new(inner, std::io::stderr()))
+            }
             Kind::Logging { file: Some(path), inner } => {
-                let inner = inner.load(loader)?;
-                let file = log(path, anew).map_err(|source| SpecError::File { path: path.clone(), source })?;
+                let inner = inner.clone().in_process(process).load(loader)?;
+                let path = of_process(path, process);
+                let file = log(&path, anew).map_err(|source| SpecError::File { path, source })?;
                 // Without a buffer, so that a line that can't be written fails the run at once.
                 Arc::new(LoggingMapper::new(inner, file))
             }
             Kind::File(path) => {
                 let within = |source| SpecError::Within { path: path.clone(), source: Box::new(source) };
-                Kind::within(path)?.make(loader, anew).map_err(within)?
+                Kind::within(path)?.make(loader, process, anew).map_err(within)?
             }
             Kind::Library { path, options } => loader.load(path, options).map_err(SpecError::Library)?,
         })
     }
+}
+
+/// The file of a process: process 0 has the one that is named, and others write beside it.
+fn of_process(path: &Path, process: u32) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    if process > 0 {
+        path.push(format!(".{process}"));
+    }
+    path.into()
 }
 
 /// A file for decisions. Each mapper that has it open writes at its end.
@@ -313,9 +331,18 @@ fn first_line(path: &Path) -> io::Result<String> {
 }
 
 impl MapperSpec {
-    /// Whether its decisions are logged.
-    pub fn logs(&self) -> bool {
-        matches!(self.kind, Kind::Logging { .. })
+    /// The same mapper for a process with this number among those of its program. Process 0 writes decisions to the file
+    /// that is named. Any other one writes them to a file beside it, whose name ends in a point and its number. A mapper
+    /// that has been made stays with the original.
+    ///
+    /// ```
+    /// use maniple_mapper::MapperSpec;
+    /// let spec: MapperSpec = "logging,file=decisions".parse().unwrap();
+    /// assert_eq!(spec.clone().in_process(0).files().unwrap(), [("decisions".into(), true)]);
+    /// assert_eq!(spec.in_process(2).files().unwrap(), [("decisions.2".into(), true)]);
+    /// ```
+    pub fn in_process(self, number: u32) -> Self {
+        Self { process: number, made: Arc::default(), ..self }
     }
 
     /// The slot with the mapper. The first call makes the mapper and its files, and has the loader load its library.
@@ -327,7 +354,7 @@ impl MapperSpec {
         if let Some(slot) = &*made {
             return Ok(slot.clone());
         }
-        let slot = MapperSlot::new(self.kind.make(loader, true)?);
+        let slot = MapperSlot::new(self.kind.make(loader, self.process, true)?);
         *made = Some(slot.clone());
         Ok(slot)
     }
@@ -356,7 +383,7 @@ impl MapperSpec {
     pub fn reload(&self, loader: &dyn Loader) -> Result<(), SpecError> {
         let slot = self.slot(loader)?;
         if self.file().is_some() {
-            slot.replace(self.kind.make(loader, false)?);
+            slot.replace(self.kind.make(loader, self.process, false)?);
         }
         Ok(())
     }
@@ -369,11 +396,13 @@ impl MapperSpec {
     pub fn files(&self) -> Result<Vec<(PathBuf, bool)>, SpecError> {
         Ok(match &self.kind {
             Kind::File(path) => {
-                let named = Self { text: String::new(), kind: Kind::within(path)?, made: Arc::default() }.files()?;
+                let kind = Kind::within(path)?;
+                let named = Self { text: String::new(), kind, process: self.process, made: Arc::default() }.files()?;
                 [(path.clone(), false)].into_iter().chain(named).collect()
             }
             Kind::Logging { file, inner } => {
-                file.iter().map(|path| (path.clone(), true)).chain(inner.files()?).collect()
+                let inner = inner.clone().in_process(self.process).files()?;
+                file.iter().map(|path| (of_process(path, self.process), true)).chain(inner).collect()
             }
             Kind::Library { path, .. } => vec![(path.clone(), false)],
             _ => Vec::new(),
@@ -390,14 +419,14 @@ impl FromStr for MapperSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        Ok(Self { text: text.into(), kind: Kind::parse(text)?, made: Arc::default() })
+        Ok(Self { text: text.into(), kind: Kind::parse(text)?, process: 0, made: Arc::default() })
     }
 }
 
 /// The specification `collective`.
 impl Default for MapperSpec {
     fn default() -> Self {
-        Self { text: "collective".into(), kind: Kind::Collective, made: Arc::default() }
+        Self { text: "collective".into(), kind: Kind::Collective, process: 0, made: Arc::default() }
     }
 }
 
