@@ -64,8 +64,8 @@ mod tests {
     use proptest::prelude::*;
 
     prop_compose! {
-        /// The host of each of some processes, how far the clock of each host is ahead of the real time, and for each exchange
-        /// and process how long after the first possible moment it begins and ends.
+        /// The host of each process; how far the clock of each host is ahead of the real time; for each exchange and process,
+        /// how long after the first possible moment it begins and ends.
         fn clocks()(hosts in prop::collection::vec(0u32..4, 1..8), exchanges in 1usize..6)(
             ahead in prop::collection::vec(0u64..1 << 50, 4),
             pauses in prop::collection::vec(prop::collection::vec((0u64..1000, 0u64..1000), hosts.len()), exchanges),
