@@ -14,7 +14,7 @@ use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 use maniple::mapper::{CollectiveMapper, DefaultMapper, Mapper, ProcessorId};
 use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, ReadWriteShared, WriteShared};
-use maniple::runtime::{Binding, Faults, SlowLink};
+use maniple::runtime::{Binding, Faults, SlowLink, TraceFile};
 use processes::{on_processes, on_processes_with};
 use std::sync::Arc;
 
@@ -176,6 +176,8 @@ fn processes_that_differ_are_told_apart() {
         let faults = Faults { slow: vec![slow], ..Faults::default() };
         let text = "messages from 0 to 1 take 7 steps more";
         refused("faults", "none", text, &|runtime| runtime.faults(faults.clone()));
+        let file = TraceFile::create("/nowhere/trace.json").ok();
+        refused("trace", "none", "one", &|runtime| runtime.trace(file.clone().expect("not touched here")));
         refused("number of processes", "2", "3", &|_| Runtime::processes(3).workers(1));
     });
 }

@@ -50,12 +50,12 @@ fn what_does_not_go_with_processes_is_refused() {
     for (args, why) in [
         ("stencil --processes 2", "--processes is for --wire processes"),
         ("stencil --wire processes --processes 0", "processes"),
-        ("stencil --wire processes --trace /tmp/t.json", "--trace is not for --wire processes"),
         ("stencil --wire processes --check races", "--check is not for --wire processes"),
         ("stencil --wire processes --machine local", "--machine, --nodes and --noise are for --wire virtual"),
-        ("stencil --wire processes --mapper logging", "--mapper logging is not for --wire processes"),
         ("kernel --wire processes", "--wire processes is for the commands stencil"),
-        ("allreduce --wire processes --trace /tmp/t.json", "--trace is not for --wire processes"),
+        ("stencil --wire processes --trace /nowhere/t.json", "/nowhere/t.json: can't be written"),
+        ("allreduce --wire processes --trace /nowhere/t.json", "/nowhere/t.json: can't be written"),
+        ("stencil --wire processes --mapper logging,file=/nowhere/x", "/nowhere/x: can't be written"),
     ] {
         let output = maniple(args);
         let text = String::from_utf8_lossy(&output.stderr);
@@ -140,4 +140,32 @@ fn an_error_of_all_processes_is_printed_once() {
     assert!(!output.status.success(), "{output:?}");
     assert_eq!(text.matches("maniple: error").count(), 1, "{text}");
     assert!(text.contains("there is no next vector"), "{text}");
+}
+
+/// The answers about leaf tasks that the files of a run's processes have, by file.
+fn logged(on: &str, log: &std::path::Path, processes: u32) -> Vec<usize> {
+    let args = format!("stencil --shards 5 --iterations 4 --repeat 1 {on} --mapper logging,inner=logging,file=");
+    let output = maniple(&format!("{args}{}", log.display()));
+    assert!(output.status.success(), "{on}: {output:?}");
+    let file = |number| match number {
+        0 => log.to_owned(),
+        n => PathBuf::from(format!("{}.{n}", log.display())),
+    };
+    let lines = |number| {
+        let text = std::fs::read_to_string(file(number)).expect("a log");
+        let calls = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        calls.filter(|line| line["call"] == "map_leaf").count()
+    };
+    assert!(!file(processes).exists());
+    (0..processes).map(lines).collect()
+}
+
+#[test]
+fn each_process_logs_the_decisions_of_its_mapper_to_a_file_of_its_own() {
+    let on_threads = logged("--workers 2", &path("threads.jsonl"), 1);
+    // Loading, then an iteration of each shard.
+    assert!(on_threads[0] >= 5 + 4 * 5, "{on_threads:?}");
+    let on_processes = logged("--wire processes --processes 3 --workers 2", &path("processes.jsonl"), 3);
+    assert!(on_processes.iter().all(|lines| *lines > 0), "{on_processes:?}");
+    assert_eq!(on_processes.iter().sum::<usize>(), on_threads[0]);
 }

@@ -62,9 +62,11 @@ fn copies(child: &Child) -> Vec<u32> {
     copies
 }
 
-/// The processors whose leaf tasks a mapper has mapped, by the whole lines of its log.
+/// The processors whose leaf tasks a mapper has mapped, by the whole lines of its logs in up to four processes.
 fn asked_by(log: &Path) -> std::collections::BTreeSet<u64> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let of_process = |n: u32| format!("{}.{n}", log.display());
+    let logs = [log.display().to_string()].into_iter().chain((1..4).map(of_process));
+    let text: String = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect();
     let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     lines.filter(|line| line["call"] == "map_leaf").filter_map(|line| line["input"]["processor"].as_u64()).collect()
 }

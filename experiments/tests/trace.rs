@@ -81,3 +81,24 @@ fn a_trace_that_cannot_be_written_is_refused_before_the_run() {
         assert!(message.starts_with(&expected), "{message}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn several_processes_write_one_trace() {
+    for (args, leaf, expected) in [
+        ("stencil --shards 5 --iterations 7 --repeat 2", "advance", 5 * 7),
+        ("tasks --count 100 --repeat 1", "add_1", 100),
+    ] {
+        let name = "processes.json";
+        let events = events(&format!("{args} --wire processes --processes 3 --workers 2"), name);
+        assert!(slices(&events).get(&("leaf", leaf)).is_some_and(|&n| n >= expected), "{args}");
+        // A process has a node, and each processor a row.
+        let rows = events.iter().filter(|e| e["name"] == "thread_name").map(|e| (e["pid"].as_u64(), e["tid"].as_u64()));
+        let expected = (0..6).map(|p| (Some(p / 2 + 1), Some(p + 1)));
+        assert!(rows.eq(expected), "{args}");
+        // Nobody else has written beside it.
+        let directory = path(name).parent().expect("a directory").to_owned();
+        let beside = fs::read_dir(directory).expect("there").flatten().filter(|e| e.path().starts_with(path(name)));
+        assert_eq!(beside.count(), 1, "{args}");
+    }
+}

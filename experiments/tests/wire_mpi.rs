@@ -4,7 +4,8 @@
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -131,10 +132,12 @@ fn processes(file: &Path) -> Vec<Pid> {
     found.into_iter().map(|(_, process)| process).collect()
 }
 
-/// Waits until the mapper with this log has mapped leaf tasks of so many processors.
+/// Waits until the mapper with this log, in one of four processes, has mapped leaf tasks of so many processors.
 fn asked_by_all(job: &mut Child, log: &Path, processors: u64) {
     let asked = || {
-        let text = std::fs::read_to_string(log).unwrap_or_default();
+        let of_process = |n: u32| format!("{}.{n}", log.display());
+        let logs = [log.display().to_string()].into_iter().chain((1..4).map(of_process));
+        let text: String = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect();
         let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         let leaves = lines.filter(|line| line["call"] == "map_leaf");
         leaves.filter_map(|line| line["input"]["processor"].as_u64()).collect::<BTreeSet<_>>()
@@ -179,5 +182,58 @@ fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
         let told = text.matches(&format!("maniple: mapper @{} was read again\n", spec.display())).count();
         assert!(told == 4 && text.lines().count() == 4, "{launcher:?}: {text}");
         assert!(std::fs::read(&output).expect("an output") == expected, "{launcher:?}");
+    }
+}
+
+#[test]
+fn a_trace_is_one_file_on_one_clock() {
+    for launcher in launchers() {
+        let file = path("trace.json");
+        let args = "stencil --workers 2 --shards 9 --cells 40 --iterations 8 --repeat 2 --trace";
+        let output = maniple(&launcher, &format!("{args} {}", file.display()));
+        assert!(output.status.success() && output.stderr.is_empty(), "{launcher:?}: {output:?}");
+        let trace: Value = serde_json::from_slice(&std::fs::read(&file).expect("a trace")).expect("JSON");
+        let about = &trace["otherData"];
+        let hosts: Vec<&str> = about["hosts"].as_array().expect("hosts").iter().filter_map(Value::as_str).collect();
+        assert_eq!(hosts.len(), 4, "{about}");
+        // The clocks of two hosts may differ by a quarter of an hour. A busy machine makes the bound wide.
+        let error = about["clock_error_us"].as_f64();
+        assert_eq!(error.is_some(), hosts[0] != hosts[3], "{about}");
+        let error = error.unwrap_or(0.0);
+        assert!((0.0..1e6).contains(&error), "{about}");
+        let events = trace["traceEvents"].as_array().expect("a list");
+        let number = |e: &Value, of: &str| e[of].as_f64().unwrap_or_else(|| panic!("{of} of {e}"));
+        let rows: HashSet<(u64, u64)> =
+            events.iter().map(|e| (number(e, "pid") as u64, number(e, "tid") as u64)).collect();
+        assert_eq!(rows, (0..8).map(|p| (p / 2 + 1, p + 1)).collect());
+        let advances = events.iter().filter(|e| e["ph"] == "X" && e["name"] == "advance");
+        assert_eq!(advances.count(), 9 * 8);
+        let begun: HashMap<&str, &Value> =
+            events.iter().filter(|e| e["ph"] == "s").map(|e| (e["id"].as_str().expect("an id"), e)).collect();
+        let mut between = 0;
+        for end in events.iter().filter(|e| e["ph"] == "f") {
+            let begin = begun[end["id"].as_str().expect("an id")];
+            let of_host = |e: &Value| hosts[number(e, "pid") as usize - 1];
+            let within = if of_host(begin) == of_host(end) { 0.0 } else { error };
+            between += u32::from(of_host(begin) != of_host(end));
+            assert!(number(end, "ts") + within >= number(begin, "ts"), "{launcher:?} {about}: {begin} {end}");
+        }
+        assert_eq!(between > 0, hosts[0] != hosts[3]);
+        // All is within the run, whose times begin at 0.
+        let last = events.iter().map(|e| number(e, "ts")).fold(0.0, f64::max);
+        assert!(last < 100e6, "{last} us");
+    }
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_told_once() {
+    for launcher in launchers() {
+        for command in ["stencil", "allreduce"] {
+            let output = maniple(&launcher, &format!("{command} --trace /nowhere/trace.json"));
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && output.stdout.is_empty(), "{launcher:?} {command}: {output:?}");
+            let told = text.matches("maniple: error: /nowhere/trace.json: can't be written").count();
+            assert_eq!((told, text.matches("maniple: error").count()), (1, 1), "{launcher:?} {command}: {text}");
+        }
     }
 }

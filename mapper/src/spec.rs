@@ -33,6 +33,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// The mapper is made once. Clones of the specification share it.
 ///
+/// In a run on several processes each has its own mapper. [`in_process`](Self::in_process) keeps their files apart: the
+/// decisions of process 0 are in PATH, those of process 2 in `PATH.2`.
+///
 /// ```
 /// use maniple_mapper::MapperSpec;
 /// let spec: MapperSpec = "random,seed=7".parse().unwrap();
@@ -44,6 +47,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct MapperSpec {
     text: String,
     kind: Kind,
+    /// The number of this process among those of its program.
+    process: u32,
     made: Arc<Mutex<Option<MapperSlot>>>,
 }
 
@@ -271,8 +276,8 @@ impl Kind {
         }
     }
 
-    /// Makes the mapper. A logging mapper empties its file if `anew`, or else writes at its end.
-    fn make(&self, loader: &dyn Loader, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
+    /// Makes the mapper of a process. A logging mapper empties its file if `anew`, or else writes at its end.
+    fn make(&self, loader: &dyn Loader, process: u32, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
         Ok(match self {
             Kind::Default => Arc::new(DefaultMapper),
             Kind::Collective => Arc::new(CollectiveMapper),
@@ -280,22 +285,42 @@ impl Kind {
             Kind::RoundRobin => Arc::new(RoundRobinMapper::default()),
             Kind::Numa => Arc::new(NumaMapper::here()),
             Kind::Random { seed } => Arc::new(RandomMapper::new(*seed)),
-            Kind::Logging { file: None, inner } => Arc::new(LoggingMapper::new(inner.load(loader)?, std::io::stderr())),
+            Kind::Logging { file: None, inner } => {
+                let inner = inner.clone().in_process(process).load(loader)?;
+                Arc::new(LoggingMapper::new(inner, std::io::stderr()))
+            }
             Kind::Logging { file: Some(path), inner } => {
-                let inner = inner.load(loader)?;
-                let file = log(path, anew).map_err(|source| SpecError::File { path: path.clone(), source })?;
+                let inner = inner.clone().in_process(process).load(loader)?;
+                let path = of_process(path, process);
+                let file = log(&path, anew).map_err(|source| SpecError::File { path, source })?;
                 // Without a buffer, so that a line that can't be written fails the run at once.
                 Arc::new(LoggingMapper::new(inner, file))
             }
-            Kind::File(path) => Kind::within(path)?.make_within(path, loader, anew)?,
+            Kind::File(path) => Kind::within(path)?.make_within(path, loader, process, anew)?,
             Kind::Library { path, options } => loader.load(path, options).map_err(SpecError::Library)?,
         })
     }
 
     /// The same for a specification that a file has. Errors name the file.
-    fn make_within(&self, path: &Path, loader: &dyn Loader, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
-        self.make(loader, anew).map_err(|source| SpecError::Within { path: path.to_owned(), source: Box::new(source) })
+    fn make_within(
+        &self,
+        path: &Path,
+        loader: &dyn Loader,
+        process: u32,
+        anew: bool,
+    ) -> Result<Arc<dyn Mapper>, SpecError> {
+        let within = |source| SpecError::Within { path: path.to_owned(), source: Box::new(source) };
+        self.make(loader, process, anew).map_err(within)
     }
+}
+
+/// The file of a process: process 0 has the one that is named, and others write beside it.
+fn of_process(path: &Path, process: u32) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    if process > 0 {
+        path.push(format!(".{process}"));
+    }
+    path.into()
 }
 
 /// A file for decisions. Each mapper that has it open writes at its end.
@@ -325,9 +350,18 @@ fn first_line(path: &Path) -> io::Result<String> {
 }
 
 impl MapperSpec {
-    /// Whether its decisions are logged.
-    pub fn logs(&self) -> bool {
-        matches!(self.kind, Kind::Logging { .. })
+    /// The same mapper for a process with this number among those of its program. Process 0 writes decisions to the file
+    /// that is named. Any other one writes them to a file beside it, whose name ends in a point and its number. A mapper
+    /// that has been made stays with the original.
+    ///
+    /// ```
+    /// use maniple_mapper::MapperSpec;
+    /// let spec: MapperSpec = "logging,file=decisions".parse().unwrap();
+    /// assert_eq!(spec.clone().in_process(0).files().unwrap(), [("decisions".into(), true)]);
+    /// assert_eq!(spec.in_process(2).files().unwrap(), [("decisions.2".into(), true)]);
+    /// ```
+    pub fn in_process(self, number: u32) -> Self {
+        Self { process: number, made: Arc::default(), ..self }
     }
 
     /// The slot with the mapper. The first call makes the mapper and its files, and has the loader load its library.
@@ -339,7 +373,7 @@ impl MapperSpec {
         if let Some(slot) = &*made {
             return Ok(slot.clone());
         }
-        let slot = MapperSlot::new(self.kind.make(loader, true)?);
+        let slot = MapperSlot::new(self.kind.make(loader, self.process, true)?);
         *made = Some(slot.clone());
         Ok(slot)
     }
@@ -368,7 +402,7 @@ impl MapperSpec {
     pub fn reload(&self, loader: &dyn Loader) -> Result<(), SpecError> {
         let slot = self.slot(loader)?;
         if self.file().is_some() {
-            slot.replace(self.kind.make(loader, false)?);
+            slot.replace(self.kind.make(loader, self.process, false)?);
         }
         Ok(())
     }
@@ -389,8 +423,8 @@ impl MapperSpec {
     /// An illegal specification; a file that can't be written, or a library that did not make a mapper.
     pub fn make(&self, line: &str, loader: &dyn Loader) -> Result<Arc<dyn Mapper>, SpecError> {
         match self.file() {
-            Some(path) => Kind::from_line(path, line)?.make_within(path, loader, false),
-            None => Kind::parse(line)?.make(loader, false),
+            Some(path) => Kind::from_line(path, line)?.make_within(path, loader, self.process, false),
+            None => Kind::parse(line)?.make(loader, self.process, false),
         }
     }
 
@@ -402,11 +436,13 @@ impl MapperSpec {
     pub fn files(&self) -> Result<Vec<(PathBuf, bool)>, SpecError> {
         Ok(match &self.kind {
             Kind::File(path) => {
-                let named = Self { text: String::new(), kind: Kind::within(path)?, made: Arc::default() }.files()?;
+                let kind = Kind::within(path)?;
+                let named = Self { text: String::new(), kind, process: self.process, made: Arc::default() }.files()?;
                 [(path.clone(), false)].into_iter().chain(named).collect()
             }
             Kind::Logging { file, inner } => {
-                file.iter().map(|path| (path.clone(), true)).chain(inner.files()?).collect()
+                let inner = inner.clone().in_process(self.process).files()?;
+                file.iter().map(|path| (of_process(path, self.process), true)).chain(inner).collect()
             }
             Kind::Library { path, .. } => vec![(path.clone(), false)],
             _ => Vec::new(),
@@ -423,14 +459,14 @@ impl FromStr for MapperSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        Ok(Self { text: text.into(), kind: Kind::parse(text)?, made: Arc::default() })
+        Ok(Self { text: text.into(), kind: Kind::parse(text)?, process: 0, made: Arc::default() })
     }
 }
 
 /// The specification `collective`.
 impl Default for MapperSpec {
     fn default() -> Self {
-        Self { text: "collective".into(), kind: Kind::Collective, made: Arc::default() }
+        Self { text: "collective".into(), kind: Kind::Collective, process: 0, made: Arc::default() }
     }
 }
 

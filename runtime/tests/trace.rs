@@ -6,7 +6,7 @@ use common::{Scatter, virtual_nodes, watched};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
 use maniple_runtime::{
-    Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, Stats, Top, TraceFile,
+    Driver, Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, Stats, Top, TraceFile,
 };
 use serde_json::Value;
 use std::collections::HashMap;
@@ -161,8 +161,17 @@ fn check_waits(trace: &Trace) {
     assert!(open.is_empty(), "{open:?}");
 }
 
-/// Runs a program with a trace; what came of it, and the trace.
-fn traced<F, Fut, R>(name: &str, runtime: &Runtime, top: F) -> (Result<(R, Stats), Error>, Trace)
+/// The trace that a run has written. A copy of this process writes none.
+fn written(path: &PathBuf) -> Option<Trace> {
+    if Runtime::process_number() > 0 {
+        assert!(!path.exists(), "{path:?}");
+        return None;
+    }
+    Some(read(path))
+}
+
+/// Runs a program with a trace; what came of it, and the trace if this process has written it.
+fn traced<F, Fut, R>(name: &str, runtime: &Runtime, top: F) -> (Result<(R, Stats), Error>, Option<Trace>)
 where
     F: Fn(Top) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, Error>> + 'static,
@@ -171,14 +180,42 @@ where
     let path = path(name);
     let runtime = runtime.clone().trace(TraceFile::create(&path).expect("a file"));
     let result = watched(name, || runtime.run(top));
-    (result, read(&path))
+    (result, written(&path))
+}
+
+/// The node of a processor, and whether the run is on several processes.
+fn node_of(runtime: &Runtime, processor: u64) -> (u64, bool) {
+    match runtime.driver() {
+        Driver::Threads { .. } => (0, false),
+        Driver::Processes { workers, .. } => (processor / u64::from(*workers), true),
+        _ => (processor, false),
+    }
 }
 
 fn drivers() -> Vec<(String, Runtime)> {
+    if let Some(all) = common::processes::runtimes() {
+        return all;
+    }
     let seeded = (0..20).map(|seed| (format!("seed-{seed}"), Runtime::seeded(1 + seed as u32 % 4, seed)));
     let threads = (1..=3).map(|n| (format!("threads-{n}"), Runtime::threads(n)));
     let machines = (0..6).map(|seed| (format!("virtual-{seed}"), virtual_nodes(1 + seed as u32 % 4, seed).1));
     seeded.chain(machines).chain(threads).collect()
+}
+
+/// Processes are named after their node and, if there are several, their host.
+fn check_hosts(trace: &Trace, of_processes: bool) {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let names: Vec<_> = trace.events.iter().filter(|e| e.name == "process_name").collect();
+    for name in &names {
+        let node = format!("node {}", name.row.0 - 1);
+        let expected = if of_processes { format!("{node} on {}", host.trim()) } else { node };
+        assert_eq!(name.args["name"], expected);
+    }
+    let nodes = names.iter().map(|e| e.row.0).max().unwrap_or(0) as usize;
+    let hosts = of_processes.then(|| vec![host.trim(); nodes]);
+    assert_eq!(trace.about.get("hosts"), hosts.map(Value::from).as_ref());
+    // All is on one host.
+    assert!(trace.about["clock_error_us"].is_null() && trace.about["missing"].is_null());
 }
 
 fn add(mut x: ReadWrite<u64>) {
@@ -227,6 +264,7 @@ fn a_trace_holds_what_the_run_counted() {
     for (name, runtime) in drivers() {
         let (result, trace) = traced(&name, &runtime, |top| ring(top, SHARDS));
         let (_, stats) = result.expect(&name);
+        let Some(trace) = trace else { continue };
         assert_eq!(trace.count("X", "leaf"), stats.leaf_tasks, "{name}");
         assert_eq!(stats.leaf_tasks, u64::from(SHARDS) * ROUNDS * 2);
         assert_eq!(trace.names("leaf"), HashMap::from([("add", stats.leaf_tasks as usize)]), "{name}");
@@ -239,10 +277,13 @@ fn a_trace_holds_what_the_run_counted() {
         assert!(trace.of("X", "leaf").all(|e| e.args["shard"].as_u64().is_some_and(|s| s < SHARDS.into())));
         // One row a processor, one process a node.
         let rows: Vec<_> = trace.events.iter().filter(|e| e.name == "thread_name").map(|e| e.row).collect();
-        let one_a_node = !name.starts_with("threads");
-        for (i, row) in (1..).zip(&rows) {
-            assert_eq!(*row, (if one_a_node { i } else { 1 }, i), "{name}");
+        for (i, row) in (0..).zip(&rows) {
+            assert_eq!(*row, (node_of(&runtime, i).0 + 1, i + 1), "{name}");
         }
+        if let Driver::Processes { processes, workers } = runtime.driver() {
+            assert_eq!(rows.len(), (processes * workers) as usize, "{name}");
+        }
+        check_hosts(&trace, node_of(&runtime, 0).1);
         assert!(trace.about["error"].is_null() && trace.bytes.len() > 1000, "{name}");
     }
 }
@@ -254,6 +295,7 @@ fn arrows_lead_from_arrivals_to_whom_they_release() {
         let name = format!("arrows-{name}");
         let (result, trace) = traced(&name, &runtime, |top| ring(top, SHARDS));
         result.expect(&name);
+        let Some(trace) = trace else { continue };
         let starts: HashMap<&str, &Event> = trace.of("s", "arrival").map(|e| (e.id.as_str(), e)).collect();
         let mut of_ring = 0;
         for e in trace.of("f", "arrival") {
@@ -284,7 +326,7 @@ fn arrows_lead_from_arrivals_to_whom_they_release() {
 #[test]
 fn a_seed_gives_the_same_bytes() {
     for seed in 0..10 {
-        let once = |name: &str| traced(name, &Runtime::seeded(3, seed), |top| ring(top, 4)).1.bytes;
+        let once = |name: &str| traced(name, &Runtime::seeded(3, seed), |top| ring(top, 4)).1.map(|trace| trace.bytes);
         assert_eq!(once("once"), once("again"), "seed {seed}");
     }
 }
@@ -311,6 +353,7 @@ fn a_run_that_failed_has_a_trace_that_says_why() {
         });
         let error = result.expect_err(&name).to_string();
         assert!(error.contains("by intention"), "{error}");
+        let Some(trace) = trace else { continue };
         assert_eq!(trace.about["error"], error.as_str(), "{name}");
         let failed = trace.of("i", "run").find(|e| e.name == "run failed").expect("an instant");
         assert_eq!(failed.args["error"], error.as_str(), "{name}");
@@ -338,6 +381,7 @@ fn of_a_deadlock_the_trace_shows_who_waits() {
         });
         let error = result.expect_err(&name);
         assert!(matches!(error, Error::Deadlock { .. }), "{error}");
+        let Some(trace) = trace else { continue };
         assert_eq!(trace.about["error"], error.to_string().as_str());
         let mut left: Vec<u64> = trace
             .of("b", "wait")
@@ -355,6 +399,7 @@ fn tasks_that_run_elsewhere_are_on_the_row_where_they_run() {
         let runtime = Runtime::threads(workers).mapper(Arc::new(Scatter::default()));
         let (result, trace) = traced(&format!("scatter-{workers}"), &runtime, |top| ring(top, 4));
         let (_, stats) = result.expect("runs");
+        let Some(trace) = trace else { continue };
         assert_eq!(trace.names("leaf"), HashMap::from([("add", stats.leaf_tasks as usize)]));
         assert_eq!(trace.count("s", "message"), stats.messages);
         // Of another mapper than those that come with the runtime each call is a slice.
@@ -383,6 +428,7 @@ fn times_are_those_of_the_clock() {
     let runtime = Runtime::threads(2).mapper(Arc::new(Slow));
     let (result, trace) = traced("slow", &runtime, |top| ring(top, 2));
     result.expect("runs");
+    let trace = trace.expect("of this process");
     let most = before.elapsed().as_nanos() as u64;
     let calls: Vec<u64> = trace.of("X", "mapper").filter(|e| e.name == "map_leaf").map(|e| e.end - e.start).collect();
     assert_eq!(calls.len() as u64, 2 * 2 * ROUNDS);
@@ -399,7 +445,7 @@ fn a_full_list_keeps_the_newest_and_says_how_many_it_lost() {
         const MOST: usize = 30;
         let runtime = runtime.trace(TraceFile::create(&path).expect("a file").events(MOST));
         let (_, stats) = watched(&name, || runtime.run(|top| ring(top, 5))).expect("runs");
-        let trace = read(&path);
+        let Some(trace) = written(&path) else { continue };
         let dropped = trace.about["dropped"].as_array().expect("a list");
         let said: Vec<u64> = trace
             .of("i", "run")
@@ -454,4 +500,100 @@ fn a_file_that_cannot_be_written_is_an_error() {
     runtime.run(|top| ring(top, 2)).expect("runs");
     assert_eq!(file.written(), Ok(()), "the last trace is there");
     assert!(gone.join("trace.json").is_file());
+}
+
+/// As many events as go to the first process in several pieces.
+#[test]
+fn a_long_trace_is_whole() {
+    const TASKS: u64 = 20_000;
+    for (name, runtime) in drivers().into_iter().filter(|(name, _)| name == "threads-2" || name.ends_with(" of 2")) {
+        let (result, trace) = traced(&format!("long-{name}"), &runtime, |top| async move {
+            let line = top.region_tree("line", Rect::line(0, 3), &[X.info()])?;
+            let blocks: Vec<Region> = Partition::equal(line, 3)?.iter().collect();
+            let task = top.register("many", |shard: Shard, block: Region| async move {
+                let x = shard.region(block)?;
+                // Not as many as in the first one, so that pieces end at different times.
+                for _ in 0..TASKS / u64::from(1 + shard.index()) {
+                    shard.launch(add, (x.read_write(X),)).go()?.await?;
+                }
+                Ok(())
+            });
+            let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [X]);
+            top.launch(&top.gang("all", 3)?, &task, start)?.all().await
+        });
+        result.expect(&name);
+        let Some(trace) = trace else { continue };
+        let of = |shard: u64| trace.of("X", "leaf").filter(|e| e.args["shard"] == shard).count() as u64;
+        assert_eq!([of(0), of(1), of(2)], [TASKS, TASKS / 2, TASKS / 3], "{name}");
+        let dropped = trace.about["dropped"].as_array().expect("a list");
+        assert!(dropped.iter().all(|n| *n == 0), "{name}: {dropped:?}");
+    }
+}
+
+#[test]
+fn process_0_alone_knows_that_a_trace_could_not_be_written() {
+    let gone = path("gone-on-processes");
+    for (name, runtime) in drivers() {
+        std::fs::create_dir_all(&gone).expect("a directory");
+        let file = TraceFile::create(gone.join("trace.json")).expect("can be written");
+        std::fs::remove_dir(&gone).expect("nothing is in it");
+        runtime.trace(file.clone()).run(|top| ring(top, 2)).expect("runs without its trace");
+        assert_eq!(file.written().is_err(), Runtime::process_number() == 0, "{name}");
+    }
+}
+
+/// Those whose programs can be on several processes.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "on_processes",
+        &[
+            ("a_trace_holds_what_the_run_counted", a_trace_holds_what_the_run_counted),
+            ("arrows_lead_from_arrivals_to_whom_they_release", arrows_lead_from_arrivals_to_whom_they_release),
+            ("a_run_that_failed_has_a_trace_that_says_why", a_run_that_failed_has_a_trace_that_says_why),
+            ("of_a_deadlock_the_trace_shows_who_waits", of_a_deadlock_the_trace_shows_who_waits),
+            (
+                "a_full_list_keeps_the_newest_and_says_how_many_it_lost",
+                a_full_list_keeps_the_newest_and_says_how_many_it_lost,
+            ),
+            ("a_long_trace_is_whole", a_long_trace_is_whole),
+            (
+                "process_0_alone_knows_that_a_trace_could_not_be_written",
+                process_0_alone_knows_that_a_trace_could_not_be_written,
+            ),
+        ],
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn of_a_run_that_loses_a_process_the_trace_has_the_first_one() {
+    let test = "of_a_run_that_loses_a_process_the_trace_has_the_first_one";
+    common::processes::on_processes(test, &[(2, 1), (3, 2)], |runtime| {
+        let (result, trace) = traced("lost", &runtime, |top| async move {
+            let gang = top.gang("all", 6)?;
+            let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
+            let task = top.register("dies", |shard: Shard, all: PhaseBarrier| async move {
+                let (arrive, wait) = (all.arriver(&shard)?, all.waiter(&shard)?);
+                for round in 0..20 {
+                    if round == 10 && shard.index() == 5 {
+                        std::process::abort();
+                    }
+                    shard.arrive(&arrive);
+                    shard.wait(&wait).await?;
+                }
+                Ok(())
+            });
+            top.launch(&gang, &task, |_| ShardLaunch::new(all))?.all().await
+        });
+        let error = result.expect_err("a process is lost").to_string();
+        let Some(trace) = trace else { return };
+        assert_eq!(trace.about["error"], error.as_str());
+        // The error goes on with its shards.
+        let missing = trace.about["missing"].as_str().expect("a reason");
+        assert!(missing.starts_with("process ") && error.starts_with(missing), "{missing}");
+        assert!(trace.names("shard")["dies"] > 0);
+        assert!(trace.events.iter().all(|e| e.row.0 == 1), "{error}");
+    });
 }

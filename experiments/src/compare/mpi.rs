@@ -227,7 +227,6 @@ fn check_wire(args: &CompareMpiOptions) -> Result<(), Failure> {
     let wire = &args.on.workers.wire;
     let mpi = args.mpi.load(wire, 1)?;
     wire.to_start(1)?;
-    args.on.check_processes(false, false)?;
     if args.in_virtual_time() {
         wire.file()?;
         return match (&args.mpirun, args.timeout) {

@@ -5,7 +5,7 @@ use super::numbers::{at_least_one, count};
 use super::wire::{Invocation, OnWire, Wire};
 use crate::Failure;
 use crate::files::Files;
-use maniple::mapper::MapperSpec;
+use maniple::mapper::{MapperSpec, SpecError};
 use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
 use maniple_stencil::{Bind, Config, Processes, StencilError};
 use std::sync::Arc;
@@ -103,11 +103,16 @@ pub struct OnWorkers {
 
     /// Mapper, which places tasks and data: NAME[,OPTION=VALUE]…, ./LIBRARY.so[,OPTIONS] or @FILE. Names: default, collective,
     /// first, round-robin, numa, random (seed=N) and logging (file=PATH, and last inner=MAPPER). The
-    /// mapper logging writes each decision of its inner mapper as a line of JSON. Without file= it writes to stderr. The first
-    /// line of @FILE says which mapper it is. FILE is read again on a hangup signal,
-    /// which one of several processes gets for all
-    #[arg(long, value_name = "MAPPER", default_value_t = MapperSpec::default())]
+    /// mapper logging writes each decision of its inner mapper as a line of JSON. Without file= it writes to stderr. Of several
+    /// processes, number 0 writes to PATH and number N to PATH.N. The first line of @FILE says which mapper it is. FILE is read
+    /// again on a hangup signal, which one of several processes gets for all
+    #[arg(long, value_name = "MAPPER", default_value_t = MapperSpec::default(), value_parser = mapper)]
     pub mapper: MapperSpec,
+}
+
+/// A mapper of this process.
+fn mapper(text: &str) -> Result<MapperSpec, SpecError> {
+    Ok(text.parse::<MapperSpec>()?.in_process(Runtime::process_number()))
 }
 
 impl OnWorkers {
@@ -123,14 +128,14 @@ impl OnWorkers {
         Ok(invocation)
     }
 
-    /// Refuses what does not go with several processes.
-    pub fn check_processes(&self, trace: bool, check: bool) -> Result<(), Failure> {
+    /// Refuses a check that does not go with several processes.
+    pub fn refuse_check(&self, check: bool) -> Result<(), Failure> {
         let wire = &self.workers.wire;
-        let (Wire::Processes | Wire::Mpi) = wire.wire() else { return Ok(()) };
-        let refused = [("--trace", trace), ("--check", check), ("--mapper logging", self.mapper.logs())];
-        match refused.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(Failure::Usage(format!("{option} is not for --wire {}", wire.name()))),
-            None => Ok(()),
+        match wire.wire() {
+            Wire::Processes | Wire::Mpi if check => {
+                Err(Failure::Usage(format!("--check is not for --wire {}", wire.name())))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -138,11 +143,11 @@ impl OnWorkers {
     /// mapper begins its files, so everything else should have been checked before.
     pub fn runtime(&self, shards: usize, traced: &Traced) -> Result<(usize, Runtime, Option<TraceFile>), Failure> {
         let trace = traced.trace.as_deref();
-        self.check_processes(trace.is_some(), false)?;
         self.files()?.writes("--trace", trace).check()?;
-        let (processors, runtime) = self.processors(shards)?;
+        // Before the processes of a launcher meet: they would miss the one that can't write it.
         let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(StencilError::Trace(e).to_string()));
         let trace = trace.map(create).transpose()?;
+        let (processors, runtime) = self.processors(shards)?;
         crate::swap::on_signal(&self.mapper, &runtime)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         let runtime = runtime.mapper(mapper);

@@ -11,7 +11,7 @@ use crate::options::numbers::{count, zero};
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
 use crate::output::Output;
-use maniple::runtime::Runtime;
+use maniple::runtime::{Runtime, TraceFile};
 use maniple_stencil::{Collective, Config, Session, StencilError, io, plural};
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ pub struct StencilOptions {
 impl StencilOptions {
     fn config(&self) -> Result<Config, Failure> {
         let (shards, workers) = (self.shards.shards, &self.on.workers);
-        self.on.check_processes(self.traced.trace.is_some(), self.check.is_some())?;
+        self.on.refuse_check(self.check.is_some())?;
         let (place, count) = workers.place(shards)?;
         let (processes, machine) = match place {
             Place::Threads => (None, None),
@@ -133,6 +133,9 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     files.writes("--output", args.output.as_deref()).writes("--trace", args.traced.trace.as_deref()).check()?;
     if let Some(path) = args.output.as_deref().filter(|_| alone_under_launcher()) {
         io::Target::prepare(path).map_err(|e| failure(e.into()))?;
+    }
+    if let Some(path) = args.traced.trace.as_deref().filter(|_| alone_under_launcher()) {
+        TraceFile::create(path).map_err(|e| failure(StencilError::Trace(e)))?;
     }
     let config = args.config()?;
     let mut session = Session::prepare(&config).map_err(failure)?;

@@ -33,7 +33,6 @@ impl Plan {
     pub fn new(args: &WeakScalingOptions) -> Result<Self, Failure> {
         let counts = args.shards.shards.0.clone();
         let (workers, cells, iterations) = (&args.on.workers, args.cells.cells, args.iterations.iterations);
-        args.on.check_processes(false, false)?;
         let (mut machines, mut processes, mut count) = (Vec::new(), None, 0);
         for &shards in &counts {
             let (place, of_each) = workers.place(shards)?;

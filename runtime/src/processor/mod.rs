@@ -66,7 +66,10 @@ impl Core {
     /// Handles a message that the wire brings from another processor.
     #[inline]
     pub fn receive(self: &Rc<Self>, from: ProcessorId, message: Message) {
-        self.effects().event(|| Event::Received { from, name: message.name() });
+        self.effects().event(|| match message {
+            Message::Replicated(_) => Event::ComparisonReceived,
+            _ => Event::Received { from, name: message.name() },
+        });
         self.deliver(from, message);
     }
 

@@ -11,6 +11,7 @@
 //! | `region` | a region as a shard holds it |
 //! | `deadline` | waits with a limit |
 //! | `switch` | replaces the mappers of several processes |
+//! | `trace` | which process writes a trace |
 
 pub(crate) mod deadline;
 pub(crate) mod edges;
@@ -26,3 +27,4 @@ pub(crate) mod runtime;
 pub(crate) mod shard;
 pub(crate) mod switch;
 pub(crate) mod top;
+mod trace;

@@ -270,7 +270,8 @@ impl Runtime {
         self
     }
 
-    /// Writes a trace of every run to a file, of runs that fail too. See [`TraceFile`].
+    /// Writes a trace of every run to a file, of runs that fail too. On several processes all have a trace or none has, and
+    /// process 0 writes the file. See [`TraceFile`].
     pub fn trace(mut self, file: TraceFile) -> Self {
         self.trace = Some(file);
         self
@@ -456,14 +457,13 @@ impl Runtime {
 
     /// Refuses settings that do not fit several processes.
     fn check_processes(&self) -> Result<(), Error> {
-        let refused = |what: &str, why: &str| Err(Error::misuse(what, "one process", why));
-        if self.checks.contains(&Check::Races) {
-            return refused("the check for races", "several, whose accesses nobody sees together");
+        match self.checks.contains(&Check::Races) {
+            true => {
+                let why = "several, whose accesses nobody sees together";
+                Err(Error::misuse("the check for races", "one process", why))
+            }
+            false => Ok(()),
         }
-        if self.trace.is_some() {
-            return refused("a trace", "several, which would write one file");
-        }
-        Ok(())
     }
 
     /// Refuses faults that the driver does not have.

@@ -1,15 +1,18 @@
-//! Traces: their files, and the events that a run collects. The module `record` notes events, `write` has the format.
+//! Traces: their files, and the events that a run collects. The module `record` notes events, `carry` takes them to the
+//! process that writes the file, `write` has the format.
 
+mod carry;
 mod record;
 mod write;
 
+pub(crate) use carry::{Packed, Unpacking};
 pub(crate) use record::{Entry, Kind, Recorder, Recording};
 
 use crate::Error;
 use maniple_mapper::{Machine, files};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A file for traces, for [`Runtime::trace`](crate::Runtime::trace). It is in the Trace Event Format, which
 /// <https://ui.perfetto.dev> and `chrome://tracing` open.
@@ -45,10 +48,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A run writes the file when it is over, well or not, in place of an earlier trace. The file is written as
 /// [a whole](files::Whole): if that fails, its earlier content stays, and [`written`](Self::written) has the error. The
 /// run gives its result all the same.
+///
+/// # Several processes
+///
+/// Process 0 alone checks and writes the file. At the end of a run on several processes it gets the events of all, and
+/// needs the memory for them. A process with [another number](crate::Runtime::process_number) does not touch the file,
+/// whatever it runs. Either all processes of a run have a trace, or none has.
+///
+/// All times are on the clock of process 0's host. The processes of a host share a clock. Those of other hosts are compared
+/// at the start and at the end of the run; `clock_error_us` in the file is the largest possible error between two hosts.
+/// An arrow between hosts may end that much before it begins. If a process is lost, the file has what process 0 has, and
+/// `missing` says why the rest is not there.
 #[derive(Debug, Clone)]
 pub struct TraceFile {
     path: Arc<Path>,
-    file: files::Whole,
+    /// `None` in a process that does not write it.
+    file: Option<files::Whole>,
     /// The most events that one processor keeps.
     most: usize,
     spare: Arc<Mutex<Vec<Vec<Entry>>>>,
@@ -74,28 +89,53 @@ pub(crate) struct Tracing {
     pub most: usize,
     recordings: Mutex<Vec<Recording>>,
     spare: Arc<Mutex<Vec<Vec<Entry>>>>,
+    nodes: Mutex<Option<Nodes>>,
+}
+
+/// The nodes of a run on several processes.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    /// For each node, the name of its host.
+    pub hosts: Vec<String>,
+    /// For each node, the first node of its host. Those of a host have one clock.
+    pub first_of: Vec<u32>,
+    /// For each node, the nanoseconds to add to times of its recordings: at the start and at the end of the run.
+    pub shifts: Vec<[i64; 2]>,
+    /// The largest error between times of two hosts, in nanoseconds, if there are several hosts.
+    pub clock_error: Option<u64>,
+    /// Why the recordings of other processes are missing.
+    pub missing: Option<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tracing {
     /// A list for a processor's events, if there is one from an earlier run: its memory has been touched before.
     pub fn list(&self) -> Vec<Entry> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+        lock(&self.spare).pop().unwrap_or_default()
     }
 
     pub fn add(&self, recording: Recording) {
-        self.recordings.lock().unwrap_or_else(PoisonError::into_inner).push(recording);
+        lock(&self.recordings).push(recording);
+    }
+
+    /// Keeps the lists of recordings that are not needed any more.
+    fn spare(&self, recordings: Vec<Recording>) {
+        lock(&self.spare).extend(recordings.into_iter().map(|r| r.events));
+    }
+
+    /// Sets the nodes of a run on several processes.
+    pub fn set_nodes(&self, nodes: Nodes) {
+        *lock(&self.nodes) = Some(nodes);
     }
 }
 
 impl TraceFile {
-    /// Prepares a file for traces, and makes sure that it can be written. Its present content stays until the first run
-    /// ends.
-    ///
-    /// # Errors
-    /// [`Error::Trace`] when the file can't be written, or the path leads to something other than a regular file.
-    pub fn create(path: impl Into<PathBuf>) -> Result<Self, Error> {
-        let path: PathBuf = path.into();
-        match files::Whole::prepare(&path) {
+    /// A file that this process writes, or not.
+    pub(crate) fn at(path: PathBuf, writes: bool) -> Result<Self, Error> {
+        match writes.then(|| files::Whole::prepare(&path)).transpose() {
             Ok(file) => {
                 Ok(Self { path: path.into(), file, most: 1 << 20, spare: Arc::default(), lost: Arc::default() })
             }
@@ -111,32 +151,37 @@ impl TraceFile {
     }
 
     /// Whether the trace of the last run is in the file. Never waits. An error that nobody asks for is logged when the
-    /// last clone of the file is dropped.
+    /// last clone of the file is dropped. Process 0 alone knows: in others there is no error.
     ///
     /// # Errors
     /// [`Error::Trace`] when the file could not be written. The next call gives it no more.
     pub fn written(&self) -> Result<(), Error> {
-        self.lost.0.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        lock(&self.lost.0).take().map_or(Ok(()), Err)
     }
 
     pub(crate) fn tracing(&self) -> Tracing {
-        Tracing { most: self.most, recordings: Mutex::default(), spare: self.spare.clone() }
+        let (recordings, nodes) = Default::default();
+        Tracing { most: self.most, recordings, spare: self.spare.clone(), nodes }
     }
 
-    /// Writes the events that a run has collected, in place of the file's content.
+    /// Writes the events that a run has collected, in place of the file's content, if this process writes it.
     pub(crate) fn write(&self, tracing: &Tracing, machine: &Machine, driver: &str, error: Option<&Error>) {
-        let mut recordings = std::mem::take(&mut *tracing.recordings.lock().unwrap_or_else(PoisonError::into_inner));
-        recordings.sort_by_key(|r| r.processor);
-        let written = self.file.write(|out| write::write(out, &recordings, machine, driver, error));
-        let dropped: u64 = recordings.iter().map(|r| r.dropped).sum();
-        if dropped > 0 {
-            let (path, most) = (self.path.display(), self.most);
-            log::warn!("trace {path}: each processor kept its newest {most} events; {dropped} older ones were dropped");
+        let mut recordings = std::mem::take(&mut *lock(&tracing.recordings));
+        if let Some(file) = &self.file {
+            recordings.sort_by_key(|r| r.processor);
+            let nodes = lock(&tracing.nodes).take();
+            let about = write::Run { machine, driver, nodes, error };
+            let written = file.write(|out| write::write(out, &recordings, about));
+            let dropped: u64 = recordings.iter().map(|r| r.dropped).sum();
+            if dropped > 0 {
+                let (path, most) = (self.path.display(), self.most);
+                log::warn!(
+                    "trace {path}: each processor kept its newest {most} events; {dropped} older ones were dropped"
+                );
+            }
+            *lock(&self.lost.0) = written.err().map(|e| failed(&self.path, e));
         }
-        let lists = recordings.into_iter().map(|r| r.events);
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(lists);
-        let lost = written.err().map(|e| failed(&self.path, e));
-        *self.lost.0.lock().unwrap_or_else(PoisonError::into_inner) = lost;
+        tracing.spare(recordings);
     }
 }
 

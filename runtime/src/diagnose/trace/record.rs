@@ -8,6 +8,7 @@ use crate::diagnose::Event;
 use crate::ids::{ProcessorId, TaskId};
 use crate::message::{CycleCounter, Wire};
 use crate::names::short_name;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The kind of an event. The first ones begin slices, one after the other on their processor.
@@ -65,7 +66,7 @@ impl Kind {
 }
 
 /// One entry of the list. There are many, so they are small.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The low 48 bits of the time in ticks, and the number of a name or an object, or `UNKNOWN`.
     time_what: u64,
@@ -84,6 +85,17 @@ impl Entry {
     fn new(kind: Kind, ticks: u64, what: u32, who: u32, key: u32) -> Self {
         let what = u64::from(what.min(u32::from(u16::MAX)));
         Self { time_what: ticks & Self::TIME | what << 48, kind_who: (kind as u32) << 28 | who.min(Self::MANY), key }
+    }
+
+    /// The entry as bytes, for another process of the same program.
+    pub fn to_bytes(self) -> [u8; size_of::<Self>()] {
+        let words = u128::from(self.time_what) | u128::from(self.kind_who) << 64 | u128::from(self.key) << 96;
+        words.to_le_bytes()
+    }
+
+    pub fn from_bytes(bytes: [u8; size_of::<Self>()]) -> Self {
+        let words = u128::from_le_bytes(bytes);
+        Self { time_what: words as u64, kind_who: (words >> 64) as u32, key: (words >> 96) as u32 }
     }
 
     /// The low bits of its time in ticks.
@@ -218,8 +230,11 @@ pub(crate) struct Recorder {
 const NONE: usize = usize::MAX;
 
 /// The recording that a processor hands over at the end.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Recording {
     pub processor: ProcessorId,
+    /// They go to another process as plain bytes, apart from the rest.
+    #[serde(skip)]
     pub events: Vec<Entry>,
     /// How many earlier events were dropped.
     pub dropped: u64,
@@ -305,6 +320,13 @@ impl Recorder {
         self.idle = false;
     }
 
+    /// Messages are handled, in one slice with those before.
+    fn messages(&mut self, wire: &dyn Wire) {
+        if self.same(Kind::Messages).is_none() {
+            self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
+        }
+    }
+
     /// Ends the present slice, if there is one.
     fn end(&mut self, wire: &dyn Wire) {
         if !self.idle {
@@ -365,13 +387,12 @@ impl Recorder {
                 self.within(Kind::Send, name, to.0, number);
             }
             Event::Received { from, name } => {
-                if self.same(Kind::Messages).is_none() {
-                    self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
-                }
+                self.messages(wire);
                 let (name, number) = (self.names.number_of_static(name), self.received[from.index()]);
                 self.received[from.index()] = number.wrapping_add(1);
                 self.within(Kind::Receive, name, from.0, number);
             }
+            Event::ComparisonReceived => self.messages(wire),
             Event::OwnReceived => self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0),
             Event::TaskReleased { object, generation, task } => {
                 self.within(Kind::ReleasedTask, object, generation.min(u64::from(UNKNOWN)) as u32, task_key(task));
@@ -407,8 +428,10 @@ impl Recorder {
     }
 
     /// Hands the recording over.
-    pub fn hand_over(&mut self, wire: &dyn Wire, processor: ProcessorId, objects: Vec<String>) -> Recording {
+    pub fn hand_over(&mut self, wire: &dyn Wire, processor: ProcessorId, mut objects: Vec<String>) -> Recording {
         let mut events = std::mem::take(&mut self.events);
+        // Events name no others.
+        objects.truncate(u16::MAX.into());
         events.rotate_left(self.next);
         Recording {
             processor,

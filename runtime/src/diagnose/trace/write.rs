@@ -5,7 +5,7 @@
 //! finds there. The exact time of a message within its slice is not recorded. The latest possible time is written.
 
 use crate::Error;
-use crate::diagnose::trace::{Entry, Kind, Recording};
+use crate::diagnose::trace::{Entry, Kind, Nodes, Recording};
 use crate::ids::ProcessorId;
 use maniple_mapper::Machine;
 use serde::Serialize;
@@ -68,6 +68,15 @@ struct About<'a> {
     driver: String,
     /// For each processor, how many events were dropped.
     dropped: Vec<u64>,
+    /// For each process, the name of its host.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    hosts: &'a [String],
+    /// The largest error between times of two hosts, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_error_us: Option<f64>,
+    /// Why the recordings of other processes are missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
 }
@@ -130,7 +139,8 @@ impl<W: Write> File<'_, W> {
         let Arrow { name, cat, from, to, args } = arrow;
         self.arrows += 1;
         let id = || Some(format!("{:#x}", self.arrows));
-        let end = to.map_or(u64::MAX, |to| to.start.max(from.start));
+        // Between hosts, whose clocks may differ a little, this may be before the beginning.
+        let end = to.map_or(u64::MAX, |to| to.latest(to.start.max(from.start)));
         let begin = Line { name, cat, ph: "s", ts: us(from.latest(end)), id: id(), args, ..Line::default() };
         let end = Line { name, cat, ph: "f", bp: Some("e"), ts: us(end), id: id(), ..Line::default() };
         self.line(from.processor, begin)?;
@@ -147,7 +157,9 @@ struct Times {
 }
 
 impl Times {
-    fn new([first, last]: [(u64, u64); 2]) -> Self {
+    fn new([mut first, mut last]: [(u64, u64); 2], shifts: [i64; 2]) -> Self {
+        first.1 = first.1.saturating_add_signed(shifts[0]);
+        last.1 = last.1.saturating_add_signed(shifts[1]);
         let (ticks, ns) = (last.0.wrapping_sub(first.0), last.1.saturating_sub(first.1));
         Self { first, tick: if ticks == 0 { 1.0 } else { ns as f64 / ticks as f64 } }
     }
@@ -321,18 +333,33 @@ fn releases(row: &Row<'_>, sent: &Messages, file: &mut File<'_, impl Write>) -> 
     Ok(())
 }
 
+/// The run of a trace.
+pub(super) struct Run<'a> {
+    pub machine: &'a Machine,
+    pub driver: &'a str,
+    /// If there are several processes.
+    pub nodes: Option<Nodes>,
+    pub error: Option<&'a Error>,
+}
+
+/// Each recording with its times. The counter is the same for all processors of a host, so one measurement is enough.
+fn rows<'a>(recordings: &'a [Recording], machine: &Machine, nodes: Option<&Nodes>) -> Vec<Row<'a>> {
+    let mut of_hosts = HashMap::new();
+    let row = |recording: &'a Recording| {
+        let node = machine.node_of(recording.processor).0 as usize;
+        let host = nodes.and_then(|nodes| nodes.first_of.get(node)).copied().unwrap_or(0);
+        let shifts = nodes.and_then(|nodes| nodes.shifts.get(node)).copied().unwrap_or_default();
+        let times = of_hosts.entry(host).or_insert_with(|| Times::new(recording.moments, shifts));
+        Row::new(recording, *times)
+    };
+    recordings.iter().map(row).collect()
+}
+
 /// Writes the whole file.
-pub(super) fn write(
-    out: &mut impl Write,
-    recordings: &[Recording],
-    machine: &Machine,
-    driver: &str,
-    error: Option<&Error>,
-) -> io::Result<()> {
-    // The counter is the same for all processors, so one measurement is enough.
-    let times = Times::new(recordings.first().map_or([(0, 0); 2], |r| r.moments));
-    let rows: Vec<Row<'_>> = recordings.iter().map(|r| Row::new(r, times)).collect();
-    let end = recordings.iter().map(|r| times.ns(r.moments[1].0)).max().unwrap_or(0);
+pub(super) fn write(out: &mut impl Write, recordings: &[Recording], run: Run<'_>) -> io::Result<()> {
+    let Run { machine, driver, nodes, error } = run;
+    let rows = rows(recordings, machine, nodes.as_ref());
+    let end = rows.iter().map(|row| row.times.ns(row.recording.moments[1].0)).max().unwrap_or(0);
     let text = error.map(ToString::to_string);
 
     out.write_all(b"{\"displayTimeUnit\":\"ns\",\"otherData\":")?;
@@ -340,6 +367,9 @@ pub(super) fn write(
         program: "maniple",
         driver: driver.into(),
         dropped: rows.iter().map(Row::dropped).collect(),
+        hosts: nodes.as_ref().map_or(&[], |nodes| &nodes.hosts),
+        clock_error_us: nodes.as_ref().and_then(|nodes| nodes.clock_error).map(us),
+        missing: nodes.as_ref().and_then(|nodes| nodes.missing.as_deref()),
         error: text.as_deref(),
     };
     serde_json::to_writer(&mut *out, &about)?;
@@ -348,7 +378,9 @@ pub(super) fn write(
     for row in &rows {
         let processor = row.recording.processor;
         let node = machine.node_of(processor);
-        let names = [("process_name", format!("node {node}")), ("thread_name", format!("processor {processor}"))];
+        let host = nodes.as_ref().and_then(|nodes| nodes.hosts.get(node.0 as usize));
+        let process = host.map_or_else(|| format!("node {node}"), |host| format!("node {node} on {host}"));
+        let names = [("process_name", process), ("thread_name", format!("processor {processor}"))];
         for (name, of) in names {
             let args = Args { name: Some(of), ..Args::default() };
             file.line(processor, Line { name, ph: "M", args, ..Line::default() })?;
@@ -356,7 +388,7 @@ pub(super) fn write(
         let args = Args { sort_index: Some(processor.0), ..Args::default() };
         file.line(processor, Line { name: "thread_sort_index", ph: "M", args, ..Line::default() })?;
         if row.dropped() > 0 {
-            let ts = us(row.events.first().map_or(0, |e| times.ns(e.time())));
+            let ts = us(row.events.first().map_or(0, |e| row.times.ns(e.time())));
             let args = Args { dropped: Some(row.dropped()), ..Args::default() };
             let line = Line { name: "events dropped", cat: "run", ph: "i", ts, s: Some("t"), args, ..Line::default() };
             file.line(processor, line)?;

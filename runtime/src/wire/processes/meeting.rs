@@ -22,8 +22,8 @@ pub enum Started {
 /// What a launcher knows of processes on several hosts.
 pub trait Between: Send + Sync {
     /// For the first process of each host: gives bytes to those of the others, and returns those of all, in the order of
-    /// their numbers. Waits for all of them.
-    fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error>;
+    /// their numbers. Waits for all of them. If they are not for all, only the first one gets them.
+    fn exchange(&self, bytes: &[u8], for_all: bool) -> Result<Vec<Vec<u8>>, Error>;
     /// Takes in what other hosts say of lost processes. False if MPI does not return, as when one is lost.
     fn listens(&self) -> bool;
     /// What carries messages between processes of different hosts.
@@ -208,9 +208,32 @@ impl Meeting {
         let mut bytes = encoded.clone().unwrap_or_default();
         // The others then get what they can't decode, rather than nothing.
         bytes.truncate(self.lobby.most());
-        let gifts = self.lobby.exchange(&bytes, |gifts| self.total(gifts)).map_err(|e| self.with_host(e))?;
+        let total = |gifts| self.total(gifts, true);
+        let gifts = self.lobby.exchange(&bytes, total).map_err(|e| self.with_host(e))?;
         encoded?;
         gifts.iter().map(|bytes| postcard::from_bytes(bytes).map_err(coded)).collect()
+    }
+
+    /// Gives bytes, at most [`Self::most`], to the first process. It gets those of all, in the order of their numbers, and
+    /// the others get none; collective, and waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::all`].
+    pub fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let mut all = Vec::new();
+        let total = |gifts| {
+            all = self.total(gifts, false)?;
+            // Nothing is told.
+            Ok(Vec::new())
+        };
+        self.lobby.exchange(bytes, total).map_err(|e| self.with_host(e))?;
+        Ok(if self.rank == 0 { super::lobby::parts(&all) } else { Vec::new() })
+    }
+
+    /// The most bytes that a process can give in an exchange.
+    pub fn most(&self) -> usize {
+        self.lobby.most()
     }
 
     /// The loss of a process of another host, with the host's name.
@@ -224,14 +247,14 @@ impl Meeting {
         }
     }
 
-    /// The gifts of all hosts.
-    fn total(&self, gifts: Vec<u8>) -> Result<Vec<u8>, Error> {
+    /// The gifts of all hosts. If they are not for all, only the first process gets them.
+    fn total(&self, gifts: Vec<u8>, for_all: bool) -> Result<Vec<u8>, Error> {
         let Some(between) = &self.between else { return Ok(gifts) };
         let mut firsts: Vec<u32> = self.hosts.clone();
         firsts.sort_unstable();
         firsts.dedup();
         let mut of_hosts = Vec::new();
-        for bytes in between.exchange(&gifts)? {
+        for bytes in between.exchange(&gifts, for_all)? {
             of_hosts.push(super::lobby::parts(&bytes).into_iter());
         }
         let mut total = Vec::new();

@@ -9,11 +9,13 @@
 //! | `lobby.rs`, `watch.rs` | the memory in which those of a host exchange bytes; which of them have ended |
 //! | `segment.rs`, `segments.rs`, `memory.rs` | shared memory, what lies in it, instances in it |
 //! | `rings.rs`, `packet.rs` | rings between processes of a host, and what is in their slots |
+//! | `traces.rs`, `clocks.rs` | gathers traces; compares the clocks of hosts |
 //! | `link.rs` | messages between hosts |
 //! | `notices.rs` | what processes tell each other in runs and between them |
 //! | `agreement.rs` | how hosts find out that all are idle, or done |
 
 mod agreement;
+mod clocks;
 mod copies;
 mod launcher;
 mod link;
@@ -27,6 +29,7 @@ mod packet;
 mod rings;
 mod segment;
 mod segments;
+mod traces;
 mod watch;
 
 use super::bind::Binding;
@@ -56,6 +59,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
+use traces::Traced;
 
 /// How often a thread for messages of other hosts looks before it naps, and its first nap, which doubles six times.
 const BRISK: u32 = 1000;
@@ -68,6 +72,8 @@ enum Told {
     Hello(Hello),
     /// The segments of the others are open, at this time of the host; or could not be opened.
     Opened(Result<Duration, Error>),
+    /// Before and after a run with a trace: the times around the exchanges of this kind so far.
+    Clocks(Vec<clocks::Around>),
     /// After a run.
     Ended(Box<Outcome>),
 }
@@ -105,6 +111,8 @@ pub(crate) struct Alike {
     pub number: u64,
     pub binding: String,
     pub faults: String,
+    /// Whether there is a trace.
+    pub traced: bool,
 }
 
 impl Alike {
@@ -123,6 +131,7 @@ impl Alike {
                 ("mapper", format!("`{mapper}`")),
                 ("binding", alike.binding.clone()),
                 ("faults", alike.faults.clone()),
+                ("trace", if alike.traced { "one" } else { "none" }.into()),
             ]
         };
         match parts(self).into_iter().zip(parts(other)).find(|(mine, its)| mine != its) {
@@ -144,6 +153,8 @@ struct Outcome {
     reports: Option<Vec<ReportPart>>,
     /// The frames that have been sent to processes of other hosts.
     sent: Vec<(u32, u64)>,
+    /// The bytes of the recordings that go to the first process, with a trace.
+    recorded: u64,
 }
 
 /// Meets the other processes; collective in the first call. Without a number of workers each process has the part of its
@@ -210,10 +221,8 @@ fn run_of(
     let processes = if let Started::Copies(wanted) = started { wanted } else { meeting.size() };
     let (current, binding) = (config.mapper.current(), format!("{binding:?}"));
     let (mapper, number) = (current.name.to_string(), current.number);
-    let program = program();
-    let faults_text = faults.to_string();
-    let alike =
-        Alike { run, processes, program, arguments, workers, utility, mapper, number, binding, faults: faults_text };
+    let (program, faults, traced) = (program(), faults.to_string(), config.trace.is_some());
+    let alike = Alike { run, processes, program, arguments, workers, utility, mapper, number, binding, faults, traced };
     let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file, bytes }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),
@@ -245,8 +254,9 @@ fn run_of(
         }
     }
     // All processes of a host have one clock.
-    let passed = monotonic().saturating_sub(opened[meeting.hosts[me] as usize]);
-    let start = Instant::now().checked_sub(passed).unwrap_or_else(Instant::now);
+    let start = instant(opened[meeting.hosts[me] as usize]);
+    let settings = config.clone();
+    let traced = settings.trace.as_ref().map(|tracing| Traced::begin(meeting, tracing, &opened)).transpose()?;
     let segments = Arc::new(Segments::new(layout, (me, bytes), segments?));
     // SAFETY: Each process has made its own before it said so in the exchange; the segments keep them.
     let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
@@ -299,22 +309,24 @@ fn run_of(
         .flatten()
         .next()
         .map(|part| ReportPart { gangs: std::mem::take(&mut part.gangs), ..ReportPart::default() });
-    let (stats, reports) = (ended.stats.clone(), ended.reports.take());
-    let outcome = Outcome { error: error.clone(), stats, calls: ended.calls, reports, sent };
-    let told = meeting.all(&Told::Ended(Box::new(outcome)));
-    if told.is_err() {
+    let packed = traced.as_ref().map(Traced::packed).unwrap_or_default();
+    let (stats, reports, recorded) = (ended.stats.clone(), ended.reports.take(), packed.left());
+    let calls = ended.calls;
+    let told = meeting.all(&Told::Ended(Box::new(Outcome { error, stats, calls, reports, sent, recorded })));
+    if let Err(e) = &told {
         // Others may wait for the process that is lost.
         post.give_up();
+        traced.iter().for_each(|traced| traced.without(e));
     }
     meeting.end();
     // All come to the same: the first error, or else the deadlock that all processors' waits make.
     let (mut stats, mut first, mut waits) = (Stats::default(), None, None::<Vec<ReportPart>>);
-    let mut calls = Vec::new();
-    let mut frames = Vec::new();
+    let (mut calls, mut frames, mut lens) = (Vec::new(), Vec::new(), Vec::new());
     for (rank, told) in (0..).zip(told.map_err(|e| with_shards(e, placed.as_ref(), workers))?) {
         let Told::Ended(outcome) = told else { return Err(mixed(&told)) };
-        let Outcome { error, stats: part, calls: made, reports, sent } = *outcome;
+        let Outcome { error, stats: part, calls: made, reports, sent, recorded } = *outcome;
         calls.push(made);
+        lens.push(recorded);
         frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
         stats.add(&part);
         first = first.or(error);
@@ -325,6 +337,9 @@ fn run_of(
     }
     if let Some(link) = link {
         link.drain(&frames, &post.processors, || meeting.has_failed());
+    }
+    if let Some(traced) = &traced {
+        traced.gather(packed, &lens);
     }
     if waits.is_none() {
         first = first.or_else(|| calls.iter().zip(0..).find_map(|(made, node)| differ(calls[0], *made, node)));
@@ -411,6 +426,7 @@ fn mixed(told: &Told) -> Error {
     let at = match told {
         Told::Hello(_) => "the start of a run",
         Told::Opened(_) => "the middle of the start of a run",
+        Told::Clocks(_) => "the comparison of clocks for a trace",
         Told::Ended(_) => "the end of a run",
     };
     Error::misuse("processes of a run", "all at the same point of the program", format!("one at {at}"))
@@ -420,6 +436,17 @@ fn mixed(told: &Told) -> Error {
 fn monotonic() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// The instant of a time of [`monotonic`] that has passed.
+fn instant(time: Duration) -> Instant {
+    let once = |_| {
+        let (before, now, after) = (monotonic(), Instant::now(), monotonic());
+        (after.saturating_sub(before), before, now)
+    };
+    // The thread may lose its core in between. The quickest of several readings was not interrupted.
+    let (took, before, now) = (0..8).map(once).min().unwrap_or_else(|| once(0));
+    now.checked_sub((before + took / 2).saturating_sub(time)).unwrap_or(now)
 }
 
 /// A hash of this program's file. Copies of one file on several hosts have the same.

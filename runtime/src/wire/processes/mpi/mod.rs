@@ -242,18 +242,18 @@ struct Hosts {
 }
 
 impl Between for Hosts {
-    fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    fn exchange(&self, bytes: &[u8], for_all: bool) -> Result<Vec<Vec<u8>>, Error> {
         let firsts = self.firsts.as_ref().map(|firsts| &firsts.0);
         let Some(firsts) = firsts else { return Err(Error::Stopped { what: "the first process had agreed".into() }) };
         let each = vec![size_of::<u64>(); firsts.size() as usize];
-        let lens = self.gather(firsts, &(bytes.len() as u64).to_ne_bytes(), &each)?;
+        let lens = self.gather(firsts, &(bytes.len() as u64).to_ne_bytes(), &each, true)?;
         let lens: Vec<usize> = lens.as_chunks().0.iter().map(|len| u64::from_ne_bytes(*len) as usize).collect();
-        let all = self.gather(firsts, bytes, &lens)?;
+        let all = self.gather(firsts, bytes, &lens, for_all)?;
         let mut rest = &all[..];
-        let gifts = lens.iter().map(|len| {
-            let (gift, more) = rest.split_at(*len);
+        let gifts = lens.iter().map_while(|len| {
+            let (gift, more) = rest.split_at_checked(*len)?;
             rest = more;
-            gift.to_vec()
+            Some(gift.to_vec())
         });
         Ok(gifts.collect())
     }
@@ -272,8 +272,8 @@ impl Between for Hosts {
 }
 
 impl Hosts {
-    /// The bytes of all hosts, of these lengths.
-    fn gather(&self, firsts: &SimpleCommunicator, own: &[u8], lens: &[usize]) -> Result<Vec<u8>, Error> {
+    /// The bytes of all hosts, of these lengths. If they are not for all, only the first one gets them.
+    fn gather(&self, firsts: &SimpleCommunicator, own: &[u8], lens: &[usize], for_all: bool) -> Result<Vec<u8>, Error> {
         let count = |len: usize| {
             c_int::try_from(len)
                 .map_err(|_| Error::misuse("what hosts agree on", "at most 2 GiB", format!("{len} bytes")))
@@ -286,14 +286,18 @@ impl Hosts {
             count(end)?;
         }
         let counts = lens.iter().map(|len| count(*len)).collect::<Result<Vec<_>, _>>()?;
-        let mut buffers = Box::new((own.to_vec(), vec![0u8; end], counts, places));
+        let room = if for_all || firsts.rank() == 0 { end } else { 0 };
+        let mut buffers = Box::new((own.to_vec(), vec![0u8; room], counts, places));
         let (own, all, counts, places) = &mut *buffers;
         // SAFETY: The buffers are as long as MPI is told, and live until the request is over.
         let waited = self.wait(|request| unsafe {
             let (own_len, bytes) = (own.len() as c_int, ffi::RSMPI_UINT8_T);
             let (from, into) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
             let (counts, places, hosts) = (counts.as_ptr(), places.as_ptr(), firsts.as_raw());
-            ffi::MPI_Iallgatherv(from, own_len, bytes, into, counts, places, bytes, hosts, request)
+            match for_all {
+                true => ffi::MPI_Iallgatherv(from, own_len, bytes, into, counts, places, bytes, hosts, request),
+                false => ffi::MPI_Igatherv(from, own_len, bytes, into, counts, places, bytes, 0, hosts, request),
+            }
         });
         if let Err(e) = waited {
             // MPI may go on using them.
