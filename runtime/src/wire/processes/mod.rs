@@ -221,8 +221,20 @@ fn run_of(
     let processes = if let Started::Copies(wanted) = started { wanted } else { meeting.size() };
     let (current, binding) = (config.mapper.current(), format!("{binding:?}"));
     let (mapper, number) = (current.name.to_string(), current.number);
-    let (program, faults, traced) = (program(), faults.to_string(), config.trace.is_some());
-    let alike = Alike { run, processes, program, arguments, workers, utility, mapper, number, binding, faults, traced };
+    let (program, of_faults, traced) = (program(), faults.to_string(), config.trace.is_some());
+    let alike = Alike {
+        run,
+        processes,
+        program,
+        arguments,
+        workers,
+        utility,
+        mapper,
+        number,
+        binding,
+        faults: of_faults,
+        traced,
+    };
     let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file, bytes }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),
