@@ -64,9 +64,7 @@ fn copies(child: &Child) -> Vec<u32> {
 
 /// The processors whose leaf tasks a mapper has mapped, by the whole lines of its logs in up to four processes.
 fn asked_by(log: &Path) -> std::collections::BTreeSet<u64> {
-    let of_process = |n: u32| format!("{}.{n}", log.display());
-    let logs = [log.display().to_string()].into_iter().chain((1..4).map(of_process));
-    let text: String = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect();
+    let text: String = logs(log).filter_map(|log| std::fs::read_to_string(log).ok()).collect();
     let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     lines.filter(|line| line["call"] == "map_leaf").filter_map(|line| line["input"]["processor"].as_u64()).collect()
 }
@@ -86,10 +84,16 @@ fn written(child: &mut Child, path: &Path) {
     longer(child, path, 20_000);
 }
 
-/// Waits until a file has more than `bytes`.
+/// The logs of a mapper in up to four processes.
+fn logs(log: &Path) -> impl Iterator<Item = PathBuf> {
+    let of_process = |n: u32| format!("{}.{n}", log.display()).into();
+    [log.to_owned()].into_iter().chain((1..4).map(of_process).collect::<Vec<_>>())
+}
+
+/// Waits until the logs of a mapper have more than `bytes` together.
 fn longer(child: &mut Child, path: &Path, bytes: u64) {
     let began = Instant::now();
-    while std::fs::metadata(path).map_or(0, |m| m.len()) <= bytes {
+    while logs(path).filter_map(|log| std::fs::metadata(log).ok()).map(|log| log.len()).sum::<u64>() <= bytes {
         assert!(began.elapsed() < Duration::from_secs(600), "no more in {}", path.display());
         assert_eq!(child.try_wait().expect("ours"), None, "it goes on");
         std::thread::sleep(Duration::from_millis(5));
@@ -191,6 +195,7 @@ fn a_log_is_whole_when_the_command_ends() {
         assert!(child.wait().expect("ours").success());
         let text = std::fs::read_to_string(&log).expect("written");
         std::fs::remove_file(&log).expect("removed");
+        logs(&log).skip(1).for_each(|log| drop(std::fs::remove_file(log)));
         let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
         lines.filter(|line| line["call"] == "map_leaf").count()
     };
