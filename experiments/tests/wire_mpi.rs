@@ -180,7 +180,7 @@ fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
         let text = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{launcher:?}: {text}");
         let told = text.matches(&format!("maniple: mapper @{} was read again\n", spec.display())).count();
-        assert!(told == 4 && text.lines().count() == 4, "{launcher:?}: {text}");
+        assert!(told == 4 && !text.contains("maniple: warning"), "{launcher:?}: {text}");
         assert!(std::fs::read(&output).expect("an output") == expected, "{launcher:?}");
     }
 }
