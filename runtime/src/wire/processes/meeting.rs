@@ -1,4 +1,5 @@
-//! The processes of a program, and how they agree. They meet once, at the first run on several processes.
+//! The processes of a program, and how they agree. They meet once: those of a launcher when they make their first runtime
+//! for it, others at the first run.
 
 use super::copies;
 use super::link::Carrier;
@@ -8,7 +9,7 @@ use crate::wire::bind::{Binding, Places};
 use maniple_mapper::Topology;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 /// How processes are started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +48,17 @@ pub struct Meeting {
     amiss: Option<Error>,
 }
 
-/// The processes of this program, once they have met.
-static MEETING: Mutex<Option<Arc<Meeting>>> = Mutex::new(None);
+/// The processes of this program, once they have met; or why those of a launcher can't.
+static MEETING: Mutex<Option<Result<Arc<Meeting>, Error>>> = Mutex::new(None);
 
+/// None while they meet, too: whoever asks may have to end the process.
 fn met() -> Option<Arc<Meeting>> {
-    MEETING.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    let meeting = match MEETING.try_lock() {
+        Ok(meeting) => meeting,
+        Err(TryLockError::Poisoned(meeting)) => meeting.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
+    meeting.clone()?.ok()
 }
 
 /// Whether this process is the one that reports an error of all. Where a process is lost, the first of those that are left
@@ -85,8 +92,8 @@ impl Meeting {
     /// They can't meet; or this process has met others.
     pub fn of(started: Started) -> Result<Arc<Self>, Error> {
         let mut meeting = MEETING.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(meeting) = &*meeting {
-            return meeting.whole();
+        if let Some(met) = &*meeting {
+            return met.clone().and_then(|met| met.whole());
         }
         let mut met = match started {
             Started::Copies(processes) => {
@@ -95,7 +102,11 @@ impl Meeting {
                 Self { rank, hosts, started, lobby, between: None, names: Vec::new(), cpus: Vec::new(), amiss: None }
             }
             #[cfg(feature = "mpi")]
-            Started::Launcher => super::mpi::meet()?,
+            Started::Launcher => match super::mpi::meet() {
+                Ok(met) => met,
+                // Meeting is collective: this process does not try it alone.
+                Err(e) => return meeting.insert(Err(e)).clone(),
+            },
             #[cfg(not(feature = "mpi"))]
             Started::Launcher => {
                 let came = "one without; build it with `--features mpi`";
@@ -108,7 +119,7 @@ impl Meeting {
             Err(e) => met.amiss = Some(e),
         }
         let met = Arc::new(met);
-        *meeting = Some(met.clone());
+        *meeting = Some(Ok(met.clone()));
         met.whole()
     }
 

@@ -159,16 +159,16 @@ pub(crate) fn run(config: Arc<Config>, how: How<'_>, begin: &Begin<'_>) -> Resul
     };
     *one += 1;
     let meeting = Meeting::of(how.started)?;
-    orderly(false);
+    under_way(true);
     let ended = run_of(&meeting, config, how, *one, begin);
-    orderly(!meeting.has_failed());
+    under_way(false);
     ended
 }
 
-/// Says whether this process can now end without making the others wait.
-fn orderly(so: bool) {
+/// Says whether a run is under way. If this process ends meanwhile, it leaves the others alone.
+fn under_way(so: bool) {
     #[cfg(feature = "mpi")]
-    mpi::disorderly(!so);
+    mpi::under_way(so);
     let _ = so;
 }
 
