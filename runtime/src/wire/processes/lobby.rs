@@ -552,6 +552,24 @@ mod tests {
     }
 
     #[test]
+    fn only_who_misses_a_process_that_has_left_in_an_orderly_way_can_be_orderly() {
+        for orderly in [true, false] {
+            let lobbies = lobbies(3);
+            assert!(lobbies.iter().all(Lobby::can_be_orderly));
+            lobbies[1].leave(orderly);
+            // Nobody has missed it yet.
+            assert!(lobbies.iter().all(|lobby| lobby.can_be_orderly() && !lobby.has_failed()));
+            let error = lobbies[2].exchange(&[1], Ok).and_then(|_| lobbies[0].exchange(&[1], Ok));
+            let error = error.err().or_else(|| lobbies[0].exchange(&[1], Ok).err()).expect("process 1 is missed");
+            assert!(matches!(error, Error::ProcessLost { process: 1, .. }), "{error}");
+            assert!(lobbies.iter().all(|lobby| lobby.can_be_orderly() == orderly && lobby.lost() == Some(1)));
+            // It ends for good: its end is known to the others by then.
+            lobbies[0].has_ended(1, None);
+            assert!(lobbies.iter().all(|lobby| lobby.can_be_orderly() == orderly));
+        }
+    }
+
+    #[test]
     fn a_process_that_ends_in_a_run_ends_it() {
         let lobbies = lobbies(3);
         let gave_up = Arc::new(AtomicU32::new(0));

@@ -287,6 +287,7 @@ fn run_of(
         let Told::Ended(outcome) = told else { return Err(mixed(&told)) };
         let Outcome { error, stats: part, reports, sent } = *outcome;
         frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
+        log::debug!("process {rank} of {} has sent {} messages", meeting.size(), part.messages);
         stats.add(&part);
         first = first.or(error);
         waits = match (waits, reports) {
