@@ -174,8 +174,8 @@ impl Runtime {
     /// runs on MPI, in the same order. What the program does between runs, each process does.
     ///
     /// The first call initialises MPI and meets the other processes; it is collective, and waits for them. If they can't
-    /// meet, runs say why. MPI is finalised at the end of the program. Make this call at the beginning of `main`: most
-    /// launchers do not notice a process that ends before it, and the others wait for that one for ever.
+    /// meet, runs say why. MPI is finalised at the end of the program. Make this call at the beginning of `main`:
+    /// launchers may not notice a process that ends before it, and the others wait for that one for ever.
     pub fn mpi() -> Self {
         let runtime = Self::new(Driver::Mpi { workers: None });
         #[cfg(feature = "mpi")]
