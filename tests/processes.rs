@@ -6,6 +6,8 @@
 
 #[path = "../runtime/tests/common/processes.rs"]
 mod processes;
+#[path = "common/stuck.rs"]
+mod stuck;
 #[path = "common/switch.rs"]
 mod switch;
 
@@ -138,23 +140,49 @@ fn a_panic_is_the_same_error_in_all_processes() {
 #[test]
 fn a_deadlock_is_found_across_processes() {
     on_processes("a_deadlock_is_found_across_processes", &[(1, 1), (2, 1), (3, 1)], |runtime| {
-        let error = runtime.run(|top| async move {
-            let gang = top.gang("all", 4)?;
-            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-            let body = |shard: Shard, total: Allreduce<f64>| async move {
-                match shard.index() {
-                    3 => Ok(0.0),
-                    _ => total.call(&shard, 1.0)?.await,
-                }
-            };
-            top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
-        });
-        let error = error.expect_err("shard 3 never calls");
-        let Error::Deadlock { report, .. } = &error else { panic!("{error}") };
-        // The call is the first shard's; the shard that has not made it is in another process.
-        assert!(report.contains("missing in call 0 of `total`: shard 3"), "{report}");
-        assert!((0..3).all(|shard| report.contains(&format!("`body` of shard {shard}"))), "{report}");
+        stuck::deadlock(&runtime);
     });
+}
+
+/// A copy that ends in any way before it comes to its run. Each case is a test: the copies of a test are the same program.
+fn missed(test: &str, why: &str, leave: fn()) {
+    let texts = on_processes(test, &[(2, 1), (4, 1)], |runtime| {
+        if Runtime::process_number() > 0 && Runtime::process_number() + 1 == shape_processes() {
+            leave();
+        }
+        let error = relax(&runtime, 3).expect_err("a copy has ended");
+        assert!(matches!(error, Error::ProcessLost { .. }), "{error}");
+        if Runtime::reports_errors() {
+            eprintln!("told: {error}");
+        }
+        // No later run waits either.
+        assert!(matches!(relax(&runtime, 3), Err(Error::ProcessLost { .. })));
+    });
+    for (text, process) in texts.iter().zip([1, 3]) {
+        assert_eq!(text.matches("told: ").count(), 1, "{text}");
+        assert!(text.contains(&format!("told: process {process} of the run, on ")) && text.contains(why), "{text}");
+    }
+}
+
+/// The processes of the set that this one belongs to.
+fn shape_processes() -> u32 {
+    let shape = std::env::var("MANIPLE_TEST_SHAPE").unwrap_or_default();
+    shape.split(' ').next().and_then(|n| n.parse().ok()).expect("a process of a test")
+}
+
+#[test]
+fn a_copy_that_ends_well_before_its_run_is_missed() {
+    missed("a_copy_that_ends_well_before_its_run_is_missed", "ended with code 0", || std::process::exit(0));
+}
+
+#[test]
+fn a_copy_that_fails_before_its_run_is_missed() {
+    missed("a_copy_that_fails_before_its_run_is_missed", "ended with code 2", || std::process::exit(2));
+}
+
+#[test]
+fn a_copy_that_panics_before_its_run_is_missed() {
+    missed("a_copy_that_panics_before_its_run_is_missed", "ended with code 101", || panic!("on purpose"));
 }
 
 #[test]

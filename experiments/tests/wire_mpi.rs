@@ -6,6 +6,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -38,6 +39,18 @@ fn command(launcher: &[String], args: &str) -> Command {
 
 fn maniple(launcher: &[String], args: &str) -> Output {
     command(launcher, args).output().expect("mpirun of Open MPI is there")
+}
+
+/// The processes of the command that have this argument.
+fn processes_with(argument: &str) -> usize {
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    // Empty for a process that is over.
+    let lines = numbers.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let of_command = |line: &Vec<u8>| {
+        let mut words = line.split(|byte| *byte == 0);
+        words.next() == Some(MANIPLE.as_bytes()) && words.any(|word| word == argument.as_bytes())
+    };
+    lines.filter(of_command).count()
 }
 
 fn path(name: &str) -> PathBuf {
@@ -235,5 +248,55 @@ fn a_trace_that_cannot_be_written_is_told_once() {
             let told = text.matches("maniple: error: /nowhere/trace.json: can't be written").count();
             assert_eq!((told, text.matches("maniple: error").count()), (1, 1), "{launcher:?} {command}: {text}");
         }
+    }
+}
+
+#[test]
+fn ctrl_c_ends_all_processes_with_one_message() {
+    for (launcher, iterations) in launchers().iter().zip(["1000001", "1000002"]) {
+        let args = format!("stencil --workers 1 --shards 4 --cells 40 --repeat 1000000 --iterations {iterations}");
+        let mut job = command(launcher, &args);
+        let mut job = job.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mpirun of Open MPI is there");
+        let began = Instant::now();
+        while processes_with(iterations) < 4 {
+            assert!(began.elapsed() < Duration::from_secs(60), "{launcher:?}: not started");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // They have met, or not yet: either way all end.
+        std::thread::sleep(Duration::from_millis(1500));
+        Command::new("kill").args(["-INT", &job.id().to_string()]).status().expect("starts");
+        let known = Instant::now();
+        let lines = BufReader::new(job.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let status = job.wait().expect("a child");
+        while processes_with(iterations) > 0 && known.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // 1 to 2 s on a machine that does nothing else.
+        let took = known.elapsed();
+        assert!(!status.success() && took < Duration::from_secs(10), "{launcher:?}: {status}, {took:?}: {text}");
+        // None if they have not met.
+        assert!(text.matches("maniple: ").count() <= 1, "{launcher:?}: {text}");
+    }
+}
+
+/// Before it has parsed its options a process has met the others, so they miss it.
+#[test]
+fn a_process_with_other_options_ends_all() {
+    for (first, said) in [
+        ("stencil --shards none", "invalid value 'none'"),
+        ("--version", "process 0 of the run, on "),
+        ("kernel", "this command runs in one process"),
+    ] {
+        let began = Instant::now();
+        let mut job = Command::new("mpirun");
+        job.args(["--oversubscribe", "-n", "1", MANIPLE]).args(first.split(' '));
+        job.args([":", "-n", "3", MANIPLE, "stencil", "--workers", "1", "--shards", "4"]);
+        job.envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")));
+        let output = job.output().expect("mpirun of Open MPI is there");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && began.elapsed() < Duration::from_secs(30), "{first}: {output:?}");
+        assert_eq!(text.matches("maniple: error").count(), 1, "{first}: {text}");
+        assert!(text.contains(said) && !text.contains("finalize"), "{first}: {text}");
     }
 }

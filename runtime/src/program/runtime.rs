@@ -173,10 +173,16 @@ impl Runtime {
     /// processors; [`workers`](Self::workers) sets another number for each process. On Linux only.
     ///
     /// This needs the feature `mpi`, an MPI library and its launcher. Each process runs the program, and takes part in all
-    /// runs on MPI, in the same order. MPI is initialised by the first of them, and finalised at the end of the program.
-    /// What the program does between runs, each process does.
+    /// runs on MPI, in the same order. What the program does between runs, each process does.
+    ///
+    /// The first call initialises MPI and meets the other processes; it is collective, and waits for them. If they can't
+    /// meet, runs say why. MPI is finalised at the end of the program. Make this call at the beginning of `main`:
+    /// launchers may not notice a process that ends before it, and the others wait for that one for ever.
     pub fn mpi() -> Self {
-        Self::new(Driver::Mpi { workers: None })
+        let runtime = Self::new(Driver::Mpi { workers: None });
+        #[cfg(feature = "mpi")]
+        let _ = runtime.meet();
+        runtime
     }
 
     /// The number of this process: that of a copy which [`Runtime::processes`] has started, or the rank that a launcher of
@@ -414,7 +420,7 @@ impl Runtime {
     }
 
     /// Waits until all processes have started, and describes them. Collective; only the first call waits.
-    /// [`run`](Self::run) does this itself.
+    /// [`run`](Self::run) does this itself, and so does [`Runtime::mpi`].
     ///
     /// # Errors
     ///

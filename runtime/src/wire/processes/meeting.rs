@@ -1,4 +1,5 @@
-//! The processes of a program, and how they agree. They meet once, at the first run on several processes.
+//! The processes of a program, and how they agree. They meet once: those of a launcher when they make their first runtime
+//! for it, others at the first run.
 
 use super::copies;
 use super::link::Carrier;
@@ -53,13 +54,13 @@ pub struct Meeting {
     amiss: Option<Error>,
 }
 
-/// The processes of this program, once they have met. The lock is held while they do.
-static MET: OnceLock<Arc<Meeting>> = OnceLock::new();
+/// The processes of this program, once they have met; or why those of a launcher can't. The lock is held while they meet.
+static MET: OnceLock<Result<Arc<Meeting>, Error>> = OnceLock::new();
 static MEETS: Mutex<()> = Mutex::new(());
 
-/// Never waits for a meeting.
+/// None while they meet, too: whoever asks may have to end the process.
 fn met() -> Option<&'static Arc<Meeting>> {
-    MET.get()
+    MET.get()?.as_ref().ok()
 }
 
 /// Whether this process is the one that reports an error of all. Where a process is lost, the first of those that are left
@@ -93,8 +94,8 @@ impl Meeting {
     /// They can't meet; or this process has met others.
     pub fn of(started: Started) -> Result<Arc<Self>, Error> {
         let _meets = MEETS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(meeting) = met() {
-            return meeting.whole();
+        if let Some(met) = MET.get() {
+            return met.clone().and_then(|met| met.whole());
         }
         let mut met = match started {
             Started::Copies(processes) => {
@@ -104,7 +105,11 @@ impl Meeting {
                 Self { rank, hosts, started, ..Self::launched(0, Vec::new(), lobby, None) }
             }
             #[cfg(feature = "mpi")]
-            Started::Launcher => super::mpi::meet()?,
+            Started::Launcher => match super::mpi::meet() {
+                Ok(met) => met,
+                // Meeting is collective: this process does not try it alone.
+                Err(e) => return MET.get_or_init(|| Err(e)).clone(),
+            },
             #[cfg(not(feature = "mpi"))]
             Started::Launcher => {
                 let came = "one without; build it with `--features mpi`";
@@ -119,7 +124,7 @@ impl Meeting {
             }
             Err(e) => met.amiss = Some(e),
         }
-        MET.get_or_init(|| Arc::new(met)).whole()
+        MET.get_or_init(|| Ok(Arc::new(met))).clone().and_then(|met| met.whole())
     }
 
     fn whole(self: &Arc<Self>) -> Result<Arc<Self>, Error> {

@@ -188,16 +188,16 @@ pub(crate) fn run(config: Arc<Config>, how: How<'_>, begin: &Begin<'_>) -> Resul
     };
     *one += 1;
     let meeting = Meeting::of(how.started)?;
-    orderly(false);
+    under_way(true);
     let ended = run_of(&meeting, config, how, *one, begin);
-    orderly(!meeting.has_failed());
+    under_way(false);
     ended
 }
 
-/// Whether this process can end now without making the others wait.
-fn orderly(so: bool) {
+/// Says whether a run is under way. If this process ends meanwhile, it leaves the others alone.
+fn under_way(so: bool) {
     #[cfg(feature = "mpi")]
-    mpi::disorderly(!so);
+    mpi::under_way(so);
     let _ = so;
 }
 
@@ -340,6 +340,7 @@ fn run_of(
         calls.push(made);
         lens.push(recorded);
         frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
+        log::debug!("process {rank} of {} has sent {} messages", meeting.size(), part.messages);
         stats.add(&part);
         first = first.or(error);
         waits = match (waits, reports) {

@@ -25,10 +25,12 @@ const PART: c_int = 2;
 const CHUNK: usize = 1 << 30;
 /// The most heads that are received, and the most sends that are asked about, in one go.
 const AT_ONCE: usize = 64;
-/// In the first byte of a head: the frame is for a run, says that a process is lost, or is a notice.
+/// In the first byte of a head: the frame is for a run, says that a process is lost or has left in an orderly way, or is a
+/// notice.
 const OF_RUN: u8 = 0;
 const LOSS: u8 = 1;
-const NOTICE: u8 = 2;
+const LEFT: u8 = 2;
+const NOTICE: u8 = 3;
 
 pub struct MpiCarrier {
     world: &'static World,
@@ -80,11 +82,12 @@ impl MpiCarrier {
         Self { world, all, queue: crossbeam_channel::unbounded(), state: Mutex::default(), lobby, others }
     }
 
-    /// Tells all processes of other hosts of a lost process.
-    pub fn tell_loss(&self, error: &Error) {
+    /// Tells all processes of other hosts of a lost process, or of one that has left in an orderly way.
+    pub fn tell_loss(&self, error: &Error, has_left: bool) {
         let head = postcard::to_stdvec(error).unwrap_or_default();
+        let kind = if has_left { LEFT } else { LOSS };
         for other in &self.others {
-            self.give(LOSS, *other, Frame { head: head.clone(), parts: Vec::new() });
+            self.give(kind, *other, Frame { head: head.clone(), parts: Vec::new() });
         }
     }
 
@@ -193,7 +196,7 @@ impl MpiCarrier {
     fn check(&self, with: u32, code: c_int) {
         if code != ffi::MPI_SUCCESS as c_int {
             let why = format!("MPI can't reach it (error {code})");
-            self.lobby.lose(Error::ProcessLost { process: with, host: "another host".into(), why });
+            self.lobby.lose(Error::ProcessLost { process: with, host: "another host".into(), why }, false);
         }
     }
 
@@ -219,14 +222,22 @@ impl MpiCarrier {
             {
                 news = true;
                 match kind {
-                    OF_RUN => state.arrived.push_back((*from, frame)),
-                    NOTICE => super::super::notices::deliver(&frame.head),
-                    _ => self.lobby.lose(postcard::from_bytes(&frame.head).unwrap_or(Error::ProcessLost {
-                        process: *from,
-                        host: "another host".into(),
-                        why: "it says that a process is lost".into(),
-                    })),
+                    OF_RUN => {
+                        state.arrived.push_back((*from, frame));
+                        continue;
+                    }
+                    NOTICE => {
+                        super::super::notices::deliver(&frame.head);
+                        continue;
+                    }
+                    _ => {}
                 }
+                let error = postcard::from_bytes(&frame.head).unwrap_or(Error::ProcessLost {
+                    process: *from,
+                    host: "another host".into(),
+                    why: "it says that a process is lost".into(),
+                });
+                self.lobby.lose(error, kind == LEFT);
             }
             !frames.is_empty()
         });
