@@ -422,7 +422,7 @@ fn another_program_and_other_arguments_are_refused() {
         let (same, rest) = if on == On::TwoHosts { (2, 2) } else { (1, 1) };
         let both = |came: &str, job: Job| {
             let told = job.told();
-            assert!(told.contains(&format!("{came}, which all processes have alike: expected ")), "{told}");
+            assert!(told.contains(&format!("{came} (must be the same in all processes): expected ")), "{told}");
             assert!(told.contains(", as in process 0, got ") && told.contains(&format!("in process {same}")), "{told}");
         };
         let job = launch(test, "program", on, &programs(test, &[(same, &own(), 1), (rest, &other, 1)]));
