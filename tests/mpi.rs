@@ -1,18 +1,29 @@
-//! Runs on the processes of Open MPI, on this host and on two hosts made of network namespaces. Each test has `mpirun` start
-//! its own binary; those processes run the test's body.
+//! Runs on the processes of MPI, on this host and on two hosts made of network namespaces. Each test has `mpirun` start its
+//! own binary; those processes run the test's body. A test that is built with MPICH finds its launcher in
+//! `MANIPLE_TEST_MPIRUN`, and has no second host.
 
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 #![allow(missing_docs)]
 
+#[path = "common/stuck.rs"]
+mod stuck;
+#[path = "common/switch.rs"]
+mod switch;
+
 use maniple::prelude::*;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The name of the test whose body a process runs.
 const BODY: &str = "MANIPLE_TEST_BODY";
-/// After this long a launcher is killed that has no processes left.
-const ALONE: Duration = Duration::from_secs(20);
+/// Which case of a test a process is in.
+const CASE: &str = "MANIPLE_TEST_CASE";
+/// The launcher, if it is not that of Open MPI.
+const LAUNCHER: &str = "MANIPLE_TEST_MPIRUN";
+/// The time from an error until all processes are gone: 1 to 2 seconds on a machine that does nothing else.
+const SOON: Duration = Duration::from_secs(10);
 /// Generous, for a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -29,6 +40,8 @@ struct Job {
     on: On,
     success: bool,
     text: String,
+    /// When the launcher and all processes had ended.
+    over: Duration,
 }
 
 impl Job {
@@ -37,8 +50,36 @@ impl Job {
         let lines: Vec<&str> = self.text.lines().filter(|line| line.contains("told: ")).collect();
         assert!(!self.success && lines.len() == 1, "{:?}: {}", self.on, self.text);
         assert!(!self.text.contains("finalize"), "{:?}: {}", self.on, self.text);
+        self.was_soon_over();
         lines[0]
     }
+
+    /// All processes have ended soon after the first of them knew that they would.
+    fn was_soon_over(&self) {
+        let known = self.text.lines().filter_map(|line| line.split_once("known at ")?.1.trim_end().parse().ok());
+        let known = Duration::from_millis(known.min().unwrap_or_else(|| panic!("nobody knew: {}", self.text)));
+        let took = self.over.saturating_sub(known);
+        assert!(!self.success && took < SOON, "{:?} took {took:?}: {}", self.on, self.text);
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set")
+}
+
+/// Writes a line at once, so that those of several processes do not mix.
+fn say(line: &str) {
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("a launcher that reads");
+}
+
+/// From now on this process knows that the job will not go on.
+fn known() {
+    say(&format!("known at {}", now().as_millis()));
+}
+
+/// The launcher of another MPI than Open MPI.
+fn other_launcher() -> Option<String> {
+    std::env::var(LAUNCHER).ok()
 }
 
 fn two_hosts() -> PathBuf {
@@ -47,6 +88,10 @@ fn two_hosts() -> PathBuf {
 
 /// Whether this machine can have two hosts. Says so if it can't.
 fn can_have_two_hosts() -> bool {
+    if other_launcher().is_some() {
+        eprintln!("SKIPPED on two hosts: they need Open MPI");
+        return false;
+    }
     let output = Command::new(two_hosts()).arg("--why-not").output().expect("starts");
     let why = String::from_utf8_lossy(&output.stdout).into_owned();
     if !why.is_empty() {
@@ -70,17 +115,19 @@ fn programs(test: &str, parts: &[(u32, &Path, u32)]) -> Vec<String> {
     words
 }
 
-fn launch(test: &str, on: On, words: &[String]) -> Job {
+fn launch(test: &str, case: &str, on: On, words: &[String]) -> Job {
+    let other = other_launcher();
     let mut command = match on {
-        On::Here(_) => Command::new("mpirun"),
+        On::Here(_) => Command::new(other.as_deref().unwrap_or("mpirun")),
         On::TwoHosts => Command::new(two_hosts()),
     };
-    if let On::Here(_) = on {
-        command.arg("--oversubscribe");
+    if other.is_none() {
+        let here = on != On::TwoHosts;
+        command.args(here.then_some("--oversubscribe")).args(["-x", BODY, "-x", CASE]);
     }
-    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mpi {test} {on:?}.txt"));
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mpi {test} {case} {on:?}.txt"));
     let file = std::fs::File::create(&log).expect("a file");
-    command.args(["-x", BODY]).args(words).env(BODY, test).stdin(Stdio::null());
+    command.args(words).env(BODY, test).env(CASE, case).stdin(Stdio::null());
     command.envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")));
     command.stdout(file.try_clone().expect("a file")).stderr(file);
     let mut mpirun = command.spawn().expect("mpirun of Open MPI is there");
@@ -89,54 +136,74 @@ fn launch(test: &str, on: On, words: &[String]) -> Job {
         if let Some(status) = mpirun.try_wait().expect("a child") {
             break status;
         }
-        if began.elapsed() > ALONE && has_no_children(mpirun.id()) {
-            // Open MPI's launcher may hang when its processes have failed at the same time. They are gone.
-            mpirun.kill().expect("a child");
-        }
         if began.elapsed() > LIMIT {
-            // It ends its processes.
-            Command::new("kill").arg(mpirun.id().to_string()).status().expect("starts");
-            mpirun.wait().expect("a child");
-            panic!("{test} hangs on {on:?}: {}", std::fs::read_to_string(&log).unwrap_or_default());
+            let _ = mpirun.kill();
+            let _ = mpirun.wait();
+            for process in processes_of(test) {
+                Command::new("kill").args(["-9", &process.to_string()]).status().expect("starts");
+            }
+            panic!("{test} {case} hangs on {on:?}: {}", std::fs::read_to_string(&log).unwrap_or_default());
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    Job {
-        on,
-        success: status.success(),
-        text: String::from_utf8_lossy(&std::fs::read(&log).expect("a log")).into_owned(),
+    // The launcher of Open MPI sends its last signals as it ends.
+    while !processes_of(test).is_empty() && began.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(5));
     }
+    let text = String::from_utf8_lossy(&std::fs::read(&log).expect("a log")).into_owned();
+    Job { on, success: status.success(), text, over: now() }
 }
 
-fn has_no_children(process: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let mut children = tasks.map(|task| std::fs::read_to_string(task.path().join("children")));
-    children.all(|list| list.is_ok_and(|list| list.trim().is_empty()))
+/// The processes that run the body of a test, of all hosts.
+fn processes_of(test: &str) -> Vec<u32> {
+    let body = format!("{BODY}={test}");
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    // Empty for a process that is over.
+    let environment = |number: &u32| std::fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
+    numbers.filter(|number| environment(number).split(|byte| *byte == 0).any(|text| text == body.as_bytes())).collect()
 }
 
 fn own() -> PathBuf {
     std::env::current_exe().expect("a program")
 }
 
+/// Whether this process runs the body of a test.
+fn is_in(test: &str) -> bool {
+    std::env::var(BODY).is_ok_and(|name| name == test)
+}
+
+/// Those of the jobs that this machine can have.
+fn possible(jobs: &[On]) -> impl Iterator<Item = On> {
+    let hosts = jobs.contains(&On::TwoHosts) && can_have_two_hosts();
+    jobs.iter().copied().filter(move |on| hosts || *on != On::TwoHosts)
+}
+
 /// Runs `body` in the processes of each job. Returns how the jobs have ended.
 fn on_mpi(test: &str, jobs: &[On], body: impl FnOnce()) -> Vec<Job> {
-    if std::env::var(BODY).is_ok_and(|name| name == test) {
-        body();
+    cases_on_mpi(test, &[""], jobs, |_| body()).into_iter().map(|(_, job)| job).collect()
+}
+
+/// Runs `body` for each case, in the processes of each job.
+fn cases_on_mpi<'a>(test: &str, cases: &[&'a str], jobs: &[On], body: impl FnOnce(&str)) -> Vec<(&'a str, Job)> {
+    if is_in(test) {
+        body(&std::env::var(CASE).expect("a case"));
         return Vec::new();
     }
-    let hosts = jobs.contains(&On::TwoHosts) && can_have_two_hosts();
-    let jobs = jobs.iter().filter(|on| hosts || **on != On::TwoHosts);
-    let job = |on: &On| {
-        let processes = if let On::Here(n) = on { *n } else { 4 };
-        launch(test, *on, &programs(test, &[(processes, &own(), 1)]))
-    };
-    jobs.map(job).collect()
+    let mut ended = Vec::new();
+    for on in possible(jobs) {
+        let processes = if let On::Here(n) = on { n } else { 4 };
+        let words = programs(test, &[(processes, &own(), 1)]);
+        ended.extend(cases.iter().map(|case| (*case, launch(test, case, on, &words))));
+    }
+    ended
 }
 
 /// Says an error as a program does, and ends.
 fn end(error: &Error) -> ! {
+    known();
     match Runtime::reports_errors() {
-        true => eprintln!("told: {error}"),
+        true => say(&format!("told: {error}")),
         false => Runtime::last_words(&error.to_string()),
     }
     std::process::exit(3)
@@ -199,11 +266,19 @@ fn a_panic_is_told_once() {
 #[test]
 fn a_lost_process_is_named_with_its_shards() {
     let jobs = on_mpi("a_lost_process_is_named_with_its_shards", &[On::Here(2), On::Here(4), On::TwoHosts], || {
-        let kill = || drop(Command::new("kill").args(["-9", &std::process::id().to_string()]).status());
+        let kill = || {
+            known();
+            drop(Command::new("kill").args(["-9", &std::process::id().to_string()]).status());
+        };
         let error = sums(&Runtime::mpi().workers(1), 1, kill).expect_err("a loss");
         end(&error);
     });
     for job in jobs {
+        if other_launcher().is_some() {
+            // That of MPICH kills all as soon as one is lost.
+            job.was_soon_over();
+            continue;
+        }
         let last = if job.on == On::Here(2) { 1 } else { 3 };
         let told = job.told();
         assert!(told.contains(&format!("process {last} of the run, on ")), "{told}");
@@ -227,36 +302,104 @@ fn an_error_of_one_process_between_runs_is_told_by_those_who_miss_it() {
     }
 }
 
+/// Whoever leaves, and however, the others do not wait: neither the launcher nor MPI sees to that.
+#[test]
+fn a_process_that_ends_before_its_first_run_is_missed() {
+    let test = "a_process_that_ends_before_its_first_run_is_missed";
+    let cases = ["0 well", "0 with an error", "0 in a panic", "3 well", "3 with an error"];
+    let jobs = cases_on_mpi(test, &cases, &[On::Here(4), On::TwoHosts], |case| {
+        let runtime = Runtime::mpi().workers(1);
+        let (who, how) = case.split_once(' ').expect("two words");
+        if Runtime::process_number().to_string() == who {
+            known();
+            match how {
+                "well" => std::process::exit(0),
+                "in a panic" => panic!("on purpose"),
+                _ => end(&Error::Stopped { what: "its own file was read".into() }),
+            }
+        }
+        end(&sums(&runtime, 1, nothing).expect_err("a process has ended"));
+    });
+    for (case, job) in jobs {
+        let told = job.told();
+        match case {
+            // The first one has said it itself.
+            "0 with an error" => assert!(!told.contains("is lost"), "{told}"),
+            "3 with an error" => {
+                assert!(told.contains("process 3 of the run") && told.contains("its own file was read"), "{told}")
+            }
+            _ => {
+                let expected = format!("process {} of the run, on ", &case[..1]);
+                assert!(told.contains(&expected) && told.contains("ended before the others were done"), "{told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_panic_outside_of_runs_ends_all() {
+    let jobs = on_mpi("a_panic_outside_of_runs_ends_all", &[On::Here(4)], || {
+        sums(&Runtime::mpi().workers(1), 1, nothing).expect("runs");
+        known();
+        panic!("told: on purpose");
+    });
+    for job in jobs {
+        // MPI is finalised, or else Open MPI would say that it is not.
+        assert!(job.text.contains("told: on purpose") && !job.text.contains("finalize"), "{}", job.text);
+        job.was_soon_over();
+    }
+}
+
+#[test]
+fn the_loss_of_a_whole_host_ends_the_others() {
+    let test = "the_loss_of_a_whole_host_ends_the_others";
+    let place = |process: u32| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test} {process}"));
+    let jobs = on_mpi(test, &[On::TwoHosts], || {
+        let runtime = Runtime::mpi().workers(1);
+        std::fs::write(place(Runtime::process_number()), std::process::id().to_string()).expect("a file");
+        // All have written theirs.
+        sums(&runtime, 1, nothing).expect("runs");
+        let kill = || {
+            known();
+            let place = |process: u32| {
+                let test = "the_loss_of_a_whole_host_ends_the_others";
+                Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test} {process}"))
+            };
+            let both = [2, 3].map(|process| std::fs::read_to_string(place(process)).expect("a number"));
+            drop(Command::new("kill").arg("-9").args(both).status());
+        };
+        end(&sums(&runtime, 1, kill).expect_err("a loss"));
+    });
+    for job in jobs {
+        job.was_soon_over();
+        assert!(job.text.matches("told: ").count() <= 1, "{}", job.text);
+    }
+}
+
 #[test]
 fn a_deadlock_and_a_divergence_are_told_once() {
-    let jobs = on_mpi("a_deadlock_and_a_divergence_are_told_once", &ALL, || {
+    let test = "a_deadlock_and_a_divergence_are_told_once";
+    let jobs = cases_on_mpi(test, &["deadlock", "divergence"], &ALL, |case| {
         let runtime = Runtime::mpi().workers(1);
-        let run = |diverge: bool| {
-            let outcome = runtime.run(move |top| async move {
-                let gang = top.gang("all", 4)?;
-                if diverge && Runtime::process_number() == 1 {
-                    return Ok(Vec::new());
-                }
-                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let body = |shard: Shard, total: Allreduce<f64>| async move {
-                    match shard.index() {
-                        3 => Ok(0.0),
-                        _ => total.call(&shard, 1.0)?.await,
-                    }
-                };
-                top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
-            });
-            outcome.map(drop).expect_err("it can't go on")
-        };
-        let error = run(false);
-        assert!(error.to_string().contains("missing in call 0 of `total`: shard 3"), "{error}");
-        let error = run(true);
+        let error = stuck::deadlock(&runtime);
+        if case == "deadlock" {
+            end(&error);
+        }
+        let outcome = runtime.run(|top| async move {
+            let gang = top.gang("all", 4)?;
+            if Runtime::process_number() == 1 {
+                return Ok(Vec::new());
+            }
+            let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index()) });
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        });
+        let error = outcome.expect_err("the shards of process 1 are never launched");
         assert!(matches!(error, Error::Deadlock { .. } | Error::Divergence { .. }), "{error}");
         // The processes are there for another run.
         assert_eq!(sums(&runtime, 1, nothing), Ok(vec![1.5; 4]));
         end(&error);
     });
-    for job in jobs {
+    for (_, job) in jobs {
         job.told();
     }
 }
@@ -264,7 +407,7 @@ fn a_deadlock_and_a_divergence_are_told_once() {
 #[test]
 fn another_program_and_other_arguments_are_refused() {
     let test = "another_program_and_other_arguments_are_refused";
-    if std::env::var(BODY).is_ok_and(|name| name == test) {
+    if is_in(test) {
         end(&sums(&Runtime::mpi().workers(1), 1, nothing).expect_err("they differ"));
     }
     let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mpi-other-program");
@@ -274,11 +417,19 @@ fn another_program_and_other_arguments_are_refused() {
     let _ = std::fs::remove_file(&other);
     std::fs::write(&other, program).expect("a file");
     std::fs::set_permissions(&other, std::fs::metadata(own()).expect("a program").permissions()).expect("a file");
-    let job = launch(test, On::Here(2), &programs(test, &[(1, &own(), 1), (1, &other, 1)]));
-    assert!(job.told().contains("program's file, which all processes have alike"), "{}", job.text);
-    assert!(job.told().contains("in process 1"), "{}", job.text);
-    let job = launch(test, On::Here(2), &programs(test, &[(1, &own(), 1), (1, &own(), 2)]));
-    assert!(job.told().contains("arguments, which all processes have alike"), "{}", job.text);
+    for on in possible(&[On::Here(2), On::TwoHosts]) {
+        // The first process that is different: on two hosts, one of the other host.
+        let (same, rest) = if on == On::TwoHosts { (2, 2) } else { (1, 1) };
+        let both = |came: &str, job: Job| {
+            let told = job.told();
+            assert!(told.contains(&format!("{came}, which all processes have alike: expected ")), "{told}");
+            assert!(told.contains(", as in process 0, got ") && told.contains(&format!("in process {same}")), "{told}");
+        };
+        let job = launch(test, "program", on, &programs(test, &[(same, &own(), 1), (rest, &other, 1)]));
+        both("program's file", job);
+        let job = launch(test, "arguments", on, &programs(test, &[(same, &own(), 1), (rest, &own(), 2)]));
+        both("arguments", job);
+    }
 }
 
 /// Processor time of this process so far, in milliseconds.
@@ -316,5 +467,17 @@ fn a_process_that_waits_leaves_the_processors_to_others() {
     });
     for job in jobs {
         assert!(job.success, "{:?}: {}", job.on, job.text);
+    }
+}
+
+#[test]
+fn mappers_are_replaced_in_all_processes() {
+    let jobs = on_mpi("mappers_are_replaced_in_all_processes", &ALL, || {
+        for progress in [maniple::runtime::Progress::Poll, maniple::runtime::Progress::Dedicated] {
+            switch::mappers_are_replaced_in_all_processes(Runtime::mpi().workers(1).progress(progress));
+        }
+    });
+    for job in jobs {
+        assert!(job.success && !job.text.contains("finalize"), "{:?}: {}", job.on, job.text);
     }
 }

@@ -6,6 +6,10 @@
 
 #[path = "../runtime/tests/common/processes.rs"]
 mod processes;
+#[path = "common/stuck.rs"]
+mod stuck;
+#[path = "common/switch.rs"]
+mod switch;
 
 use maniple::collectives::CollectiveOptions;
 use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
@@ -13,7 +17,7 @@ use maniple::mapper::{CollectiveMapper, DefaultMapper, Mapper, ProcessorId};
 use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, ReadWriteShared, WriteShared};
 use maniple::runtime::{Binding, Faults, SlowLink, TraceFile};
-use processes::on_processes;
+use processes::{on_processes, on_processes_with};
 use std::sync::Arc;
 
 const SHAPES: [(u32, u32); 7] = [(1, 1), (1, 2), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)];
@@ -136,23 +140,49 @@ fn a_panic_is_the_same_error_in_all_processes() {
 #[test]
 fn a_deadlock_is_found_across_processes() {
     on_processes("a_deadlock_is_found_across_processes", &[(1, 1), (2, 1), (3, 1)], |runtime| {
-        let error = runtime.run(|top| async move {
-            let gang = top.gang("all", 4)?;
-            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-            let body = |shard: Shard, total: Allreduce<f64>| async move {
-                match shard.index() {
-                    3 => Ok(0.0),
-                    _ => total.call(&shard, 1.0)?.await,
-                }
-            };
-            top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
-        });
-        let error = error.expect_err("shard 3 never calls");
-        let Error::Deadlock { report, .. } = &error else { panic!("{error}") };
-        // The call is the first shard's; the shard that has not made it is in another process.
-        assert!(report.contains("missing in call 0 of `total`: shard 3"), "{report}");
-        assert!((0..3).all(|shard| report.contains(&format!("`body` of shard {shard}"))), "{report}");
+        stuck::deadlock(&runtime);
     });
+}
+
+/// A copy that ends in any way before it comes to its run. Each case is a test: the copies of a test are the same program.
+fn missed(test: &str, why: &str, leave: fn()) {
+    let texts = on_processes(test, &[(2, 1), (4, 1)], |runtime| {
+        if Runtime::process_number() > 0 && Runtime::process_number() + 1 == shape_processes() {
+            leave();
+        }
+        let error = relax(&runtime, 3).expect_err("a copy has ended");
+        assert!(matches!(error, Error::ProcessLost { .. }), "{error}");
+        if Runtime::reports_errors() {
+            eprintln!("told: {error}");
+        }
+        // No later run waits either.
+        assert!(matches!(relax(&runtime, 3), Err(Error::ProcessLost { .. })));
+    });
+    for (text, process) in texts.iter().zip([1, 3]) {
+        assert_eq!(text.matches("told: ").count(), 1, "{text}");
+        assert!(text.contains(&format!("told: process {process} of the run, on ")) && text.contains(why), "{text}");
+    }
+}
+
+/// The processes of the set that this one belongs to.
+fn shape_processes() -> u32 {
+    let shape = std::env::var("MANIPLE_TEST_SHAPE").unwrap_or_default();
+    shape.split(' ').next().and_then(|n| n.parse().ok()).expect("a process of a test")
+}
+
+#[test]
+fn a_copy_that_ends_well_before_its_run_is_missed() {
+    missed("a_copy_that_ends_well_before_its_run_is_missed", "ended with code 0", || std::process::exit(0));
+}
+
+#[test]
+fn a_copy_that_fails_before_its_run_is_missed() {
+    missed("a_copy_that_fails_before_its_run_is_missed", "ended with code 2", || std::process::exit(2));
+}
+
+#[test]
+fn a_copy_that_panics_before_its_run_is_missed() {
+    missed("a_copy_that_panics_before_its_run_is_missed", "ended with code 101", || panic!("on purpose"));
 }
 
 #[test]
@@ -163,7 +193,7 @@ fn processes_that_differ_are_told_apart() {
             let runtime = if is_copy { change(runtime.clone()) } else { runtime.clone() };
             let error = relax(&runtime, 2).expect_err("they differ").to_string();
             let text =
-                format!("{what}, which all processes have alike: expected {first}, as in process 0, got {other}");
+                format!("{what} (must be the same in all processes): expected {first}, as in process 0, got {other}");
             assert!(error.contains(&format!("{text} in process 1")), "{error}");
         };
         refused("workers of a process", "1", "2", &|runtime| runtime.workers(2));
@@ -193,6 +223,48 @@ fn a_node_that_ends_alone_holds_nobody_up() {
         });
         let error = error.expect_err("the shards of process 0 are never launched");
         assert!(matches!(error, Error::Deadlock { .. } | Error::Divergence { .. }), "{error}");
+    });
+}
+
+/// Also where nothing else shows it: the call comes after the last launch.
+#[test]
+fn a_last_call_of_one_process_alone_is_a_divergence() {
+    on_processes("a_last_call_of_one_process_alone_is_a_divergence", &[(2, 1), (3, 2)], |runtime| {
+        for one in [1, 0] {
+            let error = runtime.run(move |top| async move {
+                let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index()) });
+                top.launch(&top.gang("all", 6)?, &task, |_| ShardLaunch::new(()))?.all().await?;
+                if Runtime::process_number() == one {
+                    top.gang("one more", 1)?;
+                }
+                Ok(())
+            });
+            let error = error.expect_err("one process makes a gang more");
+            assert!(matches!(error, Error::Divergence { .. }), "{error}");
+        }
+    });
+}
+
+/// Each process of a job of MPI may start processes of its own, whose numbers are others than the launcher's.
+#[test]
+fn processes_may_be_started_below_a_launcher() {
+    let variables = [("PMI_SIZE", "2"), ("PMI_RANK", "1")];
+    let test = "processes_may_be_started_below_a_launcher";
+    on_processes_with(&variables, test, &[(1, 1), (2, 1), (3, 2)], |runtime| {
+        let expected = relax(&Runtime::threads(2), 3).expect("runs on threads");
+        assert_eq!(relax(&runtime, 3).expect("runs"), expected);
+    });
+}
+
+/// Memory that processes share fits into the limits that they have.
+#[test]
+fn limits_of_a_process_are_kept() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    on_processes("limits_of_a_process_are_kept", &[(2, 1), (3, 1)], |runtime| {
+        for (resource, limit) in [(Resource::Fsize, 16 << 30), (Resource::As, 32 << 30)] {
+            setrlimit(resource, Rlimit { current: Some(limit), ..getrlimit(resource) }).expect("a lower limit");
+            relax(&runtime, 3).expect("runs");
+        }
     });
 }
 
@@ -293,4 +365,10 @@ fn registered_memory_is_used_in_place_and_ordinary_memory_is_staged() {
             );
         }
     });
+}
+
+#[test]
+fn mappers_are_replaced_in_all_processes() {
+    let shapes = [(1, 2), (2, 1), (2, 2), (3, 1), (4, 1)];
+    on_processes("mappers_are_replaced_in_all_processes", &shapes, switch::mappers_are_replaced_in_all_processes);
 }

@@ -96,15 +96,17 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(e) => return refuse(&e),
-    };
     static WARNINGS: Warnings = Warnings(Mutex::new(BTreeSet::new()));
     // No other logger is set.
     if log::set_logger(&WARNINGS).is_ok() {
         log::set_max_level(log::LevelFilter::Warn);
     }
+    #[cfg(feature = "mpi")]
+    meet();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return refuse(&e),
+    };
     // So that a file that may not grow any more (`ulimit -f`) is an error like a full disk, and does not end the process.
     #[cfg(unix)]
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
@@ -118,6 +120,16 @@ fn main() -> ExitCode {
     }
     swap::stop();
     end(done)
+}
+
+/// Meets the other processes of a launcher, before anything that may end this one alone: they would wait for it. A rank of
+/// the reference initialises MPI in its own way.
+#[cfg(feature = "mpi")]
+fn meet() {
+    if Runtime::launched().is_some() && std::env::args_os().nth(1).is_none_or(|command| command != "mpi-rank") {
+        // If they can't meet, the run says why.
+        drop(Runtime::mpi());
+    }
 }
 
 impl Command {

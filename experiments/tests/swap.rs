@@ -15,15 +15,68 @@ fn directory(name: &str) -> PathBuf {
 
 /// Starts runs that take far longer than the test, with the mapper of a file.
 fn started(spec: &Path) -> Child {
+    started_on(&["--workers", "2"], spec)
+}
+
+fn started_on(workers: &[&str], spec: &Path) -> Child {
     let mut maniple = Command::new(env!("CARGO_BIN_EXE_maniple"));
-    maniple.args(["stencil", "--shards", "4", "--workers", "2", "--cells", "64", "--iterations", "200"]);
+    maniple.args(["stencil", "--shards", "4", "--cells", "64", "--iterations", "200"]).args(workers);
     maniple.args(["--repeat", "1000000", "--mapper", &format!("@{}", spec.display())]);
     maniple.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts")
 }
 
 fn hang_up(child: &Child) {
-    let pid = Pid::from_raw(child.id() as i32).expect("a process");
+    hang_up_on(child.id());
+}
+
+fn hang_up_on(process: u32) {
+    let pid = Pid::from_raw(process as i32).expect("a process");
     kill_process(pid, Signal::HUP).expect("it runs");
+}
+
+/// A mapper in C that is named so. It can't be made in process 1 if `fails` says so.
+fn library(name: &str, fails: bool, output: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let source = std::fs::read_to_string(root.join("examples/plugin-c/mapper.c")).expect("there");
+    let source = source.replace("\"dealer\"", &format!("\"{name}\""));
+    let create = "static void *create(const char *options, char *message, size_t capacity) {\n";
+    assert!(source.contains(create));
+    let refusal = "    const char *copy = getenv(\"MANIPLE_PROCESS\");\n\
+                   if (copy != NULL && copy[0] == '1') { snprintf(message, capacity, \"not here\"); return NULL; }\n";
+    let source = if fails { source.replace(create, &format!("{create}{refusal}")) } else { source };
+    let c = output.with_extension("c");
+    std::fs::write(&c, source).expect("written");
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-shared", "-fPIC", "-I"]).arg(root.join("plugin/include")).arg("-o").arg(output).arg(&c);
+    assert!(cc.status().expect("a C compiler").success());
+}
+
+/// The numbers of the processes that a command has started, in order.
+#[cfg(target_os = "linux")]
+fn copies(child: &Child) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs").flatten();
+    let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let children = children.flat_map(|text| text.split(' ').filter_map(|n| n.parse().ok()).collect::<Vec<u32>>());
+    let mut copies: Vec<u32> = children.collect();
+    copies.sort_unstable();
+    copies
+}
+
+/// The processors whose leaf tasks a mapper has mapped, by the whole lines of its logs in up to four processes.
+fn asked_by(log: &Path) -> std::collections::BTreeSet<u64> {
+    let text: String = logs(log).filter_map(|log| std::fs::read_to_string(log).ok()).collect();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    lines.filter(|line| line["call"] == "map_leaf").filter_map(|line| line["input"]["processor"].as_u64()).collect()
+}
+
+/// Waits until the leaf tasks of so many processors are mapped by the mapper with this log.
+fn asked_by_all(child: &mut Child, log: &Path, processors: u64) {
+    let began = Instant::now();
+    while asked_by(log) != (0..processors).collect() {
+        assert!(began.elapsed() < Duration::from_secs(300), "{:?} of {processors}", asked_by(log));
+        assert_eq!(child.try_wait().expect("ours"), None, "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Waits until a file has decisions in it.
@@ -31,10 +84,16 @@ fn written(child: &mut Child, path: &Path) {
     longer(child, path, 20_000);
 }
 
-/// Waits until a file has more than `bytes`.
+/// The logs of a mapper in up to four processes.
+fn logs(log: &Path) -> impl Iterator<Item = PathBuf> {
+    let of_process = |n: u32| format!("{}.{n}", log.display()).into();
+    [log.to_owned()].into_iter().chain((1..4).map(of_process).collect::<Vec<_>>())
+}
+
+/// Waits until the logs of a mapper have more than `bytes` together.
 fn longer(child: &mut Child, path: &Path, bytes: u64) {
     let began = Instant::now();
-    while std::fs::metadata(path).map_or(0, |m| m.len()) <= bytes {
+    while logs(path).filter_map(|log| std::fs::metadata(log).ok()).map(|log| log.len()).sum::<u64>() <= bytes {
         assert!(began.elapsed() < Duration::from_secs(600), "no more in {}", path.display());
         assert_eq!(child.try_wait().expect("ours"), None, "it goes on");
         std::thread::sleep(Duration::from_millis(5));
@@ -136,6 +195,7 @@ fn a_log_is_whole_when_the_command_ends() {
         assert!(child.wait().expect("ours").success());
         let text = std::fs::read_to_string(&log).expect("written");
         std::fs::remove_file(&log).expect("removed");
+        logs(&log).skip(1).for_each(|log| drop(std::fs::remove_file(log)));
         let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
         lines.filter(|line| line["call"] == "map_leaf").count()
     };
@@ -150,29 +210,20 @@ fn a_log_is_whole_when_the_command_ends() {
 #[test]
 fn a_library_that_was_built_anew_is_loaded_anew() {
     let directory = directory("library");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let source = std::fs::read_to_string(root.join("examples/plugin-c/mapper.c")).expect("there");
-    let (spec, library) = (directory.join("mapper"), directory.join("libmine.so"));
-    let build = |name: &str, output: &Path| {
-        let c = directory.join("mine.c");
-        std::fs::write(&c, source.replace("\"dealer\"", &format!("\"{name}\""))).expect("written");
-        let mut cc = Command::new("cc");
-        cc.args(["-std=c11", "-shared", "-fPIC", "-I"]).arg(root.join("plugin/include")).arg("-o").arg(output).arg(&c);
-        assert!(cc.status().expect("a C compiler").success());
-    };
+    let (spec, file) = (directory.join("mapper"), directory.join("libmine.so"));
     let logged = |name: &str| {
-        let file = directory.join(format!("{name}.jsonl"));
-        std::fs::write(&spec, format!("logging,file={},inner={}", file.display(), library.display())).expect("written");
-        file
+        let log = directory.join(format!("{name}.jsonl"));
+        std::fs::write(&spec, format!("logging,file={},inner={}", log.display(), file.display())).expect("written");
+        log
     };
-    build("first", &library);
+    library("first", false, &file);
     let a = logged("a");
     let mut child = started(&spec);
     written(&mut child, &a);
     // In place: the old code's pages would change under it.
     let new = directory.join("new.so");
-    build("second", &new);
-    std::fs::copy(&new, &library).expect("written over");
+    library("second", false, &new);
+    std::fs::copy(&new, &file).expect("written over");
     let b = logged("b");
     hang_up(&child);
     written(&mut child, &b);
@@ -181,6 +232,106 @@ fn a_library_that_was_built_anew_is_loaded_anew() {
         let decisions = std::fs::read_to_string(file).expect("written");
         let named = format!("\"mapper\":\"{name}\"");
         assert!(decisions.lines().next().is_some_and(|line| line.contains(&named)), "{name}");
+    }
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+/// Whichever of them gets the signal.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
+    let directory = directory("processes");
+    let (spec, lib) = (directory.join("mapper"), directory.join("libdealt.so"));
+    library("dealt", false, &lib);
+    for processes in 1..=4u64 {
+        let number = processes.to_string();
+        let log = |name: &str| directory.join(format!("{name}-{processes}.jsonl"));
+        let says = |name: &str, inner: &str| {
+            std::fs::write(&spec, format!("logging,file={},inner={inner}\n", log(name).display())).expect("written");
+            log(name)
+        };
+        let first = says("first", "default");
+        let mut child = started_on(&["--wire", "processes", "--processes", &number, "--workers", "1"], &spec);
+        asked_by_all(&mut child, &first, processes);
+        let all: Vec<u32> = std::iter::once(child.id()).chain(copies(&child)).collect();
+        assert_eq!(all.len() as u64, processes);
+        for (name, (process, inner)) in
+            all.iter().zip(["round-robin", lib.to_str().expect("UTF-8")].iter().cycle()).enumerate()
+        {
+            let log = says(&name.to_string(), inner);
+            hang_up_on(*process);
+            asked_by_all(&mut child, &log, processes);
+        }
+        // Runs end verified under each, or they would end it. A copy may tell the end of the first process.
+        let said = ended(child);
+        let told = said.matches(&format!("maniple: mapper @{} was read again\n", spec.display())).count();
+        assert!(told == all.len() && !said.contains("warning"), "{said}");
+    }
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_mapper_that_one_process_can_not_make_is_taken_by_none() {
+    let directory = directory("none");
+    let (spec, lib) = (directory.join("mapper"), directory.join("libpicky.so"));
+    library("picky", true, &lib);
+    let (a, b) = (directory.join("a.jsonl"), directory.join("b.jsonl"));
+    std::fs::write(&spec, format!("logging,file={}", a.display())).expect("written");
+    let mut child = started_on(&["--wire", "processes", "--processes", "3", "--workers", "1"], &spec);
+    asked_by_all(&mut child, &a, 3);
+    std::fs::write(&spec, format!("logging,file={},inner={}", b.display(), lib.display())).expect("written");
+    hang_up_on(copies(&child)[1]);
+    let mut said = String::new();
+    let stderr = child.stderr.take().expect("piped");
+    BufReader::new(stderr).read_line(&mut said).expect("a warning");
+    let before = std::fs::metadata(&a).expect("there").len();
+    longer(&mut child, &a, before + 20_000);
+    ended(child);
+    assert!(said.starts_with("maniple: warning: process 1, on ") && said.contains(": not here"), "{said}");
+    assert!(said.ends_with("; the old mapper stays\n"), "{said}");
+    assert!(asked_by(&b).is_empty(), "{:?}", asked_by(&b));
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_replaced_mapper_changes_no_bit_on_processes() {
+    let directory = directory("bits");
+    let spec = directory.join("mapper");
+    let vector = |on: &str, inners: &[&str]| {
+        let output = directory.join("out.f64");
+        let says = |name: usize, inner: &str| {
+            let log = directory.join(format!("{name}.jsonl"));
+            let _ = std::fs::remove_file(&log);
+            std::fs::write(&spec, format!("logging,file={},inner={inner}", log.display())).expect("written");
+            log
+        };
+        let first = says(0, "default");
+        let mut maniple = Command::new(env!("CARGO_BIN_EXE_maniple"));
+        maniple.args(["stencil", "--shards", "5", "--cells", "64", "--iterations", "500"]).args(on.split(' '));
+        maniple.arg("--mapper").arg(format!("@{}", spec.display())).arg("--output").arg(&output);
+        let mut child = maniple.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+        for (n, inner) in inners.iter().enumerate() {
+            longer(&mut child, &if n == 0 { first.clone() } else { directory.join(format!("{n}.jsonl")) }, 10_000);
+            says(n + 1, inner);
+            let all: Vec<u32> = std::iter::once(child.id()).chain(copies(&child)).collect();
+            hang_up_on(all[n % all.len()]);
+        }
+        let ended = child.wait_with_output().expect("ours");
+        let text = String::from_utf8_lossy(&ended.stderr);
+        let told = text.matches("was read again").count();
+        assert!(ended.status.success() && told == inners.len() && !text.contains("warning"), "{on}: {text}");
+        std::fs::read(&output).expect("written")
+    };
+    for (collective, numbers) in [("recursive-doubling", &[2, 4][..]), ("aggregation", &[3])] {
+        let expected = vector(&format!("--repeat 1 --workers 2 --collective {collective}"), &[]);
+        assert_eq!(expected.len(), 5 * 64 * 8);
+        for processes in numbers {
+            let on = "--repeat 8 --workers 1 --wire processes";
+            let on = format!("{on} --processes {processes} --collective {collective}");
+            assert!(vector(&on, &["round-robin", "first", "random,seed=4"]) == expected, "{on}");
+        }
     }
     std::fs::remove_dir_all(directory).expect("removed");
 }

@@ -3,10 +3,13 @@
 
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const MANIPLE: &str = env!("CARGO_BIN_EXE_maniple");
 
@@ -26,17 +29,33 @@ fn launchers() -> Vec<Vec<String>> {
     launchers
 }
 
-fn maniple(launcher: &[String], args: &str) -> Output {
+fn command(launcher: &[String], args: &str) -> Command {
     let (program, before) = launcher.split_first().expect("a launcher");
     let mut command = Command::new(program);
     command.args(before).arg(MANIPLE).args(args.split(' '));
     command.envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")));
-    let mut output = command.output().expect("mpirun of Open MPI is there");
+    command
+}
+
+fn maniple(launcher: &[String], args: &str) -> Output {
+    let mut output = command(launcher, args).output().expect("mpirun of Open MPI is there");
     // On a busy machine Open MPI warns that an agent of its own was quicker than it.
     let text = String::from_utf8_lossy(&output.stderr);
     let told = text.split_inclusive('\n').filter(|line| !line.contains("plm:rsh: Warning: setpgid"));
     output.stderr = told.collect::<String>().into_bytes();
     output
+}
+
+/// The processes of the command that have this argument.
+fn processes_with(argument: &str) -> usize {
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    // Empty for a process that is over.
+    let lines = numbers.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let of_command = |line: &Vec<u8>| {
+        let mut words = line.split(|byte| *byte == 0);
+        words.next() == Some(MANIPLE.as_bytes()) && words.any(|word| word == argument.as_bytes())
+    };
+    lines.filter(of_command).count()
 }
 
 fn path(name: &str) -> PathBuf {
@@ -112,6 +131,78 @@ fn a_failed_run_leaves_the_output_file_as_it_was() {
     }
 }
 
+/// The processes of the command, of all hosts, with this file among their arguments. In order of their ranks.
+fn processes(file: &Path) -> Vec<Pid> {
+    let all = std::fs::read_dir("/proc").expect("Linux").flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let rank = |number: &i32| {
+        let text = |of: &str| std::fs::read(format!("/proc/{number}/{of}")).unwrap_or_default();
+        let arguments = text("cmdline");
+        let mut words = arguments.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let ours = words.next()? == MANIPLE && words.any(|word| word == format!("@{}", file.display()));
+        let environment = text("environ");
+        let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let rank = variables.find_map(|variable| Some(variable.strip_prefix("OMPI_COMM_WORLD_RANK=")?.to_owned()));
+        rank.filter(|_| ours)?.parse::<u32>().ok()
+    };
+    let mut found: Vec<(u32, Pid)> = numbers.filter_map(|n| Some((rank(&n)?, Pid::from_raw(n)?))).collect();
+    found.sort_unstable_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, process)| process).collect()
+}
+
+/// Waits until the mapper with this log, in one of four processes, has mapped leaf tasks of so many processors.
+fn asked_by_all(job: &mut Child, log: &Path, processors: u64) {
+    let asked = || {
+        let of_process = |n: u32| format!("{}.{n}", log.display());
+        let logs = [log.display().to_string()].into_iter().chain((1..4).map(of_process));
+        let text: String = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let leaves = lines.filter(|line| line["call"] == "map_leaf");
+        leaves.filter_map(|line| line["input"]["processor"].as_u64()).collect::<BTreeSet<_>>()
+    };
+    let began = Instant::now();
+    while asked() != (0..processors).collect() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{:?} of {processors}", asked());
+        assert_eq!(job.try_wait().expect("ours"), None, "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// On the other host too, whichever process gets the signal; and no bit changes.
+#[test]
+fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
+    for (host, launcher) in launchers().iter().enumerate() {
+        let (spec, output) = (path(&format!("mapper-{host}")), path(&format!("swapped-{host}.f64")));
+        let says = |name: usize, inner: &str| {
+            let log = path(&format!("log-{host}-{name}.jsonl"));
+            std::fs::write(&spec, format!("logging,file={},inner={inner}", log.display())).expect("written");
+            log
+        };
+        // Some seconds, on two hosts too, where an iteration takes far longer.
+        let (iterations, repeat) = if host == 0 { (100, 150) } else { (20, 30) };
+        let of = format!("stencil --shards 8 --cells 40 --iterations {iterations} --output {}", output.display());
+        let own = Command::new(MANIPLE).args(of.split(' ')).args(["--repeat", "1"]).output().expect("starts");
+        assert!(own.status.success(), "{own:?}");
+        let expected = std::fs::read(&output).expect("an output");
+        std::fs::remove_file(&output).expect("an output");
+        let first = says(9, "default");
+        let args = format!("{of} --repeat {repeat} --workers 1 --mapper @{}", spec.display());
+        let mut job = command(launcher, &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+        asked_by_all(&mut job, &first, 4);
+        for (asker, inner) in [(0, "round-robin"), (1, "numa"), (2, "random,seed=3"), (3, "default")] {
+            let log = says(asker, inner);
+            kill_process(processes(&spec)[asker], Signal::HUP).expect("it runs");
+            asked_by_all(&mut job, &log, 4);
+        }
+        let ended = job.wait_with_output().expect("ours");
+        let text = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{launcher:?}: {text}");
+        let told = text.matches(&format!("maniple: mapper @{} was read again\n", spec.display())).count();
+        assert!(told == 4 && !text.contains("maniple: warning"), "{launcher:?}: {text}");
+        assert!(std::fs::read(&output).expect("an output") == expected, "{launcher:?}");
+    }
+}
+
 #[test]
 fn a_trace_is_one_file_on_one_clock() {
     for launcher in launchers() {
@@ -162,5 +253,55 @@ fn a_trace_that_cannot_be_written_is_told_once() {
             let told = text.matches("maniple: error: /nowhere/trace.json: can't be written").count();
             assert_eq!((told, text.matches("maniple: error").count()), (1, 1), "{launcher:?} {command}: {text}");
         }
+    }
+}
+
+#[test]
+fn ctrl_c_ends_all_processes_with_one_message() {
+    for (launcher, iterations) in launchers().iter().zip(["1000001", "1000002"]) {
+        let args = format!("stencil --workers 1 --shards 4 --cells 40 --repeat 1000000 --iterations {iterations}");
+        let mut job = command(launcher, &args);
+        let mut job = job.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mpirun of Open MPI is there");
+        let began = Instant::now();
+        while processes_with(iterations) < 4 {
+            assert!(began.elapsed() < Duration::from_secs(60), "{launcher:?}: not started");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // They have met, or not yet: either way all end.
+        std::thread::sleep(Duration::from_millis(1500));
+        Command::new("kill").args(["-INT", &job.id().to_string()]).status().expect("starts");
+        let known = Instant::now();
+        let lines = BufReader::new(job.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let status = job.wait().expect("a child");
+        while processes_with(iterations) > 0 && known.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // 1 to 2 s on a machine that does nothing else.
+        let took = known.elapsed();
+        assert!(!status.success() && took < Duration::from_secs(10), "{launcher:?}: {status}, {took:?}: {text}");
+        // None if they have not met.
+        assert!(text.matches("maniple: ").count() <= 1, "{launcher:?}: {text}");
+    }
+}
+
+/// Before it has parsed its options a process has met the others, so they miss it.
+#[test]
+fn a_process_with_other_options_ends_all() {
+    for (first, said) in [
+        ("stencil --shards none", "invalid value 'none'"),
+        ("--version", "process 0 of the run, on "),
+        ("kernel", "this command runs in one process"),
+    ] {
+        let began = Instant::now();
+        let mut job = Command::new("mpirun");
+        job.args(["--oversubscribe", "-n", "1", MANIPLE]).args(first.split(' '));
+        job.args([":", "-n", "3", MANIPLE, "stencil", "--workers", "1", "--shards", "4"]);
+        job.envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")));
+        let output = job.output().expect("mpirun of Open MPI is there");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && began.elapsed() < Duration::from_secs(30), "{first}: {output:?}");
+        assert_eq!(text.matches("maniple: error").count(), 1, "{first}: {text}");
+        assert!(text.contains(said) && !text.contains("finalize"), "{first}: {text}");
     }
 }

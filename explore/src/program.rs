@@ -369,17 +369,13 @@ impl Program {
     /// The same program on so many processes of this host. One to three workers of each and slow links are drawn from the
     /// seed.
     ///
-    /// It leaves out what needs one address space: the check for races, and shards that replace the mapper.
+    /// It leaves out the check for races, which needs one address space. A shard that replaces the mapper does that for all
+    /// processes.
     pub fn on_processes(mut self, processes: u32, seed: u64) -> Self {
         let workers = 1 + (seed % 3) as u32;
         self.on = On::Processes { processes, workers };
         self.faults = Faults::drawn(seed, processes * workers, false).real();
         self.checks_races = false;
-        for step in self.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
-            if let Step::Swap { shard, .. } = *step {
-                *step = Step::Yield { shard };
-            }
-        }
         self
     }
 

@@ -2,7 +2,8 @@
 
 use crate::judge::{Outcome, Seen};
 use crate::loose::{LooseArgs, Loosely, loose, loosely};
-use crate::program::{BOARD, Failing, Program, Stage, TOP_BOMB};
+use crate::program::{BOARD, Chosen, Failing, Program, Stage, TOP_BOMB};
+use crate::run::mapper;
 use crate::tasks::{Tag, bomb, digest, explode, update};
 use crate::values::{composed, gathered};
 use crate::worker::{FIELDS, SLOT, body};
@@ -10,7 +11,7 @@ use maniple::collectives::{Algorithm, CollectiveOptions};
 use maniple::mapper::MapperSlot;
 use maniple::prelude::*;
 use maniple::regions::Privilege;
-use maniple::runtime::{FutureMap, InnerTask};
+use maniple::runtime::{FutureMap, InnerTask, MapperSwitch};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,12 +19,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Shared {
     pub program: Program,
     pub slot: MapperSlot,
+    /// On several processes, what replaces the mapper in all of them.
+    pub switch: Option<MapperSwitch>,
     /// Each leaf task holds a clone. The clones that are not dropped are counted.
     pub probe: Arc<()>,
     pub seen: Mutex<Seen>,
 }
 
 impl Shared {
+    /// Replaces the mapper; on several processes soon, in all of them.
+    pub fn replace(&self, chosen: Chosen) {
+        match &self.switch {
+            // All shards go on under whichever mapper, so nobody waits for the outcome.
+            Some(switch) => drop(switch.replace(&format!("{chosen:?}"))),
+            None => self.slot.replace(mapper(chosen)),
+        }
+    }
+
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }

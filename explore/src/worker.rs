@@ -4,7 +4,6 @@ use crate::area::{Area, Part};
 use crate::judge::Outcome;
 use crate::phases::Phase;
 use crate::program::{BOARD, Failing, Number, Program, Stage, Step, TIMED_OUT};
-use crate::run::mapper;
 use crate::tasks::{Tag, bomb, digest, digest_shared, explode, set, update};
 use crate::top::{Args, Shared, slot};
 use crate::values::{arrival, contribution, fresh, joined, updated};
@@ -262,7 +261,7 @@ impl Worker {
                     let value = self.total(which, number, stage.totals[which].elements)?;
                     self.values.push(value);
                 }
-                Step::Swap { shard, mapper: chosen } if shard == me => self.shared.slot.replace(mapper(chosen)),
+                Step::Swap { shard, mapper: chosen } if shard == me => self.shared.replace(chosen),
                 Step::Board { number, bomb } => {
                     let tag = self.tag(bomb.filter(|b| b.1 == me).map(|b| b.0));
                     let lo = BOARD * i64::from(me);

@@ -13,7 +13,7 @@ pub enum MemoryKind {
     /// Staging between two processors of one node counts too (`Stats::staged_bytes`), so a run in one process shows the
     /// cost of a mapping. Between shards of one processor nothing is staged.
     Ordinary,
-    /// Memory registered for remote direct access. Nothing is staged.
+    /// Memory that other processes of the host can map, or that the network can reach. Nothing is staged.
     Registered,
 }
 

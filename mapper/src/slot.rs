@@ -81,6 +81,8 @@ impl MapperSlot {
     /// Each processor asks the new mapper from its next decision on. Decisions that several nodes make alike come from
     /// it after the next `Top::adopt_mapper`. Earlier decisions stay as they are, except that each collective is mapped
     /// again at its next call. The slot keeps the old mapper until the slot itself is dropped.
+    ///
+    /// Each process of a run on several has a slot of its own, which this does not reach: see `MapperSwitch` of the runtime.
     pub fn replace(&self, mapper: Arc<dyn Mapper>) {
         // Its name is asked for before anything is locked.
         let named = Named::new(mapper, 0);

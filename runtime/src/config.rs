@@ -4,6 +4,7 @@ use crate::diagnose::races::Races;
 use crate::ids::Run;
 use maniple_mapper::{Machine, MapperSlot};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// How nodes compare their top-level tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(crate) struct Config {
     /// The work of shards between their start and end is the same.
     pub copies: Machine,
     pub mapper: MapperSlot,
+    /// The number of the mapper that all nodes agree on at the start.
+    pub agreed: AtomicU64,
     pub trace: Option<crate::diagnose::trace::Tracing>,
     /// The check for races, if it was requested.
     pub races: Option<Arc<Races>>,

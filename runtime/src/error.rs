@@ -133,9 +133,10 @@ pub enum Error {
         /// The task that ran second. It fails.
         second: Box<RacingAccess>,
     },
-    /// The top-level tasks of two nodes made different calls. Debug builds and
-    /// [`Check::ControlReplication`](crate::Check::ControlReplication) find this. Make the top-level task
-    /// deterministic: it must not depend on time, random numbers, addresses or the order of a hash map.
+    /// The top-level tasks of two nodes made different calls. Debug builds,
+    /// [`Check::ControlReplication`](crate::Check::ControlReplication) and all runs on several processes find this. Make the
+    /// top-level task deterministic: it must not depend on time, the environment, files that change, random numbers,
+    /// addresses or the order of a hash map.
     #[error(
         "the top-level task must do the same on every node, but its call {call} is\n  on node {reference}: {expected}\n  \
          on node {node}: {came}"

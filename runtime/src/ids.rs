@@ -81,7 +81,7 @@ pub(crate) struct TaskId {
 pub(crate) const EMPTY: u32 = Half::Empty.bit();
 
 /// The address of half of an edge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellAddress {
     pub(crate) processor: ProcessorId,
     pub(crate) object: ObjectId,
@@ -97,7 +97,7 @@ pub struct PhaseAddress {
 }
 
 /// A barrier generation at which a task arrives when it is done.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum ArrivalAt {
     Cell(CellAddress, u64),
     /// Like `Cell`, but carries the task's value with this number.

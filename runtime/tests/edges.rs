@@ -4,8 +4,10 @@
 mod common;
 
 use common::{any_mapper, any_virtual, mappers, mix, run};
-use maniple_regions::{Field, Rect, Region, Write};
-use maniple_runtime::{Arg, Edge, Edges, Error, Get, Many, Put, Runtime, Shard, ShardLaunch, TaskFuture};
+use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, Write, WriteShared};
+use maniple_runtime::{
+    Arg, Edge, Edges, Error, Get, Link, Many, Put, Runtime, Shard, ShardLaunch, TaskFuture, VirtualMachine,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -595,6 +597,53 @@ fn regions_are_copied_whether_they_are_shared_or_not() {
             top.launch(&gang, &top.register("copies", shard), start)?.all().await
         });
         assert_eq!(came.expect(&name), [[100, 101, 102, 103, 104]], "{name}");
+    }
+}
+
+/// A shard's task sets values of a region that is at home on another node, and arrives at an edge there. The values are at
+/// home when the arrival is, which takes one message; but not when the task has set values of two regions.
+#[test]
+fn a_change_and_the_arrival_at_its_home_take_one_way() {
+    const LATENCY: Duration = Duration::from_millis(1);
+    /// What a shard sets, and when the other one reads it.
+    async fn shard(shard: Shard, (edges, shared, ways): (Edges, [Region; 2], u32)) -> Result<u64, Error> {
+        let [a, b] = [shard.region(shared[0])?, shard.region(shared[1])?];
+        if shard.index() == 1 {
+            let mine = edges.producer(&shard, 0)?;
+            let ready = mine.ready();
+            let set = |mut u: WriteShared<u64>| u.set([0], 5);
+            let both = |mut u: WriteShared<u64>, mut v: WriteShared<u64>| {
+                u.set([0], 5);
+                v.set([1], 5);
+            };
+            match ways {
+                1 => shard.launch(set, (a.write_shared(U),)).arrive(ready).go()?.await?,
+                _ => shard.launch(both, (a.write_shared(U), b.write_shared(U))).arrive(ready).go()?.await?,
+            }
+            return Ok(0);
+        }
+        let mine = edges.consumer(&shard, 1)?;
+        // Not before, and no later.
+        shard.timeout(LATENCY * ways - LATENCY / 2, shard.wait(mine.ready())).await.expect_err("it comes later");
+        shard.timeout(LATENCY, shard.wait(mine.ready())).await?;
+        shard.launch(|u: ReadShared<u64>| u.get([0]), (a.read_shared(U),)).go()?.await
+    }
+    let network = Link { latency_ns: LATENCY.as_nanos() as f64, ..Link::default() };
+    for ways in [1, 3] {
+        let machine = VirtualMachine { nodes: 2, per_node: 1, network, ..VirtualMachine::default() };
+        let came = run("two nodes", &Runtime::virtual_time(machine), move |top| async move {
+            let tree = top.region_tree("all", Rect::line(0, 2), &[U.info()])?;
+            let part = |i: i64| Region::new(tree.tree, Rect::line(i, i + 1));
+            let gang = top.gang("two", 2)?;
+            let edges = top.edges("set", &gang, [(1, 0)], 1)?;
+            let (shared, all) = ([part(0), part(1)], Privilege::ReadWrite);
+            let start = |_| {
+                let start = ShardLaunch::new((edges.clone(), shared, ways));
+                start.shares(shared[0], [U], all).shares(shared[1], [U], all)
+            };
+            top.launch(&gang, &top.register("sets", shard), start)?.all().await
+        });
+        assert_eq!(came, Ok(vec![5, 0]), "{ways}");
     }
 }
 

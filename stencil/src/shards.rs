@@ -533,9 +533,12 @@ fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Problem) -> R
             let results = top.launch(&gang, &task, |s| {
                 let block = blocks[s as usize];
                 let Problem { iterations, ahead, keep, .. } = input;
-                let (halo, start) = (halos.of(s), First::of(&input.start, block));
-                let args = ShardArgs { block, halo, h, start, total, iterations, ahead, keep };
-                ShardLaunch::new(args).writes(block, [D])
+                let (halo, total, start) = (halos.of(s), total.clone(), input.start.clone());
+                let args = move || {
+                    let start = First::of(&start, block);
+                    ShardArgs { block, halo, h, start, total, iterations, ahead, keep }
+                };
+                ShardLaunch::from_fn(args).writes(block, [D])
             })?;
             let results = results.all().await?;
             if let (Some(sink), Some(first)) = (&input.sink, results.first()) {

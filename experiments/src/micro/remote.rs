@@ -11,14 +11,14 @@ use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, WriteShared};
 use maniple::runtime::Stats;
 
-/// Measure a leaf task that sums a region which another shard changes before each task
+/// Measure a leaf task on a region that another shard changes
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
     "There are two shards. The first changes an element, and the second sums all of them; edges order the two. The mapper \
 decides where the region is.\n\n",
     "Columns of the report:\n",
     machine_columns!(),
-    "  task_us         time from one sum to the next: the mean of all iterations but those to warm up
+    "  task_us         time from one sum to the next: mean over the measured iterations
   copied_bytes    bytes that the runtime has copied for each sum
   result          the last sum, which is the number of iterations, with those to warm up
   verified        whether every sum was right
@@ -29,7 +29,7 @@ decides where the region is.\n\n",
 ))]
 #[command(mut_arg("elements", |arg| arg.default_value("131072").help("Elements of the region, 64-bit floats, at least 1")))]
 #[command(mut_arg("iterations", |arg| {
-    arg.default_value("100").help("Sums of each run. A tenth as many come before them to warm up")
+    arg.default_value("100").help("Sums of each run. Preceded by a tenth as many to warm up")
 }))]
 pub struct RemoteOptions {
     #[command(flatten)]

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use maniple::runtime::{Runtime, VirtualMachine};
 use maniple_stencil::{Config, Processes};
 use std::cell::OnceCell;
+use std::collections::HashMap;
 
 /// The wire of a run: it carries the messages and drives the processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -22,12 +23,12 @@ pub enum Wire {
     Virtual,
 }
 
-/// Who sees to the messages between hosts.
+/// Who drives MPI between hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Progress {
     /// The workers: whoever is idle, and the others between two tasks
     Poll,
-    /// A thread of its own in each process
+    /// An extra thread in each process
     Dedicated,
 }
 
@@ -76,15 +77,15 @@ impl NamedMachine {
 /// Options of commands that run programs, on this host or on a machine in virtual time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct OnWire {
-    /// Wire [default: threads; mpi for one of several processes of an MPI launcher]
+    /// What carries messages between workers [default: mpi under an MPI launcher with several processes, otherwise threads]
     #[arg(long, value_name = "WIRE")]
     wire: Option<Wire>,
 
-    /// Processes of --wire processes, each with so many workers [default: 2]
+    /// Number of processes, with --wire processes; --workers is the number in each [default: 2]
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     processes: Option<usize>,
 
-    /// Who sees to the messages between hosts, with --wire mpi [default: poll]
+    /// Who drives MPI between hosts, with --wire mpi [default: poll]
     #[arg(long, value_name = "WHO")]
     progress: Option<Progress>,
 
@@ -141,6 +142,12 @@ impl OnWire {
         let wire = self.wire();
         if wire != Wire::Virtual && (self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some()) {
             return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
+        }
+        if let (Wire::Processes, Some(size)) = (wire, Runtime::launched()) {
+            let instead = "take --wire mpi, or leave the launcher out";
+            return Err(Failure::Usage(format!(
+                "--wire processes starts processes of its own, here in each of the {size} of a launcher: {instead}"
+            )));
         }
         if wire != Wire::Mpi && self.progress.is_some() {
             return Err(Failure::Usage("--progress is for --wire mpi".into()));
@@ -204,8 +211,9 @@ impl OnWire {
                     Some(Progress::Dedicated) => maniple::runtime::Progress::Dedicated,
                     Some(Progress::Poll) | None => maniple::runtime::Progress::Poll,
                 };
-                let of_host = |host| met.hosts.iter().filter(|other| *other == host).count();
-                let (number, on_host) = (met.hosts.len(), met.hosts.iter().map(of_host).max().unwrap_or(1));
+                let mut of_host = HashMap::new();
+                met.first_of.iter().for_each(|first| *of_host.entry(first).or_insert(0) += 1);
+                let (number, on_host) = (met.hosts.len(), of_host.into_values().max().unwrap_or(1));
                 let processes = Processes { number, on_host, launched: true, progress };
                 Ok(Some((processes, met.workers as usize)))
             }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The number of workers.
 #[derive(Debug, clap::Args)]
 pub struct Threads {
-    /// Worker threads [default: the processors this process may use]
+    /// Worker threads, of each process if there are several [default: its share of the host's processors]
     #[arg(long, value_name = "W", value_parser = count, allow_negative_numbers = true)]
     pub workers: Option<usize>,
 }
@@ -39,7 +39,7 @@ pub struct Workers {
     #[arg(long, value_name = "WHERE", default_value_t = Config::default().bind)]
     pub bind: Bind,
 
-    /// Number of utility processors: the last workers, which run no leaf tasks and only shards that the mapper places there
+    /// Number of utility processors in each process: the last workers, which run no leaf tasks and only shards that the mapper places there
     #[arg(long, value_name = "U", default_value_t = 0, value_parser = count, allow_negative_numbers = true)]
     pub utility: usize,
 
@@ -105,7 +105,7 @@ pub struct OnWorkers {
     /// first, round-robin, numa, random (seed=N) and logging (file=PATH, and last inner=MAPPER). The
     /// mapper logging writes each decision of its inner mapper as a line of JSON. Without file= it writes to stderr. Of several
     /// processes, number 0 writes to PATH and number N to PATH.N. The first line of @FILE says which mapper it is. FILE is read
-    /// again on a hangup signal
+    /// again on a hangup signal, which one of several processes gets for all
     #[arg(long, value_name = "MAPPER", default_value_t = MapperSpec::default(), value_parser = mapper)]
     pub mapper: MapperSpec,
 }
@@ -148,7 +148,7 @@ impl OnWorkers {
         let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(StencilError::Trace(e).to_string()));
         let trace = trace.map(create).transpose()?;
         let (processors, runtime) = self.processors(shards)?;
-        crate::swap::on_signal(&self.mapper)?;
+        crate::swap::on_signal(&self.mapper, &runtime)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         let runtime = runtime.mapper(mapper);
         let runtime = trace.iter().fold(runtime, |runtime, file| runtime.trace(file.clone()));

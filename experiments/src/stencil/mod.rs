@@ -139,7 +139,7 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     }
     let config = args.config()?;
     let mut session = Session::prepare(&config).map_err(failure)?;
-    crate::swap::on_signal(&config.mapper)?;
+    crate::swap::on_signal(&config.mapper, &config.runtime())?;
     config.machine.as_deref().into_iter().for_each(warn_without_costs);
     let mut output = Output::new(args.reported.format);
     // Only a table has room for a warning. Several processes would measure at the same time.

@@ -14,7 +14,7 @@ mod remote;
 mod transfers;
 
 pub(crate) use column::{Column, Staged, Store, UseAt, Users};
-pub(crate) use remote::{Came, Fetch, Request};
+pub(crate) use remote::{Came, Fetch, Request, Served};
 
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, LaunchKey};

@@ -6,8 +6,9 @@ use super::changes::{changes, concatenated};
 use super::column::{Column, Staged, Store};
 use super::{Data, memory, region_error};
 use crate::Error;
+use crate::diagnose::Event;
 use crate::effects::Effects;
-use crate::ids::{ColumnKey, LaunchKey, ProcessorId, TaskId};
+use crate::ids::{ArrivalAt, ColumnKey, LaunchKey, ProcessorId, TaskId};
 use crate::maps::HashMap;
 use crate::message::{Mapped, Message, Put, RefusedData, Remote};
 use maniple_mapper::MemoryKind;
@@ -18,7 +19,13 @@ use std::rc::Rc;
 pub(crate) enum Request {
     Attach,
     Get { rect: Rect, token: u64 },
-    Put { parts: Vec<Rect>, bytes: Buffer, token: u64 },
+    Put { parts: Vec<Rect>, bytes: Buffer, token: u64, arrivals: Vec<ArrivalAt> },
+}
+
+/// The arrivals that came with a task's changes, which are at home now; or the error that keeps them away.
+pub(crate) struct Served {
+    pub arrivals: Vec<ArrivalAt>,
+    pub outcome: Result<(), Error>,
 }
 
 /// The answer to a task's request for a column.
@@ -121,7 +128,8 @@ impl Data {
         token
     }
 
-    /// Sends a task's changes to the home of the column. True if an answer will come.
+    /// Sends a task's changes to the home of the column. With them go those of the task's arrivals that are for edges'
+    /// cells there: they need not wait for the answer. True if an answer will come.
     ///
     /// # Errors
     /// A lost processor, or values that can't be read from the copy.
@@ -131,6 +139,7 @@ impl Data {
         id: TaskId,
         column: &Rc<Column>,
         staged: &Staged,
+        arrivals: &mut Vec<ArrivalAt>,
     ) -> Result<bool, Error> {
         let Store::Shared { home, .. } = &*column.store.borrow() else { return Ok(false) };
         if let Some(e) = effects.lost_processor() {
@@ -152,7 +161,11 @@ impl Data {
             return Ok(false);
         }
         let token = self.token(id, 0, column);
-        let put = Put { launch: column.launch, column: column.key(), parts, token };
+        let there = |at: &ArrivalAt| matches!(at, ArrivalAt::Cell(at, _) if at.processor == *home);
+        let (early, later) = std::mem::take(arrivals).into_iter().partition::<Vec<_>, _>(there);
+        *arrivals = later;
+        effects.event(|| Event::TaskArrives { task: id, arrivals: &early });
+        let put = Put { launch: column.launch, column: column.key(), parts, token, arrivals: early };
         effects.send(*home, Message::Put(Box::new(put), bytes));
         Ok(true)
     }
@@ -162,19 +175,23 @@ impl Data {
         self.remote.borrow_mut().early.entry(launch).or_default().push((from, key, request));
     }
 
-    /// Serves the requests that came before their launch, which has now started.
-    pub fn serve_early(&self, effects: &Effects, launch: LaunchKey) {
-        let early = self.remote.borrow_mut().early.remove(&launch);
-        for (from, key, request) in early.into_iter().flatten() {
-            self.serve(effects, from, launch, key, request);
-        }
+    /// The requests that came before their launch, which has now started.
+    pub fn early(&self, launch: LaunchKey) -> Vec<(ProcessorId, ColumnKey, Request)> {
+        self.remote.borrow_mut().early.remove(&launch).unwrap_or_default()
     }
 
     /// Answers a request for a region that is at home here. The launch has started.
-    pub fn serve(&self, effects: &Effects, from: ProcessorId, launch: LaunchKey, key: ColumnKey, request: Request) {
-        let token = match &request {
-            Request::Attach => None,
-            Request::Get { token, .. } | Request::Put { token, .. } => Some(*token),
+    pub fn serve(
+        &self,
+        effects: &Effects,
+        from: ProcessorId,
+        (launch, key): (LaunchKey, ColumnKey),
+        mut request: Request,
+    ) -> Served {
+        let (token, arrivals) = match &mut request {
+            Request::Attach => (None, Vec::new()),
+            Request::Get { token, .. } => (Some(*token), Vec::new()),
+            Request::Put { token, arrivals, .. } => (Some(*token), std::mem::take(arrivals)),
         };
         let served = effects.objects.field(key.tree, key.field).and_then(|field| {
             // The data that the launch was to bring may be missing.
@@ -184,9 +201,11 @@ impl Data {
             let shared = self.shared_instance(effects, key, field)?;
             answer(effects, from, (launch, key), &shared, request).map_err(|e| region_error(effects, &key, e))
         });
-        if let Err(error) = served {
+        if let Err(error) = &served {
+            let error = error.clone();
             effects.send(from, Message::Refused(Box::new(RefusedData { launch, column: key, token, error })));
         }
+        Served { arrivals, outcome: served }
     }
 
     /// A processor is lost: gives up all requests. Returns the tasks that wait for answers.
@@ -281,7 +300,7 @@ fn answer(
             count_moved(effects, from, bytes.len());
             effects.send(from, Message::Got { token, bytes });
         }
-        Request::Put { parts, bytes, token } => {
+        Request::Put { parts, bytes, token, .. } => {
             count_moved(effects, from, bytes.len());
             let mut rest = bytes.as_bytes();
             for part in parts {

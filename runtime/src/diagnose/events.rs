@@ -76,6 +76,11 @@ pub(crate) enum Event<'a> {
     TaskDispatched {
         task: TaskId,
     },
+    /// A leaf task has succeeded, and some of its arrivals are under way with its changes.
+    TaskArrives {
+        task: TaskId,
+        arrivals: &'a [ArrivalAt],
+    },
     /// A leaf task has succeeded, and arrives.
     TaskEnded {
         task: TaskId,

@@ -47,6 +47,11 @@ impl Replicas {
         difference.filter(|_| !std::mem::replace(&mut self.diverged, true))
     }
 
+    /// How many calls this node has made, and the hash of all.
+    pub fn calls(&self) -> (u64, u64) {
+        (self.made, self.hash)
+    }
+
     /// Adds a call to the hash of all so far.
     pub fn add_to_hash(&mut self, call: impl Hash) -> u64 {
         let mut hasher = rustc_hash::FxHasher::default();

@@ -4,15 +4,19 @@
 //! A new mapper is read, not sent. Each processor looks into the run's slot at each decision, which costs one load. So
 //! a mapper that replaces another one decides from then on. Collectives are mapped again at their next call
 //! (`Chains::keep_mapped`), and each processor does that alone. Where all nodes must decide alike, for gangs and shared
-//! regions, they ask the mapper they have agreed on. The program says when that changes (`Top::adopt_mapper`).
+//! regions, they ask the mapper they have agreed on. The program says when that changes (`Top::adopt_mapper`). Each node has
+//! a slot of its own if it is a process. Mappers have the same numbers in all slots, but a slot may get one later than
+//! another. So nodes agree on the highest number that all of them know, and the slots keep the mappers before it.
 
 use super::Effects;
 use crate::Error;
+use crate::config::Config;
 use crate::error::panic_message;
 use maniple_mapper::{Mapper, MapperError, Named, Reader};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The mappers of one processor.
 pub(crate) struct Mappers {
@@ -23,8 +27,11 @@ pub(crate) struct Mappers {
 }
 
 impl Mappers {
-    pub fn new(mut reader: Reader) -> Self {
-        let agreed = RefCell::new(reader.load().clone());
+    /// The agreed mapper is that of the run's start, which may have been replaced by now.
+    pub fn new(config: &Config) -> Self {
+        let mut reader = config.mapper.reader();
+        let agreed = config.mapper.get(config.agreed.load(Ordering::Relaxed));
+        let agreed = RefCell::new(agreed.unwrap_or_else(|| reader.load().clone()));
         Self { now: RefCell::new(reader), agreed }
     }
 }
@@ -83,8 +90,7 @@ impl Effects {
         let mapper = self.config.mapper.get(number).ok_or_else(|| Error::MapperFailed {
             call: "Top::adopt_mapper".into(),
             message: format!(
-                "expected the mapper that replaced {number} others, as on processor 0; here {} were replaced: replace it \
-                 on every node first",
+                "expected the mapper that replaced {number} others, which every node has; here {} were replaced",
                 self.config.mapper.number()
             ),
         })?;

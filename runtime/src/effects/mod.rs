@@ -80,7 +80,7 @@ impl Effects {
             objects: Objects::default(),
             inbox: RefCell::default(),
             late: RefCell::default(),
-            mappers: mappers::Mappers::new(config.mapper.reader()),
+            mappers: mappers::Mappers::new(&config),
             exec: RefCell::new(executor::Executor::new(signal)),
             wakers: RefCell::default(),
             in_chains: Cell::new(false),

@@ -18,7 +18,7 @@ pub(crate) use touch::{Does, Touch, union_of};
 pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;
-use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId};
+use crate::ids::{Ancestors, ArrivalAt, ColumnKey, LaunchKey, ObjectId, ProcessorId};
 use crate::parcel::Parcel;
 use crate::payload::Payload;
 use maniple_regions::{Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId};
@@ -280,6 +280,8 @@ pub(crate) struct Put {
     pub column: ColumnKey,
     pub parts: Vec<Rect>,
     pub token: u64,
+    /// Arrivals at the receiver's cells, of the task that wrote the values.
+    pub arrivals: Vec<ArrivalAt>,
 }
 
 /// Copy `rect` from the local instance over `from` to the receiver's instance over `into`.

@@ -86,7 +86,9 @@ impl Core {
         }
         self.gangs.batch_runs(number, &batch);
         if self.gangs.has_started(launch) {
-            data.serve_early(effects, launch);
+            for (from, key, request) in data.early(launch) {
+                self.tasks.serve(from, (launch, key), request);
+            }
         }
         if batch.shards.is_empty() {
             return self.end_batch(launch);

@@ -25,7 +25,7 @@ use crate::diagnose::replicas::Replicas;
 use crate::effects::{Effects, Item, Signal};
 use crate::gang::{Gangs, Order};
 use crate::ids::{CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId};
-use crate::message::{Also, Message, Wire};
+use crate::message::{Also, Message, Put, Wire};
 use crate::object::Object;
 use crate::payload::Payload;
 use crate::replay::{ReplayObject, Replays};
@@ -158,7 +158,8 @@ impl Core {
                 }
             }
             Message::Put(put, bytes) => {
-                self.serve(from, put.launch, put.column, Request::Put { parts: put.parts, bytes, token: put.token });
+                let Put { launch, column, parts, token, arrivals } = *put;
+                self.serve(from, launch, column, Request::Put { parts, bytes, token, arrivals });
             }
             Message::PutDone { token } => {
                 if let Some(task) = tasks.data.take_put_done(token) {
@@ -182,7 +183,7 @@ impl Core {
     /// Serves another processor's request for a region that is at home here, now or when its launch starts.
     fn serve(&self, from: ProcessorId, launch: LaunchKey, key: ColumnKey, request: Request) {
         match self.gangs.has_started(launch) {
-            true => self.tasks.data.serve(self.effects(), from, launch, key, request),
+            true => self.tasks.serve(from, (launch, key), request),
             false => self.tasks.data.serve_later(from, launch, key, request),
         }
     }

@@ -65,6 +65,12 @@ impl Core {
         }
     }
 
+    /// The calls of this node's top-level task: how many have been compared, and a hash of all. The run's end compares them
+    /// once more, because a call after the last launch may not have come to another node.
+    pub fn calls(&self) -> Option<(u64, u64)> {
+        (self.compares() != Compares::Nothing).then(|| self.replicas().borrow().calls())
+    }
+
     fn compare_hash(&self, name: String, hash: u64, detail: String) {
         let what = format!("{name}, and the calls up to it have the hash {hash:016x}");
         self.compare(ReplicatedCall {
@@ -93,6 +99,7 @@ impl Core {
             // Other nodes may hear of the loss later, or never, and go on.
             return;
         }
+        self.replicas().borrow_mut().add_to_hash(&call.what);
         let (above, below) = self.tree();
         let kept = (below > 0).then(|| call.clone());
         if let Some(above) = above {

@@ -32,8 +32,8 @@ pub(crate) struct Launcher {
     pub planner: Planner,
     /// Its node in reports, if it is a shard.
     pub node: Option<Node>,
-    /// The task that asks for the newest mapper, once one is needed.
-    pub newest_mapper: OnceCell<ShardTask<(), u64>>,
+    /// The task that asks each node for its newest mapper, and the gang for it, once they are needed.
+    pub newest_mapper: OnceCell<(Gang, ShardTask<(), u64>)>,
     /// Shards that failed.
     pub failures: Rc<Failures>,
     /// Launches under way, and perhaps some that are over.

@@ -10,6 +10,7 @@
 //! | `edges`, `phase` | barriers between shards |
 //! | `region` | a region as a shard holds it |
 //! | `deadline` | waits with a limit |
+//! | `switch` | replaces the mappers of several processes |
 //! | `trace` | which process writes a trace |
 
 pub(crate) mod deadline;
@@ -24,5 +25,6 @@ pub(crate) mod phase;
 pub(crate) mod region;
 pub(crate) mod runtime;
 pub(crate) mod shard;
+pub(crate) mod switch;
 pub(crate) mod top;
 mod trace;

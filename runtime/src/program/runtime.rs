@@ -53,25 +53,27 @@ pub enum Driver {
     Virtual(Arc<VirtualMachine>),
 }
 
-/// The processes of a run on several.
+/// The processes of a run on several processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Processes {
     /// For each process, the name of its host.
     pub hosts: Vec<String>,
+    /// For each process, the first process of its host. Two hosts may have one name.
+    pub first_of: Vec<u32>,
     /// For each process, the processors of its host that it may use, by the system's numbers.
     pub cpus: Vec<Vec<u32>>,
     /// Processors of each process.
     pub workers: u32,
 }
 
-/// Who sees to the messages between hosts: MPI gets on with them only while somebody calls it.
+/// Who drives the communication between hosts. MPI makes progress only during calls to MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Progress {
-    /// The processors: whoever is idle, one at a time, and the others now and then between two turns. While all processors
-    /// of a process are in long leaf tasks, its messages wait; utility processors run none.
+    /// The processors: an idle one, or busy ones every few turns. While all processors of a process run long leaf tasks, its
+    /// messages wait. A utility processor avoids this, because it runs no leaf tasks.
     #[default]
     Poll,
-    /// A thread of its own in each process. It wants a core.
+    /// An extra thread in each process, which needs a core.
     Dedicated,
 }
 
@@ -159,9 +161,9 @@ impl Runtime {
     /// the program from its beginning, and takes part in all runs on processes, in the same order. The number of
     /// processes is the same in all of them. What the program does between runs, each copy does.
     ///
-    /// A copy begins in the directory in which the first process is by then: a program that uses relative paths and changes
-    /// its directory does that after its first run. The first process does not wait for copies after the last run, and
-    /// nobody hears of their exit codes.
+    /// There are at most 256 processes, and one run at a time. A copy starts in the current directory of the first process,
+    /// and its stdin is empty. So change the directory only after the first run if arguments are relative paths. The first
+    /// process does not wait for the copies after the last run, and ignores their exit codes.
     pub fn processes(processes: u32) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         Self::new(Driver::Processes { processes, workers: (cores / processes.max(1)).max(1) })
@@ -171,10 +173,16 @@ impl Runtime {
     /// processors; [`workers`](Self::workers) sets another number for each process. On Linux only.
     ///
     /// This needs the feature `mpi`, an MPI library and its launcher. Each process runs the program, and takes part in all
-    /// runs on MPI, in the same order. MPI is initialised by the first of them, and finalised at the end of the program.
-    /// What the program does between runs, each process does.
+    /// runs on MPI, in the same order. What the program does between runs, each process does.
+    ///
+    /// The first call initialises MPI and meets the other processes; it is collective, and waits for them. If they can't
+    /// meet, runs say why. MPI is finalised at the end of the program. Make this call at the beginning of `main`:
+    /// launchers may not notice a process that ends before it, and the others wait for that one for ever.
     pub fn mpi() -> Self {
-        Self::new(Driver::Mpi { workers: None })
+        let runtime = Self::new(Driver::Mpi { workers: None });
+        #[cfg(feature = "mpi")]
+        let _ = runtime.meet();
+        runtime
     }
 
     /// The number of this process: that of a copy which [`Runtime::processes`] has started, or the rank that a launcher of
@@ -196,7 +204,8 @@ impl Runtime {
         true
     }
 
-    /// Says why this process ends, if the others do not have the error too. Then the report of its loss has this text.
+    /// Call this before the process exits because of an error that only it has. The [`Error::ProcessLost`] of the others
+    /// then shows `text`: up to 4096 bytes, of the first call.
     pub fn last_words(text: &str) {
         #[cfg(all(target_os = "linux", not(loom)))]
         wire::processes::last_words(text);
@@ -204,8 +213,8 @@ impl Runtime {
         let _ = text;
     }
 
-    /// How many processes a launcher of MPI (`mpirun`, `mpiexec`, `srun`) has started with this one, if they are several. The
-    /// environment says so, which a build without the feature `mpi` has too.
+    /// The number of processes that an MPI launcher (Open MPI, MPICH, SLURM) has started, this one included; `None` for one
+    /// process. It is read from environment variables, so it works without the feature `mpi` too.
     pub fn launched() -> Option<u32> {
         #[cfg(all(target_os = "linux", not(loom)))]
         return wire::processes::launched().map(|job| job.size);
@@ -247,14 +256,14 @@ impl Runtime {
         self
     }
 
-    /// Makes the last `processors` workers **utility** processors. They run no leaf tasks, and only those shards that a
+    /// Makes the last `processors` workers of each process **utility** processors. They run no leaf tasks, and only those shards that a
     /// mapper puts there by number.
     ///
     /// A shard on a utility processor can always go on at once. Elsewhere a shard waits while a leaf task runs on its
     /// processor, however long that takes. The leaf tasks of a shard on a utility processor run on other processors.
     /// With [`Binding::Cores`] utility processors get the last of the host's processors that are dealt out.
     ///
-    /// The number must be smaller than that of all processors. The seeded driver has no utility processors, as each of
+    /// The number must be smaller than that of the process's workers. The seeded driver has no utility processors, as each of
     /// its processors is a node of its own. In virtual time [`VirtualMachine::utility`] says how many there are.
     pub fn utility(mut self, processors: u32) -> Self {
         self.utility = processors;
@@ -301,7 +310,7 @@ impl Runtime {
     /// a program that polls in a loop may never end.
     ///
     /// On the seeded driver a step is a message delivered, a turn of a processor, or a microsecond of waiting for
-    /// somebody outside the run. In virtual time it is an event. The threads driver ignores the limit.
+    /// somebody outside the run. In virtual time it is an event. Threads and processes ignore the limit.
     pub fn most_steps(mut self, steps: u64) -> Self {
         self.most_steps = steps;
         self
@@ -316,7 +325,8 @@ impl Runtime {
 
     /// Runs a top-level task, and everything that it launches, to the end. Blocks the calling thread.
     ///
-    /// Returns the result of the first node's top-level task, and the counts of all processors.
+    /// Returns the result of the top-level task, and the counts of all processors. On several processes the result is that
+    /// of this process's copy, otherwise that of the first node.
     ///
     /// Data gets in through the closure. Every node calls it, so it gives each call a clone of what it captured. For
     /// large data that is a clone of an `Arc`. Each shard then gets its block as its argument, through
@@ -375,8 +385,11 @@ impl Runtime {
     /// - The error of the top-level task.
     /// - The error of a task that nobody awaited.
     /// - [`Error::Deadlock`] when nothing can go on.
+    /// - [`Error::ProcessLost`] when another process ends during the run.
+    /// - [`Error::Divergence`] when the top-level tasks of two nodes differ.
     /// - [`Error::Misuse`] for settings that do not fit the driver: no processors, too many utility processors, faults
-    ///   that it does not have, an impossible machine.
+    ///   that it does not have, an impossible machine. On several processes also if they can't meet, do not have the same
+    ///   settings, or another run is under way.
     pub fn run<F, Fut, R>(&self, top: F) -> Result<(R, Stats), Error>
     where
         F: Fn(Top) -> Fut + Send + Sync + 'static,
@@ -393,7 +406,7 @@ impl Runtime {
 
     /// How the processes of the run are started, and the workers of each, if the program says so.
     #[cfg(all(target_os = "linux", not(loom)))]
-    fn started(&self) -> (Started, Option<u32>) {
+    pub(crate) fn started(&self) -> (Started, Option<u32>) {
         match self.driver {
             Driver::Processes { processes, workers } => (Started::Copies(processes), Some(workers)),
             Driver::Mpi { workers } => (Started::Launcher, workers),
@@ -401,18 +414,25 @@ impl Runtime {
         }
     }
 
-    /// Meets the other processes of a run on several; collective, and waits in the first call. A run does this itself.
+    #[cfg(all(target_os = "linux", not(loom)))]
+    pub(crate) fn is_on_processes(&self) -> bool {
+        matches!(self.driver, Driver::Processes { .. } | Driver::Mpi { .. })
+    }
+
+    /// Waits until all processes have started, and describes them. Collective; only the first call waits.
+    /// [`run`](Self::run) does this itself, and so does [`Runtime::mpi`].
     ///
     /// # Errors
     ///
-    /// The processes can't meet; or the driver is one of this process alone.
+    /// The processes can't meet; or the driver is neither [`processes`](Self::processes) nor [`mpi`](Self::mpi).
     pub fn meet(&self) -> Result<Processes, Error> {
         #[cfg(all(target_os = "linux", not(loom)))]
-        if let Driver::Processes { .. } | Driver::Mpi { .. } = self.driver {
+        if self.is_on_processes() {
             let (started, workers) = self.started();
             return wire::processes::meet(started, workers);
         }
-        Err(Error::misuse("a run of several processes", "Linux, and a driver of several", format!("{:?}", self.driver)))
+        let expected = "Linux and `Runtime::processes` or `Runtime::mpi`";
+        Err(Error::misuse("a run on several processes", expected, format!("{:?}", self.driver)))
     }
 
     fn compares(&self) -> Compares {
@@ -438,7 +458,7 @@ impl Runtime {
 
     #[cfg(not(all(target_os = "linux", not(loom))))]
     fn run_processes(&self, _: &Arc<Config>, _: &wire::Begin<'_>) -> Result<(AnyResult, Stats), Error> {
-        Err(Error::misuse("a run of several processes", "Linux", std::env::consts::OS))
+        Err(Error::misuse("a run on several processes", "Linux", std::env::consts::OS))
     }
 
     /// Refuses settings that do not fit several processes.
@@ -496,6 +516,7 @@ impl Runtime {
             run: Run::next(),
             machine,
             copies: Machine::new(processors, if one_copy { processors } else { per_node }),
+            agreed: self.mapper.number().into(),
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::diagnose::replicas::list;
 use crate::effects::Asker;
 use crate::future::FutureMap;
-use crate::ids::{ObjectId, ProcessorId, Run};
+use crate::ids::{NodeId, ObjectId, ProcessorId, Run};
 use crate::message::Message;
 use crate::object::{Edge, EdgeTable, GangTable, Object, PhaseSpec, TaskSpec, Tree};
 use crate::parcel::{Parcel, Portable};
@@ -414,21 +414,32 @@ impl Top {
         result
     }
 
-    /// Lets the newest mapper in the run's [slot](maniple_mapper::MapperSlot) place gangs, shared regions and
-    /// collectives from now on. Collective; waits for an answer of processor 0.
+    /// Lets the newest mapper that is in the run's [slot](maniple_mapper::MapperSlot) on every node place gangs, shared
+    /// regions and collectives from now on. Collective; waits for an answer of each node.
     ///
     /// All nodes must ask the same mapper for these decisions. So on several nodes a new mapper makes them only after
-    /// this call. On a single node it makes them at once, and this call does nothing.
+    /// this call, or in the next run. On a single node it makes them at once, and this call does nothing.
+    ///
+    /// Each process has a slot of its own. A mapper that has replaced another one in some of them only is not adopted yet:
+    /// see [`MapperSwitch`](crate::MapperSwitch).
     ///
     /// # Errors
-    /// [`Error::MapperFailed`] if this node's slot has been given fewer mappers than that of processor 0: replace the
-    /// mapper on every node first. Also the errors of [`launch`](Self::launch).
+    /// The errors of [`launch`](Self::launch).
     pub async fn adopt_mapper(&self) -> Result<(), Error> {
-        if self.core().effects().copies().nodes() > 1 {
-            let newest = |shard: Shard, ()| async move { Ok(shard.core().effects().mapper_number(Asker::Processor)) };
-            let task = self.launcher.newest_mapper.get_or_init(|| self.register("newest mapper", newest));
-            let numbers = self.launcher.launch(&SINGLE, task, |_| ShardLaunch::new(()), &|_| {})?;
-            self.core().effects().agree_on_mapper(numbers.get(0)?.clone().await?)?;
+        let copies = self.core().effects().copies();
+        if copies.nodes() > 1 {
+            let (gang, task) = self.launcher.newest_mapper.get_or_init(|| {
+                let firsts: Vec<_> = (0..copies.nodes()).map(|node| copies.first_of(NodeId(node))).collect();
+                let id = self.core().effects().objects.len();
+                let table = GangTable::new(id, "nodes", &firsts, self.processors());
+                let table = GangTable { run: self.run, ..table };
+                self.define(Object::Gang(Arc::new(table)), |_| "of one shard on each".into());
+                let newest =
+                    |shard: Shard, ()| async move { Ok(shard.core().effects().mapper_number(Asker::Processor)) };
+                (Gang { id, shards: copies.nodes(), run: self.run }, self.register("newest mapper", newest))
+            });
+            let numbers = self.launcher.launch(gang, task, |_| ShardLaunch::new(()), &|_| {})?.all().await?;
+            self.core().effects().agree_on_mapper(numbers.into_iter().min().unwrap_or_default())?;
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! The end of a task: what is given back, and who is told.
 
 use super::Tasks;
-use crate::data::{Column, Staged};
+use crate::data::{Column, Request, Served, Staged};
 use crate::diagnose::Event;
 use crate::effects::Known;
-use crate::ids::{ArrivalAt, CellAddress, ObjectId, TaskId, ValueAt};
+use crate::ids::{ArrivalAt, CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId, ValueAt};
 use crate::payload::Payload;
 use crate::task::slab::{Entry, Next, Stage};
 use crate::task::{Body, Holding, Owner, task_place};
@@ -45,25 +45,39 @@ impl Tasks {
     /// for the answers.
     #[cold]
     fn write_all_back(&self, id: TaskId) {
-        let written: Vec<(Rc<Column>, Box<Staged>)> = {
+        let (written, mut arrivals): (Vec<(Rc<Column>, Box<Staged>)>, _) = {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };
-            let uses = leaf.body.iter_mut().flat_map(|body| &mut body.uses);
-            let staged = uses.filter(|u| u.privilege != Privilege::Read);
+            let Some(body) = &mut leaf.body else { return };
+            let staged = body.uses.iter_mut().filter(|u| u.privilege != Privilege::Read);
             let written: Vec<_> =
                 staged.filter_map(|u| u.staged.take().map(|staged| (u.column.clone(), staged))).collect();
             leaf.stage = Stage::Finishing;
             leaf.unmet = written.len() as u32 + 1;
-            written
+            // An arrival says that all changes are at home. Only that of a single home can know it.
+            let arrivals = if written.len() == 1 { std::mem::take(&mut body.arrivals) } else { Vec::new() };
+            (written, arrivals)
         };
         for (column, staged) in written {
-            match self.data.write_back(&self.effects, id, &column, &staged) {
+            match self.data.write_back(&self.effects, id, &column, &staged, &mut arrivals) {
                 Ok(true) => {}
                 Ok(false) => self.leaf_has_one_less(id),
                 Err(error) => self.poison_leaf(id, error),
             }
         }
+        if let Some(body) = self.leaves.borrow_mut().get(id).and_then(|leaf| leaf.body.as_mut()) {
+            body.arrivals.append(&mut arrivals);
+        }
         self.leaf_has_one_less(id);
+    }
+
+    /// Answers another processor's request for a region that is at home here. The launch has started.
+    pub fn serve(&self, from: ProcessorId, (launch, key): (LaunchKey, ColumnKey), request: Request) {
+        let Served { arrivals, outcome } = self.data.serve(&self.effects, from, (launch, key), request);
+        match &outcome {
+            Ok(()) => arrivals.iter().for_each(|at| self.arrive(*at, &[])),
+            Err(error) => self.poison_arrivals(&arrivals, error),
+        }
     }
 
     /// Completes a task that has succeeded.

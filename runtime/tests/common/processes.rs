@@ -24,11 +24,21 @@ fn shape() -> Option<(u32, u32)> {
 
 /// Runs `body` in processes of these numbers, with their runtime. Returns what all of them wrote.
 pub fn on_processes(test: &str, shapes: &[(u32, u32)], body: impl FnOnce(Runtime)) -> Vec<String> {
+    on_processes_with(&[], test, shapes, body)
+}
+
+/// The same with these variables of the environment.
+pub fn on_processes_with(
+    variables: &[(&str, &str)],
+    test: &str,
+    shapes: &[(u32, u32)],
+    body: impl FnOnce(Runtime),
+) -> Vec<String> {
     if let Some((processes, workers)) = shape().filter(|_| std::env::var(BODY).is_ok_and(|name| name == test)) {
         body(Runtime::processes(processes).workers(workers));
         return Vec::new();
     }
-    shapes.iter().map(|shape| one_run(test, *shape)).collect()
+    shapes.iter().map(|shape| one_run(variables, test, *shape)).collect()
 }
 
 /// Runs the bodies of other tests on 1, 2, 3 and 4 processes, one after another in each set of processes. They get their
@@ -56,7 +66,7 @@ pub fn is_one() -> bool {
     shape().is_some_and(|(processes, _)| processes == 1)
 }
 
-fn one_run(test: &str, (processes, workers): (u32, u32)) -> String {
+fn one_run(variables: &[(&str, &str)], test: &str, (processes, workers): (u32, u32)) -> String {
     let shape = format!("{processes} {workers}");
     let own = std::env::current_exe().expect("a test");
     // Tests of several crates may have one name.
@@ -64,7 +74,11 @@ fn one_run(test: &str, (processes, workers): (u32, u32)) -> String {
     let log = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{binary} {test} {shape}.txt"));
     let file = std::fs::File::create(&log).expect("a file");
     let mut command = Command::new(own);
-    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(BODY, test).env(SHAPE, &shape);
+    command
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(BODY, test)
+        .env(SHAPE, &shape)
+        .envs(variables.iter().copied());
     // Panics on purpose would take long to show.
     command.env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);

@@ -137,6 +137,9 @@ impl Races {
                 let (barrier, generation) = awaited(at);
                 self.state().leaf_waits(leaf(task), barrier, generation, waiters);
             }
+            Event::TaskArrives { task, arrivals } => {
+                self.state().leaf_arrives(leaf(task), arrivals.iter().map(|at| arrival_key(*at)));
+            }
             Event::TaskEnded { task, arrivals } => {
                 self.state().leaf_ends(leaf(task), arrivals.iter().map(|at| arrival_key(*at)));
             }

@@ -178,12 +178,22 @@ impl State {
         (processor, id): (ProcessorId, TaskId),
         arrivals: impl Iterator<Item = (BarrierKey, u64)>,
     ) {
+        self.leaf_arrives((processor, id), arrivals);
         let Some(task) = self.tasks.remove(&key(processor, id)) else { return };
         let Some(past) = task.event.past() else { return };
+        self.actors.entry(task.actor).or_default().leaves.join(past);
+    }
+
+    /// A leaf task has run, and arrives at these barriers.
+    pub fn leaf_arrives(
+        &mut self,
+        (processor, id): (ProcessorId, TaskId),
+        arrivals: impl Iterator<Item = (BarrierKey, u64)>,
+    ) {
+        let Some(past) = self.tasks.get(&key(processor, id)).and_then(|task| task.event.past()) else { return };
         for (barrier, generation) in arrivals {
             self.barriers.entry(barrier).or_default().arrive(generation, past);
         }
-        self.actors.entry(task.actor).or_default().leaves.join(past);
     }
 
     /// A leaf task has failed, before or after it began, and poisons these barriers. An observer of the failure comes

@@ -4,7 +4,7 @@ use super::link::{Carrier, Frame, Hosts, Link};
 use super::ring_models::{arrival, check};
 use super::rings::{Failure, Ways};
 use super::segment::Segment;
-use super::segments::{Layout, Segments};
+use super::segments::{LARGEST, Layout, Segments};
 use crate::Progress;
 use crate::ids::ProcessorId;
 use crate::message::Message;
@@ -58,7 +58,7 @@ fn hosts() -> [Host; 2] {
         let own = Segment::new("a model", 0).expect("memory");
         Segments::prepare(layout, &own);
         let mapped = (0..2).map(|process| (process == me).then(|| Arc::new(own.clone()))).collect();
-        let segments = Arc::new(Segments::new(layout, me, mapped));
+        let segments = Arc::new(Segments::new(layout, (me, LARGEST), mapped));
         // SAFETY: All have been made; the segments keep them.
         let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
         let failed = Arc::new(Failure::default());

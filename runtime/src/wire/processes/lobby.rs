@@ -23,12 +23,16 @@ const REPORTER: usize = 72;
 const WORDS: usize = 4096;
 /// Set in a count that will not grow any more.
 const OVER: u32 = 1 << 31;
+/// Set in the number of the process that was missed first, if it has left in an orderly way.
+const LEFT: u32 = 1 << 31;
+/// The status of a process that has left in an orderly way.
+const LEFT_STATUS: u64 = 1 << 33;
 
 /// Ends a run at once, for all processes of the host.
 pub type GiveUp = Arc<dyn Fn() + Send + Sync>;
 
-/// Tells other hosts of a lost process.
-pub type Tell = Box<dyn Fn(&Error) + Send + Sync>;
+/// Tells other hosts of a lost process, and whether it has left in an orderly way.
+pub type Tell = Box<dyn Fn(&Error, bool) + Send + Sync>;
 
 /// The processes of one host.
 pub struct Lobby {
@@ -125,7 +129,7 @@ impl Lobby {
         self.word(0)
     }
 
-    /// The process whose end has made an exchange fail: its number, plus 1.
+    /// The process whose end has made an exchange fail: its number, plus 1, and [`LEFT`].
     fn missed(&self) -> &AtomicU32 {
         self.word(size_of::<u32>())
     }
@@ -140,7 +144,7 @@ impl Lobby {
         self.word((index + 1) * LINE + size_of::<u32>())
     }
 
-    /// How a process ended, as the system says it, plus 2³²; 0 if nobody knows.
+    /// How a process ended, as the system says it, plus 2³²; [`LEFT_STATUS`]; 0 if nobody knows.
     fn status(&self, index: usize) -> &AtomicU64 {
         self.word((index + 1) * LINE + size_of::<u64>())
     }
@@ -300,15 +304,43 @@ impl Lobby {
     /// Lets this exchange and all later ones fail for everybody, for want of a process. Returns the error, which is about
     /// the first process that was missed.
     fn fail(&self, missed: u32) -> Error {
-        let first = self.missed().compare_exchange(0, missed + 1, Ordering::AcqRel, Ordering::Acquire);
+        let first = self.miss(missed, self.has_left(missed));
         (0..self.ranks.len()).map(|index| self.given(index)).chain([self.told()]).for_each(|word| {
             word.close();
         });
-        let error = self.loss(first.map_or_else(|first| first - 1, |_| missed));
-        if let (Ok(_), Some(tell)) = (first, self.tell.get()) {
-            tell(&error);
+        let error = self.loss(first.unwrap_or(missed));
+        if let (None, Some(tell)) = (first, self.tell.get()) {
+            tell(&error, self.can_be_orderly());
         }
         error
+    }
+
+    /// Notes the process that was missed first. Returns the one that has been noted before.
+    fn miss(&self, process: u32, has_left: bool) -> Option<u32> {
+        let noted = (process + 1) | if has_left { LEFT } else { 0 };
+        let before = self.missed().compare_exchange(0, noted, Ordering::AcqRel, Ordering::Acquire);
+        before.err().map(|before| (before & !LEFT) - 1)
+    }
+
+    /// Whether a process of this host has left in an orderly way.
+    fn has_left(&self, process: u32) -> bool {
+        let index = self.ranks.iter().position(|rank| *rank == process);
+        index.is_some_and(|index| self.status(index).load(Ordering::Acquire) == LEFT_STATUS)
+    }
+
+    /// Whether all processes can end in an orderly way: none is missed, or the one that was missed first has left so.
+    pub fn can_be_orderly(&self) -> bool {
+        let missed = self.missed().load(Ordering::Acquire);
+        missed == 0 || missed & LEFT != 0
+    }
+
+    /// This process ends. If that is orderly, so can be the ends of those who miss it.
+    #[cfg(any(feature = "mpi", all(test, not(loom))))]
+    pub fn leave(&self, orderly: bool) {
+        if orderly {
+            self.status(self.index).store(LEFT_STATUS, Ordering::Release);
+        }
+        self.has_ended(self.index, None);
     }
 
     /// Sets how other hosts are told of a lost process.
@@ -317,14 +349,13 @@ impl Lobby {
         let _ = self.tell.set(tell);
     }
 
-    /// A process of another host is lost: the run ends, and all exchanges fail.
+    /// A process of another host is lost, or has left in an orderly way: the run ends, and all exchanges fail.
     #[cfg(feature = "mpi")]
-    pub fn lose(&self, error: Error) {
+    pub fn lose(&self, error: Error, has_left: bool) {
         let Error::ProcessLost { process, .. } = error else { return };
         // For who reports it, on whichever host: known before anybody fails.
         lock(&self.lost).get_or_insert(error);
-        let first = self.missed().compare_exchange(0, process + 1, Ordering::AcqRel, Ordering::Acquire);
-        if first.is_ok() {
+        if self.miss(process, has_left).is_none() {
             self.fail(process);
         }
         if let Some((_, give_up)) = lock(&self.run).clone() {
@@ -342,6 +373,7 @@ impl Lobby {
         let why = match (self.words_of(index), known) {
             (Some(words), _) => format!("it ended with an error of its own: {words}"),
             (None, 0) => "it is gone".into(),
+            (None, LEFT_STATUS) => "it ended before the others were done".into(),
             (None, known) => how(ExitStatus::from_raw(known as u32 as i32)),
         };
         Error::ProcessLost { process, host: super::host(), why }
@@ -387,7 +419,7 @@ impl Lobby {
     /// The place of the process that reports the errors of all: the first one, unless it is the one that is missed, or had
     /// ended by then. It stays the same once it is known.
     fn reporter(&self) -> usize {
-        let missed = self.missed().load(Ordering::Acquire);
+        let missed = self.missed().load(Ordering::Acquire) & !LEFT;
         let lives = |i: &usize| self.ranks[*i] + 1 != missed && self.gone(*i).load() == 0;
         let first = (0..self.ranks.len()).find(lives).unwrap_or(self.index);
         let word: &AtomicU32 = self.word(REPORTER);
@@ -406,7 +438,7 @@ impl Lobby {
 
     /// The process that was missed first.
     pub fn lost(&self) -> Option<u32> {
-        self.missed().load(Ordering::Acquire).checked_sub(1)
+        (self.missed().load(Ordering::Acquire) & !LEFT).checked_sub(1)
     }
 
     /// Waits until the process that reports the errors of all has ended, but no longer than `limit`.
@@ -516,6 +548,24 @@ mod tests {
                     }
                 });
             }
+        }
+    }
+
+    #[test]
+    fn only_who_misses_a_process_that_has_left_in_an_orderly_way_can_be_orderly() {
+        for orderly in [true, false] {
+            let lobbies = lobbies(3);
+            assert!(lobbies.iter().all(Lobby::can_be_orderly));
+            lobbies[1].leave(orderly);
+            // Nobody has missed it yet.
+            assert!(lobbies.iter().all(|lobby| lobby.can_be_orderly() && !lobby.has_failed()));
+            let error = lobbies[2].exchange(&[1], Ok).and_then(|_| lobbies[0].exchange(&[1], Ok));
+            let error = error.err().or_else(|| lobbies[0].exchange(&[1], Ok).err()).expect("process 1 is missed");
+            assert!(matches!(error, Error::ProcessLost { process: 1, .. }), "{error}");
+            assert!(lobbies.iter().all(|lobby| lobby.can_be_orderly() == orderly && lobby.lost() == Some(1)));
+            // It ends for good: its end is known to the others by then.
+            lobbies[0].has_ended(1, None);
+            assert!(lobbies.iter().all(|lobby| lobby.can_be_orderly() == orderly));
         }
     }
 

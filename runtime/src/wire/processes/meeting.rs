@@ -1,4 +1,5 @@
-//! The processes of a program, and how they agree. They meet once, at the first run on several processes.
+//! The processes of a program, and how they agree. They meet once: those of a launcher when they make their first runtime
+//! for it, others at the first run.
 
 use super::copies;
 use super::link::Carrier;
@@ -7,8 +8,8 @@ use crate::Error;
 use crate::wire::bind::{Binding, Places};
 use maniple_mapper::Topology;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// How processes are started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub trait Between: Send + Sync {
     fn listens(&self) -> bool;
     /// What carries messages between processes of different hosts.
     fn carrier(&self) -> Arc<dyn Carrier>;
+    /// Sends a [notice](super::notices) to a process of another host. Never waits.
+    fn notify(&self, to: u32, notice: Vec<u8>);
 }
 
 /// The processes of this program. They live as long as the first one.
@@ -43,15 +46,21 @@ pub struct Meeting {
     pub names: Vec<String>,
     /// The processors of its host that each process may use, by the system's numbers.
     pub cpus: Vec<Vec<u32>>,
+    /// The part of its host's processors that each process can have at least.
+    pub share: u32,
+    /// How many processors of this host its processes may use.
+    processors: usize,
     /// Why they have not met. Then no run can.
     amiss: Option<Error>,
 }
 
-/// The processes of this program, once they have met.
-static MEETING: Mutex<Option<Arc<Meeting>>> = Mutex::new(None);
+/// The processes of this program, once they have met; or why those of a launcher can't. The lock is held while they meet.
+static MET: OnceLock<Result<Arc<Meeting>, Error>> = OnceLock::new();
+static MEETS: Mutex<()> = Mutex::new(());
 
-fn met() -> Option<Arc<Meeting>> {
-    MEETING.lock().unwrap_or_else(PoisonError::into_inner).clone()
+/// None while they meet, too: whoever asks may have to end the process.
+fn met() -> Option<&'static Arc<Meeting>> {
+    MET.get()?.as_ref().ok()
 }
 
 /// Whether this process is the one that reports an error of all. Where a process is lost, the first of those that are left
@@ -84,18 +93,23 @@ impl Meeting {
     ///
     /// They can't meet; or this process has met others.
     pub fn of(started: Started) -> Result<Arc<Self>, Error> {
-        let mut meeting = MEETING.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(meeting) = &*meeting {
-            return meeting.whole();
+        let _meets = MEETS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(met) = MET.get() {
+            return met.clone().and_then(|met| met.whole());
         }
         let mut met = match started {
             Started::Copies(processes) => {
                 let lobby = copies::lobby(processes)?;
-                let (rank, hosts) = (number(), vec![0; lobby.ranks().len()]);
-                Self { rank, hosts, started, lobby, between: None, names: Vec::new(), cpus: Vec::new(), amiss: None }
+                // Its number among the copies, also where a launcher has given it another one.
+                let (rank, hosts) = (copies::number().unwrap_or(0), vec![0; lobby.ranks().len()]);
+                Self { rank, hosts, started, ..Self::launched(0, Vec::new(), lobby, None) }
             }
             #[cfg(feature = "mpi")]
-            Started::Launcher => super::mpi::meet()?,
+            Started::Launcher => match super::mpi::meet() {
+                Ok(met) => met,
+                // Meeting is collective: this process does not try it alone.
+                Err(e) => return MET.get_or_init(|| Err(e)).clone(),
+            },
             #[cfg(not(feature = "mpi"))]
             Started::Launcher => {
                 let came = "one without; build it with `--features mpi`";
@@ -104,22 +118,22 @@ impl Meeting {
         };
         let cpus: Vec<u32> = Topology::here().cpus.iter().map(|cpu| cpu.os).collect();
         match met.all(&(super::host(), cpus)) {
-            Ok(all) => (met.names, met.cpus) = all.into_iter().unzip(),
+            Ok(all) => {
+                (met.names, met.cpus) = all.into_iter().unzip();
+                met.count_processors();
+            }
             Err(e) => met.amiss = Some(e),
         }
-        let met = Arc::new(met);
-        *meeting = Some(met.clone());
-        met.whole()
+        MET.get_or_init(|| Ok(Arc::new(met))).clone().and_then(|met| met.whole())
     }
 
     fn whole(self: &Arc<Self>) -> Result<Arc<Self>, Error> {
         self.amiss.clone().map_or_else(|| Ok(self.clone()), Err)
     }
 
-    #[cfg(feature = "mpi")]
     pub fn launched(rank: u32, hosts: Vec<u32>, lobby: Arc<Lobby>, between: Option<Arc<dyn Between>>) -> Self {
-        let (names, cpus) = Default::default();
-        Self { rank, hosts, started: Started::Launcher, lobby, between, names, cpus, amiss: None }
+        let (started, names, cpus) = (Started::Launcher, Vec::new(), Vec::new());
+        Self { rank, hosts, started, lobby, between, names, cpus, share: 1, processors: 1, amiss: None }
     }
 
     /// How many processes there are.
@@ -132,22 +146,29 @@ impl Meeting {
         (0..self.size()).filter(move |rank| self.hosts[*rank as usize] == host)
     }
 
-    /// How many processors of a host its processes may use.
-    fn processors_of(&self, host: u32) -> usize {
-        self.of_host(host).flat_map(|rank| &self.cpus[rank as usize]).collect::<HashSet<_>>().len()
+    /// How many processes this one's host has.
+    pub fn on_host(&self) -> usize {
+        self.of_host(self.hosts[self.rank as usize]).count()
     }
 
-    /// The part of its host's processors that each process can have at least.
-    pub fn share(&self) -> u32 {
-        let share = |host: &u32| self.processors_of(*host) / self.of_host(*host).count();
-        self.hosts.iter().map(share).min().map_or(1, |share| share.max(1) as u32)
+    /// Counts the processors that the processes of each host may use.
+    fn count_processors(&mut self) {
+        let mut of_hosts: HashMap<u32, (usize, HashSet<u32>)> = HashMap::new();
+        for (host, cpus) in self.hosts.iter().zip(&self.cpus) {
+            let (processes, all) = of_hosts.entry(*host).or_default();
+            *processes += 1;
+            all.extend(cpus);
+        }
+        let share = of_hosts.values().map(|(processes, all)| all.len() / processes).min();
+        self.share = share.map_or(1, |share| share.max(1) as u32);
+        self.processors = of_hosts.get(&self.hosts[self.rank as usize]).map_or(1, |(_, all)| all.len());
     }
 
     /// Whether there are more workers on this host than processors for them.
     pub fn is_crowded(&self, workers: u32) -> bool {
-        let (host, workers) = (self.hosts[self.rank as usize], workers as usize);
+        let workers = workers as usize;
         let bound = self.cpus[self.rank as usize].len();
-        workers > bound || workers * self.of_host(host).count() > self.processors_of(host)
+        workers > bound || workers * self.on_host() > self.processors
     }
 
     /// The places of this process's workers. A launcher's binding is kept; processes that it has not bound share the host's
@@ -168,11 +189,11 @@ impl Meeting {
             return Ok(());
         }
         let shown = |started| match started {
-            Started::Copies(n) => format!("{n} that the first one starts"),
-            Started::Launcher => format!("the {} of MPI", self.size()),
+            Started::Copies(n) => format!("the {n} processes of `Runtime::processes({n})`"),
+            Started::Launcher => format!("the {} processes of `Runtime::mpi()`", self.size()),
         };
-        let expected = format!("{}, as in the first run of this program on several", shown(self.started));
-        Err(Error::misuse("processes of a run", expected, shown(wanted)))
+        let expected = format!("{}, as in the first run", shown(self.started));
+        Err(Error::misuse("a run on several processes", expected, shown(wanted)))
     }
 
     /// Whether a process has been lost.
@@ -254,6 +275,13 @@ impl Meeting {
         self.between.as_ref().map(|between| between.carrier())
     }
 
+    /// Sends a [notice](super::notices) to a process of another host. Never waits.
+    pub fn notify(&self, to: u32, notice: Vec<u8>) {
+        if let Some(between) = &self.between {
+            between.notify(to, notice);
+        }
+    }
+
     /// A run begins that ends with the next exchange. `give_up` ends it at once, for all processes.
     pub fn begin(&self, give_up: GiveUp) {
         self.lobby.begin(give_up);
@@ -266,5 +294,6 @@ impl Meeting {
 
 /// The number of this process among those of its program.
 pub fn number() -> u32 {
-    copies::number().or_else(|| super::launcher::launched().map(|job| job.rank)).unwrap_or(0)
+    let met = met().map(|meeting| meeting.rank);
+    met.or_else(copies::number).or_else(|| super::launcher::launched().map(|job| job.rank)).unwrap_or(0)
 }

@@ -1,10 +1,18 @@
-//! The wire between processes of one host. Each process is a node with its own copy of the top-level task. Within a
-//! process the processors talk through the rings of the threads wire; between processes, through rings in memory that
-//! they share.
+//! The wire between processes, of one host or several. Each process is a node with its own copy of the top-level task.
+//! Within a process the processors talk through the rings of the threads wire. Processes of a host talk through rings in
+//! memory that they share, those of different hosts through a [`Carrier`](link::Carrier).
 //!
-//! `meeting.rs`: the processes, and how they agree. `copies.rs` starts them, or `mpi.rs` meets those that a launcher has
-//! started (`launcher.rs`). `lobby.rs`: the memory in which those of a host exchange bytes; `watch.rs` finds out which
-//! have ended. `traces.rs` gathers traces, with the clocks of hosts compared by `clocks.rs`. `segment.rs`: shared memory. `segments.rs`: what lies in it. `memory.rs`: instances in them. `rings.rs`: rings between processes. `packet.rs`: what is in their slots.
+//! | file | what is in it |
+//! |---|---|
+//! | `meeting.rs` | the processes, and how they agree |
+//! | `copies.rs`, `launcher.rs`, `mpi/` | who starts them: the first process, or a launcher of MPI |
+//! | `lobby.rs`, `watch.rs` | the memory in which those of a host exchange bytes; which of them have ended |
+//! | `segment.rs`, `segments.rs`, `memory.rs` | shared memory, what lies in it, instances in it |
+//! | `rings.rs`, `packet.rs` | rings between processes of a host, and what is in their slots |
+//! | `traces.rs`, `clocks.rs` | gathers traces; compares the clocks of hosts |
+//! | `link.rs` | messages between hosts |
+//! | `notices.rs` | what processes tell each other in runs and between them |
+//! | `agreement.rs` | how hosts find out that all are idle, or done |
 
 mod agreement;
 mod clocks;
@@ -16,6 +24,7 @@ mod meeting;
 mod memory;
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;
+pub(crate) mod notices;
 mod packet;
 mod rings;
 mod segment;
@@ -30,8 +39,8 @@ use super::{AnyResult, Begin, Faults, crashed};
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::ReportPart;
-use crate::ids::ProcessorId;
-use crate::message::Message;
+use crate::ids::{NodeId, ProcessorId};
+use crate::message::{Message, SharedMemory};
 use crate::{Error, Processes, Progress};
 pub(crate) use launcher::launched;
 use link::{Hosts, Link};
@@ -40,14 +49,15 @@ use meeting::Meeting;
 pub(crate) use meeting::{Started, last_words, number, reports};
 use memory::Registered;
 use rings::{Failure, Ways};
+use rustix::process::Resource;
 use segment::Segment;
-use segments::{Layout, SEGMENT, Segments};
+use segments::{LARGEST, Layout, Segments};
 use serde::{Deserialize, Serialize};
 use std::hash::Hasher;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 use traces::Traced;
 
@@ -75,9 +85,10 @@ struct Hello {
     alike: Alike,
     /// An error of this process.
     error: Option<Error>,
-    /// The process's number of the system, and that of its segment's file.
+    /// The process's number of the system, and the number of its segment's file and its size.
     process: u32,
     file: i32,
+    bytes: usize,
 }
 
 /// What the processes must have alike.
@@ -95,8 +106,9 @@ pub(crate) struct Alike {
     pub workers: u32,
     /// How many of them run no leaf tasks.
     pub utility: u32,
-    /// The name of the mapper.
+    /// The name of the mapper, and its number in the slot. A notice that replaces it may be under way to some processes.
     pub mapper: String,
+    pub number: u64,
     pub binding: String,
     pub faults: String,
     /// Whether there is a trace.
@@ -106,7 +118,9 @@ pub(crate) struct Alike {
 impl Alike {
     /// An error that shows the first difference.
     fn check(&self, other: &Self, rank: usize) -> Result<(), Error> {
+        let replaced = self.number != other.number;
         let parts = |alike: &Self| {
+            let mapper = if replaced { "another" } else { &*alike.mapper };
             [
                 ("number of the run", alike.run.to_string()),
                 ("program's file", format!("one with hash {:016x}", alike.program)),
@@ -114,7 +128,7 @@ impl Alike {
                 ("arguments", format!("{:?}", alike.arguments)),
                 ("workers of a process", alike.workers.to_string()),
                 ("utility processors", alike.utility.to_string()),
-                ("mapper", format!("`{}`", alike.mapper)),
+                ("mapper", format!("`{mapper}`")),
                 ("binding", alike.binding.clone()),
                 ("faults", alike.faults.clone()),
                 ("trace", if alike.traced { "one" } else { "none" }.into()),
@@ -124,7 +138,7 @@ impl Alike {
             None => Ok(()),
             Some(((what, mine), (_, its))) => {
                 let (expected, came) = (format!("{mine}, as in process 0"), format!("{its} in process {rank}"));
-                Err(Error::misuse(format!("{what}, which all processes have alike"), expected, came))
+                Err(Error::misuse(format!("{what} (must be the same in all processes)"), expected, came))
             }
         }
     }
@@ -135,6 +149,7 @@ impl Alike {
 struct Outcome {
     error: Option<Error>,
     stats: Stats,
+    calls: Option<(u64, u64)>,
     reports: Option<Vec<ReportPart>>,
     /// The frames that have been sent to processes of other hosts.
     sent: Vec<(u32, u64)>,
@@ -146,8 +161,8 @@ struct Outcome {
 /// host's processors that all can have at least.
 pub(crate) fn meet(started: Started, workers: Option<u32>) -> Result<Processes, Error> {
     let meeting = Meeting::of(started)?;
-    let (hosts, cpus) = (meeting.names.clone(), meeting.cpus.clone());
-    Ok(Processes { hosts, cpus, workers: workers.unwrap_or_else(|| meeting.share()) })
+    let (hosts, first_of, cpus) = (meeting.names.clone(), meeting.hosts.clone(), meeting.cpus.clone());
+    Ok(Processes { hosts, first_of, cpus, workers: workers.unwrap_or(meeting.share) })
 }
 
 /// How a program runs on several processes.
@@ -164,21 +179,25 @@ pub(crate) struct How<'a> {
 pub(crate) fn run(config: Arc<Config>, how: How<'_>, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
     // The processes would mix up the exchanges of two.
     static ONE: Mutex<u32> = Mutex::new(0);
-    let Ok(mut one) = ONE.try_lock() else {
-        return Err(Error::misuse("runs on several processes", "one at a time", "another that is under way"));
+    let mut one = match ONE.try_lock() {
+        Ok(one) => one,
+        Err(TryLockError::Poisoned(after_a_panic)) => after_a_panic.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            return Err(Error::misuse("runs on several processes", "one at a time", "another that is under way"));
+        }
     };
     *one += 1;
     let meeting = Meeting::of(how.started)?;
-    orderly(false);
+    under_way(true);
     let ended = run_of(&meeting, config, how, *one, begin);
-    orderly(!meeting.has_failed());
+    under_way(false);
     ended
 }
 
-/// Says whether this process can now end without making the others wait.
-fn orderly(so: bool) {
+/// Says whether a run is under way. If this process ends meanwhile, it leaves the others alone.
+fn under_way(so: bool) {
     #[cfg(feature = "mpi")]
-    mpi::disorderly(!so);
+    mpi::under_way(so);
     let _ = so;
 }
 
@@ -192,18 +211,31 @@ fn run_of(
     let workers = config.machine.processors() / meeting.size();
     let me = meeting.rank as usize;
     let layout = Layout { processes: meeting.size(), workers };
-    let own = Segment::new("maniple", SEGMENT).inspect(|own| Segments::prepare(layout, own));
+    let bytes = room(layout, meeting.on_host());
+    let own = Segment::new("maniple", bytes).inspect(|own| Segments::prepare(layout, own));
     let places = meeting.places(binding, workers);
     let error = meeting.check(started).err();
     let error = error.or(own.as_ref().err().map(unshared)).or(places.as_ref().err().cloned());
     let file = own.as_ref().map_or(0, Segment::file);
     let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let processes = if let Started::Copies(wanted) = started { wanted } else { meeting.size() };
-    let (mapper, binding) = (config.mapper.current().name.to_string(), format!("{binding:?}"));
-    let (program, faults_text, traced) = (program(), faults.to_string(), config.trace.is_some());
-    let alike =
-        Alike { run, processes, program, arguments, workers, utility, mapper, binding, faults: faults_text, traced };
-    let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file }))?;
+    let (current, binding) = (config.mapper.current(), format!("{binding:?}"));
+    let (mapper, number) = (current.name.to_string(), current.number);
+    let (program, of_faults, traced) = (program(), faults.to_string(), config.trace.is_some());
+    let alike = Alike {
+        run,
+        processes,
+        program,
+        arguments,
+        workers,
+        utility,
+        mapper,
+        number,
+        binding,
+        faults: of_faults,
+        traced,
+    };
+    let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file, bytes }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),
         other => Err(mixed(&other)),
@@ -213,12 +245,15 @@ fn run_of(
     if let Some(error) = hellos.iter().find_map(|hello| hello.error.clone()) {
         return Err(error);
     }
+    let known = hellos.iter().map(|hello| hello.alike.number).min();
+    config.agreed.store(known.unwrap_or(number), Ordering::Relaxed);
     let mut own = own.ok();
     let open = |(rank, hello): (usize, &Hello)| match own.take_if(|_| rank == me) {
         Some(own) => Ok(Some(Arc::new(own))),
         None if meeting.hosts[rank] != meeting.hosts[me] => Ok(None),
         None => {
-            Segment::open(hello.process, hello.file, SEGMENT).map(|of| Some(Arc::new(of))).map_err(|e| unshared(&e))
+            let opened = Segment::open(hello.process, hello.file, hello.bytes);
+            opened.map(|of| Some(Arc::new(of))).map_err(|e| unshared(&e))
         }
     };
     let segments = hellos.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>();
@@ -234,7 +269,7 @@ fn run_of(
     let start = instant(opened[meeting.hosts[me] as usize]);
     let settings = config.clone();
     let traced = settings.trace.as_ref().map(|tracing| Traced::begin(meeting, tracing, &opened)).transpose()?;
-    let segments = Arc::new(Segments::new(layout, me, segments?));
+    let segments = Arc::new(Segments::new(layout, (me, bytes), segments?));
     // SAFETY: Each process has made its own before it said so in the exchange; the segments keep them.
     let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
     let failed = Arc::new(Failure::default());
@@ -243,7 +278,8 @@ fn run_of(
         let hosts = Hosts { layout, run, rank: meeting.rank, first_of: meeting.hosts.clone() };
         Arc::new(Link::new(carrier, hosts, failed.clone()))
     });
-    let memory = Arc::new(Registered(segments.clone()));
+    // Without another process on the host there is nobody to share memory with.
+    let memory = (meeting.on_host() > 1).then(|| Arc::new(Registered(segments.clone())) as Arc<dyn SharedMemory>);
     let ways = Ways::new(segments, slots, failed.clone(), link.clone());
     let mut post = Post::of(publics, Some(Box::new(ways)), start);
     post.other_hosts = link.is_some().then_some(progress);
@@ -261,7 +297,7 @@ fn run_of(
     let first = meeting.rank * workers;
     let on = RunOn {
         post: post.clone(),
-        memory: Some(memory),
+        memory,
         places: places?,
         processors: first..first + workers,
         crowded: meeting.is_crowded(workers),
@@ -287,7 +323,8 @@ fn run_of(
         .map(|part| ReportPart { gangs: std::mem::take(&mut part.gangs), ..ReportPart::default() });
     let packed = traced.as_ref().map(Traced::packed).unwrap_or_default();
     let (stats, reports, recorded) = (ended.stats.clone(), ended.reports.take(), packed.left());
-    let told = meeting.all(&Told::Ended(Box::new(Outcome { error, stats, reports, sent, recorded })));
+    let calls = ended.calls;
+    let told = meeting.all(&Told::Ended(Box::new(Outcome { error, stats, calls, reports, sent, recorded })));
     if let Err(e) = &told {
         // Others may wait for the process that is lost.
         post.give_up();
@@ -296,12 +333,14 @@ fn run_of(
     meeting.end();
     // All come to the same: the first error, or else the deadlock that all processors' waits make.
     let (mut stats, mut first, mut waits) = (Stats::default(), None, None::<Vec<ReportPart>>);
-    let (mut frames, mut lens) = (Vec::new(), Vec::new());
+    let (mut calls, mut frames, mut lens) = (Vec::new(), Vec::new(), Vec::new());
     for (rank, told) in (0..).zip(told.map_err(|e| with_shards(e, placed.as_ref(), workers))?) {
         let Told::Ended(outcome) = told else { return Err(mixed(&told)) };
-        let Outcome { error, stats: part, reports, sent, recorded } = *outcome;
+        let Outcome { error, stats: part, calls: made, reports, sent, recorded } = *outcome;
+        calls.push(made);
         lens.push(recorded);
         frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
+        log::debug!("process {rank} of {} has sent {} messages", meeting.size(), part.messages);
         stats.add(&part);
         first = first.or(error);
         waits = match (waits, reports) {
@@ -315,7 +354,37 @@ fn run_of(
     if let Some(traced) = &traced {
         traced.gather(packed, &lens);
     }
-    Ended { failure: first, stats, reports: waits, result: ended.result.filter(Result::is_ok) }.conclude()
+    if waits.is_none() {
+        first = first.or_else(|| calls.iter().zip(0..).find_map(|(made, node)| differ(calls[0], *made, node)));
+    }
+    let result = ended.result.filter(Result::is_ok);
+    Ended { failure: first, stats, calls: None, reports: waits, result }.conclude()
+}
+
+/// The difference between the calls of the first node's top-level task and those of another.
+fn differ(of_first: Option<(u64, u64)>, made: Option<(u64, u64)>, node: u32) -> Option<Error> {
+    let ((expected, hash), (came, other)) = of_first.zip(made)?;
+    let shown = |calls: u64, hash: u64| format!("the end after {calls} calls with the hash {hash:016x}");
+    ((expected, hash) != (came, other)).then(|| Error::Divergence {
+        call: expected.min(came),
+        reference: NodeId(0),
+        expected: shown(expected, hash),
+        node: NodeId(node),
+        came: format!("{} (`Check::ControlReplication` shows each call)", shown(came, other)),
+    })
+}
+
+/// The bytes of a process's segment. Only those that are used take up memory. All segments of a host fit into the addresses
+/// of a process, and into the limits that it has.
+fn room(layout: Layout, on_host: usize) -> usize {
+    const ADDRESSES: usize = 32 << 40;
+    const PAGE: usize = 4096;
+    if on_host == 1 {
+        return layout.heap();
+    }
+    let limit = |resource| rustix::process::getrlimit(resource).current.map_or(usize::MAX, |limit| limit as usize);
+    let room = LARGEST.min(ADDRESSES / on_host).min(limit(Resource::As) / 2 / on_host).min(limit(Resource::Fsize));
+    (room / PAGE * PAGE).max(layout.heap())
 }
 
 /// Calls `run`, while a thread of its own sees to the messages of other hosts if that is wanted.
@@ -398,14 +467,17 @@ fn program() -> u64 {
     static HASH: OnceLock<u64> = OnceLock::new();
     *HASH.get_or_init(|| {
         let mut hasher = rustc_hash::FxHasher::default();
-        // Without the file there is nothing to compare.
-        if let Ok(mut file) = std::fs::File::open("/proc/self/exe") {
-            let mut part = vec![0; 1 << 20];
-            while let Ok(len @ 1..) = file.read(&mut part) {
-                hasher.write(&part[..len]);
+        // A part is full whatever a single read gives, so that the same bytes have the same hash on each file system.
+        let mut hash_file = || {
+            let mut file = std::fs::File::open("/proc/self/exe")?;
+            let mut part = Vec::with_capacity(1 << 20);
+            while file.by_ref().take(1 << 20).read_to_end(&mut part)? > 0 {
+                hasher.write(&part);
+                part.clear();
             }
-        }
-        hasher.finish()
+            Ok::<_, std::io::Error>(hasher.finish())
+        };
+        hash_file().unwrap_or(0)
     })
 }
 
@@ -419,5 +491,9 @@ fn host() -> String {
 }
 
 fn unshared(e: &std::io::Error) -> Error {
-    Error::misuse("a run of several processes", "memory that processes can share (memfd and /proc)", e)
+    Error::misuse(
+        "a run on several processes",
+        "memory that they can share (memfd, /proc, `ulimit -v`, `ulimit -f`)",
+        e,
+    )
 }

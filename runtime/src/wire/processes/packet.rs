@@ -1,4 +1,5 @@
-//! What a slot of a ring between processes holds: a small arrival as it is, or the place of any other message, encoded.
+//! What a slot of a ring between processes holds: an arrival, without its value if that is long, or the place of any other
+//! message, encoded.
 
 use crate::ids::{ObjectId, ProcessorId};
 use crate::message::{Also, Bulk, Message};

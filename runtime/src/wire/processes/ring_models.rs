@@ -3,7 +3,7 @@
 
 use super::rings::{Failure, Ways};
 use super::segment::Segment;
-use super::segments::{Held, Layout, Segments};
+use super::segments::{Held, LARGEST, Layout, Segments};
 use crate::ids::ProcessorId;
 use crate::message::{Also, Message};
 use crate::payload::Payload;
@@ -26,7 +26,8 @@ fn processes(n: u32) -> Vec<Arc<Segments>> {
     let all: Vec<Segment> = (0..n).map(|_| Segment::new("a model", 0).expect("memory")).collect();
     all.iter().for_each(|own| Segments::prepare(layout, own));
     let mapped = || all.iter().map(|segment| Some(Arc::new(segment.clone()))).collect();
-    let processes: Vec<_> = (0..n as usize).map(|me| Arc::new(Segments::new(layout, me, mapped()))).collect();
+    let processes: Vec<_> =
+        (0..n as usize).map(|me| Arc::new(Segments::new(layout, (me, LARGEST), mapped()))).collect();
     // The words are there before anybody looks.
     for from in (0..n).map(ProcessorId) {
         for to in (0..n).map(ProcessorId) {

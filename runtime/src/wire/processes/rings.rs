@@ -50,9 +50,11 @@ impl Failure {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn full(&self, from: ProcessorId) {
-        let (expected, came) = ("at most 64 GiB under way", "more");
-        self.note(Error::misuse(format!("memory for messages of processor {from} to other processes"), expected, came));
+    /// There is no memory for a message.
+    fn full(&self, from: ProcessorId, room: usize) {
+        let expected = format!("at most {room} bytes of rings, messages and shared regions in a process");
+        let what = format!("memory for messages of processor {from} to other processes");
+        self.note(Error::misuse(what, expected, "more; limits of the process (`ulimit -v`, `ulimit -f`) make it less"));
     }
 }
 
@@ -73,7 +75,7 @@ impl Abroad<Message> for Ways {
         }
         let bytes = ring_bytes::<Packet>(self.slots);
         let Some(place) = segments.take(bytes) else {
-            self.failed.full(from);
+            self.failed.full(from, segments.room());
             return Some(Box::new(Nowhere));
         };
         // SAFETY: New memory of the segment, on a line's boundary. This is the one sender, and the offer below is taken
@@ -194,9 +196,11 @@ impl Way<Message> for Out {
         let header = lent.is_none().then_some(&self.header[..]);
         let parts: Vec<&[u8]> = header.into_iter().chain(bulk.iter().map(|bulk| bulk.as_bytes())).collect();
         let Some(block) = self.segments.send(&parts) else {
-            self.failed.full(from);
+            self.failed.full(from, self.segments.room());
             return Ok(());
         };
+        // Results and arguments are in the header.
+        let size = size + self.header.len();
         if size > 0 {
             self.untaken.messages.push_back((self.ring.position(), size));
             self.untaken.bytes += size;
@@ -269,7 +273,7 @@ impl Origin<Message> for In {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::segment::Segment;
-    use super::super::segments::{Layout, SEGMENT};
+    use super::super::segments::Layout;
     use super::*;
     use std::sync::atomic::AtomicBool;
 
@@ -277,8 +281,9 @@ mod tests {
     #[test]
     fn a_full_segment_ends_the_run_with_an_error() {
         let layout = Layout { processes: 2, workers: 1 };
-        let own = || Segment::new("test", SEGMENT).inspect(|own| Segments::prepare(layout, own)).map(Arc::new).ok();
-        let segments = Arc::new(Segments::new(layout, 0, vec![own(), own()]));
+        const BYTES: usize = 64 << 30;
+        let own = || Segment::new("test", BYTES).inspect(|own| Segments::prepare(layout, own)).map(Arc::new).ok();
+        let segments = Arc::new(Segments::new(layout, (0, BYTES), vec![own(), own()]));
         // SAFETY: They have been made above, and the segments keep them.
         let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
         let (failed, given_up) = (Arc::new(Failure::default()), Arc::new(AtomicBool::new(false)));
@@ -290,14 +295,14 @@ mod tests {
         let message = || Message::Lost(Box::new(Error::user("text")));
         assert!(way.push(message()).is_ok() && failed.take().is_none());
         // All that is left.
-        let mut part = SEGMENT / 2;
+        let mut part = BYTES / 2;
         while part > 0 {
             part = segments.take(part).map_or(part / 2, |_| part);
         }
         // Its block is given back by nobody.
         assert!(way.push(message()).is_ok());
         let error = failed.take().expect("the segment is full").to_string();
-        assert!(error.contains("64 GiB") && given_up.swap(false, Ordering::Relaxed), "{error}");
+        assert!(error.contains(&segments.room().to_string()) && given_up.swap(false, Ordering::Relaxed), "{error}");
         // No memory for a ring either.
         assert!(ways.open(&publics, from, to).expect("another process").push(message()).is_ok());
         assert!(failed.take().is_some() && given_up.load(Ordering::Relaxed));

@@ -3,6 +3,7 @@
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -11,7 +12,8 @@ use std::ptr::NonNull;
 pub struct Segment {
     at: NonNull<u8>,
     bytes: usize,
-    file: OwnedFd,
+    /// The file of a segment that this process has made, which others open.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: The mapping belongs to the process, and is unmapped once, when it is dropped. What lies in it is up to those
@@ -23,29 +25,27 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// Makes a segment of so many bytes, all zero.
     pub fn new(name: &str, bytes: usize) -> io::Result<Self> {
+        if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| *limit < bytes as u64) {
+            // The system would send a signal, which ends the process.
+            return Err(io::Error::other(format!("{bytes} bytes, where `ulimit -f` allows files of {limit}")));
+        }
         let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, bytes as u64)?;
-        Self::map(file, bytes)
+        let at = map(&file, bytes)?;
+        Ok(Self { at, bytes, file: Some(file) })
     }
 
     /// Opens the segment of another process, by its number of the file.
     pub fn open(process: u32, file: i32, bytes: usize) -> io::Result<Self> {
         let path = format!("/proc/{process}/fd/{file}");
         let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-        Self::map(file, bytes)
+        let at = map(&file, bytes)?;
+        Ok(Self { at, bytes, file: None })
     }
 
-    fn map(file: OwnedFd, bytes: usize) -> io::Result<Self> {
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
-        // SAFETY: A new mapping, at an address that the system chooses.
-        let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_fd(), 0) }?;
-        let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
-        Ok(Self { at, bytes, file })
-    }
-
-    /// The number by which other processes open it.
+    /// The number by which other processes open it, if this process has made it.
     pub fn file(&self) -> i32 {
-        self.file.as_raw_fd()
+        self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
     /// A pointer to `len` bytes from `offset` on.
@@ -102,6 +102,13 @@ impl Segment {
         // SAFETY: Within the segment, and nobody writes to it.
         unsafe { std::ptr::copy_nonoverlapping(place.as_ptr(), bytes.as_mut_ptr(), bytes.len()) };
     }
+}
+
+fn map(file: &OwnedFd, bytes: usize) -> io::Result<NonNull<u8>> {
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+    // SAFETY: A new mapping, at an address that the system chooses.
+    let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_fd(), 0) }?;
+    NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
 }
 
 impl Drop for Segment {

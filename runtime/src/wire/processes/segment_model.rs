@@ -1,5 +1,5 @@
-//! What stands in models for memory that processes share. Loom's words are no plain bytes, so each has an object of its
-//! own by its offset. So has each run of bytes that is written at once, which loom checks for races.
+//! What stands in models for memory that processes share. Loom's atomics can't be placed in raw memory, so the model keeps
+//! one object for each offset, and one for each run of bytes that is written at once, which loom checks for races.
 
 use crate::wire::sync::UnsafeCell;
 use std::any::Any;

@@ -10,16 +10,19 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-/// Bytes of a segment. Only those that are used take up memory.
-pub const SEGMENT: usize = if cfg!(loom) { 1 << 14 } else { 64 << 30 };
+/// The most bytes of a segment.
+pub const LARGEST: usize = if cfg!(loom) { 1 << 14 } else { 1 << 40 };
+/// From this size on, blocks have eight sizes between two powers of two.
+const FINE: usize = 1 << 20;
 const LINE: usize = 128;
 /// Bytes before a block's own: how many hold it.
 const HEADER: usize = 64;
 /// Blocks of a size that are looked at for one that nobody holds.
 const LOOKED_AT: usize = 4;
 
-/// The processes of a run and the places in their segments: the public states of the processors, one that stands for those
-/// of other hosts, a word for each ring, and the rest for rings and blocks. All processes come to the same.
+/// The processes of a run and the places in their segments. First come the public states of the processors, and one that
+/// stands for those of other hosts; then a word for each ring; the rest is for rings and blocks. All processes come to the
+/// same.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub processes: u32,
@@ -61,7 +64,7 @@ impl Layout {
     }
 
     /// Where rings and blocks begin.
-    fn heap(self) -> usize {
+    pub fn heap(self) -> usize {
         let words = self.workers as usize * self.processors();
         (self.publics() + words * size_of::<u64>()).next_multiple_of(LINE)
     }
@@ -73,10 +76,30 @@ pub struct Segments {
     pub me: usize,
     /// Those of the processes of this host.
     all: Vec<Option<Arc<Segment>>>,
-    /// The first byte of this process's segment that is not in use.
+    /// Bytes of this process's segment.
+    bytes: usize,
+    /// The first byte of it that is not in use.
     free: AtomicUsize,
-    /// Blocks of this process that it has given back, by the logarithm of their size. Others may still hold them.
-    blocks: [Mutex<VecDeque<usize>>; SEGMENT.ilog2() as usize + 1],
+    /// Blocks of this process that it has given back, by [`Class`]. Others may still hold them.
+    blocks: [Mutex<[VecDeque<usize>; 8]>; LARGEST.ilog2() as usize + 1],
+}
+
+/// The size of blocks for some number of bytes.
+struct Class {
+    size: usize,
+    /// The logarithm of the power of two that is not above it, and the number of the size between that and the next.
+    power: usize,
+    part: usize,
+}
+
+impl Class {
+    fn of(bytes: usize) -> Option<Self> {
+        let all = bytes.checked_add(HEADER)?;
+        let above = all.checked_next_power_of_two()?;
+        let size = if above <= FINE { above } else { all.checked_next_multiple_of(above / 16)? };
+        let power = size.ilog2() as usize;
+        Some(Self { size, power, part: (size - (1 << power)) / ((1 << power) / 8).max(1) })
+    }
 }
 
 impl Segments {
@@ -90,9 +113,15 @@ impl Segments {
         }
     }
 
-    pub fn new(layout: Layout, me: usize, all: Vec<Option<Arc<Segment>>>) -> Self {
+    /// Those of a process with this number, whose own has so many bytes.
+    pub fn new(layout: Layout, (me, bytes): (usize, usize), all: Vec<Option<Arc<Segment>>>) -> Self {
         let blocks = std::array::from_fn(|_| Mutex::default());
-        Self { layout, me, all, free: AtomicUsize::new(layout.heap()), blocks }
+        Self { layout, me, all, bytes, free: AtomicUsize::new(layout.heap()), blocks }
+    }
+
+    /// The bytes of this process's segment that only rings and blocks use.
+    pub fn room(&self) -> usize {
+        self.bytes - self.layout.heap()
     }
 
     /// The segment of a process of this host.
@@ -128,24 +157,24 @@ impl Segments {
     /// Takes memory of this process's segment that nobody has used: it is zero. `None` if the segment is full.
     pub fn take(&self, bytes: usize) -> Option<usize> {
         let bytes = bytes.checked_next_multiple_of(LINE)?;
-        let next = |free: usize| free.checked_add(bytes).filter(|end| *end <= SEGMENT);
+        let next = |free: usize| free.checked_add(bytes).filter(|end| *end <= self.bytes);
         self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
     }
 
     /// A block of this process's segment of at least so many bytes, which this process holds once. Its bytes are zero if
     /// it is new. `None` if the segment is full.
     fn block(&self, bytes: usize) -> Option<(usize, bool)> {
-        let size = bytes.checked_add(HEADER)?.checked_next_power_of_two()?;
-        let blocks = self.blocks.get(size.ilog2() as usize)?;
-        let mut blocks = blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let Class { size, power, part } = Class::of(bytes)?;
+        let mut blocks = self.blocks.get(power)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let blocks_of_size = &mut blocks[part];
         let mut found = None;
-        for _ in 0..blocks.len().min(LOOKED_AT) {
-            let Some(oldest) = blocks.pop_front() else { break };
+        for _ in 0..blocks_of_size.len().min(LOOKED_AT) {
+            let Some(oldest) = blocks_of_size.pop_front() else { break };
             if self.holders(self.me, oldest).load(Ordering::Acquire) == 0 {
                 found = Some(oldest);
                 break;
             }
-            blocks.push_back(oldest);
+            blocks_of_size.push_back(oldest);
         }
         drop(blocks);
         let (block, new) = match found {
@@ -176,7 +205,7 @@ impl Segments {
     /// The offset of a block in this process's segment, if it is there.
     pub fn place(&self, block: &dyn Block) -> Option<usize> {
         let place = block.start().addr().get().checked_sub(self.of(self.me).at(0, 0).addr().get())?;
-        (place < SEGMENT).then_some(place)
+        (place < self.bytes).then_some(place)
     }
 
     /// A block of this process gets one more holder.
@@ -208,8 +237,8 @@ impl Segments {
 
     /// This process will not give the block to anybody else, and may use it again when nobody holds it.
     fn give_back(&self, block: usize, bytes: usize) {
-        let class = (bytes + HEADER).next_power_of_two().ilog2() as usize;
-        self.blocks[class].lock().unwrap_or_else(PoisonError::into_inner).push_back(block);
+        let Some(Class { power, part, .. }) = Class::of(bytes) else { return };
+        self.blocks[power].lock().unwrap_or_else(PoisonError::into_inner)[part].push_back(block);
     }
 }
 
@@ -260,5 +289,31 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.segments.holders(self.process, self.block).fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A block has room for its bytes, no more than an eighth too much if it is large, and bytes of a larger block never
+    /// have a smaller one's class.
+    #[test]
+    fn blocks_have_room_and_waste_little() {
+        let around = |size: usize| [size - HEADER - 1, size - HEADER, size - HEADER + 1, size, size + 1];
+        let sizes = (7..40).flat_map(|power| (8..16).flat_map(move |part| around((1usize << power) / 8 * part)));
+        let mut all: Vec<usize> = sizes.collect();
+        all.sort_unstable();
+        let mut before = (0, 0, 0);
+        for bytes in all {
+            let Class { size, power, part } = Class::of(bytes).expect("it is a size");
+            assert!(size >= bytes + HEADER && part < 8 && size.is_multiple_of(LINE), "{bytes}: {size}");
+            let waste = if size > FINE { bytes / 8 + HEADER } else { bytes + HEADER };
+            assert!(size - bytes <= waste, "{bytes}: {size}");
+            let class = (power, part, size);
+            assert!(class >= before && (class.2 == before.2) == ((class.0, class.1) == (before.0, before.1)));
+            before = class;
+        }
+        assert!(Class::of(usize::MAX).is_none() && Class::of(usize::MAX / 2 + 2).is_none());
     }
 }

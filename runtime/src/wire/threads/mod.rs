@@ -138,6 +138,9 @@ pub(crate) struct Ended {
     /// An error that nobody awaited.
     pub failure: Option<Error>,
     pub stats: Stats,
+    /// The calls of this process's top-level task, if they are compared.
+    #[cfg_attr(not(all(target_os = "linux", not(loom))), allow(dead_code))]
+    pub calls: Option<(u64, u64)>,
     /// Who waits for whom, if the run was given up.
     pub reports: Option<Vec<ReportPart>>,
 }
@@ -177,7 +180,7 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended
                 if let Err(panic) = ended {
                     // The others would wait for this processor.
                     post.give_up();
-                    let _ = ends.send((None, Some(crashed(id, panic)), Stats::default()));
+                    let _ = ends.send(ProcessorEnd { failure: Some(crashed(id, panic)), ..ProcessorEnd::default() });
                 }
             };
             let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
@@ -191,13 +194,14 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended
         Ok(())
     });
     drop(ends);
-    let mut stats = Stats::default();
-    let (mut result, mut failure) = (None, all_started.err());
-    for (outcome, error, part) in end {
-        result = result.or(outcome);
-        failure = failure.or(error);
-        stats.add(&part);
+    let mut ended = ProcessorEnd { failure: all_started.err(), ..ProcessorEnd::default() };
+    for end in end {
+        ended.result = ended.result.or(end.result);
+        ended.failure = ended.failure.or(end.failure);
+        ended.calls = ended.calls.or(end.calls);
+        ended.stats.add(&end.stats);
     }
+    let ProcessorEnd { result, mut failure, stats, calls } = ended;
     for id in processors.map(ProcessorId) {
         let untaken = shared.post.fetch(id);
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(untaken)));
@@ -205,10 +209,17 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended
     }
     let reports = || std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
     let reports = shared.post.is_given_up().then(reports);
-    Ended { result, failure, stats, reports }
+    Ended { result, failure, stats, calls, reports }
 }
 
-type ProcessorEnd = (Option<Result<AnyResult, Error>>, Option<Error>, Stats);
+/// The end of one processor. Those of a node's first one have a result and calls.
+#[derive(Default)]
+struct ProcessorEnd {
+    result: Option<Result<AnyResult, Error>>,
+    failure: Option<Error>,
+    stats: Stats,
+    calls: Option<(u64, u64)>,
+}
 
 /// One processor from start to end.
 fn processor(
@@ -248,12 +259,13 @@ fn processor(
     core.effects().counters.add_to(&mut stats);
     core.effects().hand_over_trace();
     let result = outcome.and_then(|o| o.borrow_mut().take());
+    let calls = result.as_ref().and_then(|_| core.calls());
     let failure = core.effects().failure();
     // Messages that nobody received hold values of the program, whose destructors may panic.
     let dropped = catch_unwind(AssertUnwindSafe(|| drop((core, wire, inbox))));
     let failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
     // Received for as long as the caller lives.
-    let _ = ends.send((result, failure, stats));
+    let _ = ends.send(ProcessorEnd { result, failure, stats, calls });
 }
 
 /// A core as the post office sees it.
@@ -375,6 +387,7 @@ mod tests {
             machine: Machine::new(1, 1),
             copies: Machine::new(1, 1),
             mapper: Arc::new(CollectiveMapper).into(),
+            agreed: 0.into(),
             trace: None,
             #[cfg(feature = "plant")]
             plant: None,

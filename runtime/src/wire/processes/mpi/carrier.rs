@@ -14,6 +14,7 @@ use mpi::traits::AsRaw;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -24,9 +25,12 @@ const PART: c_int = 2;
 const CHUNK: usize = 1 << 30;
 /// The most heads that are received, and the most sends that are asked about, in one go.
 const AT_ONCE: usize = 64;
-/// In the first byte of a head: the frame is for a run, or says that a process is lost.
+/// In the first byte of a head: the frame is for a run, says that a process is lost or has left in an orderly way, or is a
+/// notice.
 const OF_RUN: u8 = 0;
 const LOSS: u8 = 1;
+const LEFT: u8 = 2;
+const NOTICE: u8 = 3;
 
 pub struct MpiCarrier {
     world: &'static World,
@@ -63,7 +67,7 @@ struct Sending {
 struct Arriving {
     requests: Vec<ffi::MPI_Request>,
     frame: Frame,
-    loss: bool,
+    kind: u8,
 }
 
 // SAFETY: The requests are used by whoever holds the lock of the world.
@@ -78,15 +82,21 @@ impl MpiCarrier {
         Self { world, all, queue: crossbeam_channel::unbounded(), state: Mutex::default(), lobby, others }
     }
 
-    /// Tells all processes of other hosts of a lost process.
-    pub fn tell_loss(&self, error: &Error) {
+    /// Tells all processes of other hosts of a lost process, or of one that has left in an orderly way.
+    pub fn tell_loss(&self, error: &Error, has_left: bool) {
         let head = postcard::to_stdvec(error).unwrap_or_default();
+        let kind = if has_left { LEFT } else { LOSS };
         for other in &self.others {
-            self.give(LOSS, *other, Frame { head: head.clone(), parts: Vec::new() });
+            self.give(kind, *other, Frame { head: head.clone(), parts: Vec::new() });
         }
     }
 
-    /// Goes on with what is under way, but delivers nothing.
+    /// Sends a notice to a process.
+    pub fn notify(&self, to: u32, notice: Vec<u8>) {
+        self.give(NOTICE, to, Frame { head: notice, parts: Vec::new() });
+    }
+
+    /// Goes on with what is under way, but delivers nothing of a run.
     pub fn go_on(&self) -> bool {
         self.with_state(|state| self.go_on_with(state)).unwrap_or(false)
     }
@@ -113,13 +123,16 @@ impl MpiCarrier {
         true
     }
 
-    /// Calls `body`, unless somebody else uses MPI.
+    /// Calls `body`, unless somebody else uses MPI, or nobody may any more.
     fn with_state<T>(&self, body: impl FnOnce(&mut State) -> T) -> Option<T> {
         let _calls = match self.world.calls.try_lock() {
             Ok(calls) => calls,
             Err(TryLockError::Poisoned(calls)) => calls.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
+        if super::FINALISED.load(Ordering::SeqCst) {
+            return None;
+        }
         let mut state: MutexGuard<'_, State> = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Some(body(&mut state))
     }
@@ -183,7 +196,7 @@ impl MpiCarrier {
     fn check(&self, with: u32, code: c_int) {
         if code != ffi::MPI_SUCCESS as c_int {
             let why = format!("MPI can't reach it (error {code})");
-            self.lobby.lose(Error::ProcessLost { process: with, host: "another host".into(), why });
+            self.lobby.lose(Error::ProcessLost { process: with, host: "another host".into(), why }, false);
         }
     }
 
@@ -205,17 +218,26 @@ impl MpiCarrier {
         state.arriving.retain(|from, frames| {
             while let Some(first) = frames.front_mut()
                 && self.is_over(*from, &mut first.requests)
-                && let Some(Arriving { frame, loss, .. }) = frames.pop_front().map(|first| *first)
+                && let Some(Arriving { frame, kind, .. }) = frames.pop_front().map(|first| *first)
             {
                 news = true;
-                match loss {
-                    false => state.arrived.push_back((*from, frame)),
-                    true => self.lobby.lose(postcard::from_bytes(&frame.head).unwrap_or(Error::ProcessLost {
-                        process: *from,
-                        host: "another host".into(),
-                        why: "it says that a process is lost".into(),
-                    })),
+                match kind {
+                    OF_RUN => {
+                        state.arrived.push_back((*from, frame));
+                        continue;
+                    }
+                    NOTICE => {
+                        super::super::notices::deliver(&frame.head);
+                        continue;
+                    }
+                    _ => {}
                 }
+                let error = postcard::from_bytes(&frame.head).unwrap_or(Error::ProcessLost {
+                    process: *from,
+                    host: "another host".into(),
+                    why: "it says that a process is lost".into(),
+                });
+                self.lobby.lose(error, kind == LEFT);
             }
             !frames.is_empty()
         });
@@ -246,7 +268,7 @@ impl MpiCarrier {
         let parts = lens.iter().map(|len| Part::Bulk(Bulk::Buffer(Buffer::zeroed(*len as usize)))).collect();
         let frame = Frame { head: head[start..].to_vec(), parts };
         // In a box first: the buffers stay where they are while MPI writes to them.
-        let mut arriving = Box::new(Arriving { requests: Vec::new(), frame, loss: kind == LOSS });
+        let mut arriving = Box::new(Arriving { requests: Vec::new(), frame, kind });
         let Arriving { requests, frame, .. } = &mut *arriving;
         for chunk in frame.parts.iter_mut().flat_map(|part| part.as_bytes_mut().chunks_mut(CHUNK)) {
             // SAFETY: The null handle, which the operation replaces. `Arriving` keeps the bytes until it is over.

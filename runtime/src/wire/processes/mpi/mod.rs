@@ -16,7 +16,8 @@ use mpi::environment::{Threading, Universe};
 use mpi::ffi;
 use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::*;
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
+use rustix::thread::gettid;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,11 +25,17 @@ use std::time::Duration;
 
 /// MPI, once it has been initialised. Dropping it finalises MPI.
 static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
-/// Processes have been lost, or a run is under way: finalising would wait for them.
-static DISORDERLY: AtomicBool = AtomicBool::new(false);
+/// A run is under way: the others may never come to finalise MPI.
+static UNDER_WAY: AtomicBool = AtomicBool::new(false);
+/// The thread that has initialised MPI.
+static INITIALISER: OnceLock<Pid> = OnceLock::new();
 
-/// What a process does at its end, which is orderly or not.
-type Leave = Box<dyn Fn(bool) + Send + Sync>;
+/// Nobody may call MPI any more. Set while the lock of [`World`] is held.
+static FINALISED: AtomicBool = AtomicBool::new(false);
+
+/// What a process does before it finalises MPI. Its end is orderly as far as this process is concerned, or it is not;
+/// returns whether it is for all.
+type Leave = Box<dyn Fn(bool) -> bool + Send + Sync>;
 static LEAVE: OnceLock<Leave> = OnceLock::new();
 
 unsafe extern "C" {
@@ -38,12 +45,18 @@ unsafe extern "C" {
 /// Called when the process ends by `exit` or by the end of `main`.
 extern "C" fn finalise() {
     let universe = UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let orderly = !DISORDERLY.load(Ordering::SeqCst);
-    if let Some(leave) = LEAVE.get() {
-        leave(orderly);
-    }
+    // Another thread ends the process for a signal, whatever this one and that one are in.
+    let thread = gettid();
+    let by_program = thread == getpid() || INITIALISER.get() == Some(&thread);
+    let orderly = by_program && !UNDER_WAY.load(Ordering::SeqCst);
+    let orderly = LEAVE.get().map_or(orderly, |leave| leave(orderly));
     match orderly {
-        true => drop(universe),
+        true => {
+            // A thread may be about to send a notice. Whoever has the lock for longer is in the middle of meeting.
+            let _calls = WORLD.get().and_then(|world| world.as_ref().ok()?.calls.try_lock().ok());
+            FINALISED.store(true, Ordering::SeqCst);
+            drop(universe);
+        }
         false => std::mem::forget(universe),
     }
 }
@@ -88,6 +101,7 @@ impl World {
         let Some((universe, given)) = mpi::initialize_with_threading(threads) else {
             return Err(Error::misuse("MPI", "not initialised, or by maniple", "initialised by the program"));
         };
+        let _ = INITIALISER.set(gettid());
         let world = universe.world();
         let (rank, size) = (world.rank() as u32, world.size() as u32);
         if let Some(job) = super::launcher::launched()
@@ -131,9 +145,9 @@ pub fn library() -> String {
     name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Says whether ending this process now is out of order.
-pub fn disorderly(so: bool) {
-    DISORDERLY.store(so, Ordering::SeqCst);
+/// Says whether a run is under way. Ending the process now would be out of order.
+pub fn under_way(so: bool) {
+    UNDER_WAY.store(so, Ordering::SeqCst);
 }
 
 /// Meets the processes of the launcher; collective.
@@ -155,7 +169,7 @@ pub fn meet() -> Result<Meeting, Error> {
         Arc::new(carrier)
     });
     if let Some(carrier) = carrier.clone() {
-        lobby.tell_with(Box::new(move |error| carrier.tell_loss(error)));
+        lobby.tell_with(Box::new(move |error, has_left| carrier.tell_loss(error, has_left)));
     }
     // Each process watches the others of its host.
     let mut pids = vec![0u32; host.size() as usize];
@@ -167,9 +181,11 @@ pub fn meet() -> Result<Meeting, Error> {
         watch(&lobby, watched.map_err(|e| super::copies::cannot("watch each other", &e))?)?;
     }
     let (of, carries) = (lobby.clone(), carrier.clone());
-    let index = host.rank() as usize;
     let _ = LEAVE.set(Box::new(move |orderly| {
-        if !orderly && let Some(carrier) = &carries {
+        let orderly = orderly && of.can_be_orderly();
+        if (!orderly || of.has_failed())
+            && let Some(carrier) = &carries
+        {
             // The other hosts may still have to hear of it, and one of them to report.
             carrier.go_on_for(Duration::from_millis(if super::reports() { 20 } else { 500 }));
         }
@@ -178,7 +194,8 @@ pub fn meet() -> Result<Meeting, Error> {
             of.wait_for_report(Duration::from_secs(1));
         }
         // Who still waits for this process is told, and then comes here too.
-        of.has_ended(if of_host > 1 { index } else { 0 }, None);
+        of.leave(orderly);
+        orderly
     }));
     let firsts = all.split_by_color(if world.rank == first { Color::with_value(0) } else { Color::undefined() });
     let between = carrier.map(|carrier| {
@@ -256,6 +273,10 @@ impl Between for Hosts {
 
     fn carrier(&self) -> Arc<dyn Carrier> {
         self.carrier.clone()
+    }
+
+    fn notify(&self, to: u32, notice: Vec<u8>) {
+        self.carrier.notify(to, notice);
     }
 }
 

@@ -1,0 +1,24 @@
+//! A run of several processes that can't go on. Tests on all wires of processes have it.
+
+use maniple::prelude::*;
+
+/// A deadlock of four shards, whose report names what is missing. It has to be the same in all processes.
+pub fn deadlock(runtime: &Runtime) -> Error {
+    let outcome = runtime.run(|top| async move {
+        let gang = top.gang("all", 4)?;
+        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+        let body = |shard: Shard, total: Allreduce<f64>| async move {
+            match shard.index() {
+                3 => Ok(0.0),
+                _ => total.call(&shard, 1.0)?.await,
+            }
+        };
+        top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
+    });
+    let error = outcome.map(drop).expect_err("shard 3 never calls");
+    let Error::Deadlock { report, .. } = &error else { panic!("{error}") };
+    // The call is the first shard's; the shard that has not made it may be in another process.
+    assert!(report.contains("missing in call 0 of `total`: shard 3"), "{report}");
+    assert!((0..3).all(|shard| report.contains(&format!("`body` of shard {shard}"))), "{report}");
+    error
+}
