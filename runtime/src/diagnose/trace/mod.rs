@@ -1,10 +1,12 @@
 //! Traces: their files, and the events that a run collects. The module `record` notes events, `carry` takes them to the
 //! process that writes the file, `write` has the format.
 
+#[cfg(all(target_os = "linux", not(loom)))]
 mod carry;
 mod record;
 mod write;
 
+#[cfg(all(target_os = "linux", not(loom)))]
 pub(crate) use carry::{Packed, Unpacking};
 pub(crate) use record::{Entry, Kind, Recorder, Recording};
 
@@ -127,6 +129,7 @@ impl Tracing {
     }
 
     /// Sets the nodes of a run on several processes.
+    #[cfg(all(target_os = "linux", not(loom)))]
     pub fn set_nodes(&self, nodes: Nodes) {
         *lock(&self.nodes) = Some(nodes);
     }

@@ -87,17 +87,6 @@ impl Entry {
         Self { time_what: ticks & Self::TIME | what << 48, kind_who: (kind as u32) << 28 | who.min(Self::MANY), key }
     }
 
-    /// The entry as bytes, for another process of the same program.
-    pub fn to_bytes(self) -> [u8; size_of::<Self>()] {
-        let words = u128::from(self.time_what) | u128::from(self.kind_who) << 64 | u128::from(self.key) << 96;
-        words.to_le_bytes()
-    }
-
-    pub fn from_bytes(bytes: [u8; size_of::<Self>()]) -> Self {
-        let words = u128::from_le_bytes(bytes);
-        Self { time_what: words as u64, kind_who: (words >> 64) as u32, key: (words >> 96) as u32 }
-    }
-
     /// The low bits of its time in ticks.
     pub fn time(&self) -> u64 {
         self.time_what & Self::TIME
@@ -145,6 +134,20 @@ impl Entry {
 
     fn one_more_run(&mut self) {
         self.key = self.key.checked_add(1 << 24).unwrap_or(self.key);
+    }
+}
+
+/// Entries as bytes, for another process of the same program.
+#[cfg(all(target_os = "linux", not(loom)))]
+impl Entry {
+    pub fn to_bytes(self) -> [u8; size_of::<Self>()] {
+        let words = u128::from(self.time_what) | u128::from(self.kind_who) << 64 | u128::from(self.key) << 96;
+        words.to_le_bytes()
+    }
+
+    pub fn from_bytes(bytes: [u8; size_of::<Self>()]) -> Self {
+        let words = u128::from_le_bytes(bytes);
+        Self { time_what: words as u64, kind_who: (words >> 64) as u32, key: (words >> 96) as u32 }
     }
 }
 
