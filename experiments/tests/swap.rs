@@ -303,7 +303,7 @@ fn a_replaced_mapper_changes_no_bit_on_processes() {
         let output = directory.join("out.f64");
         let says = |name: usize, inner: &str| {
             let log = directory.join(format!("{name}.jsonl"));
-            let _ = std::fs::remove_file(&log);
+            logs(&log).for_each(|log| drop(std::fs::remove_file(log)));
             std::fs::write(&spec, format!("logging,file={},inner={inner}", log.display())).expect("written");
             log
         };
