@@ -46,6 +46,12 @@ fn maniple(launcher: &[String], args: &str) -> Output {
     output
 }
 
+/// What has come on stderr, but for a warning of Open MPI's launcher on a busy machine: its agent was faster than itself.
+fn errors(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines().filter(|line| !line.contains("plm:rsh: Warning: setpgid")).collect()
+}
+
 /// The processes of the command that have this argument.
 fn processes_with(argument: &str) -> usize {
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -90,7 +96,7 @@ fn the_stencil_has_the_bits_of_the_threads_wire() {
             let on = format!("{of} --shards 9 --workers {workers} --mapper {mapper} --progress {progress}");
             let output = maniple(&launcher, &on);
             let text = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && output.stderr.is_empty(), "{launcher:?} {on}: {output:?}");
+            assert!(output.status.success() && errors(&output).is_empty(), "{launcher:?} {on}: {output:?}");
             assert_eq!(text.matches("2 of 2 runs verified").count(), 1, "{launcher:?} {on}: {text}");
             assert!(std::fs::read(&file).expect("an output") == expected, "{launcher:?} {on}");
         }
@@ -107,7 +113,7 @@ fn the_microbenchmarks_run() {
             "gang --shards 4 --launches 20 --repeat 1",
         ] {
             let output = maniple(&launcher, &format!("{args} --workers 1"));
-            assert!(output.status.success() && output.stderr.is_empty(), "{launcher:?} {args}: {output:?}");
+            assert!(output.status.success() && errors(&output).is_empty(), "{launcher:?} {args}: {output:?}");
             // Process 0 alone prints.
             let text = String::from_utf8_lossy(&output.stdout);
             assert_eq!(text.matches("program ").count(), 1, "{launcher:?} {args}: {text}");
