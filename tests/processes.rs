@@ -19,6 +19,7 @@ use maniple::regions::{Privilege, ReadShared, ReadWriteShared, WriteShared};
 use maniple::runtime::{Binding, Faults, SlowLink, TraceFile};
 use processes::{on_processes, on_processes_with};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const SHAPES: [(u32, u32); 7] = [(1, 1), (1, 2), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)];
 
@@ -124,6 +125,43 @@ fn a_process_that_dies_ends_the_run_of_all() {
     for (text, process) in texts.iter().zip([1, 3]) {
         assert!(text.contains(&format!("told: process {process} of the run, on ")), "{text}");
         assert!(text.contains("was ended by signal 6"), "{text}");
+    }
+}
+
+/// A copy that is in a leaf task learns that the first process is gone, and nobody else would end it.
+#[test]
+fn a_copy_does_not_outlive_the_first_process_in_an_endless_task() {
+    let test = "a_copy_does_not_outlive_the_first_process_in_an_endless_task";
+    let texts = on_processes(test, &[(2, 1)], |runtime| {
+        if Runtime::process_number() == 1 {
+            eprintln!("copy: {}", std::process::id());
+        }
+        let _ = runtime.run(|top| async move {
+            let body = |shard: Shard, ()| async move {
+                let task = move |of: Arg<u32>| -> u32 {
+                    match *of {
+                        0 => {
+                            std::thread::sleep(Duration::from_millis(500));
+                            std::process::exit(0)
+                        }
+                        _ => loop {
+                            std::thread::sleep(Duration::from_secs(60));
+                        },
+                    }
+                };
+                shard.launch(task, (shard.index().into(),)).go()?.await
+            };
+            top.launch(&top.gang("both", 2)?, &top.register("body", body), |_| ShardLaunch::new(()))?.all().await
+        });
+    });
+    let copy = texts[0].split_once("copy: ").and_then(|(_, rest)| rest.lines().next()).expect("it says its number");
+    let began = Instant::now();
+    // A process that nobody has asked how it ended has no memory any more.
+    let lives =
+        || std::fs::read_to_string(format!("/proc/{copy}/status")).is_ok_and(|status| status.contains("VmSize"));
+    while lives() {
+        assert!(began.elapsed() < Duration::from_secs(20), "process {copy} is still there");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -28,7 +28,7 @@ pub fn lobby(processes: u32) -> Result<Arc<Lobby>, Error> {
         .map_err(|e| cannot("meet", &e))?;
     let lobby = Arc::new(lobby);
     // That one watches the others.
-    watch(&lobby, vec![Watched::process(call.first, 0).map_err(|e| cannot("watch the first one", &e))?])?;
+    watch(&lobby, vec![Watched::process(call.first, 0).map_err(|e| cannot("watch the first one", &e))?], true)?;
     Ok(lobby)
 }
 
@@ -44,7 +44,7 @@ fn start(size: u32) -> Result<Arc<Lobby>, Error> {
     });
     let watched = |copies: Vec<Child>| {
         let watched = copies.into_iter().enumerate().map(|(i, copy)| Watched::child(copy, i + 1));
-        watch(&lobby, watched.collect::<Result<_, _>>()?)
+        watch(&lobby, watched.collect::<Result<_, _>>()?, false)
     };
     match started.map_err(|e: io::Error| cannot("be started", &e)) {
         // The copies see it if this process can't watch them.

@@ -200,9 +200,9 @@ impl Lobby {
         (self.ranks.len() + 1) * LINE + index * ROOM
     }
 
-    /// The most bytes that a process can give: those of all fit a place, each with its length.
-    pub fn most(&self) -> usize {
-        ROOM / self.ranks.len() - 64
+    /// The most bytes that each of so many processes, of all hosts, can give: those of all fit a place, each with its length.
+    pub fn most(processes: usize) -> usize {
+        ROOM / processes - 64
     }
 
     /// Gives bytes to all processes, and returns those of all, in their order. Waits for all of them.
@@ -219,13 +219,13 @@ impl Lobby {
     ///
     /// # Panics
     ///
-    /// For more bytes than [`Self::most`].
+    /// For more bytes than [`Self::most`] of the processes here.
     pub fn exchange(
         &self,
         bytes: &[u8],
         total: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, Error>,
     ) -> Result<Vec<Vec<u8>>, Error> {
-        assert!(bytes.len() <= self.most(), "{} bytes", bytes.len());
+        assert!(bytes.len() <= Self::most(self.ranks.len()), "{} bytes", bytes.len());
         let exchange = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         if self.has_failed() {
             // Somebody may still read the place.
@@ -243,9 +243,18 @@ impl Lobby {
         }
         let place = self.ranks.len();
         if self.index == 0 {
-            gifts = total(gifts).inspect_err(|e| match e {
-                Error::ProcessLost { process, .. } => drop(self.fail(*process)),
-                _ => drop(self.fail(self.ranks[0])),
+            gifts = total(gifts).map_err(|e| match e {
+                Error::ProcessLost { process, .. } => {
+                    self.fail(process);
+                    e
+                }
+                // For want of a process that has been noted.
+                _ if self.has_failed() => self.fail(self.ranks[0]),
+                _ => {
+                    self.last_words(&e.to_string());
+                    self.fail(self.ranks[0]);
+                    e
+                }
             })?;
             self.write(place, &gifts);
             self.given(0).count();
@@ -414,6 +423,11 @@ impl Lobby {
 
     pub fn end(&self) {
         *lock(&self.run) = None;
+    }
+
+    /// Whether a run is under way.
+    pub fn is_in_run(&self) -> bool {
+        lock(&self.run).is_some()
     }
 
     /// The place of the process that reports the errors of all: the first one, unless it is the one that is missed, or had

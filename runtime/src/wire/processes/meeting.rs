@@ -212,10 +212,19 @@ impl Meeting {
         let encoded = postcard::to_stdvec(value).map_err(coded);
         let mut bytes = encoded.clone().unwrap_or_default();
         // The others then get what they can't decode, rather than nothing.
-        bytes.truncate(self.lobby.most());
+        let most = Lobby::most(self.hosts.len());
+        bytes.truncate(most);
         let total = |gifts| self.total(gifts, true);
         let gifts = self.lobby.exchange(&bytes, total).map_err(|e| self.with_host(e))?;
-        encoded?;
+        let given = encoded?.len();
+        if given > most {
+            let expected = format!("at most {most} bytes from each of {} processes", self.size());
+            return Err(Error::misuse(
+                "what processes agree on",
+                expected,
+                format!("{given} from process {}", self.rank),
+            ));
+        }
         gifts.iter().map(|bytes| postcard::from_bytes(bytes).map_err(coded)).collect()
     }
 
@@ -238,7 +247,7 @@ impl Meeting {
 
     /// The most bytes that a process can give in an exchange.
     pub fn most(&self) -> usize {
-        self.lobby.most()
+        Lobby::most(self.hosts.len())
     }
 
     /// The loss of a process of another host, with the host's name.

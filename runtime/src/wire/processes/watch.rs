@@ -2,6 +2,7 @@
 
 use super::copies::cannot;
 use super::lobby::Lobby;
+use super::meeting::number;
 use crate::Error;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -9,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A process to be watched.
 pub struct Watched {
@@ -34,8 +36,12 @@ impl Watched {
     }
 }
 
-/// Tells the lobby, for as long as this process lives, which of these have ended.
-pub fn watch(lobby: &Arc<Lobby>, mut watched: Vec<Watched>) -> Result<(), Error> {
+/// How long the copies of a first process that is lost may still be in a run: leaf tasks can't be interrupted.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Tells the lobby, for as long as this process lives, which of these have ended. If `is_last`, nobody is left for whom this
+/// process should finish its leaf tasks.
+pub fn watch(lobby: &Arc<Lobby>, mut watched: Vec<Watched>, is_last: bool) -> Result<(), Error> {
     let lobby = lobby.clone();
     let body = move || {
         while !watched.is_empty() {
@@ -48,6 +54,13 @@ pub fn watch(lobby: &Arc<Lobby>, mut watched: Vec<Watched>) -> Result<(), Error>
                 let Watched { index, child, .. } = watched.swap_remove(i);
                 let status = child.and_then(|mut child| child.wait().ok());
                 lobby.has_ended(index, status);
+            }
+        }
+        if is_last {
+            std::thread::sleep(GRACE);
+            if lobby.is_in_run() {
+                log::error!("the first process is gone, and a leaf task is still running: process {} ends", number());
+                std::process::exit(1);
             }
         }
     };

@@ -156,7 +156,7 @@ pub fn meet() -> Result<Meeting, Error> {
     let _calls = world.calls();
     let all = &world.all.0;
     let host = all.split_shared(world.rank as c_int);
-    let lobby = Arc::new(open_lobby(world, &host)?);
+    let lobby = Arc::new(all_or_none(all, open_lobby(world, &host))?);
     let of_host = lobby.ranks().len();
     let first = lobby.ranks()[0];
     let mut hosts = vec![0; world.size as usize];
@@ -174,12 +174,13 @@ pub fn meet() -> Result<Meeting, Error> {
     // Each process watches the others of its host.
     let mut pids = vec![0u32; host.size() as usize];
     host.all_gather_into(&std::process::id(), &mut pids[..]);
-    if of_host > 1 {
+    let watch_others = || {
         let others = pids.iter().enumerate().filter(|(index, _)| *index != host.rank() as usize);
         let watched = others.filter_map(|(index, pid)| Some((index, Pid::from_raw(pid.cast_signed())?)));
         let watched = watched.map(|(index, pid)| Watched::process(pid, index)).collect::<Result<_, _>>();
-        watch(&lobby, watched.map_err(|e| super::copies::cannot("watch each other", &e))?)?;
-    }
+        watch(&lobby, watched.map_err(|e| super::copies::cannot("watch each other", &e))?, false)
+    };
+    all_or_none(all, if of_host > 1 { watch_others() } else { Ok(()) })?;
     let (of, carries) = (lobby.clone(), carrier.clone());
     let _ = LEAVE.set(Box::new(move |orderly| {
         let orderly = orderly && of.can_be_orderly();
@@ -203,6 +204,18 @@ pub fn meet() -> Result<Meeting, Error> {
         Arc::new(between) as Arc<dyn Between>
     });
     Ok(Meeting::launched(world.rank, hosts, lobby, between))
+}
+
+/// What this process has done, unless some process has an error; collective. Otherwise the others would wait for that one.
+fn all_or_none<T>(all: &SimpleCommunicator, done: Result<T, Error>) -> Result<T, Error> {
+    let (ok, mut all_ok) = (u8::from(done.is_ok()), 0u8);
+    all.all_reduce_into(&ok, &mut all_ok, SystemOperation::min());
+    match done {
+        Ok(_) if all_ok == 0 => {
+            Err(Error::misuse("processes of MPI", "all of them to meet", "one that can't, and says why"))
+        }
+        done => done,
+    }
 }
 
 /// The lobby of this host. Where processes of a host can't share memory, that of this process alone.
