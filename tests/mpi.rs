@@ -336,6 +336,32 @@ fn a_process_that_ends_before_its_first_run_is_missed() {
     }
 }
 
+/// Nobody of that host is left to miss the others: before the first run, and between two.
+#[test]
+fn a_host_that_has_left_is_missed() {
+    if !can_have_two_hosts() {
+        return;
+    }
+    let cases = ["b before", "a after", "b after"];
+    let jobs = cases_on_mpi("a_host_that_has_left_is_missed", &cases, &[On::TwoHosts], |case| {
+        let runtime = Runtime::mpi().workers(1);
+        let (host, when) = case.split_once(' ').expect("two words");
+        if when == "after" {
+            sums(&runtime, 1, nothing).expect("runs");
+        }
+        if (Runtime::process_number() < 2) == (host == "a") {
+            known();
+            std::process::exit(0);
+        }
+        end(&sums(&runtime, 1, nothing).expect_err("a host has left"));
+    });
+    for (case, job) in jobs {
+        let told = job.told();
+        let expected = format!("of the run, on host-{}, ", &case[..1]);
+        assert!(told.contains(&expected) && told.contains("ended before the others were done"), "{case}: {told}");
+    }
+}
+
 #[test]
 fn a_panic_outside_of_runs_ends_all() {
     let jobs = on_mpi("a_panic_outside_of_runs_ends_all", &[On::Here(4)], || {

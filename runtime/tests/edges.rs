@@ -638,7 +638,7 @@ fn a_change_and_the_arrival_at_its_home_take_one_way() {
             let edges = top.edges("set", &gang, [(1, 0)], 1)?;
             let (shared, all) = ([part(0), part(1)], Privilege::ReadWrite);
             let start = |_| {
-                let start = ShardLaunch::new((edges.clone(), shared, ways));
+                let start = ShardLaunch::new((edges, shared, ways));
                 start.shares(shared[0], [U], all).shares(shared[1], [U], all)
             };
             top.launch(&gang, &top.register("sets", shard), start)?.all().await

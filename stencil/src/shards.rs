@@ -533,7 +533,7 @@ fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Problem) -> R
             let results = top.launch(&gang, &task, |s| {
                 let block = blocks[s as usize];
                 let Problem { iterations, ahead, keep, .. } = input;
-                let (halo, total, start) = (halos.of(s), total.clone(), input.start.clone());
+                let (halo, total, start) = (halos.of(s), total, input.start.clone());
                 let args = move || {
                     let start = First::of(&start, block);
                     ShardArgs { block, halo, h, start, total, iterations, ahead, keep }

@@ -144,7 +144,6 @@ impl OnWorkers {
     pub fn runtime(&self, shards: usize, traced: &Traced) -> Result<(usize, Runtime, Option<TraceFile>), Failure> {
         let trace = traced.trace.as_deref();
         self.files()?.writes("--trace", trace).check()?;
-        // Before the processes of a launcher meet: they would miss the one that can't write it.
         let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(StencilError::Trace(e).to_string()));
         let trace = trace.map(create).transpose()?;
         let (processors, runtime) = self.processors(shards)?;

@@ -175,8 +175,8 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     reported
 }
 
-/// Whether this process is the one that writes files, and a launcher has started others too. Then a file that can't be written
-/// should be found before the processes meet: the others would miss this one.
+/// Whether this process is the one that writes files, and a launcher has started others too. Then it finds a file that can't be
+/// written before anything else is done.
 pub fn alone_under_launcher() -> bool {
     Runtime::launched().is_some() && Runtime::process_number() == 0
 }

@@ -49,6 +49,9 @@ pub struct Lobby {
     messages: AtomicU32,
     /// The loss of a process of another host.
     lost: Mutex<Option<Error>>,
+    /// The hosts whose processes have all left, each after an exchange.
+    #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+    left: Mutex<Vec<(u32, Error)>>,
     /// Tells other hosts of a lost process of this one.
     tell: OnceLock<Tell>,
 }
@@ -107,7 +110,7 @@ impl Lobby {
     fn in_memory(index: usize, ranks: Vec<u32>, memory: Segment) -> Self {
         let (begun, messages, run) = (AtomicU32::new(0), AtomicU32::new(0), Mutex::default());
         let (lost, tell) = (Mutex::default(), OnceLock::new());
-        Self { index, ranks, memory, begun, run, messages, lost, tell }
+        Self { index, ranks, memory, begun, run, messages, lost, left: Mutex::default(), tell }
     }
 
     fn bytes(processes: usize) -> usize {
@@ -352,6 +355,12 @@ impl Lobby {
         self.has_ended(self.index, None);
     }
 
+    /// The error of those who miss this process after it has left.
+    #[cfg(feature = "mpi")]
+    pub fn own_end(&self) -> Error {
+        self.loss(self.ranks[self.index])
+    }
+
     /// Sets how other hosts are told of a lost process.
     #[cfg(feature = "mpi")]
     pub fn tell_with(&self, tell: Tell) {
@@ -369,6 +378,41 @@ impl Lobby {
         }
         if let Some((_, give_up)) = lock(&self.run).clone() {
             give_up();
+        }
+    }
+
+    /// The exchange that is under way, or the last one.
+    #[cfg(feature = "mpi")]
+    pub fn exchange_number(&self) -> u32 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Whether all other processes of this host have ended, or are about to.
+    #[cfg(feature = "mpi")]
+    pub fn is_last(&self) -> bool {
+        (0..self.ranks.len()).all(|index| index == self.index || self.gone(index).load() != 0)
+    }
+
+    /// Another host's processes have all left in an orderly way after this exchange, the last of them with this error for
+    /// whoever misses it.
+    #[cfg(feature = "mpi")]
+    pub fn host_has_left(&self, after: u32, error: Error) {
+        lock(&self.left).push((after, error));
+    }
+
+    /// Whether all processes of the host of this one, which is missed, have left in an orderly way.
+    pub fn is_of_left_host(&self, missed: u32) -> bool {
+        let is_it = |error: &Error| matches!(error, Error::ProcessLost { process, .. } if *process == missed);
+        lock(&self.left).iter().any(|(_, error)| is_it(error))
+    }
+
+    /// Fails the exchange that is under way if a host has left before it.
+    #[cfg(feature = "mpi")]
+    pub fn miss_hosts(&self) {
+        let now = self.exchange_number();
+        let left = lock(&self.left).iter().find(|(after, _)| *after < now).map(|(_, error)| error.clone());
+        if let Some(error) = left {
+            self.lose(error, true);
         }
     }
 
@@ -410,6 +454,10 @@ impl Lobby {
     /// A run begins that ends with the next exchange. `give_up` ends it at once, for all processes.
     pub fn begin(&self, give_up: GiveUp) {
         let end = self.begun.load(Ordering::Relaxed) + 1;
+        if self.index == 0 {
+            // Who has reported an error before this run is not there any more if it is lost in it.
+            self.word::<AtomicU32>(REPORTER).store(0, Ordering::Release);
+        }
         *lock(&self.run) = Some((end, give_up.clone()));
         let missed = |index: &usize| {
             let given = self.given(*index).load();

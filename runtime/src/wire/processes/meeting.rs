@@ -72,9 +72,10 @@ pub fn reports() -> bool {
         return false;
     }
     let lost = meeting.lobby.lost();
-    let left = || (0..meeting.size()).filter(|rank| Some(*rank) != lost);
-    let beside =
-        lost.and_then(|lost| left().find(|rank| meeting.hosts[*rank as usize] == meeting.hosts[lost as usize]));
+    let of_lost = |rank: &u32| lost.is_some_and(|lost| meeting.hosts[*rank as usize] == meeting.hosts[lost as usize]);
+    let all_have_left = lost.is_some_and(|lost| meeting.lobby.is_of_left_host(lost));
+    let left = || (0..meeting.size()).filter(|rank| Some(*rank) != lost && !(all_have_left && of_lost(rank)));
+    let beside = left().find(of_lost);
     let first = beside.or_else(|| left().next()).unwrap_or(0);
     meeting.hosts[meeting.rank as usize] == meeting.hosts[first as usize] && meeting.lobby.reports()
 }

@@ -1,13 +1,17 @@
 //! Short notices between the processes of a program, in runs and between them. Each process has a pipe. The others of its
 //! host write to it through `/proc`, and MPI carries the notices of other hosts. Those from one process to another keep their
-//! order. A write to a pipe is whole if it is short (`PIPE_BUF`), and never waits here: a full pipe is an error.
+//! order. A write to a pipe is whole if it is short (`PIPE_BUF`), and never waits here: a full pipe is an error, and is tried again by those whose words must come.
 
 use super::meeting::{Meeting, Started};
 use crate::Error;
 use rustix::fs::{Mode, OFlags};
+#[cfg(feature = "mpi")]
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsRawFd;
+#[cfg(feature = "mpi")]
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -49,12 +53,13 @@ impl Notices {
             Ok((read, place, opened(place)?))
         });
         let text = |e: &io::Error| e.to_string();
+        // Takes its pipe out of the list again if something goes wrong.
+        let mut notices = Self { meeting: meeting.clone(), number, pipes: Vec::new() };
         if let Ok((.., own)) = &pipe {
             // Before another host can send anything.
             inlets().push((number, own.clone()));
         }
         let place = pipe.as_ref().map(|(_, place, _)| *place).map_err(text);
-        let mut pipes = Vec::new();
         let mut refused = None;
         for (rank, (of, place)) in meeting.all(&(number, place))?.into_iter().enumerate() {
             if of != number {
@@ -64,7 +69,7 @@ impl Notices {
                 true => opened(place).map(Some).map_err(|e| e.to_string()),
                 false => Ok(None),
             };
-            pipes.push(place.and_then(open).unwrap_or_else(|e| {
+            notices.pipes.push(place.and_then(open).unwrap_or_else(|e| {
                 refused.get_or_insert(e);
                 None
             }));
@@ -74,7 +79,7 @@ impl Notices {
             return Err(no_pipe(&refused));
         }
         let (read, ..) = pipe.map_err(|e| no_pipe(&e))?;
-        Ok((Self { meeting, number, pipes }, Inbox(read)))
+        Ok((notices, Inbox(read)))
     }
 
     /// This process's number.
@@ -125,6 +130,29 @@ impl Inbox {
     }
 }
 
+/// Notices of other hosts that a pipe has no room for yet, in order.
+#[cfg(feature = "mpi")]
+static LATE: Mutex<VecDeque<(Arc<File>, Vec<u8>)>> = Mutex::new(VecDeque::new());
+/// Whether there are any, so that nobody has to take the lock to see it.
+#[cfg(feature = "mpi")]
+static IS_LATE: AtomicBool = AtomicBool::new(false);
+
+/// Goes on with notices that a pipe had no room for.
+#[cfg(feature = "mpi")]
+pub fn go_on() {
+    if !IS_LATE.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
+    while let Some((inlet, notice)) = late.front() {
+        if put(inlet, notice).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock) {
+            return;
+        }
+        late.pop_front();
+    }
+    IS_LATE.store(false, Ordering::Relaxed);
+}
+
 /// Takes in what has come from another host.
 #[cfg(feature = "mpi")]
 pub fn deliver(bytes: &[u8]) {
@@ -132,8 +160,11 @@ pub fn deliver(bytes: &[u8]) {
     let number = u32::from_le_bytes(*number);
     let inlet = inlets().iter().find(|(of, _)| *of == number).map(|(_, inlet)| inlet.clone());
     if let Some(inlet) = inlet {
-        // A full pipe is that of a process that takes nothing.
-        let _ = put(&inlet, notice);
+        let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
+        late.push_back((inlet, notice.to_vec()));
+        IS_LATE.store(true, Ordering::Relaxed);
+        drop(late);
+        go_on();
     }
 }
 

@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The most bytes of encoded messages in a ring that nobody has taken yet. One message may have more.
 const UNDER_WAY: usize = 64 << 20;
+/// The most messages that are noted as not taken before it is asked which of them have been.
+const NOTED: usize = 1024;
 /// The bytes of a cache line, on which each part of an encoded message begins.
 const LINE: usize = 64;
 
@@ -152,7 +154,7 @@ impl Out {
     /// Whether the bytes of another message may be under way.
     fn may_send(&mut self, bytes: usize) -> bool {
         let Untaken { messages, bytes: sum } = &mut self.untaken;
-        if *sum + bytes > UNDER_WAY {
+        if *sum + bytes > UNDER_WAY || messages.len() >= NOTED {
             let taken = self.ring.taken();
             while let Some((at, bytes)) = messages.front().copied()
                 && (taken.wrapping_sub(at) as isize) > 0

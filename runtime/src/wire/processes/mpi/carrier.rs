@@ -25,12 +25,13 @@ const PART: c_int = 2;
 const CHUNK: usize = 1 << 30;
 /// The most heads that are received, and the most sends that are asked about, in one go.
 const AT_ONCE: usize = 64;
-/// In the first byte of a head: the frame is for a run, says that a process is lost or has left in an orderly way, or is a
-/// notice.
+/// In the first byte of a head: the frame is for a run, says that a process is lost or has left in an orderly way, is a
+/// notice, or says that all processes of a host have left so.
 const OF_RUN: u8 = 0;
 const LOSS: u8 = 1;
 const LEFT: u8 = 2;
 const NOTICE: u8 = 3;
+const HOST_LEFT: u8 = 4;
 
 pub struct MpiCarrier {
     world: &'static World,
@@ -88,6 +89,14 @@ impl MpiCarrier {
         let kind = if has_left { LEFT } else { LOSS };
         for other in &self.others {
             self.give(kind, *other, Frame { head: head.clone(), parts: Vec::new() });
+        }
+    }
+
+    /// Tells all processes of other hosts that those of this one have left, after this exchange.
+    pub fn tell_host_left(&self, after: u32, error: &Error) {
+        let head = postcard::to_stdvec(&(after, error)).unwrap_or_default();
+        for other in &self.others {
+            self.give(HOST_LEFT, *other, Frame { head: head.clone(), parts: Vec::new() });
         }
     }
 
@@ -201,6 +210,7 @@ impl MpiCarrier {
     }
 
     fn go_on_with(&self, state: &mut State) -> bool {
+        super::super::notices::go_on();
         let mut news = self.start_queued(state);
         for _ in 0..state.sending.len().min(AT_ONCE) {
             let Some(mut sending) = state.sending.pop_front() else { break };
@@ -228,6 +238,12 @@ impl MpiCarrier {
                     }
                     NOTICE => {
                         super::super::notices::deliver(&frame.head);
+                        continue;
+                    }
+                    HOST_LEFT => {
+                        if let Ok((after, error)) = postcard::from_bytes(&frame.head) {
+                            self.lobby.host_has_left(after, error);
+                        }
                         continue;
                     }
                     _ => {}

@@ -20,8 +20,8 @@ use rustix::process::{Pid, getpid};
 use rustix::thread::gettid;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 /// MPI, once it has been initialised. Dropping it finalises MPI.
 static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
@@ -53,9 +53,13 @@ extern "C" fn finalise() {
     match orderly {
         true => {
             // A thread may be about to send a notice. Whoever has the lock for longer is in the middle of meeting.
-            let _calls = WORLD.get().and_then(|world| world.as_ref().ok()?.calls.try_lock().ok());
-            FINALISED.store(true, Ordering::SeqCst);
-            drop(universe);
+            match WORLD.get().and_then(|world| world.as_ref().ok()).map(World::calls_soon) {
+                Some(None) => std::mem::forget(universe),
+                _calls => {
+                    FINALISED.store(true, Ordering::SeqCst);
+                    drop(universe);
+                }
+            }
         }
         false => std::mem::forget(universe),
     }
@@ -117,6 +121,19 @@ impl World {
         // SAFETY: A function of the C library, which any program may call.
         unsafe { atexit(finalise) };
         Ok(Self { all, rank, size, threads: given, calls: Mutex::new(()) })
+    }
+
+    /// The right to call MPI, unless another thread keeps it.
+    fn calls_soon(&self) -> Option<MutexGuard<'_, ()>> {
+        let until = Instant::now() + Duration::from_millis(50);
+        loop {
+            match self.calls.try_lock() {
+                Ok(calls) => return Some(calls),
+                Err(TryLockError::Poisoned(calls)) => return Some(calls.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() > until => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
     }
 
     /// The right to call MPI.
@@ -196,6 +213,11 @@ pub fn meet() -> Result<Meeting, Error> {
         }
         // Who still waits for this process is told, and then comes here too.
         of.leave(orderly);
+        if let Some(carrier) = carries.as_ref().filter(|_| orderly && !of.has_failed() && of.is_last()) {
+            // Nobody of this host is left to miss the others.
+            carrier.tell_host_left(of.exchange_number(), &of.own_end());
+            carrier.go_on_for(Duration::from_millis(20));
+        }
         orderly
     }));
     let firsts = all.split_by_color(if world.rank == first { Color::with_value(0) } else { Color::undefined() });
@@ -350,6 +372,7 @@ impl Hosts {
             }
             // Another host may say that a process is lost.
             self.carrier.go_on();
+            self.lobby.miss_hosts();
             if self.lobby.has_failed() {
                 return Err(Error::Stopped { what: "all hosts had agreed".into() });
             }
