@@ -298,8 +298,8 @@ fn processes_may_be_started_below_a_launcher() {
 #[test]
 fn limits_of_a_process_are_kept() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    on_processes("limits_of_a_process_are_kept", &[(2, 1), (3, 1)], |runtime| {
-        for (resource, limit) in [(Resource::Fsize, 16 << 30), (Resource::As, 32 << 30)] {
+    on_processes("limits_of_a_process_are_kept", &[(2, 1), (3, 1), (8, 1)], |runtime| {
+        for (resource, limit) in [(Resource::Fsize, 1 << 30), (Resource::As, 8 << 30)] {
             setrlimit(resource, Rlimit { current: Some(limit), ..getrlimit(resource) }).expect("a lower limit");
             relax(&runtime, 3).expect("runs");
         }

@@ -198,7 +198,7 @@ pub enum Error {
         /// The event that was still to come.
         what: String,
     },
-    /// A process of the run has ended before the run. See [`Runtime::processes`](crate::Runtime::processes).
+    /// A process ended before the run was over. See [`Runtime::processes`](crate::Runtime::processes).
     #[error("process {process} of the run, on {host}, is lost: {why}")]
     ProcessLost {
         /// The number of the process.

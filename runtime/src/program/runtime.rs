@@ -154,12 +154,12 @@ impl Runtime {
         Self::new(Driver::Threads { workers })
     }
 
-    /// A run on `processes` processes of this host, at least 1, with as many workers in each as the host's processors
-    /// give. [`workers`](Self::workers) sets another number. On Linux only.
+    /// A run on `processes` processes of this host, at least 1. By default the processes divide the host's CPUs, and
+    /// each has one worker for each of its CPUs, at least one. [`workers`](Self::workers) sets another number. On Linux only.
     ///
-    /// The first such run starts the other processes, as copies of this program with the same arguments. Each copy runs
+    /// The first call of `run`, `meet` or `MapperSwitch::new` starts the other processes, as copies of this program with the same arguments. Each copy runs
     /// the program from its beginning, and takes part in all runs on processes, in the same order. The number of
-    /// processes is the same in all of them. What the program does between runs, each copy does.
+    /// processes is the same in all of them. Code outside the runs is executed by every process.
     ///
     /// There are at most 256 processes, and one run at a time. A copy starts in the current directory of the first process,
     /// and its stdin is empty. So change the directory only after the first run if arguments are relative paths. The first
@@ -169,11 +169,12 @@ impl Runtime {
         Self::new(Driver::Processes { processes, workers: (cores / processes.max(1)).max(1) })
     }
 
-    /// A run on the processes that a launcher of MPI such as `mpirun` or `srun` has started. Those of a host share its
-    /// processors; [`workers`](Self::workers) sets another number for each process. On Linux only.
+    /// A run on the processes that a launcher of MPI such as `mpirun` or `srun` has started. By default the
+    /// processes of a host divide its CPUs, with one worker for each. The host with the fewest CPUs per process sets the number
+    /// for all. [`workers`](Self::workers) sets another number. On Linux only.
     ///
     /// This needs the feature `mpi`, an MPI library and its launcher. Each process runs the program, and takes part in all
-    /// runs on MPI, in the same order. What the program does between runs, each process does.
+    /// runs on MPI, in the same order. Code outside the runs is executed by every process.
     ///
     /// The first call initialises MPI and meets the other processes; it is collective, and waits for them. If they can't
     /// meet, runs say why. MPI is finalised at the end of the program. Make this call at the beginning of `main`:
@@ -205,7 +206,7 @@ impl Runtime {
     }
 
     /// Call this before the process exits because of an error that only it has. The [`Error::ProcessLost`] of the others
-    /// then shows `text`: up to 4096 bytes, of the first call.
+    /// then shows `text`. It is cut after 4096 bytes, and only the first call counts.
     pub fn last_words(text: &str) {
         #[cfg(all(target_os = "linux", not(loom)))]
         wire::processes::last_words(text);

@@ -1,8 +1,8 @@
 //! Replaces the mapper of a slot in all processes of a program, or in none.
 //!
-//! A mapper can't be sent, but a text that says what is wanted can. Whoever wants another mapper tells process 0. This one sees
-//! to one such wish at a time. It tells all processes to make the mapper. Once all have said how that went, it tells them to
-//! put it into their slots, or to leave them as they are. So all slots get the same mappers in the same order.
+//! A mapper can't be sent, but a text that describes it can. A process sends its request to process 0, which handles one
+//! request at a time. Process 0 tells all processes to make the mapper. When all have answered, it tells them to install it,
+//! or to drop it if one could not make it. So all slots get the same mappers in the same order.
 
 // Elsewhere there is one process.
 #![cfg_attr(not(all(target_os = "linux", not(loom))), allow(dead_code))]
@@ -115,10 +115,11 @@ impl MapperSwitch {
         })))))
     }
 
-    /// Wants the mapper of `text`, at most 3000 bytes, in the slots of all processes. Never waits on several processes.
+    /// Asks all processes to replace their mapper with the one that `text` describes, in at most 3000 bytes. On several
+    /// processes this returns at once.
     ///
-    /// The outcome comes through the receiver. It is an error if a process can't make the mapper; then all keep the old one.
-    /// [`close`](Self::close) ends the receiver without an outcome. A receiver that nobody wants may be dropped.
+    /// The receiver gets the outcome: an error if a process can't make the mapper, and then all keep the old one. After
+    /// [`close`](Self::close) in this process it is closed without an outcome. You may drop it.
     ///
     /// Processes of other hosts hear of it during runs only, because MPI gets on only then. So a program on several hosts
     /// should not wait for an outcome between runs.
@@ -142,7 +143,7 @@ impl MapperSwitch {
             drop(wishes);
             let word = Word::Ask { by: (notices.rank(), number), text: text.into() };
             if let Err(e) = tell(notices, 0, &word) {
-                let error = Error::misuse("process 0 of a switch of mappers", "one that takes notices", e);
+                let error = Error::misuse("replacement of the mapper", "process 0 to accept the request", e);
                 shared.is_over(number, Err(error));
             }
             return receiver;
@@ -152,8 +153,8 @@ impl MapperSwitch {
         receiver
     }
 
-    /// Ends the switch in this process, as dropping the last handle does. After that its mapper is not replaced, and that of
-    /// other processes neither: a program closes the switch in all of them.
+    /// Closes the switch in this process; dropping its last handle does the same. A replacement needs all processes, so after
+    /// this none succeeds anywhere. Close it in every process.
     pub fn close(&self) {
         self.0.0.close();
     }
@@ -351,7 +352,8 @@ impl<'a> Desk<'a> {
         if let Err(e) = told
             && asked
         {
-            self.own.push_back(Word::Made { process, amiss: Some(format!("it takes no notices: {e}")) });
+            self.own
+                .push_back(Word::Made { process, amiss: Some(format!("it can't be asked to make the mapper: {e}")) });
         }
     }
 }

@@ -34,12 +34,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// shows:
 ///
 /// - its leaf tasks, and polls of its shards;
-/// - runs of chains of collectives; runs that follow each other are one slice, which says how many they are;
+/// - subtasks of collectives; subtasks that follow each other are one slice, with their number;
 /// - the taking in of messages, and sleep;
 /// - calls of the mapper, within these.
 ///
-/// Arrows lead from the sending of a message to its taking in, and from an arrival to the task, shard or chain that it
-/// releases. A slice of the category `wait` lasts from one poll of a shard to the next.
+/// Arrows lead from the sending of a message to its taking in, and from an arrival to the task, shard or collective that
+/// it releases. A slice of the category `wait` lasts from one poll of a shard to the next.
 ///
 /// Times are in microseconds since the run began. On the seeded driver a step takes one microsecond, and a seed gives
 /// the same bytes each time.
@@ -157,7 +157,7 @@ impl TraceFile {
     /// last clone of the file is dropped. Process 0 alone knows: in others there is no error.
     ///
     /// # Errors
-    /// [`Error::Trace`] when the file could not be written. The next call gives it no more.
+    /// [`Error::Trace`] when the file could not be written. Each error is returned once.
     pub fn written(&self) -> Result<(), Error> {
         lock(&self.lost.0).take().map_or(Ok(()), Err)
     }

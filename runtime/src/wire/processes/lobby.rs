@@ -13,7 +13,7 @@ use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// The room for what a process gives, with that of others which it passes on. Only what is used takes up memory.
+/// The most room for what a process gives, with that of others which it passes on. Only what is used takes up memory.
 const ROOM: usize = 1 << 30;
 const LINE: usize = 128;
 /// The places of the token, and of the process that reports.
@@ -41,6 +41,8 @@ pub struct Lobby {
     /// The numbers of all of them, in order.
     ranks: Vec<u32>,
     memory: Segment,
+    /// The room for what each gives, and for the total.
+    room: usize,
     /// Exchanges that this process has begun.
     begun: AtomicU32,
     /// The run under way: the number of the exchange at its end, and how to end it at once.
@@ -95,7 +97,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Lobby {
     /// Makes the lobby of these processes, for the first of them.
     pub fn new(ranks: Vec<u32>) -> io::Result<Self> {
-        let memory = Segment::new("maniple lobby", Self::bytes(ranks.len()))?;
+        let n = ranks.len();
+        let room = ROOM.min(super::segment::limit() / 4 / (n + 1)) / LINE * LINE;
+        let memory = Segment::new("maniple lobby", (n + 1) * (LINE + room) + n * WORDS)?;
         let lobby = Self::in_memory(0, ranks, memory);
         lobby.word::<AtomicU64>(TOKEN).store(RandomState::new().hash_one(lobby.file()), Ordering::Relaxed);
         Ok(lobby)
@@ -103,18 +107,16 @@ impl Lobby {
 
     /// Opens the lobby that the first of these processes has made: its number of the system, and that of the file.
     pub fn open(index: usize, ranks: Vec<u32>, (process, file): (u32, i32)) -> io::Result<Self> {
-        let memory = Segment::open(process, file, Self::bytes(ranks.len()))?;
+        let memory = Segment::open(process, file, None)?;
         Ok(Self::in_memory(index, ranks, memory))
     }
 
     fn in_memory(index: usize, ranks: Vec<u32>, memory: Segment) -> Self {
         let (begun, messages, run) = (AtomicU32::new(0), AtomicU32::new(0), Mutex::default());
         let (lost, tell) = (Mutex::default(), OnceLock::new());
-        Self { index, ranks, memory, begun, run, messages, lost, left: Mutex::default(), tell }
-    }
-
-    fn bytes(processes: usize) -> usize {
-        (processes + 1) * (LINE + ROOM) + processes * WORDS
+        let n = ranks.len();
+        let room = (memory.bytes() - n * WORDS) / (n + 1) - LINE;
+        Self { index, ranks, memory, room, begun, run, messages, lost, left: Mutex::default(), tell }
     }
 
     /// The number by which other processes open its file.
@@ -159,7 +161,7 @@ impl Lobby {
 
     /// The place of a process's last words, after all gifts.
     fn words(&self, index: usize) -> usize {
-        Self::bytes(self.ranks.len()) - (self.ranks.len() - index) * WORDS
+        (self.ranks.len() + 1) * (LINE + self.room) + index * WORDS
     }
 
     /// Says why this process ends, for the others to tell if they miss it.
@@ -200,12 +202,12 @@ impl Lobby {
 
     /// The place of a process's gift, or that of the total, after all of them.
     fn place(&self, index: usize) -> usize {
-        (self.ranks.len() + 1) * LINE + index * ROOM
+        (self.ranks.len() + 1) * LINE + index * self.room
     }
 
     /// The most bytes that each of so many processes, of all hosts, can give: those of all fit a place, each with its length.
-    pub fn most(processes: usize) -> usize {
-        ROOM / processes - 64
+    pub fn most(&self, processes: usize) -> usize {
+        (self.room / processes).saturating_sub(64)
     }
 
     /// Gives bytes to all processes, and returns those of all, in their order. Waits for all of them.
@@ -228,7 +230,7 @@ impl Lobby {
         bytes: &[u8],
         total: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, Error>,
     ) -> Result<Vec<Vec<u8>>, Error> {
-        assert!(bytes.len() <= Self::most(self.ranks.len()), "{} bytes", bytes.len());
+        assert!(bytes.len() <= self.most(self.ranks.len()), "{} bytes", bytes.len());
         let exchange = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         if self.has_failed() {
             // Somebody may still read the place.
@@ -246,7 +248,11 @@ impl Lobby {
         }
         let place = self.ranks.len();
         if self.index == 0 {
-            gifts = total(gifts).map_err(|e| match e {
+            let fits = |gifts: Vec<u8>| match gifts.len() + size_of::<usize>() <= self.room {
+                true => Ok(gifts),
+                false => Err(Error::misuse("what processes agree on", format!("{} bytes", self.room), gifts.len())),
+            };
+            gifts = total(gifts).and_then(fits).map_err(|e| match e {
                 Error::ProcessLost { process, .. } => {
                     self.fail(process);
                     e
@@ -292,7 +298,7 @@ impl Lobby {
         // SAFETY: Written before the count said so, and not again before this process gives to the next exchange.
         unsafe {
             self.memory.read(at, &mut len);
-            let (start, len) = (to.len(), usize::from_ne_bytes(len).min(ROOM - size_of::<usize>()));
+            let (start, len) = (to.len(), usize::from_ne_bytes(len).min(self.room - size_of::<usize>()));
             to.resize(start + len, 0);
             self.memory.read(at + size_of::<usize>(), &mut to[start..]);
         }

@@ -213,7 +213,7 @@ impl Meeting {
         let encoded = postcard::to_stdvec(value).map_err(coded);
         let mut bytes = encoded.clone().unwrap_or_default();
         // The others then get what they can't decode, rather than nothing.
-        let most = Lobby::most(self.hosts.len());
+        let most = self.lobby.most(self.hosts.len());
         bytes.truncate(most);
         let total = |gifts| self.total(gifts, true);
         let gifts = self.lobby.exchange(&bytes, total).map_err(|e| self.with_host(e))?;
@@ -248,7 +248,7 @@ impl Meeting {
 
     /// The most bytes that a process can give in an exchange.
     pub fn most(&self) -> usize {
-        Lobby::most(self.hosts.len())
+        self.lobby.most(self.hosts.len())
     }
 
     /// The loss of a process of another host, with the host's name.

@@ -49,7 +49,6 @@ use meeting::Meeting;
 pub(crate) use meeting::{Started, last_words, number, reports};
 use memory::Registered;
 use rings::{Failure, Ways};
-use rustix::process::Resource;
 use segment::Segment;
 use segments::{LARGEST, Layout, Segments};
 use serde::{Deserialize, Serialize};
@@ -252,7 +251,7 @@ fn run_of(
         Some(own) => Ok(Some(Arc::new(own))),
         None if meeting.hosts[rank] != meeting.hosts[me] => Ok(None),
         None => {
-            let opened = Segment::open(hello.process, hello.file, hello.bytes);
+            let opened = Segment::open(hello.process, hello.file, Some(hello.bytes));
             opened.map(|of| Some(Arc::new(of))).map_err(|e| unshared(&e))
         }
     };
@@ -364,7 +363,7 @@ fn run_of(
 /// The difference between the calls of the first node's top-level task and those of another.
 fn differ(of_first: Option<(u64, u64)>, made: Option<(u64, u64)>, node: u32) -> Option<Error> {
     let ((expected, hash), (came, other)) = of_first.zip(made)?;
-    let shown = |calls: u64, hash: u64| format!("the end after {calls} calls with the hash {hash:016x}");
+    let shown = |calls: u64, hash: u64| format!("the end, after {calls} calls in all with the hash {hash:016x}");
     ((expected, hash) != (came, other)).then(|| Error::Divergence {
         call: expected.min(came),
         reference: NodeId(0),
@@ -382,8 +381,7 @@ fn room(layout: Layout, on_host: usize) -> usize {
     if on_host == 1 {
         return layout.heap();
     }
-    let limit = |resource| rustix::process::getrlimit(resource).current.map_or(usize::MAX, |limit| limit as usize);
-    let room = LARGEST.min(ADDRESSES / on_host).min(limit(Resource::As) / 2 / on_host).min(limit(Resource::Fsize));
+    let room = LARGEST.min(ADDRESSES / on_host).min(segment::limit() / 2 / on_host);
     (room / PAGE * PAGE).max(layout.heap())
 }
 

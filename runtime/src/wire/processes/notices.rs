@@ -1,6 +1,6 @@
 //! Short notices between the processes of a program, in runs and between them. Each process has a pipe. The others of its
 //! host write to it through `/proc`, and MPI carries the notices of other hosts. Those from one process to another keep their
-//! order. A write to a pipe is whole if it is short (`PIPE_BUF`), and never waits here: a full pipe is an error, and is tried again by those whose words must come.
+//! order. A write to a pipe is whole if it is short (`PIPE_BUF`), and never waits: if the pipe is full, it fails, and the sender may try again.
 
 use super::meeting::{Meeting, Started};
 use crate::Error;
@@ -63,7 +63,9 @@ impl Notices {
         let mut refused = None;
         for (rank, (of, place)) in meeting.all(&(number, place))?.into_iter().enumerate() {
             if of != number {
-                return Err(no_pipe(&"processes that do this in another order"));
+                return Err(no_pipe(
+                    &"processes that make their mapper switches in different orders; make them in the same order everywhere",
+                ));
             }
             let open = |place| match meeting.hosts[rank] == meeting.hosts[me] {
                 true => opened(place).map(Some).map_err(|e| e.to_string()),

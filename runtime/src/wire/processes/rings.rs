@@ -56,7 +56,7 @@ impl Failure {
     fn full(&self, from: ProcessorId, room: usize) {
         let expected = format!("at most {room} bytes of rings, messages and shared regions in a process");
         let what = format!("memory for messages of processor {from} to other processes");
-        self.note(Error::misuse(what, expected, "more; limits of the process (`ulimit -v`, `ulimit -f`) make it less"));
+        self.note(Error::misuse(what, expected, "more; raise `ulimit -v` and `ulimit -f` if they are set"));
     }
 }
 

@@ -8,6 +8,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+/// The most bytes that this process may map, and that a file of it may have (`ulimit -v`, `ulimit -f`).
+pub fn limit() -> usize {
+    let limit = |resource| getrlimit(resource).current.map_or(usize::MAX, |limit| limit as usize);
+    limit(Resource::As).min(limit(Resource::Fsize))
+}
+
 /// A mapping of such memory.
 pub struct Segment {
     at: NonNull<u8>,
@@ -35,12 +41,21 @@ impl Segment {
         Ok(Self { at, bytes, file: Some(file) })
     }
 
-    /// Opens the segment of another process, by its number of the file.
-    pub fn open(process: u32, file: i32, bytes: usize) -> io::Result<Self> {
+    /// Opens the segment of another process, by its number of the file. Without a number of bytes, all of it.
+    pub fn open(process: u32, file: i32, bytes: Option<usize>) -> io::Result<Self> {
         let path = format!("/proc/{process}/fd/{file}");
         let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        let bytes = match bytes {
+            Some(bytes) => bytes,
+            None => usize::try_from(rustix::fs::fstat(&file)?.st_size).map_err(io::Error::other)?,
+        };
         let at = map(&file, bytes)?;
         Ok(Self { at, bytes, file: None })
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The number by which other processes open it, if this process has made it.

@@ -308,7 +308,7 @@ mod tests {
         for bytes in all {
             let Class { size, power, part } = Class::of(bytes).expect("it is a size");
             assert!(size >= bytes + HEADER && part < 8 && size.is_multiple_of(LINE), "{bytes}: {size}");
-            let waste = if size > FINE { bytes / 8 + HEADER } else { bytes + HEADER };
+            let waste = if size > FINE { bytes / 8 } else { bytes } + 2 * HEADER;
             assert!(size - bytes <= waste, "{bytes}: {size}");
             let class = (power, part, size);
             assert!(class >= before && (class.2 == before.2) == ((class.0, class.1) == (before.0, before.1)));

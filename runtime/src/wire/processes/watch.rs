@@ -59,7 +59,7 @@ pub fn watch(lobby: &Arc<Lobby>, mut watched: Vec<Watched>, is_last: bool) -> Re
         if is_last {
             std::thread::sleep(GRACE);
             if lobby.has_failed() && lobby.is_in_run() {
-                log::error!("the first process is gone, and a leaf task is still running: process {} ends", number());
+                log::error!("process 0 has ended, and process {} is still in a run: it ends too", number());
                 std::process::exit(1);
             }
         }

@@ -25,12 +25,15 @@ const PART: c_int = 2;
 const CHUNK: usize = 1 << 30;
 /// The most heads that are received, and the most sends that are asked about, in one go.
 const AT_ONCE: usize = 64;
-/// In the first byte of a head: the frame is for a run, says that a process is lost or has left in an orderly way, is a
-/// notice, or says that all processes of a host have left so.
+// The kind of a frame, in the first byte of its head.
+/// Part of a run.
 const OF_RUN: u8 = 0;
+/// A process is lost.
 const LOSS: u8 = 1;
+/// A process has left in an orderly way.
 const LEFT: u8 = 2;
 const NOTICE: u8 = 3;
+/// All processes of a host have left in an orderly way.
 const HOST_LEFT: u8 = 4;
 
 pub struct MpiCarrier {
@@ -251,7 +254,7 @@ impl MpiCarrier {
                 let error = postcard::from_bytes(&frame.head).unwrap_or(Error::ProcessLost {
                     process: *from,
                     host: "another host".into(),
-                    why: "it says that a process is lost".into(),
+                    why: "it reported a lost process in a form that this process can't read".into(),
                 });
                 self.lobby.lose(error, kind == LEFT);
             }

@@ -103,7 +103,11 @@ impl World {
 
     fn join(threads: Threading) -> Result<Self, Error> {
         let Some((universe, given)) = mpi::initialize_with_threading(threads) else {
-            return Err(Error::misuse("MPI", "not initialised, or by maniple", "initialised by the program"));
+            return Err(Error::misuse(
+                "MPI",
+                "to be initialised by maniple only",
+                "initialised by the program before; remove that call",
+            ));
         };
         let _ = INITIALISER.set(gettid());
         let world = universe.world();
@@ -233,9 +237,11 @@ fn all_or_none<T>(all: &SimpleCommunicator, done: Result<T, Error>) -> Result<T,
     let (ok, mut all_ok) = (u8::from(done.is_ok()), 0u8);
     all.all_reduce_into(&ok, &mut all_ok, SystemOperation::min());
     match done {
-        Ok(_) if all_ok == 0 => {
-            Err(Error::misuse("processes of MPI", "all of them to meet", "one that can't, and says why"))
-        }
+        Ok(_) if all_ok == 0 => Err(Error::misuse(
+            "processes of MPI",
+            "all of them to meet",
+            "another process that can't; its own message has the cause",
+        )),
         done => done,
     }
 }
