@@ -144,11 +144,61 @@ fn every_two_options_on_mpi() {
     on_mpi(&all_pairs());
 }
 
+/// Says in a process of MPI how many there are, which run the product.
+#[cfg(feature = "mpi")]
+const PROCESSES: &str = "MANIPLE_TEST_PROCESSES";
+
+/// One job for each number of processes, since a launcher takes long to start. Two hosts have two processes each.
 #[cfg(feature = "mpi")]
 #[test]
-#[ignore = "takes half an hour; see CONTRIBUTING.md"]
+#[ignore = "takes minutes; see CONTRIBUTING.md"]
 fn the_full_product_on_mpi() {
-    on_mpi(&product());
+    if let Ok(processes) = std::env::var(PROCESSES) {
+        return product_in_this_job(processes.parse().expect("a number"));
+    }
+    let two_hosts = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/two-hosts");
+    let why_not = Command::new(two_hosts).arg("--why-not").output().expect("starts").stdout;
+    let mut launchers: Vec<_> = (1..=4).map(|n| ("mpirun", vec!["--oversubscribe".to_owned()], n)).collect();
+    match why_not.is_empty() {
+        true => launchers.push((two_hosts, Vec::new(), 4)),
+        false => eprintln!("SKIPPED on two hosts: {}", String::from_utf8_lossy(&why_not)),
+    }
+    for (launcher, options, processes) in launchers {
+        let mut job = Command::new(launcher);
+        job.args(options).args(["-n", &processes.to_string(), "-x", PROCESSES]);
+        job.arg(std::env::current_exe().expect("a test"));
+        job.args(["the_full_product_on_mpi", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+        job.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        let output = job.env(PROCESSES, processes.to_string()).output().expect("mpirun of Open MPI");
+        let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{launcher} {processes}: {text}{errors}");
+        assert_eq!(text.matches("1 passed").count(), processes, "{launcher} {processes}: {text}{errors}");
+    }
+}
+
+#[cfg(feature = "mpi")]
+fn product_in_this_job(processes: usize) {
+    use maniple::runtime::Runtime;
+    use maniple_stencil::Collective;
+    use maniple_stencil::shards::{Keep, Problem, Start, simulate};
+    const CELLS: usize = 40;
+    let mut expected = HashMap::new();
+    for [shards, _, workers, version, mapper] in product().into_iter().filter(|case| case[1] + 1 == processes) {
+        let (shards, workers, mapper) = (shards + 1, workers as u32 + 1, mappers()[mapper]);
+        let start = (0..shards * CELLS).map(|i| (i as f64 * 0.7).sin() + 1.5).collect();
+        let (sizes, start, keep) = (vec![CELLS; shards], Start::Vector(start), Keep::Each);
+        let problem = Problem { sizes, start, iterations: 12, ahead: 0, keep, sink: None };
+        let collective = [Collective::RecursiveDoubling, Collective::Aggregation][version];
+        let bits = |runtime: &Runtime| {
+            let output = simulate(runtime, collective, &problem).expect("runs");
+            assert_eq!(output.vectors.iter().map(Vec::len).collect::<Vec<_>>(), [shards * CELLS; 12]);
+            output.vectors.concat().into_iter().map(f64::to_bits).collect::<Vec<_>>()
+        };
+        let on_threads = expected.entry((shards, version)).or_insert_with(|| bits(&Runtime::threads(2)));
+        let runtime = Runtime::mpi().workers(workers).mapper(maniple_mapper::stock(mapper).expect("a stock mapper"));
+        let what = format!("{shards} shards, {}, {processes} processes of {workers}, {mapper}", VERSIONS[version]);
+        assert!(bits(&runtime) == *on_threads, "{what}: other bits than on threads");
+    }
 }
 
 /// Every two values of different options meet in a case.
