@@ -1,6 +1,7 @@
 //! The stencil on several processes has the bits of the threads wire: the whole output vector, for every number of shards,
-//! processes and workers, both versions and all stock mappers. The normal tests take a part of this product in which every two
-//! values of different options meet. The full product is ignored, since it takes long.
+//! processes and workers, both versions and all stock mappers. On MPI, and on two hosts, one job takes all cases of a number of
+//! processes. The command on `--wire processes` takes a part of this product in which every two values of different options
+//! meet; its full product is ignored, since it takes long.
 
 #![cfg(target_os = "linux")]
 
@@ -67,47 +68,31 @@ fn vector(mut command: Command, file: &PathBuf, what: &str) -> Vec<u8> {
     bytes
 }
 
-/// Runs the cases. `start` begins the command for so many processes.
-fn check(cases: &[Case], wire: &str, start: impl Fn(usize) -> Command) {
+/// Runs the cases by the command on `--wire processes`, each for at most two minutes.
+fn on_processes(cases: &[Case]) {
     assert!(!cases.is_empty());
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("product-{wire}-{}", std::process::id()));
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("product-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     let (file, mappers) = (directory.join("vector.f64"), mappers());
     let mut expected = HashMap::new();
     for &[shards, processes, workers, version, mapper] in cases {
         let (shards, processes, workers) = (shards + 1, processes + 1, workers + 1);
-        let stencil = |mut command: Command| {
-            command.args("stencil --cells 40 --iterations 12 --repeat 1".split(' '));
+        let stencil = |on: &str| {
+            let mut command = Command::new("timeout");
+            command.args(["--kill-after", "5", "120", env!("CARGO_BIN_EXE_maniple")]);
+            command.args("stencil --cells 40 --iterations 12 --repeat 1".split(' ')).args(on.split(' '));
             command.args(["--shards", &shards.to_string(), "--collective", VERSIONS[version]]);
             command
         };
         let of = format!("{shards} shards, {}", VERSIONS[version]);
-        let on_threads = expected.entry((shards, version)).or_insert_with(|| {
-            let mut command = stencil(Command::new(env!("CARGO_BIN_EXE_maniple")));
-            command.args(["--wire", "threads", "--workers", "2"]);
-            vector(command, &file, &of)
-        });
+        let on_threads = expected
+            .entry((shards, version))
+            .or_insert_with(|| vector(stencil("--wire threads --workers 2"), &file, &of));
         assert_eq!(on_threads.len(), shards * 40 * 8, "{of}");
-        let mut command = stencil(start(processes));
-        command.args(["--wire", wire, "--workers", &workers.to_string(), "--mapper", mappers[mapper]]);
-        if wire == "processes" {
-            command.args(["--processes", &processes.to_string()]);
-        }
-        let what = format!("{of}, {processes} processes with {workers} workers on {wire}, mapper {}", mappers[mapper]);
-        assert!(vector(command, &file, &what) == *on_threads, "{what}: other bits than on threads");
+        let on = format!("--wire processes --processes {processes} --workers {workers} --mapper {}", mappers[mapper]);
+        assert!(vector(stencil(&on), &file, &on) == *on_threads, "{of}, {on}: other bits than on threads");
     }
     std::fs::remove_dir_all(&directory).expect("removed");
-}
-
-/// A command that is ended after two minutes.
-fn limited(program: &str) -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after", "5", "120", program]);
-    command
-}
-
-fn on_processes(cases: &[Case]) {
-    check(cases, "processes", |_| limited(env!("CARGO_BIN_EXE_maniple")));
 }
 
 #[test]
@@ -121,29 +106,6 @@ fn the_full_product_on_processes() {
     on_processes(&product());
 }
 
-#[cfg(feature = "mpi")]
-fn on_mpi(cases: &[Case]) {
-    let version = Command::new("mpirun").arg("--version").output().expect("mpirun").stdout;
-    let is_open_mpi = String::from_utf8_lossy(&version).contains("Open MPI");
-    check(cases, "mpi", |processes| {
-        let mut command = limited("mpirun");
-        // Open MPI refuses to run as root without these, which is often the only user of a container.
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        command.args(["-n", &processes.to_string()]);
-        if is_open_mpi {
-            command.arg("--oversubscribe");
-        }
-        command.arg(env!("CARGO_BIN_EXE_maniple"));
-        command
-    });
-}
-
-#[cfg(feature = "mpi")]
-#[test]
-fn every_two_options_on_mpi() {
-    on_mpi(&all_pairs());
-}
-
 /// Says in a process of MPI how many there are, which run the product.
 #[cfg(feature = "mpi")]
 const PROCESSES: &str = "MANIPLE_TEST_PROCESSES";
@@ -151,7 +113,6 @@ const PROCESSES: &str = "MANIPLE_TEST_PROCESSES";
 /// One job for each number of processes, since a launcher takes long to start. Two hosts have two processes each.
 #[cfg(feature = "mpi")]
 #[test]
-#[ignore = "takes minutes; see CONTRIBUTING.md"]
 fn the_full_product_on_mpi() {
     if let Ok(processes) = std::env::var(PROCESSES) {
         return product_in_this_job(processes.parse().expect("a number"));
@@ -167,7 +128,7 @@ fn the_full_product_on_mpi() {
         let mut job = Command::new(launcher);
         job.args(options).args(["-n", &processes.to_string(), "-x", PROCESSES]);
         job.arg(std::env::current_exe().expect("a test"));
-        job.args(["the_full_product_on_mpi", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+        job.args(["the_full_product_on_mpi", "--exact", "--nocapture", "--test-threads=1"]);
         job.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         let output = job.env(PROCESSES, processes.to_string()).output().expect("mpirun of Open MPI");
         let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
