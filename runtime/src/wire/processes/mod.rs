@@ -260,7 +260,12 @@ fn run_of(
     let mut opened = Vec::new();
     for told in meeting.all(&Told::Opened(segments.as_ref().map(|_| monotonic()).map_err(Clone::clone)))? {
         match told {
-            Told::Opened(at) => opened.push(at?),
+            Told::Opened(Ok(at)) => opened.push(at),
+            Told::Opened(Err(e)) => {
+                // It may be that of a process which has ended since. Then this exchange says so.
+                meeting.all(&Told::Opened(Err(e.clone())))?;
+                return Err(e);
+            }
             other => return Err(mixed(&other)),
         }
     }

@@ -78,6 +78,8 @@ impl Notices {
         }
         // Nobody goes on, and gives its number of the file to another one, before all have opened all pipes.
         if let Some(refused) = meeting.all(&refused)?.into_iter().flatten().next() {
+            // It may be that of a process which has ended since. Then this exchange says so.
+            meeting.all(&())?;
             return Err(no_pipe(&refused));
         }
         let (read, ..) = pipe.map_err(|e| no_pipe(&e))?;
