@@ -411,16 +411,7 @@ fn a_deadlock_and_a_divergence_are_told_once() {
         if case == "deadlock" {
             end(&error);
         }
-        let outcome = runtime.run(|top| async move {
-            let gang = top.gang("all", 4)?;
-            if Runtime::process_number() == 1 {
-                return Ok(Vec::new());
-            }
-            let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index()) });
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
-        });
-        let error = outcome.expect_err("the shards of process 1 are never launched");
-        assert!(matches!(error, Error::Deadlock { .. } | Error::Divergence { .. }), "{error}");
+        let error = stuck::one_ends_alone(&runtime, 4, 1);
         // The processes are there for another run.
         assert_eq!(sums(&runtime, 1, nothing), Ok(vec![1.5; 4]));
         end(&error);

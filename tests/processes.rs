@@ -251,16 +251,7 @@ fn processes_that_differ_are_told_apart() {
 #[test]
 fn a_node_that_ends_alone_holds_nobody_up() {
     on_processes("a_node_that_ends_alone_holds_nobody_up", &[(2, 1), (3, 2)], |runtime| {
-        let error = runtime.run(|top| async move {
-            let gang = top.gang("all", 6)?;
-            if Runtime::process_number() == 0 {
-                return Ok(Vec::new());
-            }
-            let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index()) });
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
-        });
-        let error = error.expect_err("the shards of process 0 are never launched");
-        assert!(matches!(error, Error::Deadlock { .. } | Error::Divergence { .. }), "{error}");
+        stuck::one_ends_alone(&runtime, 6, 0);
     });
 }
 

@@ -1,11 +1,18 @@
 //! The mapper of a running command is replaced: `--mapper @FILE` and a hangup signal.
 #![cfg(unix)]
 
+#[path = "common/decisions.rs"]
+mod decisions;
+
+use decisions::{asked_by, asked_by_all, logs};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// For tasks that are soon mapped. The machine may be busy.
+const LIMIT: Duration = Duration::from_secs(300);
 
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("swap-{name}-{}", std::process::id()));
@@ -62,32 +69,9 @@ fn copies(child: &Child) -> Vec<u32> {
     copies
 }
 
-/// The processors whose leaf tasks a mapper has mapped, by the whole lines of its logs in up to four processes.
-fn asked_by(log: &Path) -> std::collections::BTreeSet<u64> {
-    let text: String = logs(log).filter_map(|log| std::fs::read_to_string(log).ok()).collect();
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    lines.filter(|line| line["call"] == "map_leaf").filter_map(|line| line["input"]["processor"].as_u64()).collect()
-}
-
-/// Waits until the leaf tasks of so many processors are mapped by the mapper with this log.
-fn asked_by_all(child: &mut Child, log: &Path, processors: u64) {
-    let began = Instant::now();
-    while asked_by(log) != (0..processors).collect() {
-        assert!(began.elapsed() < Duration::from_secs(300), "{:?} of {processors}", asked_by(log));
-        assert_eq!(child.try_wait().expect("ours"), None, "it goes on");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Waits until a file has decisions in it.
 fn written(child: &mut Child, path: &Path) {
     longer(child, path, 20_000);
-}
-
-/// The logs of a mapper in up to four processes.
-fn logs(log: &Path) -> impl Iterator<Item = PathBuf> {
-    let of_process = |n: u32| format!("{}.{n}", log.display()).into();
-    [log.to_owned()].into_iter().chain((1..4).map(of_process).collect::<Vec<_>>())
 }
 
 /// Waits until the logs of a mapper have more than `bytes` together.
@@ -252,7 +236,7 @@ fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
         };
         let first = says("first", "default");
         let mut child = started_on(&["--wire", "processes", "--processes", &number, "--workers", "1"], &spec);
-        asked_by_all(&mut child, &first, processes);
+        asked_by_all(&mut child, LIMIT, &first, processes);
         let all: Vec<u32> = std::iter::once(child.id()).chain(copies(&child)).collect();
         assert_eq!(all.len() as u64, processes);
         for (name, (process, inner)) in
@@ -260,7 +244,7 @@ fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
         {
             let log = says(&name.to_string(), inner);
             hang_up_on(*process);
-            asked_by_all(&mut child, &log, processes);
+            asked_by_all(&mut child, LIMIT, &log, processes);
         }
         // Runs end verified under each, or they would end it. A copy may tell the end of the first process.
         let said = ended(child);
@@ -279,7 +263,7 @@ fn a_mapper_that_one_process_can_not_make_is_taken_by_none() {
     let (a, b) = (directory.join("a.jsonl"), directory.join("b.jsonl"));
     std::fs::write(&spec, format!("logging,file={}", a.display())).expect("written");
     let mut child = started_on(&["--wire", "processes", "--processes", "3", "--workers", "1"], &spec);
-    asked_by_all(&mut child, &a, 3);
+    asked_by_all(&mut child, LIMIT, &a, 3);
     std::fs::write(&spec, format!("logging,file={},inner={}", b.display(), lib.display())).expect("written");
     hang_up_on(copies(&child)[1]);
     let mut said = String::new();

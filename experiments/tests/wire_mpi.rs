@@ -3,15 +3,21 @@
 
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 
+#[path = "common/decisions.rs"]
+mod decisions;
+
+use decisions::asked_by_all;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const MANIPLE: &str = env!("CARGO_BIN_EXE_maniple");
+/// For tasks that are soon mapped. The machine may be busy.
+const LIMIT: Duration = Duration::from_secs(120);
 
 fn two_hosts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/two-hosts")
@@ -156,24 +162,6 @@ fn processes(file: &Path) -> Vec<Pid> {
     found.into_iter().map(|(_, process)| process).collect()
 }
 
-/// Waits until the mapper with this log, in one of four processes, has mapped leaf tasks of so many processors.
-fn asked_by_all(job: &mut Child, log: &Path, processors: u64) {
-    let asked = || {
-        let of_process = |n: u32| format!("{}.{n}", log.display());
-        let logs = [log.display().to_string()].into_iter().chain((1..4).map(of_process));
-        let text: String = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let leaves = lines.filter(|line| line["call"] == "map_leaf");
-        leaves.filter_map(|line| line["input"]["processor"].as_u64()).collect::<BTreeSet<_>>()
-    };
-    let began = Instant::now();
-    while asked() != (0..processors).collect() {
-        assert!(began.elapsed() < Duration::from_secs(120), "{:?} of {processors}", asked());
-        assert_eq!(job.try_wait().expect("ours"), None, "it goes on");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// On the other host too, whichever process gets the signal; and no bit changes.
 #[test]
 fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
@@ -194,11 +182,11 @@ fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
         let first = says(9, "default");
         let args = format!("{of} --repeat {repeat} --workers 1 --mapper @{}", spec.display());
         let mut job = command(launcher, &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
-        asked_by_all(&mut job, &first, 4);
+        asked_by_all(&mut job, LIMIT, &first, 4);
         for (asker, inner) in [(0, "round-robin"), (1, "numa"), (2, "random,seed=3"), (3, "default")] {
             let log = says(asker, inner);
             kill_process(processes(&spec)[asker], Signal::HUP).expect("it runs");
-            asked_by_all(&mut job, &log, 4);
+            asked_by_all(&mut job, LIMIT, &log, 4);
         }
         let ended = job.wait_with_output().expect("ours");
         let text = String::from_utf8_lossy(&ended.stderr);

@@ -2,6 +2,21 @@
 
 use maniple::prelude::*;
 
+/// The error of a run in which the top-level task of this process ends at once, and those of others launch shards.
+pub fn one_ends_alone(runtime: &Runtime, shards: u32, one: u32) -> Error {
+    let outcome = runtime.run(move |top| async move {
+        let gang = top.gang("all", shards)?;
+        if Runtime::process_number() == one {
+            return Ok(Vec::new());
+        }
+        let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index()) });
+        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+    });
+    let error = outcome.map(drop).expect_err("the shards of one process are never launched");
+    assert!(matches!(error, Error::Deadlock { .. } | Error::Divergence { .. }), "{error}");
+    error
+}
+
 /// A deadlock of four shards, whose report names what is missing. It has to be the same in all processes.
 pub fn deadlock(runtime: &Runtime) -> Error {
     let outcome = runtime.run(|top| async move {

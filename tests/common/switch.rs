@@ -1,6 +1,6 @@
 //! What tests on processes and on MPI share: mappers that are replaced in all processes or in some.
 
-use maniple::mapper::{DefaultMapper, Mapper, MapperSlot, MapperSpec, PlaceShardsInput, Placement, ProcessorId};
+use maniple::mapper::{DefaultMapper, Mapper, MapperSlot, MapperSpec, ProcessorId};
 use maniple::prelude::*;
 use maniple::runtime::MapperSwitch;
 use std::sync::Arc;
@@ -10,29 +10,20 @@ const SHARDS: u32 = 6;
 /// For a thread of the same process. The machine may be busy.
 const SOON: Duration = Duration::from_secs(60);
 
-struct Cyclic;
-
-impl Mapper for Cyclic {
-    fn name(&self) -> &str {
-        "cyclic"
-    }
-    fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
-        Placement::Cyclic
-    }
-}
-
 /// The mapper of a name. Process 1, or the only one, has none of the name `elsewhere`.
 fn made(name: &str, processes: u32) -> Result<Arc<dyn Mapper>, String> {
     match name {
-        "cyclic" => Ok(Arc::new(Cyclic)),
         "panic" => panic!("on purpose"),
-        "elsewhere" if Runtime::process_number() == 1 % processes => Err(format!("no {name} here")),
-        _ => {
-            let stock = if name == "blocked" { "default" } else { "first" };
-            let spec = stock.parse::<MapperSpec>().map_err(|e| e.to_string())?;
-            spec.load(&maniple::plugin::load).map_err(|e| e.to_string())
-        }
+        "elsewhere" if Runtime::process_number() == 1 % processes => return Err(format!("no {name} here")),
+        _ => {}
     }
+    let stock = match name {
+        "blocked" => "default",
+        "cyclic" => "round-robin",
+        _ => "first",
+    };
+    let spec = stock.parse::<MapperSpec>().map_err(|e| e.to_string())?;
+    spec.load(&maniple::plugin::load).map_err(|e| e.to_string())
 }
 
 /// The processor of each shard under the mapper of a name.
@@ -119,7 +110,7 @@ pub fn mappers_are_replaced_in_all_processes(runtime: Runtime) {
     let (blocked, cyclic) = (placed("blocked", processors), placed("cyclic", processors));
     let replace = |here: bool| {
         if here {
-            slot.replace(Arc::new(Cyclic));
+            slot.replace(made("cyclic", processes).expect("a stock mapper"));
         }
     };
     replace(me == 0);

@@ -39,7 +39,8 @@ pub struct Workers {
     #[arg(long, value_name = "WHERE", default_value_t = Config::default().bind)]
     pub bind: Bind,
 
-    /// Number of utility processors in each process: the last workers, which run no leaf tasks and only shards that the mapper places there
+    /// Number of utility processors in each process: the last workers, which run no leaf tasks and only shards that the mapper
+    /// places there
     #[arg(long, value_name = "U", default_value_t = 0, value_parser = count, allow_negative_numbers = true)]
     pub utility: usize,
 

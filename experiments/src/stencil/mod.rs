@@ -11,8 +11,7 @@ use crate::options::numbers::{count, zero};
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
 use crate::output::Output;
-use maniple::runtime::{Runtime, TraceFile};
-use maniple_stencil::{Collective, Config, Session, StencilError, io, plural};
+use maniple_stencil::{Collective, Config, Session, StencilError, plural};
 use std::path::{Path, PathBuf};
 
 /// Run the 1D stencil, a power iteration in which each iteration depends on a collective
@@ -131,12 +130,6 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     }
     let files = args.on.files()?.reads("--input", args.input.as_deref());
     files.writes("--output", args.output.as_deref()).writes("--trace", args.traced.trace.as_deref()).check()?;
-    if let Some(path) = args.output.as_deref().filter(|_| alone_under_launcher()) {
-        io::Target::prepare(path).map_err(|e| failure(e.into()))?;
-    }
-    if let Some(path) = args.traced.trace.as_deref().filter(|_| alone_under_launcher()) {
-        TraceFile::create(path).map_err(|e| failure(StencilError::Trace(e)))?;
-    }
     let config = args.config()?;
     let mut session = Session::prepare(&config).map_err(failure)?;
     crate::swap::on_signal(&config.mapper, &config.runtime())?;
@@ -173,12 +166,6 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     conclude(config.repeat, &unverified, unwritten)?;
     written?;
     reported
-}
-
-/// Whether this process is the one that writes files, and a launcher has started others too. Then it finds a file that can't be
-/// written before anything else is done.
-pub fn alone_under_launcher() -> bool {
-    Runtime::launched().is_some() && Runtime::process_number() == 0
 }
 
 /// Fails if a run was not verified. Then the output was not written.

@@ -10,13 +10,11 @@ mod table;
 
 use crate::Failure;
 use crate::machines::reduced::warn_without_costs;
-use crate::measure::directory::Directory;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::options::workers::OnWorkers;
 use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported, allreduces, unknown_collective};
 use crate::output::{Output, progress};
-use crate::stencil::alone_under_launcher;
 use indicatif::ProgressBar;
 use maniple::runtime::Runtime;
 use maniple_stencil::{Collective, Config, plural};
@@ -114,9 +112,6 @@ fn compared(name: &str) -> Result<Collective, String> {
 
 /// Does the runs and reports them.
 pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
-    if let Some(path) = args.report.as_deref().filter(|_| alone_under_launcher()) {
-        Directory::prepare(path)?;
-    }
     let plan = Plan::new(args)?;
     // The first of several processes writes it.
     let report = args.report.as_deref().filter(|_| Runtime::process_number() == 0);

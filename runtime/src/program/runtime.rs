@@ -157,9 +157,9 @@ impl Runtime {
     /// A run on `processes` processes of this host, at least 1. By default the processes divide the host's CPUs, and
     /// each has one worker for each of its CPUs, at least one. [`workers`](Self::workers) sets another number. On Linux only.
     ///
-    /// The first call of `run`, `meet` or `MapperSwitch::new` starts the other processes, as copies of this program with the same arguments. Each copy runs
-    /// the program from its beginning, and takes part in all runs on processes, in the same order. The number of
-    /// processes is the same in all of them. Code outside the runs is executed by every process.
+    /// The first call of `run`, `meet` or `MapperSwitch::new` starts the other processes, as copies of this program with the
+    /// same arguments. Each copy runs the program from its beginning, and takes part in all runs on processes, in the same
+    /// order. The number of processes is the same in all of them. Code outside the runs is executed by every process.
     ///
     /// There are at most 256 processes, and one run at a time. A copy starts in the current directory of the first process,
     /// and its stdin is empty. So change the directory only after the first run if arguments are relative paths. The first
@@ -257,8 +257,8 @@ impl Runtime {
         self
     }
 
-    /// Makes the last `processors` workers of each process **utility** processors. They run no leaf tasks, and only those shards that a
-    /// mapper puts there by number.
+    /// Makes the last `processors` workers of each process **utility** processors. They run no leaf tasks, and only those
+    /// shards that a mapper puts there by number.
     ///
     /// A shard on a utility processor can always go on at once. Elsewhere a shard waits while a leaf task runs on its
     /// processor, however long that takes. The leaf tasks of a shard on a utility processor run on other processors.

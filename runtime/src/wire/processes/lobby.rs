@@ -52,7 +52,6 @@ pub struct Lobby {
     /// The loss of a process of another host.
     lost: Mutex<Option<Error>>,
     /// The hosts whose processes have all left, each after an exchange.
-    #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
     left: Mutex<Vec<(u32, Error)>>,
     /// Tells other hosts of a lost process of this one.
     tell: OnceLock<Tell>,

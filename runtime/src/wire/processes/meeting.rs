@@ -103,7 +103,7 @@ impl Meeting {
                 let lobby = copies::lobby(processes)?;
                 // Its number among the copies, also where a launcher has given it another one.
                 let (rank, hosts) = (copies::number().unwrap_or(0), vec![0; lobby.ranks().len()]);
-                Self { rank, hosts, started, ..Self::launched(0, Vec::new(), lobby, None) }
+                Self::new(started, rank, hosts, lobby, None)
             }
             #[cfg(feature = "mpi")]
             Started::Launcher => match super::mpi::meet() {
@@ -132,8 +132,15 @@ impl Meeting {
         self.amiss.clone().map_or_else(|| Ok(self.clone()), Err)
     }
 
-    pub fn launched(rank: u32, hosts: Vec<u32>, lobby: Arc<Lobby>, between: Option<Arc<dyn Between>>) -> Self {
-        let (started, names, cpus) = (Started::Launcher, Vec::new(), Vec::new());
+    /// Before they have told each other their names and processors.
+    pub fn new(
+        started: Started,
+        rank: u32,
+        hosts: Vec<u32>,
+        lobby: Arc<Lobby>,
+        between: Option<Arc<dyn Between>>,
+    ) -> Self {
+        let (names, cpus) = (Vec::new(), Vec::new());
         Self { rank, hosts, started, lobby, between, names, cpus, share: 1, processors: 1, amiss: None }
     }
 

@@ -220,7 +220,7 @@ fn run_of(
     let processes = if let Started::Copies(wanted) = started { wanted } else { meeting.size() };
     let (current, binding) = (config.mapper.current(), format!("{binding:?}"));
     let (mapper, number) = (current.name.to_string(), current.number);
-    let (program, of_faults, traced) = (program(), faults.to_string(), config.trace.is_some());
+    let (program, faults_text, traced) = (program(), faults.to_string(), config.trace.is_some());
     let alike = Alike {
         run,
         processes,
@@ -231,7 +231,7 @@ fn run_of(
         mapper,
         number,
         binding,
-        faults: of_faults,
+        faults: faults_text,
         traced,
     };
     let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file, bytes }))?;

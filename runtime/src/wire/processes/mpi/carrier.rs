@@ -15,7 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The tags of the head of a frame and of its parts.
@@ -137,11 +137,7 @@ impl MpiCarrier {
 
     /// Calls `body`, unless somebody else uses MPI, or nobody may any more.
     fn with_state<T>(&self, body: impl FnOnce(&mut State) -> T) -> Option<T> {
-        let _calls = match self.world.calls.try_lock() {
-            Ok(calls) => calls,
-            Err(TryLockError::Poisoned(calls)) => calls.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let _calls = self.world.try_calls()?;
         if super::FINALISED.load(Ordering::SeqCst) {
             return None;
         }
@@ -235,28 +231,22 @@ impl MpiCarrier {
             {
                 news = true;
                 match kind {
-                    OF_RUN => {
-                        state.arrived.push_back((*from, frame));
-                        continue;
-                    }
-                    NOTICE => {
-                        super::super::notices::deliver(&frame.head);
-                        continue;
-                    }
+                    OF_RUN => state.arrived.push_back((*from, frame)),
+                    NOTICE => super::super::notices::deliver(&frame.head),
                     HOST_LEFT => {
                         if let Ok((after, error)) = postcard::from_bytes(&frame.head) {
                             self.lobby.host_has_left(after, error);
                         }
-                        continue;
                     }
-                    _ => {}
+                    _ => {
+                        let error = postcard::from_bytes(&frame.head).unwrap_or(Error::ProcessLost {
+                            process: *from,
+                            host: "another host".into(),
+                            why: "it reported a lost process in a form that this process can't read".into(),
+                        });
+                        self.lobby.lose(error, kind == LEFT);
+                    }
                 }
-                let error = postcard::from_bytes(&frame.head).unwrap_or(Error::ProcessLost {
-                    process: *from,
-                    host: "another host".into(),
-                    why: "it reported a lost process in a form that this process can't read".into(),
-                });
-                self.lobby.lose(error, kind == LEFT);
             }
             !frames.is_empty()
         });

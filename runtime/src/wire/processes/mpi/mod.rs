@@ -7,7 +7,7 @@ mod carrier;
 
 use super::link::Carrier;
 use super::lobby::Lobby;
-use super::meeting::{Between, Meeting};
+use super::meeting::{Between, Meeting, Started};
 use super::watch::{Watched, watch};
 use crate::Error;
 use carrier::MpiCarrier;
@@ -131,12 +131,20 @@ impl World {
     fn calls_soon(&self) -> Option<MutexGuard<'_, ()>> {
         let until = Instant::now() + Duration::from_millis(50);
         loop {
-            match self.calls.try_lock() {
-                Ok(calls) => return Some(calls),
-                Err(TryLockError::Poisoned(calls)) => return Some(calls.into_inner()),
-                Err(TryLockError::WouldBlock) if Instant::now() > until => return None,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            let calls = self.try_calls();
+            if calls.is_some() || Instant::now() > until {
+                return calls;
             }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The right to call MPI, unless another thread has it.
+    fn try_calls(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.calls.try_lock() {
+            Ok(calls) => Some(calls),
+            Err(TryLockError::Poisoned(calls)) => Some(calls.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
@@ -229,7 +237,7 @@ pub fn meet() -> Result<Meeting, Error> {
         let between = Hosts { world, firsts: firsts.map(Handle), lobby: lobby.clone(), carrier };
         Arc::new(between) as Arc<dyn Between>
     });
-    Ok(Meeting::launched(world.rank, hosts, lobby, between))
+    Ok(Meeting::new(Started::Launcher, world.rank, hosts, lobby, between))
 }
 
 /// What this process has done, unless some process has an error; collective. Otherwise the others would wait for that one.
