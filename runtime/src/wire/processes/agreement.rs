@@ -72,16 +72,21 @@ impl Collected {
     /// What a host has said. Returns what all hosts are told.
     pub fn take(&mut self, host: usize, notice: Notice) -> Option<Notice> {
         match notice {
+            Notice::Idle { .. } if self.all_done() => None,
             Notice::Idle { wave, counts } => {
                 self.idle[host] = Some((wave, counts));
                 self.wave_is_over()
             }
             Notice::Done => {
                 self.done[host] = true;
-                self.done.iter().all(|done| *done).then_some(Notice::AllDone)
+                self.all_done().then_some(Notice::AllDone)
             }
             Notice::Ask { .. } | Notice::AllDone | Notice::GiveUp => None,
         }
+    }
+
+    fn all_done(&self) -> bool {
+        self.done.iter().all(|done| *done)
     }
 
     fn wave_is_over(&mut self) -> Option<Notice> {
@@ -200,6 +205,17 @@ mod tests {
                 prop_assert!(!(hosts.given_up && lived), "given up too early");
             }
         }
+    }
+
+    /// Hosts that are done are idle too, and may say both at the same time.
+    #[test]
+    fn hosts_that_are_all_done_are_not_stuck() {
+        let mut collected = Collected::new(2);
+        let idle = |wave| Notice::Idle { wave, counts: (3, 3) };
+        assert_eq!((collected.take(0, idle(0)), collected.take(1, idle(0))), (None, Some(Notice::Ask { wave: 1 })));
+        assert_eq!((collected.take(0, Notice::Done), collected.take(0, idle(1))), (None, None));
+        assert_eq!(collected.take(1, Notice::Done), Some(Notice::AllDone));
+        assert_eq!(collected.take(1, idle(1)), None);
     }
 
     #[test]
