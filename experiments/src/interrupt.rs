@@ -29,9 +29,10 @@ mod unix {
             if let Some(signal) = signals.forever().next() {
                 let by = if signal == SIGINT { "interrupted" } else { "ended by the launcher" };
                 let message = format!("{by}: the run is not finished, and nothing more is written");
-                match Runtime::reports_errors() {
-                    true => note(message),
-                    false => Runtime::last_words(&message),
+                // First, so that a run that begins now changes nothing about who reports.
+                Runtime::last_words(&message);
+                if Runtime::reports_errors() {
+                    note(message);
                 }
                 process::exit(BY_SIGNAL + signal);
             }

@@ -170,6 +170,8 @@ impl Lobby {
             end -= 1;
         }
         let len = self.words_len(self.index);
+        // See `begin`.
+        let _run = lock(&self.run);
         if len.load(Ordering::Relaxed) == 0 {
             // SAFETY: Within the memory; nobody reads the place before the length says so, and it is written once.
             unsafe { self.memory.write(self.words(self.index), &text.as_bytes()[..end]) };
@@ -459,11 +461,14 @@ impl Lobby {
     /// A run begins that ends with the next exchange. `give_up` ends it at once, for all processes.
     pub fn begin(&self, give_up: GiveUp) {
         let end = self.begun.load(Ordering::Relaxed) + 1;
-        if self.index == 0 {
-            // Who has reported an error before this run is not there any more if it is lost in it.
+        let mut run = lock(&self.run);
+        if self.index == 0 && self.words_len(0).load(Ordering::Relaxed) == 0 {
+            // Who has reported an error before this run is not there any more if it is lost in it. But a process that has
+            // said its last words stays the reporter: another thread is ending it at this moment.
             self.word::<AtomicU32>(REPORTER).store(0, Ordering::Release);
         }
-        *lock(&self.run) = Some((end, give_up.clone()));
+        *run = Some((end, give_up.clone()));
+        drop(run);
         let missed = |index: &usize| {
             let given = self.given(*index).load();
             given & OVER != 0 && given & !OVER < end
@@ -634,6 +639,22 @@ mod tests {
             // It ends for good: its end is known to the others by then.
             lobbies[0].has_ended(1, None);
             assert!(lobbies.iter().all(|lobby| lobby.can_be_orderly() == orderly));
+        }
+    }
+
+    /// As when a signal ends the first process between two runs.
+    #[test]
+    fn who_has_said_its_last_words_stays_the_reporter() {
+        for says in [true, false] {
+            let lobbies = lobbies(2);
+            if says {
+                lobbies[0].last_words("ended by the launcher");
+            }
+            assert!(lobbies[0].reports());
+            lobbies[0].begin(Arc::new(|| {}));
+            lobbies[1].has_ended(0, None);
+            assert!(lobbies[1].exchange(&[], Ok).is_err());
+            assert_eq!(lobbies[1].reports(), !says);
         }
     }
 
