@@ -9,10 +9,11 @@ pub fn listen() {
 
 #[cfg(unix)]
 mod unix {
-    use crate::note;
+    use crate::{COMPLAINED, note};
     use maniple::runtime::Runtime;
     use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
+    use std::sync::PoisonError;
     use std::{fs, process, thread};
 
     /// Shells give a command that a signal has ended this number and that of the signal as exit code.
@@ -31,7 +32,8 @@ mod unix {
                 let message = format!("{by}: the run is not finished, and nothing more is written");
                 // First, so that a run that begins now changes nothing about who reports.
                 Runtime::last_words(&message);
-                if Runtime::reports_errors() {
+                let complained = COMPLAINED.lock().unwrap_or_else(PoisonError::into_inner);
+                if !*complained && Runtime::reports_errors() {
                     note(message);
                 }
                 process::exit(BY_SIGNAL + signal);

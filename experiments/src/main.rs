@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// Shard tasks, logical regions, phase barriers and collectives that scale.
 #[derive(Debug, Parser)]
@@ -215,8 +215,14 @@ fn refuse(e: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// Whether an error has been written. Held while one is, and for good by the thread that ends an interrupted command: so
+/// the interruption is not told beside its consequences.
+static COMPLAINED: Mutex<bool> = Mutex::new(false);
+
 /// Writes an error to stderr. If even that fails, the exit code is all the user gets.
 fn complain(message: impl Display) {
+    let mut complained = COMPLAINED.lock().unwrap_or_else(PoisonError::into_inner);
+    *complained = true;
     // Mostly all processes of a run have the same message.
     match Runtime::reports_errors() {
         true => drop(writeln!(io::stderr(), "maniple: error: {message}")),
