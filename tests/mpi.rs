@@ -5,13 +5,15 @@
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 #![allow(missing_docs)]
 
+#[path = "common/say.rs"]
+mod say;
 #[path = "common/stuck.rs"]
 mod stuck;
 #[path = "common/switch.rs"]
 mod switch;
 
 use maniple::prelude::*;
-use std::io::Write;
+use say::say;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -65,11 +67,6 @@ impl Job {
 
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set")
-}
-
-/// Writes a line at once, so that those of several processes do not mix.
-fn say(line: &str) {
-    std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("a launcher that reads");
 }
 
 /// From now on this process knows that the job will not go on.
@@ -477,7 +474,7 @@ fn a_process_that_waits_leaves_the_processors_to_others() {
         });
         let (used, _) = outcome.expect("runs");
         if Runtime::process_number() == 0 {
-            eprintln!("used: {} ms", used[0]);
+            say(&format!("used: {} ms", used[0]));
         }
         // A processor that looks all the time would use all of the four seconds.
         assert!(used[0] < 1000, "{used:?} ms");

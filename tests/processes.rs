@@ -6,6 +6,8 @@
 
 #[path = "../runtime/tests/common/processes.rs"]
 mod processes;
+#[path = "common/say.rs"]
+mod say;
 #[path = "common/stuck.rs"]
 mod stuck;
 #[path = "common/switch.rs"]
@@ -18,6 +20,7 @@ use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, ReadWriteShared, WriteShared};
 use maniple::runtime::{Binding, Faults, SlowLink, TraceFile};
 use processes::{on_processes, on_processes_with};
+use say::say;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -119,7 +122,7 @@ fn a_process_that_dies_ends_the_run_of_all() {
         let error = with_last(&runtime, || std::process::abort());
         let Error::ProcessLost { process, why, .. } = &error else { panic!("{error}") };
         assert!(*process > 0 && !why.is_empty(), "{error}");
-        eprintln!("told: {error}");
+        say(&format!("told: {error}"));
     });
     // The first process knows how its copy ended.
     for (text, process) in texts.iter().zip([1, 3]) {
@@ -134,7 +137,7 @@ fn a_copy_does_not_outlive_the_first_process_in_an_endless_task() {
     let test = "a_copy_does_not_outlive_the_first_process_in_an_endless_task";
     let texts = on_processes(test, &[(2, 1)], |runtime| {
         if Runtime::process_number() == 1 {
-            eprintln!("copy: {}", std::process::id());
+            say(&format!("copy: {}", std::process::id()));
         }
         let _ = runtime.run(|top| async move {
             let body = |shard: Shard, ()| async move {
@@ -191,7 +194,7 @@ fn missed(test: &str, why: &str, leave: fn()) {
         let error = relax(&runtime, 3).expect_err("a copy has ended");
         assert!(matches!(error, Error::ProcessLost { .. }), "{error}");
         if Runtime::reports_errors() {
-            eprintln!("told: {error}");
+            say(&format!("told: {error}"));
         }
         // No later run waits either.
         assert!(matches!(relax(&runtime, 3), Err(Error::ProcessLost { .. })));
