@@ -1,7 +1,7 @@
 //! The allreduce that shards call.
 
 use crate::engine::{Engine, subtasks};
-use crate::{Algorithm, Blocks, Operator};
+use crate::{Algorithm, Groups, Operator};
 use maniple_regions::Element;
 use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Input, Shard, TaskFuture, Top};
@@ -81,7 +81,7 @@ struct Spec<T> {
     operator: Operator<T>,
     options: CollectiveOptions,
     algorithm: Algorithm,
-    blocks: Blocks,
+    groups: Groups,
     /// The largest number of updates, or of reads, of any rank.
     cells: u32,
 }
@@ -100,10 +100,10 @@ impl<T: Element> ReplaySpec for Spec<T> {
         self.options.elements * size_of::<T>()
     }
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
-        subtasks(&self.algorithm.schedule(shard, &self.blocks))
+        subtasks(&self.algorithm.schedule(shard, &self.groups))
     }
     fn block(&self, shard: u32) -> Range<u32> {
-        self.algorithm.block(shard, &self.blocks)
+        self.algorithm.group(shard, &self.groups)
     }
     fn parameters(&self) -> String {
         let (CollectiveOptions { elements, slots, .. }, element) = (self.options, std::any::type_name::<T>());
@@ -146,21 +146,21 @@ impl<T: Element> Allreduce<T> {
         if elements > isize::MAX as usize / size_of::<T>().max(1) {
             return refuse("a contribution that fits into memory", format!("{elements} elements"));
         }
-        let blocks = Blocks::runs(&top.placement(gang)?);
+        let groups = Groups::runs(&top.placement(gang)?);
         let algorithm = match algorithm {
             Some(algorithm) => algorithm,
             None => {
                 let all = Algorithm::ALL.iter().copied();
                 // The mapper chooses among algorithms that give the same bits. Which ones do depends on whether the operator is
                 // associative bit for bit, and on how the algorithm groups the ranks where they are placed.
-                let alike = |a: &Algorithm| operator.is_associative() || a.groups_by_doubling(&blocks);
+                let alike = |a: &Algorithm| operator.is_associative() || a.groups_by_doubling(&groups);
                 let choices: Vec<Algorithm> = all.filter(alike).collect();
                 let names: Vec<&str> = choices.iter().map(|a| a.name()).collect();
                 choices[top.choose_algorithm(gang, (name, "allreduce"), elements * size_of::<T>(), &names)?]
             }
         };
         let cells = |s| {
-            let schedule = algorithm.schedule(s, &blocks);
+            let schedule = algorithm.schedule(s, &groups);
             schedule.updates().max(schedule.reads()) as u32
         };
         let cells = (0..gang.shards()).map(cells).max().unwrap_or(0);
@@ -168,7 +168,7 @@ impl<T: Element> Allreduce<T> {
         if u64::from(slots) * u64::from(cells.max(1)) * u64::from(gang.shards()) >= 1 << 31 {
             return refuse("fewer than 2^31 cells (slots × rounds × shards)", format!("{slots} slots"));
         }
-        let spec = Spec { name: name.into(), operator, options, algorithm, blocks, cells };
+        let spec = Spec { name: name.into(), operator, options, algorithm, groups, cells };
         Ok(Self { id: top.replayed(gang, Arc::new(spec))?, element: PhantomData })
     }
 

@@ -11,8 +11,9 @@ use std::sync::Arc;
 /// Translates a schedule into the runtime's subtasks.
 pub(crate) fn subtasks(schedule: &Schedule) -> Vec<Subtask> {
     let subtask = |step: &Step| match *step {
-        Step::Update { peer, at } => Subtask::Update { peer, at },
-        Step::Read { peer, at, combine } => Subtask::Read { peer, at, how: combine as u8 },
+        Step::Update { peer, at, .. } => Subtask::Update { peer, at },
+        Step::Read { peer, at, combine, .. } => Subtask::Read { peer, at, how: combine as u8 },
+        Step::Local { .. } => unreachable!("an allreduce has one register"),
     };
     schedule.steps().iter().map(subtask).collect()
 }

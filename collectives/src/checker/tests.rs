@@ -1,30 +1,38 @@
 //! Hand-written schedules, sound and broken.
 
 use super::*;
-use crate::recursive_doubling;
+use crate::goal::Ranks;
+use crate::schedule::{Combine, Part};
+use crate::{dissemination, recursive_doubling};
+
+use Combine::{IncomingIsHigher as Higher, IncomingIsLower as Lower, Replace, Undo};
 
 fn update(peer: u32, at: u16) -> Step {
-    Step::Update { peer, at }
+    Step::Update { peer, at, part: 0 }
 }
 
 fn read(peer: u32, at: u16, combine: Combine) -> Step {
-    Step::Read { peer, at, combine }
+    Step::Read { peer, at, part: 0, combine }
 }
 
-use Combine::{IncomingIsHigher as Higher, IncomingIsLower as Lower, Replace};
+fn with(rank: u32, ranks: u32, steps: &[Step]) -> Schedule {
+    let mut schedule = Schedule::new(rank, ranks, 1);
+    steps.iter().for_each(|&step| schedule.push(step));
+    schedule
+}
 
 /// Rank 0 folds everything from left to right and hands out the result.
-fn star(participants: u32) -> impl Fn(u32) -> Schedule {
+fn star(ranks: u32) -> impl Fn(u32) -> Schedule {
     move |rank| {
-        let others = 1..participants;
-        let steps = if rank == 0 {
+        let others = 1..ranks;
+        let steps: Vec<Step> = if rank == 0 {
             let fold = others.clone().map(|peer| read(peer, 0, Higher));
             fold.chain(others.map(|peer| update(peer, 0))).collect()
         } else {
             let at = rank as u16 - 1;
             vec![update(0, at), read(0, at, Replace)]
         };
-        Schedule::new(rank, participants, steps)
+        with(rank, ranks, &steps)
     }
 }
 
@@ -44,61 +52,18 @@ fn all_to_all(reads: [[(u32, Combine); 2]; 3]) -> Vec<Vec<Step>> {
 }
 
 fn check_lists(lists: &[Vec<Step>]) -> Result<Report, CheckError> {
-    let participants = lists.len() as u32;
-    check(participants, |rank| Schedule::new(rank, participants, lists[rank as usize].clone()))
+    let ranks = lists.len() as u32;
+    check(&Goal::allreduce(ranks, 1), |rank| with(rank, ranks, &lists[rank as usize]))
 }
 
 #[test]
 fn other_algorithms_pass() {
-    for participants in 2..50 {
-        let report = check(participants, star(participants)).unwrap();
-        assert_eq!(report.rounds, 2);
-        assert_eq!(report.messages, 2 * (u64::from(participants) - 1));
+    for ranks in 2..50 {
+        let report = check(&Goal::allreduce(ranks, 1), star(ranks)).unwrap();
+        assert_eq!((report.rounds, report.laws), (2, Laws::NONE));
+        assert_eq!(report.messages, 2 * (u64::from(ranks) - 1));
+        assert!(report.by_loop && (report.by_doubling == (ranks <= 3)), "{ranks}");
     }
-    let left = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(0, Lower), (1, Higher)]];
-    // Rank 2 combines rank 0 with itself before it has rank 1.
-    assert!(matches!(check_lists(&all_to_all(left)), Err(CheckError::Order { rank: 2, .. })));
-    let right = [[(1, Replace), (2, Higher)], [(2, Higher), (0, Lower)], [(1, Lower), (0, Lower)]];
-    assert!(matches!(check_lists(&all_to_all(right)), Err(CheckError::Incomplete { rank: 0, .. })));
-}
-
-#[test]
-fn one_cell_a_rank_is_not_always_enough() {
-    // Each rank sends to both others before it reads, in a circle.
-    let lists = vec![
-        vec![update(1, 0), update(2, 1), read(2, 0, Lower), read(1, 1, Lower)],
-        vec![update(2, 0), update(0, 1), read(0, 0, Lower), read(2, 1, Lower)],
-        vec![update(0, 0), update(1, 1), read(1, 0, Lower), read(0, 1, Lower)],
-    ];
-    // No deadlock: the messages flow, and only then the wrong order shows.
-    assert!(matches!(check_lists(&lists), Err(CheckError::Order { .. })));
-    let pair = vec![
-        vec![update(1, 0), read(1, 0, Higher), update(1, 1), read(1, 1, Replace)],
-        vec![update(0, 0), read(0, 0, Lower), update(0, 1), read(0, 1, Replace)],
-    ];
-    assert!(check_lists(&pair).unwrap().one_cell);
-    let exchange = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(0, Replace), (1, Higher)]];
-    let mut lists = all_to_all(exchange);
-    // Rank 2 takes ranks 0, 1 and then its own value back from rank 0's second message to it.
-    lists[0].push(update(2, 2));
-    lists[2].push(read(0, 2, Replace));
-    assert!(!check_lists(&lists).unwrap().one_cell);
-}
-
-#[test]
-fn more_than_two_messages_before_the_first_read_are_refused() {
-    let others = |rank: u32| (0..4).filter(move |&r| r != rank);
-    let number = |of: u32, at: u32| others(at).position(|r| r == of).unwrap() as u16;
-    let lists: Vec<Vec<Step>> = (0..4)
-        .map(|rank| {
-            let updates = others(rank).map(|peer| update(peer, number(rank, peer)));
-            updates.chain(others(rank).map(|peer| read(peer, number(rank, peer), Replace))).collect()
-        })
-        .collect();
-    let Err(CheckError::Deadlock { rank, step, stuck, channels, .. }) = check_lists(&lists) else {
-        panic!("accepted");
-    };
-    assert_eq!((rank, step, stuck, channels), (0, 2, 4, Channels::TwoCells));
 }
 
 fn link(from: u32, update: u32, to: u32, read: u32) -> Link {
@@ -107,22 +72,39 @@ fn link(from: u32, update: u32, to: u32, read: u32) -> Link {
 
 #[test]
 fn broken_schedules_are_refused_by_name() {
+    let result = |rank, expected: &str, came: &str| CheckError::Result {
+        rank,
+        block: 0,
+        expected: expected.into(),
+        came: came.into(),
+    };
     let broken: Vec<(Vec<Vec<Step>>, CheckError, &str)> = vec![
-        (vec![], CheckError::NoParticipants, "expected at least one participant, got 0"),
+        (vec![], CheckError::NoRanks, "expected at least one rank, got 0"),
         (
             vec![vec![update(1, 0)], vec![update(1, 0)]],
-            CheckError::Peer { rank: 1, step: 0, participants: 2, came: 1 },
+            CheckError::Peer { rank: 1, step: 0, ranks: 2, came: 1 },
             "rank 1 step 0: expected another rank below 2 as the peer, got 1",
         ),
         (
             vec![vec![read(2, 0, Replace)], vec![]],
-            CheckError::Peer { rank: 0, step: 0, participants: 2, came: 2 },
+            CheckError::Peer { rank: 0, step: 0, ranks: 2, came: 2 },
             "rank 0 step 0: expected another rank below 2 as the peer, got 2",
+        ),
+        (
+            vec![vec![Step::Update { peer: 1, at: 0, part: 1 }], vec![]],
+            CheckError::Part { rank: 0, step: 0, blocks: 1, came: "part 1".into() },
+            "rank 0 step 0: expected a part with some of the 1 blocks, got part 1",
         ),
         (
             vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0)]],
             CheckError::Unmatched { rank: 0, step: 0, expected: link(0, 0, 1, 0), came: None },
             "rank 0 step 0: expected both ends of (update 0 of rank 0 → read 0 of rank 1), got nothing at the \
+             other end",
+        ),
+        (
+            vec![vec![read(1, 0, Higher)], vec![]],
+            CheckError::Unmatched { rank: 0, step: 0, expected: link(1, 0, 0, 0), came: None },
+            "rank 0 step 0: expected both ends of (update 0 of rank 1 → read 0 of rank 0), got nothing at the \
              other end",
         ),
         (
@@ -153,51 +135,32 @@ fn broken_schedules_are_refused_by_name() {
              with unbounded channels",
         ),
         (
-            // Both send twice before they read.
-            vec![
-                vec![update(1, 0), update(1, 1), read(1, 0, Higher), read(1, 1, Higher)],
-                vec![update(0, 0), update(0, 1), read(0, 0, Lower), read(0, 1, Lower)],
-            ],
-            CheckError::Deadlock {
-                rank: 0,
-                step: 1,
-                expected: link(0, 0, 1, 0),
-                stuck: 2,
-                channels: Channels::SingleSlot,
-            },
-            "rank 0 step 1: expected (update 0 of rank 0 → read 0 of rank 1) to complete, got a deadlock of 2 ranks \
-             with single-slot channels",
-        ),
-        (
-            // The higher rank combines as if it were the lower one.
-            vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Higher)]],
-            CheckError::Order { rank: 1, step: 1, lower: 1..2, higher: 0..1 },
-            "rank 1 step 1: expected a higher operand that starts at 2 after ranks 1..2, got ranks 0..1",
-        ),
-        (
             // The second exchange is with the first partner again.
             vec![
                 vec![update(1, 0), read(1, 0, Higher), update(1, 1), read(1, 1, Higher)],
                 vec![update(0, 0), read(0, 0, Lower), update(0, 1), read(0, 1, Lower)],
+                vec![],
             ],
-            CheckError::Order { rank: 0, step: 3, lower: 0..2, higher: 0..2 },
-            "rank 0 step 3: expected a higher operand that starts at 2 after ranks 0..2, got ranks 0..2",
+            result(0, "the contributions at positions 0..3, with 2", "((0 1) (0 1))"),
+            "rank 0 after its last step: expected in block 0 the contributions at positions 0..3, with 2, got \
+             ((0 1) (0 1))",
         ),
         (
             // The last exchange is missing.
             vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Lower)], vec![]],
-            CheckError::Incomplete { rank: 0, expected: 0..3, came: 0..2 },
-            "rank 0 after its last step: expected the contributions of ranks 0..3, got 0..2",
+            result(0, "the contributions at positions 0..3, with 2", "(0 1)"),
+            "rank 0 after its last step: expected in block 0 the contributions at positions 0..3, with 2, got (0 1)",
         ),
         (
             vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Replace)]],
-            CheckError::Incomplete { rank: 1, expected: 0..2, came: 0..1 },
-            "rank 1 after its last step: expected the contributions of ranks 0..2, got 0..1",
+            result(1, "the contributions at positions 0..2, with 1", "0"),
+            "rank 1 after its last step: expected in block 0 the contributions at positions 0..2, with 1, got 0",
         ),
         (
-            all_to_all([[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(1, Lower), (0, Lower)]]),
-            CheckError::Grouping { rank: 2, expected: "((0 1) 2)".into(), came: "(0 (1 2))".into() },
-            "rank 2 after its last step: expected the grouping of rank 0, ((0 1) 2), got (0 (1 2))",
+            // Takes out what it never had.
+            vec![vec![update(1, 0), read(1, 0, Undo)], vec![update(0, 0), read(0, 0, Lower)]],
+            result(0, "the contributions at positions 0..2, with 1", "(0 ⊖ 1)"),
+            "rank 0 after its last step: expected in block 0 the contributions at positions 0..2, with 1, got (0 ⊖ 1)",
         ),
     ];
     for (lists, expected, text) in broken {
@@ -205,20 +168,203 @@ fn broken_schedules_are_refused_by_name() {
         assert_eq!(error, expected);
         assert_eq!(error.to_string(), text);
     }
+    let two = Goal::allreduce(2, 1);
     assert_eq!(
-        check(2, |_| recursive_doubling(0, 3)).unwrap_err().to_string(),
-        "rank 0: expected its schedule among 2 participants, got that of rank 0 among 3"
+        check(&two, |_| recursive_doubling(0, 3)).unwrap_err().to_string(),
+        "rank 0: expected its schedule among 2 ranks with 1 blocks, got that of rank 0 among 3 with 1"
     );
-    assert!(matches!(check(2, |_| recursive_doubling(0, 2)), Err(CheckError::Foreign { rank: 1, came_rank: 0, .. })));
+    assert!(matches!(check(&two, |_| recursive_doubling(0, 2)), Err(CheckError::Foreign { expected: (1, 2, 1), .. })));
+    let blocks = Goal::allreduce(2, 2);
+    let other_blocks = check(&blocks, |rank| recursive_doubling(rank, 2));
+    assert!(matches!(other_blocks, Err(CheckError::Foreign { came: (0, 2, 1), .. })));
+}
+
+/// What is right for some operators only.
+#[test]
+fn laws_are_the_weakest_under_which_the_goal_is_reached() {
+    let order_is_free = Laws { associative: true, commutative: true, ..Laws::NONE };
+    let laws = |lists: &[Vec<Step>]| check_lists(lists).unwrap().laws;
+    // The higher rank combines as if it were the lower one.
+    let swapped = [vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Higher)]];
+    assert_eq!(laws(&swapped), order_is_free);
+    let brackets = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(1, Lower), (0, Lower)]];
+    assert_eq!(laws(&all_to_all(brackets)), Laws { associative: true, ..Laws::NONE });
+    // Rank 2 combines rank 0 with itself before it has rank 1.
+    let left = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(0, Lower), (1, Higher)]];
+    assert_eq!(laws(&all_to_all(left)), order_is_free);
+    let twice = [
+        vec![update(1, 0), read(1, 0, Higher), update(1, 1), read(1, 1, Higher)],
+        vec![update(0, 0), read(0, 0, Lower), update(0, 1), read(0, 1, Lower)],
+    ];
+    assert_eq!(laws(&twice), Laws { idempotent: true, ..order_is_free });
+    let undone = [
+        vec![update(1, 0), read(1, 0, Higher), update(1, 1), read(1, 1, Higher), read(1, 2, Undo)],
+        vec![update(0, 0), read(0, 0, Lower), update(0, 1), update(0, 2), read(0, 1, Lower), read(0, 1, Lower)],
+    ];
+    assert!(matches!(check_lists(&undone), Err(CheckError::Unmatched { .. })));
+    let three = |rank: u32| dissemination(rank, 3, 1);
+    let report = check(&Goal::allreduce(3, 1), three).unwrap();
+    assert_eq!((report.laws, report.by_doubling, report.by_loop), (order_is_free, false, false));
+}
+
+/// One schedule for rank 0 and one for rank 1.
+type Pair = [fn(&mut Schedule); 2];
+
+fn check_pair(goal: &Goal, pair: Pair) -> Result<Report, CheckError> {
+    check(goal, |rank| {
+        let mut schedule = Schedule::new(rank, 2, goal.blocks());
+        pair[rank as usize](&mut schedule);
+        schedule
+    })
 }
 
 #[test]
-fn blocks_are_named_alike_and_only_their_first_rank_has_steps() {
-    let checked = |blocks: [Range<u32>; 4], steps: [Vec<Step>; 4]| {
-        check(4, |rank| Schedule::in_block(rank, 4, blocks[rank as usize].clone(), steps[rank as usize].clone()))
+fn broken_parts_are_refused_by_name() {
+    let (two_blocks, scatter) = (Goal::allreduce(2, 2), Goal::scatter(2, 0, Ranks::all(2)));
+    let gather = Goal::gather(2, Ranks::all(2), Ranks::all(2));
+    let broken: Vec<(&Goal, Pair, &str)> = vec![
+        (
+            &two_blocks,
+            [|s| s.update(1, 0, Part::new(0, 1..3)), |s| s.read(0, 0, Part::new(0, 0..2), Higher)],
+            "rank 0 step 0: expected a part with some of the 2 blocks, got r0[1..3]",
+        ),
+        (
+            &two_blocks,
+            [|s| s.update(1, 0, Part::new(0, 1..1)), |s| s.read(0, 0, Part::new(0, 1..1), Higher)],
+            "rank 0 step 0: expected a part with some of the 2 blocks, got r0[1..1]",
+        ),
+        (
+            &two_blocks,
+            [|s| s.local(Part::new(0, 0..2), Part::block(1, 0), Replace), |_| {}],
+            "rank 0 step 0: expected 1 blocks, as its part has, got 2 from the other part",
+        ),
+        (
+            &two_blocks,
+            [|s| s.update(1, 0, Part::new(0, 0..2)), |s| s.read(0, 0, Part::block(0, 1), Higher)],
+            "rank 0 step 0: expected 2 blocks, as its part has, got 1 from the other part",
+        ),
+        (
+            &two_blocks,
+            [|s| s.update(1, 0, Part::block(1, 0)), |s| s.read(0, 0, Part::block(0, 0), Higher)],
+            "rank 0 step 0: expected a value in r1[0], got nothing",
+        ),
+        (
+            &two_blocks,
+            [|s| s.local(Part::block(0, 0), Part::block(1, 1), Higher), |_| {}],
+            "rank 0 step 0: expected a value in r1[1], got nothing",
+        ),
+        (
+            &two_blocks,
+            [|s| s.local(Part::block(0, 0), Part::block(0, 1), Higher), |_| {}],
+            "rank 0 after its last step: expected in block 0 the contributions at positions 0..2, with 1, got 0[0]",
+        ),
+        (
+            // Block 1 of rank 0 is combined with block 0 of rank 1.
+            &two_blocks,
+            [
+                |s| {
+                    s.update(1, 0, Part::new(0, 0..2));
+                    s.read(1, 0, Part::block(0, 0), Higher);
+                    s.read(1, 1, Part::block(0, 1), Higher);
+                },
+                |s| {
+                    s.update(0, 0, Part::block(0, 0));
+                    s.update(0, 1, Part::block(0, 0));
+                    s.read(0, 0, Part::new(0, 0..2), Lower);
+                },
+            ],
+            "rank 0 step 2: expected blocks of one number to combine, got several",
+        ),
+        (
+            // A block of the sum in the place of the other one.
+            &two_blocks,
+            [
+                |s| {
+                    s.update(1, 0, Part::new(0, 0..2));
+                    s.read(1, 0, Part::new(0, 0..2), Higher);
+                    s.local(Part::block(0, 0), Part::block(0, 1), Replace);
+                },
+                |s| {
+                    s.update(0, 0, Part::new(0, 0..2));
+                    s.read(0, 0, Part::new(0, 0..2), Lower);
+                },
+            ],
+            "rank 0 after its last step: expected in block 1 the contributions at positions 0..2 in this block, got \
+             (0[0] 1[0])",
+        ),
+        (
+            &scatter,
+            [|s| s.update(1, 0, Part::block(0, 0)), |s| s.read(0, 0, Part::block(0, 1), Replace)],
+            "rank 1 after its last step: expected in block 1 0[1], got 0[0]",
+        ),
+        (&scatter, [|_| {}, |_| {}], "rank 1 after its last step: expected in block 1 0[1], got nothing"),
+        (
+            &gather,
+            [|s| s.update(1, 0, Part::block(0, 0)), |s| s.read(0, 0, Part::block(0, 0), Replace)],
+            "rank 0 after its last step: expected in block 1 1[1], got nothing",
+        ),
+        (
+            // Combined where it should be copied.
+            &gather,
+            [
+                |s| {
+                    s.update(1, 0, Part::block(0, 0));
+                    s.read(1, 0, Part::block(0, 1), Replace);
+                },
+                |s| {
+                    s.update(0, 0, Part::block(0, 1));
+                    s.read(0, 0, Part::block(0, 1), Lower);
+                },
+            ],
+            "rank 1 after its last step: expected in block 0 0[0], got nothing",
+        ),
+    ];
+    for (goal, pair, text) in broken {
+        assert_eq!(check_pair(goal, pair).expect_err(text).to_string(), text);
+    }
+    let error = |goal: &Goal| check(goal, |rank| Schedule::new(rank, 2, 1)).unwrap_err().to_string();
+    let goal = |contributors: Vec<u32>| Goal::reduce(2, Ranks::of(contributors), Ranks::all(2), 1);
+    assert_eq!(error(&goal(vec![])), "expected at least one contributor, got none");
+    assert_eq!(error(&goal(vec![0, 2])), "expected contributors and receivers below 2, got 2");
+    assert_eq!(error(&Goal::broadcast(2, 5, 1)), "expected contributors and receivers below 2, got 5");
+}
+
+/// Both change a vector that is on loan three times, before they read. That needs three vectors.
+#[test]
+fn more_loans_than_a_register_has_vectors_are_refused() {
+    let goal = Goal::allreduce(2, 1);
+    let steps = |rank: u32, loans: u32| {
+        let (peer, how) = (1 - rank, if rank == 0 { Higher } else { Lower });
+        let [value, other] = [0, 1].map(|register| Part::block(register, 0));
+        let mut schedule = Schedule::new(rank, 2, 1);
+        schedule.local(value.clone(), other.clone(), Replace);
+        for loan in 0..loans {
+            schedule.update(peer, loan, value.clone());
+            schedule.local(other.clone(), value.clone(), Replace);
+        }
+        for loan in 0..loans {
+            schedule.read(peer, loan, value.clone(), if loan == 0 { how } else { Replace });
+            schedule.local(other.clone(), value.clone(), if loan == 0 { Replace } else { how });
+        }
+        schedule
+    };
+    let Err(CheckError::Deadlock { rank, step, stuck, channels, expected }) = check(&goal, |rank| steps(rank, 2))
+    else {
+        panic!("accepted");
+    };
+    assert_eq!((rank, step, stuck, channels, expected), (0, 4, 2, Channels::TwoVectors, link(0, 0, 1, 0)));
+    assert!(!matches!(check(&goal, |rank| steps(rank, 1)), Err(CheckError::Deadlock { .. })));
+}
+
+#[test]
+fn groups_are_named_alike_and_only_their_first_rank_has_steps() {
+    let checked = |groups: [Range<u32>; 4], steps: [Vec<Step>; 4]| {
+        check(&Goal::allreduce(4, 1), |rank| {
+            with(rank, 4, &steps[rank as usize]).in_group(groups[rank as usize].clone())
+        })
     };
     let none = || [vec![], vec![], vec![], vec![]];
-    // Two pairs, whose first ranks exchange; and all in one block, with no steps at all.
+    // Two pairs, whose first ranks exchange; and all in one group, with no steps at all.
     let pairs = || [0..2, 0..2, 2..4, 2..4];
     let exchange = |peer, how| vec![update(peer, 0), read(peer, 0, how)];
     let steps = || [exchange(2, Higher), vec![], exchange(0, Lower), vec![]];
@@ -227,8 +373,8 @@ fn blocks_are_named_alike_and_only_their_first_rank_has_steps() {
     let report = checked([0..4, 0..4, 0..4, 0..4], none()).unwrap();
     assert_eq!((report.rounds, report.messages, report.subtasks), (2, 6, 12));
 
-    let wrong = |blocks, steps, at| match checked(blocks, steps).unwrap_err() {
-        CheckError::Block { rank, .. } => assert_eq!(rank, at),
+    let wrong = |groups, steps, at| match checked(groups, steps).unwrap_err() {
+        CheckError::Group { rank, .. } => assert_eq!(rank, at),
         e => panic!("{e}"),
     };
     wrong([0..2, 0..2, 2..4, 0..1], steps(), 2);
@@ -237,6 +383,6 @@ fn blocks_are_named_alike_and_only_their_first_rank_has_steps() {
     wrong([0..1, 0..2, 2..4, 2..4], none(), 1);
     wrong([0..2, 1..2, 2..4, 2..4], none(), 0);
     wrong(pairs(), [vec![], exchange(2, Higher), exchange(1, Lower), vec![]], 1);
-    // Sound blocks, and yet half the contributions.
-    assert!(matches!(checked(pairs(), none()), Err(CheckError::Incomplete { rank: 0, .. })));
+    // Sound groups, and yet half the contributions.
+    assert!(matches!(checked(pairs(), none()), Err(CheckError::Result { rank: 0, .. })));
 }

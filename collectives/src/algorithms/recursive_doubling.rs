@@ -1,10 +1,10 @@
 //! Recursive doubling, for any number of participants.
 
-use crate::schedule::{Combine, Schedule, Step};
+use crate::schedule::{Combine, Part, Schedule};
 
 /// The steps of `rank` in an allreduce by recursive doubling.
 ///
-/// If P is a power of two, there are log₂ P rounds of one [`Step::Update`] and one [`Step::Read`]. In round k the
+/// If P is a power of two, there are log₂ P rounds of one update and one read. In round k the
 /// partner is `rank ^ 2^k`. See §I-C and Figure 2 of "Scalable collectives for distributed asynchronous many-task
 /// runtimes".
 ///
@@ -19,42 +19,43 @@ use crate::schedule::{Combine, Schedule, Step};
 /// Takes O(log P) time and memory. Local: no rank talks to another.
 ///
 /// ```
-/// # use maniple_collectives::{check, recursive_doubling};
-/// let report = check(8, |rank| recursive_doubling(rank, 8)).unwrap();
+/// # use maniple_collectives::{Goal, check, recursive_doubling};
+/// let report = check(&Goal::allreduce(8, 1), |rank| recursive_doubling(rank, 8)).unwrap();
 /// assert_eq!((report.rounds, report.messages, report.subtasks), (3, 24, 48));
 /// ```
 ///
 /// # Panics
 ///
-/// If `rank >= participants`.
-pub fn recursive_doubling(rank: u32, participants: u32) -> Schedule {
-    assert!(rank < participants, "rank {rank} is not below the {participants} participants");
-    let rounds = participants.ilog2() as u16;
-    let surplus = participants - (1 << rounds);
+/// If `rank >= ranks`.
+pub fn recursive_doubling(rank: u32, ranks: u32) -> Schedule {
+    assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
+    let value = || Part::block(0, 0);
+    let rounds = ranks.ilog2();
+    let surplus = ranks - (1 << rounds);
     let paired = rank / 2 < surplus;
+    let mut schedule = Schedule::new(rank, ranks, 1);
 
     if paired && rank % 2 == 1 {
         let even = rank - 1;
-        let steps =
-            vec![Step::Update { peer: even, at: 0 }, Step::Read { peer: even, at: rounds, combine: Combine::Replace }];
-        return Schedule::new(rank, participants, steps);
+        schedule.update(even, 0, value());
+        schedule.read(even, rounds, value(), Combine::Replace);
+        return schedule;
     }
 
-    let mut steps = Vec::with_capacity(2 * usize::from(rounds) + 2 * usize::from(paired));
     if paired {
-        steps.push(Step::Read { peer: rank + 1, at: 0, combine: Combine::IncomingIsHigher });
+        schedule.read(rank + 1, 0, value(), Combine::IncomingIsHigher);
     }
-    let block = if paired { rank / 2 } else { rank - surplus };
+    let place = if paired { rank / 2 } else { rank - surplus };
     for round in 0..rounds {
-        let partner = block ^ (1 << round);
+        let partner = place ^ (1 << round);
         // The partner's read number `round` comes one later where a fold came first.
         let (peer, folds) = if partner < surplus { (2 * partner, 1) } else { (partner + surplus, 0) };
-        let combine = if partner > block { Combine::IncomingIsHigher } else { Combine::IncomingIsLower };
-        steps.push(Step::Update { peer, at: round + folds });
-        steps.push(Step::Read { peer, at: round, combine });
+        let combine = if partner > place { Combine::IncomingIsHigher } else { Combine::IncomingIsLower };
+        schedule.update(peer, round + folds, value());
+        schedule.read(peer, round, value(), combine);
     }
     if paired {
-        steps.push(Step::Update { peer: rank + 1, at: 0 });
+        schedule.update(rank + 1, 0, value());
     }
-    Schedule::new(rank, participants, steps)
+    schedule
 }

@@ -1,0 +1,50 @@
+//! All-to-alls. For large blocks [`direct`](super::direct) is good.
+
+use crate::goal::Ranks;
+use crate::schedule::{Combine, Part, Schedule};
+
+/// The steps of `rank` in an all-to-all as Bruck does it: ⌈log₂ m⌉ messages from each of m ranks, with half of all blocks in
+/// each. Good for small blocks.
+///
+/// A block whose way has the length d, in the circle of ranks, goes 2^k ranks on in round k if d has that bit. What a rank
+/// sends in a round is packed together first.
+///
+/// The contributors are the receivers; other ranks have no steps.
+///
+/// ```
+/// # use maniple_collectives::{Goal, Ranks, bruck_all_to_all, check};
+/// let all = Ranks::all(6);
+/// let goal = Goal::all_to_all(6, all.clone());
+/// let report = check(&goal, |rank| bruck_all_to_all(rank, 6, &all)).unwrap();
+/// assert_eq!((report.rounds, report.messages), (3, 18));
+/// ```
+pub fn bruck_all_to_all(rank: u32, ranks: u32, of: &Ranks) -> Schedule {
+    // The contribution; by the length of a block's way; what is sent; what comes; the result.
+    let [mine, ways_of, sent, came, result]: [u8; 5] = [0, 1, 2, 3, 4];
+    let all = of.len();
+    let mut schedule = Schedule::new(rank, ranks, all).with_result(result);
+    let Some(position) = of.position(rank) else { return schedule };
+    let around = |distance: u32| (position + distance) % all;
+    let copy = |schedule: &mut Schedule, from: Part, to: Part| schedule.local(from, to, Combine::Replace);
+    for way in 0..all {
+        copy(&mut schedule, Part::block(mine, around(way)), Part::block(ways_of, way));
+    }
+    for round in (0..u32::BITS).take_while(|round| all > 1 && (all - 1) >> round > 0) {
+        let ways = || (0..all).filter(|way| way >> round & 1 == 1);
+        let count = ways().count() as u32;
+        for (at, way) in (0..).zip(ways()) {
+            copy(&mut schedule, Part::block(ways_of, way), Part::block(sent, at));
+        }
+        let distance = 1 << round;
+        schedule.update(of.at(around(distance)), round, Part::new(sent, 0..count));
+        schedule.read(of.at(around(all - distance)), round, Part::new(came, 0..count), Combine::Replace);
+        for (at, way) in (0..).zip(ways()) {
+            copy(&mut schedule, Part::block(came, at), Part::block(ways_of, way));
+        }
+    }
+    for way in 0..all {
+        // It comes from as far before.
+        copy(&mut schedule, Part::block(ways_of, way), Part::block(result, around(all - way)));
+    }
+    schedule
+}

@@ -1,0 +1,106 @@
+//! Two-level allreduce: first the ranks of each processor, then the processors.
+
+use crate::algorithms::recursive_doubling;
+use crate::schedule::{Schedule, Step};
+use std::ops::Range;
+
+/// The ranks as groups of neighbours. The ranks of a group share a processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// The first rank of each group, and the end of the last group.
+    bounds: Vec<u32>,
+}
+
+impl Groups {
+    /// Makes groups of the longest runs of ranks with the same place. `place` has the place of each rank.
+    pub fn runs(place: &[impl PartialEq]) -> Self {
+        let starts = (0..place.len()).filter(|&r| r == 0 || place[r] != place[r - 1]);
+        let mut bounds: Vec<u32> = starts.map(|r| r as u32).collect();
+        bounds.push(place.len() as u32);
+        Self { bounds }
+    }
+
+    /// Makes groups of `size` ranks. The last one may be shorter.
+    ///
+    /// # Panics
+    ///
+    /// If `size` is 0.
+    pub fn of(ranks: u32, size: u32) -> Self {
+        let mut bounds: Vec<u32> = (0..ranks).step_by(size as usize).collect();
+        bounds.push(ranks);
+        Self { bounds }
+    }
+
+    /// The number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.bounds.last().copied().unwrap_or(0)
+    }
+
+    /// The number of groups.
+    pub fn len(&self) -> u32 {
+        self.bounds.len() as u32 - 1
+    }
+
+    /// Whether there are no ranks.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether all groups have the same power of two of ranks.
+    pub fn are_alike(&self) -> bool {
+        let size = |b: &[u32]| b[1] - b[0];
+        self.bounds.windows(2).all(|b| size(b).is_power_of_two() && size(b) == size(&self.bounds))
+    }
+
+    fn group(&self, number: u32) -> Range<u32> {
+        self.bounds[number as usize]..self.bounds[number as usize + 1]
+    }
+
+    pub(crate) fn of_rank(&self, rank: u32) -> Range<u32> {
+        self.group(self.number_of(rank))
+    }
+
+    fn number_of(&self, rank: u32) -> u32 {
+        self.bounds.partition_point(|&start| start <= rank) as u32 - 1
+    }
+}
+
+/// The steps of `rank` in a two-level allreduce.
+///
+/// The ranks of a [group](Schedule::group) combine in place. Then the first ranks of the groups combine by
+/// [`recursive_doubling`]. At the end all ranks of a group take the result of its first one.
+///
+/// So the messages between processors are those of recursive doubling over the groups, not over all ranks. Groups are
+/// runs of ranks and combine in rank order, so the operator need not commute. If all groups have the same power of two
+/// of ranks, the brackets and the bits are those of recursive doubling over all ranks.
+///
+/// Local: no rank talks to another.
+///
+/// ```
+/// # use maniple_collectives::{Goal, Groups, check, two_level};
+/// let groups = Groups::of(8, 4);
+/// let report = check(&Goal::allreduce(8, 1), |rank| two_level(rank, &groups)).unwrap();
+/// assert_eq!((report.rounds, report.messages), (3, 14));
+/// ```
+///
+/// # Panics
+///
+/// If `rank` is not below the number of ranks.
+pub fn two_level(rank: u32, groups: &Groups) -> Schedule {
+    let ranks = groups.ranks();
+    assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
+    let number = groups.number_of(rank);
+    let group = groups.group(number);
+    let leader = |group: u32| groups.group(group).start;
+    let mut schedule = Schedule::new(rank, ranks, 1).in_group(group.clone());
+    if rank == group.start {
+        for step in recursive_doubling(number, groups.len()).steps() {
+            schedule.push(match *step {
+                Step::Update { peer, at, part } => Step::Update { peer: leader(peer), at, part },
+                Step::Read { peer, at, part, combine } => Step::Read { peer: leader(peer), at, part, combine },
+                local => local,
+            });
+        }
+    }
+    schedule
+}

@@ -1,0 +1,347 @@
+//! Goals: what each rank of a collective ends up with. A kind of collective is its goal, and nothing else.
+
+use std::fmt;
+use std::ops::Range;
+
+/// What each rank contributes to a collective, and what it ends up with.
+///
+/// The ranks are those of a gang. *Contributors* and *receivers* are subsets of them, in ascending order. Contributions
+/// and results are vectors of [`blocks`](Self::blocks) blocks, and some blocks may be missing in either.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goal {
+    kind: Kind,
+    ranks: u32,
+    blocks: u32,
+    contributors: Ranks,
+    receivers: Ranks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Reduce,
+    ReduceScatter,
+    Scan { inclusive: bool },
+    Broadcast,
+    Gather,
+    Scatter,
+    AllToAll,
+}
+
+/// What one block of a result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// It does not matter.
+    Nothing,
+    /// A block of one contribution.
+    Copy {
+        /// The position of the contributor.
+        of: u32,
+        /// The block of its contribution.
+        block: u32,
+    },
+    /// The combination of the same block of several contributions.
+    Fold {
+        /// The position of the first contributor, and that after the last.
+        from: u32,
+        /// See `from`.
+        to: u32,
+    },
+}
+
+impl Goal {
+    fn new(kind: Kind, (ranks, blocks): (u32, u32), contributors: Ranks, receivers: Ranks) -> Self {
+        Self { kind, ranks, blocks, contributors, receivers }
+    }
+
+    /// All ranks contribute, and all receive the combination. The contributions have any number of blocks.
+    pub fn allreduce(ranks: u32, blocks: u32) -> Self {
+        Self::reduce(ranks, Ranks::all(ranks), Ranks::all(ranks), blocks)
+    }
+
+    /// The contributors' blocks are combined, and the receivers get the result. Receivers need not contribute.
+    pub fn reduce(ranks: u32, contributors: Ranks, receivers: Ranks, blocks: u32) -> Self {
+        Self::new(Kind::Reduce, (ranks, blocks), contributors, receivers)
+    }
+
+    /// Like a reduction, but the receiver at position i gets block i only. There are as many blocks as receivers.
+    pub fn reduce_scatter(ranks: u32, contributors: Ranks, receivers: Ranks) -> Self {
+        Self::new(Kind::ReduceScatter, (ranks, receivers.len()), contributors, receivers)
+    }
+
+    /// The contributor at position i gets the combination of those at positions 0 to i.
+    pub fn scan(ranks: u32, contributors: Ranks, blocks: u32) -> Self {
+        Self::new(Kind::Scan { inclusive: true }, (ranks, blocks), contributors.clone(), contributors)
+    }
+
+    /// The contributor at position i gets the combination of those before it. The first one gets nothing.
+    pub fn exscan(ranks: u32, contributors: Ranks, blocks: u32) -> Self {
+        Self::new(Kind::Scan { inclusive: false }, (ranks, blocks), contributors.clone(), contributors)
+    }
+
+    /// All ranks get the contribution of `root`.
+    pub fn broadcast(ranks: u32, root: u32, blocks: u32) -> Self {
+        Self::broadcast_to(ranks, root, Ranks::all(ranks), blocks)
+    }
+
+    /// The receivers get the contribution of `root`.
+    pub fn broadcast_to(ranks: u32, root: u32, receivers: Ranks, blocks: u32) -> Self {
+        Self::new(Kind::Broadcast, (ranks, blocks), Ranks::one(root), receivers)
+    }
+
+    /// The contributor at position i contributes block i, and the receivers get all blocks. With all ranks as receivers
+    /// it is an allgather.
+    pub fn gather(ranks: u32, contributors: Ranks, receivers: Ranks) -> Self {
+        Self::new(Kind::Gather, (ranks, contributors.len()), contributors, receivers)
+    }
+
+    /// `root` contributes as many blocks as there are receivers, and the receiver at position i gets block i.
+    pub fn scatter(ranks: u32, root: u32, receivers: Ranks) -> Self {
+        Self::new(Kind::Scatter, (ranks, receivers.len()), Ranks::one(root), receivers)
+    }
+
+    /// Block i of every contribution goes to the rank at position i, which gets them in the order of the contributors.
+    pub fn all_to_all(ranks: u32, of: Ranks) -> Self {
+        Self::new(Kind::AllToAll, (ranks, of.len()), of.clone(), of)
+    }
+
+    /// The number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// The number of blocks of a contribution and of a result.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// The ranks that contribute.
+    pub fn contributors(&self) -> &Ranks {
+        &self.contributors
+    }
+
+    /// The ranks that receive.
+    pub fn receivers(&self) -> &Ranks {
+        &self.receivers
+    }
+
+    /// Whether contributions are combined, so that the result depends on an operator.
+    pub fn combines(&self) -> bool {
+        matches!(self.kind, Kind::Reduce | Kind::ReduceScatter | Kind::Scan { .. })
+    }
+
+    /// The blocks that a rank contributes.
+    pub fn contribution(&self, rank: u32) -> Range<u32> {
+        match (self.kind, self.contributors.position(rank)) {
+            (_, None) => 0..0,
+            (Kind::Gather, Some(position)) => position..position + 1,
+            (_, Some(_)) => 0..self.blocks,
+        }
+    }
+
+    /// The blocks that a rank receives.
+    pub fn result(&self, rank: u32) -> Range<u32> {
+        match (self.kind, self.receivers.position(rank)) {
+            (_, None) | (Kind::Scan { inclusive: false }, Some(0)) => 0..0,
+            (Kind::ReduceScatter | Kind::Scatter, Some(position)) => position..position + 1,
+            (_, Some(_)) => 0..self.blocks,
+        }
+    }
+
+    /// What a block of a rank's result is.
+    pub fn want(&self, rank: u32, block: u32) -> Want {
+        let Some(position) = self.receivers.position(rank).filter(|_| self.result(rank).contains(&block)) else {
+            return Want::Nothing;
+        };
+        match self.kind {
+            Kind::Reduce | Kind::ReduceScatter => Want::Fold { from: 0, to: self.contributors.len() },
+            Kind::Scan { inclusive } => Want::Fold { from: 0, to: position + u32::from(inclusive) },
+            Kind::Broadcast | Kind::Scatter => Want::Copy { of: 0, block },
+            Kind::Gather => Want::Copy { of: block, block },
+            Kind::AllToAll => Want::Copy { of: block, block: position },
+        }
+    }
+}
+
+impl Goal {
+    /// What the contributor at a position has for a receiver: the blocks of the contribution, and where they go in the
+    /// result. Or where they are combined.
+    pub(crate) fn message(&self, from: u32, to: u32) -> Option<(Range<u32>, Range<u32>)> {
+        let position = self.receivers.position(to)?;
+        let one = |block: u32| block..block + 1;
+        let same = |blocks: Range<u32>| (blocks.clone(), blocks);
+        match self.kind {
+            Kind::Scan { inclusive } if from >= position + u32::from(inclusive) => None,
+            Kind::Reduce | Kind::Scan { .. } | Kind::Broadcast => Some(same(0..self.blocks)),
+            Kind::ReduceScatter | Kind::Scatter => Some(same(one(position))),
+            Kind::Gather => Some(same(one(from))),
+            Kind::AllToAll => Some((one(position), one(from))),
+        }
+    }
+
+    /// How many contributors are combined in a rank's result: those at the first positions.
+    pub(crate) fn combined(&self, rank: u32) -> u32 {
+        let first = self.result(rank).start;
+        match self.want(rank, first) {
+            Want::Fold { to, .. } => to,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            Kind::Reduce if self.contributors == self.receivers => "allreduce",
+            Kind::Reduce => "reduce",
+            Kind::ReduceScatter => "reduce-scatter",
+            Kind::Scan { inclusive: true } => "scan",
+            Kind::Scan { inclusive: false } => "exscan",
+            Kind::Broadcast => "broadcast",
+            Kind::Gather if self.contributors == self.receivers => "allgather",
+            Kind::Gather => "gather",
+            Kind::Scatter => "scatter",
+            Kind::AllToAll => "all-to-all",
+        })
+    }
+}
+
+/// A set of ranks in ascending order. The *position* of a rank is its place in the set, from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranks(Set);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Set {
+    Range(Range<u32>),
+    List(Vec<u32>),
+}
+
+impl Ranks {
+    /// The ranks below `ranks`.
+    pub fn all(ranks: u32) -> Self {
+        Self(Set::Range(0..ranks))
+    }
+
+    /// One rank.
+    pub fn one(rank: u32) -> Self {
+        Self(Set::Range(rank..rank + 1))
+    }
+
+    /// These ranks, in any order.
+    pub fn of(ranks: impl IntoIterator<Item = u32>) -> Self {
+        let mut list: Vec<u32> = ranks.into_iter().collect();
+        list.sort_unstable();
+        list.dedup();
+        Self(match (list.first(), list.last()) {
+            (Some(&first), Some(&last)) if (last - first) as usize + 1 == list.len() => Set::Range(first..last + 1),
+            (None, _) => Set::Range(0..0),
+            _ => Set::List(list),
+        })
+    }
+
+    /// The number of ranks.
+    pub fn len(&self) -> u32 {
+        match &self.0 {
+            Set::Range(range) => range.len() as u32,
+            Set::List(list) => list.len() as u32,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The position of a rank, if it is in the set.
+    pub fn position(&self, rank: u32) -> Option<u32> {
+        match &self.0 {
+            Set::Range(range) => range.contains(&rank).then(|| rank - range.start),
+            Set::List(list) => list.binary_search(&rank).ok().map(|at| at as u32),
+        }
+    }
+
+    /// The number of ranks in the set that are below this one.
+    pub(crate) fn below(&self, rank: u32) -> u32 {
+        match &self.0 {
+            Set::Range(range) => rank.clamp(range.start, range.end) - range.start,
+            Set::List(list) => list.partition_point(|&other| other < rank) as u32,
+        }
+    }
+
+    /// Whether a rank is in the set.
+    pub fn contains(&self, rank: u32) -> bool {
+        self.position(rank).is_some()
+    }
+
+    /// The rank at a position.
+    ///
+    /// # Panics
+    ///
+    /// If the set has not so many ranks.
+    pub fn at(&self, position: u32) -> u32 {
+        match &self.0 {
+            Set::Range(range) => {
+                assert!(position < self.len(), "position {position} of {} ranks", self.len());
+                range.start + position
+            }
+            Set::List(list) => list[position as usize],
+        }
+    }
+
+    /// All of them, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.len()).map(|position| self.at(position))
+    }
+}
+
+/// Laws of an operator ⊕, bit for bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Laws {
+    /// (a ⊕ b) ⊕ c = a ⊕ (b ⊕ c)
+    pub associative: bool,
+    /// a ⊕ b = b ⊕ a
+    pub commutative: bool,
+    /// a ⊕ a = a
+    pub idempotent: bool,
+    /// There is ⊖ with (a ⊕ b) ⊖ b = a.
+    pub invertible: bool,
+}
+
+impl Laws {
+    /// None of them.
+    pub const NONE: Laws = Laws { associative: false, commutative: false, idempotent: false, invertible: false };
+
+    /// Those of these laws that `held` has not.
+    pub fn without(self, held: Laws) -> Laws {
+        Laws {
+            associative: self.associative && !held.associative,
+            commutative: self.commutative && !held.commutative,
+            idempotent: self.idempotent && !held.idempotent,
+            invertible: self.invertible && !held.invertible,
+        }
+    }
+
+    /// All laws of both.
+    pub fn and(self, other: Laws) -> Laws {
+        Laws {
+            associative: self.associative || other.associative,
+            commutative: self.commutative || other.commutative,
+            idempotent: self.idempotent || other.idempotent,
+            invertible: self.invertible || other.invertible,
+        }
+    }
+}
+
+/// For example `associative, commutative`, or `none`.
+impl fmt::Display for Laws {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { associative, commutative, idempotent, invertible } = *self;
+        let laws = [
+            (associative, "associative"),
+            (commutative, "commutative"),
+            (idempotent, "idempotent"),
+            (invertible, "invertible"),
+        ];
+        let names: Vec<_> = laws.iter().filter(|(holds, _)| *holds).map(|(_, name)| *name).collect();
+        f.pad(&if names.is_empty() { "none".to_owned() } else { names.join(", ") })
+    }
+}

@@ -1,0 +1,327 @@
+//! Proofs of all algorithms, and their numbers against formulas.
+
+use maniple_collectives::{
+    Adaption, CheckError, Goal, Laws, Order, Ranks, Report, Schedule, Survivors, Want, binomial_broadcast,
+    binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather, chain_broadcast, check, direct,
+    dissemination, five_cases, halving_doubling, radix, recursive_doubling, ring_allgather, scan, sliced,
+};
+
+fn proved(goal: &Goal, what: &str, schedule: impl FnMut(u32) -> Schedule) -> Report {
+    check(goal, schedule).unwrap_or_else(|error: CheckError| panic!("{what}, {} ranks: {error}", goal.ranks()))
+}
+
+/// Numbers of ranks.
+type Sizes<'a> = &'a [u32];
+
+/// A sample that has every kind of number: powers, their neighbours, odd and prime ones.
+const SAMPLE: Sizes = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 17, 19, 25, 27, 32, 36, 63, 64, 65, 96, 100];
+
+#[test]
+fn a_sample() {
+    radix_exchanges_have_the_brackets_of_recursive_doubling(SAMPLE);
+    dissemination_takes_the_least_rounds_for_every_size(SAMPLE);
+    direct_reaches_every_goal(&SAMPLE[..16]);
+    large_vectors_are_combined_in_parts(SAMPLE);
+    trees_and_chains_broadcast_and_gather(SAMPLE);
+    allgathers_and_all_to_alls_of_any_ranks(&SAMPLE[..20]);
+    scans_by_doubling(SAMPLE);
+    survivors_reduce_for_any_contributors_and_receivers(SAMPLE);
+}
+
+/// Rounds that grow with the logarithm for P = 1 to 300 and some sizes to 5,000, linear ones to 130.
+#[test]
+#[ignore = "takes minutes; after a change of an algorithm or of the checker"]
+fn all_sizes() {
+    let (few, many): (Vec<u32>, Vec<u32>) = ((1..=130).collect(), (1..=300).collect());
+    let mut large = many.clone();
+    let mut state = 1u64;
+    large.extend((0..20).map(|_| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        300 + (state >> 33) as u32 % 4700
+    }));
+    large.extend([1000, 1024, 2187, 4096, 5000]);
+    radix_exchanges_have_the_brackets_of_recursive_doubling(&large);
+    dissemination_takes_the_least_rounds_for_every_size(&large);
+    direct_reaches_every_goal(&few);
+    large_vectors_are_combined_in_parts(&few);
+    trees_and_chains_broadcast_and_gather(&many);
+    allgathers_and_all_to_alls_of_any_ranks(&few);
+    scans_by_doubling(&large);
+    survivors_reduce_for_any_contributors_and_receivers(&many);
+}
+
+const ORDER_IS_FREE: Laws = Laws { associative: true, commutative: true, ..Laws::NONE };
+
+fn radix_exchanges_have_the_brackets_of_recursive_doubling(sizes: Sizes) {
+    for &ranks in sizes {
+        for bits in 1..=5 {
+            let report = proved(&Goal::allreduce(ranks, 1), "radix", |rank| radix(rank, ranks, 1 << bits));
+            assert_eq!(report.laws, Laws::NONE);
+            assert!(report.by_doubling);
+            let m = ranks.ilog2();
+            let surplus = u64::from(ranks - (1 << m));
+            // Rounds of all bits, and one of the others.
+            let (whole, rest) = (u64::from(m / bits), m % bits);
+            let of_one = whole * ((1 << bits) - 1) + ((1 << rest) - 1);
+            assert_eq!(report.messages, of_one * (1 << m) + 2 * surplus, "{ranks} ranks, radix 2^{bits}");
+            let rounds = m.div_ceil(bits);
+            assert!((rounds..=rounds + 2).contains(&report.rounds), "{ranks} ranks, radix 2^{bits}: {report:?}");
+        }
+        let two = (0..ranks).map(|rank| radix(rank, ranks, 2));
+        assert!(two.eq((0..ranks).map(|rank| recursive_doubling(rank, ranks))));
+    }
+}
+
+fn ceil_log(ranks: u32, base: u32) -> u32 {
+    (0..).find(|&rounds| u64::from(base).pow(rounds) >= u64::from(ranks)).unwrap()
+}
+
+fn dissemination_takes_the_least_rounds_for_every_size(sizes: Sizes) {
+    for &ranks in sizes {
+        for n in 1..=7 {
+            let what = format!("{n}-way dissemination");
+            let report = proved(&Goal::allreduce(ranks, 1), &what, |rank| dissemination(rank, ranks, n));
+            let rounds = ceil_log(ranks, n + 1);
+            assert_eq!(report.rounds, rounds, "{what}, {ranks} ranks");
+            let first = (ranks - 1) / (n + 1).pow(rounds.saturating_sub(1));
+            let messages = if ranks == 1 { 0 } else { first + n * (rounds - 1) };
+            assert_eq!(report.messages, u64::from(ranks) * u64::from(messages), "{what}, {ranks} ranks");
+            // Rank 1 begins at rank 0 if there are two.
+            assert_eq!(report.laws, if ranks > 1 { ORDER_IS_FREE } else { Laws::NONE }, "{what}, {ranks} ranks");
+        }
+    }
+}
+
+/// For n = 1, 2, 3 and 4, of P = 2 … 130.
+#[test]
+fn the_five_cases_are_adaptable_where_their_equation_has_a_solution() {
+    let mut seen = [0; 6];
+    for (n, expected) in [(1, 65), (2, 96), (3, 117), (4, 129)] {
+        let mut adaptable = 0;
+        for ranks in 2..=130u32 {
+            let rounds = ceil_log(ranks, n + 1);
+            let exact = (n + 1).pow(rounds) == ranks;
+            let adaption = Adaption::find(ranks, n);
+            let schedules = |inverse| (0..ranks).map(move |rank| five_cases(rank, ranks, n, inverse));
+            let is_adaptable = exact || adaption.is_some();
+            adaptable += u32::from(is_adaptable);
+            for inverse in [false, true] {
+                assert!(schedules(inverse).all(|schedule| schedule.is_some() == is_adaptable));
+                if !is_adaptable {
+                    continue;
+                }
+                let what = format!("{n}-way five cases, inverse {inverse}");
+                let goal = Goal::allreduce(ranks, 1);
+                let report = proved(&goal, &what, |rank| five_cases(rank, ranks, n, inverse).unwrap());
+                let left_out = adaption.filter(|_| !exact).map_or(0, |a| a.left_out());
+                let laws = Laws { invertible: inverse && left_out > 0, ..ORDER_IS_FREE };
+                assert_eq!(report.laws, laws, "{what}, {ranks} ranks: {adaption:?}");
+                assert_eq!(report.rounds, rounds, "{what}, {ranks} ranks");
+                let last = match adaption.filter(|_| !exact) {
+                    Some(a) => a.senders - u32::from(a.case() == 3),
+                    None => n,
+                };
+                assert_eq!(report.messages, u64::from(ranks) * u64::from(n * (rounds - 1) + last), "{what}, {ranks}");
+            }
+            if let Some(adaption) = adaption.filter(|_| !exact) {
+                seen[adaption.case() as usize] += 1;
+                assert_eq!(u64::from(ranks) + adaption.left_out(), {
+                    let q = u64::from(n + 1).pow(rounds - 1);
+                    u64::from(adaption.senders) * q + adaption.kept()
+                });
+            }
+        }
+        assert_eq!(adaptable, expected, "n = {n}");
+    }
+    assert!(seen[1..].iter().all(|&times| times > 0), "{seen:?}");
+    let none = |ranks: u32| (1..=7).all(|n| Adaption::find(ranks, n).is_none());
+    let without: Vec<u32> = (2..=1000).filter(|&ranks| none(ranks)).collect();
+    assert_eq!((without.len(), without[0]), (28, 601));
+}
+
+/// Sets of ranks: all, one, and some from the seed.
+fn some_ranks(ranks: u32, seed: u32) -> Ranks {
+    let kept = |rank: &u32| {
+        let mixed = (rank ^ seed.rotate_left(9)).wrapping_mul(0x9e37_79b9).rotate_left(13).wrapping_mul(0x85eb_ca6b);
+        mixed >> 28 < 2 + (seed % 7) * 2
+    };
+    match seed {
+        0 => Ranks::all(ranks),
+        1 => Ranks::one(ranks / 2),
+        2 => Ranks::one(ranks - 1),
+        _ => {
+            let some: Vec<u32> = (0..ranks).filter(kept).collect();
+            if some.is_empty() { Ranks::one(seed % ranks) } else { Ranks::of(some) }
+        }
+    }
+}
+
+/// One goal of each kind.
+fn goals(ranks: u32, seed: u32) -> Vec<Goal> {
+    let (some, others) = (some_ranks(ranks, seed), some_ranks(ranks, seed / 2 + 1));
+    let root = (seed * 7 + 1) % ranks;
+    vec![
+        Goal::allreduce(ranks, 1 + seed % 3),
+        Goal::reduce(ranks, some.clone(), others.clone(), 1 + seed % 2),
+        Goal::reduce_scatter(ranks, some.clone(), others.clone()),
+        Goal::scan(ranks, some.clone(), 1),
+        Goal::exscan(ranks, some.clone(), 2),
+        Goal::broadcast_to(ranks, root, some.clone(), 3),
+        Goal::gather(ranks, some.clone(), others.clone()),
+        Goal::scatter(ranks, root, some.clone()),
+        Goal::all_to_all(ranks, some),
+    ]
+}
+
+fn direct_reaches_every_goal(sizes: Sizes) {
+    for &ranks in sizes {
+        for seed in 0..12 {
+            for goal in goals(ranks, seed) {
+                for order in [Order::Doubling, Order::Left] {
+                    let what = format!("direct {goal}, seed {seed}, {order:?}");
+                    let report = proved(&goal, &what, |rank| direct(&goal, rank, order));
+                    assert_eq!(report.laws, Laws::NONE, "{what}, {ranks} ranks");
+                    assert!(if order == Order::Left { report.by_loop } else { report.by_doubling }, "{what}");
+                    assert!(report.rounds <= 1, "{what}");
+                    let pair = |from: u32, to: u32| u64::from(from != to && wants_of(&goal, to, from));
+                    let all = |to: u32| goal.contributors().iter().map(move |from| (from, to));
+                    let pairs: u64 = goal.receivers().iter().flat_map(all).map(|(from, to)| pair(from, to)).sum();
+                    assert_eq!(report.messages, pairs, "{what}, {ranks} ranks");
+                }
+            }
+        }
+    }
+}
+
+/// Whether some of a rank's result is of the contribution of another.
+fn wants_of(goal: &Goal, to: u32, from: u32) -> bool {
+    let from = goal.contributors().position(from).unwrap();
+    goal.result(to).any(|block| match goal.want(to, block) {
+        Want::Nothing => false,
+        Want::Copy { of, .. } => of == from,
+        Want::Fold { from: start, to: end } => (start..end).contains(&from),
+    })
+}
+
+fn large_vectors_are_combined_in_parts(sizes: Sizes) {
+    for &ranks in sizes {
+        let bits = ranks.ilog2();
+        let (size, surplus) = (1u64 << bits, u64::from(ranks) - (1 << bits));
+        let goal = Goal::allreduce(ranks, size as u32);
+        let report = proved(&goal, "halving and doubling", |rank| halving_doubling(rank, ranks));
+        assert!(report.laws == Laws::NONE && report.by_doubling);
+        assert!((2 * bits..=2 * bits + 2).contains(&report.rounds));
+        assert_eq!(report.messages, size * 2 * u64::from(bits) + 2 * surplus);
+        assert_eq!(report.blocks, size * 2 * (size - 1) + 2 * surplus * size);
+        for order in [Order::Doubling, Order::Left] {
+            let goal = Goal::allreduce(ranks, ranks);
+            let report = proved(&goal, "sliced", |rank| sliced(rank, ranks, order));
+            assert!(report.laws == Laws::NONE);
+            assert!(if order == Order::Left { report.by_loop } else { report.by_doubling });
+            let messages = u64::from(ranks) * 2 * u64::from(ranks - 1);
+            let rounds = if ranks == 1 { 0 } else { 2 };
+            assert_eq!((report.rounds, report.messages, report.blocks), (rounds, messages, messages));
+        }
+    }
+}
+
+fn trees_and_chains_broadcast_and_gather(sizes: Sizes) {
+    for &ranks in sizes {
+        for seed in 0..8 {
+            let root = (seed * 11 + 2) % ranks;
+            let receivers = some_ranks(ranks, seed);
+            let others = u64::from(receivers.len()) - u64::from(receivers.contains(root));
+            // Place p is as deep in the tree as it has ones.
+            let depth = |places: u32| (0..places).map(u32::count_ones).max().unwrap_or(0);
+            let rounds = depth(others as u32 + 1);
+            assert!(rounds <= ceil_log(others as u32 + 1, 2));
+            let goal = Goal::broadcast_to(ranks, root, receivers.clone(), 1);
+            let report = proved(&goal, "binomial", |rank| binomial_broadcast(rank, ranks, root, &receivers));
+            assert_eq!((report.rounds, report.messages), (rounds, others));
+            for blocks in [1, 5] {
+                let goal = Goal::broadcast_to(ranks, root, receivers.clone(), blocks);
+                let report = proved(&goal, "chain", |rank| chain_broadcast(rank, ranks, root, &receivers, blocks));
+                assert_eq!((report.rounds, report.messages), (others as u32, others * u64::from(blocks)));
+            }
+            let all = Ranks::all(ranks);
+            let gathered = Goal::gather(ranks, all.clone(), Ranks::one(root));
+            let gather = proved(&gathered, "gather", |rank| binomial_gather(rank, ranks, root));
+            let scattered = Goal::scatter(ranks, root, all.clone());
+            let scatter = proved(&scattered, "scatter", |rank| binomial_scatter(rank, ranks, root));
+            // One message to each rank but the root, and one more where its blocks go round the end.
+            for report in [gather, scatter] {
+                assert_eq!(report.rounds, depth(ranks));
+                let most = u64::from(ranks - 1) + u64::from(ceil_log(ranks, 2));
+                assert!((u64::from(ranks - 1)..=most).contains(&report.messages), "{report:?}");
+            }
+            assert_eq!(gather.blocks, scatter.blocks);
+        }
+    }
+}
+
+fn allgathers_and_all_to_alls_of_any_ranks(sizes: Sizes) {
+    for &ranks in sizes {
+        for seed in [0, 1, 4, 5, 6] {
+            let of = some_ranks(ranks, seed);
+            let (m, goal) = (u64::from(of.len()), Goal::gather(ranks, of.clone(), of.clone()));
+            let rounds = ceil_log(m as u32, 2);
+            let bruck = proved(&goal, "Bruck", |rank| bruck_allgather(rank, ranks, &of));
+            assert_eq!((bruck.rounds, bruck.blocks), (rounds, m * (m - 1)));
+            assert!(bruck.messages <= 2 * m * u64::from(rounds));
+            let ring = proved(&goal, "ring", |rank| ring_allgather(rank, ranks, &of));
+            assert_eq!((u64::from(ring.rounds), ring.messages, ring.blocks), (m - 1, m * (m - 1), m * (m - 1)));
+            let goal = Goal::all_to_all(ranks, of.clone());
+            let bruck = proved(&goal, "Bruck", |rank| bruck_all_to_all(rank, ranks, &of));
+            let bits: u64 = (0..m).map(|way| u64::from(way.count_ones())).sum();
+            assert_eq!((bruck.rounds, bruck.messages, bruck.blocks), (rounds, m * u64::from(rounds), m * bits));
+        }
+    }
+}
+
+fn scans_by_doubling(sizes: Sizes) {
+    for &ranks in sizes {
+        for seed in [0, 1, 4, 5] {
+            let of = some_ranks(ranks, seed);
+            let m = of.len();
+            for inclusive in [true, false] {
+                let goal = if inclusive { Goal::scan } else { Goal::exscan }(ranks, of.clone(), 1);
+                let report = proved(&goal, "scan", |rank| scan(rank, ranks, &of, inclusive));
+                assert_eq!(report.laws, Laws::NONE);
+                let messages: u32 = (0..ceil_log(m, 2)).map(|round| m - (1 << round)).sum();
+                assert_eq!(report.messages, u64::from(messages));
+                assert!(report.rounds <= ceil_log(m, 2));
+            }
+        }
+    }
+}
+
+fn survivors_reduce_for_any_contributors_and_receivers(sizes: Sizes) {
+    for &ranks in sizes {
+        for seed in 0..20 {
+            let (contributors, receivers) = (some_ranks(ranks, seed), some_ranks(ranks, seed / 3 + seed * 5));
+            let survivors = Survivors::new(ranks, contributors.clone(), receivers.clone());
+            let goal = Goal::reduce(ranks, contributors.clone(), receivers.clone(), 1);
+            let what = format!("survivors of {contributors:?} for {receivers:?}");
+            let report = proved(&goal, &what, |rank| survivors.schedule(rank));
+            assert!(report.laws == Laws::NONE && report.by_doubling, "{what}");
+            let (c, r) = (contributors.len(), receivers.len());
+            let handed_out = if r <= c { 2 } else { 1 + ceil_log(1 + r.div_ceil(1 << c.ilog2()), 2) };
+            assert!(report.rounds <= ceil_log(c, 2) + handed_out, "{what}: {report:?}");
+            let outside = receivers.iter().filter(|&rank| !contributors.contains(rank)).count();
+            // Others than these see no message.
+            let idle = (0..ranks).filter(|&rank| !contributors.contains(rank) && !receivers.contains(rank));
+            assert!(idle.into_iter().all(|rank| survivors.schedule(rank).steps().is_empty()), "{what}");
+            if r == 1 {
+                let messages = c as usize - 1 + outside;
+                assert_eq!(report.messages, messages as u64, "{what}");
+            }
+        }
+        let all = Survivors::new(ranks, Ranks::all(ranks), Ranks::all(ranks));
+        let goal = Goal::allreduce(ranks, 1);
+        let (mine, doubling) = (
+            proved(&goal, "survivors", |rank| all.schedule(rank)),
+            proved(&goal, "recursive doubling", |rank| recursive_doubling(rank, ranks)),
+        );
+        assert_eq!(mine, doubling);
+    }
+}
