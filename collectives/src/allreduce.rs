@@ -1,7 +1,7 @@
 //! The allreduce that shards call.
 
 use crate::engine::{Engine, subtasks};
-use crate::{Algorithm, Groups, Operator};
+use crate::{Algorithm, Groups, Laws, Operator};
 use maniple_regions::Element;
 use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Input, Shard, TaskFuture, Top};
@@ -100,19 +100,20 @@ impl<T: Element> ReplaySpec for Spec<T> {
         self.options.elements * size_of::<T>()
     }
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
-        subtasks(&self.algorithm.schedule(shard, &self.groups))
+        subtasks(&self.algorithm.schedule(shard, &self.groups), self.cell_bytes())
     }
     fn block(&self, shard: u32) -> Range<u32> {
         self.algorithm.group(shard, &self.groups)
     }
     fn parameters(&self) -> String {
         let (CollectiveOptions { elements, slots, .. }, element) = (self.options, std::any::type_name::<T>());
-        let (operator, algorithm) = (self.operator.name(), self.algorithm.name());
+        let (operator, algorithm) = (self.operator.name(), self.algorithm);
         format!("allreduce of {elements} x {element} by operator `{operator}`, {slots} slots, {algorithm}")
     }
-    fn materialise(&self, shards: u32) -> Box<dyn Chained> {
+    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained> {
         let CollectiveOptions { elements, slots, .. } = self.options;
-        Box::new(Engine::new(&self.name, self.operator.clone(), elements, slots, shards))
+        let schedules = shards.iter().map(|&shard| self.algorithm.schedule(shard, &self.groups));
+        Box::new(Engine::new(&self.name, self.operator.clone(), (elements, slots), schedules))
     }
 }
 
@@ -147,15 +148,24 @@ impl<T: Element> Allreduce<T> {
             return refuse("a contribution that fits into memory", format!("{elements} elements"));
         }
         let groups = Groups::runs(&top.placement(gang)?);
+        let laws = operator.laws();
         let algorithm = match algorithm {
-            Some(algorithm) => algorithm,
+            Some(algorithm) => {
+                if let Err((expected, came)) = algorithm.check(gang.shards(), laws) {
+                    return refuse(&expected, came);
+                }
+                algorithm
+            }
             None => {
-                let all = Algorithm::ALL.iter().copied();
                 // The mapper chooses among algorithms that give the same bits. Which ones do depends on whether the operator is
                 // associative bit for bit, and on how the algorithm groups the ranks where they are placed.
-                let alike = |a: &Algorithm| operator.is_associative() || a.groups_by_doubling(&groups);
-                let choices: Vec<Algorithm> = all.filter(alike).collect();
-                let names: Vec<&str> = choices.iter().map(|a| a.name()).collect();
+                let alike = |a: &Algorithm| {
+                    let any_grouping = laws.associative && a.laws().without(laws) == Laws::NONE;
+                    (any_grouping || a.groups_by_doubling(&groups)) && a.is_offered(gang.shards())
+                };
+                let choices: Vec<Algorithm> = Algorithm::ALL.iter().copied().filter(alike).collect();
+                let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 choices[top.choose_algorithm(gang, (name, "allreduce"), elements * size_of::<T>(), &names)?]
             }
         };

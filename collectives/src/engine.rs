@@ -1,21 +1,28 @@
 //! The engine of an allreduce. To the chains that the runtime replays it adds typed values, their combination, and
 //! calls. It uses only the public API of `runtime`: arrivals carry the values, so it needs no unsafe code.
 
+use crate::parts::{LentPart, Parts, Registers, Spare, combine_in_place, combine_into};
 use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::Element;
-use maniple_runtime::replay::{Replay, ReplayCx, RunningValue, Subtask, Watch};
+use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Subtask, Watch};
 use maniple_runtime::{Error, Input, Lent, Resolver, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Translates a schedule into the runtime's subtasks.
-pub(crate) fn subtasks(schedule: &Schedule) -> Vec<Subtask> {
-    let subtask = |step: &Step| match *step {
-        Step::Update { peer, at, .. } => Subtask::Update { peer, at },
-        Step::Read { peer, at, combine, .. } => Subtask::Read { peer, at, how: combine as u8 },
-        Step::Local { .. } => unreachable!("an allreduce has one register"),
-    };
-    schedule.steps().iter().map(subtask).collect()
+/// Translates a schedule into the runtime's subtasks, for vectors of `bytes` bytes.
+pub(crate) fn subtasks(schedule: &Schedule, bytes: usize) -> Vec<Subtask> {
+    let awaits = if bytes > LARGE { schedule.awaits() } else { Vec::new() };
+    let mut subtasks = Vec::with_capacity(schedule.steps().len());
+    for (number, step) in schedule.steps().iter().enumerate() {
+        let awaited = awaits.get(number).into_iter().flatten();
+        subtasks.extend(awaited.map(|&update| Subtask::Await { update }));
+        subtasks.push(match *step {
+            Step::Update { peer, at, part } => Subtask::Update { peer, at, part },
+            Step::Read { peer, at, part, combine } => Subtask::Read { peer, at, part, how: combine as u8 },
+            Step::Local { from, part, combine } => Subtask::Local { from, part, how: combine as u8 },
+        });
+    }
+    subtasks
 }
 
 /// The value of a call, from its input to its result. One element needs no allocation. Vectors may be lent to readers,
@@ -23,6 +30,8 @@ pub(crate) fn subtasks(schedule: &Schedule) -> Vec<Subtask> {
 pub(crate) enum Running<T> {
     One(T),
     Many(Arc<Vec<T>>),
+    /// The value is in the chain's registers.
+    Parts,
     /// An input that may not be there yet.
     Later(TaskFuture<T>),
     ManyLater(TaskFuture<Vec<T>>),
@@ -46,7 +55,7 @@ impl<T: Element> Running<T> {
     /// Makes the runtime start the chain when the input comes. Returns false if it has come already.
     fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
         match self {
-            Running::One(_) | Running::Many(_) => false,
+            Running::One(_) | Running::Many(_) | Running::Parts => false,
             Running::Later(f) => cx.start_after(chain, f),
             Running::ManyLater(f) => cx.start_after(chain, f),
         }
@@ -54,7 +63,7 @@ impl<T: Element> Running<T> {
 
     fn is_there(&self) -> bool {
         match self {
-            Running::One(_) | Running::Many(_) => true,
+            Running::One(_) | Running::Many(_) | Running::Parts => true,
             Running::Later(f) => f.is_settled(),
             Running::ManyLater(f) => f.is_settled(),
         }
@@ -63,7 +72,7 @@ impl<T: Element> Running<T> {
     /// Takes the value out of the future that has it.
     fn open(&mut self) -> Result<(), Error> {
         *self = match self {
-            Running::One(_) | Running::Many(_) => return Ok(()),
+            Running::One(_) | Running::Many(_) | Running::Parts => return Ok(()),
             Running::Later(f) => Running::One(value_of(f)?),
             Running::ManyLater(f) => Running::Many(Arc::new(value_of(f)?)),
         };
@@ -76,43 +85,8 @@ impl<T: Element> Running<T> {
         match self {
             Running::One(v) => std::slice::from_ref(v),
             Running::Many(v) => v,
-            Running::Later(_) | Running::ManyLater(_) => &[],
+            Running::Parts | Running::Later(_) | Running::ManyLater(_) => &[],
         }
-    }
-}
-
-/// Vectors that have been lent to readers. When the readers are done, later values go into them.
-struct Spare<T>(Vec<Arc<Vec<T>>>);
-
-impl<T: Element> Spare<T> {
-    /// The most vectors that are kept. No more are on loan at a time, for large values.
-    const MOST: usize = 2;
-
-    /// A vector that nobody else holds, with arbitrary values.
-    fn take(&mut self, elements: usize) -> Arc<Vec<T>> {
-        let free = self.0.iter_mut().position(|v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
-        free.map_or_else(|| Arc::new(vec![T::zeroed(); elements]), |at| self.0.swap_remove(at))
-    }
-
-    fn put(&mut self, vector: Arc<Vec<T>>) {
-        if self.0.len() < Self::MOST {
-            self.0.push(vector);
-        }
-    }
-
-    /// `running = f(running)`: in its place if nobody else holds it, or else in another.
-    fn change(
-        &mut self,
-        running: &mut Arc<Vec<T>>,
-        in_place: impl FnOnce(&mut [T]),
-        elsewhere: impl FnOnce(&mut [T], &[T]),
-    ) {
-        if let Some(own) = Arc::get_mut(running) {
-            return in_place(own);
-        }
-        let mut next = self.take(running.len());
-        elsewhere(Arc::get_mut(&mut next).expect("nobody else holds it"), running);
-        self.put(std::mem::replace(running, next));
     }
 }
 
@@ -161,6 +135,7 @@ const _: () = assert!(size_of::<Chain<f64>>() <= 64);
 /// State that calls of one element do not need unless one waits for another in its slot.
 struct Aside<T> {
     spare: Spare<T>,
+    registers: Registers<T>,
     /// Calls that wait for this slot.
     queued: VecDeque<(Running<T>, Output<T>)>,
     /// The error of all further calls.
@@ -168,7 +143,14 @@ struct Aside<T> {
 }
 
 fn made<T>(aside: &mut Option<Box<Aside<T>>>) -> &mut Aside<T> {
-    aside.get_or_insert_with(|| Box::new(Aside { spare: Spare(Vec::new()), queued: VecDeque::new(), failed: None }))
+    aside.get_or_insert_with(|| {
+        Box::new(Aside {
+            spare: Spare(Vec::new()),
+            registers: Registers(Vec::new()),
+            queued: VecDeque::new(),
+            failed: None,
+        })
+    })
 }
 
 impl<T: Element> Chain<T> {
@@ -187,6 +169,17 @@ impl<T: Element> Chain<T> {
         future
     }
 
+    /// Takes the result out of the registers.
+    #[inline(never)]
+    fn take_result(&mut self, parts: Option<&Parts>) {
+        let Some(parts) = parts else { return };
+        let result = made(&mut self.aside).registers.take(parts.result);
+        self.running = match self.output {
+            Some(Output::One(_)) => Running::One(result[0]),
+            _ => Running::Many(result),
+        };
+    }
+
     /// Ends the call in this slot with an error, and drops its input.
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         self.running = Running::One(T::zeroed());
@@ -198,17 +191,43 @@ impl<T: Element> Chain<T> {
 
 /// The chains of one allreduce on one processor.
 pub(crate) struct Engine<T> {
+    shared: Shared<T>,
+    chains: Vec<Chain<T>>,
+}
+
+/// What all chains of an engine share.
+struct Shared<T> {
     name: String,
     operator: Operator<T>,
     elements: usize,
     slots: u32,
-    chains: Vec<Chain<T>>,
+    /// Whether a value is one element in one register.
+    is_one: bool,
+    /// The parts of each shard's steps, or none if its value is one vector. Empty if that is so for all.
+    parts: Vec<Option<Parts>>,
+}
+
+impl<T> Shared<T> {
+    /// The parts of a chain's steps.
+    fn parts_of(&self, chain: u32) -> Option<&Parts> {
+        self.parts.get((chain / self.slots) as usize)?.as_ref()
+    }
 }
 
 impl<T: Element> Engine<T> {
-    pub fn new(name: &str, operator: Operator<T>, elements: usize, slots: u32, shards: u32) -> Self {
-        let chains = (0..shards * slots).map(|_| Chain::new()).collect();
-        Self { name: name.into(), operator, elements, slots, chains }
+    pub fn new(
+        name: &str,
+        operator: Operator<T>,
+        (elements, slots): (usize, u32),
+        schedules: impl Iterator<Item = Schedule>,
+    ) -> Self {
+        let mut parts: Vec<Option<Parts>> = schedules.map(|schedule| Parts::of(&schedule, elements)).collect();
+        let chains = (0..parts.len() * slots as usize).map(|_| Chain::new()).collect();
+        if parts.iter().all(Option::is_none) {
+            parts = Vec::new();
+        }
+        let is_one = elements == 1 && parts.is_empty();
+        Self { shared: Shared { name: name.into(), operator, elements, slots, is_one, parts }, chains }
     }
 
     /// Takes a call of one element that has come. `at` is the shard's position and the call's number. The call runs
@@ -217,7 +236,7 @@ impl<T: Element> Engine<T> {
     pub fn call_now(&mut self, at: (u32, u64), value: T, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
         let number = self.chain(at, cx);
         let chain = &mut self.chains[number as usize];
-        if chain.state != State::Idle || self.elements != 1 {
+        if chain.state != State::Idle || !self.shared.is_one {
             return self.take_one(number, Input::Now(value), cx);
         }
         let future = chain.renew_output();
@@ -254,9 +273,13 @@ impl<T: Element> Engine<T> {
     #[inline]
     fn chain(&mut self, (position, count): (u32, u64), _cx: &mut ReplayCx<'_>) -> u32 {
         // Slots are few, and a power of two nearly always.
-        let mask = self.slots - 1;
-        let slot = if self.slots & mask == 0 { count as u32 & mask } else { (count % u64::from(self.slots)) as u32 };
-        let number = position * self.slots + slot;
+        let mask = self.shared.slots - 1;
+        let slot = if self.shared.slots & mask == 0 {
+            count as u32 & mask
+        } else {
+            (count % u64::from(self.shared.slots)) as u32
+        };
+        let number = position * self.shared.slots + slot;
         #[cfg(feature = "plant")]
         if _cx.reuses_early(number) {
             self.chains[number as usize].state = State::Idle;
@@ -299,36 +322,65 @@ fn value_of<V: Clone + 'static>(future: &TaskFuture<V>) -> Result<V, Error> {
     value.unwrap_or_else(|| Err(stopped("input")))
 }
 
-/// The running value of one call, with its operator.
+/// The running value of one call. The runtime asks for it only while the call has not failed.
 pub(crate) struct Live<'a, T> {
-    /// Whether the call has a value. It has none if its input has failed.
-    has_value: bool,
-    running: &'a mut Running<T>,
-    aside: &'a mut Option<Box<Aside<T>>>,
-    operator: &'a Operator<T>,
+    chain: &'a mut Chain<T>,
+    shared: &'a Shared<T>,
+    number: u32,
+}
+
+impl<T> Live<'_, T> {
+    fn parts(&self) -> &Parts {
+        self.shared.parts_of(self.number).expect("the value has parts")
+    }
+}
+
+impl<T: Element> Live<'_, T> {
+    #[inline(never)]
+    fn bytes_of_part(&self, part: u16) -> &[u8] {
+        let (register, range) = self.parts().at(part);
+        let registers = self.chain.aside.as_ref().map(|aside| &aside.registers.0[register][range]);
+        registers.map_or(&[], bytemuck::cast_slice)
+    }
+
+    #[inline(never)]
+    fn combine_part(&mut self, part: u16, how: u8, incoming: &[T]) {
+        let place = self.parts().at(part);
+        let Aside { spare, registers, .. } = made(&mut self.chain.aside);
+        registers.combine(&self.shared.operator, spare, place, how, incoming);
+    }
 }
 
 impl<T: Element> RunningValue for Live<'_, T> {
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        if self.has_value { bytemuck::cast_slice(self.running.as_slice()) } else { &[] }
+    fn size(&self, part: u16) -> usize {
+        self.parts().at(part).1.len() * size_of::<T>()
     }
 
-    fn lend(&mut self) -> Arc<dyn Lent> {
-        match self.running {
-            Running::One(v) => Arc::new(vec![*v]),
+    #[inline]
+    fn bytes(&self, part: u16) -> &[u8] {
+        match &self.chain.running {
+            Running::One(v) => bytemuck::bytes_of(v),
+            Running::Many(v) => bytemuck::cast_slice(v),
+            Running::Parts => self.bytes_of_part(part),
+            Running::Later(_) | Running::ManyLater(_) => &[],
+        }
+    }
+
+    fn lend(&mut self, part: u16) -> Arc<dyn Lent> {
+        match &self.chain.running {
             Running::Many(v) => v.clone(),
-            Running::Later(_) | Running::ManyLater(_) => Arc::new(Vec::<T>::new()),
+            Running::Parts => {
+                let (register, range) = self.parts().at(part);
+                Arc::new(LentPart { vector: made(&mut self.chain.aside).registers.0[register].clone(), range })
+            }
+            running => Arc::new(running.as_slice().to_vec()),
         }
     }
 
     #[inline(always)]
-    fn combine(&mut self, how: u8, incoming: &[u8]) {
-        if !self.has_value {
-            return;
-        }
+    fn combine(&mut self, part: u16, how: u8, incoming: &[u8]) {
         let (one, many);
-        let incoming: &[T] = if let Running::One(_) = self.running {
+        let incoming: &[T] = if let Running::One(_) = self.chain.running {
             one = [bytemuck::pod_read_unaligned(incoming)];
             &one
         } else if let Ok(aligned) = bytemuck::try_cast_slice(incoming) {
@@ -337,7 +389,18 @@ impl<T: Element> RunningValue for Live<'_, T> {
             many = bytemuck::pod_collect_to_vec::<u8, T>(incoming);
             &many
         };
-        combine(self.operator, self.aside, how, self.running, incoming);
+        let Chain { running, aside, .. } = &mut *self.chain;
+        match running {
+            Running::Parts => self.combine_part(part, how, incoming),
+            running => combine(&self.shared.operator, aside, how, running, incoming),
+        }
+    }
+
+    fn combine_own(&mut self, from: u16, part: u16, how: u8) {
+        let (from, range) = self.parts().at(from);
+        // Held, so that a change of the same register goes elsewhere.
+        let held = made(&mut self.chain.aside).registers.0[from].clone();
+        self.combine_part(part, how, &held[range]);
     }
 }
 
@@ -353,18 +416,7 @@ fn combine<T: Element>(
     match running {
         Running::One(v) => combine_in_place(operator, how, std::slice::from_mut(v), incoming),
         Running::Many(v) => combine_many(operator, aside, how, v, incoming),
-        Running::Later(_) | Running::ManyLater(_) => {}
-    }
-}
-
-#[inline]
-fn combine_in_place<T: Element>(operator: &Operator<T>, how: u8, running: &mut [T], incoming: &[T]) {
-    if how == Combine::IncomingIsHigher as u8 {
-        operator.fold_higher(running, incoming);
-    } else if how == Combine::IncomingIsLower as u8 {
-        operator.fold_lower(running, incoming);
-    } else {
-        running.copy_from_slice(incoming);
+        Running::Parts | Running::Later(_) | Running::ManyLater(_) => {}
     }
 }
 
@@ -375,15 +427,7 @@ fn combine_many<T: Element>(
     running: &mut Arc<Vec<T>>,
     incoming: &[T],
 ) {
-    let elsewhere = |out: &mut [T], running: &[T]| {
-        if how == Combine::IncomingIsHigher as u8 {
-            operator.fold_into(out, running, incoming);
-        } else if how == Combine::IncomingIsLower as u8 {
-            operator.fold_into(out, incoming, running);
-        } else {
-            out.copy_from_slice(incoming);
-        }
-    };
+    let elsewhere = |out: &mut [T], running: &[T]| combine_into(operator, how, out, running, incoming);
     made(aside).spare.change(running, |running| combine_in_place(operator, how, running, incoming), elsewhere);
 }
 
@@ -392,8 +436,7 @@ impl<T: Element> Replay for Engine<T> {
 
     #[inline]
     fn running(&mut self, chain: u32) -> Live<'_, T> {
-        let Chain { state, running, aside, .. } = &mut self.chains[chain as usize];
-        Live { has_value: *state == State::Running, running, aside, operator: &self.operator }
+        Live { chain: &mut self.chains[chain as usize], shared: &self.shared, number: chain }
     }
 
     #[inline]
@@ -401,7 +444,7 @@ impl<T: Element> Replay for Engine<T> {
         let (lower, others) = self.chains.split_at_mut(higher as usize);
         let Chain { running, aside, .. } = &mut lower[chain as usize];
         let incoming = others[0].running.as_slice();
-        combine(&self.operator, aside, Combine::IncomingIsHigher as u8, running, incoming);
+        combine(&self.shared.operator, aside, Combine::IncomingIsHigher as u8, running, incoming);
     }
 
     #[inline]
@@ -409,7 +452,7 @@ impl<T: Element> Replay for Engine<T> {
         let (lower, others) = self.chains.split_at_mut(chain as usize);
         let Chain { running, aside, .. } = &mut others[0];
         let result = lower[leader as usize].running.as_slice();
-        combine(&self.operator, aside, Combine::Replace as u8, running, result);
+        combine(&self.shared.operator, aside, Combine::Replace as u8, running, result);
     }
 
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
@@ -420,12 +463,16 @@ impl<T: Element> Replay for Engine<T> {
         c.state = State::Refused;
         c.running.open()?;
         let came = c.running.as_slice().len();
-        if came != self.elements {
+        if came != self.shared.elements {
             return Err(Error::Misuse {
-                what: format!("input of `{}` in shard {}", self.name, shard()),
-                expected: format!("{} elements", self.elements),
+                what: format!("input of `{}` in shard {}", self.shared.name, shard()),
+                expected: format!("{} elements", self.shared.elements),
                 came: came.to_string(),
             });
+        }
+        if let Some(parts) = self.shared.parts_of(chain) {
+            let Aside { spare, registers, .. } = made(&mut c.aside);
+            registers.begin(parts, spare, std::mem::replace(&mut c.running, Running::Parts));
         }
         c.state = State::Running;
         Ok(true)
@@ -435,6 +482,9 @@ impl<T: Element> Replay for Engine<T> {
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
         c.state = State::Idle;
+        if matches!(c.running, Running::Parts) && outcome.is_ok() {
+            c.take_result(self.shared.parts_of(chain));
+        }
         match (outcome, &mut c.running, &c.output) {
             (Ok(()), Running::One(v), Some(Output::One(out))) => cx.resolve(chain, out, Ok(*v)),
             (Ok(()), Running::Many(v), Some(Output::Many(out))) => {

@@ -7,6 +7,7 @@ mod checker;
 mod engine;
 mod goal;
 mod operator;
+mod parts;
 mod schedule;
 
 #[doc = include_str!("../PROTOCOL.md")]

@@ -1,5 +1,6 @@
 //! Operators: how two contributions become one.
 
+use crate::goal::Laws;
 use std::fmt;
 use std::sync::Arc;
 
@@ -83,11 +84,18 @@ impl<T> Operator<T> {
         }
     }
 
-    /// Whether every grouping of the same contributions in rank order gives the same bits. True for the built-in
-    /// operators, except sum and product of floats. False for a program's own operators, because nothing is known of
-    /// them.
-    pub fn is_associative(&self) -> bool {
-        matches!(&self.kind, Kind::Builtin(_, _, true))
+    /// The laws that the operator obeys bit for bit. The built-in ones commute, and are associative, except sum and
+    /// product of floats. Minimum and maximum are idempotent. Nothing is known of a program's own operators.
+    pub fn laws(&self) -> Laws {
+        match &self.kind {
+            Kind::Builtin(builtin, _, associative) => Laws {
+                associative: *associative,
+                commutative: true,
+                idempotent: matches!(builtin, Builtin::Min | Builtin::Max),
+                invertible: false,
+            },
+            Kind::User(..) => Laws::NONE,
+        }
     }
 }
 

@@ -4,10 +4,10 @@
 mod common;
 
 use common::{
-    Chosen, Form, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes,
-    matrices, mix, rounding, subtasks, tree, watched,
+    Chosen, Form, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes, exact,
+    lawless, matrices, mix, rounding, subtasks, tree, watched,
 };
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Laws, Operator};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch};
@@ -296,7 +296,8 @@ proptest! {
         shards in prop_oneof![4 => 1u32..=9, 1 => 10u32..=40],
         slots in 1u32..=5,
         elements in prop_oneof![3 => Just(1), 4 => 0usize..=9, 1 => Just(513usize)],
-        operator in 0..5,
+        operator in 0..6,
+        which: usize,
         hows in prop::collection::vec(prop::sample::select(HOWS.to_vec()), 1..12),
         ahead in 1usize..12,
         uneven: bool,
@@ -306,13 +307,20 @@ proptest! {
             let Plan { shards, elements, slots, hows, ahead, uneven, seed, algorithm, .. } = p;
             Plan { kind, shards, elements, slots, hows, ahead, uneven, seed, algorithm }
         }
-        let algorithm = Algorithm::RecursiveDoubling;
+        // How two levels group depends on the mapper. An exact sum may have any algorithm.
+        let suits = |a: &Algorithm| match operator {
+            5 => a.is_for(shards),
+            _ => *a != Algorithm::TwoLevel && a.laws() == Laws::NONE,
+        };
+        let suitable: Vec<Algorithm> = Algorithm::ALL.iter().copied().filter(suits).collect();
+        let algorithm = suitable[which % suitable.len()];
         let rest = Plan { kind: brackets(), shards, elements, slots, hows, ahead, uneven, seed, algorithm };
         match operator {
             0 => any_driver(rest),
             1 => any_driver(plan(rounding(), rest)),
             2 => any_driver(plan(affine(), rest)),
             3 => any_driver(plan(matrices(), rest)),
+            5 => any_driver(plan(exact(), rest)),
             _ => {
                 let [.., half] = float_kinds!(f32);
                 any_driver(plan(half, rest));
@@ -339,15 +347,15 @@ fn two_levels_wherever_the_shards_are() {
     }
 }
 
-/// Where all processors have the same power of two of shards, two levels give the bits of recursive doubling, of an operator
-/// that tells every grouping apart.
+/// The algorithms that need no laws give the bits of recursive doubling, of an operator that tells every grouping apart. Two
+/// levels do where all processors have the same power of two of shards.
 #[test]
-fn two_levels_have_the_bits_of_recursive_doubling() {
+fn all_groupings_are_those_of_recursive_doubling() {
     for workers in 1..=4 {
         for each in [1, 2, 4, 8, 16] {
             for (elements, runtime) in [(1, Runtime::threads(workers)), (600, Runtime::seeded(workers, 9))] {
                 let shards = workers * each;
-                let results = Algorithm::ALL.iter().map(|&algorithm| {
+                let results = lawless().into_iter().map(|algorithm| {
                     let outcome = runtime.run(move |top| async move {
                         let gang = top.gang("all", shards)?;
                         let options =
@@ -370,7 +378,10 @@ fn two_levels_have_the_bits_of_recursive_doubling() {
                     outcome.unwrap().0
                 });
                 let results: Vec<_> = results.collect();
-                assert!(results[0] == results[1], "{workers} workers with {each} shards, {elements} elements");
+                assert!(
+                    results.iter().all(|r| *r == results[0]),
+                    "{workers} workers with {each} shards, {elements} elements"
+                );
             }
         }
     }
@@ -602,8 +613,8 @@ struct Faulty {
 /// The operator of a test with any algorithm: how two levels bracket depends on where the shards are.
 fn node(algorithm: Algorithm) -> fn(&u64, &u64) -> u64 {
     match algorithm {
-        Algorithm::RecursiveDoubling => |a, b| (a + b) >> 1,
-        _ => |a, b| a.wrapping_add(*b),
+        Algorithm::TwoLevel => |a, b| a.wrapping_add(*b),
+        _ => |a, b| (a + b) >> 1,
     }
 }
 
@@ -756,7 +767,7 @@ fn fails(fault: Fault) {
                     for _ in 0..2 {
                         number += 1;
                         let (at, runtime) = any_runtime(number);
-                        for &algorithm in Algorithm::ALL {
+                        for algorithm in lawless() {
                             let faulty = Faulty { fault, shards, slots, calls: 7, bad: (bad, call), ahead, algorithm };
                             faulty.check(&runtime, &at);
                         }
@@ -845,7 +856,7 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
     }
     for number in 0..24 {
         let (at, runtime) = any_runtime(number / 2);
-        let algorithm = Algorithm::ALL[number as usize % 2];
+        let algorithm = lawless()[number as usize % lawless().len()];
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 4)?;
@@ -963,7 +974,7 @@ fn several_failures_at_once() {
     }
     for seed in 0..1200 {
         let (at, runtime) = any_runtime(seed);
-        let algorithm = Algorithm::ALL[(seed / 6) as usize % 2];
+        let algorithm = lawless()[(seed / 6) as usize % lawless().len()];
         let node = node(algorithm);
         let shards = 2 + mix(seed) as u32 % 8;
         let slots = 1 + mix(!seed) as u32 % 3;

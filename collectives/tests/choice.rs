@@ -1,6 +1,6 @@
 //! The mapper's choice of an algorithm: only among those that give the same bits.
 
-use maniple_collectives::{Allreduce, Operator};
+use maniple_collectives::{Algorithm, Allreduce, Operator};
 use maniple_mapper::{AlgorithmInput, Mapper, PlaceShardsInput, Placement, ProcessorId, names, stock};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::sync::{Arc, Mutex};
@@ -11,9 +11,9 @@ use common::watched;
 /// Places shards in runs of the given lengths, in turn, and chooses the last algorithm or the first.
 struct Choosing {
     runs: Vec<u32>,
-    last: bool,
+    number: usize,
     /// How many choices there were.
-    offered: Mutex<Vec<usize>>,
+    offered: Mutex<Vec<Vec<String>>>,
 }
 
 impl Mapper for Choosing {
@@ -28,8 +28,8 @@ impl Mapper for Choosing {
         )
     }
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
-        self.offered.lock().unwrap().push(input.choices.len());
-        if self.last { input.choices.len() - 1 } else { 0 }
+        self.offered.lock().unwrap().push(input.choices.iter().map(|name| name.to_string()).collect());
+        self.number % input.choices.len()
     }
 }
 
@@ -79,22 +79,29 @@ fn every_mapper_gives_the_same_bits() {
 #[test]
 fn every_choice_gives_the_same_bits() {
     for (runs, alike) in [(vec![1], true), (vec![2], true), (vec![4], true), (vec![3], false), (vec![1, 5, 2], false)] {
-        for shards in [1, 2, 3, 4, 7, 8, 12, 24, 29] {
+        for shards in [1, 2, 3, 4, 7, 8, 12, 24, 29, 66] {
             let whole = runs.len() == 1 && shards % runs[0] == 0;
-            let results = [false, true].map(|last| {
-                let mapper = Arc::new(Choosing { runs: runs.clone(), last, offered: Mutex::default() });
-                let runtime =
-                    if last { Runtime::threads(2) } else { Runtime::seeded(2 + shards % 3, u64::from(shards)) };
-                let totals = totals(&runtime.mapper(mapper.clone()), shards);
-                let offered = mapper.offered.lock().unwrap().clone();
-                if alike && whole {
-                    assert!(offered.iter().all(|&n| n == 2), "{runs:?} {shards} {offered:?}");
-                }
-                // A sum of floats has two only where both group alike; the others always have.
-                assert!(offered.chunks(3).all(|n| n[1] == 2 && n[2] == 2), "{runs:?} {shards} {offered:?}");
-                totals
-            });
-            assert_eq!(results[0], results[1], "{runs:?} {shards}");
+            let results: Vec<_> = (0..Algorithm::ALL.len())
+                .map(|number| {
+                    let mapper = Arc::new(Choosing { runs: runs.clone(), number, offered: Mutex::default() });
+                    let runtime = match number % 2 {
+                        0 => Runtime::threads(2),
+                        _ => Runtime::seeded(2 + shards % 3, u64::from(shards)),
+                    };
+                    let totals = totals(&runtime.mapper(mapper.clone()), shards);
+                    let offered = mapper.offered.lock().unwrap().clone();
+                    let has = |call: usize, name: &str| offered[call].iter().any(|other| other == name);
+                    let at = format!("{runs:?} {shards} {offered:?}");
+                    // A sum of floats has two levels only where they group alike; the others always have.
+                    assert!(has(1, "two-level") && has(2, "two-level"), "{at}");
+                    assert!(!(alike && whole) || has(0, "two-level"), "{at}");
+                    // Nor has it another order of operands than that of the ranks.
+                    assert!(!has(0, "dissemination-3") && has(1, "dissemination-3"), "{at}");
+                    assert!((0..3).all(|call| has(call, "radix-4") && has(call, "direct") == (shards <= 64)), "{at}");
+                    totals
+                })
+                .collect();
+            assert!(results.iter().all(|totals| *totals == results[0]), "{runs:?} {shards}");
         }
     }
 }

@@ -82,7 +82,8 @@ fn random(seed: u64) -> Program {
         }
         scripts.push(script);
     }
-    let algorithm = Algorithm::ALL[r.usize(0..Algorithm::ALL.len())];
+    let algorithms: Vec<Algorithm> = Algorithm::ALL.iter().copied().filter(|a| a.is_for(shards)).collect();
+    let algorithm = algorithms[r.usize(0..algorithms.len())];
     Program { shards, slots: r.u32(1..=3), algorithm, fails, scripts }
 }
 

@@ -156,7 +156,16 @@ fn what_makes_no_sense_is_refused() {
         ("allreduce --workers 5000", "at most 1024 workers"),
         ("allreduce --shards 99999999999", "shards, found 99999999999"),
         ("allreduce --op mean", "unknown operator `mean`; expected one of sum, product, min, max"),
-        ("allreduce --collective ring", "unknown collective `ring`; expected one of recursive-doubling, two-level\n"),
+        (
+            "allreduce --collective ring",
+            "unknown collective `ring`; expected one of recursive-doubling, two-level, radix-4 (or another power of two up to 64)",
+        ),
+        (
+            "allreduce --collective dissemination-2",
+            "an operator that is associative bit for bit, as dissemination-2 needs",
+        ),
+        ("allreduce --op max --shards 13 --collective five-cases-1", "a number of shards that five-cases-1 exists for"),
+        ("allreduce --shards 1025 --collective sliced", "at most 1024 shards for sliced, found 1025"),
         ("allreduce --elements 0", "--elements: expected at least 1, found 0"),
         ("exchange --wire virtual --noise much", "expected a number, such as 0.5, found `much`"),
         ("explore --from x", "expected a whole number, such as 16 or 1e3, found `x`"),

@@ -222,8 +222,8 @@ impl ReplaySpec for Odds {
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
         (self.subtasks)(shard)
     }
-    fn materialise(&self, shards: u32) -> Box<dyn Chained> {
-        Box::new(OddChains { calls: (0..shards).map(|_| None).collect(), grim: self.grim })
+    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained> {
+        Box::new(OddChains { calls: shards.iter().map(|_| None).collect(), grim: self.grim })
     }
 }
 
@@ -235,10 +235,13 @@ struct OddChains {
 struct OddValue(bool);
 
 impl RunningValue for OddValue {
-    fn bytes(&self) -> &[u8] {
+    fn size(&self, _: u16) -> usize {
+        1
+    }
+    fn bytes(&self, _: u16) -> &[u8] {
         &[1]
     }
-    fn combine(&mut self, _: u8, _: &[u8]) {}
+    fn combine(&mut self, _: u16, _: u8, _: &[u8]) {}
 }
 
 impl Drop for OddValue {
@@ -293,7 +296,7 @@ fn odds(subtasks: fn(u32) -> Vec<Subtask>, grim: bool, check: impl Fn(&str, Resu
 
 /// Each of two shards gives the other its value.
 fn exchange(shard: u32) -> Vec<Subtask> {
-    vec![Subtask::Update { peer: 1 - shard, at: 0 }, Subtask::Read { peer: 1 - shard, at: 0, how: 0 }]
+    vec![Subtask::Update { peer: 1 - shard, at: 0, part: 0 }, Subtask::Read { peer: 1 - shard, at: 0, part: 0, how: 0 }]
 }
 
 #[test]
@@ -309,10 +312,10 @@ fn a_chain_that_panics_again_while_it_hands_its_error_on_fails() {
 #[test]
 fn a_chain_that_names_what_is_not_there_is_refused() {
     let chains: [fn(u32) -> Vec<Subtask>; 4] = [
-        |_| vec![Subtask::Update { peer: 2, at: 0 }],
-        |_| vec![Subtask::Update { peer: 1, at: 2 }],
-        |s| vec![Subtask::Read { peer: s, at: u16::MAX, how: 0 }],
-        |s| vec![Subtask::Update { peer: 1 - s, at: 0 }; 3],
+        |_| vec![Subtask::Update { peer: 2, at: 0, part: 0 }],
+        |_| vec![Subtask::Update { peer: 1, at: 2, part: 0 }],
+        |s| vec![Subtask::Read { peer: s, at: u16::MAX, part: 0, how: 0 }],
+        |s| vec![Subtask::Update { peer: 1 - s, at: 0, part: 0 }; 3],
     ];
     for chain in chains {
         odds(chain, false, |at, outcome| {

@@ -41,6 +41,11 @@ impl Adaption {
             .min_by_key(work)
     }
 
+    /// Whether [`five_cases`] has a schedule for some ranks: they are a power of n + 1, or there is an adaption.
+    pub fn exists(ranks: u32, n: u32) -> bool {
+        is_exact(ranks, n) || Self::find(ranks, n).is_some()
+    }
+
     /// The number of the case in Theorem 1 of the paper, from 1.
     pub fn case(&self) -> u32 {
         match (self.left_out_after.0, self.sent_after.0) {
@@ -95,7 +100,7 @@ pub fn five_cases(rank: u32, ranks: u32, n: u32, inverse: bool) -> Option<Schedu
     assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
     assert!(n > 0, "dissemination needs at least one peer a round");
     let rounds = rounds(ranks.into(), n);
-    let exact = u64::from(n + 1).pow(rounds) == u64::from(ranks);
+    let exact = is_exact(ranks, n);
     let adaption = if exact { None } else { Some(Adaption::find(ranks, n)?) };
     let left_out = adaption.map_or(0, |a| a.left_out());
     let beside = left_out > 0 && !inverse;
@@ -194,6 +199,11 @@ impl Steps {
             self.schedule.local(running(), Part::block(LEFT_OUT, 0), Combine::Replace);
         }
     }
+}
+
+/// Whether no adaption is needed.
+fn is_exact(ranks: u32, n: u32) -> bool {
+    u64::from(n + 1).pow(rounds(ranks.into(), n)) == u64::from(ranks)
 }
 
 /// ⌈log₍ₙ₊₁₎ P⌉

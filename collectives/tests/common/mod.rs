@@ -8,7 +8,7 @@ mod watchdog;
 
 pub use watchdog::watched;
 
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Laws, Operator};
 use maniple_mapper::{DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::Element;
 use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
@@ -127,6 +127,11 @@ pub fn brackets() -> Kind<u64> {
         mix(lower.wrapping_mul(3) ^ mix(*higher))
     }
     Kind { operator: Operator::user("brackets", node), combine: node, make: |bits| bits, associative: false }
+}
+
+/// Sums that wrap around: any order and any brackets give the same bits.
+pub fn exact() -> Kind<u64> {
+    Kind { operator: Operator::sum(), combine: |a, b| a.wrapping_add(*b), make: |bits| bits, associative: true }
 }
 
 /// Sums of arbitrary floats, which rounding makes depend on the bracketing.
@@ -417,4 +422,9 @@ pub fn any_runtime(number: u64) -> (String, Runtime) {
         let workers = 1 + (number / 2 % 4) as u32;
         (format!("{workers} threads, mapper {name}"), Runtime::threads(workers).mapper(mapper))
     }
+}
+
+/// The algorithms that need nothing of the operator.
+pub fn lawless() -> Vec<Algorithm> {
+    Algorithm::ALL.iter().copied().filter(|algorithm| algorithm.laws() == Laws::NONE).collect()
 }

@@ -1,7 +1,7 @@
 //! A replayed object with a single kind of round: two shards exchange their values, again and again.
 
 use maniple::prelude::*;
-use maniple_runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
+use maniple_runtime::replay::{Chained, LARGE, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
 use maniple_runtime::{Lent, Resolver};
 use std::sync::Arc;
 
@@ -36,12 +36,19 @@ impl ReplaySpec for Spec {
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
         let peer = self.partners[shard as usize];
         let how = if peer < shard { LOWER } else { HIGHER };
-        let round = |at| [Subtask::Update { peer, at }, Subtask::Read { peer, at, how }];
+        // A large value is changed in the vector that was lent two updates ago.
+        let before = |at: u16| Subtask::Await { update: (at + self.rounds - 1) % self.rounds };
+        let round = |at| {
+            let large = (self.cell_bytes() > LARGE).then_some(before(at));
+            let update = Subtask::Update { peer, at, part: 0 };
+            [update].into_iter().chain(large).chain([Subtask::Read { peer, at, part: 0, how }])
+        };
         (0..self.rounds).flat_map(round).collect()
     }
-    fn materialise(&self, shards: u32) -> Box<dyn Chained> {
+    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained> {
         let large = || (self.elements > 1).then(|| Box::new(Large::new(self.elements)));
-        let chains = (0..shards * self.slots()).map(|_| Chain { large: large(), ..Chain::default() }).collect();
+        let chains =
+            (0..shards.len() * self.slots() as usize).map(|_| Chain { large: large(), ..Chain::default() }).collect();
         Box::new(Values { chains, operator: Operator::sum() })
     }
 }
@@ -141,19 +148,22 @@ struct Running<'a> {
 }
 
 impl RunningValue for Running<'_> {
-    fn bytes(&self) -> &[u8] {
+    fn size(&self, part: u16) -> usize {
+        self.bytes(part).len()
+    }
+    fn bytes(&self, _: u16) -> &[u8] {
         match &self.large {
             Some(large) => bytemuck::cast_slice(&large.value),
             None => bytemuck::bytes_of(&*self.value),
         }
     }
-    fn lend(&mut self) -> Arc<dyn Lent> {
+    fn lend(&mut self, _: u16) -> Arc<dyn Lent> {
         match &self.large {
             Some(large) => large.value.clone(),
             None => Arc::new(vec![*self.value]),
         }
     }
-    fn combine(&mut self, how: u8, incoming: &[u8]) {
+    fn combine(&mut self, _: u16, how: u8, incoming: &[u8]) {
         if let Some(Large { value, other }) = self.large.as_deref_mut() {
             let incoming: &[f64] = bytemuck::cast_slice(incoming);
             let (lower, higher) = if how == LOWER { (incoming, &value[..]) } else { (&value[..], incoming) };

@@ -230,6 +230,14 @@ impl Spec {
         check_memory(&what, shards, shard_bytes(self.algorithm, self.shards) + VECTORS * 8 * elements as u128)
     }
 
+    /// Refuses an algorithm that is not for so many shards, or not for the operator.
+    pub fn check_algorithm(&self) -> Result<(), Failure> {
+        let checked = self.algorithm.check(self.shards, self.op.operator().laws());
+        checked.map_err(|(expected, came)| {
+            Failure::Usage(format!("--collective {}: expected {expected}, found {came}", self.algorithm))
+        })
+    }
+
     /// The last result, without an allreduce.
     pub fn expected(&self) -> f64 {
         let calls = if self.elements == 0 { 0 } else { self.warm_up() + self.iterations };
@@ -264,6 +272,7 @@ pub fn execute(args: &AllreduceOptions) -> Result<(), Failure> {
     let (shards, iterations) = (args.shards.number()?, args.iterations.number()?);
     let (elements, op, algorithm) = (args.elements.number()?, args.op.op, args.collective.collective);
     let spec = Spec { shards, elements, iterations, op, algorithm };
+    spec.check_algorithm()?;
     spec.check_memory()?;
     let (bench, workers, runtime) = args.bench.bench("allreduce", args.shards.shards)?;
     let expected = spec.expected();
@@ -280,7 +289,7 @@ pub fn execute(args: &AllreduceOptions) -> Result<(), Failure> {
             field("elements", elements),
             field("iterations", iterations),
             field("op", op.name()),
-            field("collective", algorithm.name()),
+            field("collective", algorithm.to_string().as_str()),
             field("mapper", args.bench.on.mapper.name()),
             field("verified", verified),
             field("result", results[0]),

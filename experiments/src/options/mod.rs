@@ -139,25 +139,14 @@ impl ReportedRuns {
 /// The algorithm of an allreduce.
 #[derive(Debug, Args)]
 pub struct AllreduceAlgorithm {
-    /// Algorithm: recursive-doubling or two-level
+    /// Algorithm: recursive-doubling, two-level, radix-N, halving-doubling, sliced, direct, dissemination-N or five-cases-N
     #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling, value_parser = algorithm)]
     pub collective: Algorithm,
 }
 
-/// An algorithm by its name; the message is that of all unknown collectives.
+/// An algorithm by its name.
 fn algorithm(name: &str) -> Result<Algorithm, String> {
-    name.parse().map_err(|_| unknown_collective(name))
-}
-
-/// The message about a name that is no allreduce.
-pub fn unknown_collective(name: &str) -> String {
-    format!("unknown collective `{name}`; expected one of {}", allreduces())
-}
-
-/// The names of all algorithms of an allreduce.
-pub fn allreduces() -> String {
-    let names: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
-    names.join(", ")
+    name.parse().map_err(|_| format!("unknown collective `{name}`; expected one of {}", Algorithm::names()))
 }
 
 /// A file for the trace.

@@ -13,7 +13,7 @@ use crate::machines::reduced::warn_without_costs;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::options::workers::OnWorkers;
-use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported, allreduces, unknown_collective};
+use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported};
 use crate::output::{Output, progress};
 use indicatif::ProgressBar;
 use maniple::runtime::Runtime;
@@ -103,10 +103,11 @@ pub struct WeakScalingOptions {
 
 /// A collective that is not the baseline.
 fn compared(name: &str) -> Result<Collective, String> {
+    let compared = [Collective::RecursiveDoubling, Collective::TwoLevel].map(Collective::name).join(", ");
     match name.parse() {
-        Ok(Collective::Aggregation) => Err(format!("aggregation is the baseline; expected one of {}", allreduces())),
+        Ok(Collective::Aggregation) => Err(format!("aggregation is the baseline; expected one of {compared}")),
         Ok(collective) => Ok(collective),
-        Err(_) => Err(unknown_collective(name)),
+        Err(_) => Err(format!("unknown collective `{name}`; expected one of {compared}")),
     }
 }
 

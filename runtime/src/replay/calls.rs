@@ -218,12 +218,15 @@ impl ReplayCx<'_> {
         for i in 0..len {
             // Subtasks that this call has not run are owed in its generation, the others in the next.
             let step = self.chains.plan[first as usize + usize::from(i)];
-            // Gives back the value that was lent to the subtask.
-            self.progress.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
+            if step.task.kind() != SubtaskKind::Local {
+                // Gives back the value that was lent to the subtask.
+                self.progress.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
+            }
             let owed = generation + u64::from(i < done);
-            let (cell, owed) = match step.task {
-                SubtaskKind::Update { .. } => (step.cell + offset, owed),
-                SubtaskKind::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
+            let (cell, owed) = match step.task.kind() {
+                SubtaskKind::Update => (step.cell + offset, owed),
+                SubtaskKind::Read => ((step.cell + offset) | EMPTY, owed + 1),
+                SubtaskKind::Local | SubtaskKind::Await => continue,
             };
             if effects.passes_poison_on() {
                 effects.send_poison(CellAddress { processor: step.to, object: self.chains.id, cell }, owed, &error);

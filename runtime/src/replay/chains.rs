@@ -23,10 +23,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Of values larger than this, in bytes, only two at a time are lent. With one for each update the wait would be a
-/// little shorter, but the memory would cost more.
-pub(super) const EACH_UPDATE_LENDS: usize = 4096;
-
 /// A replayed object, as every node knows it.
 pub(crate) struct ReplayObject {
     pub spec: Arc<dyn ReplaySpec>,
@@ -66,26 +62,64 @@ pub(crate) struct CellTable {
 /// A subtask with everything worked out that is the same in every call and slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlannedSubtask {
-    pub(super) task: SubtaskKind,
+    pub(super) task: Task,
     /// The cell of this chain that it waits for.
     pub(super) waits: u16,
-    /// The peer's processor, and the cell there at which it arrives, in slot 0.
+    /// The peer's processor, and the cell there at which it arrives, in slot 0. A local subtask has its other part there.
     pub(super) to: ProcessorId,
     pub(super) cell: u32,
 }
 
+const _: () = assert!(size_of::<PlannedSubtask>() <= 12);
+
+/// The kind of a subtask, how it combines, and its part, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Task(u16);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubtaskKind {
-    /// It waits for the generation this far after that of the call.
-    Update {
-        ahead: u8,
-    },
-    Read {
-        how: u8,
-    },
+    Update,
+    Read,
+    Local,
+    Await,
 }
 
-const _: () = assert!(size_of::<PlannedSubtask>() <= 12);
+impl Task {
+    const KINDS: [SubtaskKind; 4] = [SubtaskKind::Update, SubtaskKind::Read, SubtaskKind::Local, SubtaskKind::Await];
+    /// The numbers of parts, and of ways to combine.
+    const PARTS: u16 = 1 << 12;
+    const WAYS: u8 = 1 << 2;
+
+    fn new(kind: SubtaskKind, part: u16, how: u8) -> Self {
+        Self(kind as u16 | u16::from(how) << 2 | part << 4)
+    }
+
+    pub fn kind(self) -> SubtaskKind {
+        Self::KINDS[usize::from(self.0 & 3)]
+    }
+
+    /// Neither an update nor a read.
+    #[inline(always)]
+    pub fn is_rare(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// Of an update or a read: whether it is the latter.
+    #[inline(always)]
+    pub fn is_read(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    #[inline(always)]
+    pub fn how(self) -> u8 {
+        (self.0 >> 2) as u8 & (Self::WAYS - 1)
+    }
+
+    #[inline(always)]
+    pub fn part(self) -> u16 {
+        self.0 >> 4
+    }
+}
 
 /// One slot of one shard.
 #[derive(Debug, Clone, Copy)]
@@ -228,27 +262,32 @@ impl Chains {
         for (position, &shard) in (0u32..).zip(shards) {
             let first = plan.len() as u32;
             let subtasks = spec.subtasks(shard);
-            let updates = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count() as u16;
-            // A small value may be stored once the value of the same update in the slot's previous call has been read.
-            // A large one may be stored once the value of the update before the last has been read, in this call or the
-            // previous one.
-            let depth = if bytes > EACH_UPDATE_LENDS { updates.min(2) } else { updates };
             let (mut update, mut read) = (0, 0);
+            let end = |peer: u32, at: u16| (gang.at[peer as usize].0, table.first[peer as usize] + u32::from(at));
+            // Where the updates arrive.
+            let of_update = |subtask: &Subtask| match *subtask {
+                Subtask::Update { peer, at, .. } => Some(end(peer, at)),
+                _ => None,
+            };
+            let ends: Vec<(ProcessorId, u32)> = subtasks.iter().filter_map(of_update).collect();
             for subtask in subtasks {
-                let (task, waits, peer, at) = match subtask {
-                    Subtask::Update { peer, at } => {
-                        let u = update;
+                let (task, waits, (to, cell)) = match subtask {
+                    Subtask::Update { peer, at, part } => {
                         update += 1;
-                        let (waits, ahead) = if u >= depth { (u - depth, 1) } else { (updates - depth + u, 0) };
-                        (SubtaskKind::Update { ahead }, waits, peer, at)
+                        (Task::new(SubtaskKind::Update, part, 0), update - 1, end(peer, at))
                     }
-                    Subtask::Read { peer, at, how } => {
+                    Subtask::Read { peer, at, part, how } => {
                         read += 1;
-                        (SubtaskKind::Read { how }, read - 1, peer, at)
+                        (Task::new(SubtaskKind::Read, part, how), read - 1, end(peer, at))
+                    }
+                    Subtask::Local { from, part, how } => {
+                        (Task::new(SubtaskKind::Local, part, how), 0, (processor, from.into()))
+                    }
+                    Subtask::Await { update: awaited } => {
+                        let in_this_call = u8::from(awaited < update);
+                        (Task::new(SubtaskKind::Await, 0, in_this_call), awaited, ends[usize::from(awaited)])
                     }
                 };
-                let (to, _) = gang.at[peer as usize];
-                let cell = table.first[peer as usize] + u32::from(at);
                 plan.push(PlannedSubtask { task, waits, to, cell });
             }
             let len = (plan.len() as u32 - first) as u16;
@@ -280,7 +319,7 @@ impl Chains {
         plan.shrink_to_fit();
         blocks.shrink_to_fit();
         Self {
-            state: RefCell::new(spec.materialise(shards.len() as u32)),
+            state: RefCell::new(spec.materialise(shards)),
             progress: RefCell::new(Progress {
                 chains,
                 blocks,
@@ -345,24 +384,40 @@ impl Chains {
             let wrong = |expected: String, came: String| {
                 Err(Error::misuse(format!("the chain of shard {shard} of `{}`", spec.name()), expected, came))
             };
-            for subtask in spec.subtasks(shard) {
-                let (peer, at, count) = match subtask {
-                    Subtask::Update { peer, at } => (peer, at, &mut updates),
-                    Subtask::Read { peer, at, .. } => (peer, at, &mut reads),
+            let subtasks = spec.subtasks(shard);
+            let all = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count();
+            for subtask in &subtasks {
+                let (peer, at, parts, ways) = match *subtask {
+                    Subtask::Update { peer, at, part } => {
+                        updates += 1;
+                        (peer, at, [part; 2], 0)
+                    }
+                    Subtask::Read { peer, at, part, how } => {
+                        reads += 1;
+                        (peer, at, [part; 2], how)
+                    }
+                    Subtask::Local { from, part, how } => (shard, 0, [from, part], how),
+                    Subtask::Await { update } if usize::from(update) >= all => {
+                        return wrong(format!("one of its {all} updates"), format!("{subtask:?}"));
+                    }
+                    Subtask::Await { .. } => continue,
                 };
-                *count += 1;
                 if peer >= shards {
                     return wrong(format!("peers in 0..{shards}"), format!("{subtask:?}"));
                 }
-                if usize::from(at) >= cells {
+                if usize::from(at) >= cells.max(1) {
                     return wrong(format!("updates and reads in 0..{cells}"), format!("{subtask:?}"));
+                }
+                if parts.iter().any(|&part| part >= Task::PARTS) || ways >= Task::WAYS {
+                    let expected = format!("parts in 0..{} and ways to combine in 0..{}", Task::PARTS, Task::WAYS);
+                    return wrong(expected, format!("{subtask:?}"));
                 }
             }
             let count = &mut own[gang.at[shard as usize].0.index()];
             first.push(*count);
             *count += updates.max(reads) as u32;
-            if updates + reads > usize::from(u16::MAX) {
-                return wrong(format!("at most {} subtasks", u16::MAX), (updates + reads).to_string());
+            if subtasks.len() > usize::from(u16::MAX) {
+                return wrong(format!("at most {} subtasks", u16::MAX), subtasks.len().to_string());
             }
             if updates.max(reads) > cells {
                 return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
@@ -378,9 +433,9 @@ impl Chains {
                 let expected = format!("shards on one processor that name the same block, {block:?}");
                 return wrong(expected, format!("shard {other} with {:?}", spec.block(other)));
             }
-            if shard > block.start && updates + reads > 0 {
+            if shard > block.start && !subtasks.is_empty() {
                 let expected = format!("no subtasks, as it follows shard {}", block.start);
-                return wrong(expected, format!("{updates} updates and {reads} reads"));
+                return wrong(expected, subtasks.len().to_string());
             }
         }
         let slot = own.into_iter().max().unwrap_or(0);
@@ -427,10 +482,10 @@ impl Chains {
     }
 
     #[cold]
-    pub(super) fn wrong_size(&self, chain: u32, step: &PlannedSubtask, came: usize) -> Error {
+    pub(super) fn wrong_size(&self, chain: u32, step: &PlannedSubtask, (expected, came): (usize, usize)) -> Error {
         let peer = self.shard_at(step.to, step.cell);
         let what = format!("{}: the value of shard {peer}", self.place(chain));
-        Error::misuse(what, format!("{} bytes", self.bytes), format!("{came} bytes"))
+        Error::misuse(what, format!("{expected} bytes"), format!("{came} bytes"))
     }
 
     /// The shard of a processor to which a cell of slot 0 belongs.

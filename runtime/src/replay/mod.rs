@@ -32,15 +32,22 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Values larger than this, in bytes, are given back at once when they have been read. For smaller ones that can wait,
+/// because each update has a cell of its own. A collective with larger ones should [await](Subtask::Await) earlier loans
+/// before it makes more copies of its value.
+pub const LARGE: usize = 4096;
+
 /// One subtask of a chain, the same in every call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subtask {
-    /// Store the running value for read number `at` of `peer`.
+    /// Store a part of the running value for read number `at` of `peer`.
     Update {
         /// The shard that reads.
         peer: u32,
         /// The number of its read, from 0.
         at: u16,
+        /// A number that is passed to [`RunningValue::bytes`], below 4096.
+        part: u16,
     },
     /// Read the value that update number `at` of `peer` stored.
     Read {
@@ -48,8 +55,25 @@ pub enum Subtask {
         peer: u32,
         /// The number of its update, from 0.
         at: u16,
-        /// A number that is passed to [`RunningValue::combine`].
+        /// Numbers that are passed to [`RunningValue::combine`]: the part, below 4096, and how, below 4.
+        part: u16,
+        /// See `part`.
         how: u8,
+    },
+    /// Combine a part of the running value with another one.
+    Local {
+        /// Numbers that are passed to [`RunningValue::combine_own`], as for a read.
+        from: u16,
+        /// See `from`.
+        part: u16,
+        /// See `from`.
+        how: u8,
+    },
+    /// Wait until the value that update number `update` of this chain stored last has been read: in this call if it comes
+    /// before this subtask, or else in the call before.
+    Await {
+        /// The number of the update, from 0.
+        update: u16,
     },
 }
 
@@ -61,7 +85,7 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn slots(&self) -> u32;
     /// The most updates of any shard, or the most reads if they are more.
     fn cells(&self) -> u32;
-    /// The size of a running value in bytes.
+    /// The size of the largest part of a running value in bytes.
     fn cell_bytes(&self) -> usize;
     /// The chain of a shard.
     fn subtasks(&self, shard: u32) -> Vec<Subtask>;
@@ -74,24 +98,33 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn parameters(&self) -> String {
         format!("{} bytes, {} slots", self.cell_bytes(), self.slots())
     }
-    /// Makes the values of the chains of `shards` shards, which are on one processor.
-    fn materialise(&self, shards: u32) -> Box<dyn Chained>;
+    /// Makes the values of the chains of these shards, which are on one processor.
+    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained>;
 }
 
-/// The running value of a chain, which its subtasks store and combine.
+/// The running value of a chain, which its subtasks store and combine. It may have several parts, which have numbers. Part 0
+/// has [`ReplaySpec::cell_bytes`].
 pub trait RunningValue {
-    /// The bytes that an update stores: [`ReplaySpec::cell_bytes`] of them.
-    fn bytes(&self) -> &[u8];
+    /// The size of a part in bytes, the same in every call.
+    fn size(&self, part: u16) -> usize;
+
+    /// The bytes that an update stores: [`Self::size`] of them.
+    fn bytes(&self, part: u16) -> &[u8];
 
     /// Lends these bytes to a reader, for values larger than [`Payload::INLINE`](crate::Payload::INLINE). They must not
     /// change while somebody else holds them. Without an implementation of its own it lends a copy.
-    fn lend(&mut self) -> Arc<dyn Lent> {
-        Arc::new(Buffer::from_bytes(self.bytes()))
+    fn lend(&mut self, part: u16) -> Arc<dyn Lent> {
+        Arc::new(Buffer::from_bytes(self.bytes(part)))
     }
 
-    /// Combines the bytes that a read found with the running value. `how` comes from the subtask. A panic fails the
-    /// call.
-    fn combine(&mut self, how: u8, incoming: &[u8]);
+    /// Combines the bytes that a read found with a part. `how` comes from the subtask. A panic fails the call.
+    fn combine(&mut self, part: u16, how: u8, incoming: &[u8]);
+
+    /// Combines a part with another one of the same value. A panic fails the call. It is called only for objects with
+    /// [local](Subtask::Local) subtasks.
+    fn combine_own(&mut self, from: u16, part: u16, how: u8) {
+        let _ = (from, part, how);
+    }
 }
 
 /// The values of an object's chains on one processor. The number of a chain is (position among the local shards) ×

@@ -3,14 +3,14 @@
 //! The protocol is that of `collectives/PROTOCOL.md`. The object decides what the values are and how they combine
 //! ([`RunningValue`]).
 
-use super::chains::{Chain, ChainCell, ChainState, Chains, EACH_UPDATE_LENDS, PlannedSubtask, SubtaskKind, unknown};
+use super::chains::{Chain, ChainCell, ChainState, Chains, PlannedSubtask, SubtaskKind, unknown};
 use crate::Error;
 use crate::effects::{Effects, Late};
 use crate::ids::EMPTY;
 use crate::maps::HashMap;
 use crate::message::{Also, Message};
 use crate::payload::Payload;
-use crate::replay::RunningValue;
+use crate::replay::{LARGE, RunningValue};
 use maniple_barriers::Half;
 use maniple_mapper::{Access, MemoryKind};
 use maniple_regions::Buffer;
@@ -44,26 +44,47 @@ impl Active<'_> {
         let first = first as usize;
         let plan = &self.chains.plan[first + usize::from(done)..first + usize::from(len)];
         for step in plan {
-            let at = (self.now.cells + u32::from(step.waits)) as usize;
-            let cell = &self.cells[at];
-            let (half, ahead) = match step.task {
-                SubtaskKind::Update { ahead } => (Half::Empty, ahead),
-                SubtaskKind::Read { .. } => (Half::Ready, 0),
-            };
-            let awaited = self.now.generation + u64::from(ahead);
-            if cell.completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
-                return Err(Stop::Waits);
+            if step.task.is_rare() {
+                self.run_rare(&mut value, step)?;
+                continue;
             }
-            if self.effects.more_urgent(self.chains.mapping.get().priority) {
-                return Err(Stop::Yields);
-            }
+            let (reads, at) = (step.task.is_read(), (self.now.cells + u32::from(step.waits)) as usize);
+            let half = if reads { Half::Ready } else { Half::Empty };
+            self.wait_for(half, at, self.now.generation)?;
             self.effects.counters.chain_subtasks.add(1);
-            match step.task {
-                SubtaskKind::Update { .. } => self.update(&mut value, step),
-                SubtaskKind::Read { how } => self.read(&mut value, how, step, at),
+            if reads {
+                self.read(&mut value, step, at);
+            } else {
+                self.update(&mut value, step);
             }
             self.now.done += 1;
         }
+        Ok(())
+    }
+
+    /// Stops unless a generation is complete and nothing is more urgent.
+    #[inline(always)]
+    fn wait_for(&mut self, half: Half, at: usize, awaited: u64) -> Result<(), Stop> {
+        if self.cells[at].completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
+            return Err(Stop::Waits);
+        }
+        if self.effects.more_urgent(self.chains.mapping.get().priority) {
+            return Err(Stop::Yields);
+        }
+        Ok(())
+    }
+
+    /// Runs a local subtask, or one that only waits.
+    #[inline(never)]
+    fn run_rare<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask) -> Result<(), Stop> {
+        if step.task.kind() == SubtaskKind::Await {
+            // The value of this call, if the update came before, or else that of the call before.
+            let awaited = self.now.generation + u64::from(step.task.how());
+            self.wait_for(Half::Empty, (self.now.cells + u32::from(step.waits)) as usize, awaited)?;
+        } else if self.now.state != ChainState::Poisoned {
+            value.combine_own(step.cell as u16, step.task.part(), step.task.how());
+        }
+        self.now.done += 1;
         Ok(())
     }
 
@@ -111,7 +132,7 @@ impl Active<'_> {
             let payload = self.error();
             return self.arrive(step, cell, generation, payload);
         }
-        let bytes = value.bytes();
+        let bytes = value.bytes(step.task.part());
         let large = bytes.len() > Payload::INLINE;
         if step.to == effects.id && !large {
             let to = &mut self.cells[cell as usize];
@@ -128,25 +149,29 @@ impl Active<'_> {
         if let Ok(word) = <[u8; 8]>::try_from(bytes) {
             return effects.send_word(step.to, chains.id, cell, generation, u64::from_ne_bytes(word));
         }
-        let payload = if large && !staged { Payload::Lent(value.lend()) } else { Payload::copy_of(bytes) };
+        let payload =
+            if large && !staged { Payload::Lent(value.lend(step.task.part())) } else { Payload::copy_of(bytes) };
         self.arrive(step, cell, generation, payload);
     }
 
     /// The read subtask: combines the peer's value with the running one and gives the peer's region back.
     #[inline]
-    fn read<V: RunningValue>(&mut self, value: &mut V, how: u8, step: &PlannedSubtask, at: usize) {
+    fn read<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask, at: usize) {
         let (effects, chains) = (self.effects, self.chains);
-        let large = chains.bytes > Payload::INLINE;
+        let (part, how) = (step.task.part(), step.task.how());
+        // Part 0 is all of the value.
+        let expected = if part == 0 { chains.bytes } else { value.size(part) };
+        let large = expected > Payload::INLINE;
         #[cfg(feature = "plant")]
         let how = if how < 2 && effects.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
         let came = &mut self.cells[at].value;
         let bytes = came.bytes();
         if self.now.state == ChainState::Poisoned {
             // The call has failed, so nothing is combined.
-        } else if bytes.len() != chains.bytes || matches!(came, Payload::Failed(_)) {
+        } else if bytes.len() != expected || matches!(came, Payload::Failed(_)) {
             let error = match came {
                 Payload::Failed(e) => (**e).clone(),
-                _ => chains.wrong_size(self.chain, step, bytes.len()),
+                _ => chains.wrong_size(self.chain, step, (expected, bytes.len())),
             };
             self.now.state = ChainState::Poisoned;
             self.errors.entry(self.chain).or_insert(error);
@@ -154,16 +179,16 @@ impl Active<'_> {
             effects.counters.region_copies.add(1);
             effects.counters.region_copy_bytes.add(bytes.len() as u64);
             if large {
-                value.combine(how, Buffer::from_bytes(bytes).as_bytes());
+                value.combine(part, how, Buffer::from_bytes(bytes).as_bytes());
             } else {
                 // A small value came with the arrival, so this processor's cell already is a copy.
-                value.combine(how, bytes);
+                value.combine(part, how, bytes);
             }
         } else {
-            value.combine(how, bytes);
+            value.combine(part, how, bytes);
         }
         if large {
-            self.count_combined();
+            self.count_combined(expected);
             // The owner may change the value from now on.
             self.cells[at].value = Payload::None;
         }
@@ -184,8 +209,8 @@ impl Active<'_> {
 
     #[cold]
     #[inline(never)]
-    fn count_combined(&self) {
-        self.effects.counters.combined_bytes.add(self.chains.bytes as u64);
+    fn count_combined(&self, bytes: usize) {
+        self.effects.counters.combined_bytes.add(bytes as u64);
     }
 
     /// How many times an arrival is made: once, except with a planted bug.
@@ -225,7 +250,7 @@ impl Active<'_> {
         if step.to == effects.id {
             return self.chains.take_arrival(effects, self.cells, cell, generation, payload);
         }
-        if cell & EMPTY != 0 && self.chains.bytes <= EACH_UPDATE_LENDS {
+        if cell & EMPTY != 0 && self.chains.bytes <= LARGE {
             // The peer waits for a value now, but for room only a call later, if at all.
             return effects.arrive_late(step.to, Late { object, cell, generation });
         }
