@@ -27,7 +27,7 @@ pub enum Algorithm {
     /// placement. It is that of recursive doubling if each processor has the same power of two of ranks.
     TwoLevel,
     /// Exchanges in groups of so many ranks, a power of two; see [`radix`].
-    Radix(u32),
+    Radix(u8),
     /// Each rank combines some blocks of the vector, half of them in each round; see [`halving_doubling`].
     HalvingDoubling,
     /// Each rank combines its block of the vector; see [`sliced`].
@@ -35,9 +35,9 @@ pub enum Algorithm {
     /// Everybody sends to everybody; see [`direct`].
     Direct,
     /// Dissemination with so many messages a round; see [`dissemination`].
-    Dissemination(u32),
+    Dissemination(u8),
     /// Dissemination with so many messages a round as the paper does it, without an inverse; see [`five_cases`].
-    FiveCases(u32),
+    FiveCases(u8),
 }
 
 impl Algorithm {
@@ -73,7 +73,7 @@ impl Algorithm {
     }
 
     /// The number after the name: the radix, or the messages a round.
-    pub fn number(self) -> Option<u32> {
+    pub fn number(self) -> Option<u8> {
         match self {
             Algorithm::Radix(n) | Algorithm::Dissemination(n) | Algorithm::FiveCases(n) => Some(n),
             _ => None,
@@ -90,12 +90,12 @@ impl Algorithm {
         match self {
             Algorithm::RecursiveDoubling => recursive_doubling(rank, ranks),
             Algorithm::TwoLevel => two_level(rank, groups),
-            Algorithm::Radix(of) => radix(rank, ranks, of),
+            Algorithm::Radix(of) => radix(rank, ranks, of.into()),
             Algorithm::HalvingDoubling => halving_doubling(rank, ranks),
             Algorithm::Sliced => sliced(rank, ranks, Order::Doubling),
             Algorithm::Direct => direct(&Goal::allreduce(ranks, 1), rank, Order::Doubling),
-            Algorithm::Dissemination(n) => dissemination(rank, ranks, n),
-            Algorithm::FiveCases(n) => five_cases(rank, ranks, n, false).expect("it is for so many ranks"),
+            Algorithm::Dissemination(n) => dissemination(rank, ranks, n.into()),
+            Algorithm::FiveCases(n) => five_cases(rank, ranks, n.into(), false).expect("it is for so many ranks"),
         }
     }
 
@@ -103,7 +103,7 @@ impl Algorithm {
     /// everybody there may be 1024 at most.
     pub fn is_for(self, ranks: u32) -> bool {
         match self {
-            Algorithm::FiveCases(n) => Adaption::exists(ranks, n),
+            Algorithm::FiveCases(n) => Adaption::exists(ranks, n.into()),
             Algorithm::Sliced | Algorithm::Direct => ranks <= Self::MOST,
             _ => true,
         }
@@ -218,7 +218,7 @@ impl FromStr for Algorithm {
         let (kind, number) = name.rsplit_once('-').ok_or_else(unknown)?;
         let number = number.parse().ok().filter(|number| (1..=64).contains(number)).ok_or_else(unknown)?;
         match kind {
-            "radix" if number > 1 && u32::is_power_of_two(number) => Ok(Algorithm::Radix(number)),
+            "radix" if number > 1 && u8::is_power_of_two(number) => Ok(Algorithm::Radix(number)),
             "dissemination" => Ok(Algorithm::Dissemination(number)),
             "five-cases" => Ok(Algorithm::FiveCases(number)),
             _ => Err(unknown()),
