@@ -173,10 +173,11 @@ impl<T: Element> Chain<T> {
     #[inline(never)]
     fn take_result(&mut self, parts: Option<&Parts>) {
         let Some(parts) = parts else { return };
-        let result = made(&mut self.aside).registers.take(parts.result);
+        let registers = &mut made(&mut self.aside).registers;
         self.running = match self.output {
-            Some(Output::One(_)) => Running::One(result[0]),
-            _ => Running::Many(result),
+            // The vector stays for the next call.
+            Some(Output::One(_)) => Running::One(registers.0[usize::from(parts.result)][0]),
+            _ => Running::Many(registers.take(parts.result)),
         };
     }
 
