@@ -5,10 +5,12 @@
 
 #[path = "common/processes.rs"]
 mod processes;
+#[path = "../../tests/common/say.rs"]
+mod say;
 
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use processes::on_processes;
-use std::io::Write;
+use say::say;
 use std::sync::Mutex;
 
 /// The messages that each process has sent, as the runtime logs them.
@@ -52,8 +54,7 @@ fn a_process_sends_a_message_for_each_doubling_of_their_number() {
         assert_eq!(run(&runtime, processes), Ok((0..processes).map(|i| i * i).collect()));
         let counts = COUNTS.0.lock().expect("no panic");
         if Runtime::process_number() == 0 {
-            // In one piece: the other processes write to the same place.
-            std::io::stderr().write_all(format!("counts: {counts:?}\n").as_bytes()).expect("stderr is there");
+            say(&format!("counts: {counts:?}"));
         }
     });
     for (text, (processes, _)) in texts.iter().zip(shapes) {

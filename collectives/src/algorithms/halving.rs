@@ -48,19 +48,22 @@ pub fn halving_doubling(rank: u32, ranks: u32) -> Schedule {
             if place >> round & 1 == 0 { start..middle } else { middle..end }
         })
     };
-    for round in 0..rounds {
+    // What this place keeps in a round, and what its partner does.
+    let halves = |round: u32| {
         let (before, mine) = (kept(round), kept(round + 1));
         let theirs = if mine.start == before.start { mine.end..before.end } else { before.start..mine.start };
+        (Part::new(0, mine), Part::new(0, theirs))
+    };
+    for round in 0..rounds {
+        let (mine, theirs) = halves(round);
         let (other, how) = (partner(round), if partner(round) > place { HIGHER } else { LOWER });
-        schedule.update(places.first(other), round + folds(other), Part::new(0, theirs));
-        schedule.read(places.first(other), round, Part::new(0, mine), how);
+        schedule.update(places.first(other), round + folds(other), theirs);
+        schedule.read(places.first(other), round, mine, how);
     }
     for (number, round) in (rounds..).zip((0..rounds).rev()) {
-        let (before, mine) = (kept(round), kept(round + 1));
-        let theirs = if mine.start == before.start { mine.end..before.end } else { before.start..mine.start };
-        let other = partner(round);
-        schedule.update(places.first(other), number + folds(other), Part::new(0, mine));
-        schedule.read(places.first(other), number, Part::new(0, theirs), Combine::Replace);
+        let ((mine, theirs), other) = (halves(round), partner(round));
+        schedule.update(places.first(other), number + folds(other), mine);
+        schedule.read(places.first(other), number, theirs, Combine::Replace);
     }
     if places.is_pair(place) {
         schedule.update(rank + 1, 0, all());

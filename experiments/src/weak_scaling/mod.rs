@@ -103,7 +103,8 @@ pub struct WeakScalingOptions {
 
 /// A collective that is not the baseline.
 fn compared(name: &str) -> Result<Collective, String> {
-    let compared = [Collective::RecursiveDoubling, Collective::TwoLevel].map(Collective::name).join(", ");
+    let compared = Collective::ALL.iter().filter(|collective| **collective != Collective::Aggregation);
+    let compared = compared.map(|collective| collective.name()).collect::<Vec<_>>().join(", ");
     match name.parse() {
         Ok(Collective::Aggregation) => Err(format!("aggregation is the baseline; expected one of {compared}")),
         Ok(collective) => Ok(collective),
