@@ -138,7 +138,10 @@ pub mod runtime {
 /// Collectives of a gang.
 pub mod collectives {
     #[doc(inline)]
-    pub use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Number, Operator};
+    pub use maniple_collectives::{
+        Algorithm, Allreduce, Collective, CollectiveBuilder, CollectiveOptions, Goal, Number, Operator, Order,
+        Schedule, Value,
+    };
 }
 
 pub mod explore;

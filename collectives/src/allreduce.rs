@@ -1,14 +1,13 @@
 //! The allreduce that shards call.
 
-use crate::engine::{Engine, subtasks};
-use crate::{Algorithm, Groups, Laws, Operator};
+use crate::engine::{Engine, Output, Running};
+use crate::sizes::Sizes;
+use crate::spec::{By, Wanted};
+use crate::{Algorithm, Goal, Operator, Order};
 use maniple_regions::Element;
-use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Input, Shard, TaskFuture, Top};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
-use std::ops::Range;
-use std::sync::Arc;
 
 /// The options of an [`Allreduce`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,47 +75,6 @@ impl<T> std::fmt::Debug for Allreduce<T> {
     }
 }
 
-struct Spec<T> {
-    name: String,
-    operator: Operator<T>,
-    options: CollectiveOptions,
-    algorithm: Algorithm,
-    groups: Groups,
-    /// The largest number of updates, or of reads, of any rank.
-    cells: u32,
-}
-
-impl<T: Element> ReplaySpec for Spec<T> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn slots(&self) -> u32 {
-        self.options.slots
-    }
-    fn cells(&self) -> u32 {
-        self.cells
-    }
-    fn cell_bytes(&self) -> usize {
-        self.options.elements * size_of::<T>()
-    }
-    fn subtasks(&self, shard: u32) -> Vec<Subtask> {
-        subtasks(&self.algorithm.schedule(shard, &self.groups), self.cell_bytes())
-    }
-    fn block(&self, shard: u32) -> Range<u32> {
-        self.algorithm.group(shard, &self.groups)
-    }
-    fn parameters(&self) -> String {
-        let (CollectiveOptions { elements, slots, .. }, element) = (self.options, std::any::type_name::<T>());
-        let (operator, algorithm) = (self.operator.name(), self.algorithm);
-        format!("allreduce of {elements} x {element} by operator `{operator}`, {slots} slots, {algorithm}")
-    }
-    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained> {
-        let CollectiveOptions { elements, slots, .. } = self.options;
-        let schedules = shards.iter().map(|&shard| self.algorithm.schedule(shard, &self.groups));
-        Box::new(Engine::new(&self.name, self.operator.clone(), (elements, slots), schedules))
-    }
-}
-
 impl<T: Element> Allreduce<T> {
     /// Makes an allreduce of one element a shard. Collective among the nodes' top-level tasks; never waits.
     ///
@@ -138,48 +96,11 @@ impl<T: Element> Allreduce<T> {
         options: CollectiveOptions,
     ) -> Result<Self, Error> {
         let CollectiveOptions { elements, slots, algorithm } = options;
-        let refuse = |expected: &str, came: String| {
-            Err(Error::Misuse { what: format!("allreduce `{name}`"), expected: expected.into(), came })
-        };
-        if slots == 0 {
-            return refuse("at least one slot", "0".into());
-        }
-        if elements > isize::MAX as usize / size_of::<T>().max(1) {
-            return refuse("a contribution that fits into memory", format!("{elements} elements"));
-        }
-        let groups = Groups::runs(&top.placement(gang)?);
-        let laws = operator.laws();
-        let algorithm = match algorithm {
-            Some(algorithm) => {
-                if let Err((expected, came)) = algorithm.check(gang.shards(), laws) {
-                    return refuse(&expected, came);
-                }
-                algorithm
-            }
-            None => {
-                // The mapper chooses among algorithms that give the same bits. Which ones do depends on whether the operator is
-                // associative bit for bit, and on how the algorithm groups the ranks where they are placed.
-                let alike = |a: &Algorithm| {
-                    let any_grouping = laws.associative && a.laws().without(laws) == Laws::NONE;
-                    (any_grouping || a.groups_by_doubling(&groups)) && a.is_offered(gang.shards())
-                };
-                let choices: Vec<Algorithm> = Algorithm::ALL.iter().copied().filter(alike).collect();
-                let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                choices[top.choose_algorithm(gang, (name, "allreduce"), elements * size_of::<T>(), &names)?]
-            }
-        };
-        let cells = |s| {
-            let schedule = algorithm.schedule(s, &groups);
-            schedule.updates().max(schedule.reads()) as u32
-        };
-        let cells = (0..gang.shards()).map(cells).max().unwrap_or(0);
-        // Cells are numbered through a processor's shards; the highest bit tells their halves apart.
-        if u64::from(slots) * u64::from(cells.max(1)) * u64::from(gang.shards()) >= 1 << 31 {
-            return refuse("fewer than 2^31 cells (slots × rounds × shards)", format!("{slots} slots"));
-        }
-        let spec = Spec { name: name.into(), operator, options, algorithm, groups, cells };
-        Ok(Self { id: top.replayed(gang, Arc::new(spec))?, element: PhantomData })
+        let goal = Goal::allreduce(gang.shards(), 1);
+        let by = algorithm.map_or(By::Mapper, By::Algorithm);
+        let (sizes, order) = (Sizes::Whole(elements), Order::Doubling);
+        let wanted = Wanted { goal, operator, identity: None, sizes, slots, order, by };
+        Ok(Self { id: wanted.make(top, gang, name)?, element: PhantomData })
     }
 
     /// Contributes one element, as a value or as a future (`value` or `&future`). The future that it returns holds the
@@ -191,10 +112,14 @@ impl<T: Element> Allreduce<T> {
     pub fn call(&self, shard: &Shard, input: impl Into<Input<T>>) -> Result<TaskFuture<T>, Error> {
         // The caller's code, which must not run while the object is borrowed. A value by itself stays in a register.
         match input.into() {
-            Input::Now(value) => shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_now(at, value, cx)),
-            Input::Later(input) => {
-                shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_later(at, input, cx))
+            Input::Now(value) => {
+                shard.replay(self.id, |_, _| Ok(None), |engine: &mut Engine<T>, at, cx| engine.call_now(at, value, cx))
             }
+            Input::Later(input) => shard.replay(
+                self.id,
+                |_, _| Ok(None),
+                |engine: &mut Engine<T>, at, cx| engine.call_later(at, input, cx),
+            ),
         }
     }
 
@@ -206,6 +131,14 @@ impl<T: Element> Allreduce<T> {
     pub fn call_vec(&self, shard: &Shard, input: impl Into<Input<Vec<T>>>) -> Result<TaskFuture<Vec<T>>, Error> {
         // The caller's code, which must not run while the object is borrowed.
         let input = input.into();
-        shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_many(at, input, cx))
+        shard.replay(
+            self.id,
+            |_, _| Ok(None),
+            |engine: &mut Engine<T>, at, cx| {
+                let (resolver, future) = TaskFuture::pending();
+                engine.call(at, Running::many(input), Output::Many(resolver), cx);
+                future
+            },
+        )
     }
 }

@@ -1,8 +1,9 @@
-//! The engine of an allreduce. To the chains that the runtime replays it adds typed values, their combination, and
+//! The engine of a collective. To the chains that the runtime replays it adds typed values, their combination, and
 //! calls. It uses only the public API of `runtime`: arrivals carry the values, so it needs no unsafe code.
 
 use crate::parts::{LentPart, Parts, Registers, Spare, combine_in_place, combine_into};
-use crate::{Combine, Operator, Schedule, Step};
+use crate::sizes::Sizes;
+use crate::{Combine, Goal, Operator, Schedule, Step};
 use maniple_regions::Element;
 use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Subtask, Watch};
 use maniple_runtime::{Error, Input, Lent, Resolver, TaskFuture};
@@ -27,7 +28,7 @@ pub(crate) fn subtasks(schedule: &Schedule, bytes: usize) -> Vec<Subtask> {
 
 /// The value of a call, from its input to its result. One element needs no allocation. Vectors may be lent to readers,
 /// and do not change while they are.
-pub(crate) enum Running<T> {
+pub enum Running<T> {
     One(T),
     Many(Arc<Vec<T>>),
     /// The value is in the chain's registers.
@@ -38,14 +39,14 @@ pub(crate) enum Running<T> {
 }
 
 impl<T: Element> Running<T> {
-    fn one(value: Input<T>) -> Self {
+    pub fn one(value: Input<T>) -> Self {
         match value {
             Input::Now(v) => Running::One(v),
             Input::Later(f) => Running::Later(f),
         }
     }
 
-    fn many(value: Input<Vec<T>>) -> Self {
+    pub fn many(value: Input<Vec<T>>) -> Self {
         match value {
             Input::Now(v) => Running::Many(Arc::new(v)),
             Input::Later(f) => Running::ManyLater(f),
@@ -81,7 +82,7 @@ impl<T: Element> Running<T> {
 
     /// The elements, or none if the input has not come.
     #[inline]
-    fn as_slice(&self) -> &[T] {
+    pub fn as_slice(&self) -> &[T] {
         match self {
             Running::One(v) => std::slice::from_ref(v),
             Running::Many(v) => v,
@@ -91,9 +92,17 @@ impl<T: Element> Running<T> {
 }
 
 /// The future that gets a call's result.
-enum Output<T> {
+pub enum Output<T> {
     One(Resolver<T>),
     Many(Resolver<Vec<T>>),
+    /// The shard receives nothing, or takes its result later: then that goes to the other output.
+    Over(Box<Contributed<T>>),
+}
+
+/// The outputs of a contribution.
+pub struct Contributed<T> {
+    pub over: Resolver<()>,
+    pub result: Option<Output<T>>,
 }
 
 impl<T: Element> Output<T> {
@@ -101,8 +110,40 @@ impl<T: Element> Output<T> {
         match self {
             Output::One(out) => cx.resolve(chain, out, Err(error)),
             Output::Many(out) => cx.resolve(chain, out, Err(error)),
+            Output::Over(out) => match &out.result {
+                None => cx.resolve(chain, &out.over, Err(error)),
+                Some(result) => {
+                    result.fail(chain, error.clone(), cx);
+                    cx.settle(&out.over, Err(error));
+                }
+            },
         }
     }
+
+    fn look(&self, watch: &mut Watch<'_>) {
+        match self {
+            Output::One(out) => watch.look(out),
+            Output::Many(out) => watch.look(out),
+            Output::Over(out) => {
+                watch.look(&out.over);
+                out.result.iter().for_each(|result| result.look(watch));
+            }
+        }
+    }
+
+    fn is_one(&self) -> bool {
+        match self {
+            Output::One(_) => true,
+            Output::Many(_) => false,
+            Output::Over(out) => out.result.as_ref().is_some_and(Output::is_one),
+        }
+    }
+}
+
+/// The future of a result that a shard has not asked for yet.
+pub enum Claim<T> {
+    One(TaskFuture<T>),
+    Many(TaskFuture<Vec<T>>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,14 +212,39 @@ impl<T: Element> Chain<T> {
 
     /// Takes the result out of the registers.
     #[inline(never)]
-    fn take_result(&mut self, parts: Option<&Parts>) {
-        let Some(parts) = parts else { return };
+    fn take_result(&mut self, role: &Role<T>) {
+        let Some(parts) = &role.parts else { return };
         let registers = &mut made(&mut self.aside).registers;
-        self.running = match self.output {
+        self.running = match (&self.output, &parts.result) {
+            (_, None) => Running::One(T::zeroed()),
             // The vector stays for the next call.
-            Some(Output::One(_)) => Running::One(registers.0[usize::from(parts.result)][0]),
-            _ => Running::Many(registers.take(parts.result)),
+            (Some(output), Some((register, range))) if output.is_one() => {
+                Running::One(registers.0[usize::from(*register)][range.start])
+            }
+            (_, Some(result)) => Running::Many(registers.take_vector(result)),
         };
+    }
+
+    /// Gives a result to the output.
+    fn deliver(&mut self, chain: u32, output: &Output<T>, cx: &mut ReplayCx<'_>) {
+        match (output, &mut self.running) {
+            (Output::One(out), running) => cx.resolve(chain, out, Ok(running.as_slice()[0])),
+            (Output::Many(out), Running::Many(v)) => {
+                // A last reader may still hold it.
+                made(&mut self.aside).spare.change(v, |_| {}, |out, v| out.copy_from_slice(v));
+                if let Running::Many(v) = std::mem::replace(&mut self.running, Running::One(T::zeroed())) {
+                    cx.resolve(chain, out, Ok(Arc::into_inner(v).expect("nobody else holds it")));
+                }
+            }
+            (Output::Many(out), running) => cx.resolve(chain, out, Ok(running.as_slice().to_vec())),
+            (Output::Over(out), _) => match &out.result {
+                None => cx.resolve(chain, &out.over, Ok(())),
+                Some(result) => {
+                    self.deliver(chain, result, cx);
+                    cx.settle(&out.over, Ok(()));
+                }
+            },
+        }
     }
 
     /// Ends the call in this slot with an error, and drops its input.
@@ -190,45 +256,96 @@ impl<T: Element> Chain<T> {
     }
 }
 
-/// The chains of one allreduce on one processor.
+/// The chains of one collective on one processor.
 pub(crate) struct Engine<T> {
     shared: Shared<T>,
     chains: Vec<Chain<T>>,
+    /// For each shard the results that it has not asked for yet, from the first call on. Made when one is needed.
+    claims: Vec<VecDeque<Claim<T>>>,
 }
 
 /// What all chains of an engine share.
 struct Shared<T> {
     name: String,
     operator: Operator<T>,
-    elements: usize,
     slots: u32,
-    /// Whether a value is one element in one register.
+    /// Whether every shard contributes one element and gets one, and that is the value.
     is_one: bool,
-    /// The parts of each shard's steps, or none if its value is one vector. Empty if that is so for all.
-    parts: Vec<Option<Parts>>,
+    /// What each shard does. If that is the same for all, only that of the first.
+    roles: Vec<Role<T>>,
+}
+
+/// What a shard contributes to a call, what it gets, and where its steps find it.
+#[derive(Clone)]
+pub(crate) struct Role<T> {
+    /// The elements of its contribution and of its result, if it has them.
+    pub contributes: Option<usize>,
+    pub receives: Option<usize>,
+    /// The elements of the value, if it is one vector.
+    whole: usize,
+    /// Where parts are, if it is not.
+    parts: Option<Arc<Parts>>,
+    /// The result, if nothing is combined in it.
+    fixed: Option<T>,
+}
+
+impl<T: Element> Role<T> {
+    /// The role of a schedule's rank. `identity` is the result where nothing is combined.
+    pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes, identity: Option<T>) -> Self {
+        let parts = Parts::of(schedule, goal, sizes);
+        let whole = parts.whole();
+        Self {
+            contributes: parts.contribution.as_ref().map(|range| range.len()),
+            receives: parts.result.as_ref().map(|(_, range)| range.len()),
+            whole: whole.unwrap_or(0),
+            fixed: identity.filter(|_| goal.combines() && goal.combined(schedule.rank()) == 0),
+            parts: whole.is_none().then(|| Arc::new(parts)),
+        }
+    }
+
+    fn is_as(&self, other: &Self) -> bool {
+        let role = |r: &Self| (r.contributes, r.receives, r.whole, r.parts.is_some() || r.fixed.is_some());
+        role(self) == role(other) && self.parts.is_none() && self.fixed.is_none()
+    }
 }
 
 impl<T> Shared<T> {
+    fn role(&self, position: u32) -> &Role<T> {
+        self.roles.get(position as usize).unwrap_or(&self.roles[0])
+    }
+
     /// The parts of a chain's steps.
     fn parts_of(&self, chain: u32) -> Option<&Parts> {
-        self.parts.get((chain / self.slots) as usize)?.as_ref()
+        self.role(chain / self.slots).parts.as_deref()
     }
 }
 
 impl<T: Element> Engine<T> {
-    pub fn new(
-        name: &str,
-        operator: Operator<T>,
-        (elements, slots): (usize, u32),
-        schedules: impl Iterator<Item = Schedule>,
-    ) -> Self {
-        let mut parts: Vec<Option<Parts>> = schedules.map(|schedule| Parts::of(&schedule, elements)).collect();
-        let chains = (0..parts.len() * slots as usize).map(|_| Chain::new()).collect();
-        if parts.iter().all(Option::is_none) {
-            parts = Vec::new();
+    pub fn new(name: &str, operator: Operator<T>, slots: u32, mut roles: Vec<Role<T>>) -> Self {
+        let chains = (0..roles.len() * slots as usize).map(|_| Chain::new()).collect();
+        if roles.iter().all(|role| role.is_as(&roles[0])) {
+            roles.truncate(1);
         }
-        let is_one = elements == 1 && parts.is_empty();
-        Self { shared: Shared { name: name.into(), operator, elements, slots, is_one, parts }, chains }
+        let one = |role: &Role<T>| role.contributes.and(role.receives).is_some() && role.whole == 1;
+        let is_one = roles.len() == 1 && roles.iter().all(|role| one(role) && role.parts.is_none());
+        Self { shared: Shared { name: name.into(), operator, slots, is_one, roles }, chains, claims: Vec::new() }
+    }
+
+    /// What the shard at a position does.
+    pub fn role(&self, position: u32) -> &Role<T> {
+        self.shared.role(position)
+    }
+
+    /// Keeps the future of a result until the shard asks for it.
+    pub fn keep(&mut self, position: u32, claim: Claim<T>) {
+        let all = self.chains.len() / self.shared.slots as usize;
+        self.claims.resize_with(all, VecDeque::new);
+        self.claims[position as usize].push_back(claim);
+    }
+
+    /// The future of the oldest result that the shard has not asked for.
+    pub fn claim(&mut self, position: u32) -> Option<Claim<T>> {
+        self.claims.get_mut(position as usize)?.pop_front()
     }
 
     /// Takes a call of one element that has come. `at` is the shard's position and the call's number. The call runs
@@ -263,12 +380,10 @@ impl<T: Element> Engine<T> {
         future
     }
 
-    /// The same for any number of elements, as a value or from a future.
-    pub fn call_many(&mut self, at: (u32, u64), input: Input<Vec<T>>, cx: &mut ReplayCx<'_>) -> TaskFuture<Vec<T>> {
+    /// The same for any input and output.
+    pub fn call(&mut self, at: (u32, u64), input: Running<T>, output: Output<T>, cx: &mut ReplayCx<'_>) {
         let number = self.chain(at, cx);
-        let (resolver, future) = TaskFuture::pending();
-        self.take(number, Running::many(input), Output::Many(resolver), cx);
-        future
+        self.take(number, input, output, cx);
     }
 
     #[inline]
@@ -463,17 +578,21 @@ impl<T: Element> Replay for Engine<T> {
         }
         c.state = State::Refused;
         c.running.open()?;
-        let came = c.running.as_slice().len();
-        if came != self.shared.elements {
+        let role = self.shared.role(chain / self.shared.slots);
+        if let Some(expected) = role.contributes
+            && c.running.as_slice().len() != expected
+        {
             return Err(Error::Misuse {
                 what: format!("input of `{}` in shard {}", self.shared.name, shard()),
-                expected: format!("{} elements", self.shared.elements),
-                came: came.to_string(),
+                expected: format!("{expected} elements"),
+                came: c.running.as_slice().len().to_string(),
             });
         }
-        if let Some(parts) = self.shared.parts_of(chain) {
+        if let Some(parts) = &role.parts {
             let Aside { spare, registers, .. } = made(&mut c.aside);
             registers.begin(parts, spare, std::mem::replace(&mut c.running, Running::Parts));
+        } else if role.contributes.is_none() && role.whole != 1 {
+            c.running = Running::Many(made(&mut c.aside).spare.take(role.whole));
         }
         c.state = State::Running;
         Ok(true)
@@ -483,21 +602,28 @@ impl<T: Element> Replay for Engine<T> {
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
         c.state = State::Idle;
-        if matches!(c.running, Running::Parts) && outcome.is_ok() {
-            c.take_result(self.shared.parts_of(chain));
-        }
         match (outcome, &mut c.running, &c.output) {
-            (Ok(()), Running::One(v), Some(Output::One(out))) => cx.resolve(chain, out, Ok(*v)),
-            (Ok(()), Running::Many(v), Some(Output::Many(out))) => {
-                // A last reader may still hold it.
-                made(&mut c.aside).spare.change(v, |_| {}, |out, v| out.copy_from_slice(v));
-                if let Running::Many(v) = std::mem::replace(&mut c.running, Running::One(T::zeroed())) {
-                    cx.resolve(chain, out, Ok(Arc::into_inner(v).expect("nobody else holds it")));
+            (Ok(()), Running::One(v), Some(Output::One(out))) if self.shared.is_one => cx.resolve(chain, out, Ok(*v)),
+            (Ok(()), ..) => {
+                let role = self.shared.role(chain / self.shared.slots);
+                if matches!(c.running, Running::Parts) {
+                    c.take_result(role);
                 }
-                c.output = None;
+                if let (Some(fixed), Some(elements)) = (role.fixed, role.receives) {
+                    c.running = Running::Many(Arc::new(vec![fixed; elements]));
+                }
+                if let Some(output) = c.output.take() {
+                    c.deliver(chain, &output, cx);
+                    if let Output::One(_) = output {
+                        // The next call uses its memory again.
+                        c.output = Some(output);
+                    }
+                }
+                if let Running::Many(vector) = std::mem::replace(&mut c.running, Running::One(T::zeroed())) {
+                    made(&mut c.aside).spare.put(vector);
+                }
             }
             (Err(e), ..) => c.fail(chain, *e, cx),
-            (Ok(()), ..) => unreachable!("values and results are of one kind"),
         }
         if let Some((input, output)) = c.aside.as_mut().and_then(|a| a.queued.pop_front()) {
             // `begin` takes it if its input is there; otherwise the input starts the chain.
@@ -518,6 +644,12 @@ impl<T: Element> Replay for Engine<T> {
         aside.failed = Some(Box::new(error));
     }
 
+    fn new_launch(&mut self, position: u32) {
+        if let Some(claims) = self.claims.get_mut(position as usize) {
+            claims.clear();
+        }
+    }
+
     fn awaits_input(&self, chain: u32) -> bool {
         self.chains[chain as usize].state == State::Input
     }
@@ -526,10 +658,7 @@ impl<T: Element> Replay for Engine<T> {
         let c = &self.chains[chain as usize];
         let queued = c.aside.iter().flat_map(|aside| aside.queued.iter().map(|(_, output)| output));
         for output in c.output.iter().filter(|_| c.state != State::Idle).chain(queued) {
-            match output {
-                Output::One(out) => watch.look(out),
-                Output::Many(out) => watch.look(out),
-            }
+            output.look(watch);
         }
     }
 }

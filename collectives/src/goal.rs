@@ -17,7 +17,7 @@ pub struct Goal {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Reduce,
     ReduceScatter,
     Scan { inclusive: bool },
@@ -104,6 +104,10 @@ impl Goal {
         Self::new(Kind::AllToAll, (ranks, of.len()), of.clone(), of)
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// The number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
@@ -176,6 +180,16 @@ impl Goal {
             Kind::Gather => Some(same(one(from))),
             Kind::AllToAll => Some((one(position), one(from))),
         }
+    }
+
+    /// Who contributes and who receives, in words, unless all ranks do.
+    pub(crate) fn sets(&self) -> String {
+        let all = Ranks::all(self.ranks);
+        let said = |ranks: &Ranks, before: &str| match *ranks == all {
+            true => String::new(),
+            false => format!(" {before} {ranks}"),
+        };
+        said(&self.contributors, "from") + &said(&self.receivers, "to")
     }
 
     /// How many contributors are combined in a rank's result: those at the first positions.
@@ -293,6 +307,16 @@ impl Ranks {
     }
 }
 
+/// For example `0..4` or `1, 3, 8`.
+impl fmt::Display for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Set::Range(range) if range.len() != 1 => write!(f, "{range:?}"),
+            _ => f.write_str(&self.iter().map(|rank| rank.to_string()).collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
 /// Laws of an operator ⊕, bit for bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Laws {
@@ -309,6 +333,9 @@ pub struct Laws {
 impl Laws {
     /// None of them.
     pub const NONE: Laws = Laws { associative: false, commutative: false, idempotent: false, invertible: false };
+
+    /// All of them.
+    pub const ALL: Laws = Laws { associative: true, commutative: true, idempotent: true, invertible: true };
 
     /// Those of these laws that `held` has not.
     pub fn without(self, held: Laws) -> Laws {

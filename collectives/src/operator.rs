@@ -52,6 +52,7 @@ enum Builtin {
     Product,
     Min,
     Max,
+    Nothing,
 }
 
 impl<T> Clone for Operator<T> {
@@ -80,6 +81,7 @@ impl<T> Operator<T> {
             Kind::Builtin(Builtin::Product, ..) => "product",
             Kind::Builtin(Builtin::Min, ..) => "min",
             Kind::Builtin(Builtin::Max, ..) => "max",
+            Kind::Builtin(Builtin::Nothing, ..) => "nothing",
             Kind::User(name, _) => name,
         }
     }
@@ -91,11 +93,18 @@ impl<T> Operator<T> {
             Kind::Builtin(builtin, _, associative) => Laws {
                 associative: *associative,
                 commutative: true,
-                idempotent: matches!(builtin, Builtin::Min | Builtin::Max),
+                idempotent: matches!(builtin, Builtin::Min | Builtin::Max | Builtin::Nothing),
                 invertible: false,
             },
             Kind::User(..) => Laws::NONE,
         }
+    }
+}
+
+impl Operator<()> {
+    /// The operator of a barrier. It obeys all laws.
+    pub(crate) fn nothing() -> Self {
+        Operator { kind: Kind::Builtin(Builtin::Nothing, Folds { running: |_, _| {}, into: |_, _, _| {} }, true) }
     }
 }
 

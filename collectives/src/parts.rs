@@ -1,33 +1,69 @@
 //! The registers of a call, their parts, and the vectors that they use in turn.
 
 use crate::engine::Running;
-use crate::{Combine, Operator, Schedule};
+use crate::sizes::{Sizes, Starts, ends};
+use crate::{Combine, Goal, Operator, Schedule, Step};
 use maniple_regions::Element;
 use maniple_runtime::Lent;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where the parts of one rank's steps are.
+/// Where the parts of one rank's steps are, and its contribution and its result.
 pub struct Parts {
+    /// The register of each part, and its elements there.
     parts: Vec<(u8, Range<usize>)>,
-    registers: u8,
-    pub result: u8,
-    elements: usize,
+    /// The elements of each register. Blocks that the rank does not use are left out.
+    registers: Vec<usize>,
+    /// The contribution in register 0, and the result with its register, if the rank has them.
+    pub contribution: Option<Range<usize>>,
+    pub result: Option<(u8, Range<usize>)>,
 }
 
 impl Parts {
-    /// The parts of a schedule for vectors of so many elements. None if there is only one part: all of register 0.
-    ///
-    /// Blocks differ by one element at most.
-    pub fn of(schedule: &Schedule, elements: usize) -> Option<Self> {
-        let (registers, blocks) = (schedule.registers(), schedule.blocks() as usize);
-        if registers == 1 && blocks == 1 {
-            return None;
+    pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes) -> Self {
+        let (rank, blocks) = (schedule.rank(), schedule.blocks());
+        let [contributes, receives] = ends(goal, rank, blocks);
+        let mut used = vec![false; schedule.parts().len()];
+        for step in schedule.steps() {
+            match *step {
+                Step::Update { part, .. } | Step::Read { part, .. } => used[usize::from(part)] = true,
+                Step::Local { from, part, .. } => [from, part].into_iter().for_each(|p| used[usize::from(p)] = true),
+            }
         }
-        let (size, larger) = (elements / blocks, elements % blocks);
-        let start = |block: u32| block as usize * size + larger.min(block as usize);
-        let parts = schedule.parts().iter().map(|p| (p.register, start(p.blocks.start)..start(p.blocks.end)));
-        Some(Self { parts: parts.collect(), registers, result: schedule.result(), elements })
+        // Of each register the smallest range with all that is used.
+        let mut hulls: Vec<Option<Range<u32>>> = vec![None; schedule.registers().into()];
+        let mut use_blocks = |register: u8, blocks: &Range<u32>| {
+            let hull = hulls[usize::from(register)].get_or_insert_with(|| blocks.clone());
+            *hull = hull.start.min(blocks.start)..hull.end.max(blocks.end);
+        };
+        schedule
+            .parts()
+            .iter()
+            .zip(used)
+            .filter(|(_, used)| *used)
+            .for_each(|(p, _)| use_blocks(p.register, &p.blocks));
+        contributes.iter().for_each(|blocks| use_blocks(0, blocks));
+        receives.iter().for_each(|blocks| use_blocks(schedule.result(), blocks));
+        let registers: Vec<(Starts, usize, usize)> = (0u8..)
+            .zip(hulls)
+            .map(|(register, hull)| {
+                let starts = sizes.of(goal, rank, blocks, register);
+                let Range { start, end } = starts.range(hull.unwrap_or(0..0));
+                (starts, start, end - start)
+            })
+            .collect();
+        let place = |register: u8, blocks: &Range<u32>| {
+            let (starts, first, _) = &registers[usize::from(register)];
+            let Range { start, end } = starts.range(blocks.clone());
+            // A part that no step uses may lie outside.
+            start.saturating_sub(*first)..end.saturating_sub(*first)
+        };
+        Self {
+            parts: schedule.parts().iter().map(|p| (p.register, place(p.register, &p.blocks))).collect(),
+            contribution: contributes.map(|blocks| place(0, &blocks)),
+            result: receives.map(|blocks| (schedule.result(), place(schedule.result(), &blocks))),
+            registers: registers.into_iter().map(|(_, _, elements)| elements).collect(),
+        }
     }
 
     /// The register of a part, and its elements.
@@ -36,30 +72,48 @@ impl Parts {
         let (register, range) = &self.parts[usize::from(part)];
         (usize::from(*register), range.clone())
     }
+
+    /// The elements of the value, if it is one vector that all steps use as a whole.
+    pub fn whole(&self) -> Option<usize> {
+        let [elements] = self.registers[..] else { return None };
+        let is_whole = |range: &Range<usize>| *range == (0..elements);
+        let all = self.parts.iter().map(|(_, range)| range);
+        let ends = self.contribution.iter().chain(self.result.iter().map(|(_, range)| range));
+        (self.parts.len() == 1 && all.chain(ends).all(is_whole)).then_some(elements)
+    }
 }
 
 /// The registers of a call. One that is not in use has an empty vector.
 pub struct Registers<T>(pub Vec<Arc<Vec<T>>>);
 
 impl<T: Element> Registers<T> {
-    /// Begins a call with this contribution.
+    /// Begins a call with this contribution, if there is one.
     pub fn begin(&mut self, parts: &Parts, spare: &mut Spare<T>, contribution: Running<T>) {
-        self.0.resize_with(parts.registers.into(), Arc::default);
-        for register in &mut self.0 {
-            if register.len() != parts.elements {
-                *register = spare.take(parts.elements);
+        self.0.resize_with(parts.registers.len(), Arc::default);
+        let mut contribution = Some(contribution);
+        if let Some(Running::Many(vector)) = &contribution
+            && vector.len() == parts.registers[0]
+            && let Some(Running::Many(vector)) = contribution.take()
+        {
+            spare.put(std::mem::replace(&mut self.0[0], vector));
+        }
+        for (register, &elements) in self.0.iter_mut().zip(&parts.registers) {
+            if register.len() != elements {
+                *register = spare.take(elements);
             }
         }
-        match contribution {
-            Running::One(value) => spare.change(&mut self.0[0], |own| own[0] = value, |next, _| next[0] = value),
-            Running::Many(vector) => spare.put(std::mem::replace(&mut self.0[0], vector)),
-            Running::Parts | Running::Later(_) | Running::ManyLater(_) => unreachable!("the contribution is there"),
+        // It is a part of the register, or one element.
+        if let (Some(contribution), Some(range)) = (contribution, &parts.contribution) {
+            let incoming = contribution.as_slice();
+            let elsewhere = |next: &mut [T], _: &[T]| next[range.clone()].copy_from_slice(incoming);
+            spare.change(&mut self.0[0], |own| own[range.clone()].copy_from_slice(incoming), elsewhere);
         }
     }
 
-    /// Takes the vector of the result.
-    pub fn take(&mut self, register: u8) -> Arc<Vec<T>> {
-        std::mem::take(&mut self.0[usize::from(register)])
+    /// Takes the result: its register's vector, or a copy of a part of it.
+    pub fn take_vector(&mut self, (register, range): &(u8, Range<usize>)) -> Arc<Vec<T>> {
+        let vector = &mut self.0[usize::from(*register)];
+        if range.len() == vector.len() { std::mem::take(vector) } else { Arc::new(vector[range.clone()].to_vec()) }
     }
 
     /// Changes a part: where it is if nobody else holds the register's vector, or else in another one.

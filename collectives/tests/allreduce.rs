@@ -7,7 +7,7 @@ use common::{
     Chosen, Form, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes, exact,
     lawless, matrices, mix, rounding, subtasks, tree, watched,
 };
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Laws, Operator};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch};
@@ -308,11 +308,10 @@ proptest! {
             Plan { kind, shards, elements, slots, hows, ahead, uneven, seed, algorithm }
         }
         // How two levels group depends on the mapper. An exact sum may have any algorithm.
-        let suits = |a: &Algorithm| match operator {
-            5 => a.is_for(shards),
-            _ => *a != Algorithm::TwoLevel && a.laws() == Laws::NONE,
+        let suitable: Vec<Algorithm> = match operator {
+            5 => common::allreduces(shards),
+            _ => lawless(shards).into_iter().filter(|a| *a != Algorithm::TwoLevel).collect(),
         };
-        let suitable: Vec<Algorithm> = Algorithm::ALL.iter().copied().filter(suits).collect();
         let algorithm = suitable[which % suitable.len()];
         let rest = Plan { kind: brackets(), shards, elements, slots, hows, ahead, uneven, seed, algorithm };
         match operator {
@@ -355,7 +354,7 @@ fn all_groupings_are_those_of_recursive_doubling() {
         for each in [1, 2, 4, 8, 16] {
             for (elements, runtime) in [(1, Runtime::threads(workers)), (600, Runtime::seeded(workers, 9))] {
                 let shards = workers * each;
-                let results = lawless().into_iter().map(|algorithm| {
+                let results = lawless(shards).into_iter().map(|algorithm| {
                     let outcome = runtime.run(move |top| async move {
                         let gang = top.gang("all", shards)?;
                         let options =
@@ -767,7 +766,7 @@ fn fails(fault: Fault) {
                     for _ in 0..2 {
                         number += 1;
                         let (at, runtime) = any_runtime(number);
-                        for algorithm in lawless() {
+                        for algorithm in lawless(shards) {
                             let faulty = Faulty { fault, shards, slots, calls: 7, bad: (bad, call), ahead, algorithm };
                             faulty.check(&runtime, &at);
                         }
@@ -856,7 +855,8 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
     }
     for number in 0..24 {
         let (at, runtime) = any_runtime(number / 2);
-        let algorithm = lawless()[number as usize % lawless().len()];
+        let algorithms = lawless(4);
+        let algorithm = algorithms[number as usize % algorithms.len()];
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 4)?;
@@ -974,9 +974,10 @@ fn several_failures_at_once() {
     }
     for seed in 0..1200 {
         let (at, runtime) = any_runtime(seed);
-        let algorithm = lawless()[(seed / 6) as usize % lawless().len()];
-        let node = node(algorithm);
         let shards = 2 + mix(seed) as u32 % 8;
+        let algorithms = lawless(shards);
+        let algorithm = algorithms[(seed / 6) as usize % algorithms.len()];
+        let node = node(algorithm);
         let slots = 1 + mix(!seed) as u32 % 3;
         let at = format!("{at}, {shards} shards, {slots} slots, number {seed}");
         let outcome = watched(&at, || {

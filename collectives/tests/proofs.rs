@@ -243,18 +243,20 @@ fn trees_and_chains_broadcast_and_gather(sizes: Sizes) {
                 let report = proved(&goal, "chain", |rank| chain_broadcast(rank, ranks, root, &receivers, blocks));
                 assert_eq!((report.rounds, report.messages), (others as u32, others * u64::from(blocks)));
             }
-            let all = Ranks::all(ranks);
-            let gathered = Goal::gather(ranks, all.clone(), Ranks::one(root));
-            let gather = proved(&gathered, "gather", |rank| binomial_gather(rank, ranks, root));
-            let scattered = Goal::scatter(ranks, root, all.clone());
-            let scatter = proved(&scattered, "scatter", |rank| binomial_scatter(rank, ranks, root));
-            // One message to each rank but the root, and one more where its blocks go round the end.
-            for report in [gather, scatter] {
-                assert_eq!(report.rounds, depth(ranks));
-                let most = u64::from(ranks - 1) + u64::from(ceil_log(ranks, 2));
-                assert!((u64::from(ranks - 1)..=most).contains(&report.messages), "{report:?}");
+            for of in [Ranks::all(ranks), receivers] {
+                let gathered = Goal::gather(ranks, of.clone(), Ranks::one(root));
+                let gather = proved(&gathered, "gather", |rank| binomial_gather(rank, ranks, root, &of));
+                let scattered = Goal::scatter(ranks, root, of.clone());
+                let scatter = proved(&scattered, "scatter", |rank| binomial_scatter(rank, ranks, root, &of));
+                // One message to each rank but the root, and one more where its blocks go round the end.
+                let others = of.len() - u32::from(of.contains(root));
+                for report in [gather, scatter] {
+                    assert_eq!(report.rounds, depth(others + 1));
+                    let most = u64::from(others) + u64::from(ceil_log(others + 1, 2));
+                    assert!((u64::from(others)..=most).contains(&report.messages), "{report:?}");
+                }
+                assert_eq!(gather.blocks, scatter.blocks);
             }
-            assert_eq!(gather.blocks, scatter.blocks);
         }
     }
 }

@@ -82,7 +82,7 @@ fn random(seed: u64) -> Program {
         }
         scripts.push(script);
     }
-    let algorithms: Vec<Algorithm> = Algorithm::ALL.iter().copied().filter(|a| a.is_for(shards)).collect();
+    let algorithms = common::allreduces(shards);
     let algorithm = algorithms[r.usize(0..algorithms.len())];
     Program { shards, slots: r.u32(1..=3), algorithm, fails, scripts }
 }
@@ -265,7 +265,8 @@ fn calls_of_one_slot_come_one_after_the_other() {
                 ]
                 .concat(),
             ];
-            let algorithm = Algorithm::ALL[case as usize % Algorithm::ALL.len()];
+            let algorithms = common::allreduces(2);
+            let algorithm = algorithms[case as usize % algorithms.len()];
             let program = Program { shards: 2, slots, algorithm, fails: vec![None; 4], scripts };
             assert_eq!(expected(&program).is_empty(), (result as u32).is_multiple_of(slots));
             runs_as_expected(case, Arc::new(program));

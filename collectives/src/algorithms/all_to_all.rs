@@ -1,5 +1,6 @@
 //! All-to-alls. For large blocks [`direct`](super::direct) is good.
 
+use super::gather::circle;
 use crate::goal::Ranks;
 use crate::schedule::{Combine, Part, Schedule};
 
@@ -26,20 +27,31 @@ pub fn bruck_all_to_all(rank: u32, ranks: u32, of: &Ranks) -> Schedule {
     let Some(position) = of.position(rank) else { return schedule };
     let around = |distance: u32| (position + distance) % all;
     let copy = |schedule: &mut Schedule, from: Part, to: Part| schedule.local(from, to, Combine::Replace);
-    for way in 0..all {
-        copy(&mut schedule, Part::block(mine, around(way)), Part::block(ways_of, way));
+    let mut done = 0;
+    for run in circle(position, all, all) {
+        let ways = done..done + run.len() as u32;
+        done = ways.end;
+        copy(&mut schedule, Part::new(mine, run), Part::new(ways_of, ways));
     }
     for round in (0..u32::BITS).take_while(|round| all > 1 && (all - 1) >> round > 0) {
-        let ways = || (0..all).filter(|way| way >> round & 1 == 1);
-        let count = ways().count() as u32;
-        for (at, way) in (0..).zip(ways()) {
-            copy(&mut schedule, Part::block(ways_of, way), Part::block(sent, at));
-        }
         let distance = 1 << round;
+        // The ways that have the bit come in runs; with them, where their blocks are when packed.
+        let mut count = 0;
+        let runs: Vec<_> = (distance..all)
+            .step_by(2 * distance as usize)
+            .map(|start| {
+                let run = start..(start + distance).min(all);
+                count += run.len() as u32;
+                (count - run.len() as u32..count, run)
+            })
+            .collect();
+        for (packed, run) in &runs {
+            copy(&mut schedule, Part::new(ways_of, run.clone()), Part::new(sent, packed.clone()));
+        }
         schedule.update(of.at(around(distance)), round, Part::new(sent, 0..count));
         schedule.read(of.at(around(all - distance)), round, Part::new(came, 0..count), Combine::Replace);
-        for (at, way) in (0..).zip(ways()) {
-            copy(&mut schedule, Part::block(came, at), Part::block(ways_of, way));
+        for (packed, run) in runs {
+            copy(&mut schedule, Part::new(came, packed), Part::new(ways_of, run));
         }
     }
     for way in 0..all {

@@ -1,7 +1,7 @@
 //! Two-level allreduce: first the ranks of each processor, then the processors.
 
 use crate::algorithms::recursive_doubling;
-use crate::schedule::{Schedule, Step};
+use crate::schedule::Schedule;
 use std::ops::Range;
 
 /// The ranks as groups of neighbours. The ranks of a group share a processor.
@@ -91,16 +91,9 @@ pub fn two_level(rank: u32, groups: &Groups) -> Schedule {
     assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
     let number = groups.number_of(rank);
     let group = groups.group(number);
-    let leader = |group: u32| groups.group(group).start;
-    let mut schedule = Schedule::new(rank, ranks, 1).in_group(group.clone());
-    if rank == group.start {
-        for step in recursive_doubling(number, groups.len()).steps() {
-            schedule.push(match *step {
-                Step::Update { peer, at, part } => Step::Update { peer: leader(peer), at, part },
-                Step::Read { peer, at, part, combine } => Step::Read { peer: leader(peer), at, part, combine },
-                local => local,
-            });
-        }
-    }
-    schedule
+    let schedule = match rank == group.start {
+        true => recursive_doubling(number, groups.len()).among(rank, ranks, |number| groups.group(number).start),
+        false => Schedule::new(rank, ranks, 1),
+    };
+    schedule.in_group(group)
 }

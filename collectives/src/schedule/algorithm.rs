@@ -1,26 +1,38 @@
 //! The algorithms that a mapper can choose from.
 
-use super::Schedule;
+use crate::algorithms::{Adaption, Groups};
+#[cfg(doc)]
 use crate::algorithms::{
-    Adaption, Groups, Order, direct, dissemination, five_cases, halving_doubling, radix, recursive_doubling, sliced,
+    Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather,
+    chain_broadcast, direct, dissemination, halving_doubling, radix, recursive_doubling, ring_allgather, scan, sliced,
     two_level,
 };
-use crate::goal::{Goal, Laws};
+use crate::goal::{Goal, Kind, Laws};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 
-/// An algorithm for an allreduce. A mapper can choose it.
+/// An algorithm for collectives. A mapper can choose it.
 ///
-/// Each has the laws that an operator must obey for it, see [`Self::laws`]. Those without laws leave the same bits on every
-/// rank for any operator. Those that [group by doubling](Self::groups_by_doubling) leave the same bits as each other. The
-/// result never depends on timing.
+/// | algorithm | kinds | laws that it needs |
+/// |---|---|---|
+/// | `recursive-doubling` | allreduce, reduce, scan, exscan, barrier | none |
+/// | `two-level`, `radix`, `halving-doubling`, `sliced` | allreduce, barrier | none |
+/// | `dissemination`, `five-cases` | allreduce, barrier | associative, commutative |
+/// | `binomial` | broadcast, gather, scatter | none |
+/// | `chain` | broadcast | none |
+/// | `bruck` | allgather, all-to-all with blocks of one size | none |
+/// | `ring` | allgather | none |
+/// | `direct` | all | none, but scan and exscan: associative |
+///
+/// An operator must obey the [laws](Self::laws) bit for bit. Without them every rank ends with the same bits for any
+/// operator, and those bits are the same for all algorithms of a kind, except `two-level` on
+/// [unequal groups](Self::groups_by_doubling). The result never depends on timing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Pairwise exchanges at doubling distance; see [`recursive_doubling`].
+    /// Pairwise exchanges at doubling distance; see [`recursive_doubling`], [`Survivors`] and [`scan`].
     #[default]
     RecursiveDoubling,
     /// The ranks of each processor first, then the processors; see [`two_level`]. The grouping depends on the mapper's
@@ -32,6 +44,14 @@ pub enum Algorithm {
     HalvingDoubling,
     /// Each rank combines its block of the vector; see [`sliced`].
     Sliced,
+    /// A binomial tree; see [`binomial_broadcast`], [`binomial_gather`] and [`binomial_scatter`].
+    Binomial,
+    /// From rank to rank in so many pieces; see [`chain_broadcast`].
+    Chain(u8),
+    /// Distances that double, in a circle; see [`bruck_allgather`] and [`bruck_all_to_all`].
+    Bruck,
+    /// From neighbour to neighbour in a circle; see [`ring_allgather`].
+    Ring,
     /// Everybody sends to everybody; see [`direct`].
     Direct,
     /// Dissemination with so many messages a round; see [`dissemination`].
@@ -48,6 +68,10 @@ impl Algorithm {
         Algorithm::Radix(4),
         Algorithm::HalvingDoubling,
         Algorithm::Sliced,
+        Algorithm::Binomial,
+        Algorithm::Chain(16),
+        Algorithm::Bruck,
+        Algorithm::Ring,
         Algorithm::Direct,
         Algorithm::Dissemination(3),
         Algorithm::FiveCases(3),
@@ -57,6 +81,8 @@ impl Algorithm {
     const MOST_OFFERED: u32 = 64;
     /// The most ranks for it: steps and parts have small numbers, and each rank looks at all.
     const MOST: u32 = 1024;
+    /// The most ranks for an all-to-all by Bruck's algorithm, for the same reason.
+    const MOST_ON_THE_WAY: u32 = 512;
 
     /// The name without its number, as on command lines.
     pub fn name(self) -> &'static str {
@@ -66,97 +92,127 @@ impl Algorithm {
             Algorithm::Radix(_) => "radix",
             Algorithm::HalvingDoubling => "halving-doubling",
             Algorithm::Sliced => "sliced",
+            Algorithm::Binomial => "binomial",
+            Algorithm::Chain(_) => "chain",
+            Algorithm::Bruck => "bruck",
+            Algorithm::Ring => "ring",
             Algorithm::Direct => "direct",
             Algorithm::Dissemination(_) => "dissemination",
             Algorithm::FiveCases(_) => "five-cases",
         }
     }
 
-    /// The number after the name: the radix, or the messages a round.
+    /// The number after the name: the radix, the pieces, or the messages a round.
     pub fn number(self) -> Option<u8> {
         match self {
-            Algorithm::Radix(n) | Algorithm::Dissemination(n) | Algorithm::FiveCases(n) => Some(n),
+            Algorithm::Radix(n) | Algorithm::Chain(n) | Algorithm::Dissemination(n) | Algorithm::FiveCases(n) => {
+                Some(n)
+            }
             _ => None,
         }
     }
 
-    /// The schedule of `rank` among ranks in `groups`. Local and pure: no rank talks to another.
-    ///
-    /// # Panics
-    ///
-    /// If `rank` is not below the number of ranks, or the algorithm [is not for](Self::is_for) so many.
-    pub fn schedule(self, rank: u32, groups: &Groups) -> Schedule {
-        let ranks = groups.ranks();
-        match self {
-            Algorithm::RecursiveDoubling => recursive_doubling(rank, ranks),
-            Algorithm::TwoLevel => two_level(rank, groups),
-            Algorithm::Radix(of) => radix(rank, ranks, of.into()),
-            Algorithm::HalvingDoubling => halving_doubling(rank, ranks),
-            Algorithm::Sliced => sliced(rank, ranks, Order::Doubling),
-            Algorithm::Direct => direct(&Goal::allreduce(ranks, 1), rank, Order::Doubling),
-            Algorithm::Dissemination(n) => dissemination(rank, ranks, n.into()),
-            Algorithm::FiveCases(n) => five_cases(rank, ranks, n.into(), false).expect("it is for so many ranks"),
+    /// Those of [`ALL`](Self::ALL) that are for a goal.
+    pub fn all_for(goal: &Goal) -> impl Iterator<Item = Algorithm> {
+        Self::ALL.iter().copied().filter(|algorithm| algorithm.is_for(goal))
+    }
+
+    /// Whether the algorithm reaches a goal. Some are for one kind of collective only. The five cases do not exist for
+    /// some numbers of ranks, and where everybody sends to everybody there may be 1024 at most.
+    pub fn is_for(self, goal: &Goal) -> bool {
+        self.is_for_kind(goal) && self.is_for_so_many(goal)
+    }
+
+    fn is_for_kind(self, goal: &Goal) -> bool {
+        let together = goal.contributors() == goal.receivers();
+        match (self, goal.kind()) {
+            (Algorithm::Direct, _) => true,
+            (Algorithm::RecursiveDoubling, Kind::Reduce | Kind::Scan { .. }) => true,
+            (Algorithm::TwoLevel, Kind::Reduce) => together && goal.contributors().len() == goal.ranks(),
+            (
+                Algorithm::Radix(_)
+                | Algorithm::HalvingDoubling
+                | Algorithm::Sliced
+                | Algorithm::Dissemination(_)
+                | Algorithm::FiveCases(_),
+                Kind::Reduce,
+            ) => together,
+            (Algorithm::Binomial, Kind::Broadcast | Kind::Scatter) => true,
+            (Algorithm::Binomial, Kind::Gather) => goal.receivers().len() == 1,
+            (Algorithm::Chain(_), Kind::Broadcast) => true,
+            (Algorithm::Bruck, Kind::Gather | Kind::AllToAll) | (Algorithm::Ring, Kind::Gather) => together,
+            _ => false,
         }
     }
 
-    /// Whether the algorithm is for so many ranks. The five cases do not exist for some, and where everybody sends to
-    /// everybody there may be 1024 at most.
-    pub fn is_for(self, ranks: u32) -> bool {
+    fn is_for_so_many(self, goal: &Goal) -> bool {
+        let most = goal.contributors().len().max(goal.receivers().len());
         match self {
-            Algorithm::FiveCases(n) => Adaption::exists(ranks, n.into()),
-            Algorithm::Sliced | Algorithm::Direct => ranks <= Self::MOST,
+            Algorithm::FiveCases(n) => Adaption::exists(most, n.into()),
+            Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring => most <= Self::MOST,
+            Algorithm::Bruck if goal.kind() == Kind::AllToAll => most <= Self::MOST_ON_THE_WAY,
             _ => true,
         }
     }
 
-    /// Checks that the algorithm is for so many ranks, and that an operator with these laws has the same bits on all of
-    /// them.
+    /// Whether it can combine in the order of a sequential loop.
+    pub(crate) fn has_order(self, goal: &Goal) -> bool {
+        matches!(self, Algorithm::Direct | Algorithm::Sliced) && self.is_for(goal)
+    }
+
+    /// Whether it moves blocks through others' places, so that all must have the same size.
+    pub(crate) fn needs_equal_blocks(self, goal: &Goal) -> bool {
+        self == Algorithm::Bruck && goal.kind() == Kind::AllToAll
+    }
+
+    /// Checks that the algorithm is for a goal, and that an operator with these laws has the same bits on all receivers.
     ///
     /// # Errors
     ///
     /// What was expected, and what came in its place, in words.
-    pub fn check(self, ranks: u32, laws: Laws) -> Result<(), (String, String)> {
-        let missing = self.laws().without(laws);
+    pub fn check(self, goal: &Goal, laws: Laws) -> Result<(), (String, String)> {
+        let missing = self.laws(goal).without(laws);
+        if !self.is_for_kind(goal) {
+            let names: Vec<String> = Self::all_for(goal).map(|a| a.to_string()).collect();
+            return Err((format!("an algorithm for this {goal}: {}", names.join(", ")), self.to_string()));
+        }
         if missing != Laws::NONE {
             let expected = format!("an operator that is {missing} bit for bit, as {self} needs");
             return Err((expected, "one that is not".into()));
         }
+        let most = goal.contributors().len().max(goal.receivers().len());
         match self {
-            _ if self.is_for(ranks) => Ok(()),
-            Algorithm::FiveCases(_) => Err((format!("a number of shards that {self} exists for"), ranks.to_string())),
-            _ => Err((format!("at most {} shards for {self}", Self::MOST), ranks.to_string())),
+            _ if self.is_for_so_many(goal) => Ok(()),
+            Algorithm::FiveCases(_) => Err((format!("a number of shards that {self} exists for"), most.to_string())),
+            Algorithm::Bruck => Err((format!("at most {} shards for {self}", Self::MOST_ON_THE_WAY), most.to_string())),
+            _ => Err((format!("at most {} shards for {self}", Self::MOST), most.to_string())),
         }
     }
 
-    /// Whether a mapper is offered it for so many ranks.
-    pub(crate) fn is_offered(self, ranks: u32) -> bool {
-        let few = !matches!(self, Algorithm::Sliced | Algorithm::Direct) || ranks <= Self::MOST_OFFERED;
-        few && self.is_for(ranks)
+    /// Whether a mapper is offered it for a goal.
+    pub(crate) fn is_offered(self, goal: &Goal) -> bool {
+        let most = goal.contributors().len().max(goal.receivers().len());
+        let few = !matches!(self, Algorithm::Sliced | Algorithm::Direct) || most <= Self::MOST_OFFERED;
+        few && self.is_for(goal)
     }
 
-    /// The laws that an operator must obey bit for bit, or ranks end with different bits.
-    pub fn laws(self) -> Laws {
-        match self {
-            Algorithm::Dissemination(_) | Algorithm::FiveCases(_) => {
+    /// The laws that an operator must obey bit for bit, or receivers end with different bits. A scan by `direct` has other
+    /// brackets than one by recursive doubling, so it needs associativity to have the same bits.
+    pub fn laws(self, goal: &Goal) -> Laws {
+        match (self, goal.kind()) {
+            (Algorithm::Dissemination(_) | Algorithm::FiveCases(_), _) => {
                 Laws { associative: true, commutative: true, ..Laws::NONE }
             }
+            (Algorithm::Direct, Kind::Scan { .. }) => Laws { associative: true, ..Laws::NONE },
             _ => Laws::NONE,
         }
     }
 
     /// Whether contributions are grouped as in recursive doubling, so that any operator gives the same bits.
-    pub fn groups_by_doubling(self, groups: &Groups) -> bool {
+    pub fn groups_by_doubling(self, goal: &Goal, groups: &Groups) -> bool {
         match self {
             Algorithm::TwoLevel => groups.are_alike(),
-            _ => self.laws() == Laws::NONE,
-        }
-    }
-
-    /// The [group](Schedule::group) of `rank` in that schedule.
-    pub(crate) fn group(self, rank: u32, groups: &Groups) -> Range<u32> {
-        match self {
-            Algorithm::TwoLevel => groups.of_rank(rank),
-            _ => rank..rank + 1,
+            _ => self.laws(goal) == Laws::NONE,
         }
     }
 }
@@ -198,9 +254,7 @@ impl Algorithm {
     pub fn names() -> String {
         let name = |algorithm: &Algorithm| match algorithm {
             Algorithm::Radix(_) => format!("{algorithm} (or another power of two up to 64)"),
-            Algorithm::Dissemination(_) | Algorithm::FiveCases(_) => {
-                format!("{algorithm} (or another number up to 64)")
-            }
+            _ if algorithm.number().is_some() => format!("{algorithm} (or another number up to 64)"),
             _ => algorithm.to_string(),
         };
         Self::ALL.iter().map(name).collect::<Vec<_>>().join(", ")
@@ -219,6 +273,7 @@ impl FromStr for Algorithm {
         let number = number.parse().ok().filter(|number| (1..=64).contains(number)).ok_or_else(unknown)?;
         match kind {
             "radix" if number > 1 && u8::is_power_of_two(number) => Ok(Algorithm::Radix(number)),
+            "chain" => Ok(Algorithm::Chain(number)),
             "dissemination" => Ok(Algorithm::Dissemination(number)),
             "five-cases" => Ok(Algorithm::FiveCases(number)),
             _ => Err(unknown()),
@@ -229,7 +284,7 @@ impl FromStr for Algorithm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check;
+    use crate::{Order, Schedules, check};
 
     #[test]
     fn names_round_trip() {
@@ -252,13 +307,16 @@ mod tests {
     #[test]
     fn laws_and_brackets_are_those_of_the_schedules() {
         for ranks in (1..=33).chain([48, 64]) {
+            let goal = Goal::allreduce(ranks, 1);
             for groups in [Groups::of(ranks, 1), Groups::of(ranks, 3), Groups::of(ranks, 4)] {
-                for &algorithm in Algorithm::ALL.iter().filter(|algorithm| algorithm.is_for(ranks)) {
-                    let made = |rank| algorithm.schedule(rank, &groups);
-                    let report = check(&Goal::allreduce(ranks, made(0).blocks()), made).unwrap();
-                    assert_eq!(report.laws.without(algorithm.laws()), Laws::NONE, "{algorithm}, {ranks} ranks");
-                    assert!(report.by_doubling || !algorithm.groups_by_doubling(&groups), "{algorithm}, {ranks} ranks");
-                    assert!((0..ranks).all(|rank| made(rank).group() == algorithm.group(rank, &groups)));
+                for algorithm in Algorithm::all_for(&goal) {
+                    let schedules = Schedules::with(&goal, algorithm, Order::Doubling, groups.clone());
+                    let goal = Goal::allreduce(ranks, schedules.of(0).blocks());
+                    let report = check(&goal, |rank| schedules.of(rank)).unwrap();
+                    assert_eq!(report.laws.without(algorithm.laws(&goal)), Laws::NONE, "{algorithm}, {ranks} ranks");
+                    let alike = algorithm.groups_by_doubling(&goal, &groups);
+                    assert!(report.by_doubling || !alike, "{algorithm}, {ranks} ranks");
+                    assert!((0..ranks).all(|rank| schedules.of(rank).group() == schedules.group(rank)));
                 }
             }
         }

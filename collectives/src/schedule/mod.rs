@@ -3,8 +3,10 @@
 mod algorithm;
 mod linked;
 mod loans;
+mod schedules;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use schedules::Schedules;
 
 use std::fmt;
 use std::ops::Range;
@@ -191,6 +193,17 @@ impl Schedule {
     /// The same with a [group](Self::group) of ranks that combine in place.
     pub fn in_group(self, group: Range<u32>) -> Self {
         Self { group, ..self }
+    }
+
+    /// The same steps for a rank of more ranks, of which only some take part. `at` gives the ranks that do.
+    #[must_use]
+    pub fn among(mut self, rank: u32, ranks: u32, at: impl Fn(u32) -> u32) -> Self {
+        for step in &mut self.steps {
+            if let Step::Update { peer, .. } | Step::Read { peer, .. } = step {
+                *peer = at(*peer);
+            }
+        }
+        Self { rank, ranks, group: rank..rank + 1, ..self }
     }
 
     /// The same with the [result](Self::result) in another register than 0.

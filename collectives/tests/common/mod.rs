@@ -8,7 +8,7 @@ mod watchdog;
 
 pub use watchdog::watched;
 
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Laws, Operator};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Goal, Laws, Operator};
 use maniple_mapper::{DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::Element;
 use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
@@ -424,7 +424,13 @@ pub fn any_runtime(number: u64) -> (String, Runtime) {
     }
 }
 
-/// The algorithms that need nothing of the operator.
-pub fn lawless() -> Vec<Algorithm> {
-    Algorithm::ALL.iter().copied().filter(|algorithm| algorithm.laws() == Laws::NONE).collect()
+/// The algorithms for an allreduce of so many shards.
+pub fn allreduces(shards: u32) -> Vec<Algorithm> {
+    Algorithm::all_for(&Goal::allreduce(shards, 1)).collect()
+}
+
+/// Those that need nothing of the operator.
+pub fn lawless(shards: u32) -> Vec<Algorithm> {
+    let goal = Goal::allreduce(shards, 1);
+    Algorithm::all_for(&goal).filter(|algorithm| algorithm.laws(&goal) == Laws::NONE).collect()
 }

@@ -77,40 +77,48 @@ pub fn rounds(top: &Top, gang: &Gang, rounds: u16, elements: usize, near: u32) -
 
 /// Calls the object with a value. After each round the value is the sum of both partners' values.
 pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, Error> {
-    shard.replay(object, |values: &mut Values, (position, count), cx| {
-        let number = SLOTS * position + (count % u64::from(SLOTS)) as u32;
-        let chain = &mut values.chains[number as usize];
-        let future = match &mut chain.output {
-            Some(output) => output.renew(),
-            None => {
-                let (resolver, future) = TaskFuture::pending();
-                chain.output = Some(resolver);
-                future
+    shard.replay(
+        object,
+        |_, _| Ok(None),
+        |values: &mut Values, (position, count), cx| {
+            let number = SLOTS * position + (count % u64::from(SLOTS)) as u32;
+            let chain = &mut values.chains[number as usize];
+            let future = match &mut chain.output {
+                Some(output) => output.renew(),
+                None => {
+                    let (resolver, future) = TaskFuture::pending();
+                    chain.output = Some(resolver);
+                    future
+                }
+            };
+            chain.value = value;
+            if let Some(large) = &mut chain.large {
+                Arc::make_mut(&mut large.value).fill(value);
             }
-        };
-        chain.value = value;
-        if let Some(large) = &mut chain.large {
-            Arc::make_mut(&mut large.value).fill(value);
-        }
-        cx.begin(values, number);
-        future
-    })
+            cx.begin(values, number);
+            future
+        },
+    )
 }
 
 /// Calls the object with a value that is to come. The last call but two must be over.
 pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskFuture<f64>, Error> {
     let Input::Later(input) = Input::from(input) else { unreachable!("made of a future") };
-    shard.replay(object, |values: &mut Values, (position, count), cx| {
-        let number = SLOTS * position + (count % u64::from(SLOTS)) as u32;
-        let (resolver, future) = TaskFuture::pending();
-        let waits = cx.start_after(number, &input);
-        let chain = &mut values.chains[number as usize];
-        (chain.input, chain.output) = (Some(input), Some(resolver));
-        if !waits {
-            cx.run(values, number);
-        }
-        future
-    })
+    shard.replay(
+        object,
+        |_, _| Ok(None),
+        |values: &mut Values, (position, count), cx| {
+            let number = SLOTS * position + (count % u64::from(SLOTS)) as u32;
+            let (resolver, future) = TaskFuture::pending();
+            let waits = cx.start_after(number, &input);
+            let chain = &mut values.chains[number as usize];
+            (chain.input, chain.output) = (Some(input), Some(resolver));
+            if !waits {
+                cx.run(values, number);
+            }
+            future
+        },
+    )
 }
 
 /// A value of many elements. An incoming value is combined into the other vector, since the value itself is lent.

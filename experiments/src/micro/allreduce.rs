@@ -6,7 +6,7 @@ use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{check_memory, count, zero};
 use crate::options::{AllreduceAlgorithm, Iterations, Shards};
 use crate::output::{Field, field};
-use maniple::collectives::{Algorithm, CollectiveOptions};
+use maniple::collectives::{Algorithm, CollectiveOptions, Goal};
 use maniple::prelude::*;
 use maniple::runtime::Stats;
 use maniple_stencil::{HostRun, plural};
@@ -232,7 +232,7 @@ impl Spec {
 
     /// Refuses an algorithm that is not for so many shards, or not for the operator.
     pub fn check_algorithm(&self) -> Result<(), Failure> {
-        let checked = self.algorithm.check(self.shards, self.op.operator().laws());
+        let checked = self.algorithm.check(&Goal::allreduce(self.shards, 1), self.op.operator().laws());
         checked.map_err(|(expected, came)| {
             Failure::Usage(format!("--collective {}: expected {expected}, found {came}", self.algorithm))
         })

@@ -166,6 +166,11 @@ pub trait Replay: Any {
     /// Whether there is a call that [`begin`](Self::begin) has not taken yet.
     fn awaits_input(&self, chain: u32) -> bool;
 
+    /// The shard at a position belongs to another launch from now on. It has no calls under way.
+    fn new_launch(&mut self, position: u32) {
+        let _ = position;
+    }
+
     /// Shows the futures of the chain's calls that are not over. The report of a deadlock then says who awaits them.
     fn results(&self, chain: u32, watch: &mut Watch<'_>) {
         let _ = (chain, watch);
@@ -246,6 +251,11 @@ impl ReplayCx<'_> {
             }
             None => resolver.settle(outcome, self.tasks.teller()),
         }
+    }
+
+    /// Settles another future than that of the call's result.
+    pub fn settle<T: 'static>(&mut self, resolver: &Resolver<T>, outcome: Result<T, Error>) {
+        resolver.settle(outcome, self.tasks.teller());
     }
 
     /// Notes the events before the result of a call that is over, for the check for races. A call of a lost shard has

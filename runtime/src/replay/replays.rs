@@ -77,7 +77,7 @@ impl Replays {
         Ok(())
     }
 
-    /// Gives `f` the state of an object of type `R`, for a call of a shard.
+    /// Gives `f` the state of an object of type `R`, for a call of a shard, unless `admit` needs no call or refuses it.
     #[inline]
     pub fn call<R: Replay, T>(
         &self,
@@ -85,6 +85,7 @@ impl Replays {
         object: ObjectId,
         by: Caller<'_>,
         refuse: impl Fn(Refused) -> Error,
+        admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Error>,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
         let all = self.0.borrow();
@@ -104,6 +105,10 @@ impl Replays {
                 return Err(refuse(Refused::OtherLaunch));
             }
             caller.owner = Some(by.owner.clone());
+            state.new_launch(position);
+        }
+        if let Some(made) = admit(state, position)? {
+            return Ok(made);
         }
         by.owner.one_more();
         caller.under_way += 1;

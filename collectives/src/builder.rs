@@ -1,0 +1,278 @@
+//! Making collectives: one function for each kind, and their options.
+
+use crate::goal::{Goal, Kind, Ranks};
+use crate::sizes::Sizes;
+use crate::spec::{By, Wanted};
+use crate::{Algorithm, Collective, Operator, Order, Schedule, Value};
+use maniple_regions::Element;
+use maniple_runtime::{Error, Gang, Top};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A collective that is to be made: its kind, who takes part, sizes and options. [`make`](Self::make) makes it.
+#[must_use = "nothing is made before `make`"]
+pub struct CollectiveBuilder<I: Value + ?Sized, O: ?Sized = I> {
+    kind: Kind,
+    /// The contributor, if there is one only.
+    root: Option<u32>,
+    operator: Operator<I::Element>,
+    identity: Option<I::Element>,
+    participants: Option<Ranks>,
+    receivers: Option<Ranks>,
+    sizes: Sizes,
+    slots: u32,
+    order: Order,
+    algorithm: Option<Algorithm>,
+    own: Option<(String, Arc<Make>)>,
+    value: PhantomData<fn(&I) -> &O>,
+}
+
+type Make = dyn Fn(&Goal, u32) -> Schedule + Send + Sync;
+
+fn builder<I: Value + ?Sized, O: ?Sized>(
+    kind: Kind,
+    operator: Operator<I::Element>,
+    sizes: Sizes,
+) -> CollectiveBuilder<I, O> {
+    CollectiveBuilder {
+        kind,
+        root: None,
+        operator,
+        identity: None,
+        participants: None,
+        receivers: None,
+        sizes,
+        slots: 2,
+        order: Order::Doubling,
+        algorithm: None,
+        own: None,
+        value: PhantomData,
+    }
+}
+
+/// The operator of a collective that combines nothing.
+fn nothing<T: Element>() -> Operator<T> {
+    Operator::user("none", |lower: &T, _: &T| *lower)
+}
+
+impl<T: Element> Collective<T> {
+    /// All shards contribute, and all receive the combination.
+    pub fn allreduce(operator: Operator<T>) -> CollectiveBuilder<T> {
+        builder(Kind::Reduce, operator, Sizes::Whole(1))
+    }
+
+    /// All shards contribute, and some receive the combination.
+    pub fn reduce(operator: Operator<T>, receivers: impl IntoIterator<Item = u32>) -> CollectiveBuilder<T> {
+        Self::allreduce(operator).receivers(receivers)
+    }
+
+    /// One shard contributes, and all receive its value.
+    pub fn broadcast(root: u32) -> CollectiveBuilder<T> {
+        CollectiveBuilder { root: Some(root), ..builder(Kind::Broadcast, nothing(), Sizes::Whole(1)) }
+    }
+
+    /// Each shard receives the combination of the contributions up to its own, in the order of shards.
+    pub fn scan(operator: Operator<T>) -> CollectiveBuilder<T> {
+        builder(Kind::Scan { inclusive: true }, operator, Sizes::Whole(1))
+    }
+
+    /// Each shard receives the combination of the contributions before its own. The first one receives `identity`.
+    pub fn exscan(operator: Operator<T>, identity: T) -> CollectiveBuilder<T> {
+        let builder = builder(Kind::Scan { inclusive: false }, operator, Sizes::Whole(1));
+        CollectiveBuilder { identity: Some(identity), ..builder }
+    }
+}
+
+impl Collective<()> {
+    /// Receivers learn that all participants have contributed. Their value is `()`.
+    pub fn barrier() -> CollectiveBuilder<()> {
+        builder(Kind::Reduce, Operator::nothing(), Sizes::Whole(1))
+    }
+}
+
+impl<T: Element> Collective<T, [T]> {
+    /// All shards contribute a block, and some receive the blocks of all, in the order of shards.
+    pub fn gather(receivers: impl IntoIterator<Item = u32>) -> CollectiveBuilder<T, [T]> {
+        Self::allgather().receivers(receivers)
+    }
+
+    /// All shards contribute a block, and all receive the blocks of all.
+    pub fn allgather() -> CollectiveBuilder<T, [T]> {
+        builder(Kind::Gather, nothing(), Sizes::Each(1))
+    }
+}
+
+impl<T: Element> Collective<[T], T> {
+    /// One shard contributes a block for each receiver. All shards receive theirs.
+    pub fn scatter(root: u32) -> CollectiveBuilder<[T], T> {
+        CollectiveBuilder { root: Some(root), ..builder(Kind::Scatter, nothing(), Sizes::Each(1)) }
+    }
+
+    /// All shards contribute a block for each receiver. These receive the combination of theirs.
+    pub fn reduce_scatter(operator: Operator<T>) -> CollectiveBuilder<[T], T> {
+        builder(Kind::ReduceScatter, operator, Sizes::Each(1))
+    }
+}
+
+impl<T: Element> Collective<[T]> {
+    /// Each shard contributes a block for each shard, and receives theirs for it, in the order of shards.
+    pub fn all_to_all() -> CollectiveBuilder<[T]> {
+        builder(Kind::AllToAll, nothing(), Sizes::Each(1))
+    }
+}
+
+impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized> CollectiveBuilder<I, O> {
+    /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise. By default all.
+    pub fn participants(self, shards: impl IntoIterator<Item = u32>) -> Self {
+        Self { participants: Some(Ranks::of(shards)), ..self }
+    }
+
+    /// The shards that receive. They need not contribute. By default those that contribute; all, if that is only one.
+    pub fn receivers(self, shards: impl IntoIterator<Item = u32>) -> Self {
+        Self { receivers: Some(Ranks::of(shards)), ..self }
+    }
+
+    /// Vectors instead of single elements: of so many elements, or with so many in each block where contributions or
+    /// results consist of blocks. From 0.
+    pub fn elements(self, elements: usize) -> CollectiveBuilder<[T], [T]> {
+        let sizes = match self.sizes {
+            Sizes::Whole(_) => Sizes::Whole(elements),
+            _ => Sizes::Each(elements),
+        };
+        self.with_sizes(sizes)
+    }
+
+    /// The number of elements of each block, in the order of the shards that contribute it (gather) or receive it
+    /// (scatter, reduce-scatter).
+    pub fn sizes(self, sizes: impl IntoIterator<Item = usize>) -> CollectiveBuilder<[T], [T]> {
+        let sizes: Vec<usize> = sizes.into_iter().collect();
+        self.with_sizes(Sizes::blocks(&sizes))
+    }
+
+    /// The number of elements that each shard has for each other one in an all-to-all, as a function of their positions
+    /// among the participants. It must be the same function on every node.
+    pub fn sizes_between(
+        self,
+        size: impl Fn(u32, u32) -> usize + Send + Sync + 'static,
+    ) -> CollectiveBuilder<[T], [T]> {
+        self.with_sizes(Sizes::Between(Arc::new(size)))
+    }
+
+    fn with_sizes(self, sizes: Sizes) -> CollectiveBuilder<[T], [T]> {
+        let Self { kind, root, operator, identity, participants, receivers, slots, order, algorithm, own, .. } = self;
+        CollectiveBuilder {
+            kind,
+            root,
+            operator,
+            identity,
+            participants,
+            receivers,
+            sizes,
+            slots,
+            order,
+            algorithm,
+            own,
+            value: PhantomData,
+        }
+    }
+
+    /// The number of calls that can be in flight, K, at least 1; by default 2. Call K starts when call 0 is over.
+    pub fn slots(self, slots: u32) -> Self {
+        Self { slots, ..self }
+    }
+
+    /// The brackets of combinations, by default those of recursive doubling. [`Order::Left`] gives the bits of a sequential
+    /// loop over the shards.
+    pub fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The algorithm. Without one, the mapper chooses among those that give the same bits.
+    pub fn algorithm(self, algorithm: Algorithm) -> Self {
+        Self { algorithm: Some(algorithm), ..self }
+    }
+
+    /// An algorithm of the program's own, with a name for reports: a function that gives the schedule of each shard, the
+    /// same on every node. [`check`](crate::check) proves it before the collective is made.
+    pub fn schedules(self, name: &str, make: impl Fn(&Goal, u32) -> Schedule + Send + Sync + 'static) -> Self {
+        Self { own: Some((name.into(), Arc::new(make))), ..self }
+    }
+
+    /// Makes the collective. Collective among the nodes' top-level tasks; never waits.
+    ///
+    /// # Errors
+    /// Shards that the gang does not have, nobody who contributes or receives, sizes that do not fit the kind or the
+    /// memory, an algorithm that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses,
+    /// or an illegal decision of the mapper.
+    pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O>, Error> {
+        let refuse =
+            |expected: String, came: String| Error::Misuse { what: format!("collective `{name}`"), expected, came };
+        let goal = self.goal(gang.shards()).map_err(|(expected, came)| refuse(expected, came))?;
+        self.check_sizes(&goal).map_err(|(expected, came)| refuse(expected, came))?;
+        let by = match (self.own, self.algorithm) {
+            (Some((name, make)), _) => By::Own(name, make),
+            (None, Some(algorithm)) => By::Algorithm(algorithm),
+            (None, None) => By::Mapper,
+        };
+        let Self { operator, identity, sizes, slots, order, .. } = self;
+        let id = Wanted { goal, operator, identity, sizes, slots, order, by }.make(top, gang, name)?;
+        Ok(Collective { id, value: PhantomData })
+    }
+
+    /// The goal in a gang of so many shards, or what was expected and what came.
+    fn goal(&self, shards: u32) -> Result<Goal, (String, String)> {
+        let all = || Ranks::all(shards);
+        let (contributors, receivers) = match (self.root, &self.participants) {
+            (Some(_), Some(_)) => {
+                let expected = "one shard that contributes, and `receivers` for the others";
+                return Err((expected.into(), "`participants`".into()));
+            }
+            (Some(root), None) => (Ranks::one(root), self.receivers.clone().unwrap_or_else(all)),
+            (None, participants) => {
+                let participants = participants.clone().unwrap_or_else(all);
+                let receivers = self.receivers.clone().unwrap_or_else(|| participants.clone());
+                (participants, receivers)
+            }
+        };
+        for (does, ranks) in [("contributes", &contributors), ("receives", &receivers)] {
+            if ranks.is_empty() {
+                return Err((format!("at least one shard that {does}"), "none".into()));
+            }
+            let last = ranks.at(ranks.len() - 1);
+            if last >= shards {
+                return Err((format!("shards in 0..{shards}"), format!("shard {last}, which {does}")));
+            }
+        }
+        let both = matches!(self.kind, Kind::Scan { .. } | Kind::AllToAll);
+        if both && contributors != receivers {
+            return Err(("receivers that are the participants".into(), "other ones".into()));
+        }
+        Ok(match self.kind {
+            Kind::Reduce => Goal::reduce(shards, contributors, receivers, 1),
+            Kind::ReduceScatter => Goal::reduce_scatter(shards, contributors, receivers),
+            Kind::Scan { inclusive: true } => Goal::scan(shards, contributors, 1),
+            Kind::Scan { inclusive: false } => Goal::exscan(shards, contributors, 1),
+            Kind::Broadcast => Goal::broadcast_to(shards, contributors.at(0), receivers, 1),
+            Kind::Gather => Goal::gather(shards, contributors, receivers),
+            Kind::Scatter => Goal::scatter(shards, contributors.at(0), receivers),
+            Kind::AllToAll => Goal::all_to_all(shards, contributors),
+        })
+    }
+
+    fn check_sizes(&self, goal: &Goal) -> Result<(), (String, String)> {
+        let is_blocks = |kind| matches!(kind, Kind::Gather | Kind::Scatter | Kind::ReduceScatter);
+        match &self.sizes {
+            Sizes::Blocks(starts) if !is_blocks(self.kind) => {
+                let expected = format!("`elements`, as a {goal} has no blocks of their own sizes");
+                Err((expected, format!("{} sizes", starts.len() - 1)))
+            }
+            Sizes::Blocks(starts) if starts.len() - 1 != goal.blocks() as usize => {
+                Err((format!("{} sizes of blocks", goal.blocks()), (starts.len() - 1).to_string()))
+            }
+            Sizes::Between(_) if self.kind != Kind::AllToAll => {
+                Err((format!("`elements` or `sizes` for a {goal}"), "`sizes_between`".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+}

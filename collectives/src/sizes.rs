@@ -1,0 +1,120 @@
+//! The number of elements in each block of a collective's vectors.
+
+use crate::goal::{Goal, Kind};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The elements of the vectors of all ranks.
+#[derive(Clone)]
+pub enum Sizes {
+    /// All vectors have so many elements. They are cut into the schedule's blocks, which differ by one element at most.
+    Whole(usize),
+    /// Each block has so many.
+    Each(usize),
+    /// Where each block begins, and the end.
+    Blocks(Arc<[usize]>),
+    /// What the shard at the first position has for the one at the second, in an all-to-all.
+    Between(Arc<dyn Fn(u32, u32) -> usize + Send + Sync>),
+}
+
+impl Sizes {
+    /// Blocks with these sizes.
+    pub fn blocks(sizes: &[usize]) -> Self {
+        let ends = sizes.iter().scan(0_usize, |end, size| {
+            *end = end.saturating_add(*size);
+            Some(*end)
+        });
+        Sizes::Blocks(std::iter::once(0).chain(ends).collect())
+    }
+
+    /// Where the blocks of a register begin at a rank. A schedule has `blocks` blocks.
+    pub fn of(&self, goal: &Goal, rank: u32, blocks: u32, register: u8) -> Starts {
+        match self {
+            Sizes::Whole(elements) => Starts::Cut { elements: *elements, blocks: blocks.max(1) as usize },
+            Sizes::Each(size) => Starts::Each(*size),
+            Sizes::Blocks(starts) => Starts::At(starts.clone()),
+            Sizes::Between(size) => {
+                // Register 0 holds a contribution, by receivers. Another one holds a result, by contributors.
+                let position = goal.contributors().position(rank).unwrap_or(0);
+                let size = |block| if register == 0 { size(position, block) } else { size(block, position) };
+                let starts = (0..blocks).scan(0_usize, |end, block| {
+                    *end = end.saturating_add(size(block));
+                    Some(*end)
+                });
+                Starts::At(std::iter::once(0).chain(starts).collect())
+            }
+        }
+    }
+
+    /// The elements of all blocks together, at the rank that has most.
+    pub fn most(&self, goal: &Goal) -> usize {
+        match self {
+            Sizes::Whole(elements) => *elements,
+            Sizes::Each(size) => size.saturating_mul(goal.blocks() as usize),
+            Sizes::Blocks(starts) => starts.last().copied().unwrap_or(0),
+            Sizes::Between(_) => {
+                let end = |rank, register| self.of(goal, rank, goal.blocks(), register).at(goal.blocks());
+                goal.contributors().iter().map(|rank| end(rank, 0).max(end(rank, 1))).max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Whether all blocks have the same size.
+    pub fn are_equal(&self) -> bool {
+        match self {
+            Sizes::Whole(_) | Sizes::Each(_) => true,
+            Sizes::Blocks(starts) => starts.windows(2).all(|b| b[1] - b[0] == starts[1]),
+            Sizes::Between(_) => false,
+        }
+    }
+}
+
+/// For example `4`, `4 a block` or `blocks of 3, 0, 8`.
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Sizes::Whole(elements) => write!(f, "{elements}"),
+            Sizes::Each(size) => write!(f, "{size} a block"),
+            Sizes::Blocks(starts) => {
+                let sizes: Vec<String> = starts.windows(2).map(|b| (b[1] - b[0]).to_string()).collect();
+                write!(f, "blocks of {}", sizes.join(", "))
+            }
+            Sizes::Between(_) => f.write_str("blocks of sizes of their own"),
+        }
+    }
+}
+
+/// Where the blocks of one register begin.
+pub enum Starts {
+    Cut { elements: usize, blocks: usize },
+    Each(usize),
+    At(Arc<[usize]>),
+}
+
+impl Starts {
+    /// The first element of a block, or the end if there is no such block.
+    pub fn at(&self, block: u32) -> usize {
+        let block = block as usize;
+        match self {
+            Starts::Cut { elements, blocks } => block * (elements / blocks) + (elements % blocks).min(block),
+            Starts::Each(size) => block * size,
+            Starts::At(starts) => starts[block.min(starts.len() - 1)],
+        }
+    }
+
+    /// The elements of some blocks.
+    pub fn range(&self, blocks: Range<u32>) -> Range<usize> {
+        self.at(blocks.start)..self.at(blocks.end)
+    }
+}
+
+/// The blocks of a rank's contribution and of its result, if it has them, for a schedule with `blocks` blocks.
+pub fn ends(goal: &Goal, rank: u32, blocks: u32) -> [Option<Range<u32>>; 2] {
+    // The others are cut as the schedule likes.
+    let by_block = matches!(goal.kind(), Kind::Gather | Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll);
+    let or_all = |of: Range<u32>| if by_block { of } else { 0..blocks };
+    let contributes = goal.contributors().contains(rank).then(|| or_all(goal.contribution(rank)));
+    let receives = goal.receivers().contains(rank).then(|| or_all(goal.result(rank)));
+    [contributes, receives]
+}

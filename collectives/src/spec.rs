@@ -1,0 +1,175 @@
+//! A collective as every node knows it.
+
+use crate::engine::{Engine, Role, subtasks};
+use crate::sizes::Sizes;
+use crate::{Algorithm, Groups, Laws, Operator, Order, Schedule, Schedules};
+use crate::{Goal, check};
+use maniple_regions::Element;
+use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
+use maniple_runtime::{Error, Gang, Top};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What is asked for.
+pub(crate) struct Wanted<T> {
+    pub goal: Goal,
+    pub operator: Operator<T>,
+    /// The result where nothing is combined: at the first shard of an exclusive scan.
+    pub identity: Option<T>,
+    pub sizes: Sizes,
+    pub slots: u32,
+    pub order: Order,
+    pub by: By,
+}
+
+/// Who chooses the schedules.
+pub(crate) enum By {
+    /// The mapper.
+    Mapper,
+    Algorithm(Algorithm),
+    /// The program, with a name.
+    Own(String, Arc<Make>),
+}
+
+type Make = dyn Fn(&Goal, u32) -> Schedule + Send + Sync;
+
+struct Spec<T> {
+    name: String,
+    wanted: Wanted<T>,
+    schedules: Schedules,
+    /// The largest number of updates, or of reads, of any rank.
+    cells: u32,
+}
+
+impl<T: Element> ReplaySpec for Spec<T> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn slots(&self) -> u32 {
+        self.wanted.slots
+    }
+    fn cells(&self) -> u32 {
+        self.cells
+    }
+    fn cell_bytes(&self) -> usize {
+        self.wanted.bytes()
+    }
+    fn subtasks(&self, shard: u32) -> Vec<Subtask> {
+        subtasks(&self.schedules.of(shard), self.cell_bytes())
+    }
+    fn block(&self, shard: u32) -> Range<u32> {
+        self.schedules.group(shard)
+    }
+    fn parameters(&self) -> String {
+        let Wanted { goal, operator, sizes, slots, .. } = &self.wanted;
+        let (element, by) = (std::any::type_name::<T>(), &self.schedules);
+        let operator = if goal.combines() { format!(" by operator `{}`", operator.name()) } else { String::new() };
+        let sets = goal.sets();
+        format!("{goal}{sets} of {sizes} x {element}{operator}, {slots} slots, {by}")
+    }
+    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained> {
+        let Wanted { goal, operator, identity, sizes, slots, .. } = &self.wanted;
+        let role = |&shard: &u32| Role::of(&self.schedules.of(shard), goal, sizes, *identity);
+        Box::new(Engine::new(&self.name, operator.clone(), *slots, shards.iter().map(role).collect()))
+    }
+}
+
+impl<T: Element> Wanted<T> {
+    /// The size of the largest vector of any rank.
+    fn bytes(&self) -> usize {
+        self.sizes.most(&self.goal).saturating_mul(size_of::<T>())
+    }
+
+    /// Makes the object, and returns its number. Collective; never waits.
+    pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<u32, Error> {
+        let refuse = |expected: &str, came: String| {
+            Err(Error::Misuse { what: format!("{} `{name}`", self.goal), expected: expected.into(), came })
+        };
+        if self.slots == 0 {
+            return refuse("at least one slot", "0".into());
+        }
+        let most = self.sizes.most(&self.goal);
+        if most > isize::MAX as usize / size_of::<T>().max(1) {
+            return refuse("a contribution that fits into memory", format!("{most} elements"));
+        }
+        let schedules = match self.schedules(top, gang, name)? {
+            Ok(schedules) => schedules,
+            Err((expected, came)) => return refuse(&expected, came),
+        };
+        let cells = |s| {
+            let schedule: Schedule = schedules.of(s);
+            schedule.updates().max(schedule.reads()) as u32
+        };
+        let cells = (0..gang.shards()).map(cells).max().unwrap_or(0);
+        // Cells are numbered through a processor's shards; the highest bit tells their halves apart.
+        if u64::from(self.slots) * u64::from(cells.max(1)) * u64::from(gang.shards()) >= 1 << 31 {
+            return refuse("fewer than 2^31 cells (slots × rounds × shards)", format!("{} slots", self.slots));
+        }
+        let spec = Spec { name: name.into(), wanted: self, schedules, cells };
+        top.replayed(gang, Arc::new(spec))
+    }
+
+    /// The schedules, or what was expected and what came in its place.
+    fn schedules(&self, top: &Top, gang: &Gang, name: &str) -> Result<Result<Schedules, (String, String)>, Error> {
+        let Self { goal, order, .. } = self;
+        let groups = Groups::runs(&top.placement(gang)?);
+        let laws = self.operator.laws();
+        // The mapper chooses among algorithms that give the same bits. Which ones do depends on whether the operator is
+        // associative bit for bit, and on how the algorithm groups the ranks where they are placed.
+        let suits = |a: Algorithm| {
+            let any_brackets = laws.associative && a.laws(goal).without(laws) == Laws::NONE;
+            let brackets = match order {
+                Order::Doubling => a.groups_by_doubling(goal, &groups),
+                Order::Left => a.has_order(goal),
+            };
+            let blocks = self.sizes.are_equal() || !a.needs_equal_blocks(goal);
+            (!goal.combines() || any_brackets || brackets) && blocks
+        };
+        let algorithm = match &self.by {
+            By::Own(name, make) => {
+                let make = make.clone();
+                let schedules = Schedules::own(goal, name, move |goal, rank| make(goal, rank));
+                let report = match check(goal, |rank| schedules.of(rank)) {
+                    Ok(report) => report,
+                    Err(error) => return Ok(Err((format!("schedules that reach a {goal}"), error.to_string()))),
+                };
+                let missing = report.laws.without(laws);
+                if goal.combines() && missing != Laws::NONE {
+                    let expected = format!("an operator that is {missing} bit for bit, as {schedules} needs");
+                    return Ok(Err((expected, format!("`{}`, which is not", self.operator.name()))));
+                }
+                return Ok(Ok(schedules));
+            }
+            By::Algorithm(algorithm) => {
+                let laws = if goal.combines() { laws } else { Laws::ALL };
+                if let Err(refused) = algorithm.check(goal, laws) {
+                    return Ok(Err(refused));
+                }
+                if *order == Order::Left && !suits(*algorithm) {
+                    let expected = "an algorithm that can combine in the order of a loop: direct or sliced";
+                    return Ok(Err((expected.into(), algorithm.to_string())));
+                }
+                if !self.sizes.are_equal() && algorithm.needs_equal_blocks(goal) {
+                    return Ok(Err((format!("blocks of one size for {algorithm}"), self.sizes.to_string())));
+                }
+                *algorithm
+            }
+            By::Mapper => {
+                let mut choices: Vec<Algorithm> = Algorithm::all_for(goal).filter(|a| suits(*a)).collect();
+                // Where everybody sends to everybody it is offered for few ranks only, unless there is no other.
+                if choices.iter().any(|a| a.is_offered(goal)) {
+                    choices.retain(|a| a.is_offered(goal));
+                }
+                if choices.is_empty() {
+                    let most = goal.contributors().len().max(goal.receivers().len());
+                    let expected = format!("a {goal} for which there is an algorithm");
+                    return Ok(Err((expected, format!("one of {most} shards, {}", self.sizes))));
+                }
+                let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                choices[top.choose_algorithm(gang, (name, &goal.to_string()), self.bytes(), &names)?]
+            }
+        };
+        Ok(Ok(Schedules::with(goal, algorithm, *order, groups)))
+    }
+}
