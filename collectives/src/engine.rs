@@ -211,7 +211,6 @@ impl<T: Element> Chain<T> {
     }
 
     /// Takes the result out of the registers.
-    #[inline(never)]
     fn take_result(&mut self, role: &Role<T>) {
         let Some(parts) = &role.parts else { return };
         let registers = &mut made(&mut self.aside).registers;
@@ -223,6 +222,30 @@ impl<T: Element> Chain<T> {
             }
             (_, Some(result)) => Running::Many(registers.take_vector(result)),
         };
+    }
+
+    /// Ends a call with its result or an error.
+    #[inline(never)]
+    fn finish(&mut self, chain: u32, outcome: Result<(), Box<Error>>, role: &Role<T>, cx: &mut ReplayCx<'_>) {
+        if let Err(error) = outcome {
+            return self.fail(chain, *error, cx);
+        }
+        if matches!(self.running, Running::Parts) {
+            self.take_result(role);
+        }
+        if let (Some(fixed), Some(elements)) = (role.fixed, role.receives) {
+            self.running = Running::Many(Arc::new(vec![fixed; elements]));
+        }
+        if let Some(output) = self.output.take() {
+            self.deliver(chain, &output, cx);
+            if let Output::One(_) = output {
+                // The next call uses its memory again.
+                self.output = Some(output);
+            }
+        }
+        if let Running::Many(vector) = std::mem::replace(&mut self.running, Running::One(T::zeroed())) {
+            made(&mut self.aside).spare.put(vector);
+        }
     }
 
     /// Gives a result to the output.
@@ -602,28 +625,9 @@ impl<T: Element> Replay for Engine<T> {
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
         c.state = State::Idle;
-        match (outcome, &mut c.running, &c.output) {
+        match (&outcome, &c.running, &c.output) {
             (Ok(()), Running::One(v), Some(Output::One(out))) if self.shared.is_one => cx.resolve(chain, out, Ok(*v)),
-            (Ok(()), ..) => {
-                let role = self.shared.role(chain / self.shared.slots);
-                if matches!(c.running, Running::Parts) {
-                    c.take_result(role);
-                }
-                if let (Some(fixed), Some(elements)) = (role.fixed, role.receives) {
-                    c.running = Running::Many(Arc::new(vec![fixed; elements]));
-                }
-                if let Some(output) = c.output.take() {
-                    c.deliver(chain, &output, cx);
-                    if let Output::One(_) = output {
-                        // The next call uses its memory again.
-                        c.output = Some(output);
-                    }
-                }
-                if let Running::Many(vector) = std::mem::replace(&mut c.running, Running::One(T::zeroed())) {
-                    made(&mut c.aside).spare.put(vector);
-                }
-            }
-            (Err(e), ..) => c.fail(chain, *e, cx),
+            _ => c.finish(chain, outcome, self.shared.role(chain / self.shared.slots), cx),
         }
         if let Some((input, output)) = c.aside.as_mut().and_then(|a| a.queued.pop_front()) {
             // `begin` takes it if its input is there; otherwise the input starts the chain.

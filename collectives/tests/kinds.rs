@@ -331,7 +331,9 @@ impl Case {
 
 #[test]
 fn all_kinds_give_what_sequential_code_gives() {
-    for seed in 0..1500 {
+    // A run of several processes takes longer.
+    let cases = if common::processes::runtimes().is_some() { 250 } else { 2000 };
+    for seed in 0..cases {
         let (at, runtime) = any_runtime(seed);
         Arc::new(Case::draw(mix(seed))).check(&runtime, &at);
     }

@@ -4,8 +4,8 @@ use crate::algorithms::{Adaption, Groups};
 #[cfg(doc)]
 use crate::algorithms::{
     Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather,
-    chain_broadcast, direct, dissemination, halving_doubling, radix, recursive_doubling, ring_allgather, scan, sliced,
-    two_level,
+    chain_broadcast, direct, dissemination, five_cases, halving_doubling, radix, recursive_doubling, ring_allgather,
+    scan, sliced, two_level,
 };
 use crate::goal::{Goal, Kind, Laws};
 use serde::{Deserialize, Serialize};
@@ -294,7 +294,7 @@ mod tests {
         }
         assert_eq!("radix-16".parse(), Ok(Algorithm::Radix(16)));
         for name in
-            ["ring", "radix-3", "radix-1", "radix-128", "dissemination-0", "five-cases-", "direct-2", "two-level-4"]
+            ["star", "radix-3", "radix-1", "radix-128", "dissemination-0", "five-cases-", "direct-2", "two-level-4"]
         {
             let error = name.parse::<Algorithm>().unwrap_err();
             assert!(

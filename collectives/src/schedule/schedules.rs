@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// ```
 /// use maniple_collectives::{Algorithm, Goal, Ranks, Schedules, check};
 ///
-/// // Six ranks gather their blocks at rank 1.
-/// let goal = Goal::gather(6, Ranks::all(6), Ranks::one(1));
+/// // Six ranks gather their blocks at rank 0.
+/// let goal = Goal::gather(6, Ranks::all(6), Ranks::one(0));
 /// let schedules = Schedules::new(&goal, Algorithm::Binomial);
 /// assert_eq!(check(&goal, |rank| schedules.of(rank)).unwrap().messages, 5);
 /// ```
