@@ -161,7 +161,7 @@ impl<T, W, E> Promise<T, W, E> {
     ///
     /// # Errors
     /// [`BarrierError::AssignedTwice`]. The first outcome stays.
-    #[inline]
+    #[inline(always)]
     pub fn settle(&mut self, outcome: Result<T, E>) -> Result<Waiters<W>, BarrierError> {
         if self.is_settled() {
             return Err(BarrierError::AssignedTwice);

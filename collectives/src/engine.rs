@@ -108,10 +108,10 @@ pub struct Contributed<T> {
 impl<T: Element> Output<T> {
     fn fail(&self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         match self {
-            Output::One(out) => cx.resolve(chain, out, Err(error)),
-            Output::Many(out) => cx.resolve(chain, out, Err(error)),
+            Output::One(out) => cx.resolve_rarely(chain, out, Err(error)),
+            Output::Many(out) => cx.resolve_rarely(chain, out, Err(error)),
             Output::Over(out) => match &out.result {
-                None => cx.resolve(chain, &out.over, Err(error)),
+                None => cx.resolve_rarely(chain, &out.over, Err(error)),
                 Some(result) => {
                     result.fail(chain, error.clone(), cx);
                     cx.settle(&out.over, Err(error));
@@ -251,17 +251,17 @@ impl<T: Element> Chain<T> {
     /// Gives a result to the output.
     fn deliver(&mut self, chain: u32, output: &Output<T>, cx: &mut ReplayCx<'_>) {
         match (output, &mut self.running) {
-            (Output::One(out), running) => cx.resolve(chain, out, Ok(running.as_slice()[0])),
+            (Output::One(out), running) => cx.resolve_rarely(chain, out, Ok(running.as_slice()[0])),
             (Output::Many(out), Running::Many(v)) => {
                 // A last reader may still hold it.
                 made(&mut self.aside).spare.change(v, |_| {}, |out, v| out.copy_from_slice(v));
                 if let Running::Many(v) = std::mem::replace(&mut self.running, Running::One(T::zeroed())) {
-                    cx.resolve(chain, out, Ok(Arc::into_inner(v).expect("nobody else holds it")));
+                    cx.resolve_rarely(chain, out, Ok(Arc::into_inner(v).expect("nobody else holds it")));
                 }
             }
-            (Output::Many(out), running) => cx.resolve(chain, out, Ok(running.as_slice().to_vec())),
+            (Output::Many(out), running) => cx.resolve_rarely(chain, out, Ok(running.as_slice().to_vec())),
             (Output::Over(out), _) => match &out.result {
-                None => cx.resolve(chain, &out.over, Ok(())),
+                None => cx.resolve_rarely(chain, &out.over, Ok(())),
                 Some(result) => {
                     self.deliver(chain, result, cx);
                     cx.settle(&out.over, Ok(()));

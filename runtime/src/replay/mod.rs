@@ -253,7 +253,14 @@ impl ReplayCx<'_> {
         }
     }
 
+    /// The same where it is not worth the room of the code that is inlined.
+    #[inline(never)]
+    pub fn resolve_rarely<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
+        self.resolve(chain, resolver, outcome);
+    }
+
     /// Settles another future than that of the call's result.
+    #[inline(never)]
     pub fn settle<T: 'static>(&mut self, resolver: &Resolver<T>, outcome: Result<T, Error>) {
         resolver.settle(outcome, self.tasks.teller());
     }
