@@ -158,7 +158,11 @@ fn what_makes_no_sense_is_refused() {
         ("allreduce --op mean", "unknown operator `mean`; expected one of sum, product, min, max"),
         (
             "allreduce --collective ring",
-            "unknown collective `ring`; expected one of recursive-doubling, two-level, radix-4 (or another power of two up to 64)",
+            "--collective ring: expected an algorithm for this allreduce: recursive-doubling, two-level, radix-4,",
+        ),
+        (
+            "allreduce --collective star",
+            "unknown collective `star`; expected one of recursive-doubling, two-level, radix-4 (or another power of two up to 64)",
         ),
         (
             "allreduce --collective dissemination-2",
