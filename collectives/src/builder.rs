@@ -1,6 +1,7 @@
 //! Making collectives: one function for each kind, and their options.
 
 use crate::goal::{Goal, Kind, Ranks};
+use crate::schedule::Make;
 use crate::sizes::Sizes;
 use crate::spec::{By, Wanted};
 use crate::{Algorithm, Collective, Operator, Order, Schedule, Value};
@@ -26,8 +27,6 @@ pub struct CollectiveBuilder<I: Value + ?Sized, O: ?Sized = I> {
     own: Option<(String, Arc<Make>)>,
     value: PhantomData<fn(&I) -> &O>,
 }
-
-type Make = dyn Fn(&Goal, u32) -> Schedule + Send + Sync;
 
 fn builder<I: Value + ?Sized, O: ?Sized>(
     kind: Kind,

@@ -128,6 +128,11 @@ impl Goal {
         &self.receivers
     }
 
+    /// The number of contributors, or of receivers if they are more.
+    pub(crate) fn most(&self) -> u32 {
+        self.contributors.len().max(self.receivers.len())
+    }
+
     /// Whether contributions are combined, so that the result depends on an operator.
     pub fn combines(&self) -> bool {
         matches!(self.kind, Kind::Reduce | Kind::ReduceScatter | Kind::Scan { .. })

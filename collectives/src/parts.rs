@@ -90,20 +90,20 @@ impl<T: Element> Registers<T> {
     /// Begins a call with this contribution, if there is one.
     pub fn begin(&mut self, parts: &Parts, spare: &mut Spare<T>, contribution: Running<T>) {
         self.0.resize_with(parts.registers.len(), Arc::default);
-        let mut contribution = Some(contribution);
-        if let Some(Running::Many(vector)) = &contribution
-            && vector.len() == parts.registers[0]
-            && let Some(Running::Many(vector)) = contribution.take()
-        {
-            spare.put(std::mem::replace(&mut self.0[0], vector));
-        }
+        let to_copy = match contribution {
+            Running::Many(vector) if vector.len() == parts.registers[0] => {
+                spare.put(std::mem::replace(&mut self.0[0], vector));
+                None
+            }
+            // It is a part of the register, or one element.
+            other => Some(other),
+        };
         for (register, &elements) in self.0.iter_mut().zip(&parts.registers) {
             if register.len() != elements {
                 *register = spare.take(elements);
             }
         }
-        // It is a part of the register, or one element.
-        if let (Some(contribution), Some(range)) = (contribution, &parts.contribution) {
+        if let (Some(contribution), Some(range)) = (to_copy, &parts.contribution) {
             let incoming = contribution.as_slice();
             let elsewhere = |next: &mut [T], _: &[T]| next[range.clone()].copy_from_slice(incoming);
             spare.change(&mut self.0[0], |own| own[range.clone()].copy_from_slice(incoming), elsewhere);

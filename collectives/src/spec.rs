@@ -1,6 +1,7 @@
 //! A collective as every node knows it.
 
 use crate::engine::{Engine, Role, subtasks};
+use crate::schedule::Make;
 use crate::sizes::Sizes;
 use crate::{Algorithm, Groups, Laws, Operator, Order, Schedule, Schedules};
 use crate::{Goal, check};
@@ -30,8 +31,6 @@ pub(crate) enum By {
     /// The program, with a name.
     Own(String, Arc<Make>),
 }
-
-type Make = dyn Fn(&Goal, u32) -> Schedule + Send + Sync;
 
 struct Spec<T> {
     name: String,
@@ -127,8 +126,7 @@ impl<T: Element> Wanted<T> {
         };
         let algorithm = match &self.by {
             By::Own(name, make) => {
-                let make = make.clone();
-                let schedules = Schedules::own(goal, name, move |goal, rank| make(goal, rank));
+                let schedules = Schedules::made(goal, name, make.clone());
                 let report = match check(goal, |rank| schedules.of(rank)) {
                     Ok(report) => report,
                     Err(error) => return Ok(Err((format!("schedules that reach a {goal}"), error.to_string()))),
@@ -161,9 +159,8 @@ impl<T: Element> Wanted<T> {
                     choices.retain(|a| a.is_offered(goal));
                 }
                 if choices.is_empty() {
-                    let most = goal.contributors().len().max(goal.receivers().len());
                     let expected = format!("a {goal} for which there is an algorithm");
-                    return Ok(Err((expected, format!("one of {most} shards, {}", self.sizes))));
+                    return Ok(Err((expected, format!("one of {} shards, {}", goal.most(), self.sizes))));
                 }
                 let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();

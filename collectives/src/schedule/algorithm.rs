@@ -146,11 +146,10 @@ impl Algorithm {
     }
 
     fn is_for_so_many(self, goal: &Goal) -> bool {
-        let most = goal.contributors().len().max(goal.receivers().len());
         match self {
-            Algorithm::FiveCases(n) => Adaption::exists(most, n.into()),
-            Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring => most <= Self::MOST,
-            Algorithm::Bruck if goal.kind() == Kind::AllToAll => most <= Self::MOST_ON_THE_WAY,
+            Algorithm::FiveCases(n) => Adaption::exists(goal.most(), n.into()),
+            Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring => goal.most() <= Self::MOST,
+            Algorithm::Bruck if goal.kind() == Kind::AllToAll => goal.most() <= Self::MOST_ON_THE_WAY,
             _ => true,
         }
     }
@@ -180,19 +179,21 @@ impl Algorithm {
             let expected = format!("an operator that is {missing} bit for bit, as {self} needs");
             return Err((expected, "one that is not".into()));
         }
-        let most = goal.contributors().len().max(goal.receivers().len());
         match self {
             _ if self.is_for_so_many(goal) => Ok(()),
-            Algorithm::FiveCases(_) => Err((format!("a number of shards that {self} exists for"), most.to_string())),
-            Algorithm::Bruck => Err((format!("at most {} shards for {self}", Self::MOST_ON_THE_WAY), most.to_string())),
-            _ => Err((format!("at most {} shards for {self}", Self::MOST), most.to_string())),
+            Algorithm::FiveCases(_) => {
+                Err((format!("a number of shards that {self} exists for"), goal.most().to_string()))
+            }
+            Algorithm::Bruck => {
+                Err((format!("at most {} shards for {self}", Self::MOST_ON_THE_WAY), goal.most().to_string()))
+            }
+            _ => Err((format!("at most {} shards for {self}", Self::MOST), goal.most().to_string())),
         }
     }
 
     /// Whether a mapper is offered it for a goal.
     pub(crate) fn is_offered(self, goal: &Goal) -> bool {
-        let most = goal.contributors().len().max(goal.receivers().len());
-        let few = !matches!(self, Algorithm::Sliced | Algorithm::Direct) || most <= Self::MOST_OFFERED;
+        let few = !matches!(self, Algorithm::Sliced | Algorithm::Direct) || goal.most() <= Self::MOST_OFFERED;
         few && self.is_for(goal)
     }
 

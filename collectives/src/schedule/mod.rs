@@ -6,6 +6,7 @@ mod loans;
 mod schedules;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub(crate) use schedules::Make;
 pub use schedules::Schedules;
 
 use std::fmt;

@@ -34,7 +34,8 @@ enum By {
     Own(Arc<str>, Arc<Make>),
 }
 
-type Make = dyn Fn(&Goal, u32) -> Schedule + Send + Sync;
+/// A function that gives the schedule of each rank.
+pub(crate) type Make = dyn Fn(&Goal, u32) -> Schedule + Send + Sync;
 
 impl Schedules {
     /// Those of an algorithm. Every rank is in a [group](Groups) of its own, and the brackets are those of recursive doubling.
@@ -65,7 +66,11 @@ impl Schedules {
 
     /// Those that a function makes, with a name for reports.
     pub fn own(goal: &Goal, name: &str, make: impl Fn(&Goal, u32) -> Schedule + Send + Sync + 'static) -> Self {
-        Self { goal: goal.clone(), by: By::Own(name.into(), Arc::new(make)) }
+        Self::made(goal, name, Arc::new(make))
+    }
+
+    pub(crate) fn made(goal: &Goal, name: &str, make: Arc<Make>) -> Self {
+        Self { goal: goal.clone(), by: By::Own(name.into(), make) }
     }
 
     /// What they are to reach.
