@@ -23,7 +23,7 @@ fn step(mut u: ReadWrite<f64>, ghosts: Ghosts<f64>) -> f64 {
     largest
 }
 
-async fn shard(shard: Shard, (halo, largest): (Halo<f64>, Allreduce<f64>)) -> Result<(Vec<f64>, f64), Error> {
+async fn shard(shard: Shard, (halo, largest): (Halo<f64>, Collective<f64>)) -> Result<(Vec<f64>, f64), Error> {
     let first = halo.block().rect.lo(0) as usize;
     let (u, halo) = (shard.region(halo.block())?, halo.join(&shard)?);
     let mut residual = f64::INFINITY;
@@ -43,7 +43,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let rod = top.region_tree("rod", Rect::line(0, (CELLS * p) as i64), &[U.info()])?;
         let (gang, blocks) = (top.gang("all", shards)?, Partition::equal(rod, p)?);
         let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
-        let largest = Allreduce::new(&top, &gang, "largest change", Operator::max())?;
+        let largest = Collective::allreduce(Operator::max()).make(&top, &gang, "largest change")?;
         let start = |s| ShardLaunch::new((halos.of(s), largest)).writes(halos.of(s).block(), [U]);
         top.launch(&gang, &top.register("heat", shard), start)?.all().await
     })?;

@@ -31,7 +31,7 @@ fn wrong_cells(u: Read<f64, 2>, steps: Arg<u32>) -> usize {
     u.rect().points().filter(|&cell| all.position(cell).is_none_or(|position| plate[position] != u.get(cell))).count()
 }
 
-async fn shard(shard: Shard, (halo, largest): (Halo<f64, 2>, Allreduce<f64>)) -> Result<(u32, usize), Error> {
+async fn shard(shard: Shard, (halo, largest): (Halo<f64, 2>, Collective<f64>)) -> Result<(u32, usize), Error> {
     let (u, halo, mut steps, mut residual) = (shard.region(halo.block())?, halo.join(&shard)?, 0, f64::INFINITY);
     while residual > 1e-3 {
         halo.send(u.read(U))?;
@@ -47,7 +47,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let plate = top.region_tree("plate", Rect::new([0, 0], PLATE), &[U.info()])?;
         let (gang, tiles) = (top.gang("tiles", shards)?, Partition::tiles(plate, shards as usize)?);
         let halos = Halos::new(&top, "halo", &gang, &tiles, HaloOptions::new(1))?;
-        let largest = Allreduce::new(&top, &gang, "largest change", Operator::max())?;
+        let largest = Collective::allreduce(Operator::max()).make(&top, &gang, "largest change")?;
         let start = |s| ShardLaunch::new((halos.of(s), largest)).writes(halos.of(s).block(), [U]);
         top.launch(&gang, &top.register("jacobi", shard), start)?.all().await
     })?;

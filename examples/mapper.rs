@@ -34,7 +34,7 @@ fn cube(x: Arg<u64>) -> u64 {
     x.pow(3)
 }
 
-async fn shard(shard: Shard, total: Allreduce<u64>) -> Result<(ProcessorId, u64), Error> {
+async fn shard(shard: Shard, total: Collective<u64>) -> Result<(ProcessorId, u64), Error> {
     let local = shard.launch(cube, (u64::from(shard.index() + 1).into(),)).go()?;
     Ok((shard.processor(), total.call(&shard, &local)?.await?))
 }
@@ -45,7 +45,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let name = mapper.name().to_string();
         let (results, stats) = Runtime::threads(workers).mapper(mapper).run(move |top| async move {
             let gang = top.gang("all", shards)?;
-            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+            let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
             let task = top.register("cubes", shard);
             top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
         })?;

@@ -24,7 +24,7 @@ fn normalise(mut x: ReadWrite<f64>, squares: Arg<f64>) {
     x.as_mut_slice().iter_mut().for_each(|x| *x /= squares.sqrt());
 }
 
-async fn iterate(shard: Shard, (block, total): (Region, Allreduce<f64>)) -> Result<f64, Error> {
+async fn iterate(shard: Shard, (block, total): (Region, Collective<f64>)) -> Result<f64, Error> {
     let x = shard.region(block)?;
     let mut eigenvalue = 0.0;
     shard.launch(start, (x.write(X), (block.rect.lo(0) as f64).into())).go()?.detach();
@@ -43,7 +43,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let line = top.region_tree("line", Rect::line(0, N), &[X.info()])?;
         let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
-        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+        let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
         let held = |s: u32| {
             let block = blocks[s as usize];
             ShardLaunch::new((block, total)).writes(block, [X])

@@ -17,7 +17,7 @@ fn sum(x: Read<u64>) -> u64 {
 
 /// Nothing waits before the last line: `sum` follows `squares` because both use the block, and the allreduce follows
 /// `sum` because it takes its future.
-async fn shard(shard: Shard, (block, total): (Region, Allreduce<u64>)) -> Result<u64, Error> {
+async fn shard(shard: Shard, (block, total): (Region, Collective<u64>)) -> Result<u64, Error> {
     let x = shard.region(block)?;
     let first = block.rect.lo(0) as u64;
     shard.launch(squares, (x.write(X), first.into())).go()?.detach();
@@ -30,7 +30,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let line = top.region_tree("line", Rect::line(0, N), &[X.info()])?;
         let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
-        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+        let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
         let task = top.register("shard", shard);
         let done = top.launch(&gang, &task, |s| {
             let block = blocks[s as usize];

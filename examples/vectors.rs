@@ -2,7 +2,6 @@
 //! With a = 10 and a digit for b, the composition writes down the digits of all shards in rank order.
 
 use bytemuck::{Pod, Zeroable};
-use maniple::collectives::CollectiveOptions;
 use maniple::prelude::*;
 mod common;
 
@@ -27,17 +26,17 @@ fn digit(shard: u32, position: usize) -> u64 {
     (u64::from(shard) + position as u64) % 9 + 1
 }
 
-async fn shard(shard: Shard, compose: Allreduce<Affine>) -> Result<Vec<u64>, Error> {
+async fn shard(shard: Shard, compose: Collective<[Affine]>) -> Result<Vec<u64>, Error> {
     let maps: Vec<Affine> = (0..LENGTH).map(|i| Affine { a: 10, b: digit(shard.index(), i) }).collect();
-    let composed = compose.call_vec(&shard, maps)?.await?;
+    let composed = compose.call(&shard, maps)?.await?;
     Ok(composed.iter().map(|map| map.b).collect())
 }
 
 fn run(shards: u32, workers: u32) -> Result<String, Error> {
     let (results, _) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("all", shards)?;
-        let options = CollectiveOptions { elements: LENGTH, ..CollectiveOptions::default() };
-        let compose = Allreduce::with(&top, &gang, "compose", Operator::user("then", then), options)?;
+        let compose =
+            Collective::allreduce(Operator::user("then", then)).elements(LENGTH).make(&top, &gang, "compose")?;
         let task = top.register("vectors", shard);
         top.launch(&gang, &task, |_| ShardLaunch::new(compose))?.all().await
     })?;

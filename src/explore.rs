@@ -7,14 +7,14 @@
 //! ```
 //! use maniple::prelude::*;
 //!
-//! async fn shard(shard: Shard, total: Allreduce<u64>) -> Result<u64, Error> {
+//! async fn shard(shard: Shard, total: Collective<u64>) -> Result<u64, Error> {
 //!     total.call(&shard, u64::from(shard.index()))?.await
 //! }
 //!
 //! let explored = maniple::explore(100, |runtime| {
 //!     let (sums, _) = runtime.run(|top| async move {
 //!         let gang = top.gang("all", 4)?;
-//!         let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+//!         let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
 //!         let task = top.register("shard", shard);
 //!         top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
 //!     })?;

@@ -23,7 +23,7 @@
 //! // A shard holds a block of a region, launches leaf tasks on it, and takes part in an allreduce. It waits for nothing
 //! // before its last line: `sum` runs after `count_from` because both use the block, and the allreduce runs after `sum`
 //! // because it takes its result.
-//! async fn shard(shard: Shard, (block, total): (Region, Allreduce<f64>)) -> Result<f64, Error> {
+//! async fn shard(shard: Shard, (block, total): (Region, Collective<f64>)) -> Result<f64, Error> {
 //!     let u = shard.region(block)?;
 //!     let first = block.rect.lo(0) as f64;
 //!     shard.launch(count_from, (u.write(U), first.into())).go()?.detach();
@@ -36,7 +36,7 @@
 //!     let line = top.region_tree("line", Rect::line(0, 100), &[U.info()])?;
 //!     let blocks: Vec<Region> = Partition::equal(line, 4)?.iter().collect();
 //!     let gang = top.gang("all", 4)?;
-//!     let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+//!     let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
 //!     let task = top.register("shard", shard);
 //!     let done = top.launch(&gang, &task, |s| {
 //!         let block = blocks[s as usize];
@@ -86,7 +86,7 @@
 //! | phase barrier | shards arrive and shards wait, once in each generation ([`PhaseBarrier`](runtime::PhaseBarrier)) | phase barrier | `MPI_Ibarrier`, with arriving and waiting apart |
 //! | edge | a ready and an empty barrier between two shards, and the values that travel along ([`Edges`](runtime::Edges)) | two phase barriers around an exchange region | send and receive with a bounded buffer |
 //! | halo | the cells around a block, which its neighbours send ([`halo`]) | ghost region | halo exchange |
-//! | collective | a schedule of subtasks and barriers for all shards of a gang ([`Allreduce`](collectives::Allreduce)) | dynamic collective | `MPI_Iallreduce` |
+//! | collective | a schedule of subtasks and barriers for the shards of a gang ([`Collective`](collectives::Collective)) | dynamic collective | `MPI_Iallreduce` |
 //! | mapper | decides where shards, tasks and data go ([`Mapper`](mapper::Mapper)) | mapper | options of `mpirun`, tuning parameters |
 //! | processor, worker | one thread with state of its own, which runs many shards | processor | process |
 //! | node | processors that share an address space | node, address space | ranks of a shared-memory communicator |
@@ -139,8 +139,7 @@ pub mod runtime {
 pub mod collectives {
     #[doc(inline)]
     pub use maniple_collectives::{
-        Algorithm, Allreduce, Collective, CollectiveBuilder, CollectiveOptions, Goal, Number, Operator, Order,
-        Schedule, Value,
+        Algorithm, Collective, CollectiveBuilder, Goal, Number, Operator, Order, Schedule, Value,
     };
 }
 
@@ -152,7 +151,7 @@ pub use explore::explore;
 /// The names that most programs use.
 pub mod prelude {
     #[doc(no_inline)]
-    pub use crate::collectives::{Allreduce, Operator};
+    pub use crate::collectives::{Collective, Operator};
     #[doc(no_inline)]
     pub use crate::regions::{Field, Partition, Read, ReadWrite, Rect, Region, Write};
     #[doc(no_inline)]

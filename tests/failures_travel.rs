@@ -53,7 +53,7 @@ impl Mapper for Bomb {
 struct Args {
     ring: Edges,
     step: PhaseBarrier,
-    total: Allreduce<f64>,
+    total: Collective<f64>,
     kind: u8,
 }
 
@@ -107,7 +107,7 @@ fn run(runtime: &Runtime, kind: In) -> Error {
             assert!(!a.is_nan() && !b.is_nan(), "operator bomb");
             a + b
         };
-        let total = Allreduce::new(&top, &gang, "total", Operator::user("add", add))?;
+        let total = Collective::allreduce(Operator::user("add", add)).make(&top, &gang, "total")?;
         let task = top.register("main", move |s, args| shard(s, args, kind));
         let done = top.launch(&gang, &task, |_| ShardLaunch::new(Args { ring, step, total, kind: kind as u8 }))?;
         if kind == In::TopLevel {

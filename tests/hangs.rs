@@ -78,7 +78,7 @@ where
 
 type BoxedRun = std::pin::Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
-async fn skips(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
+async fn skips(shard: Shard, total: Collective<f64>) -> Result<(), Error> {
     for round in 0..3 {
         if (shard.index(), round) != (2, 1) {
             total.call(&shard, 1.0)?.await?;
@@ -87,7 +87,7 @@ async fn skips(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
     Ok(())
 }
 
-async fn panics(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
+async fn panics(shard: Shard, total: Collective<f64>) -> Result<(), Error> {
     fn norm(x: Arg<f64>) -> f64 {
         assert!(*x >= 0.0, "the square of a norm is {}", *x);
         x.sqrt()
@@ -96,7 +96,7 @@ async fn panics(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
     total.call(&shard, &local)?.await.map(drop)
 }
 
-async fn dies(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
+async fn dies(shard: Shard, total: Collective<f64>) -> Result<(), Error> {
     if shard.index() == 1 {
         return Err(Error::user("no input file"));
     }
@@ -105,14 +105,14 @@ async fn dies(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
     shard.launch(|x: Arg<f64>| *x, ((&sum).into(),)).named("scale").go()?.await.map(drop)
 }
 
-fn summed<A>(shard: fn(Shard, Allreduce<f64>) -> A) -> impl Fn(Top) -> BoxedRun + Clone
+fn summed<A>(shard: fn(Shard, Collective<f64>) -> A) -> impl Fn(Top) -> BoxedRun + Clone
 where
     A: Future<Output = Result<(), Error>> + 'static,
 {
     move |top| {
         Box::pin(async move {
             let gang = top.gang("all", 3)?;
-            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+            let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
             let task = top.register("main", shard);
             top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await.map(drop)
         })

@@ -210,15 +210,14 @@ fn end(error: &Error) -> ! {
 fn sums(runtime: &Runtime, elements: usize, last: fn()) -> Result<Vec<f64>, Error> {
     let (results, _) = runtime.run(move |top| async move {
         let gang = top.gang("all", 4)?;
-        let options = maniple::collectives::CollectiveOptions { elements, ..Default::default() };
-        let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
-        let body = move |shard: Shard, total: Allreduce<f64>| async move {
+        let total = Collective::allreduce(Operator::sum()).elements(elements).make(&top, &gang, "total")?;
+        let body = move |shard: Shard, total: Collective<[f64]>| async move {
             let mut x = vec![f64::from(shard.index()); elements];
             for round in 0..20 {
                 if round == 10 && shard.index() == 3 {
                     last();
                 }
-                x = total.call_vec(&shard, x)?.await?.iter().map(|x| x / 4.0).collect();
+                x = total.call(&shard, x)?.await?.iter().map(|x| x / 4.0).collect();
             }
             Ok(x[elements - 1])
         };
@@ -461,8 +460,8 @@ fn a_process_that_waits_leaves_the_processors_to_others() {
         let wait = |_: Arg<u64>| std::thread::sleep(Duration::from_secs(4));
         let outcome = Runtime::mpi().workers(1).run(move |top| async move {
             let gang = top.gang("all", 4)?;
-            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-            let body = move |shard: Shard, total: Allreduce<f64>| async move {
+            let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
+            let body = move |shard: Shard, total: Collective<f64>| async move {
                 let before = used();
                 if shard.index() == 3 {
                     shard.launch(wait, (0u64.into(),)).go()?.await?;

@@ -13,7 +13,6 @@ mod stuck;
 #[path = "common/switch.rs"]
 mod switch;
 
-use maniple::collectives::CollectiveOptions;
 use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 use maniple::mapper::{CollectiveMapper, DefaultMapper, Mapper, ProcessorId};
 use maniple::prelude::*;
@@ -43,8 +42,7 @@ fn step(mut u: ReadWrite<f64>, ghosts: Ghosts<f64>, sum: Arg<f64>) -> f64 {
     u.as_slice().iter().map(|x| x * x).sum()
 }
 
-type Args = (Halo<f64>, Allreduce<f64>, Allreduce<f64>);
-
+type Args = (Halo<f64>, Collective<f64>, Collective<[f64]>);
 async fn shard(shard: Shard, (halo, total, vector): Args) -> Result<(Vec<u64>, Vec<f64>), Error> {
     let block = halo.block();
     let (u, halo) = (shard.region(block)?, halo.join(&shard)?);
@@ -56,7 +54,7 @@ async fn shard(shard: Shard, (halo, total, vector): Args) -> Result<(Vec<u64>, V
         let local = shard.launch(step, (u.read_write(U), halo.ghosts(), sum.into())).go()?;
         sum = total.call(&shard, &local)?.await?.sqrt();
         // Too large for the record of an arrival.
-        let all = vector.call_vec(&shard, vec![sum, f64::from(shard.index()), 0.1, 0.7, sum])?.await?;
+        let all = vector.call(&shard, vec![sum, f64::from(shard.index()), 0.1, 0.7, sum])?.await?;
         sums.extend(all.iter().map(|x| x.to_bits()));
     }
     Ok((sums, shard.launch(|u: Read<f64>| u.as_slice().to_vec(), (u.read(U),)).go()?.await?))
@@ -68,9 +66,8 @@ fn relax(runtime: &Runtime, shards: u32) -> Result<(Vec<u64>, Vec<u64>), Error> 
         let line = top.region_tree("line", Rect::line(0, CELLS as i64), &[U.info()])?;
         let (gang, blocks) = (top.gang("all", shards)?, Partition::equal(line, shards as usize)?);
         let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
-        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-        let options = CollectiveOptions { elements: 5, ..CollectiveOptions::default() };
-        let vector = Allreduce::with(&top, &gang, "vector", Operator::sum(), options)?;
+        let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
+        let vector = Collective::<f64>::allreduce(Operator::sum()).elements(5).make(&top, &gang, "vector")?;
         let start = |s: u32| {
             let halo = halos.of(s);
             let block = halo.block();
@@ -99,8 +96,8 @@ fn a_relaxation_has_the_bits_that_it_has_on_threads() {
 fn with_last(runtime: &Runtime, last: fn()) -> Error {
     let outcome = runtime.run(move |top| async move {
         let gang = top.gang("all", 4)?;
-        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-        let body = move |shard: Shard, total: Allreduce<f64>| async move {
+        let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
+        let body = move |shard: Shard, total: Collective<f64>| async move {
             let mut x = 1.0;
             for round in 0..200 {
                 if round == 100 && shard.index() == 3 {
@@ -348,7 +345,7 @@ fn total(x: ReadShared<u64>) -> u64 {
     all.iter().sum()
 }
 
-async fn sharer(shard: Shard, (line, all): (Region, Allreduce<u64>)) -> Result<[u64; 3], Error> {
+async fn sharer(shard: Shard, (line, all): (Region, Collective<u64>)) -> Result<[u64; 3], Error> {
     let x = shard.region(line)?;
     let mut sums = [0; 3];
     if shard.index() == 1 {
@@ -380,7 +377,7 @@ fn registered_memory_is_used_in_place_and_ordinary_memory_is_staged() {
                 .run(|top| async move {
                     let line = top.region_tree("line", Rect::line(0, WORDS as i64), &[X.info()])?;
                     let gang = top.gang("all", 7)?;
-                    let all = Allreduce::new(&top, &gang, "all", Operator::sum())?;
+                    let all = Collective::allreduce(Operator::sum()).make(&top, &gang, "all")?;
                     let start = |_| ShardLaunch::new((line, all)).shares(line, [X], Privilege::ReadWrite);
                     top.launch(&gang, &top.register("sharer", sharer), start)?.all().await
                 })

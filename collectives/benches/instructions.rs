@@ -8,13 +8,15 @@
 //! A count is that of all shards together on one worker, where nobody spins: the difference between a run of many calls
 //! and one of few, divided by the calls that it has more. So start and end drop out.
 
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.toml");
-const SHARDS: [u32; 2] = [2, 8];
+/// What is counted: an algorithm and a number of shards.
+const ROWS: [(Algorithm, u32); 3] =
+    [(Algorithm::RecursiveDoubling, 2), (Algorithm::RecursiveDoubling, 8), (Algorithm::TwoLevel, 64)];
 /// Calls of all shards in the shorter run. Start and end of two runs differ by some 10^4 instructions, as threads happen to
 /// free what they share; this many calls make 0.03% of that.
 const CALLS: u32 = 16_000;
@@ -29,12 +31,16 @@ fn main() -> ExitCode {
     let has = |option: &str| args.iter().any(|arg| arg == option);
     let unknown = args.iter().find(|arg| !["--bench", "--update"].contains(&arg.as_str()));
     let done = match (&args[..], unknown) {
-        ([calls, shards, n], _) if calls == "calls" => match (shards.parse(), n.parse()) {
-            (Ok(shards), Ok(n)) if shards > 0 => run(shards, n),
-            _ => Err(format!("expected the numbers of shards and of calls, found {shards} and {n}")),
-        },
+        ([calls, algorithm, shards, n], _) if calls == "calls" => {
+            match (algorithm.parse(), shards.parse(), n.parse()) {
+                (Ok(algorithm), Ok(shards), Ok(n)) if shards > 0 => run((algorithm, shards), n),
+                _ => Err(format!(
+                    "expected an algorithm and the numbers of shards and of calls, found {algorithm}, {shards}, {n}"
+                )),
+            }
+        }
         // `cargo test`, or `cargo bench -- --test`.
-        _ if !has("--bench") || has("--test") => SHARDS.into_iter().try_for_each(|shards| run(shards, 10)),
+        _ if !has("--bench") || has("--test") => ROWS.into_iter().try_for_each(|row| run(row, 10)),
         (_, Some(option)) if option.starts_with('-') => Err(format!("expected --update or --test, found {option}")),
         // The name of another bench.
         (_, Some(_)) => Ok(()),
@@ -50,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn calls(shard: Shard, (mean, calls): (Allreduce<f64>, u32)) -> Result<f64, Error> {
+async fn calls(shard: Shard, (mean, calls): (Collective<f64>, u32)) -> Result<f64, Error> {
     let mut x = f64::from(shard.index());
     for _ in 0..calls {
         x = mean.call(&shard, x)?.await? / f64::from(shard.shards());
@@ -59,13 +65,10 @@ async fn calls(shard: Shard, (mean, calls): (Allreduce<f64>, u32)) -> Result<f64
 }
 
 /// What is counted: calls that each depend on the one before. The mean of 0..P is (P - 1) / 2 and stays that.
-fn run(shards: u32, n: u32) -> Result<(), String> {
+fn run((algorithm, shards): (Algorithm, u32), n: u32) -> Result<(), String> {
     let run = Runtime::threads(1).run(move |top| async move {
         let gang = top.gang("all", shards)?;
-        // Given: a mapper would have shards of one processor combine in place.
-        let options =
-            CollectiveOptions { algorithm: Some(Algorithm::RecursiveDoubling), ..CollectiveOptions::default() };
-        let mean = Allreduce::with(&top, &gang, "mean", Operator::sum(), options)?;
+        let mean = Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "mean")?;
         let task = top.register("calls", calls);
         top.launch(&gang, &task, |_| ShardLaunch::new((mean, n)))?.all().await
     });
@@ -78,12 +81,12 @@ fn run(shards: u32, n: u32) -> Result<(), String> {
 }
 
 /// Instructions of a whole run of this program, under callgrind.
-fn collected(shards: u32, calls: u32) -> Result<f64, String> {
+fn collected((algorithm, shards): (Algorithm, u32), calls: u32) -> Result<f64, String> {
     let program = std::env::current_exe().map_err(|e| format!("can't find this program: {e}"))?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(["calls", &shards.to_string(), &calls.to_string()])
+        .args(["calls", &algorithm.to_string(), &shards.to_string(), &calls.to_string()])
         .output()
         .map_err(|e| format!("can't start valgrind: {e}. On Debian, as root:\n    apt-get install valgrind"))?;
     let log = String::from_utf8_lossy(&output.stderr);
@@ -94,10 +97,10 @@ fn collected(shards: u32, calls: u32) -> Result<f64, String> {
     }
 }
 
-/// Instructions of one call on `shards` shards.
-fn per_call(shards: u32) -> Result<f64, String> {
-    let calls = CALLS / shards;
-    let once = || Ok::<_, String>((collected(shards, 3 * calls)? - collected(shards, calls)?) / f64::from(2 * calls));
+/// Instructions of one call.
+fn per_call(row: (Algorithm, u32)) -> Result<f64, String> {
+    let calls = CALLS / row.1;
+    let once = || Ok::<_, String>((collected(row, 3 * calls)? - collected(row, calls)?) / f64::from(2 * calls));
     let (first, second) = (once()?, once()?);
     if (first - second).abs() > REPEATABLE * first {
         let most = REPEATABLE * 100.0;
@@ -117,8 +120,8 @@ fn toolchain() -> Result<String, String> {
     Ok(format!("{} {}", of("release:"), of("host:")))
 }
 
-fn key(shards: u32) -> String {
-    format!("allreduce_{shards}_shards")
+fn key((algorithm, shards): (Algorithm, u32)) -> String {
+    format!("{}_{shards}_shards", algorithm.to_string().replace('-', "_"))
 }
 
 /// Refuses a build that is not the one whose counts are kept.
@@ -134,8 +137,8 @@ fn update() -> Result<(), String> {
          rustc = \"{}\"\n",
         toolchain()?
     );
-    for shards in SHARDS {
-        let line = format!("{} = {:.0}", key(shards), per_call(shards)?);
+    for row in ROWS {
+        let line = format!("{} = {:.0}", key(row), per_call(row)?);
         println!("{line}");
         let _ = writeln!(text, "{line}");
     }
@@ -153,10 +156,10 @@ fn compare() -> Result<(), String> {
     };
     let (here, there) = (toolchain()?, recorded("rustc")?.trim_matches('"'));
     let mut off = Vec::new();
-    for shards in SHARDS {
-        let key = key(shards);
+    for row in ROWS {
+        let key = key(row);
         let expected: f64 = recorded(&key)?.parse().map_err(|e| format!("`{key}` in {FILE}: {e}"))?;
-        let count = per_call(shards)?;
+        let count = per_call(row)?;
         let more = count / expected - 1.0;
         println!("{key} = {count:.0}, recorded {expected:.0}, {:+.1}%", more * 100.0);
         if more.abs() > TOLERANCE {

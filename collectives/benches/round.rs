@@ -1,11 +1,11 @@
 //! One allreduce of 8 bytes on two workers, each call of which depends on the one before.
 
 use criterion::{BenchmarkId, Criterion};
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::time::{Duration, Instant};
 
-async fn calls(shard: Shard, (mean, calls): (Allreduce<f64>, u64)) -> Result<Duration, Error> {
+async fn calls(shard: Shard, (mean, calls): (Collective<f64>, u64)) -> Result<Duration, Error> {
     let shards = f64::from(shard.shards());
     let mut x = f64::from(shard.index());
     let mut start = Instant::now();
@@ -28,8 +28,8 @@ fn benches(c: &mut Criterion) {
                 b.iter_custom(|n| {
                     let run = Runtime::threads(2).run(move |top| async move {
                         let gang = top.gang("all", shards)?;
-                        let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
-                        let mean = Allreduce::with(&top, &gang, "mean", Operator::sum(), options)?;
+                        let mean =
+                            Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "mean")?;
                         let task = top.register("calls", calls);
                         top.launch(&gang, &task, |_| ShardLaunch::new((mean, n)))?.all().await
                     });

@@ -187,8 +187,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     }
 
     /// The algorithm. Without one, the mapper chooses among those that give the same bits.
-    pub fn algorithm(self, algorithm: Algorithm) -> Self {
-        Self { algorithm: Some(algorithm), ..self }
+    pub fn algorithm(self, algorithm: impl Into<Option<Algorithm>>) -> Self {
+        Self { algorithm: algorithm.into(), ..self }
     }
 
     /// An algorithm of the program's own, with a name for reports: a function that gives the schedule of each shard, the

@@ -1,6 +1,7 @@
 //! The collective that shards call.
 
-use crate::engine::{Claim, Contributed, Engine, Output, Role, Running};
+use crate::engine::{Engine, Role};
+use crate::value::{Contributed, Output, Running, Value};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Input, Shard, TaskFuture};
 use serde::{Deserialize, Serialize};
@@ -71,80 +72,23 @@ impl<I: ?Sized, O: ?Sized> std::fmt::Debug for Collective<I, O> {
     }
 }
 
-/// What a shard contributes or receives: one element, `T`, or a vector of them, `[T]`. It has no other implementations.
-pub trait Value {
-    /// The type of the elements.
-    type Element: Element;
-    /// The type of a value that is passed: `T` or `Vec<T>`.
-    type Own: Clone + 'static;
-    #[doc(hidden)]
-    fn running(input: Input<Self::Own>) -> Running<Self::Element>;
-    #[doc(hidden)]
-    fn output() -> (Output<Self::Element>, TaskFuture<Self::Own>);
-    #[doc(hidden)]
-    fn claim(future: TaskFuture<Self::Own>) -> Claim<Self::Element>;
-    #[doc(hidden)]
-    fn claimed(claim: Claim<Self::Element>) -> TaskFuture<Self::Own>;
-}
-
-impl<T: Element> Value for T {
-    type Element = T;
-    type Own = T;
-    fn running(input: Input<T>) -> Running<T> {
-        Running::one(input)
-    }
-    fn output() -> (Output<T>, TaskFuture<T>) {
-        let (resolver, future) = TaskFuture::pending();
-        (Output::One(resolver), future)
-    }
-    fn claim(future: TaskFuture<T>) -> Claim<T> {
-        Claim::One(future)
-    }
-    fn claimed(claim: Claim<T>) -> TaskFuture<T> {
-        match claim {
-            Claim::One(future) => future,
-            Claim::Many(_) => unreachable!("an object's results are of one shape"),
-        }
-    }
-}
-
-impl<T: Element> Value for [T] {
-    type Element = T;
-    type Own = Vec<T>;
-    fn running(input: Input<Vec<T>>) -> Running<T> {
-        Running::many(input)
-    }
-    fn output() -> (Output<T>, TaskFuture<Vec<T>>) {
-        let (resolver, future) = TaskFuture::pending();
-        (Output::Many(resolver), future)
-    }
-    fn claim(future: TaskFuture<Vec<T>>) -> Claim<T> {
-        Claim::Many(future)
-    }
-    fn claimed(claim: Claim<T>) -> TaskFuture<Vec<T>> {
-        match claim {
-            Claim::Many(future) => future,
-            Claim::One(_) => unreachable!("an object's results are of one shape"),
-        }
-    }
-}
-
 /// What a shard does in a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum Takes {
     Contributes,
     Receives,
     Both,
 }
 
-impl Part {
+impl Takes {
     /// Refuses a call that is not for the shard.
+    #[inline(never)]
     fn check<T: Element>(self, role: &Role<T>, id: u32, shard: &Shard) -> Result<(), Error> {
         let (contributes, receives) = (role.contributes.is_some(), role.receives.is_some());
         let (call, is_for) = match self {
-            Part::Contributes => ("contribute", contributes),
-            Part::Receives => ("receive", receives),
-            Part::Both => ("call", contributes && receives),
+            Takes::Contributes => ("contribute", contributes),
+            Takes::Receives => ("receive", receives),
+            Takes::Both => ("call", contributes && receives),
         };
         if is_for {
             return Ok(());
@@ -157,9 +101,9 @@ impl Part {
         Err(Error::Misuse {
             what: format!("`{call}` of collective {id} in shard {}", shard.index()),
             expected: match self {
-                Part::Contributes => "a shard that contributes",
-                Part::Receives => "a shard that receives",
-                Part::Both => "a shard that contributes and receives",
+                Takes::Contributes => "a shard that contributes",
+                Takes::Receives => "a shard that receives",
+                Takes::Both => "a shard that contributes and receives",
             }
             .into(),
             came: format!("one that {does}"),
@@ -174,15 +118,23 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// # Errors
     /// A shard of another gang, or one that does not both contribute and receive. Failures of the call itself, such as a
     /// wrong length, are in the future.
+    #[inline]
     pub fn call(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<O::Own>, Error> {
         // The caller's code, which must not run while the object is borrowed.
         let input = input.into();
-        let admit = |engine: &mut Engine<T>, at| Part::Both.check(engine.role(at), self.id, shard).map(|()| None);
-        shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
-            let (output, future) = O::output();
-            engine.call(at, I::running(input), output, cx);
-            future
-        })
+        let admit = |engine: &mut Engine<T>, at| match engine.is_one() {
+            true => Ok(None),
+            false => Takes::Both.check(engine.role(at), self.id, shard).map(|()| None),
+        };
+        match input {
+            // One element stays in a register.
+            Input::Now(value) => {
+                shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| I::call_now::<O>(engine, at, value, cx))
+            }
+            later => shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
+                engine.call_many::<O>(at, I::running(later), cx)
+            }),
+        }
     }
 
     /// Contributes a value, as itself or as a future. The future that it returns is settled when the shard's part of the
@@ -195,13 +147,13 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     pub fn contribute(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
         let admit =
-            |engine: &mut Engine<T>, at| Part::Contributes.check(engine.role(at), self.id, shard).map(|()| None);
+            |engine: &mut Engine<T>, at| Takes::Contributes.check(engine.role(at), self.id, shard).map(|()| None);
         shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
             let (over, future) = TaskFuture::pending();
             let result = engine.role(at.0).receives.map(|_| {
-                let (output, result) = O::output();
+                let (resolver, result) = TaskFuture::pending();
                 engine.keep(at.0, O::claim(result));
-                output
+                O::output(resolver)
             });
             engine.call(at, I::running(input), Output::Over(Box::new(Contributed { over, result })), cx);
             future
@@ -217,7 +169,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
         let admit = |engine: &mut Engine<T>, at| {
             let role = engine.role(at);
-            Part::Receives.check(role, self.id, shard)?;
+            Takes::Receives.check(role, self.id, shard)?;
             if role.contributes.is_none() {
                 return Ok(None);
             }
@@ -231,9 +183,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             }
         };
         shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
-            let (output, future) = O::output();
-            engine.call(at, Running::One(T::zeroed()), output, cx);
-            future
+            engine.call_many::<O>(at, Running::One(T::zeroed()), cx)
         })
     }
 }

@@ -3,10 +3,11 @@
 
 use crate::parts::{LentPart, Parts, Registers, Spare, combine_in_place, combine_into};
 use crate::sizes::Sizes;
+use crate::value::{Claim, Output, Running, Value, stopped};
 use crate::{Combine, Goal, Operator, Schedule, Step};
 use maniple_regions::Element;
 use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Subtask, Watch};
-use maniple_runtime::{Error, Input, Lent, Resolver, TaskFuture};
+use maniple_runtime::{Error, Lent, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -24,126 +25,6 @@ pub(crate) fn subtasks(schedule: &Schedule, bytes: usize) -> Vec<Subtask> {
         });
     }
     subtasks
-}
-
-/// The value of a call, from its input to its result. One element needs no allocation. Vectors may be lent to readers,
-/// and do not change while they are.
-pub enum Running<T> {
-    One(T),
-    Many(Arc<Vec<T>>),
-    /// The value is in the chain's registers.
-    Parts,
-    /// An input that may not be there yet.
-    Later(TaskFuture<T>),
-    ManyLater(TaskFuture<Vec<T>>),
-}
-
-impl<T: Element> Running<T> {
-    pub fn one(value: Input<T>) -> Self {
-        match value {
-            Input::Now(v) => Running::One(v),
-            Input::Later(f) => Running::Later(f),
-        }
-    }
-
-    pub fn many(value: Input<Vec<T>>) -> Self {
-        match value {
-            Input::Now(v) => Running::Many(Arc::new(v)),
-            Input::Later(f) => Running::ManyLater(f),
-        }
-    }
-
-    /// Makes the runtime start the chain when the input comes. Returns false if it has come already.
-    fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
-        match self {
-            Running::One(_) | Running::Many(_) | Running::Parts => false,
-            Running::Later(f) => cx.start_after(chain, f),
-            Running::ManyLater(f) => cx.start_after(chain, f),
-        }
-    }
-
-    fn is_there(&self) -> bool {
-        match self {
-            Running::One(_) | Running::Many(_) | Running::Parts => true,
-            Running::Later(f) => f.is_settled(),
-            Running::ManyLater(f) => f.is_settled(),
-        }
-    }
-
-    /// Takes the value out of the future that has it.
-    fn open(&mut self) -> Result<(), Error> {
-        *self = match self {
-            Running::One(_) | Running::Many(_) | Running::Parts => return Ok(()),
-            Running::Later(f) => Running::One(value_of(f)?),
-            Running::ManyLater(f) => Running::Many(Arc::new(value_of(f)?)),
-        };
-        Ok(())
-    }
-
-    /// The elements, or none if the input has not come.
-    #[inline]
-    pub fn as_slice(&self) -> &[T] {
-        match self {
-            Running::One(v) => std::slice::from_ref(v),
-            Running::Many(v) => v,
-            Running::Parts | Running::Later(_) | Running::ManyLater(_) => &[],
-        }
-    }
-}
-
-/// The future that gets a call's result.
-pub enum Output<T> {
-    One(Resolver<T>),
-    Many(Resolver<Vec<T>>),
-    /// The shard receives nothing, or takes its result later: then that goes to the other output.
-    Over(Box<Contributed<T>>),
-}
-
-/// The outputs of a contribution.
-pub struct Contributed<T> {
-    pub over: Resolver<()>,
-    pub result: Option<Output<T>>,
-}
-
-impl<T: Element> Output<T> {
-    fn fail(&self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
-        match self {
-            Output::One(out) => cx.resolve_rarely(chain, out, Err(error)),
-            Output::Many(out) => cx.resolve_rarely(chain, out, Err(error)),
-            Output::Over(out) => match &out.result {
-                None => cx.resolve_rarely(chain, &out.over, Err(error)),
-                Some(result) => {
-                    result.fail(chain, error.clone(), cx);
-                    cx.settle(&out.over, Err(error));
-                }
-            },
-        }
-    }
-
-    fn look(&self, watch: &mut Watch<'_>) {
-        match self {
-            Output::One(out) => watch.look(out),
-            Output::Many(out) => watch.look(out),
-            Output::Over(out) => {
-                watch.look(&out.over);
-                out.result.iter().for_each(|result| result.look(watch));
-            }
-        }
-    }
-
-    fn is_one(&self) -> bool {
-        match self {
-            Output::One(_) => true,
-            Output::Many(_) => false,
-            Output::Over(out) => out.result.as_ref().is_some_and(Output::is_one),
-        }
-    }
-}
-
-/// The future of a result that a shard has not asked for yet.
-pub enum Claim<T> {
-    One(TaskFuture<T>),
-    Many(TaskFuture<Vec<T>>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -280,7 +161,7 @@ impl<T: Element> Chain<T> {
 }
 
 /// The chains of one collective on one processor.
-pub(crate) struct Engine<T> {
+pub struct Engine<T> {
     shared: Shared<T>,
     chains: Vec<Chain<T>>,
     /// For each shard the results that it has not asked for yet, from the first call on. Made when one is needed.
@@ -300,7 +181,7 @@ struct Shared<T> {
 
 /// What a shard contributes to a call, what it gets, and where its steps find it.
 #[derive(Clone)]
-pub(crate) struct Role<T> {
+pub struct Role<T> {
     /// The elements of its contribution and of its result, if it has them.
     pub contributes: Option<usize>,
     pub receives: Option<usize>,
@@ -354,6 +235,12 @@ impl<T: Element> Engine<T> {
         Self { shared: Shared { name: name.into(), operator, slots, is_one, roles }, chains, claims: Vec::new() }
     }
 
+    /// Whether every shard contributes one element and gets one, and that is the value.
+    #[inline]
+    pub fn is_one(&self) -> bool {
+        self.shared.is_one
+    }
+
     /// What the shard at a position does.
     pub fn role(&self, position: u32) -> &Role<T> {
         self.shared.role(position)
@@ -378,7 +265,7 @@ impl<T: Element> Engine<T> {
         let number = self.chain(at, cx);
         let chain = &mut self.chains[number as usize];
         if chain.state != State::Idle || !self.shared.is_one {
-            return self.take_one(number, Input::Now(value), cx);
+            return self.call_many::<T>(at, Running::One(value), cx);
         }
         let future = chain.renew_output();
         match &mut chain.running {
@@ -391,19 +278,20 @@ impl<T: Element> Engine<T> {
         future
     }
 
-    /// The same for an element from a future. The call runs when that has come.
-    pub fn call_later(&mut self, at: (u32, u64), input: TaskFuture<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
-        let number = self.chain(at, cx);
-        self.take_one(number, Input::Later(input), cx)
-    }
-
-    fn take_one(&mut self, number: u32, input: Input<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
+    /// The same for any input, with a result of any shape.
+    #[inline(never)]
+    pub fn call_many<V: Value<Element = T> + ?Sized>(
+        &mut self,
+        at: (u32, u64),
+        input: Running<T>,
+        cx: &mut ReplayCx<'_>,
+    ) -> TaskFuture<V::Own> {
         let (resolver, future) = TaskFuture::pending();
-        self.take(number, Running::one(input), Output::One(resolver), cx);
+        self.call(at, input, V::output(resolver), cx);
         future
     }
 
-    /// The same for any input and output.
+    /// The same for any output.
     pub fn call(&mut self, at: (u32, u64), input: Running<T>, output: Output<T>, cx: &mut ReplayCx<'_>) {
         let number = self.chain(at, cx);
         self.take(number, input, output, cx);
@@ -452,17 +340,8 @@ impl<T: Element> Engine<T> {
     }
 }
 
-fn stopped(what: &str) -> Error {
-    Error::Stopped { what: format!("a collective's {what}") }
-}
-
-fn value_of<V: Clone + 'static>(future: &TaskFuture<V>) -> Result<V, Error> {
-    let value = future.peek(|outcome| outcome.cloned().map_err(Clone::clone));
-    value.unwrap_or_else(|| Err(stopped("input")))
-}
-
 /// The running value of one call. The runtime asks for it only while the call has not failed.
-pub(crate) struct Live<'a, T> {
+pub struct Live<'a, T> {
     chain: &'a mut Chain<T>,
     shared: &'a Shared<T>,
     number: u32,

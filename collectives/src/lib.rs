@@ -2,7 +2,6 @@
 #![doc = include_str!("../README.md")]
 
 mod algorithms;
-mod allreduce;
 mod builder;
 mod checker;
 mod collective;
@@ -13,15 +12,17 @@ mod parts;
 mod schedule;
 mod sizes;
 mod spec;
+mod value;
 
 #[doc = include_str!("../PROTOCOL.md")]
 pub mod protocol {}
 
 pub use algorithms::*;
-pub use allreduce::{Allreduce, CollectiveOptions};
+
 pub use builder::CollectiveBuilder;
 pub use checker::{Channels, CheckError, Report, check};
-pub use collective::{Collective, Value};
+pub use collective::Collective;
 pub use goal::{Goal, Laws, Ranks, Want};
 pub use operator::{Number, Operator};
 pub use schedule::{Algorithm, Combine, Link, Part, Schedule, Schedules, Step, UnknownAlgorithm};
+pub use value::Value;

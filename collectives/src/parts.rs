@@ -1,7 +1,7 @@
 //! The registers of a call, their parts, and the vectors that they use in turn.
 
-use crate::engine::Running;
 use crate::sizes::{Sizes, Starts, ends};
+use crate::value::Running;
 use crate::{Combine, Goal, Operator, Schedule, Step};
 use maniple_regions::Element;
 use maniple_runtime::Lent;

@@ -4,17 +4,17 @@
 mod common;
 
 use common::{
-    Chosen, Form, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes, exact,
+    Chosen, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes, exact,
     lawless, matrices, mix, rounding, subtasks, tree, watched,
 };
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
-/// One kind of each operator at every number of shards, `call` and `call_vec` in turn, on a runtime drawn from both.
+/// One kind of each operator at every number of shards, elements and vectors in turn, on a runtime drawn from both.
 fn every_size<T: Element>(kinds: &[Kind<T>]) {
     for shards in (1..=40).chain([64, 100, 300]) {
         for (number, kind) in (0u64..).zip(kinds) {
@@ -212,12 +212,12 @@ fn long_vectors() {
 #[test]
 fn vectors_of_16_mib() {
     const LENGTH: usize = 16 << 17;
-    async fn shard(shard: Shard, total: Allreduce<f64>) -> Result<(usize, usize), Error> {
+    async fn shard(shard: Shard, total: Collective<[f64]>) -> Result<(usize, usize), Error> {
         let p = u64::from(shard.shards());
         let base = f64::from(shard.index() * 1000);
         let input: Vec<f64> = (0..LENGTH).map(|i| base + (i % 1009) as f64).collect();
-        let first = total.call_vec(&shard, input)?;
-        let second = total.call_vec(&shard, &first)?;
+        let first = total.call(&shard, input)?;
+        let second = total.call(&shard, &first)?;
         // Whole numbers below 2^53: exact.
         let sum = |i: usize| p * (i % 1009) as u64 + 500 * p * (p - 1);
         let right = |v: &[f64], times: u64| (0..LENGTH).filter(|&i| v[i] == (times * sum(i)) as f64).count();
@@ -227,8 +227,10 @@ fn vectors_of_16_mib() {
         let (right, _) = watched("16 MiB", || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
-                let options = CollectiveOptions { elements: LENGTH, slots: 1, ..CollectiveOptions::default() };
-                let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                let total = Collective::<f64>::allreduce(Operator::sum())
+                    .elements(LENGTH)
+                    .slots(1)
+                    .make(&top, &gang, "total")?;
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
@@ -357,18 +359,16 @@ fn all_groupings_are_those_of_recursive_doubling() {
                 let results = lawless(shards).into_iter().map(|algorithm| {
                     let outcome = runtime.run(move |top| async move {
                         let gang = top.gang("all", shards)?;
-                        let options =
-                            CollectiveOptions { elements, algorithm: Some(algorithm), ..CollectiveOptions::default() };
-                        let total = Allreduce::with(&top, &gang, "total", brackets().operator, options)?;
+                        let total = Collective::allreduce(brackets().operator)
+                            .elements(elements)
+                            .algorithm(algorithm)
+                            .make(&top, &gang, "total")?;
                         let task = top.register("calls", move |shard: Shard, _: ()| async move {
                             let own: Vec<_> =
                                 (0..elements as u64).map(|e| mix(u64::from(shard.index()) << 32 | e)).collect();
-                            let first: Vec<u64> = total.call_vec(&shard, own)?.take().await?;
+                            let first: Vec<u64> = total.call(&shard, own)?.take().await?;
                             total
-                                .call_vec(
-                                    &shard,
-                                    first.iter().map(|v| v ^ u64::from(shard.index())).collect::<Vec<_>>(),
-                                )?
+                                .call(&shard, first.iter().map(|v| v ^ u64::from(shard.index())).collect::<Vec<_>>())?
                                 .take()
                                 .await
                         });
@@ -419,12 +419,12 @@ fn a_dependent_call_takes_a_message_each_way() {
         let (_, stats) = Runtime::threads(2)
             .run(move |top| async move {
                 let gang = top.gang("all", 2)?;
-                let options = CollectiveOptions { elements, ..CollectiveOptions::default() };
-                let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                let total =
+                    Collective::<u64>::allreduce(Operator::sum()).elements(elements).make(&top, &gang, "total")?;
                 let task = top.register("calls", move |shard: Shard, _: ()| async move {
                     let mut all = vec![u64::from(shard.index()); elements];
                     for _ in 0..CALLS {
-                        all = total.call_vec(&shard, all)?.take().await?;
+                        all = total.call(&shard, all)?.take().await?;
                     }
                     Ok(all[0])
                 });
@@ -528,7 +528,7 @@ fn order(runtime: Runtime, shards: u32, priority: Priority) -> String {
                     of_operator.lock().unwrap().push('c');
                     a + b
                 };
-                let total = Allreduce::new(&top, &gang, "total", Operator::user("logged sum", add))?;
+                let total = Collective::allreduce(Operator::user("logged sum", add)).make(&top, &gang, "total")?;
                 let task = top.register("shard", move |shard: Shard, (): ()| {
                     let log = log.clone();
                     async move {
@@ -635,7 +635,7 @@ impl Faulty {
         (0..ELEMENTS).map(|e| tree(&of(e), node)).collect()
     }
 
-    async fn calls(self, shard: Shard, total: Allreduce<u64>) -> Result<Seen, Error> {
+    async fn calls(self, shard: Shard, total: Collective<[u64]>) -> Result<Seen, Error> {
         fn bomb() -> Vec<u64> {
             panic!("leaf bomb")
         }
@@ -654,8 +654,8 @@ impl Faulty {
                 }
             }
             let future = match input {
-                Some(input) => total.call_vec(&shard, &input)?,
-                None => total.call_vec(&shard, own)?,
+                Some(input) => total.call(&shard, &input)?,
+                None => total.call(&shard, own)?,
             };
             if self.ahead {
                 pending.push(future);
@@ -679,8 +679,11 @@ impl Faulty {
                 }
                 node(a, b)
             });
-            let options = CollectiveOptions { elements: ELEMENTS, slots: self.slots, algorithm: Some(self.algorithm) };
-            let total = Allreduce::with(&top, &gang, "total", operator, options)?;
+            let total = Collective::allreduce(operator)
+                .elements(ELEMENTS)
+                .slots(self.slots)
+                .algorithm(self.algorithm)
+                .make(&top, &gang, "total")?;
             let task = top.register("shard", move |shard, (): ()| self.calls(shard, total));
             let done = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
             let mut all = Vec::new();
@@ -805,22 +808,22 @@ fn a_shard_that_gives_up_between_calls_reaches_every_shard() {
     fails(Fault::GivesUp);
 }
 
-/// A single element where three belong, and none where one belongs.
+/// One element where three belong, and none where one belongs.
 #[test]
-fn the_wrong_form_of_a_call_is_an_error() {
-    async fn shard(shard: Shard, (one, three): (Allreduce<f64>, Allreduce<f64>)) -> Result<(), Error> {
+fn a_wrong_length_is_an_error() {
+    async fn shard(shard: Shard, (one, three): (Collective<[f64]>, Collective<[f64]>)) -> Result<(), Error> {
         let names = |e: Error, text: &str| assert_eq!(e.origin().to_string(), text);
         let of = shard.index();
-        let first = three.call(&shard, 1.0)?.await;
+        let first = three.call(&shard, vec![1.0])?.await;
         if shard.shards() == 1 {
             names(first.unwrap_err(), "input of `three` in shard 0: expected 3 elements, got 1");
         } else {
             let text = first.unwrap_err().origin().to_string();
             assert!(text.starts_with("input of `three` in shard ") && text.ends_with("got 1"), "{text}");
         }
-        // A failure of one object is none of another; a vector of one element is an element.
-        assert_eq!(one.call_vec(&shard, vec![f64::from(of)])?.await?.len(), 1);
-        let none = one.call_vec(&shard, vec![])?.await.unwrap_err();
+        // A failure of one object is none of another.
+        assert_eq!(one.call(&shard, vec![f64::from(of)])?.await?.len(), 1);
+        let none = one.call(&shard, vec![])?.await.unwrap_err();
         assert!(none.to_string().contains("expected 1 elements, got 0"), "{none}");
         Ok(())
     }
@@ -830,9 +833,8 @@ fn the_wrong_form_of_a_call_is_an_error() {
             let outcome = watched(&at, || {
                 runtime.run(move |top| async move {
                     let gang = top.gang("all", shards)?;
-                    let options = CollectiveOptions { elements: 3, ..CollectiveOptions::default() };
-                    let one = Allreduce::new(&top, &gang, "one", Operator::sum())?;
-                    let three = Allreduce::with(&top, &gang, "three", Operator::sum(), options)?;
+                    let one = Collective::<f64>::allreduce(Operator::sum()).elements(1).make(&top, &gang, "one")?;
+                    let three = Collective::<f64>::allreduce(Operator::sum()).elements(3).make(&top, &gang, "three")?;
                     let task = top.register("shard", shard);
                     top.launch(&gang, &task, |_| ShardLaunch::new((one, three)))?.all().await
                 })
@@ -846,7 +848,7 @@ fn the_wrong_form_of_a_call_is_an_error() {
 /// a report that names the collective and everybody who waits.
 #[test]
 fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
-    async fn shard(shard: Shard, total: Allreduce<u64>) -> Result<u64, Error> {
+    async fn shard(shard: Shard, total: Collective<u64>) -> Result<u64, Error> {
         let first = total.call(&shard, 1)?.await?;
         if shard.index() == 1 {
             return Ok(first);
@@ -860,8 +862,7 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 4)?;
-                let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
-                let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                let total = Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "total")?;
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
@@ -878,7 +879,7 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
 /// Calls are counted through all launches of a gang, one that nobody awaited at the end of a launch too.
 #[test]
 fn an_allreduce_outlives_a_launch() {
-    async fn shard(shard: Shard, (total, from): (Allreduce<u64>, u64)) -> Result<Vec<u64>, Error> {
+    async fn shard(shard: Shard, (total, from): (Collective<u64>, u64)) -> Result<Vec<u64>, Error> {
         let own = |call| mix((from + call) << 16 | u64::from(shard.index()));
         let calls: Vec<_> = (0..3).map(|c| total.call(&shard, own(c))).collect::<Result<_, _>>()?;
         total.call(&shard, own(3))?.detach();
@@ -894,7 +895,7 @@ fn an_allreduce_outlives_a_launch() {
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
-                let total = Allreduce::new(&top, &gang, "total", brackets().operator)?;
+                let total = Collective::allreduce(brackets().operator).make(&top, &gang, "total")?;
                 let task = top.register("shard", shard);
                 let mut all = Vec::new();
                 for launch in 0..4 {
@@ -945,7 +946,7 @@ fn several_failures_at_once() {
         };
         (0..3).find(|&n| hits(n)).map_or(Mishap::None, |n| MISHAPS[mix(seed ^ n << 40) as usize % 6])
     }
-    async fn calls(shard: Shard, total: Allreduce<u64>, seed: u64, launch: u64) -> Result<Made, Error> {
+    async fn calls(shard: Shard, total: Collective<[u64]>, seed: u64, launch: u64) -> Result<Made, Error> {
         let mut calls = Vec::new();
         for call in 0..CALLS {
             let mut input = vec![own(launch * CALLS + call, shard.index())];
@@ -960,8 +961,8 @@ fn several_failures_at_once() {
                     Mishap::BadLength => input.push(1),
                 }
             }
-            let input = bad.map_or_else(|| input.into(), |b| (&b).into());
-            calls.push(<Many as Form<u64>>::call(&total, &shard, input)?);
+            let input: maniple_runtime::Input<Vec<u64>> = bad.map_or_else(|| input.into(), |b| (&b).into());
+            calls.push(total.call(&shard, input)?);
             if mix(seed ^ call << 20).is_multiple_of(3) {
                 let _ = calls[call as usize].clone().await;
             }
@@ -987,8 +988,11 @@ fn several_failures_at_once() {
                     assert!(*a != BOMB && *b != BOMB, "mishap");
                     node(a, b)
                 });
-                let options = CollectiveOptions { slots, algorithm: Some(algorithm), ..CollectiveOptions::default() };
-                let total = Allreduce::with(&top, &gang, "total", operator, options)?;
+                let total = Collective::allreduce(operator)
+                    .elements(1)
+                    .slots(slots)
+                    .algorithm(algorithm)
+                    .make(&top, &gang, "total")?;
                 let task = top.register("shard", move |shard, launch| calls(shard, total, seed, launch));
                 let mut all = Vec::new();
                 for launch in 0..2 {
@@ -1042,7 +1046,7 @@ fn several_failures_at_once() {
 /// A call that nobody looks at still fails its shard, and one that not all make is still missed.
 #[test]
 fn detached_calls_are_not_forgotten() {
-    async fn shard(shard: Shard, (total, skips): (Allreduce<u64>, bool)) -> Result<(), Error> {
+    async fn shard(shard: Shard, (total, skips): (Collective<u64>, bool)) -> Result<(), Error> {
         if !(skips && shard.index() == 1) {
             total.call(&shard, u64::from(shard.index()))?.detach();
         }
@@ -1056,7 +1060,7 @@ fn detached_calls_are_not_forgotten() {
                     let gang = top.gang("all", 3)?;
                     let operator =
                         Operator::user("bomb", |a: &u64, b: &u64| if *b == 1 { panic!("bomb") } else { a + b });
-                    let total = Allreduce::new(&top, &gang, "total", operator)?;
+                    let total = Collective::allreduce(operator).make(&top, &gang, "total")?;
                     let task = top.register("shard", shard);
                     top.launch(&gang, &task, |_| ShardLaunch::new((total, skips)))?.all().await
                 })
@@ -1076,7 +1080,7 @@ fn detached_calls_are_not_forgotten() {
 /// Two allreduces of a gang, of different types, do not disturb each other; nobody need look at a result.
 #[test]
 fn objects_are_independent() {
-    type Both = (Allreduce<u64>, Allreduce<f64>);
+    type Both = (Collective<u64>, Collective<[f64]>);
     async fn shard(shard: Shard, (first, second): Both) -> Result<(u64, Vec<f64>), Error> {
         let own = u64::from(shard.index());
         for call in 0..5 {
@@ -1085,9 +1089,9 @@ fn objects_are_independent() {
             if own % 2 == call % 2 {
                 shard.yield_now().await;
             }
-            second.call_vec(&shard, vec![1.0, own as f64, 0.5, call as f64])?.detach();
+            second.call(&shard, vec![1.0, own as f64, 0.5, call as f64])?.detach();
         }
-        let (a, b) = (first.call(&shard, mix(own))?, second.call_vec(&shard, vec![any_f64(mix(own)); 4])?);
+        let (a, b) = (first.call(&shard, mix(own))?, second.call(&shard, vec![any_f64(mix(own)); 4])?);
         Ok((a.await?, b.await?))
     }
     for number in 0..30 {
@@ -1096,10 +1100,12 @@ fn objects_are_independent() {
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
-                let first = Allreduce::new(&top, &gang, "first", brackets().operator)?;
-                let options =
-                    CollectiveOptions { elements: 4, slots: 3, algorithm: Some(Algorithm::RecursiveDoubling) };
-                let second = Allreduce::with(&top, &gang, "second", Operator::sum(), options)?;
+                let first = Collective::allreduce(brackets().operator).make(&top, &gang, "first")?;
+                let second = Collective::<f64>::allreduce(Operator::sum())
+                    .elements(4)
+                    .slots(3)
+                    .algorithm(Algorithm::RecursiveDoubling)
+                    .make(&top, &gang, "second")?;
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, |_| ShardLaunch::new((first, second)))?.all().await
             })
@@ -1117,62 +1123,31 @@ fn objects_are_independent() {
 /// What cannot be made or called is refused where it is tried.
 #[test]
 fn misuse_is_refused() {
-    async fn foreign(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
+    async fn foreign(shard: Shard, total: Collective<f64>) -> Result<(), Error> {
         let refused = total.call(&shard, 1.0).unwrap_err();
         assert!(matches!(&refused, Error::Misuse { .. }) && refused.to_string().contains("`foreign`"), "{refused}");
-        assert!(matches!(total.call_vec(&shard, vec![1.0]), Err(Error::Misuse { .. })));
         Ok(())
     }
     let outcome = watched("misuse", || {
         Runtime::threads(2).run(|top| async move {
             let (gang, other) = (top.gang("all", 3)?, top.gang("other", 3)?);
-            let none = CollectiveOptions { slots: 0, ..CollectiveOptions::default() };
-            let refused = Allreduce::<f64>::with(&top, &gang, "no slots", Operator::sum(), none).unwrap_err();
+            let refused =
+                Collective::<f64>::allreduce(Operator::sum()).slots(0).make(&top, &gang, "no slots").unwrap_err();
             assert_eq!(refused.to_string(), "allreduce `no slots`: expected at least one slot, got 0");
             for (elements, slots) in [(usize::MAX, 1), (usize::MAX / 8, 1), (1, u32::MAX), (1, 1 << 30)] {
-                let too_many = CollectiveOptions { elements, slots, ..CollectiveOptions::default() };
-                let refused = Allreduce::<f64>::with(&top, &gang, "vast", Operator::sum(), too_many).unwrap_err();
+                let refused = Collective::<f64>::allreduce(Operator::sum())
+                    .elements(elements)
+                    .slots(slots)
+                    .make(&top, &gang, "vast")
+                    .unwrap_err();
                 assert!(matches!(&refused, Error::Misuse { what, .. } if what == "allreduce `vast`"), "{refused}");
             }
-            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+            let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
             let task = top.register("foreign", foreign);
             top.launch(&other, &task, |_| ShardLaunch::new(total))?.all().await
         })
     });
     outcome.unwrap();
-}
-
-/// The two forms of a call are one object: a shard may use either.
-#[test]
-fn call_and_call_vec_meet() {
-    async fn shard(shard: Shard, total: Allreduce<f64>) -> Result<Vec<f64>, Error> {
-        let own = any_f64(mix(u64::from(shard.index())));
-        let mut sums = Vec::new();
-        for call in 0..6 {
-            if (shard.index() + call).is_multiple_of(2) {
-                sums.push(<One as Form<f64>>::call(&total, &shard, own.into())?.await?);
-            } else {
-                sums.extend(total.call_vec(&shard, vec![own])?.await?);
-            }
-        }
-        Ok(sums)
-    }
-    for shards in 1..10 {
-        let (at, runtime) = any_runtime(u64::from(shards));
-        let outcome = watched(&at, || {
-            runtime.run(move |top| async move {
-                let gang = top.gang("all", shards)?;
-                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
-            })
-        });
-        let own: Vec<f64> = (0..u64::from(shards)).map(|s| any_f64(mix(s))).collect();
-        let sum = tree(&own, |a, b| a + b);
-        for came in outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0 {
-            assert_eq!(bytes(&came), bytes(&[sum; 6]), "{at}");
-        }
-    }
 }
 
 /// Those whose results are values, on several processes.
@@ -1196,12 +1171,11 @@ fn on_processes() {
                 "a_shard_that_panics_between_calls_reaches_every_shard",
                 a_shard_that_panics_between_calls_reaches_every_shard,
             ),
-            ("the_wrong_form_of_a_call_is_an_error", the_wrong_form_of_a_call_is_an_error),
+            ("a_wrong_length_is_an_error", a_wrong_length_is_an_error),
             ("a_call_that_some_shards_do_not_make_is_a_deadlock", a_call_that_some_shards_do_not_make_is_a_deadlock),
             ("an_allreduce_outlives_a_launch", an_allreduce_outlives_a_launch),
             ("detached_calls_are_not_forgotten", detached_calls_are_not_forgotten),
             ("objects_are_independent", objects_are_independent),
-            ("call_and_call_vec_meet", call_and_call_vec_meet),
         ],
     );
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::watched;
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_mapper::ProcessorId;
 use maniple_runtime::{Error, Faults, Input, ProcessorLoss, Runtime, Shard, ShardLaunch};
 use std::cell::RefCell;
@@ -23,7 +23,7 @@ fn runtimes() -> Vec<(String, Runtime)> {
 /// The other shard is where a processor stops: the call will never be over, and says why.
 #[test]
 fn a_call_learns_that_a_processor_is_lost() {
-    async fn adds(shard: Shard, (total, learned): (Allreduce<i64>, u32)) -> Result<(), Error> {
+    async fn adds(shard: Shard, (total, learned): (Collective<i64>, u32)) -> Result<(), Error> {
         while shard.index() == 1 {
             shard.yield_now().await;
         }
@@ -39,7 +39,7 @@ fn a_call_learns_that_a_processor_is_lost() {
         let outcome = watched(&format!("seed {seed}"), || {
             Runtime::seeded(2, seed.into()).faults(faults).run(move |top| async move {
                 let gang = top.gang("two", 2)?;
-                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
                 let task = top.register("adds", adds);
                 top.launch(&gang, &task, |_| ShardLaunch::new((total, seed)))?.all().await
             })
@@ -58,7 +58,7 @@ fn a_call_while_another_launch_is_in_the_middle_of_its_own_is_refused() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
-                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let total = Collective::<i64>::allreduce(Operator::sum()).make(&top, &gang, "total")?;
                 let task = top.register("adds", move |shard: Shard, _: ()| async move {
                     for _ in 0..10 {
                         assert_eq!(total.call(&shard, 1i64)?.await?, 3);
@@ -81,7 +81,7 @@ fn a_call_while_another_launch_is_in_the_middle_of_its_own_is_refused() {
 }
 
 thread_local! {
-    static CALLS: RefCell<Option<(Shard, Allreduce<i64>)>> = const { RefCell::new(None) };
+    static CALLS: RefCell<Option<(Shard, Collective<i64>)>> = const { RefCell::new(None) };
 }
 
 /// A waker that itself makes a call.
@@ -101,7 +101,7 @@ impl Wake for Calling {
 /// Runs a shard for each number, on every driver, with a sum of all: these must be what the shards return.
 fn each_gives<F, R>(expected: &[i64], body: F)
 where
-    F: Fn(Shard, Allreduce<i64>) -> R + Copy + Send + Sync + 'static,
+    F: Fn(Shard, Collective<i64>) -> R + Copy + Send + Sync + 'static,
     R: Future<Output = Result<i64, Error>> + 'static,
 {
     let shards = expected.len() as u32;
@@ -109,7 +109,7 @@ where
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
-                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
                 let task = top.register("adds", move |shard: Shard, _: ()| body(shard, total));
                 top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
@@ -135,7 +135,7 @@ fn a_waker_may_make_a_call() {
 }
 
 /// A contribution that is itself made by a call of the same object.
-struct Nested(Shard, Allreduce<i64>);
+struct Nested(Shard, Collective<i64>);
 
 impl From<Nested> for Input<i64> {
     fn from(Nested(shard, total): Nested) -> Self {
@@ -165,7 +165,7 @@ fn making_a_contribution_may_call_and_may_panic() {
 #[test]
 fn a_lost_shard_is_told_of_before_the_first_of_its_block_comes() {
     type Told = (AtomicBool, Mutex<Option<Waker>>);
-    async fn shard(shard: Shard, total: Allreduce<i64>, told: Arc<Told>) -> Result<(), Error> {
+    async fn shard(shard: Shard, total: Collective<i64>, told: Arc<Told>) -> Result<(), Error> {
         let (is_told, waker) = &*told;
         match shard.index() {
             0 => {
@@ -197,8 +197,8 @@ fn a_lost_shard_is_told_of_before_the_first_of_its_block_comes() {
             let outcome = watched(&at, || {
                 runtime.run(move |top| async move {
                     let gang = top.gang("all", 4)?;
-                    let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
-                    let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                    let total =
+                        Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "total")?;
                     let told = Arc::new(Told::default());
                     let task = top.register("adds", move |s: Shard, _: ()| shard(s, total, told.clone()));
                     top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await

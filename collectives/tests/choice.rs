@@ -1,6 +1,6 @@
 //! The mapper's choice of an algorithm: only among those that give the same bits.
 
-use maniple_collectives::{Allreduce, Operator};
+use maniple_collectives::{Collective, Operator};
 use maniple_mapper::{AlgorithmInput, Mapper, PlaceShardsInput, Placement, ProcessorId, names, stock};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ impl Mapper for Choosing {
 }
 
 /// Sums of numbers that no two groupings add up alike, of integers, and the least of floats.
-type Totals = (Allreduce<f64>, Allreduce<u64>, Allreduce<f64>);
+type Totals = (Collective<f64>, Collective<u64>, Collective<f64>);
 
 async fn shard(shard: Shard, (sum, exact, least): Totals) -> Result<(u64, u64, u64), Error> {
     let x = f64::from(shard.index() + 1).sqrt() * 10f64.powi(shard.index() as i32 % 9 - 4);
@@ -49,9 +49,9 @@ fn totals(runtime: &Runtime, shards: u32) -> Vec<(u64, u64, u64)> {
 fn tried(at: &str, runtime: &Runtime, shards: u32) -> Result<Vec<(u64, u64, u64)>, Error> {
     let program = move |top: maniple_runtime::Top| async move {
         let gang = top.gang("all", shards)?;
-        let sum = Allreduce::new(&top, &gang, "sum", Operator::sum())?;
-        let exact = Allreduce::new(&top, &gang, "exact", Operator::sum())?;
-        let least = Allreduce::new(&top, &gang, "least", Operator::min())?;
+        let sum = Collective::allreduce(Operator::sum()).make(&top, &gang, "sum")?;
+        let exact = Collective::allreduce(Operator::sum()).make(&top, &gang, "exact")?;
+        let least = Collective::allreduce(Operator::min()).make(&top, &gang, "least")?;
         let task = top.register("shard", shard);
         top.launch(&gang, &task, |_| ShardLaunch::new((sum, exact, least)))?.all().await
     };

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{mix, watched};
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn is_time_out(e: &Error) -> bool {
 }
 
 /// Shard 0 makes its call only once all others have given theirs up; then all go on.
-async fn late(shard: Shard, (total, given_up): (Allreduce<i64>, PhaseBarrier)) -> Result<Vec<i64>, Error> {
+async fn late(shard: Shard, (total, given_up): (Collective<i64>, PhaseBarrier)) -> Result<Vec<i64>, Error> {
     let me = i64::from(shard.index());
     let (arriver, waiter) = (given_up.arriver(&shard)?, given_up.waiter(&shard)?);
     let mut came = Vec::new();
@@ -38,7 +38,7 @@ async fn late(shard: Shard, (total, given_up): (Allreduce<i64>, PhaseBarrier)) -
 }
 
 /// Calls side by side under limits drawn at random, awaited in any order.
-async fn drawn(shard: Shard, (total, seed): (Allreduce<i64>, u64)) -> Result<Vec<i64>, Error> {
+async fn drawn(shard: Shard, (total, seed): (Collective<i64>, u64)) -> Result<Vec<i64>, Error> {
     let me = u64::from(shard.index());
     let mut dice = mix(seed ^ me << 32);
     let mut roll = |n: u64| {
@@ -83,8 +83,8 @@ fn a_call_that_was_given_up_is_taken_up_again() {
                 let outcome = watched(&at, || {
                     runtime.run(move |top| async move {
                         let gang = top.gang("all", shards as u32)?;
-                        let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
-                        let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                        let total =
+                            Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "total")?;
                         let given_up = top.phase_barrier("given up", &gang, PhaseOptions::all(&gang))?;
                         let task = top.register("late", late);
                         top.launch(&gang, &task, |_| ShardLaunch::new((total, given_up)))?.all().await
@@ -106,7 +106,7 @@ fn calls_side_by_side_under_random_limits_give_their_sums() {
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards as u32)?;
-                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let total = Collective::<i64>::allreduce(Operator::sum()).make(&top, &gang, "total")?;
                 let task = top.register("drawn", drawn);
                 top.launch(&gang, &task, |_| ShardLaunch::new((total, seed)))?.all().await
             })
@@ -124,7 +124,7 @@ fn a_call_that_nobody_joins_times_out_and_then_is_a_deadlock() {
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 3)?;
-                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let total = Collective::<i64>::allreduce(Operator::sum()).make(&top, &gang, "total")?;
                 let task = top.register("alone", move |shard: Shard, _: ()| async move {
                     if shard.index() == 0 {
                         return Ok(0);

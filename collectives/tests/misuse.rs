@@ -3,7 +3,7 @@
 mod common;
 
 use common::watched;
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Number, Operator};
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
 use maniple_runtime::{Arg, Check, Error, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::sync::Arc;
@@ -33,18 +33,19 @@ fn a_wrong_length_names_the_shard_and_both_lengths_on_every_shard() {
                 let errors = watched(&at, || {
                     runtime.run(move |top| async move {
                         let gang = top.gang("all", P)?;
-                        let options =
-                            CollectiveOptions { elements, algorithm: Some(algorithm), ..CollectiveOptions::default() };
-                        let total = Allreduce::with(&top, &gang, "total", Operator::<u64>::sum(), options)?;
+                        let total = Collective::allreduce(Operator::<u64>::sum())
+                            .elements(elements)
+                            .algorithm(algorithm)
+                            .make(&top, &gang, "total")?;
                         let task = top.register("calls", move |shard: Shard, _: ()| async move {
                             let error = match (shard.index() == WRONG, how) {
-                                (true, 0) => total.call_vec(&shard, vec![1; 3])?.await.map(drop),
-                                (true, 1) => total.call_vec(&shard, vec![1; 5])?.await.map(drop),
-                                (true, 2) => total.call(&shard, 1)?.await.map(drop),
-                                (true, _) => total.call_vec(&shard, vec![1; 2])?.await.map(drop),
-                                (false, _) => total.call_vec(&shard, vec![1; elements])?.await.map(drop),
+                                (true, 0) => total.call(&shard, vec![1; 3])?.await.map(drop),
+                                (true, 1) => total.call(&shard, vec![1; 5])?.await.map(drop),
+                                (true, 2) => total.call(&shard, vec![1])?.await.map(drop),
+                                (true, _) => total.call(&shard, vec![1; 2])?.await.map(drop),
+                                (false, _) => total.call(&shard, vec![1; elements])?.await.map(drop),
                             };
-                            let again = total.call_vec(&shard, vec![1; elements])?.await?;
+                            let again = total.call(&shard, vec![1; elements])?.await?;
                             assert_eq!(again, vec![u64::from(P); elements]);
                             Ok(error.err())
                         });
@@ -76,12 +77,12 @@ fn objects_may_be_called_in_any_order() {
         let came = watched(&name, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", P)?;
-                let sum = Allreduce::new(&top, &gang, "sum", Operator::<u64>::sum())?;
-                let max = Allreduce::new(&top, &gang, "max", Operator::<u64>::max())?;
+                let sum = Collective::allreduce(Operator::<u64>::sum()).make(&top, &gang, "sum")?;
+                let max = Collective::allreduce(Operator::<u64>::max()).make(&top, &gang, "max")?;
                 let task = top.register("calls", move |shard: Shard, _: ()| async move {
                     let me = u64::from(shard.index());
                     let calls =
-                        |first: Allreduce<u64>, second: Allreduce<u64>| -> Result<[TaskFuture<u64>; 2], Error> {
+                        |first: Collective<u64>, second: Collective<u64>| -> Result<[TaskFuture<u64>; 2], Error> {
                             Ok([first.call(&shard, me)?, second.call(&shard, me)?])
                         };
                     if shard.index().is_multiple_of(2) {
@@ -102,7 +103,9 @@ fn objects_may_be_called_in_any_order() {
 /// One node makes the collective in another way: both ways are named.
 #[test]
 fn a_collective_made_differently_on_a_node_is_named() {
-    let with = |elements, slots| CollectiveOptions { elements, slots, algorithm: Some(Algorithm::RecursiveDoubling) };
+    fn with<T: Number>(operator: Operator<T>, elements: usize, slots: u32) -> CollectiveBuilder<[T]> {
+        Collective::allreduce(operator).elements(elements).slots(slots).algorithm(Algorithm::RecursiveDoubling)
+    }
     let cases = [
         ("length", "allreduce of 8 x u64 by operator `sum`, 2 slots"),
         ("type", "allreduce of 4 x i64 by operator `sum`, 2 slots"),
@@ -122,11 +125,11 @@ fn a_collective_made_differently_on_a_node_is_named() {
                         let gang = top.gang("all", P)?;
                         let n = "total";
                         match odd {
-                            "length" => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::sum(), with(8, 2))?),
-                            "type" => drop(Allreduce::with(&top, &gang, n, Operator::<i64>::sum(), with(4, 2))?),
-                            "operator" => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::max(), with(4, 2))?),
-                            "slots" => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::sum(), with(4, 3))?),
-                            _ => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::sum(), with(4, 2))?),
+                            "length" => drop(with(Operator::<u64>::sum(), 8, 2).make(&top, &gang, n)?),
+                            "type" => drop(with(Operator::<i64>::sum(), 4, 2).make(&top, &gang, n)?),
+                            "operator" => drop(with(Operator::<u64>::max(), 4, 2).make(&top, &gang, n)?),
+                            "slots" => drop(with(Operator::<u64>::sum(), 4, 3).make(&top, &gang, n)?),
+                            _ => drop(with(Operator::<u64>::sum(), 4, 2).make(&top, &gang, n)?),
                         }
                         let task = top.register("nothing", |_: Shard, _: ()| async { Ok(()) });
                         top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
@@ -167,7 +170,7 @@ fn results_of_collectives_order_accesses() {
             let outcome = watched(&at, || {
                 runtime.run(move |top| async move {
                     let gang = top.gang("all", P)?;
-                    let total = Allreduce::new(&top, &gang, "total", Operator::<u64>::sum())?;
+                    let total = Collective::allreduce(Operator::<u64>::sum()).make(&top, &gang, "total")?;
                     let slots = top.region_tree("slots", Rect::line(0, P.into()), &[U.info()])?;
                     let task = top.register("shard", move |shard: Shard, slots: Region| async move {
                         let slot = |s: u32| {

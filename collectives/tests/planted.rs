@@ -4,7 +4,7 @@
 mod common;
 
 use common::{How, Many, One, Plan, affine, any_f64, bytes, mix, rounding, tree, watched};
-use maniple_collectives::{Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Collective, Operator};
 use maniple_regions::Element;
 use maniple_runtime::plant::Bug;
 use maniple_runtime::{Error, Place, Runtime, Shard, ShardLaunch};
@@ -65,7 +65,7 @@ fn independent_calls(seed: u64, planted: Planted) -> Result<(), String> {
 
 /// A shard panics between two calls while the others go on: whoever waits for it must be told why.
 fn a_shard_dies(seed: u64, planted: Planted) -> Result<(), String> {
-    async fn calls(shard: Shard, total: Allreduce<f64>, bad: u32) -> Result<Vec<Result<f64, Error>>, Error> {
+    async fn calls(shard: Shard, total: Collective<f64>, bad: u32) -> Result<Vec<Result<f64, Error>>, Error> {
         let mut sums = Vec::new();
         for call in 0..4 {
             assert!(call < 2 || shard.index() != bad, "shard bomb");
@@ -81,8 +81,7 @@ fn a_shard_dies(seed: u64, planted: Planted) -> Result<(), String> {
     let slots = 1 + (seed / 6 % 3) as u32;
     let run = runtime(seed, planted).run(move |top| async move {
         let gang = top.gang("all", shards)?;
-        let options = CollectiveOptions { slots, ..CollectiveOptions::default() };
-        let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+        let total = Collective::allreduce(Operator::sum()).slots(slots).make(&top, &gang, "total")?;
         let task = top.register("shard", move |shard, (): ()| calls(shard, total, bad));
         let done = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
         let mut all = Vec::new();

@@ -5,7 +5,7 @@ mod common;
 
 use common::watched;
 use fastrand::Rng;
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region};
 use maniple_runtime::{Arg, Check, Error, Input, RacingAccess, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::collections::HashSet;
@@ -156,7 +156,7 @@ fn change(mut shared: ReadWriteShared<i64>, _: Arg<Vec<i64>>) -> Vec<i64> {
     vec![1; 2]
 }
 
-async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Allreduce<i64>) -> Result<(), Error> {
+async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Collective<[i64]>) -> Result<(), Error> {
     let (mut leaves, mut calls) = (Vec::<TaskFuture<Vec<i64>>>::new(), Vec::<TaskFuture<Vec<i64>>>::new());
     for step in &program.scripts[shard.index() as usize] {
         let value = |input: &Given| -> Input<Vec<i64>> {
@@ -184,7 +184,7 @@ async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Allred
                 } else {
                     value(input)
                 };
-                calls.push(total.call_vec(&shard, input)?);
+                calls.push(total.call(&shard, input)?);
             }
             Step::Leaf { cells, writes, input } => {
                 let cells = shard.region(Region::new(tree.tree, Rect::line(cells.0, cells.1)))?;
@@ -216,8 +216,11 @@ fn runs_as_expected(case: u64, program: Arc<Program>) -> bool {
                     let tree = top.region_tree("tree", Rect::line(0, CELLS), &[U.info()])?;
                     let gang = top.gang("all", program.shards)?;
                     let (algorithm, slots) = (Some(program.algorithm), program.slots);
-                    let options = CollectiveOptions { elements: 2, slots, algorithm };
-                    let total = Allreduce::with(&top, &gang, "total", Operator::<i64>::sum(), options)?;
+                    let total = Collective::allreduce(Operator::<i64>::sum())
+                        .elements(2)
+                        .slots(slots)
+                        .algorithm(algorithm)
+                        .make(&top, &gang, "total")?;
                     let task = top.register("script", move |shard, tree| script(shard, program.clone(), tree, total));
                     let share = |_| ShardLaunch::new(tree).shares(tree, [U], Privilege::ReadWrite);
                     top.launch(&gang, &task, share)?.all().await

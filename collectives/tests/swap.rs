@@ -1,6 +1,6 @@
 //! A mapper that is replaced while the program runs changes what is decided from then on, and no result.
 
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_mapper::{
     Access, CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, MapperSlot,
     MemoryKind, PlaceShardsInput, Placement, Priority,
@@ -47,7 +47,7 @@ impl Mapper for Other {
 struct Args {
     ghosts: Region,
     pairs: Edges,
-    totals: (Allreduce<f64>, Allreduce<f64>),
+    totals: (Collective<f64>, Collective<f64>),
     /// In which round who replaces the mapper.
     swap: (u32, u32),
 }
@@ -104,8 +104,7 @@ fn run(at: &str, runtime: &Runtime, slot: &MapperSlot, next: &Arc<dyn Mapper>, s
                 let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
                 // Both are fixed: what the mapper chooses is another test's.
                 let total = |name, algorithm| {
-                    let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
-                    Allreduce::with(&top, &gang, name, Operator::max(), options)
+                    Collective::allreduce(Operator::max()).algorithm(algorithm).make(&top, &gang, name)
                 };
                 let totals = (total("a", Algorithm::RecursiveDoubling)?, total("b", Algorithm::TwoLevel)?);
                 let (slot, next) = (slot.clone(), next.clone());

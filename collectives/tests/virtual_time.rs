@@ -3,7 +3,7 @@
 #[path = "../../runtime/tests/common/watchdog.rs"]
 mod watchdog;
 
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_runtime::{
     Costs, Error, Link, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture, TraceFile, VirtualMachine,
     now,
@@ -13,7 +13,7 @@ use watchdog::watched;
 
 const CALLS: u32 = 10;
 
-async fn calls(shard: Shard, total: Allreduce<u64>) -> Result<(u64, u64), Error> {
+async fn calls(shard: Shard, total: Collective<u64>) -> Result<(u64, u64), Error> {
     // The first calls bring all into step.
     let mut x = total.call(&shard, u64::from(shard.index()))?.await?;
     for _ in 0..CALLS {
@@ -32,8 +32,7 @@ fn call_ns(machine: VirtualMachine, shards: u32, algorithm: Algorithm) -> f64 {
     let (results, _) = Runtime::virtual_time(machine)
         .run(move |top| async move {
             let gang = top.gang("all", shards)?;
-            let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
-            let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+            let total = Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "total")?;
             let task = top.register("calls", calls);
             top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
         })
@@ -68,8 +67,8 @@ fn where_only_the_network_takes_time_a_call_takes_its_rounds() {
 
 #[test]
 fn large_values_take_what_combining_their_bytes_takes() {
-    async fn once(shard: Shard, (total, elements): (Allreduce<u64>, usize)) -> Result<(Vec<u64>, u64), Error> {
-        let total = total.call_vec(&shard, vec![1; elements])?.await?;
+    async fn once(shard: Shard, (total, elements): (Collective<[u64]>, usize)) -> Result<(Vec<u64>, u64), Error> {
+        let total = total.call(&shard, vec![1; elements])?.await?;
         Ok((total, now().as_nanos() as u64))
     }
     let costs = Costs { combine_byte_ns: 0.25, ..Costs::default() };
@@ -79,8 +78,9 @@ fn large_values_take_what_combining_their_bytes_takes() {
                 Runtime::virtual_time(VirtualMachine { nodes: 1 << log, costs, ..VirtualMachine::default() })
                     .run(move |top| async move {
                         let gang = top.gang("all", 1 << log)?;
-                        let options = CollectiveOptions { elements, ..CollectiveOptions::default() };
-                        let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                        let total = Collective::allreduce(Operator::<u64>::sum())
+                            .elements(elements)
+                            .make(&top, &gang, "total")?;
                         let task = top.register("once", once);
                         top.launch(&gang, &task, move |_| ShardLaunch::new((total, elements)))?.all().await
                     })
@@ -105,7 +105,7 @@ fn the_same_run_twice_leaves_the_same_trace() {
         let runtime = Runtime::virtual_time(machine).trace(TraceFile::create(&path).unwrap());
         let top = |top: maniple_runtime::Top| async move {
             let gang = top.gang("all", 9)?;
-            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+            let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
             let task = top.register("calls", calls);
             let all = top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await?;
             Ok(all.iter().map(|(_, ns)| *ns).max())

@@ -7,7 +7,7 @@ use crate::run::mapper;
 use crate::tasks::{Tag, bomb, digest, explode, update};
 use crate::values::{composed, gathered};
 use crate::worker::{FIELDS, SLOT, body};
-use maniple::collectives::{Algorithm, CollectiveOptions};
+use maniple::collectives::Algorithm;
 use maniple::mapper::MapperSlot;
 use maniple::prelude::*;
 use maniple::regions::Privilege;
@@ -64,8 +64,16 @@ pub struct Args {
     /// A barrier at which nobody arrives.
     pub never: PhaseBarrier,
     pub phases: Vec<PhaseBarrier>,
-    pub totals: Vec<Allreduce<i64>>,
+    pub totals: Vec<Total>,
 }
+
+/// An allreduce of elements or of vectors.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub enum Total {
+    One(Collective<i64>),
+    Many(Collective<[i64]>),
+}
+
 /// The top-level task, which every node runs.
 pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
     let program = &shared.program;
@@ -103,8 +111,11 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
         for t in &stage.totals {
             let operator = Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b));
             let algorithm = t.algorithm.map(|a| Algorithm::ALL[a]);
-            let options = CollectiveOptions { elements: t.elements, slots: t.slots, algorithm };
-            totals.push(Allreduce::with(&top, &gang, "total", operator, options)?);
+            let total = Collective::allreduce(operator).slots(t.slots).algorithm(algorithm);
+            totals.push(match t.elements {
+                1 => Total::One(total.make(&top, &gang, "total")?),
+                elements => Total::Many(total.elements(elements).make(&top, &gang, "total")?),
+            });
         }
         let (block, far) = (trees[stage.tree], trees[1 - stage.tree]);
         let launch = program.first_launch(i);

@@ -5,7 +5,7 @@ use crate::judge::Outcome;
 use crate::phases::Phase;
 use crate::program::{BOARD, Failing, Number, Program, Stage, Step, TIMED_OUT};
 use crate::tasks::{Tag, bomb, digest, digest_shared, explode, set, update};
-use crate::top::{Args, Shared, slot};
+use crate::top::{Args, Shared, Total, slot};
 use crate::values::{arrival, contribution, fresh, joined, updated};
 use maniple::prelude::*;
 use maniple::regions::{ReadShared, ReadWriteShared, WriteShared};
@@ -479,7 +479,6 @@ impl Worker {
     }
 
     fn total(&self, which: usize, number: Number, elements: usize) -> Result<TaskFuture<i64>, Error> {
-        let total = self.args.totals[which];
         let make = |tag: Tag| {
             move |k: Arg<i64>| {
                 tag.goes_off();
@@ -492,16 +491,20 @@ impl Worker {
                 v.iter().fold(11, |sum, &v| joined(sum, v))
             }
         };
-        if elements == 1 {
-            let make = make(self.tag(None));
-            let own = self.shard.launch(move |k: Arg<i64>| make(k)[0], (self.number(number),)).named("make").go()?;
-            let result = total.call(&self.shard, &own)?;
-            let fold = fold(self.tag(None));
-            let fold = move |v: Arg<i64>| fold(Arg(vec![*v]));
-            return self.shard.launch(fold, ((&result).into(),)).named("fold total").go();
+        let (make, fold) = (make(self.tag(None)), fold(self.tag(None)));
+        let number = (self.number(number),);
+        match self.args.totals[which] {
+            Total::One(total) => {
+                let own = self.shard.launch(move |k: Arg<i64>| make(k)[0], number).named("make").go()?;
+                let result = total.call(&self.shard, &own)?;
+                let fold = move |v: Arg<i64>| fold(Arg(vec![*v]));
+                self.shard.launch(fold, ((&result).into(),)).named("fold total").go()
+            }
+            Total::Many(total) => {
+                let own = self.shard.launch(make, number).named("make").go()?;
+                let result = total.call(&self.shard, &own)?;
+                self.shard.launch(fold, ((&result).into(),)).named("fold total").go()
+            }
         }
-        let own = self.shard.launch(make(self.tag(None)), (self.number(number),)).named("make").go()?;
-        let result = total.call_vec(&self.shard, &own)?;
-        self.shard.launch(fold(self.tag(None)), ((&result).into(),)).named("fold total").go()
     }
 }

@@ -142,7 +142,7 @@ pub trait Mapper: Send + Sync {
 
     /// Decides which algorithm a collective uses.
     ///
-    /// - **Asked** on every node when a collective is made, `Allreduce::new` say, if the program leaves the algorithm
+    /// - **Asked** on every node when a collective is made, `Collective::allreduce` say, if the program leaves the algorithm
     ///   open.
     /// - **Legal:** a position in [`AlgorithmInput::choices`].
     /// - **Default:** 0.

@@ -6,7 +6,7 @@
 
 use crate::reference::{BlockCheck, DominantMode};
 use crate::{Collective, kernel};
-use maniple::collectives::{Algorithm, CollectiveOptions};
+use maniple::collectives::{self, Algorithm};
 use maniple::halo::{Borders, Ghosts, Halo, HaloEnds, HaloOptions, Halos};
 use maniple::prelude::*;
 use maniple::regions::{Coherence, Privilege};
@@ -202,7 +202,7 @@ struct ShardArgs {
     halo: Halo<f64>,
     h: f64,
     start: First,
-    total: Allreduce<f64>,
+    total: collectives::Collective<f64>,
     iterations: usize,
     ahead: usize,
     keep: Keep,
@@ -526,8 +526,11 @@ fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Problem) -> R
         async move {
             let (gang, _, blocks, halos) = layout(&top, &input)?;
             let h = 1.0 / input.cells() as f64;
-            let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
-            let total = Allreduce::with(&top, &gang, "sum of squares", Operator::sum(), options)?;
+            let total = collectives::Collective::allreduce(Operator::sum()).algorithm(algorithm).make(
+                &top,
+                &gang,
+                "sum of squares",
+            )?;
             let task = top.register("stencil", iterate);
             let blocks: Vec<Region> = blocks.iter().collect();
             let results = top.launch(&gang, &task, |s| {

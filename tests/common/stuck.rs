@@ -21,8 +21,8 @@ pub fn one_ends_alone(runtime: &Runtime, shards: u32, one: u32) -> Error {
 pub fn deadlock(runtime: &Runtime) -> Error {
     let outcome = runtime.run(|top| async move {
         let gang = top.gang("all", 4)?;
-        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-        let body = |shard: Shard, total: Allreduce<f64>| async move {
+        let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
+        let body = |shard: Shard, total: Collective<f64>| async move {
             match shard.index() {
                 3 => Ok(0.0),
                 _ => total.call(&shard, 1.0)?.await,

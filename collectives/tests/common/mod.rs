@@ -8,7 +8,7 @@ mod watchdog;
 
 pub use watchdog::watched;
 
-use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Goal, Laws, Operator};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Laws, Operator, Value};
 use maniple_mapper::{DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::Element;
 use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
@@ -164,23 +164,26 @@ pub enum How {
 
 pub const HOWS: [How; 4] = [How::Value, How::Leaf, How::Chained, How::Mixed];
 
-/// The two forms of a call.
+/// Elements or vectors.
 pub trait Form<T: Element>: 'static {
-    type V: Clone + Send + 'static;
-    fn call(on: &Allreduce<T>, shard: &Shard, input: Input<Self::V>) -> Result<TaskFuture<Self::V>, Error>;
-    fn of(values: Vec<T>) -> Self::V;
-    fn slice(value: &Self::V) -> &[T];
+    type V: Value<Element = T, Own = Self::Own> + ?Sized + 'static;
+    type Own: Clone + Send + 'static;
+    fn with_elements(all: CollectiveBuilder<T>, elements: usize) -> CollectiveBuilder<Self::V>;
+    fn of(values: Vec<T>) -> Self::Own;
+    fn slice(value: &Self::Own) -> &[T];
 }
 
-/// `call`.
+/// Elements.
 pub struct One;
-/// `call_vec`.
+/// Vectors, also of one element.
 pub struct Many;
 
 impl<T: Element> Form<T> for One {
     type V = T;
-    fn call(on: &Allreduce<T>, shard: &Shard, input: Input<T>) -> Result<TaskFuture<T>, Error> {
-        on.call(shard, input)
+    type Own = T;
+    fn with_elements(all: CollectiveBuilder<T>, elements: usize) -> CollectiveBuilder<T> {
+        assert_eq!(elements, 1);
+        all
     }
     fn of(values: Vec<T>) -> T {
         values[0]
@@ -191,9 +194,10 @@ impl<T: Element> Form<T> for One {
 }
 
 impl<T: Element> Form<T> for Many {
-    type V = Vec<T>;
-    fn call(on: &Allreduce<T>, shard: &Shard, input: Input<Vec<T>>) -> Result<TaskFuture<Vec<T>>, Error> {
-        on.call_vec(shard, input)
+    type V = [T];
+    type Own = Vec<T>;
+    fn with_elements(all: CollectiveBuilder<T>, elements: usize) -> CollectiveBuilder<[T]> {
+        all.elements(elements)
     }
     fn of(values: Vec<T>) -> Vec<T> {
         values
@@ -268,9 +272,11 @@ impl<T: Element> Plan<T> {
             let plan = plan.clone();
             async move {
                 let gang = top.gang("all", plan.shards)?;
-                let options =
-                    CollectiveOptions { elements: plan.elements, slots: plan.slots, algorithm: Some(plan.algorithm) };
-                let total = Allreduce::with(&top, &gang, "total", plan.kind.operator.clone(), options)?;
+                let all = Collective::allreduce(plan.kind.operator.clone());
+                let total = F::with_elements(all, plan.elements)
+                    .slots(plan.slots)
+                    .algorithm(plan.algorithm)
+                    .make(&top, &gang, "total")?;
                 let task = top.register("shard", move |shard, (): ()| calls::<T, F>(shard, total, plan.clone()));
                 top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             }
@@ -321,34 +327,34 @@ type Bytes = Pin<Box<dyn Future<Output = Result<Vec<u8>, Error>>>>;
 /// The shard task of a plan.
 async fn calls<T: Element, F: Form<T>>(
     shard: Shard,
-    total: Allreduce<T>,
+    total: Collective<F::V>,
     plan: Arc<Plan<T>>,
 ) -> Result<Vec<Vec<u8>>, Error> {
     let mut pending: VecDeque<Bytes> = VecDeque::new();
     let mut results = Vec::new();
-    let mut last: Option<TaskFuture<F::V>> = None;
+    let mut last: Option<TaskFuture<F::Own>> = None;
     for (call, how) in plan.hows.iter().enumerate() {
         let own = F::of(plan.own(call, shard.index()));
-        let input: Input<F::V> = match (&last, how) {
+        let input: Input<F::Own> = match (&last, how) {
             (Some(last), How::Chained) => last.into(),
             (Some(last), How::Mixed) => {
                 let combine = plan.kind.combine;
-                let mixed = move |own: Arg<F::V>, last: Arg<F::V>| {
+                let mixed = move |own: Arg<F::Own>, last: Arg<F::Own>| {
                     let pairs = F::slice(&own).iter().zip(F::slice(&last));
                     F::of(pairs.map(|(a, b)| combine(a, b)).collect())
                 };
                 (&shard.launch(mixed, (own.into(), last.into())).go()?).into()
             }
             (_, How::Leaf) => {
-                let leaf = |own: Arg<F::V>| own.0;
+                let leaf = |own: Arg<F::Own>| own.0;
                 (&shard.launch(leaf, (own.into(),)).go()?).into()
             }
             _ => own.into(),
         };
-        let result = F::call(&total, &shard, input)?;
+        let result = total.call(&shard, input)?;
         pending.push_back(if call % 2 == 1 {
             // A leaf task takes the result.
-            let look = |result: Arg<F::V>| bytes(F::slice(&result));
+            let look = |result: Arg<F::Own>| bytes(F::slice(&result));
             Box::pin(shard.launch(look, ((&result).into(),)).go()?)
         } else {
             let result = result.clone();

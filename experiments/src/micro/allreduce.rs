@@ -6,7 +6,7 @@ use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{check_memory, count, zero};
 use crate::options::{AllreduceAlgorithm, Iterations, Shards};
 use crate::output::{Field, field};
-use maniple::collectives::{Algorithm, CollectiveOptions, Goal};
+use maniple::collectives::{Algorithm, Goal};
 use maniple::prelude::*;
 use maniple::runtime::Stats;
 use maniple_stencil::{HostRun, plural};
@@ -145,8 +145,14 @@ impl Op {
 }
 
 #[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
+enum Total {
+    One(Collective<f64>),
+    Many(Collective<[f64]>),
+}
+
+#[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Calls {
-    total: Allreduce<f64>,
+    total: Total,
     elements: usize,
     warm_up: usize,
     iterations: usize,
@@ -169,25 +175,27 @@ async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
             start = now();
         }
         let own = op.own(last, shard.index());
-        if calls.elements == 1 {
-            last = calls.total.call(&shard, own)?.await?;
-            continue;
-        }
+        let total = match &calls.total {
+            Total::One(total) => {
+                last = total.call(&shard, own)?.await?;
+                continue;
+            }
+            Total::Many(total) => total,
+        };
         let at = call % calls.elements.max(1);
         if let Some(element) = all.get_mut(at) {
             *element = own;
         }
-        all = calls.total.call_vec(&shard, all)?.take().await?;
+        all = total.call(&shard, all)?.take().await?;
         if let Some(element) = all.get_mut(at) {
             last = std::mem::take(element);
         }
     }
     let over = now();
     let wrong = all.iter().any(|v| *v != 0.0);
-    if calls.elements == 1 {
-        calls.total.call(&shard, last)?.await?;
-    } else {
-        calls.total.call_vec(&shard, all)?.await?;
+    match &calls.total {
+        Total::One(total) => drop(total.call(&shard, last)?.await?),
+        Total::Many(total) => drop(total.call(&shard, all)?.await?),
     }
     Ok((if wrong { f64::NAN } else { last }, over - start))
 }
@@ -254,8 +262,11 @@ impl Spec {
         let warm_up = self.warm_up();
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
-            let options = CollectiveOptions { elements, algorithm: Some(algorithm), ..CollectiveOptions::default() };
-            let total = Allreduce::with(&top, &gang, "total", op.operator(), options)?;
+            let total = Collective::allreduce(op.operator()).algorithm(algorithm);
+            let total = match elements {
+                1 => Total::One(total.make(&top, &gang, "total")?),
+                _ => Total::Many(total.elements(elements).make(&top, &gang, "total")?),
+            };
             let task = top.register("calls", calls);
             let start = Calls { total, elements, warm_up, iterations, op: op as u8 };
             top.launch(&gang, &task, |_| ShardLaunch::new(start))?.all().await

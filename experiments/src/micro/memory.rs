@@ -12,7 +12,7 @@ use crate::options::wire::Invocation;
 use crate::options::workers::OnWorkers;
 use crate::options::{AllreduceAlgorithm, ReportedRuns, Shards, Traced};
 use crate::output::field;
-use maniple::collectives::{Algorithm, CollectiveOptions};
+use maniple::collectives::Algorithm;
 use maniple::prelude::*;
 use maniple_stencil::{plural, reported_bytes};
 use std::io::Write;
@@ -72,7 +72,7 @@ static LAST: Mutex<Option<Waker>> = Mutex::new(None);
 const WARM_UP: u32 = 2;
 
 /// Waits in an allreduce for the last shard, which first reads the memory used. Returns its answer, and the sum.
-async fn wait(shard: Shard, total: Allreduce<f64>) -> Result<(Option<Result<u64, String>>, f64), Error> {
+async fn wait(shard: Shard, total: Collective<f64>) -> Result<(Option<Result<u64, String>>, f64), Error> {
     for _ in 0..WARM_UP {
         total.call(&shard, 1.0)?.await?;
     }
@@ -103,8 +103,8 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
     let outcome = runtime.run(move |top| async move {
         let before = resident();
         let gang = top.gang("all", shards)?;
-        let options = CollectiveOptions { algorithm: Some(algorithm), slots: WARM_UP, ..CollectiveOptions::default() };
-        let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+        let total =
+            Collective::allreduce(Operator::sum()).algorithm(algorithm).slots(WARM_UP).make(&top, &gang, "total")?;
         let task = top.register("wait", wait);
         Ok((before, top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await?))
     });
