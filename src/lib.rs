@@ -139,7 +139,8 @@ pub mod runtime {
 pub mod collectives {
     #[doc(inline)]
     pub use maniple_collectives::{
-        Algorithm, Collective, CollectiveBuilder, Goal, Number, Operator, Order, Schedule, Value,
+        Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Goal, Laws, Link, Number, Operator,
+        Order, Part, Ranks, Report, Schedule, Schedules, Step, UnknownAlgorithm, Value, Want, check,
     };
 }
 
