@@ -69,6 +69,8 @@
 //! | `power` | an iteration with two allreduces, and no wait between them |
 //! | `histogram` | an inner task that launches gangs and combines what they wrote |
 //! | `vectors` | an allreduce of vectors of structs, with an operator of its own |
+//! | `torus` | an allreduce by an algorithm of its own |
+//! | `chemistry` | a fit of rate constants: reductions and broadcasts with different roots, in flight at the same time |
 //! | `mapper` | a mapper in 20 lines |
 //! | `explore` | a program under many orders of its messages and tasks |
 //!

@@ -6,6 +6,7 @@
 //! | [Shards, regions and barriers](regions_and_barriers) | give shards data, order their tasks, send values along edges |
 //! | [Halos](halos) | exchange the cells around a block with its neighbours |
 //! | [Collectives](collectives) | combine values of all shards |
+//! | [An algorithm of your own](own_algorithm) | write the steps of a collective, and have them proved |
 //! | [Mappers and plugins](mappers) | decide where shards, tasks and data go |
 //! | [Workers and binding](workers) | choose the threads of a run and pin them |
 //! | [Processes and hosts](processes) | run a program on several processes, and on a cluster |
@@ -31,6 +32,9 @@ pub mod halos {}
 
 #[doc = include_str!("collectives.md")]
 pub mod collectives {}
+
+#[doc = include_str!("own_algorithm.md")]
+pub mod own_algorithm {}
 
 #[doc = include_str!("mappers.md")]
 pub mod mappers {}
