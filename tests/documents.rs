@@ -105,3 +105,12 @@ fn every_example_is_named_in_the_readme() {
         }
     }
 }
+
+#[test]
+fn the_algorithm_of_the_guide_is_the_examples_in_under_40_lines() {
+    let (example, chapter) = (text("examples/torus.rs"), text("src/guide/own_algorithm.md"));
+    assert!(example.lines().count() < 40, "examples/torus.rs has {} lines", example.lines().count());
+    let start = example.find("fn torus").expect("the example has its schedule");
+    let end = example.find("\nfn run").expect("the example has its program");
+    assert!(chapter.contains(&example[start..end]), "the guide's torus is another one than the example's");
+}
