@@ -48,7 +48,7 @@ fn jacobian(k: &[f64; CONSTANTS], [a, _, c, _]: State) -> [State; 4] {
 /// be much longer than the fastest reaction takes. (Sandu et al., *Atmospheric Environment* 31, 1997.)
 fn step(k: &[f64; CONSTANTS], y: State, h: f64) -> (State, State) {
     let j = jacobian(k, y);
-    let lu = Lu::of(from_fn(|r| from_fn(|c| if r == c { 2.0 / h } else { 0.0 } - j[r][c])));
+    let lu = Lu::of(from_fn(|r| from_fn(|c| f64::from(r == c) * 2.0 / h - j[r][c])));
     let f1 = derivative(k, y);
     let k1 = lu.solve(f1);
     let k2 = lu.solve(from_fn(|i| f1[i] + 4.0 * k1[i] / h));
@@ -60,7 +60,7 @@ fn step(k: &[f64; CONSTANTS], y: State, h: f64) -> (State, State) {
 }
 
 /// The samples of an experiment for several sets of constants. The first set chooses the steps, and all take the same
-/// ones. So the samples of sets that differ little can be subtracted. Nothing comes out (NaN) if no step is short enough.
+/// ones. So differences between sets that differ little are derivatives. All is NaN if no step is short enough.
 pub fn simulate<const N: usize>(experiment: u32, constants: [Constants; N], tolerance: f64) -> [Samples; N] {
     // Each experiment has a temperature and a first concentration of A.
     let part = |golden: f64| (f64::from(experiment) * golden).fract();
