@@ -62,7 +62,7 @@ type Objects = (Collective<[Total]>, Collective<[Total]>, Collective<Ruling>, Co
 
 const SOLVER: u32 = 0;
 
-/// Nothing waits before the last line of the loop: each launch and each call takes the futures of those before it.
+/// The shard waits for each ruling only. Each launch and each call takes the futures of those before it.
 async fn fit(shard: Shard, (block, objects): (Region, Objects)) -> Result<(Step, Ruling, u32), Error> {
     let (to_judge, to_solver, rulings, steps) = objects;
     let data = shard.region(block)?;
