@@ -6,7 +6,7 @@ use crate::sizes::Sizes;
 use crate::{Algorithm, Groups, Laws, Operator, Order, Schedule, Schedules};
 use crate::{Goal, check};
 use maniple_regions::Element;
-use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
+use maniple_runtime::replay::{Chained, LARGE, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Top};
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,6 +58,9 @@ impl<T: Element> ReplaySpec for Spec<T> {
     }
     fn block(&self, shard: u32) -> Range<u32> {
         self.schedules.group(shard)
+    }
+    fn gives_back(&self) -> bool {
+        self.cell_bytes() > LARGE || self.schedules.give_back()
     }
     fn parameters(&self) -> String {
         let Wanted { goal, operator, sizes, slots, .. } = &self.wanted;

@@ -259,15 +259,10 @@ impl Replay for OddChains {
     fn begin(&mut self, chain: u32, _: impl FnOnce() -> u32) -> Result<bool, Error> {
         Ok(self.calls[chain as usize].is_some())
     }
-    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
+    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) -> bool {
         if let Some(call) = self.calls[chain as usize].take() {
             cx.resolve(chain, &call, outcome.map_err(|e| *e));
         }
-    }
-    fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
-        self.end(chain, Err(Box::new(error)), cx);
-    }
-    fn awaits_input(&self, _: u32) -> bool {
         false
     }
 }
@@ -286,7 +281,7 @@ fn odds(subtasks: fn(u32) -> Vec<Subtask>, grim: bool, check: impl Fn(&str, Resu
                         |_, _| Ok(None),
                         |chains: &mut OddChains, (position, _), cx| {
                             chains.calls[position as usize] = Some(resolver);
-                            cx.start(position);
+                            cx.submit(chains, position);
                         },
                     )?;
                     over.await

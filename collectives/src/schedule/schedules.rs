@@ -122,6 +122,15 @@ impl Schedules {
         }
     }
 
+    /// Whether a rank that has read a value says so. Where partners exchange values this travels with the next value, and so
+    /// costs no message.
+    pub(crate) fn give_back(&self) -> bool {
+        match &self.by {
+            By::Algorithm { algorithm, .. } => algorithm.exchanges_in_pairs() || !self.goal.is_mutual(),
+            By::Survivors(_) | By::Own(..) => true,
+        }
+    }
+
     /// The [group](Schedule::group) of a rank.
     pub(crate) fn group(&self, rank: u32) -> Range<u32> {
         match &self.by {
@@ -147,5 +156,84 @@ impl fmt::Display for Schedules {
 impl fmt::Debug for Schedules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Schedules({} by {self})", self.goal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ranks, Step};
+    use std::collections::{HashMap, HashSet};
+
+    /// For each rank, the ranks whose begin comes before its end, and those it sends values to.
+    fn before(schedules: &Schedules) -> Vec<(HashSet<u32>, HashSet<u32>)> {
+        let all: Vec<Schedule> = (0..schedules.goal.ranks()).map(|rank| schedules.of(rank)).collect();
+        let mut ranks: Vec<_> = (0u32..).zip(&all).map(|(rank, _)| (HashSet::from([rank]), HashSet::new())).collect();
+        let (mut done, mut reads, mut sent) = (vec![0; all.len()], vec![0; all.len()], HashMap::new());
+        loop {
+            let mut moved = false;
+            for (at, schedule) in all.iter().enumerate() {
+                let rank = at as u32;
+                while let Some(step) = schedule.steps().get(done[at]) {
+                    match *step {
+                        Step::Update { peer, at: read, .. } => {
+                            sent.insert((peer, read), ranks[at].0.clone());
+                            ranks[at].1.insert(peer);
+                        }
+                        Step::Read { .. } => {
+                            let Some(came) = sent.remove(&(rank, reads[at])) else { break };
+                            reads[at] += 1;
+                            ranks[at].0.extend(came);
+                        }
+                        Step::Local { .. } => {}
+                    }
+                    done[at] += 1;
+                    moved = true;
+                }
+            }
+            if !moved {
+                assert!(all.iter().zip(done).all(|(s, done)| s.steps().len() == done), "{schedules}: a deadlock");
+                return ranks;
+            }
+        }
+    }
+
+    /// Cells are used again without being given back only where each rank ends after those it sends to have begun.
+    #[test]
+    fn what_is_not_given_back_is_over() {
+        let mut without = HashSet::new();
+        for ranks in 1..=20 {
+            let some = Ranks::of((0..ranks).filter(|rank| rank % 3 != 1));
+            for of in [Ranks::all(ranks), some, Ranks::one(ranks - 1)] {
+                let goals = [
+                    Goal::reduce(ranks, of.clone(), of.clone(), 1),
+                    Goal::reduce_scatter(ranks, of.clone(), of.clone()),
+                    Goal::gather(ranks, of.clone(), of.clone()),
+                    Goal::all_to_all(ranks, of.clone()),
+                    Goal::scan(ranks, of.clone(), 1),
+                    Goal::exscan(ranks, of.clone(), 1),
+                    Goal::broadcast_to(ranks, of.at(0), of.clone(), 1),
+                    Goal::scatter(ranks, of.at(0), of.clone()),
+                    Goal::gather(ranks, of.clone(), Ranks::one(0)),
+                    Goal::reduce(ranks, of.clone(), Ranks::one(0), 1),
+                ];
+                for goal in goals {
+                    for algorithm in Algorithm::all_for(&goal) {
+                        let schedules = Schedules::new(&goal, algorithm);
+                        if schedules.give_back() {
+                            continue;
+                        }
+                        without.insert(algorithm.name());
+                        for (rank, (begun, receivers)) in before(&schedules).into_iter().enumerate() {
+                            let early: Vec<u32> = receivers.difference(&begun).copied().collect();
+                            assert!(early.is_empty(), "{goal} of {of}, {algorithm}: rank {rank} before {early:?}");
+                        }
+                    }
+                }
+            }
+        }
+        let mut without: Vec<_> = without.into_iter().collect();
+        without.sort_unstable();
+        assert_eq!(without, ["binomial", "bruck", "direct", "dissemination", "five-cases", "radix", "ring", "sliced"]);
     }
 }
