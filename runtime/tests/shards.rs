@@ -213,7 +213,7 @@ impl ReplaySpec for Odds {
     fn slots(&self) -> u32 {
         self.slots
     }
-    fn cells(&self) -> u32 {
+    fn cells(&self, _: u32) -> u32 {
         2
     }
     fn cell_bytes(&self) -> usize {

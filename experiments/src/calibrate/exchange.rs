@@ -27,7 +27,7 @@ impl ReplaySpec for Spec {
     fn slots(&self) -> u32 {
         SLOTS
     }
-    fn cells(&self) -> u32 {
+    fn cells(&self, _: u32) -> u32 {
         self.rounds.into()
     }
     fn cell_bytes(&self) -> usize {

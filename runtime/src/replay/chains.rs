@@ -382,11 +382,17 @@ impl Chains {
         Ok(())
     }
 
-    /// Refuses chains that refer to missing peers or subtasks. Otherwise returns the places of the cells.
-    pub fn check(spec: &dyn ReplaySpec, gang: &GangTable) -> Result<CellTable, Error> {
-        let (cells, shards) = (spec.cells() as usize, gang.shards());
-        let (mut own, mut first) = (vec![0; gang.members.len()], Vec::with_capacity(shards as usize));
-        for shard in 0..shards {
+    /// Refuses chains of this processor that refer to missing peers or subtasks. Otherwise returns the places of all cells.
+    pub fn check(spec: &dyn ReplaySpec, gang: &GangTable, processor: ProcessorId) -> Result<CellTable, Error> {
+        let shards = gang.shards();
+        let cells: Vec<u32> = (0..shards).map(|shard| spec.cells(shard)).collect();
+        let (mut own, mut first) = (vec![0u64; gang.members.len()], Vec::with_capacity(shards as usize));
+        for (&count, (at, _)) in cells.iter().zip(&gang.at) {
+            let before = &mut own[at.index()];
+            first.push(*before as u32);
+            *before += u64::from(count);
+        }
+        for &shard in &gang.members[processor.index()] {
             let (mut updates, mut reads) = (0, 0);
             let wrong = |expected: String, came: String| {
                 Err(Error::misuse(format!("the chain of shard {shard} of `{}`", spec.name()), expected, came))
@@ -412,20 +418,19 @@ impl Chains {
                 if peer >= shards {
                     return wrong(format!("peers in 0..{shards}"), format!("{subtask:?}"));
                 }
-                if usize::from(at) >= cells.max(1) {
-                    return wrong(format!("updates and reads in 0..{cells}"), format!("{subtask:?}"));
+                let cells = cells[peer as usize];
+                if u32::from(at) >= cells.max(1) {
+                    return wrong(format!("updates and reads of the peer in 0..{cells}"), format!("{subtask:?}"));
                 }
                 if parts.iter().any(|&part| part >= Task::PARTS) || ways >= Task::WAYS {
                     let expected = format!("parts in 0..{} and ways to combine in 0..{}", Task::PARTS, Task::WAYS);
                     return wrong(expected, format!("{subtask:?}"));
                 }
             }
-            let count = &mut own[gang.at[shard as usize].0.index()];
-            first.push(*count);
-            *count += updates.max(reads) as u32;
             if subtasks.len() > usize::from(u16::MAX) {
                 return wrong(format!("at most {} subtasks", u16::MAX), subtasks.len().to_string());
             }
+            let cells = cells[shard as usize];
             if updates.max(reads) > cells {
                 return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
             }
@@ -449,10 +454,11 @@ impl Chains {
         let chains = gang.members.iter().map(Vec::len).max().unwrap_or(0);
         // The highest bit of a cell's number marks its half.
         let sets = if spec.gives_back() { 1 } else { 2 };
-        if sets * u64::from(spec.slots().max(1)) * (chains as u64).max(slot.into()) >= EMPTY.into() {
+        if sets * u64::from(spec.slots().max(1)) * slot.max(chains as u64) >= EMPTY.into() {
             let expected = "slots for fewer than 2^31 chains and cells of a processor";
             return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
         }
+        let slot = slot as u32;
         Ok(CellTable { first, slot })
     }
 

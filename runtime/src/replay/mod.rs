@@ -83,11 +83,11 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn name(&self) -> &str;
     /// The number of chains of each shard, at least 1: so many calls can be in flight.
     fn slots(&self) -> u32;
-    /// The most updates of any shard, or the most reads if they are more.
-    fn cells(&self) -> u32;
+    /// The number of updates of a shard, or of its reads if they are more. Every node asks about all shards.
+    fn cells(&self, shard: u32) -> u32;
     /// The size of the largest part of a running value in bytes.
     fn cell_bytes(&self) -> usize;
-    /// The chain of a shard.
+    /// The chain of a shard. Only its own node asks.
     fn subtasks(&self, shard: u32) -> Vec<Subtask>;
     /// The block of a shard: consecutive shards of one processor. Their running values are combined in place before the
     /// chain of the first one runs, and all take its result. The others have no subtasks.
