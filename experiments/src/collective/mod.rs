@@ -168,14 +168,16 @@ fn check_algorithm(parties: &Parties, algorithm: Option<Algorithm>, op: Op, of: 
 fn check_run(parties: &Parties, elements: usize, of: Type) -> Result<(), Failure> {
     /// The state of a shard with its part of two collectives.
     const SHARD: u128 = 2000;
-    // A contribution for each variant and one under way; the same of results. Some are shared, so this is few.
-    const VECTORS: u128 = 4;
-    let (shards, taking_part) = (parties.shards as usize, parties.taking_part().len() as usize);
-    let blocks = u128::from(parties.blocks_in()) + u128::from(parties.blocks_out());
-    let vectors = VECTORS * blocks * elements as u128 * of.bytes() as u128;
-    let each = SHARD + vectors * taking_part as u128 / shards.max(1) as u128;
+    /// A contribution for each variant, and one under way.
+    const OF_PARTICIPANT: u128 = 4;
+    /// A result, and the right one of each variant if no other shard has the same.
+    const OF_RECEIVER: u128 = 1;
+    let vectors = OF_PARTICIPANT * u128::from(parties.participants.len()) * u128::from(parties.blocks_in())
+        + OF_RECEIVER * u128::from(parties.receivers.len()) * u128::from(parties.blocks_out());
+    let shards = parties.shards as usize;
+    let all = SHARD * shards as u128 + vectors * elements as u128 * of.bytes() as u128;
     let (who, what) = (plural(shards, "shard"), plural(elements, "element"));
-    check_memory(&format!("{} of {who} with {what} a block", parties.kind.name()), shards, each)
+    check_memory(&format!("{} of {who} with {what} a block", parties.kind.name()), 1, all)
 }
 
 /// A run's results on a runtime, for elements of a type.
