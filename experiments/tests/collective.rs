@@ -159,7 +159,7 @@ fn any_shards_take_part() {
         ("reduce", "2,4,6", "0-7"),
         ("barrier", "1-3,7", "0"),
         ("barrier", "4", "4-6"),
-        ("gather", "1,3,5-7", "2,3"),
+        ("gather", "1,3,5-7", "2,5"),
         ("reduce-scatter", "0-4", "5-7"),
         ("broadcast", "6", "0-2"),
         ("scatter", "7", "1,7"),
@@ -237,17 +237,15 @@ fn the_table_has_the_columns_of_osu() {
     }
     // Nothing of it is about elements.
     let barrier = succeeds("collective --kind barrier --shards 3 --wire virtual --machine infiniband");
-    assert!(
-        !barrier.contains("Bandwidth") && !barrier.contains("type") && barrier.contains("| 20 ")
-            || barrier.contains("         20 |"),
-        "{barrier}"
-    );
+    let titles = cells(barrier.lines().nth(1).expect("titles"));
+    assert_eq!(titles.join("|"), "Size|Avg Latency(us)|Min Latency(us)|Max Latency(us)|Iterations|Algorithm|Verified");
+    assert!(!barrier.contains("type f64"), "{barrier}");
 }
 
 #[test]
 fn iterations_go_with_the_size() {
     let of = |args: &str| -> Vec<u64> {
-        let lines = lines(&format!("collective --kind reduce --shards 2 --workers 2 {args}"));
+        let lines = lines(&format!("collective --kind reduce --shards 2 {args}"));
         lines.iter().map(|line| line["iterations"].as_u64().expect("a number")).collect()
     };
     assert_eq!(of("--elements 1024,1025"), [1000, 100]);
@@ -336,7 +334,7 @@ fn refused(args: &str, words: &[&str]) {
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{args}: {said}");
     assert!(said.starts_with("maniple: error: ") && words.iter().all(|word| said.contains(word)), "{args}: {said}");
-    assert_eq!(said.matches("error").count(), 1, "{args}: {said}");
+    assert_eq!(said.matches("error: ").count(), 1, "{args}: {said}");
 }
 
 /// For each algorithm a kind that it is not for.
@@ -398,7 +396,7 @@ fn wrong_arguments_are_refused() {
         ("allreduce --elements 1,,2", "found an empty text in place of one"),
         ("allreduce --elements 1M", "a whole number, such as 16 or 1e3, found `1M`"),
         ("allreduce --elements 1e15", "of memory, and"),
-        ("gather --elements 1e19", "a number up to 18446744073709551615"),
+        ("gather --elements 1e20", "a number up to 18446744073709551615"),
         ("all-to-all --elements 18446744073709551615", "of memory, and"),
         ("allreduce --iterations 0", "--iterations: expected at least 1, found 0"),
         ("allreduce --workers 0", "--workers: expected at least 1, found 0"),

@@ -95,8 +95,7 @@ pub fn table(records: &[Record], warning: Option<String>) -> String {
         _ => String::new(),
     };
     let heading = first.iter().filter(|(name, field)| {
-        let by_itself =
-            ["program", "elements"].contains(name) || (name.ends_with("s") && *field == all.as_str().into());
+        let by_itself = *name == "elements" || (name.ends_with("s") && *field == all.as_str().into());
         !in_columns(name) && !by_itself && *field != Field::Absent
     });
     let heading: Vec<String> = heading.map(|(name, field)| format!("{name} {}", cell(field))).collect();

@@ -331,7 +331,7 @@ fn draw_legend(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::Re
         }
     }
     if plan.report.locals > 0 {
-        entry(format!("<rect x=\"11\" y=\"-3\" width=\"6\" height=\"6\" fill=\"{ink}\"/>"), "local", 90.0)?;
+        entry(format!("<path d=\"M11 -3h6v6h-6Z\" fill=\"{ink}\"/>"), "local", 90.0)?;
     }
     if plan.schedules.iter().any(|schedule| schedule.group().len() > 1) {
         let dashes = format!("<path d=\"M0 0L28 0\" stroke=\"{ink}\" stroke-dasharray=\"3 3\"/>");
