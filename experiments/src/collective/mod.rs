@@ -257,3 +257,22 @@ fn conclude(sizes: usize, unverified: &[String]) -> Result<(), Failure> {
     let Some(first) = unverified.first() else { return Ok(()) };
     Err(Failure::Run(format!("{} of {} not verified; {first}", unverified.len(), plural(sizes, "size"))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maniple_collectives::Ranks;
+
+    #[test]
+    fn a_size_that_is_not_verified_is_a_failure_that_names_it() {
+        assert!(conclude(2, &[]).is_ok());
+        let all = Ranks::all(2);
+        let parties = Parties { kind: Kind::Scan, shards: 2, participants: all.clone(), receivers: all };
+        let mut found = vec![Found::default(); 2];
+        assert_eq!(wrong(&parties, &found), None);
+        found[1].wrong = Some((7, 30));
+        let said = wrong(&parties, &found).expect("wrong");
+        let Err(Failure::Run(message)) = conclude(2, &[format!("8 bytes: {said}")]) else { panic!("exit code 1") };
+        assert_eq!(message, "1 of 2 sizes not verified; 8 bytes: shard 1 has a wrong element 30 in call 7");
+    }
+}

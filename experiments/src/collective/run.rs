@@ -377,6 +377,44 @@ mod tests {
     use super::*;
     use maniple_collectives::Ranks;
 
+    /// A run of this kind and operator beside the right results of another.
+    fn found(kind: Kind, op: Op, right: (Kind, Op)) -> Vec<Found> {
+        let parties = |kind| {
+            let participants = if kind == Kind::Broadcast { Ranks::one(1) } else { Ranks::all(4) };
+            Parties { kind, shards: 4, participants, receivers: Ranks::all(4) }
+        };
+        let (warm_up, iterations) = (1, 3);
+        let spec =
+            Spec { parties: parties(kind), elements: 5, op, algorithm: None, warm_up, iterations, processes: false };
+        let oracle = Arc::new(Oracle::<i64>::new(&parties(right.0), 5, right.1));
+        let outcome = Runtime::threads(2).run(move |top| {
+            let (spec, oracle) = (spec.clone(), oracle.clone());
+            async move {
+                let gang = top.gang("all", 4)?;
+                spec.launch(&top, &gang, oracle).await
+            }
+        });
+        outcome.expect("runs").0
+    }
+
+    #[test]
+    fn wrong_results_are_found_in_the_first_call() {
+        let wrong = |found: Vec<Found>| found.iter().map(|f| f.wrong.map(|(call, _)| call)).collect::<Vec<_>>();
+        let first = Some(0);
+        for (kind, op, right, expected) in [
+            (Kind::Allreduce, Op::Max, (Kind::Allreduce, Op::Max), [None; 4]),
+            (Kind::Allreduce, Op::Max, (Kind::Allreduce, Op::Min), [first; 4]),
+            (Kind::ReduceScatter, Op::Max, (Kind::ReduceScatter, Op::Min), [first; 4]),
+            (Kind::Allreduce, Op::Sum, (Kind::Scan, Op::Sum), [first, first, first, None]),
+            (Kind::Scan, Op::Sum, (Kind::Exscan, Op::Sum), [first; 4]),
+            (Kind::Exscan, Op::Sum, (Kind::Scan, Op::Sum), [first; 4]),
+            (Kind::Allgather, Op::Sum, (Kind::Allgather, Op::Sum), [None; 4]),
+            (Kind::Broadcast, Op::Sum, (Kind::Broadcast, Op::Sum), [None; 4]),
+        ] {
+            assert_eq!(wrong(found(kind, op, right)), expected, "{kind:?} {op:?} beside {right:?}");
+        }
+    }
+
     #[test]
     fn the_first_difference() {
         assert_eq!(first_difference(&[1, 2, 3], &[1, 2, 3]), None);
