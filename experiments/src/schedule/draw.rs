@@ -50,7 +50,7 @@ impl Layout {
         let mut columns = vec![(at, at + APART)];
         at += APART;
         // Wide where a rank has many messages, and where they go far.
-        let mut most = vec![0_usize; plan.report.rounds as usize + 1];
+        let mut most = vec![0_usize; plan.columns() as usize + 1];
         let mut far = most.clone();
         for (schedule, rounds) in plan.schedules.iter().zip(&plan.rounds) {
             let mut counts = [vec![0; most.len()], vec![0; most.len()]];
@@ -126,12 +126,17 @@ fn draw(svg: &mut String, shown: &Shown, layout: &Layout, lines: &[String]) -> s
             escaped(line)
         )?;
     }
+    let title = |round: usize| match round > plan.report.rounds as usize {
+        true => "result".to_owned(),
+        false => format!("round {round}"),
+    };
     let bottom = layout.y(plan.schedules.len() as u32 - 1);
     for (round, (from, to)) in layout.columns.iter().enumerate().skip(1) {
         let (x, y) = ((from + to) / 2.0, layout.top - 18.0);
         writeln!(
             svg,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"13\" text-anchor=\"middle\" fill=\"{ink}\">round {round}</text>"
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"13\" text-anchor=\"middle\" fill=\"{ink}\">{}</text>",
+            title(round)
         )?;
         let x = to + 1.5 * APART;
         if round + 1 < layout.columns.len() {
@@ -162,15 +167,15 @@ fn draw(svg: &mut String, shown: &Shown, layout: &Layout, lines: &[String]) -> s
     Ok(())
 }
 
-/// The ranks that the first of their processor combines in place, in the first round, and hands the result to in the last one.
+/// The ranks of a processor, whose contributions the first of them combines in the first round. They take the result after
+/// its last step.
 fn draw_groups(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::Result {
-    let [first, last] =
-        [1, layout.columns.len() - 1].map(|round| layout.columns.get(round).copied().unwrap_or_default());
     for schedule in &shown.plan.schedules {
         let (rank, group) = (schedule.rank(), schedule.group());
         if group.start == rank {
             continue;
         }
+        let [first, last] = [1, shown.plan.taken(group.start)].map(|round| layout.columns[round as usize]);
         let title = |text: String| format!("<title>{text}</title>");
         let (own, to) = (layout.y(rank), layout.y(group.start));
         let opacity = faint(shown, [rank, group.start]);
