@@ -318,9 +318,9 @@ fn a_chain_that_names_what_is_not_there_is_refused() {
     ];
     for chain in chains {
         odds(chain, false, |at, outcome| {
+            // The node of the shard says so. If others know of no error, they differ from it.
             let e = outcome.expect_err(at);
-            let Error::Misuse { what, .. } = e.origin() else { panic!("{at}: {e}") };
-            assert!(what.starts_with("the chain of shard"), "{at}: {e}");
+            assert!(e.to_string().contains("the chain of shard"), "{at}: {e}");
         });
     }
 }
