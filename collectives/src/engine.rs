@@ -3,10 +3,10 @@
 
 use crate::parts::{LentPart, Parts, Registers, Spare, combine_in_place, combine_into};
 use crate::sizes::Sizes;
-use crate::value::{Claim, Output, Running, Value, stopped};
+use crate::value::{Claim, Output, Running, Value};
 use crate::{Combine, Goal, Operator, Schedule, Step};
 use maniple_regions::Element;
-use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Subtask, Watch};
+use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Slot, Subtask, Watch, pairwise};
 use maniple_runtime::{Error, Lent, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,23 +27,8 @@ pub(crate) fn subtasks(schedule: &Schedule, bytes: usize) -> Vec<Subtask> {
     subtasks
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// No call in this slot.
-    Idle,
-    /// A call waits for its input.
-    Input,
-    /// A call runs.
-    Running,
-    /// A call's input was refused.
-    Refused,
-    /// A shard that takes part is lost; calls fail at once.
-    Failed,
-}
-
 /// One slot of one shard. There are many, so the state that only some need is in `aside`.
 struct Chain<T> {
-    state: State,
     /// The input of the call, or what it has combined so far.
     running: Running<T>,
     /// The future that gets the result of the call in this slot. The next call uses its memory again.
@@ -60,24 +45,17 @@ struct Aside<T> {
     registers: Registers<T>,
     /// Calls that wait for this slot.
     queued: VecDeque<(Running<T>, Output<T>)>,
-    /// The error of all further calls.
-    failed: Option<Box<Error>>,
 }
 
 fn made<T>(aside: &mut Option<Box<Aside<T>>>) -> &mut Aside<T> {
     aside.get_or_insert_with(|| {
-        Box::new(Aside {
-            spare: Spare(Vec::new()),
-            registers: Registers(Vec::new()),
-            queued: VecDeque::new(),
-            failed: None,
-        })
+        Box::new(Aside { spare: Spare(Vec::new()), registers: Registers(Vec::new()), queued: VecDeque::new() })
     })
 }
 
 impl<T: Element> Chain<T> {
     fn new() -> Self {
-        Self { state: State::Idle, running: Running::One(T::zeroed()), output: None, aside: None }
+        Self { running: Running::One(T::zeroed()), output: None, aside: None }
     }
 
     /// A future for the result of the next call.
@@ -177,6 +155,8 @@ struct Shared<T> {
     is_one: bool,
     /// What each shard does. If that is the same for all, only that of the first.
     roles: Vec<Role<T>>,
+    /// Room for the values of a group.
+    gathered: Gathered<T>,
 }
 
 /// What a shard contributes to a call, what it gets, and where its steps find it.
@@ -232,7 +212,18 @@ impl<T: Element> Engine<T> {
         }
         let one = |role: &Role<T>| role.contributes.and(role.receives).is_some() && role.whole == 1;
         let is_one = roles.len() == 1 && roles.iter().all(|role| one(role) && role.parts.is_none());
-        Self { shared: Shared { name: name.into(), operator, slots, is_one, roles }, chains, claims: Vec::new() }
+        Self {
+            shared: Shared {
+                name: name.into(),
+                operator,
+                slots,
+                is_one,
+                roles,
+                gathered: Gathered { values: Vec::new(), lower: Vec::new(), higher: Vec::new() },
+            },
+            chains,
+            claims: Vec::new(),
+        }
     }
 
     /// Whether every shard contributes one element and gets one, and that is the value.
@@ -263,17 +254,16 @@ impl<T: Element> Engine<T> {
     #[inline]
     pub fn call_now(&mut self, at: (u32, u64), value: T, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
         let number = self.chain(at, cx);
-        let chain = &mut self.chains[number as usize];
-        if chain.state != State::Idle || !self.shared.is_one {
+        if !self.shared.is_one || !cx.is_free(number) {
             return self.call_many::<T>(at, Running::One(value), cx);
         }
+        let chain = &mut self.chains[number as usize];
         let future = chain.renew_output();
         match &mut chain.running {
             // What is there now has nothing to drop.
             Running::One(last) => *last = value,
             other => *other = Running::One(value),
         }
-        chain.state = State::Running;
         cx.begin(self, number);
         future
     }
@@ -308,27 +298,19 @@ impl<T: Element> Engine<T> {
         };
         let number = position * self.shared.slots + slot;
         #[cfg(feature = "plant")]
-        if _cx.reuses_early(number) {
-            self.chains[number as usize].state = State::Idle;
-        }
+        _cx.reuse_early(number);
         number
     }
 
     fn take(&mut self, number: u32, input: Running<T>, output: Output<T>, cx: &mut ReplayCx<'_>) {
         let chain = &mut self.chains[number as usize];
-        match chain.state {
-            State::Idle => {
-                let waits = input.start_chain(number, cx);
-                (chain.state, chain.running, chain.output) = (State::Input, input, Some(output));
-                if !waits {
-                    cx.run(self, number);
-                }
+        match cx.slot(number) {
+            Slot::Free => {
+                (chain.running, chain.output) = (input, Some(output));
+                cx.submit(self, number);
             }
-            State::Failed => {
-                let error = chain.aside.as_ref().and_then(|a| a.failed.as_deref().cloned());
-                output.fail(number, error.unwrap_or_else(|| stopped("call")), cx);
-            }
-            _ => {
+            Slot::Failed(error) => output.fail(number, error, cx),
+            Slot::Taken => {
                 let queued = &mut made(&mut chain.aside).queued;
                 if queued.is_empty() {
                     // Mostly it stays the only one.
@@ -397,6 +379,10 @@ impl<T: Element> RunningValue for Live<'_, T> {
 
     #[inline(always)]
     fn combine(&mut self, part: u16, how: u8, incoming: &[u8]) {
+        // The value of a barrier. It has one element, which no bytes tell from none.
+        if size_of::<T>() == 0 {
+            return;
+        }
         let (one, many);
         let incoming: &[T] = if let Running::One(_) = self.chain.running {
             one = [bytemuck::pod_read_unaligned(incoming)];
@@ -419,6 +405,37 @@ impl<T: Element> RunningValue for Live<'_, T> {
         // Held, so that a change of the same register goes elsewhere.
         let held = made(&mut self.chain.aside).registers.0[from].clone();
         self.combine_part(part, how, &held[range]);
+    }
+}
+
+/// The values of a group, one after the other, and the lower and higher ones of each pair.
+struct Gathered<T> {
+    values: Vec<T>,
+    lower: Vec<T>,
+    higher: Vec<T>,
+}
+
+impl<T: Element> Gathered<T> {
+    /// Combines the values [pairwise].
+    fn combine(&mut self, operator: &Operator<T>, values: impl Iterator<Item = T>) -> T {
+        let Self { values: all, lower, higher } = self;
+        all.clear();
+        all.extend(values);
+        while all.len() > 1 {
+            let (pairs, half) = (all.chunks_exact(2), all.len() / 2);
+            lower.clear();
+            lower.extend(pairs.clone().map(|pair| pair[0]));
+            higher.clear();
+            higher.extend(pairs.map(|pair| pair[1]));
+            operator.fold_into(&mut all[..half], lower, higher);
+            if all.len() % 2 == 1 {
+                all.swap(half, 2 * half);
+                all.truncate(half + 1);
+            } else {
+                all.truncate(half);
+            }
+        }
+        all[0]
     }
 }
 
@@ -457,28 +474,44 @@ impl<T: Element> Replay for Engine<T> {
         Live { chain: &mut self.chains[chain as usize], shared: &self.shared, number: chain }
     }
 
-    #[inline]
-    fn join(&mut self, chain: u32, higher: u32) {
-        let (lower, others) = self.chains.split_at_mut(higher as usize);
-        let Chain { running, aside, .. } = &mut lower[chain as usize];
-        let incoming = others[0].running.as_slice();
-        combine(&self.shared.operator, aside, Combine::IncomingIsHigher as u8, running, incoming);
+    fn gather(&mut self, leader: u32, size: u32, apart: u32) {
+        let how = Combine::IncomingIsHigher as u8;
+        let Shared { operator, gathered, .. } = &mut self.shared;
+        let of = |i: u32| (leader + i * apart) as usize;
+        if let Running::One(_) = self.chains[of(0)].running {
+            let values = (0..size).map(|i| self.chains[of(i)].running.as_slice()[0]);
+            let combined = gathered.combine(operator, values);
+            self.chains[of(0)].running = Running::One(combined);
+            return;
+        }
+        pairwise(size, |i, j| {
+            let (lower, others) = self.chains.split_at_mut(of(j));
+            let Chain { running, aside, .. } = &mut lower[of(i)];
+            combine(operator, aside, how, running, others[0].running.as_slice());
+        });
     }
 
     #[inline]
     fn follow(&mut self, chain: u32, leader: u32) {
         let (lower, others) = self.chains.split_at_mut(chain as usize);
         let Chain { running, aside, .. } = &mut others[0];
-        let result = lower[leader as usize].running.as_slice();
-        combine(&self.shared.operator, aside, Combine::Replace as u8, running, result);
+        match (running, &lower[leader as usize].running) {
+            (Running::One(value), Running::One(result)) => *value = *result,
+            (running, result) => {
+                combine(&self.shared.operator, aside, Combine::Replace as u8, running, result.as_slice());
+            }
+        }
+    }
+
+    fn waits(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+        self.chains[chain as usize].running.start_chain(chain, cx)
     }
 
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let c = &mut self.chains[chain as usize];
-        if c.state != State::Input || !c.running.is_there() {
+        if !c.running.is_there() {
             return Ok(false);
         }
-        c.state = State::Refused;
         c.running.open()?;
         let role = self.shared.role(chain / self.shared.slots);
         if let Some(expected) = role.contributes
@@ -496,35 +529,19 @@ impl<T: Element> Replay for Engine<T> {
         } else if role.contributes.is_none() && role.whole != 1 {
             c.running = Running::Many(made(&mut c.aside).spare.take(role.whole));
         }
-        c.state = State::Running;
         Ok(true)
     }
 
     #[inline(always)]
-    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
+    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) -> bool {
         let c = &mut self.chains[chain as usize];
-        c.state = State::Idle;
         match (&outcome, &c.running, &c.output) {
             (Ok(()), Running::One(v), Some(Output::One(out))) if self.shared.is_one => cx.resolve(chain, out, Ok(*v)),
             _ => c.finish(chain, outcome, self.shared.role(chain / self.shared.slots), cx),
         }
-        if let Some((input, output)) = c.aside.as_mut().and_then(|a| a.queued.pop_front()) {
-            // `begin` takes it if its input is there; otherwise the input starts the chain.
-            let _ = input.start_chain(chain, cx);
-            (c.state, c.running, c.output) = (State::Input, input, Some(output));
-        }
-    }
-
-    fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
-        let c = &mut self.chains[chain as usize];
-        if !matches!(std::mem::replace(&mut c.state, State::Failed), State::Idle | State::Failed) {
-            c.fail(chain, error.clone(), cx);
-        }
-        let aside = made(&mut c.aside);
-        for (_, output) in std::mem::take(&mut aside.queued) {
-            output.fail(chain, error.clone(), cx);
-        }
-        aside.failed = Some(Box::new(error));
+        let Some((input, output)) = c.aside.as_mut().and_then(|a| a.queued.pop_front()) else { return false };
+        (c.running, c.output) = (input, Some(output));
+        true
     }
 
     fn new_launch(&mut self, position: u32) {
@@ -533,14 +550,10 @@ impl<T: Element> Replay for Engine<T> {
         }
     }
 
-    fn awaits_input(&self, chain: u32) -> bool {
-        self.chains[chain as usize].state == State::Input
-    }
-
-    fn results(&self, chain: u32, watch: &mut Watch<'_>) {
+    fn results(&self, chain: u32, busy: bool, watch: &mut Watch<'_>) {
         let c = &self.chains[chain as usize];
         let queued = c.aside.iter().flat_map(|aside| aside.queued.iter().map(|(_, output)| output));
-        for output in c.output.iter().filter(|_| c.state != State::Idle).chain(queued) {
+        for output in c.output.iter().filter(|_| busy).chain(queued) {
             output.look(watch);
         }
     }

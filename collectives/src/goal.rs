@@ -138,6 +138,12 @@ impl Goal {
         matches!(self.kind, Kind::Reduce | Kind::ReduceScatter | Kind::Scan { .. })
     }
 
+    /// Whether the result of every rank that takes part depends on the contributions of all others.
+    pub(crate) fn is_mutual(&self) -> bool {
+        let all = matches!(self.kind, Kind::Reduce | Kind::ReduceScatter | Kind::Gather | Kind::AllToAll);
+        all && self.contributors == self.receivers
+    }
+
     /// The blocks that a rank contributes.
     pub fn contribution(&self, rank: u32) -> Range<u32> {
         match (self.kind, self.contributors.position(rank)) {

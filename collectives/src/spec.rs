@@ -3,10 +3,10 @@
 use crate::engine::{Engine, Role, subtasks};
 use crate::schedule::Make;
 use crate::sizes::Sizes;
-use crate::{Algorithm, Groups, Laws, Operator, Order, Schedule, Schedules};
+use crate::{Algorithm, Groups, Laws, Operator, Order, Schedules};
 use crate::{Goal, check};
 use maniple_regions::Element;
-use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
+use maniple_runtime::replay::{Chained, LARGE, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Top};
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,8 +36,6 @@ struct Spec<T> {
     name: String,
     wanted: Wanted<T>,
     schedules: Schedules,
-    /// The largest number of updates, or of reads, of any rank.
-    cells: u32,
 }
 
 impl<T: Element> ReplaySpec for Spec<T> {
@@ -47,8 +45,8 @@ impl<T: Element> ReplaySpec for Spec<T> {
     fn slots(&self) -> u32 {
         self.wanted.slots
     }
-    fn cells(&self) -> u32 {
-        self.cells
+    fn cells(&self, shard: u32) -> u32 {
+        self.schedules.cells(shard)
     }
     fn cell_bytes(&self) -> usize {
         self.wanted.bytes()
@@ -58,6 +56,9 @@ impl<T: Element> ReplaySpec for Spec<T> {
     }
     fn block(&self, shard: u32) -> Range<u32> {
         self.schedules.group(shard)
+    }
+    fn gives_back(&self) -> bool {
+        self.cell_bytes() > LARGE || self.schedules.give_back()
     }
     fn parameters(&self) -> String {
         let Wanted { goal, operator, sizes, slots, .. } = &self.wanted;
@@ -95,16 +96,10 @@ impl<T: Element> Wanted<T> {
             Ok(schedules) => schedules,
             Err((expected, came)) => return refuse(&expected, came),
         };
-        let cells = |s| {
-            let schedule: Schedule = schedules.of(s);
-            schedule.updates().max(schedule.reads()) as u32
-        };
-        let cells = (0..gang.shards()).map(cells).max().unwrap_or(0);
-        // Cells are numbered through a processor's shards; the highest bit tells their halves apart.
-        if u64::from(self.slots) * u64::from(cells.max(1)) * u64::from(gang.shards()) >= 1 << 31 {
-            return refuse("fewer than 2^31 cells (slots × rounds × shards)", format!("{} slots", self.slots));
+        if u64::from(self.slots) * u64::from(gang.shards()) >= 1 << 31 {
+            return refuse("slots for fewer than 2^31 calls of all shards", format!("{} slots", self.slots));
         }
-        let spec = Spec { name: name.into(), wanted: self, schedules, cells };
+        let spec = Spec { name: name.into(), wanted: self, schedules };
         top.replayed(gang, Arc::new(spec))
     }
 

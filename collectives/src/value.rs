@@ -208,7 +208,7 @@ pub enum Claim<T> {
     Many(TaskFuture<Vec<T>>),
 }
 
-pub(crate) fn stopped(what: &str) -> Error {
+fn stopped(what: &str) -> Error {
     Error::Stopped { what: format!("a collective's {what}") }
 }
 

@@ -14,6 +14,7 @@ mod calibrate;
 // It has one line with `unsafe`, for a function that runs before `main`.
 #[allow(unsafe_code)]
 mod closed;
+mod collective;
 mod compare;
 mod explore;
 mod figures;
@@ -24,6 +25,7 @@ mod measure;
 mod micro;
 mod options;
 mod output;
+mod schedule;
 mod stencil;
 mod swap;
 mod weak_scaling;
@@ -57,6 +59,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Stencil(stencil::StencilOptions),
+    Collective(collective::CollectiveOptions),
+    Schedule(schedule::ScheduleOptions),
     Allreduce(micro::allreduce::AllreduceOptions),
     Tasks(micro::tasks::TasksOptions),
     Barrier(micro::barrier::BarrierOptions),
@@ -148,6 +152,7 @@ impl Command {
         let Some(processes) = Runtime::launched() else { return Ok(()) };
         match self {
             Command::Stencil(_) | Command::WeakScaling(_) | Command::Allreduce(_) | Command::Tasks(_) => Ok(()),
+            Command::Collective(_) => Ok(()),
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => Ok(()),
             #[cfg(feature = "mpi")]
             Command::MpiRank(_) => Ok(()),
@@ -161,6 +166,8 @@ impl Command {
 fn execute(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Stencil(args) => stencil::execute(args),
+        Command::Collective(args) => collective::execute(args),
+        Command::Schedule(args) => schedule::execute(args),
         Command::Allreduce(args) => micro::allreduce::execute(args),
         Command::Tasks(args) => micro::tasks::execute(args),
         Command::Barrier(args) => micro::barrier::execute(args),

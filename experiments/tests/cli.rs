@@ -243,6 +243,7 @@ fn a_machine_without_costs_is_a_warning() {
         ("exchange --repeat 2", true),
         ("kernel --iterations 3", true),
         ("allreduce --iterations 3", true),
+        ("collective --kind scan --iterations 3 --elements 1", true),
         ("weak-scaling --shards 2,4 --iterations 5 --repeat 1", true),
         ("compare mpi --mpi-machine ideal --program allreduce --iterations 3", true),
         ("memory --shards 4 --repeat 2", false),

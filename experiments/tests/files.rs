@@ -204,6 +204,8 @@ fn a_refused_run_leaves_the_old_log() {
     fs::write(&log, "old").expect("written");
     for args in [
         "allreduce --shards 0",
+        "collective --kind scan --receivers 1",
+        "collective --kind allreduce --algorithm dissemination",
         "allreduce --shards 16777215 --elements 1000000",
         "barrier --iterations 0",
         "gang --launches 0",
@@ -249,10 +251,12 @@ fn a_disk_that_fills_up_fails_the_run_and_leaves_the_old_file() {
     }
 }
 
-const REPORTS: [&str; 12] = [
+const REPORTS: [&str; 14] = [
     "--help",
     "--version",
     "stencil --repeat 1 --iterations 2",
+    "collective --kind scan --iterations 2 --elements 1",
+    "schedule --kind scan",
     "allreduce --repeat 1 --iterations 2",
     "tasks --repeat 1 --count 2",
     "barrier --repeat 1 --iterations 2",

@@ -89,6 +89,11 @@ fn weak_scaling_reports_once_and_fills_one_directory() {
 
 #[test]
 fn microbenchmarks_report_once() {
+    let collective = "collective --kind barrier --shards 5 --iterations 9 --wire processes --processes 3 --format csv";
+    let output = maniple(collective);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert_eq!((text.lines().count(), text.matches(",true").count()), (2, 1), "{text}");
     for command in
         ["allreduce --shards 5", "barrier --shards 5", "gang --shards 9", "tasks --count 500", "remote --elements 3000"]
     {

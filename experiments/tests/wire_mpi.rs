@@ -116,6 +116,8 @@ fn the_microbenchmarks_run() {
             "allreduce --shards 6 --iterations 20 --repeat 2",
             "allreduce --shards 5 --elements 131072 --iterations 5 --repeat 2",
             "barrier --shards 4 --iterations 20 --repeat 1",
+            "collective --kind barrier --shards 4 --iterations 20",
+            "collective --kind all-to-all --shards 6 --iterations 20 --elements 1,5000",
             "gang --shards 4 --launches 20 --repeat 1",
         ] {
             let output = maniple(&launcher, &format!("{args} --workers 1"));

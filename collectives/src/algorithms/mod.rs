@@ -23,6 +23,7 @@ pub use five_cases::{Adaption, five_cases};
 pub use gather::{binomial_gather, binomial_scatter, bruck_allgather, ring_allgather};
 pub use halving::{halving_doubling, sliced};
 pub use order::Order;
+pub(crate) use places::Places;
 pub use radix::radix;
 pub use recursive_doubling::recursive_doubling;
 pub use scan::scan;

@@ -118,14 +118,17 @@ impl Survivors {
 
     /// The steps of `rank`.
     pub fn schedule(&self, rank: u32) -> Schedule {
-        Schedule::linked(rank, |rank| {
-            let mut schedule = Schedule::new(rank, self.ranks, 1);
-            if self.contributors.contains(rank) {
-                self.combine(rank, &mut schedule);
-            }
-            self.hand_out(rank, &mut schedule);
-            schedule
-        })
+        Schedule::linked(rank, |rank| self.unlinked(rank))
+    }
+
+    /// The steps without the numbers of their peers' steps.
+    pub(crate) fn unlinked(&self, rank: u32) -> Schedule {
+        let mut schedule = Schedule::new(rank, self.ranks, 1);
+        if self.contributors.contains(rank) {
+            self.combine(rank, &mut schedule);
+        }
+        self.hand_out(rank, &mut schedule);
+        schedule
     }
 
     fn combine(&self, rank: u32, schedule: &mut Schedule) {

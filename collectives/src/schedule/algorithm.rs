@@ -209,6 +209,11 @@ impl Algorithm {
         }
     }
 
+    /// Whether nearly every rank that sends a value also reads one of the same partner.
+    pub(crate) fn exchanges_in_pairs(self) -> bool {
+        matches!(self, Algorithm::RecursiveDoubling | Algorithm::TwoLevel | Algorithm::HalvingDoubling)
+    }
+
     /// Whether contributions are grouped as in recursive doubling, so that any operator gives the same bits.
     pub fn groups_by_doubling(self, goal: &Goal, groups: &Groups) -> bool {
         match self {

@@ -2,14 +2,14 @@
 
 use super::{Algorithm, Schedule};
 use crate::algorithms::{
-    Groups, Order, Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather,
-    chain_broadcast, direct, dissemination, five_cases, halving_doubling, radix, recursive_doubling, ring_allgather,
-    scan, sliced, two_level,
+    Groups, Order, Places, Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all,
+    bruck_allgather, chain_broadcast, direct, dissemination, five_cases, halving_doubling, radix, recursive_doubling,
+    ring_allgather, scan, sliced, two_level,
 };
 use crate::goal::{Goal, Kind};
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The schedules of a collective's ranks, each made when it is asked for. Local and pure: no rank talks to another.
 ///
@@ -25,6 +25,8 @@ use std::sync::Arc;
 pub struct Schedules {
     goal: Goal,
     by: By,
+    /// The cells of ranks that have as many, when they are known.
+    alike: [OnceLock<u32>; 3],
 }
 
 #[derive(Clone)]
@@ -61,7 +63,7 @@ impl Schedules {
             }
             _ => By::Algorithm { algorithm, order, groups },
         };
-        Self { goal: goal.clone(), by }
+        Self { goal: goal.clone(), by, alike: Default::default() }
     }
 
     /// Those that a function makes, with a name for reports.
@@ -70,7 +72,7 @@ impl Schedules {
     }
 
     pub(crate) fn made(goal: &Goal, name: &str, make: Arc<Make>) -> Self {
-        Self { goal: goal.clone(), by: By::Own(name.into(), make) }
+        Self { goal: goal.clone(), by: By::Own(name.into(), make), alike: Default::default() }
     }
 
     /// What they are to reach.
@@ -122,6 +124,64 @@ impl Schedules {
         }
     }
 
+    /// The number of a rank's updates, or of its reads if they are more. Every node asks for all ranks, so schedules are made
+    /// for this only where they are short.
+    pub(crate) fn cells(&self, rank: u32) -> u32 {
+        let of = |schedule: Schedule| schedule.updates().max(schedule.reads()) as u32;
+        let (from, to) = (self.goal.contributors(), self.goal.receivers());
+        let algorithm = match &self.by {
+            By::Own(..) => return of(self.of(rank)),
+            By::Survivors(survivors) => return of(survivors.unlinked(rank)),
+            By::Algorithm { algorithm, .. } => *algorithm,
+        };
+        let (position, all) = (from.position(rank), from.len());
+        match (algorithm, self.goal.kind(), position) {
+            (Algorithm::Direct, ..) => self.cells_of_direct(rank),
+            (Algorithm::Ring, _, Some(_)) => all - 1,
+            (Algorithm::Sliced, _, Some(_)) => 2 * (all - 1),
+            (Algorithm::Bruck, Kind::AllToAll, Some(_)) => all.next_power_of_two().trailing_zeros(),
+            (Algorithm::Bruck, _, Some(position)) => cells_of_bruck(position, all),
+            (Algorithm::Radix(_) | Algorithm::HalvingDoubling, _, Some(position)) => self.cells_alike(rank, position),
+            (Algorithm::RecursiveDoubling, Kind::Reduce, Some(position)) => self.cells_alike(rank, position),
+            (Algorithm::Dissemination(_) | Algorithm::FiveCases(_), _, Some(_)) => {
+                *self.alike[2].get_or_init(|| of(self.of(rank)))
+            }
+            _ if position.is_none() && !to.contains(rank) => 0,
+            _ => of(self.of(rank)),
+        }
+    }
+
+    /// Ranks are alike that are the first of a pair which combines before the others, the second of one, or neither.
+    fn cells_alike(&self, rank: u32, position: u32) -> u32 {
+        let places = Places::of(self.goal.contributors().len());
+        let place = places.place(position);
+        let kind = if places.is_pair(place) { position - places.first(place) } else { 2 };
+        *self.alike[kind as usize].get_or_init(|| {
+            let schedule = self.of(rank);
+            schedule.updates().max(schedule.reads()) as u32
+        })
+    }
+
+    fn cells_of_direct(&self, rank: u32) -> u32 {
+        let (from, to) = (self.goal.contributors(), self.goal.receivers());
+        let (own, receives) = (from.position(rank), to.contains(rank));
+        let (reads, updates) = match (self.goal.kind(), own) {
+            (Kind::Scan { .. }, Some(own)) => (own, from.len() - 1 - own),
+            _ => (from.len() - u32::from(own.is_some()), to.len() - u32::from(receives)),
+        };
+        let (reads, updates) = (if receives { reads } else { 0 }, if own.is_some() { updates } else { 0 });
+        reads.max(updates)
+    }
+
+    /// Whether a rank that has read a value says so. Where partners exchange values this travels with the next value, and so
+    /// costs no message.
+    pub(crate) fn give_back(&self) -> bool {
+        match &self.by {
+            By::Algorithm { algorithm, .. } => algorithm.exchanges_in_pairs() || !self.goal.is_mutual(),
+            By::Survivors(_) | By::Own(..) => true,
+        }
+    }
+
     /// The [group](Schedule::group) of a rank.
     pub(crate) fn group(&self, rank: u32) -> Range<u32> {
         match &self.by {
@@ -130,6 +190,18 @@ impl Schedules {
             _ => rank..rank + 1,
         }
     }
+}
+
+/// The cells of a contributor in an allgather by Bruck: in each round one message each way, or two if it goes round the end.
+fn cells_of_bruck(position: u32, all: u32) -> u32 {
+    let (mut updates, mut reads, mut have) = (0, 0, 1);
+    while have < all {
+        let count = have.min(all - have);
+        updates += 1 + u32::from(position + count > all);
+        reads += 1 + u32::from((position + have) % all + count > all);
+        have += count;
+    }
+    updates.max(reads)
 }
 
 /// The algorithm.
@@ -147,5 +219,118 @@ impl fmt::Display for Schedules {
 impl fmt::Debug for Schedules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Schedules({} by {self})", self.goal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ranks, Step};
+    use std::collections::{HashMap, HashSet};
+
+    /// For each rank, the ranks whose begin comes before its end, and those it sends values to.
+    fn before(schedules: &Schedules) -> Vec<(HashSet<u32>, HashSet<u32>)> {
+        let all: Vec<Schedule> = (0..schedules.goal.ranks()).map(|rank| schedules.of(rank)).collect();
+        let mut ranks: Vec<_> = (0u32..).zip(&all).map(|(rank, _)| (HashSet::from([rank]), HashSet::new())).collect();
+        let (mut done, mut reads, mut sent) = (vec![0; all.len()], vec![0; all.len()], HashMap::new());
+        loop {
+            let mut moved = false;
+            for (at, schedule) in all.iter().enumerate() {
+                let rank = at as u32;
+                while let Some(step) = schedule.steps().get(done[at]) {
+                    match *step {
+                        Step::Update { peer, at: read, .. } => {
+                            sent.insert((peer, read), ranks[at].0.clone());
+                            ranks[at].1.insert(peer);
+                        }
+                        Step::Read { .. } => {
+                            let Some(came) = sent.remove(&(rank, reads[at])) else { break };
+                            reads[at] += 1;
+                            ranks[at].0.extend(came);
+                        }
+                        Step::Local { .. } => {}
+                    }
+                    done[at] += 1;
+                    moved = true;
+                }
+            }
+            if !moved {
+                assert!(all.iter().zip(done).all(|(s, done)| s.steps().len() == done), "{schedules}: a deadlock");
+                return ranks;
+            }
+        }
+    }
+
+    #[test]
+    fn cells_are_those_of_the_schedules() {
+        for ranks in 1..=20 {
+            let some = Ranks::of((0..ranks).filter(|rank| rank % 3 != 1));
+            let rest = Ranks::of((0..ranks).filter(|rank| rank % 4 == 1).chain([0]));
+            for (from, to) in [(Ranks::all(ranks), some.clone()), (some.clone(), some.clone()), (some.clone(), rest)] {
+                let goals = [
+                    Goal::reduce(ranks, from.clone(), to.clone(), 1),
+                    Goal::reduce_scatter(ranks, from.clone(), to.clone()),
+                    Goal::gather(ranks, from.clone(), to.clone()),
+                    Goal::all_to_all(ranks, from.clone()),
+                    Goal::scan(ranks, from.clone(), 1),
+                    Goal::exscan(ranks, from.clone(), 1),
+                    Goal::broadcast_to(ranks, from.at(0), to.clone(), 1),
+                    Goal::scatter(ranks, from.at(0), to.clone()),
+                ];
+                for goal in goals {
+                    for algorithm in Algorithm::all_for(&goal) {
+                        let schedules = Schedules::new(&goal, algorithm);
+                        for rank in 0..ranks {
+                            let made = schedules.of(rank);
+                            let cells = made.updates().max(made.reads());
+                            assert_eq!(
+                                schedules.cells(rank) as usize,
+                                cells,
+                                "{goal}, {algorithm}, rank {rank} of {ranks}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Cells are used again without being given back only where each rank ends after those it sends to have begun.
+    #[test]
+    fn what_is_not_given_back_is_over() {
+        let mut without = HashSet::new();
+        for ranks in 1..=20 {
+            let some = Ranks::of((0..ranks).filter(|rank| rank % 3 != 1));
+            for of in [Ranks::all(ranks), some, Ranks::one(ranks - 1)] {
+                let goals = [
+                    Goal::reduce(ranks, of.clone(), of.clone(), 1),
+                    Goal::reduce_scatter(ranks, of.clone(), of.clone()),
+                    Goal::gather(ranks, of.clone(), of.clone()),
+                    Goal::all_to_all(ranks, of.clone()),
+                    Goal::scan(ranks, of.clone(), 1),
+                    Goal::exscan(ranks, of.clone(), 1),
+                    Goal::broadcast_to(ranks, of.at(0), of.clone(), 1),
+                    Goal::scatter(ranks, of.at(0), of.clone()),
+                    Goal::gather(ranks, of.clone(), Ranks::one(0)),
+                    Goal::reduce(ranks, of.clone(), Ranks::one(0), 1),
+                ];
+                for goal in goals {
+                    for algorithm in Algorithm::all_for(&goal) {
+                        let schedules = Schedules::new(&goal, algorithm);
+                        if schedules.give_back() {
+                            continue;
+                        }
+                        without.insert(algorithm.name());
+                        for (rank, (begun, receivers)) in before(&schedules).into_iter().enumerate() {
+                            let early: Vec<u32> = receivers.difference(&begun).copied().collect();
+                            assert!(early.is_empty(), "{goal} of {of}, {algorithm}: rank {rank} before {early:?}");
+                        }
+                    }
+                }
+            }
+        }
+        let mut without: Vec<_> = without.into_iter().collect();
+        without.sort_unstable();
+        assert_eq!(without, ["binomial", "bruck", "direct", "dissemination", "five-cases", "radix", "ring", "sliced"]);
     }
 }

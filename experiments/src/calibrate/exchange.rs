@@ -27,7 +27,7 @@ impl ReplaySpec for Spec {
     fn slots(&self) -> u32 {
         SLOTS
     }
-    fn cells(&self) -> u32 {
+    fn cells(&self, _: u32) -> u32 {
         self.rounds.into()
     }
     fn cell_bytes(&self) -> usize {
@@ -110,12 +110,9 @@ pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskF
         |values: &mut Values, (position, count), cx| {
             let number = SLOTS * position + (count % u64::from(SLOTS)) as u32;
             let (resolver, future) = TaskFuture::pending();
-            let waits = cx.start_after(number, &input);
             let chain = &mut values.chains[number as usize];
             (chain.input, chain.output) = (Some(input), Some(resolver));
-            if !waits {
-                cx.run(values, number);
-            }
+            cx.submit(values, number);
             future
         },
     )
@@ -194,6 +191,9 @@ impl Replay for Values {
         let Chain { value, large, .. } = &mut self.chains[chain as usize];
         Running { value, large: large.as_deref_mut(), operator: &self.operator }
     }
+    fn waits(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+        self.chains[chain as usize].input.as_ref().is_some_and(|input| cx.start_after(chain, input))
+    }
     fn begin(&mut self, chain: u32, _shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let Chain { value, input, .. } = &mut self.chains[chain as usize];
         let Some(came) = input.as_ref().and_then(|f| f.peek(|v| v.copied().map_err(Clone::clone))) else {
@@ -203,18 +203,11 @@ impl Replay for Values {
         (*value, *input) = (came?.max(1.0), None);
         Ok(true)
     }
-    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
+    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) -> bool {
         let Chain { value, output, .. } = &self.chains[chain as usize];
         if let Some(output) = output {
             cx.resolve(chain, output, outcome.map(|()| *value).map_err(|e| *e));
         }
-    }
-    fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
-        if let Some(output) = self.chains[chain as usize].output.take() {
-            cx.resolve(chain, &output, Err(error));
-        }
-    }
-    fn awaits_input(&self, chain: u32) -> bool {
-        self.chains[chain as usize].input.is_some()
+        false
     }
 }

@@ -14,7 +14,7 @@
 //! | `weak-scaling` | any: both versions take the same turns | a warning | dropped |
 //!
 //! `allreduce`, `barrier`, `gang` and `exchange` report the exchange of each run, and keep all runs. They warn by the rule
-//! of `benchmarks`. `stencil` warns of a busy host.
+//! of `benchmarks`. `stencil` and `collective` warn of a busy host.
 
 use super::stats::{microseconds, middle, quantile, sorted};
 

@@ -12,8 +12,10 @@ pub const BLUE: RGBColor = RGBColor(0, 114, 178);
 pub const VERMILION: RGBColor = RGBColor(213, 94, 0);
 /// The colour of the third series.
 pub const GREEN: RGBColor = RGBColor(0, 158, 115);
-const INK: RGBColor = RGBColor(40, 40, 40);
-const GRID: RGBColor = RGBColor(225, 225, 225);
+/// The colour of text.
+pub const INK: RGBColor = RGBColor(40, 40, 40);
+/// The colour of lines behind everything.
+pub const GRID: RGBColor = RGBColor(225, 225, 225);
 
 /// The shape at a median.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +83,7 @@ pub fn svg(chart: &Chart) -> Result<String, String> {
 }
 
 /// The style for dark colour schemes. It replaces paper, ink and grid; the other colours are visible on both.
-fn dark() -> String {
+pub fn dark() -> String {
     let [paper, ink, grid] = [WHITE, INK, GRID].map(|RGBColor(r, g, b)| format!("#{r:02X}{g:02X}{b:02X}"));
     format!(
         "@media (prefers-color-scheme: dark){{[fill=\"{paper}\"]{{fill:#181818}}[fill=\"{ink}\"]{{fill:#E0E0E0}}\

@@ -1,8 +1,8 @@
-//! Lists of numbers of shards.
+//! Lists of numbers: of shards, or of elements.
 
 use std::str::FromStr;
 
-/// Numbers of shards, increasing.
+/// Numbers from 1, increasing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts(pub Vec<usize>);
 
@@ -14,8 +14,8 @@ impl FromStr for Counts {
         let mut counts: Vec<usize> = Vec::new();
         for part in text.split(',') {
             let (first, last) = match part.split_once("..") {
-                Some((first, last)) => (shards(first)?, shards(last)?),
-                None => (shards(part)?, shards(part)?),
+                Some((first, last)) => (positive(first)?, positive(last)?),
+                None => (positive(part)?, positive(part)?),
             };
             if last < first {
                 return Err(format!("expected a range that grows, found `{part}`"));
@@ -33,9 +33,9 @@ impl FromStr for Counts {
     }
 }
 
-fn shards(text: &str) -> Result<usize, String> {
+fn positive(text: &str) -> Result<usize, String> {
     match text {
-        "" => Err("expected numbers of shards, such as `1,2,4` or `1..64`, found an empty text in place of one".into()),
+        "" => Err("expected numbers, such as `1,2,4` or `1..64`, found an empty text in place of one".into()),
         text => match super::numbers::count(text)? {
             0 => Err("expected at least 1, found 0".into()),
             count => Ok(count),

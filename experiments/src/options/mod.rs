@@ -4,6 +4,7 @@
 pub mod counts;
 pub mod help;
 pub mod numbers;
+pub mod ranks;
 pub mod wire;
 pub mod workers;
 

@@ -184,7 +184,7 @@ impl OnWire {
         self.check()?;
         match self.wire() {
             Wire::Processes | Wire::Mpi => {
-                let commands = "stencil, weak-scaling, allreduce, barrier, gang, tasks, remote and machine";
+                let commands = "stencil, weak-scaling, collective, allreduce, barrier, gang, tasks, remote and machine";
                 Err(Failure::Usage(format!("--wire {} is for the commands {commands}", self.name())))
             }
             Wire::Threads => Ok(false),

@@ -5,7 +5,7 @@ use super::numbers::{at_least_one, count};
 use super::wire::{Invocation, OnWire, Wire};
 use crate::Failure;
 use crate::files::Files;
-use maniple::mapper::{MapperSpec, SpecError};
+use maniple::mapper::{MapperSlot, MapperSpec, SpecError};
 use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
 use maniple_stencil::{Bind, Config, Processes, StencilError};
 use std::sync::Arc;
@@ -143,13 +143,24 @@ impl OnWorkers {
     /// The number of processors that run leaf tasks, a runtime on them for so many shards, and the file for its trace. The
     /// mapper begins its files, so everything else should have been checked before.
     pub fn runtime(&self, shards: usize, traced: &Traced) -> Result<(usize, Runtime, Option<TraceFile>), Failure> {
+        self.runtime_with(shards, traced, |_| {})
+    }
+
+    /// The same, with a function that may change the mapper before anybody asks it.
+    pub fn runtime_with(
+        &self,
+        shards: usize,
+        traced: &Traced,
+        change: impl FnOnce(&MapperSlot),
+    ) -> Result<(usize, Runtime, Option<TraceFile>), Failure> {
         let trace = traced.trace.as_deref();
         self.files()?.writes("--trace", trace).check()?;
         let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(StencilError::Trace(e).to_string()));
         let trace = trace.map(create).transpose()?;
         let (processors, runtime) = self.processors(shards)?;
-        crate::swap::on_signal(&self.mapper, &runtime)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
+        change(&mapper);
+        crate::swap::on_signal(&self.mapper, &runtime)?;
         let runtime = runtime.mapper(mapper);
         let runtime = trace.iter().fold(runtime, |runtime, file| runtime.trace(file.clone()));
         Ok((processors, runtime, trace))

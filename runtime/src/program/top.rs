@@ -332,7 +332,7 @@ impl Top {
     #[doc(hidden)]
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
         let table = self.table(spec.name(), gang)?;
-        let cells = Arc::new(Chains::check(&*spec, &table)?);
+        let cells = Arc::new(Chains::check(&*spec, &table, self.core().effects().id)?);
         let number = self.core().effects().mapper_number(Asker::EveryNode);
         let mapping = Chains::map(self.core().effects(), Asker::EveryNode, &*spec, &table)?;
         let of = |o: &Object| match o {

@@ -4,38 +4,61 @@
 //! everything in order. A collective's barriers are poisoned only when a shard of it has failed or a processor is lost,
 //! because then nobody arrives in its place (`fail`).
 
-use super::chains::{ALONE, BlockStage, Chain, ChainState, Progress, SubtaskKind, unknown};
+use super::chains::{ALONE, BlockStage, ChainState, Progress, SubtaskKind, unknown};
 use crate::Error;
 use crate::error::panic_message;
 use crate::ids::{CellAddress, EMPTY};
 use crate::payload::Payload;
 use crate::replay::subtasks::{Active, Stop};
-use crate::replay::{Replay, ReplayCx, pairwise};
+use crate::replay::{Replay, ReplayCx, Slot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl ReplayCx<'_> {
-    /// Runs subtasks of a chain as long as the next one is ready and nothing more urgent is.
+    /// Whether the chain has no call.
     #[inline]
-    pub fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
-        if self.has_begun(object, chain) {
-            self.run_begun(object, chain);
+    pub fn is_free(&self, chain: u32) -> bool {
+        self.progress.chains[chain as usize].state == ChainState::Idle
+    }
+
+    /// Whether the chain can take a call.
+    pub fn slot(&self, chain: u32) -> Slot {
+        match self.progress.chains[chain as usize].state {
+            ChainState::Idle => Slot::Free,
+            ChainState::Failed => Slot::Failed(self.progress.errors.get(&chain).cloned().unwrap_or_else(unknown)),
+            _ => Slot::Taken,
         }
     }
 
-    /// Like [`Self::run`], for a chain that has just taken a call's input.
+    /// Runs a call that was put into a free chain, as soon as its input has come.
+    pub fn submit<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        self.progress.chains[chain as usize].state = ChainState::Input;
+        if !object.waits(chain, self) {
+            self.run(object, chain);
+        }
+    }
+
+    /// Runs a call that was put into a free chain, and whose running value is there.
     #[inline]
     pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
         self.progress.chains[chain as usize].state = ChainState::Running;
         self.run_begun(object, chain);
     }
 
-    /// Takes the chain's next input, if it has no call under way. False if there is no input.
+    /// Runs subtasks of a chain as long as the next one is ready and nothing more urgent is.
+    #[inline]
+    pub(super) fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        if self.has_begun(object, chain) {
+            self.run_begun(object, chain);
+        }
+    }
+
+    /// Takes the input of the chain's call, if that waits for it. False if there is nothing to run.
     #[inline(always)]
     fn has_begun<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
         match self.progress.chains[chain as usize].state {
             ChainState::Running | ChainState::Poisoned => true,
-            ChainState::Joined | ChainState::Failed => false,
-            ChainState::Idle => self.take_input(object, chain),
+            ChainState::Idle | ChainState::Joined | ChainState::Failed => false,
+            ChainState::Input => self.take_input(object, chain),
         }
     }
 
@@ -88,22 +111,34 @@ impl ReplayCx<'_> {
                 }
             }
             let poisoned = now.state == ChainState::Poisoned;
-            (now.done, now.state) = (0, ChainState::Idle);
-            now.generation += 1;
+            now.done = 0;
             let outcome = if poisoned { Err(self.take_error(chain, unknown)) } else { Ok(()) };
             if block != ALONE {
                 self.hand_out(object, block, &outcome);
             }
-            object.end(chain, outcome, self);
+            let another = self.end_call(object, chain, outcome);
             if block != ALONE
                 && let Some(error) = self.progress.blocks[block as usize].follower_error.take()
             {
                 return self.fail(object, chain, *error);
             }
-            if !(object.awaits_input(chain) && self.has_begun(object, chain)) {
+            if !(another && !object.waits(chain, self) && self.has_begun(object, chain)) {
                 return;
             }
         }
+    }
+
+    /// Ends a chain's call. Returns whether the next one is in the chain now.
+    #[inline(always)]
+    fn end_call<R: Replay>(&mut self, object: &mut R, chain: u32, outcome: Result<(), Box<Error>>) -> bool {
+        let now = &mut self.progress.chains[chain as usize];
+        now.state = ChainState::Idle;
+        self.chains.next_generation(now);
+        let another = object.end(chain, outcome, self);
+        if another {
+            self.progress.chains[chain as usize].state = ChainState::Input;
+        }
+        another
     }
 
     /// The work of a chain in a block before its subtasks: a follower joins, and the leader gathers the values of all.
@@ -140,8 +175,7 @@ impl ReplayCx<'_> {
                 self.progress.poison_call(leader, error);
             }
             None if chains[leader as usize].state == ChainState::Running => {
-                let gather = || pairwise(size, |i, j| object.join(leader + i * slots, leader + j * slots));
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(gather)) {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| object.gather(leader, size, slots))) {
                     let (place, message) = (self.chains.place(leader), panic_message(panic));
                     self.progress.poison_call(leader, Error::Panicked { place, message });
                 }
@@ -164,8 +198,6 @@ impl ReplayCx<'_> {
                 // It failed while the leader's call was under way.
                 continue;
             }
-            now.state = ChainState::Idle;
-            now.generation += 1;
             let outcome = match outcome {
                 Ok(()) => {
                     object.follow(chain, leader);
@@ -173,8 +205,7 @@ impl ReplayCx<'_> {
                 }
                 Err(e) => Err(self.take_error(chain, || e.origin().clone())),
             };
-            object.end(chain, outcome, self);
-            if object.awaits_input(chain) {
+            if self.end_call(object, chain, outcome) && !object.waits(chain, self) {
                 self.start(chain);
             }
         }
@@ -207,29 +238,50 @@ impl ReplayCx<'_> {
     fn fail_alone<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
         let place = self.chains.place(chain);
         let c = &mut self.progress.chains[chain as usize];
-        if c.state == ChainState::Failed {
-            return;
-        }
-        c.state = ChainState::Failed;
+        let mut calls = match std::mem::replace(&mut c.state, ChainState::Failed) {
+            ChainState::Failed => return,
+            state => state != ChainState::Idle,
+        };
         let effects = &self.tasks.effects;
-        let Chain { generation, first, len, done, cells, offset, .. } = *c;
+        let now = *c;
         let error = error.poisons(place);
-        object.fail(chain, error.clone(), self);
-        for i in 0..len {
+        // Later calls find it there.
+        self.progress.errors.insert(chain, error.clone());
+        while calls {
+            calls = object.end(chain, Err(Box::new(error.clone())), self);
+        }
+        let mut next = now;
+        self.chains.next_generation(&mut next);
+        for i in 0..now.len {
             // Subtasks that this call has not run are owed in its generation, the others in the next.
-            let step = self.chains.plan[first as usize + usize::from(i)];
+            let step = self.chains.plan[now.first as usize + usize::from(i)];
+            let from = if i < now.done { &next } else { &now };
             if step.task.kind() != SubtaskKind::Local {
-                // Gives back the value that was lent to the subtask.
-                self.progress.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
+                // Gives back the values that were lent to the subtask.
+                for call in [&now, &next] {
+                    self.progress.cells[(call.cells + u32::from(step.waits)) as usize].clear(Payload::None);
+                }
             }
-            let owed = generation + u64::from(i < done);
-            let (cell, owed) = match step.task.kind() {
-                SubtaskKind::Update => (step.cell + offset, owed),
-                SubtaskKind::Read => ((step.cell + offset) | EMPTY, owed + 1),
-                SubtaskKind::Local | SubtaskKind::Await => continue,
+            if !effects.passes_poison_on() {
+                continue;
+            }
+            let poison = |cell, from| {
+                effects.send_poison(CellAddress { processor: step.to, object: self.chains.id, cell }, from, &error);
             };
-            if effects.passes_poison_on() {
-                effects.send_poison(CellAddress { processor: step.to, object: self.chains.id, cell }, owed, &error);
+            match step.task.kind() {
+                SubtaskKind::Update if self.chains.gives_back => poison(step.cell + now.offset, from.generation),
+                SubtaskKind::Update => {
+                    // The call after that has the other cells.
+                    let mut after = *from;
+                    self.chains.next_generation(&mut after);
+                    for call in [from, &after] {
+                        poison(step.cell + call.offset, self.chains.in_cell(call.generation));
+                    }
+                }
+                SubtaskKind::Read if self.chains.gives_back => {
+                    poison((step.cell + now.offset) | EMPTY, from.generation + 1);
+                }
+                SubtaskKind::Read | SubtaskKind::Local | SubtaskKind::Await => {}
             }
         }
     }

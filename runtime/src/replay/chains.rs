@@ -130,7 +130,7 @@ pub(super) struct Chain {
     pub(super) first: u32,
     pub(super) len: u16,
     pub(super) done: u16,
-    /// Its first cell, and the distance between the cells of its slot and those of slot 0.
+    /// Its first cell of the present call, and the distance between the cells of that call and those of call 0.
     pub(super) cells: u32,
     pub(super) offset: u32,
     pub(super) state: ChainState,
@@ -169,7 +169,11 @@ pub(super) enum BlockStage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChainState {
+    /// It has no call.
     Idle,
+    /// A call waits for its input.
+    Input,
+    /// A call runs.
     Running,
     /// A call runs that has failed: it hands its error on instead of a value.
     Poisoned,
@@ -192,7 +196,7 @@ pub(crate) struct Progress {
     pub(super) cells: Vec<ChainCell>,
     /// Cells that are poisoned, from the given generation on.
     pub(super) poison: HashMap<u32, (u64, Error)>,
-    /// The errors of failed calls, by chain.
+    /// The errors of failed calls and of failed chains.
     pub(super) errors: HashMap<u32, Error>,
     /// The calling shards, by position.
     pub(super) callers: Vec<ShardCalls>,
@@ -250,12 +254,14 @@ pub(crate) struct Chains {
     pub(super) slots: u32,
     pub(super) table: Arc<CellTable>,
     pub(super) bytes: usize,
+    pub(super) gives_back: bool,
 }
 
 impl Chains {
     pub fn new(object: &ReplayObject, id: ObjectId, processor: ProcessorId) -> Self {
         let ReplayObject { spec, gang, mapping, number, cells: table } = object;
-        let (slots, bytes) = (spec.slots().max(1), spec.cell_bytes());
+        let (slots, bytes, gives_back) = (spec.slots().max(1), spec.cell_bytes(), spec.gives_back());
+        let sets = if gives_back { slots } else { 2 * slots };
         let shards = &gang.members[processor.index()];
         let mut chains = Vec::<Chain>::with_capacity(shards.len() * slots as usize);
         let (mut plan, mut blocks) = (Vec::new(), Vec::new());
@@ -294,7 +300,7 @@ impl Chains {
             let range = spec.block(shard);
             let leader = (position - (shard - range.start)) * slots;
             for slot in 0..slots {
-                let offset = slot * table.slot;
+                let offset = slot * (sets / slots) * table.slot;
                 let cells = table.first[shard as usize] + offset;
                 let block = match range.len() as u32 {
                     1 => ALONE,
@@ -324,7 +330,7 @@ impl Chains {
                 chains,
                 blocks,
                 cells: std::iter::repeat_with(|| ChainCell::new(Payload::None))
-                    .take((slots * table.slot) as usize)
+                    .take((sets * table.slot) as usize)
                     .collect(),
                 poison: HashMap::default(),
                 errors: HashMap::default(),
@@ -340,6 +346,7 @@ impl Chains {
             slots,
             table: table.clone(),
             bytes,
+            gives_back,
         }
     }
 
@@ -375,11 +382,17 @@ impl Chains {
         Ok(())
     }
 
-    /// Refuses chains that refer to missing peers or subtasks. Otherwise returns the places of the cells.
-    pub fn check(spec: &dyn ReplaySpec, gang: &GangTable) -> Result<CellTable, Error> {
-        let (cells, shards) = (spec.cells() as usize, gang.shards());
-        let (mut own, mut first) = (vec![0; gang.members.len()], Vec::with_capacity(shards as usize));
-        for shard in 0..shards {
+    /// Refuses chains of this processor that refer to missing peers or subtasks. Otherwise returns the places of all cells.
+    pub fn check(spec: &dyn ReplaySpec, gang: &GangTable, processor: ProcessorId) -> Result<CellTable, Error> {
+        let shards = gang.shards();
+        let cells: Vec<u32> = (0..shards).map(|shard| spec.cells(shard)).collect();
+        let (mut own, mut first) = (vec![0u64; gang.members.len()], Vec::with_capacity(shards as usize));
+        for (&count, (at, _)) in cells.iter().zip(&gang.at) {
+            let before = &mut own[at.index()];
+            first.push(*before as u32);
+            *before += u64::from(count);
+        }
+        for &shard in &gang.members[processor.index()] {
             let (mut updates, mut reads) = (0, 0);
             let wrong = |expected: String, came: String| {
                 Err(Error::misuse(format!("the chain of shard {shard} of `{}`", spec.name()), expected, came))
@@ -405,20 +418,19 @@ impl Chains {
                 if peer >= shards {
                     return wrong(format!("peers in 0..{shards}"), format!("{subtask:?}"));
                 }
-                if usize::from(at) >= cells.max(1) {
-                    return wrong(format!("updates and reads in 0..{cells}"), format!("{subtask:?}"));
+                let cells = cells[peer as usize];
+                if u32::from(at) >= cells.max(1) {
+                    return wrong(format!("updates and reads of the peer in 0..{cells}"), format!("{subtask:?}"));
                 }
                 if parts.iter().any(|&part| part >= Task::PARTS) || ways >= Task::WAYS {
                     let expected = format!("parts in 0..{} and ways to combine in 0..{}", Task::PARTS, Task::WAYS);
                     return wrong(expected, format!("{subtask:?}"));
                 }
             }
-            let count = &mut own[gang.at[shard as usize].0.index()];
-            first.push(*count);
-            *count += updates.max(reads) as u32;
             if subtasks.len() > usize::from(u16::MAX) {
                 return wrong(format!("at most {} subtasks", u16::MAX), subtasks.len().to_string());
             }
+            let cells = cells[shard as usize];
             if updates.max(reads) > cells {
                 return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
             }
@@ -441,10 +453,12 @@ impl Chains {
         let slot = own.into_iter().max().unwrap_or(0);
         let chains = gang.members.iter().map(Vec::len).max().unwrap_or(0);
         // The highest bit of a cell's number marks its half.
-        if u64::from(spec.slots().max(1)) * (chains as u64).max(slot.into()) >= EMPTY.into() {
+        let sets = if spec.gives_back() { 1 } else { 2 };
+        if sets * u64::from(spec.slots().max(1)) * slot.max(chains as u64) >= EMPTY.into() {
             let expected = "slots for fewer than 2^31 chains and cells of a processor";
             return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
         }
+        let slot = slot as u32;
         Ok(CellTable { first, slot })
     }
 
@@ -452,6 +466,22 @@ impl Chains {
     pub fn position(&self, chain: u32) -> u32 {
         // There are few slots, and their number is nearly always a power of two.
         if self.slots.is_power_of_two() { chain >> self.slots.trailing_zeros() } else { chain / self.slots }
+    }
+
+    /// The generation of a cell in a call of a slot.
+    #[inline(always)]
+    pub(super) fn in_cell(&self, generation: u64) -> u64 {
+        generation >> u32::from(!self.gives_back)
+    }
+
+    /// The chain has ended a call, and goes on to the cells of the next one.
+    #[inline(always)]
+    pub(super) fn next_generation(&self, chain: &mut Chain) {
+        chain.generation += 1;
+        if !self.gives_back {
+            let ahead = if chain.generation & 1 == 1 { self.table.slot } else { self.table.slot.wrapping_neg() };
+            (chain.cells, chain.offset) = (chain.cells.wrapping_add(ahead), chain.offset.wrapping_add(ahead));
+        }
     }
 
     /// The number of a chain's present or next call, among the calls of its shard.

@@ -83,16 +83,22 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn name(&self) -> &str;
     /// The number of chains of each shard, at least 1: so many calls can be in flight.
     fn slots(&self) -> u32;
-    /// The most updates of any shard, or the most reads if they are more.
-    fn cells(&self) -> u32;
+    /// The number of updates of a shard, or of its reads if they are more. Every node asks about all shards.
+    fn cells(&self, shard: u32) -> u32;
     /// The size of the largest part of a running value in bytes.
     fn cell_bytes(&self) -> usize;
-    /// The chain of a shard.
+    /// The chain of a shard. Only its own node asks.
     fn subtasks(&self, shard: u32) -> Vec<Subtask>;
     /// The block of a shard: consecutive shards of one processor. Their running values are combined in place before the
     /// chain of the first one runs, and all take its result. The others have no subtasks.
     fn block(&self, shard: u32) -> Range<u32> {
         shard..shard + 1
+    }
+    /// Whether a read tells the update that its value has been read. That is not needed if each chain ends only after every
+    /// peer that it sends values to has begun the same call. Then no empty barriers are used, and each cell is there twice,
+    /// for every other call of a slot.
+    fn gives_back(&self) -> bool {
+        true
     }
     /// The parameters of the object beside its name, in words. They must be the same on every node.
     fn parameters(&self) -> String {
@@ -138,10 +144,11 @@ pub trait Replay: Any {
     /// The running value of a chain.
     fn running(&mut self, chain: u32) -> Self::Running<'_>;
 
-    /// Combines the running value of a chain with that of `higher`, which belongs to the next shards. A panic fails the
-    /// call. It is called only for objects with [blocks](ReplaySpec::block).
-    fn join(&mut self, chain: u32, higher: u32) {
-        let _ = (chain, higher);
+    /// Combines the running values of a block's chains [pairwise] into that of the first one, `leader`. There are `size` of
+    /// them, and `apart` is the distance between their numbers. A panic fails the call. It is called only for objects with
+    /// [blocks](ReplaySpec::block).
+    fn gather(&mut self, leader: u32, size: u32, apart: u32) {
+        let _ = (leader, size, apart);
     }
 
     /// Replaces the running value of a chain by that of `leader`, the first chain of its block, which has the result.
@@ -149,31 +156,32 @@ pub trait Replay: Any {
         let _ = (chain, leader);
     }
 
-    /// Takes the input of the chain's next call. Returns false if there is none now. `shard` gives the chain's shard,
-    /// for errors.
+    /// Whether the input of the chain's call is still to come. Then it [starts the chain](ReplayCx::start_after).
+    fn waits(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+        let _ = (chain, cx);
+        false
+    }
+
+    /// Makes the input of the chain's call its running value. Returns false if it has not come. `shard` gives the chain's
+    /// shard, for errors.
     ///
     /// # Errors
     /// The reason why the call fails. Every shard that should combine its value then fails with it.
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error>;
 
-    /// Ends a call: settles its future with the result or with the error. Makes the next call, if there is one, ready
-    /// for [`begin`](Self::begin).
-    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>);
-
-    /// Ends the chain's call and all later ones with an error, because a shard that takes part has failed or is lost.
-    fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
-
-    /// Whether there is a call that [`begin`](Self::begin) has not taken yet.
-    fn awaits_input(&self, chain: u32) -> bool;
+    /// Ends the chain's call: settles its future with the result or with the error. Puts the next call into the chain, and
+    /// returns whether there is one.
+    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) -> bool;
 
     /// The shard at a position belongs to another launch from now on. It has no calls under way.
     fn new_launch(&mut self, position: u32) {
         let _ = position;
     }
 
-    /// Shows the futures of the chain's calls that are not over. The report of a deadlock then says who awaits them.
-    fn results(&self, chain: u32, watch: &mut Watch<'_>) {
-        let _ = (chain, watch);
+    /// Shows the futures of the chain's calls that are not over. The report of a deadlock then says who awaits them. `busy`
+    /// says whether the chain has a call.
+    fn results(&self, chain: u32, busy: bool, watch: &mut Watch<'_>) {
+        let _ = (chain, busy, watch);
     }
 }
 
@@ -195,9 +203,7 @@ pub trait Chained: Any {
     #[doc(hidden)]
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
     #[doc(hidden)]
-    fn awaits_input(&self, chain: u32) -> bool;
-    #[doc(hidden)]
-    fn results(&self, chain: u32, watch: &mut Watch<'_>);
+    fn results(&self, chain: u32, busy: bool, watch: &mut Watch<'_>);
 }
 
 impl<R: Replay> Chained for R {
@@ -207,11 +213,8 @@ impl<R: Replay> Chained for R {
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         cx.fail(self, chain, error);
     }
-    fn awaits_input(&self, chain: u32) -> bool {
-        Replay::awaits_input(self, chain)
-    }
-    fn results(&self, chain: u32, watch: &mut Watch<'_>) {
-        Replay::results(self, chain, watch);
+    fn results(&self, chain: u32, busy: bool, watch: &mut Watch<'_>) {
+        Replay::results(self, chain, busy, watch);
     }
 }
 
@@ -227,6 +230,16 @@ pub fn pairwise(n: u32, mut combine: impl FnMut(u32, u32)) {
         }
         distance *= 2;
     }
+}
+
+/// What a chain can do for a new call.
+pub enum Slot {
+    /// Take it: put the call into the chain, and [submit](ReplayCx::submit) or [begin](ReplayCx::begin) it.
+    Free,
+    /// Nothing before the present call has ended.
+    Taken,
+    /// Nothing any more. The call fails with this error.
+    Failed(Error),
 }
 
 /// The calls that an object may make while its chains run.
@@ -290,7 +303,7 @@ impl ReplayCx<'_> {
     }
 
     /// Puts a chain into the ready queue.
-    pub fn start(&mut self, chain: u32) {
+    fn start(&mut self, chain: u32) {
         self.tasks.notify(self.waiting(chain));
     }
 
@@ -300,11 +313,9 @@ impl ReplayCx<'_> {
 
     /// Forgets the call that a chain is in the middle of, if that bug is planted for a test and strikes now.
     #[cfg(feature = "plant")]
-    pub fn reuses_early(&mut self, chain: u32) -> bool {
-        let strikes = self.tasks.effects.config.strikes(crate::plant::Bug::EarlySlotReuse);
-        if strikes {
+    pub fn reuse_early(&mut self, chain: u32) {
+        if self.tasks.effects.config.strikes(crate::plant::Bug::EarlySlotReuse) {
             self.progress.forget(chain);
         }
-        strikes
     }
 }

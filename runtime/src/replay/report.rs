@@ -10,8 +10,9 @@ impl Chains {
     /// The name of a cell in reports.
     pub fn cell_name(&self, cell: u32) -> String {
         let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
-        let (cell, per_slot) = (cell & !EMPTY, self.table.slot.max(1));
-        let (slot, cell) = (cell / per_slot, cell % per_slot);
+        let (cell, per_set) = (cell & !EMPTY, self.table.slot.max(1));
+        let sets = if self.gives_back { 1 } else { 2 };
+        let (slot, cell) = (cell / per_set / sets, cell % per_set);
         let shard = self.shard_at(self.processor, cell);
         let number = cell - self.table.first.get(shard as usize).copied().unwrap_or(0);
         format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.spec.name())
@@ -25,14 +26,13 @@ impl Chains {
 
     /// The state of a chain, for reports.
     pub fn describe(&self, chain: u32) -> String {
-        let input = self.state.try_borrow().is_ok_and(|s| s.awaits_input(chain));
         let progress = self.progress.try_borrow();
         let known = progress.as_ref().ok().and_then(|progress| Some((progress, progress.chains.get(chain as usize)?)));
         let doing = match known {
             Some((progress, c)) => {
                 let call = self.call_of(progress, chain);
                 match c.state {
-                    _ if input => format!("call {call}, waiting for its input"),
+                    ChainState::Input => format!("call {call}, waiting for its input"),
                     ChainState::Running | ChainState::Poisoned => {
                         format!("call {call}, before step {} of {}", c.done, c.len)
                     }
@@ -58,7 +58,7 @@ impl Chains {
         for (i, c) in (0u32..).zip(&progress.cells) {
             let Some((half, chain)) = c.waiting() else { continue };
             let now = &progress.chains[chain as usize];
-            let generation = c.completed(half, now.generation);
+            let generation = c.completed(half, self.in_cell(now.generation));
             let (cell, complete) = (self.cell_name(i | half.bit()), so_far(generation, "complete"));
             let (step, slot) = (self.plan[now.first as usize + usize::from(now.done)], chain % self.slots);
             let on = Node::Call { object: self.id, shard: self.shard_at(step.to, step.cell), slot };
@@ -90,8 +90,9 @@ impl Chains {
                 let what = format!("the result of `{}`", self.spec.name());
                 part.waits.push((node_of(waiting), waits_for(what, vec![self.node(chain)])));
             };
-            state.results(chain, &mut Watch(&mut each));
-            if progress.chains[chain as usize].state != ChainState::Idle || state.awaits_input(chain) {
+            let busy = progress.chains[chain as usize].state != ChainState::Idle;
+            state.results(chain, busy, &mut Watch(&mut each));
+            if busy {
                 caller.into_iter().for_each(|owner| owner.each_waiter(&mut each));
             }
             if awaited {

@@ -49,8 +49,11 @@ impl Active<'_> {
                 continue;
             }
             let (reads, at) = (step.task.is_read(), (self.now.cells + u32::from(step.waits)) as usize);
-            let half = if reads { Half::Ready } else { Half::Empty };
-            self.wait_for(half, at, self.now.generation)?;
+            if reads {
+                self.wait_for(Half::Ready, at, self.chains.in_cell(self.now.generation))?;
+            } else if self.chains.gives_back {
+                self.wait_for(Half::Empty, at, self.now.generation)?;
+            }
             self.effects.counters.chain_subtasks.add(1);
             if reads {
                 self.read(&mut value, step, at);
@@ -127,7 +130,8 @@ impl Active<'_> {
 
     #[inline]
     fn store<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask, cell: u32) {
-        let (effects, chains, generation) = (self.effects, self.chains, self.now.generation);
+        let (effects, chains) = (self.effects, self.chains);
+        let generation = chains.in_cell(self.now.generation);
         if self.now.state == ChainState::Poisoned {
             let payload = self.error();
             return self.arrive(step, cell, generation, payload);
@@ -191,6 +195,9 @@ impl Active<'_> {
             self.count_combined(expected);
             // The owner may change the value from now on.
             self.cells[at].value = Payload::None;
+        }
+        if !chains.gives_back {
+            return;
         }
         for _ in 0..self.arrivals() {
             self.give_back(step, step.cell + self.now.offset, large);

@@ -1,0 +1,237 @@
+//! Kinds of collectives, and the shards that take part.
+
+use crate::Failure;
+use crate::options::ranks::ShardList;
+use clap::ValueEnum;
+use maniple_collectives::{Algorithm, Goal, Ranks};
+
+/// A kind of collective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// All participants receive the combination of their contributions
+    Allreduce,
+    /// Some receivers get the combination
+    Reduce,
+    /// Receivers get the contribution of one shard
+    Broadcast,
+    /// Receivers learn that all participants have arrived
+    Barrier,
+    /// Some receivers get the blocks of all participants
+    Gather,
+    /// All participants receive the blocks of all
+    Allgather,
+    /// Each receiver gets its block of one shard's contribution
+    Scatter,
+    /// Each receiver gets its block of the combination
+    ReduceScatter,
+    /// Each participant has a block for each other one
+    AllToAll,
+    /// Each participant receives the combination up to its own contribution
+    Scan,
+    /// Each participant receives the combination before its own contribution
+    Exscan,
+}
+
+impl Kind {
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Allreduce => "allreduce",
+            Kind::Reduce => "reduce",
+            Kind::Broadcast => "broadcast",
+            Kind::Barrier => "barrier",
+            Kind::Gather => "gather",
+            Kind::Allgather => "allgather",
+            Kind::Scatter => "scatter",
+            Kind::ReduceScatter => "reduce-scatter",
+            Kind::AllToAll => "all-to-all",
+            Kind::Scan => "scan",
+            Kind::Exscan => "exscan",
+        }
+    }
+
+    /// Whether one shard contributes.
+    fn has_root(self) -> bool {
+        matches!(self, Kind::Broadcast | Kind::Scatter)
+    }
+
+    /// Whether the receivers are always the participants.
+    fn is_mutual(self) -> bool {
+        matches!(self, Kind::Allreduce | Kind::Allgather | Kind::AllToAll | Kind::Scan | Kind::Exscan)
+    }
+}
+
+/// The kind, and the shards that take part. Options of `collective` and `schedule`.
+#[derive(Debug, clap::Args)]
+pub struct KindOptions {
+    /// Kind of collective
+    #[arg(long, value_name = "KIND")]
+    pub kind: Kind,
+
+    /// Algorithm by name, with or without its number: recursive-doubling, two-level, radix-N, halving-doubling, sliced,
+    /// binomial, chain-N, bruck, ring, direct, dissemination-N or five-cases-N [default: the mapper's choice; in a schedule the
+    /// first that is for the kind]
+    #[arg(long, value_name = "NAME", value_parser = known)]
+    algorithm: Option<String>,
+
+    /// The algorithm's number: the ranks of a group of radix (a power of two), the messages of a round of dissemination and
+    /// five-cases, the pieces of chain. From 1 to 64
+    #[arg(long, value_name = "N", value_parser = crate::options::numbers::count, allow_negative_numbers = true)]
+    radix: Option<usize>,
+
+    /// Shards that contribute, such as 0-3,7 [default: all; for broadcast and scatter, where it is one shard: 0]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    participants: Option<ShardList>,
+
+    /// Shards that receive, such as 0-3,7; they need not contribute. For reduce, broadcast, barrier, gather, scatter and
+    /// reduce-scatter [default: 0 for reduce and gather, the participants for barrier and reduce-scatter, all for broadcast
+    /// and scatter]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    receivers: Option<ShardList>,
+}
+
+/// The name of an algorithm, which is made when its number is known.
+fn known(name: &str) -> Result<String, String> {
+    match name.parse::<Algorithm>() {
+        Ok(_) => Ok(name.to_owned()),
+        Err(_) => Err(format!("unknown algorithm `{name}`; expected one of {}", Algorithm::names())),
+    }
+}
+
+/// Who takes part in which kind.
+#[derive(Debug, Clone)]
+pub struct Parties {
+    /// The kind.
+    pub kind: Kind,
+    /// All shards, those that take no part among them.
+    pub shards: u32,
+    /// The shards that contribute, at least one.
+    pub participants: Ranks,
+    /// The shards that receive, at least one.
+    pub receivers: Ranks,
+}
+
+impl KindOptions {
+    /// Who takes part, of so many shards.
+    ///
+    /// # Errors
+    /// Shards that there are not, and receivers or several participants where the kind has none.
+    pub fn parties(&self, shards: u32) -> Result<Parties, Failure> {
+        let kind = self.kind;
+        let ranks = |option: &str, list: &Option<ShardList>, default: Ranks| match list {
+            None => Ok(default),
+            Some(list) => list.ranks(shards).map_err(|e| Failure::Usage(format!("--{option}: {e}"))),
+        };
+        let usual = if kind.has_root() { Ranks::one(0) } else { Ranks::all(shards) };
+        let participants = ranks("participants", &self.participants, usual)?;
+        if kind.has_root() && participants.len() > 1 {
+            let (name, came) = (kind.name(), participants.len());
+            return Err(Failure::Usage(format!("--participants: expected one shard for {name}, found {came}")));
+        }
+        if kind.is_mutual() && self.receivers.is_some() {
+            let instead = match kind {
+                Kind::Allreduce => "; take --kind reduce",
+                Kind::Allgather => "; take --kind gather",
+                _ => "",
+            };
+            let name = kind.name();
+            return Err(Failure::Usage(format!("--receivers is not for {name}: all participants receive{instead}")));
+        }
+        let usual = match kind {
+            Kind::Broadcast | Kind::Scatter => Ranks::all(shards),
+            Kind::Reduce | Kind::Gather => Ranks::one(0),
+            _ => participants.clone(),
+        };
+        let receivers = ranks("receivers", &self.receivers, usual)?;
+        Ok(Parties { kind, shards, participants, receivers })
+    }
+
+    /// The algorithm, if one is named.
+    ///
+    /// # Errors
+    /// A number that is not for the algorithm, or two numbers.
+    pub fn algorithm(&self) -> Result<Option<Algorithm>, Failure> {
+        let usage = |message: String| Err(Failure::Usage(message));
+        let Some(name) = &self.algorithm else {
+            return match self.radix {
+                None => Ok(None),
+                Some(_) => usage("--radix is the number of an --algorithm, and none is named".into()),
+            };
+        };
+        let algorithm: Algorithm = name.parse().map_err(|_| Failure::Usage(format!("unknown algorithm `{name}`")))?;
+        let Some(radix) = self.radix else { return Ok(Some(algorithm)) };
+        if algorithm.number().is_none() {
+            return usage(format!("--radix is not for {name}: it has no number"));
+        }
+        if algorithm.name() != name {
+            return usage(format!("--radix {radix}: {name} has its number already"));
+        }
+        match format!("{name}-{radix}").parse() {
+            Ok(algorithm) => Ok(Some(algorithm)),
+            Err(_) if name == "radix" => usage(format!("--radix: expected a power of two from 2 to 64, found {radix}")),
+            Err(_) => usage(format!("--radix: expected a number from 1 to 64, found {radix}")),
+        }
+    }
+}
+
+impl Parties {
+    /// What each rank is to end up with. Vectors that are not made of blocks have `blocks` of them.
+    pub fn goal(&self, blocks: u32) -> Goal {
+        let Self { kind, shards, ref participants, ref receivers } = *self;
+        let (from, to) = (participants.clone(), receivers.clone());
+        match kind {
+            Kind::Allreduce | Kind::Reduce | Kind::Barrier => Goal::reduce(shards, from, to, blocks),
+            Kind::Broadcast => Goal::broadcast_to(shards, self.root(), to, blocks),
+            Kind::Gather | Kind::Allgather => Goal::gather(shards, from, to),
+            Kind::Scatter => Goal::scatter(shards, self.root(), to),
+            Kind::ReduceScatter => Goal::reduce_scatter(shards, from, to),
+            Kind::AllToAll => Goal::all_to_all(shards, from),
+            Kind::Scan => Goal::scan(shards, from, blocks),
+            Kind::Exscan => Goal::exscan(shards, from, blocks),
+        }
+    }
+
+    /// Whether contributions are combined by an operator that the user chooses.
+    pub fn combines(&self) -> bool {
+        self.kind != Kind::Barrier && self.goal(1).combines()
+    }
+
+    /// The first participant.
+    pub fn root(&self) -> u32 {
+        self.participants.at(0)
+    }
+
+    /// The shards that contribute or receive.
+    pub fn taking_part(&self) -> Ranks {
+        Ranks::of(self.participants.iter().chain(self.receivers.iter()))
+    }
+
+    /// The blocks of a contribution, of so many elements each.
+    pub fn blocks_in(&self) -> u32 {
+        match self.kind {
+            Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll => self.receivers.len(),
+            _ => 1,
+        }
+    }
+
+    /// The blocks of a result.
+    pub fn blocks_out(&self) -> u32 {
+        match self.kind {
+            Kind::Gather | Kind::Allgather | Kind::AllToAll => self.participants.len(),
+            _ => 1,
+        }
+    }
+
+    /// Refuses an algorithm that is not for the goal.
+    pub fn check(&self, algorithm: Algorithm) -> Result<(), Failure> {
+        let checked = algorithm.check(&self.goal(1), maniple_collectives::Laws::ALL);
+        checked.map_err(|(expected, came)| {
+            let instead = match algorithm {
+                Algorithm::FiveCases(n) => format!("; dissemination-{n} is for any number"),
+                _ => String::new(),
+            };
+            let instead = if came == algorithm.to_string() { "" } else { &instead };
+            Failure::Usage(format!("--algorithm {algorithm}: expected {expected}, found {came}{instead}"))
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! The right results, by a sequential loop over the contributions. It knows nothing of schedules.
+
+use super::kind::{Kind, Parties};
+use super::values::{Measured, Op, Values};
+use std::sync::{Arc, OnceLock};
+
+/// The number of different contributions that calls take in turns. No two calls that a mistake could mix up have the same:
+/// neither neighbours nor those of one slot.
+pub const VARIANTS: usize = 3;
+
+/// The result of an exclusive scan at the first position.
+pub const IDENTITY: u32 = 77;
+
+/// One vector for each variant.
+pub type Vectors<T> = [Arc<[T]>; VARIANTS];
+
+/// What is contributed, and the right results.
+pub struct Oracle<T> {
+    pub parties: Parties,
+    /// Elements of a block.
+    pub elements: usize,
+    values: Values,
+    op: Op,
+    /// The results that several receivers have in common: of all, or of each position of a scan.
+    common: OnceLock<Vec<Vectors<T>>>,
+}
+
+impl<T: Measured> Oracle<T> {
+    /// The oracle of a collective of these shards.
+    pub fn new(parties: &Parties, elements: usize, op: Op) -> Self {
+        let contributors = parties.participants.len();
+        let values = Values { op: parties.combines().then_some(op), contributors };
+        Self { parties: parties.clone(), elements, values, op, common: OnceLock::new() }
+    }
+
+    /// The contributions at a position.
+    pub fn contributions(&self, position: u32) -> [Vec<T>; VARIANTS] {
+        let length = self.elements * self.parties.blocks_in() as usize;
+        [0, 1, 2].map(|variant| self.part(variant, position, 0, length).collect())
+    }
+
+    /// The right results at a receiver's position.
+    pub fn results(&self, position: u32) -> Vectors<T> {
+        let common = || self.common.get_or_init(|| self.all_common());
+        match self.parties.kind {
+            Kind::Scan | Kind::Exscan => common()[position as usize].clone(),
+            Kind::ReduceScatter | Kind::Scatter | Kind::AllToAll => {
+                [0, 1, 2].map(|variant| self.own(variant, position).into())
+            }
+            _ => common()[0].clone(),
+        }
+    }
+
+    /// A part of the contribution at a position.
+    fn part(&self, variant: usize, position: u32, from: usize, length: usize) -> impl Iterator<Item = T> {
+        let values = self.values;
+        (from..from + length).map(move |index| values.element(variant, position, index))
+    }
+
+    /// All contributions, one after the other.
+    fn all_common(&self) -> Vec<Vectors<T>> {
+        let vectors = |of: [Vec<T>; VARIANTS]| of.map(Arc::from);
+        match self.parties.kind {
+            Kind::Scan => transposed([0, 1, 2].map(|variant| self.running(variant))),
+            Kind::Exscan => {
+                let first = vec![T::whole(IDENTITY); self.elements];
+                transposed([0, 1, 2].map(|variant| {
+                    let mut running = self.running(variant);
+                    running.pop();
+                    running.insert(0, first.clone().into());
+                    running
+                }))
+            }
+            Kind::Broadcast => vec![vectors([0, 1, 2].map(|variant| self.whole(variant, 0).collect()))],
+            Kind::Gather | Kind::Allgather => {
+                let all = || 0..self.parties.participants.len();
+                vec![vectors([0, 1, 2].map(|variant| all().flat_map(|from| self.whole(variant, from)).collect()))]
+            }
+            _ => vec![vectors([0, 1, 2].map(|variant| self.folded(variant, 0)))],
+        }
+    }
+
+    fn whole(&self, variant: usize, position: u32) -> impl Iterator<Item = T> {
+        self.part(variant, position, 0, self.elements)
+    }
+
+    /// The results at one position, for kinds where each is another one.
+    fn own(&self, variant: usize, position: u32) -> Vec<T> {
+        let from = position as usize * self.elements;
+        match self.parties.kind {
+            Kind::ReduceScatter => self.folded(variant, from),
+            Kind::Scatter => self.part(variant, 0, from, self.elements).collect(),
+            _ => {
+                let all = 0..self.parties.participants.len();
+                all.flat_map(|of| self.part(variant, of, from, self.elements)).collect()
+            }
+        }
+    }
+
+    /// The combination of a block of all contributions.
+    fn folded(&self, variant: usize, from: usize) -> Vec<T> {
+        let mut all: Vec<T> = self.part(variant, 0, from, self.elements).collect();
+        for position in 1..self.parties.participants.len() {
+            for (total, own) in all.iter_mut().zip(self.part(variant, position, from, self.elements)) {
+                *total = T::combine(self.op, *total, own);
+            }
+        }
+        all
+    }
+
+    /// The combinations up to each position.
+    fn running(&self, variant: usize) -> Vec<Arc<[T]>> {
+        let mut running: Vec<Arc<[T]>> = Vec::new();
+        for position in 0..self.parties.participants.len() {
+            let own = self.whole(variant, position);
+            let next = match running.last() {
+                None => own.collect(),
+                Some(before) => before.iter().zip(own).map(|(a, b)| T::combine(self.op, *a, b)).collect(),
+            };
+            running.push(next);
+        }
+        running
+    }
+}
+
+/// The vectors of each position, with all their variants.
+fn transposed<T>([a, b, c]: [Vec<Arc<[T]>>; VARIANTS]) -> Vec<Vectors<T>> {
+    a.into_iter().zip(b).zip(c).map(|((a, b), c)| [a, b, c]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maniple_collectives::Ranks;
+
+    fn oracle(kind: Kind, from: &[u32], to: &[u32]) -> Oracle<u64> {
+        let (participants, receivers) = (Ranks::of(from.iter().copied()), Ranks::of(to.iter().copied()));
+        Oracle::new(&Parties { kind, shards: 8, participants, receivers }, 2, Op::Sum)
+    }
+
+    /// Written out for three contributors of two elements.
+    #[test]
+    fn results_by_hand() {
+        let from = [1, 4, 6];
+        for variant in 0..VARIANTS {
+            let all = |kind, to: &[u32], position| oracle(kind, &from, to).results(position)[variant].to_vec();
+            let x = |kind| [0, 1, 2].map(|at| oracle(kind, &from, &from).contributions(at)[variant].clone());
+            let [a, b, c] = x(Kind::Allreduce);
+            assert_eq!((a.len(), b.len(), c.len()), (2, 2, 2));
+            let sum = vec![a[0] + b[0] + c[0], a[1] + b[1] + c[1]];
+            assert_eq!(all(Kind::Allreduce, &from, 2), sum);
+            assert_eq!(all(Kind::Reduce, &[0, 7], 1), sum);
+            assert_eq!(all(Kind::Scan, &from, 0), a);
+            assert_eq!(all(Kind::Scan, &from, 1), [a[0] + b[0], a[1] + b[1]]);
+            assert_eq!(all(Kind::Scan, &from, 2), sum);
+            assert_eq!(all(Kind::Exscan, &from, 0), [77, 77]);
+            assert_eq!(all(Kind::Exscan, &from, 1), a);
+            assert_eq!(all(Kind::Exscan, &from, 2), [a[0] + b[0], a[1] + b[1]]);
+            let [a, b, c] = x(Kind::Gather);
+            assert_eq!(all(Kind::Gather, &[3], 0), [a, b, c].concat());
+            let [a, b, c] = x(Kind::AllToAll);
+            assert_eq!(a.len(), 6);
+            assert_eq!(all(Kind::AllToAll, &from, 1), [a[2], a[3], b[2], b[3], c[2], c[3]]);
+            let [a, b, c] = x(Kind::ReduceScatter);
+            assert_eq!(all(Kind::ReduceScatter, &from, 2), [a[4] + b[4] + c[4], a[5] + b[5] + c[5]]);
+            let one = oracle(Kind::Scatter, &[2], &[0, 5, 7]);
+            assert_eq!(one.results(1)[variant][..], one.contributions(0)[variant][2..4]);
+            let one = oracle(Kind::Broadcast, &[2], &[0, 5, 7]);
+            assert_eq!(one.results(1)[variant][..], one.contributions(0)[variant]);
+        }
+    }
+
+    /// The result of a call before, or of one before that, is not taken for the right one.
+    #[test]
+    fn variants_have_different_results() {
+        for kind in [Kind::Allreduce, Kind::ReduceScatter, Kind::Gather, Kind::AllToAll, Kind::Broadcast] {
+            let from = if kind == Kind::Broadcast { &[0][..] } else { &[0, 1, 2] };
+            let results = oracle(kind, from, &[0, 1, 2]).results(0);
+            assert!(results[0] != results[1] && results[1] != results[2] && results[0] != results[2], "{kind:?}");
+        }
+    }
+}
