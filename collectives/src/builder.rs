@@ -192,7 +192,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     }
 
     /// An algorithm of the program's own, with a name for reports: a function that gives the schedule of each shard, the
-    /// same on every node. [`check`](crate::check) proves it before the collective is made.
+    /// same on every node. [`check`](crate::check) proves it before the collective is made. It may divide one vector into any
+    /// number of blocks, and has the brackets that its schedules have.
     pub fn schedules(self, name: &str, make: impl Fn(&Goal, u32) -> Schedule + Send + Sync + 'static) -> Self {
         Self { own: Some((name.into(), Arc::new(make))), ..self }
     }

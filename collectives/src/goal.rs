@@ -118,6 +118,12 @@ impl Goal {
         self.blocks
     }
 
+    /// The same with a vector in so many blocks, if it is one vector that any number of blocks can make up.
+    pub(crate) fn in_blocks(self, blocks: u32) -> Self {
+        let one_vector = matches!(self.kind, Kind::Reduce | Kind::Scan { .. } | Kind::Broadcast);
+        Self { blocks: if one_vector { blocks } else { self.blocks }, ..self }
+    }
+
     /// The ranks that contribute.
     pub fn contributors(&self) -> &Ranks {
         &self.contributors

@@ -122,14 +122,20 @@ impl<T: Element> Wanted<T> {
         let algorithm = match &self.by {
             By::Own(name, make) => {
                 let schedules = Schedules::made(goal, name, make.clone());
-                let report = match check(goal, |rank| schedules.of(rank)) {
+                // It may divide a vector into blocks as it likes.
+                let blocks = schedules.of(0).blocks();
+                let report = match check(&goal.clone().in_blocks(blocks), |rank| schedules.of(rank)) {
                     Ok(report) => report,
-                    Err(error) => return Ok(Err((format!("schedules that reach a {goal}"), error.to_string()))),
+                    Err(error) => return Ok(Err((format!("schedules for this goal: {goal}"), error.to_string()))),
                 };
                 let missing = report.laws.without(laws);
                 if goal.combines() && missing != Laws::NONE {
                     let expected = format!("an operator that is {missing} bit for bit, as {schedules} needs");
                     return Ok(Err((expected, format!("`{}`, which is not", self.operator.name()))));
+                }
+                if goal.combines() && *order == Order::Left && !report.by_loop && !laws.associative {
+                    let expected = "schedules that combine in the order of a loop".into();
+                    return Ok(Err((expected, format!("{schedules}, which has other brackets"))));
                 }
                 return Ok(Ok(schedules));
             }

@@ -1,0 +1,323 @@
+//! What a collective refuses, and what it promises beside its results: order, timing, messages, deadlines.
+
+mod common;
+
+use common::{any_f64, any_runtime, bytes, mix, watched};
+use maniple_collectives::{
+    Algorithm, Collective, Goal, Operator, Order, Part, Schedule, Schedules, halving_doubling, recursive_doubling,
+};
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The text of an error of misuse.
+fn misuse<T>(refused: Result<T, Error>) -> String {
+    match refused {
+        Err(Error::Misuse { what, expected, came }) => format!("{what}: expected {expected}, got {came}"),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was not refused"),
+    }
+}
+
+#[test]
+fn what_cannot_be_made_is_refused() {
+    let outcome = watched("refused", || {
+        Runtime::threads(1).run(|top| async move {
+            let gang = top.gang("all", 4)?;
+            let sum = Operator::<u64>::sum;
+            let same = |text: String, expected: &str| assert_eq!(text, expected);
+            same(
+                misuse(Collective::reduce(sum(), [4]).make(&top, &gang, "far")),
+                "collective `far`: expected shards in 0..4, got shard 4, which receives",
+            );
+            same(
+                misuse(Collective::reduce(sum(), [0]).participants([1, 9]).make(&top, &gang, "far")),
+                "collective `far`: expected shards in 0..4, got shard 9, which contributes",
+            );
+            same(
+                misuse(Collective::reduce(sum(), []).make(&top, &gang, "nobody")),
+                "collective `nobody`: expected at least one shard that receives, got none",
+            );
+            same(
+                misuse(Collective::<u64>::broadcast(7).make(&top, &gang, "root")),
+                "collective `root`: expected shards in 0..4, got shard 7, which contributes",
+            );
+            same(
+                misuse(Collective::<u64>::broadcast(1).participants([1]).make(&top, &gang, "root")),
+                "collective `root`: expected one shard that contributes, and `receivers` for the others, got \
+                 `participants`",
+            );
+            same(
+                misuse(Collective::scan(sum()).receivers([0]).make(&top, &gang, "scan")),
+                "collective `scan`: expected receivers that are the participants, got other ones",
+            );
+            same(
+                misuse(Collective::<u64, [u64]>::allgather().sizes([1, 2]).make(&top, &gang, "blocks")),
+                "collective `blocks`: expected 4 sizes of blocks, got 2",
+            );
+            let text = misuse(Collective::allreduce(sum()).sizes([1, 2]).make(&top, &gang, "blocks"));
+            assert!(text.contains("expected `elements`, as a"), "{text}");
+            let text = misuse(Collective::allreduce(sum()).sizes_between(|_, _| 1).make(&top, &gang, "between"));
+            assert!(text.ends_with("got `sizes_between`"), "{text}");
+            let text = misuse(Collective::<u64>::allreduce(sum()).algorithm(Algorithm::Ring).make(&top, &gang, "ring"));
+            assert!(text.contains("allreduce `ring`") && text.contains("ring"), "{text}");
+            let floats = Collective::allreduce(Operator::<f64>::sum()).algorithm(Algorithm::Dissemination(1));
+            let text = misuse(floats.make(&top, &gang, "floats"));
+            assert!(text.contains("associative"), "{text}");
+            let left = Collective::allreduce(Operator::<f64>::sum()).order(Order::Left);
+            let text = misuse(left.algorithm(Algorithm::RecursiveDoubling).make(&top, &gang, "left"));
+            assert!(text.contains("in the order of a loop"), "{text}");
+            Ok(())
+        })
+    });
+    outcome.unwrap();
+}
+
+/// The sum of two neighbours at each rank: not what an allreduce promises.
+fn neighbours(goal: &Goal, rank: u32) -> Schedule {
+    let mut schedule = Schedule::new(rank, goal.ranks(), 1);
+    let (next, before) = ((rank + 1) % goal.ranks(), (rank + goal.ranks() - 1) % goal.ranks());
+    schedule.update(next, 0, Part::block(0, 0));
+    schedule.read(before, 0, Part::block(0, 0), maniple_collectives::Combine::IncomingIsLower);
+    schedule
+}
+
+#[test]
+fn schedules_of_the_program_are_proved_and_run() {
+    async fn shard(shard: Shard, sum: Collective<[u64]>) -> Result<Vec<u64>, Error> {
+        sum.call(&shard, (0..10).map(|i| i + 100 * u64::from(shard.index())).collect::<Vec<_>>())?.await
+    }
+    let outcome = watched("own", || {
+        Runtime::threads(2).run(|top| async move {
+            let gang = top.gang("all", 5)?;
+            let make = || Collective::<u64>::allreduce(Operator::sum());
+            let text = misuse(make().schedules("neighbours", neighbours).make(&top, &gang, "sum"));
+            assert!(text.starts_with("allreduce `sum`: expected schedules for this goal: allreduce"), "{text}");
+            // A vector in blocks, as many as the schedules say.
+            let halves = |goal: &Goal, rank: u32| halving_doubling(rank, goal.ranks());
+            let floats = Collective::<f64>::allreduce(Operator::sum()).order(Order::Left);
+            let doubling = |goal: &Goal, rank: u32| recursive_doubling(rank, goal.ranks());
+            let text = misuse(floats.schedules("doubling", doubling).make(&top, &gang, "left"));
+            assert!(text.ends_with("got doubling, which has other brackets"), "{text}");
+            let sum = make().elements(10).schedules("halves", halves).make(&top, &gang, "sum")?;
+            top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sum))?.all().await
+        })
+    });
+    let expected: Vec<u64> = (0..10).map(|i| 5 * i + 1000).collect();
+    assert_eq!(outcome.unwrap().0, vec![expected; 5]);
+}
+
+#[test]
+fn a_shard_makes_only_the_calls_that_are_for_it() {
+    // Shards 0 and 1 contribute, 1 and 2 receive, 3 does neither.
+    async fn shard(shard: Shard, sum: Collective<u64>) -> Result<u64, Error> {
+        let me = shard.index();
+        let refused = |text: String, call: &str, does: &str| {
+            assert!(text.starts_with(&format!("`{call}` of collective ")), "{text}");
+            assert!(text.contains(&format!("in shard {me}: ")) && text.contains(does), "{text}");
+        };
+        if me != 1 {
+            let does = ["only contributes", "", "only receives", "takes no part"][me as usize];
+            refused(misuse(sum.call(&shard, 5)), "call", does);
+        }
+        match me {
+            0 => {
+                refused(misuse(sum.receive(&shard)), "receive", "only contributes");
+                sum.contribute(&shard, 5)?.await?;
+                Ok(0)
+            }
+            1 => {
+                let early = misuse(sum.receive(&shard));
+                assert!(early.contains("a `contribute` before each `receive`"), "{early}");
+                sum.contribute(&shard, 6)?.await?;
+                let result = sum.receive(&shard)?.await?;
+                assert!(misuse(sum.receive(&shard)).contains("none whose result was not asked for"));
+                Ok(result)
+            }
+            2 => {
+                refused(misuse(sum.contribute(&shard, 1)), "contribute", "only receives");
+                sum.receive(&shard)?.await
+            }
+            _ => {
+                refused(misuse(sum.contribute(&shard, 1)), "contribute", "takes no part");
+                refused(misuse(sum.receive(&shard)), "receive", "takes no part");
+                Ok(0)
+            }
+        }
+    }
+    for number in 0..12 {
+        let (at, runtime) = any_runtime(number);
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 4)?;
+                let sum = Collective::reduce(Operator::sum(), [1, 2]).participants([0, 1]).make(&top, &gang, "sum")?;
+                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sum))?.all().await
+            })
+        });
+        assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, [0, 11, 11, 0], "{at}");
+    }
+}
+
+/// The bits of a loop over the shards, for sums of floats that round.
+#[test]
+fn the_order_of_a_loop() {
+    async fn shard(shard: Shard, sums: (Collective<[f64]>, Collective<f64>)) -> Result<(Vec<f64>, f64), Error> {
+        let own = |i: u64| any_f64(mix(u64::from(shard.index()) << 8 | i));
+        let all = sums.0.call(&shard, (0..9).map(own).collect::<Vec<_>>())?;
+        let scan = sums.1.call(&shard, own(0))?;
+        Ok((all.await?, scan.await?))
+    }
+    let mut others = 0;
+    for number in 0..20 {
+        let (at, runtime) = any_runtime(number);
+        let shards = 1 + number as u32;
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let all = Collective::<f64>::allreduce(Operator::sum()).elements(9).order(Order::Left);
+                let scan = Collective::<f64>::scan(Operator::sum()).order(Order::Left);
+                let sums = (all.make(&top, &gang, "all")?, scan.make(&top, &gang, "scan")?);
+                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sums))?.all().await
+            })
+        });
+        let own = |s: u32, i: u64| any_f64(mix(u64::from(s) << 8 | i));
+        let upto = |last: u32, i: u64| (1..=last).fold(own(0, i), |sum, s| sum + own(s, i));
+        let all: Vec<f64> = (0..9).map(|i| upto(shards - 1, i)).collect();
+        for (s, (came, scan)) in (0..).zip(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0) {
+            assert_eq!(bytes(&came), bytes(&all), "{at}, {shards} shards");
+            assert_eq!(scan.to_bits(), upto(s, 0).to_bits(), "{at}, {shards} shards");
+        }
+        let values: Vec<f64> = (0..shards).map(|s| own(s, 0)).collect();
+        others += u32::from(common::tree(&values, |a, b| a + b).to_bits() != all[0].to_bits());
+    }
+    assert!(others > 5, "the brackets of recursive doubling have other bits");
+}
+
+/// Nobody leaves a barrier before all have come, whatever the algorithm.
+#[test]
+fn a_barrier_holds_everybody() {
+    let algorithms: Vec<Option<Algorithm>> =
+        Algorithm::all_for(&Goal::allreduce(6, 1)).map(Some).chain([None]).collect();
+    for (number, algorithm) in (0..).zip(algorithms) {
+        for seed in 0..4 {
+            let (at, runtime) = any_runtime(8 * number + seed);
+            let come = Arc::new(AtomicU32::new(0));
+            let outcome = watched(&at, || {
+                let come = come.clone();
+                runtime.run(move |top| {
+                    let come = come.clone();
+                    async move {
+                        let gang = top.gang("all", 6)?;
+                        let barrier = Collective::barrier().algorithm(algorithm).make(&top, &gang, "barrier")?;
+                        let task = top.register("shard", move |shard: Shard, _: ()| {
+                            let come = come.clone();
+                            async move {
+                                for round in 1..=10 {
+                                    for _ in 0..mix(u64::from(shard.index()) ^ round << 9) % 5 {
+                                        shard.yield_now().await;
+                                    }
+                                    come.fetch_add(1, Ordering::SeqCst);
+                                    barrier.call(&shard, ())?.await?;
+                                    let now = come.load(Ordering::SeqCst);
+                                    if u64::from(now) < 6 * round {
+                                        return Err(Error::user(format!("{now} have come in round {round}")));
+                                    }
+                                }
+                                Ok(())
+                            }
+                        });
+                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                    }
+                })
+            });
+            outcome.unwrap_or_else(|e| panic!("{at}, {algorithm:?}: {e}"));
+        }
+    }
+}
+
+/// A call that nobody waits for any more goes on: the future can be awaited again, and later calls are in step.
+#[test]
+fn a_deadline_leaves_the_call_as_it_is() {
+    async fn shard(shard: Shard, (gather, sum): (Collective<u64, [u64]>, Collective<u64>)) -> Result<Vec<u64>, Error> {
+        let me = u64::from(shard.index());
+        let mut all = Vec::new();
+        for round in 0..20 {
+            for _ in 0..mix(me ^ round << 8) % 4 {
+                shard.yield_now().await;
+            }
+            let mut gathered = gather.call(&shard, me + 10 * round)?;
+            if mix(me ^ round << 16).is_multiple_of(3) {
+                // Nobody asks for this one.
+                drop(sum.call(&shard, round)?);
+            } else {
+                sum.call(&shard, round)?.await?;
+            }
+            match shard.timeout(Duration::ZERO, &mut gathered).await {
+                Err(Error::TimedOut { .. }) => all.extend(gathered.await?),
+                done => all.extend(done?),
+            }
+        }
+        Ok(all)
+    }
+    for number in 0..24 {
+        let (at, runtime) = any_runtime(number);
+        let shards = 1 + number % 7;
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards as u32)?;
+                let all = (
+                    Collective::allgather().make(&top, &gang, "gather")?,
+                    Collective::allreduce(Operator::sum()).slots(1).make(&top, &gang, "sum")?,
+                );
+                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
+            })
+        });
+        let expected: Vec<u64> = (0..20).flat_map(|round| (0..shards).map(move |s| s + 10 * round)).collect();
+        for came in outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0 {
+            assert_eq!(came, expected, "{at}");
+        }
+    }
+}
+
+/// Messages between processors are those of the schedule: nothing is given back where that is not needed, and who takes
+/// no part gets none.
+#[test]
+fn messages_are_those_of_the_schedule() {
+    const CALLS: u64 = 2000;
+    const P: u32 = 6;
+    let of = |participants: u32, algorithm: Algorithm| {
+        let outcome = Runtime::threads(P).run(move |top| async move {
+            let gang = top.gang("all", P)?;
+            let sum = Collective::allreduce(Operator::<u64>::sum()).participants(0..participants);
+            let sum = sum.algorithm(algorithm).make(&top, &gang, "sum")?;
+            let task = top.register("shard", move |shard: Shard, _: ()| async move {
+                let mut last = 1;
+                if shard.index() < participants {
+                    for _ in 0..CALLS {
+                        last = sum.call(&shard, last)?.await? / u64::from(participants);
+                    }
+                }
+                Ok(last)
+            });
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        });
+        let (results, stats) = outcome.unwrap();
+        assert_eq!(results, [1; P as usize]);
+        stats.messages as f64 / CALLS as f64
+    };
+    for (participants, algorithm) in
+        [(6, Algorithm::Dissemination(1)), (5, Algorithm::Dissemination(3)), (3, Algorithm::Direct)]
+    {
+        let ranks = participants;
+        let goal = Goal::allreduce(ranks, 1);
+        let schedules = Schedules::new(&goal, algorithm);
+        let expected: usize = (0..ranks).map(|rank| schedules.of(rank).updates()).sum();
+        let came = watched("messages", || of(participants, algorithm));
+        let expected = expected as f64;
+        assert!(
+            (expected..expected * 1.02 + 0.1).contains(&came),
+            "{algorithm}, {ranks}: {came} a call, not {expected}"
+        );
+    }
+}
