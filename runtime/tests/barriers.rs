@@ -6,6 +6,7 @@ mod common;
 use common::run;
 use maniple_barriers::BarrierError;
 use maniple_mapper::stock;
+use maniple_regions::Operator;
 use maniple_runtime::{Arg, Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 use std::time::{Duration, Instant};
 
@@ -266,7 +267,7 @@ fn a_late_waiter_gets_its_value_or_an_error() {
             let at = format!("{n} generations, window {window}, on {name}");
             let came = run(&at, &runtime, move |top| async move {
                 let gang = top.gang("all", 3)?;
-                let options = PhaseOptions::all(&gang).window(window).reduce(|a, b| a + b);
+                let options = PhaseOptions::all(&gang).window(window).reduce(Operator::<u64>::sum());
                 let sums = top.phase_barrier("sums", &gang, options)?;
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, |_| ShardLaunch::new((sums, window, n)))?.all().await
@@ -312,7 +313,9 @@ fn shards_arrive_several_times_in_a_generation() {
                 let gang = top.gang("all", shards)?;
                 let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang).arrivals(times))?;
                 // Not commutative.
-                let sums = PhaseOptions::all(&gang).arrivals(times).reduce(|a, b| a.wrapping_mul(31).wrapping_add(b));
+                let sums = PhaseOptions::all(&gang)
+                    .arrivals(times)
+                    .reduce(Operator::user("digest", |a: &u64, b: &u64| a.wrapping_mul(31).wrapping_add(*b)));
                 let sums = top.phase_barrier("sums", &gang, sums)?;
                 let never = PhaseOptions::all(&gang).arrivals(|s| u32::from(s != 0));
                 let refused = top.phase_barrier("never", &gang, never).expect_err("no arrivals");
@@ -322,7 +325,9 @@ fn shards_arrive_several_times_in_a_generation() {
             let all = |round: u64| {
                 let brought =
                     (0..shards).flat_map(|s| (0..times(s)).map(move |i| 1 + u64::from(s) * 10 + u64::from(i) + round));
-                brought.reduce(|a, b| a.wrapping_mul(31).wrapping_add(b)).unwrap()
+                brought
+                    .reduce(Operator::user("digest", |a: &u64, b: &u64| a.wrapping_mul(31).wrapping_add(*b)))
+                    .unwrap()
             };
             let expected: Vec<u64> = (0..ROUNDS).map(all).collect();
             assert_eq!(came.expect(&at), vec![expected; shards as usize], "{at}");
@@ -342,7 +347,7 @@ fn a_shard_arrives_very_often_in_a_generation() {
     let began = Instant::now();
     let came = run("many arrivals", &Runtime::threads(1), |top| async move {
         let gang = top.gang("one", 1)?;
-        let sums = PhaseOptions::all(&gang).arrivals(|_| TIMES).reduce(|a, b| a + b);
+        let sums = PhaseOptions::all(&gang).arrivals(|_| TIMES).reduce(Operator::<u64>::sum());
         let sums = top.phase_barrier("sums", &gang, sums)?;
         top.launch(&gang, &top.register("often", shard), |_| ShardLaunch::new(sums))?.all().await
     });
