@@ -325,9 +325,7 @@ fn shards_arrive_several_times_in_a_generation() {
             let all = |round: u64| {
                 let brought =
                     (0..shards).flat_map(|s| (0..times(s)).map(move |i| 1 + u64::from(s) * 10 + u64::from(i) + round));
-                brought
-                    .reduce(Operator::user("digest", |a: &u64, b: &u64| a.wrapping_mul(31).wrapping_add(*b)))
-                    .unwrap()
+                brought.reduce(|a, b| a.wrapping_mul(31).wrapping_add(b)).unwrap()
             };
             let expected: Vec<u64> = (0..ROUNDS).map(all).collect();
             assert_eq!(came.expect(&at), vec![expected; shards as usize], "{at}");

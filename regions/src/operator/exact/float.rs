@@ -72,7 +72,7 @@ impl Float for f64 {
     const FRACTION: u32 = 52;
     const TOP_EXPONENT: u64 = 0x7ff;
     const NAN: Self = Self::from_bits(0x7ff8_0000_0000_0000);
-    // An element is less than 2^53 · 2^63, and the chunk has 127 bits without its sign.
+    // An element is less than 2^53 · 2^63, and a chunk has 127 bits without its sign.
     const BLOCK: usize = 1 << 11;
 
     #[inline(always)]
@@ -93,10 +93,10 @@ impl Float for f64 {
         // One chunk for each word that a mantissa can begin in.
         let mut chunks = [0_i128; 32];
         let (mut not_minus_zero, mut special) = (0, false);
-        for x in block {
+        for &x in block {
             let bits = x.to_bits();
             not_minus_zero |= bits ^ (1 << 63);
-            let Some((mantissa, position)) = finite(*x) else {
+            let Some((mantissa, position)) = finite(x) else {
                 special = true;
                 continue;
             };
@@ -121,7 +121,7 @@ impl Float for f32 {
     const FRACTION: u32 = 23;
     const TOP_EXPONENT: u64 = 0xff;
     const NAN: Self = Self::from_bits(0x7fc0_0000);
-    // An element is less than 2^24 · 2^31, and the chunk has 63 bits without its sign.
+    // An element is less than 2^24 · 2^31, and half a chunk has 63 bits without its sign.
     const BLOCK: usize = 1 << 8;
 
     #[inline(always)]
@@ -142,10 +142,10 @@ impl Float for f32 {
         // One chunk for each half of a word that a mantissa can begin in.
         let mut halves = [0_i64; 8];
         let (mut not_minus_zero, mut special) = (0, false);
-        for x in block {
+        for &x in block {
             let bits = x.to_bits();
             not_minus_zero |= bits ^ (1 << 31);
-            let Some((mantissa, position)) = finite(*x) else {
+            let Some((mantissa, position)) = finite(x) else {
                 special = true;
                 continue;
             };

@@ -46,7 +46,9 @@ pub use float::Summand;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
-pub struct ExactSum<T: Summand>(T::Words);
+pub struct ExactSum<T>(T::Words)
+where
+    T: Summand;
 
 /// What has been added, beside finite numbers: bits of the last word.
 mod seen {
