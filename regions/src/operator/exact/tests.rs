@@ -247,19 +247,35 @@ proptest! {
         prop_assert_eq!(added(&[a, b]).value().to_bits(), (a + b).to_bits());
         prop_assert_eq!(added(&[c, d]).value().to_bits(), (c + d).to_bits());
     }
+}
 
-    /// Another implementation, with many elements.
-    #[test]
-    fn the_crate_xsum_agrees(elements in prop::collection::vec(float::<f64>(), 1..5000)) {
-        use xsum::Xsum;
-        let mut other = xsum::XsumSmall::new();
-        other.add_list(&elements);
-        let mut sum = ExactSum::zero();
-        sum.add_slice(&elements);
-        let expected = other.sum();
-        // The sign of a zero is each one's own choice.
-        prop_assert!(sum.value() == expected, "came {:e}, expected {:e}", sum.value(), expected);
+/// Many elements of both signs, over full blocks.
+#[test]
+fn thousands_of_elements() {
+    fn check<T: Parts>(mut next: impl FnMut() -> u64) {
+        for round in 0..60 {
+            let (first, exponents) = (next() % (T::TOP_EXPONENT - 30), 1 + next() % 30);
+            let elements: Vec<T> = (0..next() % 6000)
+                .map(|_| {
+                    let exponent = (first + next() % exponents) << T::FRACTION;
+                    let sign = next() % 2 << (8 * size_of::<T>() - 1);
+                    T::of_bits(next() & ((1 << T::FRACTION) - 1) | exponent | sign)
+                })
+                .collect();
+            let mut sum = ExactSum::zero();
+            sum.add_slice(&elements);
+            let expected = expected(&elements);
+            assert!(sum.value().is_same(expected), "round {round}: came {sum:?}, expected {expected:?}");
+            assert_eq!(all_bytes(&sum), all_bytes(&added(&elements)), "round {round}");
+        }
     }
+    let mut state = 1_u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state ^ state >> 29
+    };
+    check::<f64>(&mut next);
+    check::<f32>(&mut next);
 }
 
 /// Blocks are full of the greatest elements of one sign, so that the chunks are as full as they can be.
