@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use maniple_regions::{
-    Buffer, Coherence, Field, Instance, Lease, MemoryId, Operator, Privilege, Read, ReadShared, ReadWrite,
-    ReadWriteShared, Rect, Reduce, ReductionId, RegionError, SharedInstance, Write, WriteShared,
+    Buffer, Coherence, ExactSum, Field, Instance, Lease, Located, MemoryId, Operator, Privilege, Read, ReadShared,
+    ReadWrite, ReadWriteShared, Rect, Reduce, ReductionId, RegionError, SharedInstance, Write, WriteShared,
 };
 use proptest::prelude::*;
 
@@ -359,4 +359,35 @@ fn a_part_that_reaches_outside_is_refused() {
         assert!(refused.is_err(), "{part}, {values} values");
     }
     assert_eq!(instance.read_bytes(whole).unwrap().as_slice::<i64>().unwrap(), [0; 8]);
+}
+
+/// Region reductions follow the operators' own rules, for elements of several kinds.
+#[test]
+fn reductions_follow_the_rules_of_the_operator() {
+    fn folded<T: maniple_regions::Element>(operator: &Operator<T>, start: T, values: &[T]) -> T {
+        let field: Field<T> = Field::new(0, "values");
+        let instance = Instance::new(Rect::line(0, 2), field.info(), MemoryId(0)).unwrap();
+        instance.write_bytes(Rect::line(0, 2), bytemuck::cast_slice(&[start, start])).unwrap();
+        let mut lease = lease(&instance, Rect::line(0, 2), Privilege::Reduce(operator.id()));
+        let mut u = Reduce::<T>::bind(&mut lease, operator.clone()).unwrap();
+        for &value in values {
+            u.fold([0], value);
+            u.fold_slice(&[T::zeroed(), value]);
+        }
+        instance.release(lease).unwrap();
+        let bytes = instance.read_bytes(Rect::line(0, 2)).unwrap();
+        bytes.as_slice::<T>().unwrap()[1]
+    }
+    let nan = f64::from_bits(0xfff8_0000_0000_0001);
+    assert_eq!(folded(&Operator::min(), 1.0, &[nan, 2.0]).to_bits(), 0x7ff8_0000_0000_0000);
+    assert_eq!(folded(&Operator::max(), -0.0_f64, &[0.0, -0.0]).to_bits(), 0);
+    assert_eq!(folded(&Operator::xor(), 5_u8, &[1, 2]), 6);
+    let least = folded(&Operator::minloc(), Located { value: 3_i64, at: 9 }, &[Located { value: 3, at: 4 }]);
+    assert_eq!((least.value, least.at), (3, 4));
+    let mut one = ExactSum::zero();
+    one.add(1e16);
+    let mut other = ExactSum::zero();
+    other.add_slice(&[1.0, -1e16]);
+    // A new instance is zero, and so is the sum of nothing.
+    assert_eq!(folded(&ExactSum::operator(), ExactSum::zero(), &[one, other]).value(), 1.0);
 }

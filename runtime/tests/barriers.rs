@@ -391,3 +391,38 @@ fn on_processes() {
         ],
     );
 }
+
+/// Values may be floats or a program's own type of 8 bytes. The rules are the operator's.
+#[test]
+fn values_of_several_types() {
+    async fn shard(shard: Shard, barriers: [PhaseBarrier; 3]) -> Result<[u64; 3], Error> {
+        let me = shard.index();
+        let bits = [
+            [2.5_f64, f64::NAN, -1.0][me as usize].to_bits(),
+            (-i64::from(me)) as u64,
+            u64::from_le_bytes([me as u8 + 1; 8]),
+        ];
+        let mut came = [0; 3];
+        for ((barrier, bits), came) in barriers.iter().zip(bits).zip(&mut came) {
+            shard.arrive_with(&barrier.arriver(&shard)?, bits);
+            *came = shard.wait_value(&barrier.waiter(&shard)?).await?;
+        }
+        Ok(came)
+    }
+    for (name, runtime) in runtimes(41) {
+        let came = run(&name, &runtime, |top| async move {
+            let gang = top.gang("all", 3)?;
+            let all = || PhaseOptions::all(&gang);
+            let first =
+                Operator::user("digits", |a: &[u8; 8], b: &[u8; 8]| [a[0] * 10 + b[0], a[1], 0, 0, 0, 0, 0, b[7]]);
+            let barriers = [
+                top.phase_barrier("largest", &gang, all().reduce(Operator::<f64>::max()))?,
+                top.phase_barrier("least", &gang, all().reduce(Operator::<i64>::min()))?,
+                top.phase_barrier("digits", &gang, all().reduce(first))?,
+            ];
+            top.launch(&gang, &top.register("several", shard), |_| ShardLaunch::new(barriers))?.all().await
+        });
+        let expected = [0x7ff8_0000_0000_0000, (-2_i64) as u64, u64::from_le_bytes([123, 1, 0, 0, 0, 0, 0, 3])];
+        assert_eq!(came.expect(&name), vec![expected; 3], "{name}");
+    }
+}
