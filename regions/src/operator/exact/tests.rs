@@ -258,7 +258,7 @@ fn thousands_of_elements() {
             let elements: Vec<T> = (0..next() % 6000)
                 .map(|_| {
                     let exponent = (first + next() % exponents) << T::FRACTION;
-                    let sign = next() % 2 << (8 * size_of::<T>() - 1);
+                    let sign = (next() & 1) << (8 * size_of::<T>() - 1);
                     T::of_bits(next() & ((1 << T::FRACTION) - 1) | exponent | sign)
                 })
                 .collect();
