@@ -28,7 +28,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
     let (sums, _) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("all", shards)?;
         // The fold is applied in the order of the arrivers, wherever the shards run.
-        let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
+        let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
         let first = top.phase_barrier("first", &gang, PhaseOptions::between([0], 0..shards))?;
         let task = top.register("barrier", shard);
         top.launch(&gang, &task, |_| ShardLaunch::new((all, first)))?.all().await

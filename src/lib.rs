@@ -97,8 +97,9 @@
 pub mod regions {
     #[doc(inline)]
     pub use maniple_regions::{
-        Coherence, Element, Field, FieldId, FieldInfo, Max, Min, Partition, Privilege, Product, Read, ReadShared,
-        ReadWrite, ReadWriteShared, Rect, Reduce, Reduction, ReductionId, Region, RegionError, Sum, Write, WriteShared,
+        BrokenLaw, Coherence, Element, ExactSum, Field, FieldId, FieldInfo, Integer, Law, Laws, Located, Number,
+        Operator, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, ReductionId,
+        Region, RegionError, Stateful, Summand, Write, WriteShared, exact_sum,
     };
 }
 
@@ -132,8 +133,8 @@ pub mod runtime {
         Arg, Arrivable, Binding, Check, Consumer, CostLevel, Costs, Driver, Edge, Edges, Error, Faults, FutureMap,
         Gang, Get, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many, MapperSwitch, Param, Pause, PhaseArriver,
         PhaseBarrier, PhaseOptions, PhaseWaiter, Place, Portable, Processes, ProcessorLoss, Producer, Progress, Put,
-        RacingAccess, RegionView, Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp,
-        Stats, TaskCost, TaskFuture, Top, TraceFile, VirtualMachine, Waitable, now,
+        RacingAccess, ReduceRequirement, RegionView, Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask,
+        SlowLink, Stamp, Stats, TaskCost, TaskFuture, Top, TraceFile, VirtualMachine, Waitable, now,
     };
 }
 

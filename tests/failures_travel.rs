@@ -98,10 +98,10 @@ fn run(runtime: &Runtime, kind: In) -> Error {
     let program = move |top: Top| async move {
         let gang = top.gang("all", SHARDS)?;
         let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
-        let fold = move |a: u64, b: u64| {
+        let fold = Operator::user("fold", move |a: &u64, b: &u64| {
             assert!(!(kind == In::Fold && a + b > 0), "fold bomb");
             a + b
-        };
+        });
         let step = top.phase_barrier("step", &gang, PhaseOptions::all(&gang).window(1 << 20).reduce(fold))?;
         let add = |a: &f64, b: &f64| {
             assert!(!a.is_nan() && !b.is_nan(), "operator bomb");

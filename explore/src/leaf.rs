@@ -2,11 +2,11 @@
 
 use crate::program::Op;
 use crate::tasks::{digest, fold, set, three, update};
-use crate::values::joined;
+use crate::values::{folding, joined};
 use crate::worker::{FIELDS, Worker};
 use maniple::mapper::Priority;
 use maniple::prelude::*;
-use maniple::regions::{Max, Product, Reduce, Sum};
+use maniple::regions::Reduce;
 
 /// The name of each task.
 pub fn name(op: Op) -> &'static str {
@@ -76,21 +76,12 @@ impl Worker {
                 go!(task, (self.part::<D>(at)?.read_write(FIELDS[f]), self.number(k)))
             }
             Op::Fold(f, at, operator, k) => {
-                macro_rules! folds {
-                    ($reduction:ty) => {{
-                        let task = move |mut u: Reduce<i64, $reduction, D>, k: Arg<i64>| {
-                            tag.goes_off();
-                            fold(&mut u, *k);
-                            3
-                        };
-                        go!(task, (self.part::<D>(at)?.reduce(FIELDS[f]), self.number(k)))
-                    }};
-                }
-                match operator % 3 {
-                    0 => folds!(Sum),
-                    1 => folds!(Product),
-                    _ => folds!(Max),
-                }
+                let task = move |mut u: Reduce<i64, D>, k: Arg<i64>| {
+                    tag.goes_off();
+                    fold(&mut u, *k);
+                    3
+                };
+                go!(task, (self.part::<D>(at)?.reduce(FIELDS[f], folding(operator)), self.number(k)))
             }
             Op::Mix(f, from, into) => {
                 let task = move |from: Read<i64, D>, mut into: ReadWrite<i64, D>| {
@@ -103,13 +94,16 @@ impl Worker {
                 go!(task, (from.read(FIELDS[f]), into.read_write(FIELDS[(f + 1) % 3])))
             }
             Op::Three(f, swap, at, k) => {
-                let task = move |a: Read<i64, D>, mut b: Reduce<i64, Sum, D>, mut c: Write<i64, D>, k: Arg<i64>| {
+                let task = move |a: Read<i64, D>, mut b: Reduce<i64, D>, mut c: Write<i64, D>, k: Arg<i64>| {
                     tag.goes_off();
                     three(&a, &mut b, &mut c, *k);
                     5
                 };
                 let (at, (g, h)) = (self.part::<D>(at)?, Op::others(f, swap));
-                go!(task, (at.read(FIELDS[f]), at.reduce(FIELDS[g]), at.write(FIELDS[h]), self.number(k)))
+                go!(
+                    task,
+                    (at.read(FIELDS[f]), at.reduce(FIELDS[g], Operator::sum()), at.write(FIELDS[h]), self.number(k))
+                )
             }
             Op::Far(f, at) => {
                 let at = at.of(self.shared.program.all()).rect::<D>();

@@ -3,9 +3,10 @@
 use crate::program::{Act, Program};
 use crate::tasks::{Tag, digest, fold, set, update};
 use crate::top::Shared;
+use crate::values::folding;
 use crate::worker::FIELDS;
 use maniple::prelude::*;
-use maniple::regions::{Coherence, Max, Privilege, Product, Reduce, ReductionId, Sum};
+use maniple::regions::{Coherence, Privilege, Reduce};
 use maniple::runtime::FutureMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -62,9 +63,7 @@ impl Loosely {
             Act::Digest => Privilege::Read,
             Act::Set => Privilege::WriteDiscard,
             Act::Update => Privilege::ReadWrite,
-            Act::Fold(0) => Privilege::Reduce(ReductionId::of::<Sum, i64>()),
-            Act::Fold(1) => Privilege::Reduce(ReductionId::of::<Product, i64>()),
-            Act::Fold(_) => Privilege::Reduce(ReductionId::of::<Max, i64>()),
+            Act::Fold(operator) => Privilege::Reduce(folding(operator).id()),
         };
         let field = loose.field;
         let args = LooseArgs { block, field, act, number: loose.number, yields: loose.yields };
@@ -87,16 +86,6 @@ pub async fn loosely<const D: usize>(shard: Shard, args: LooseArgs, shared: Arc<
     }
     let (part, field, k) = (shard.region(args.block)?, FIELDS[args.field], args.number);
     let tag = Tag { _probe: shared.probe.clone(), bomb: None };
-    macro_rules! folds {
-        ($reduction:ty) => {{
-            let task = move |mut u: Reduce<i64, $reduction, D>| {
-                tag.goes_off();
-                fold(&mut u, k);
-                3
-            };
-            shard.launch(task, (part.reduce(field),)).named("loose").go()
-        }};
-    }
     let value = match args.act {
         Act::Digest => {
             let task = move |u: Read<i64, D>| {
@@ -120,9 +109,14 @@ pub async fn loosely<const D: usize>(shard: Shard, args: LooseArgs, shared: Arc<
             };
             shard.launch(task, (part.read_write(field),)).named("loose").go()
         }
-        Act::Fold(0) => folds!(Sum),
-        Act::Fold(1) => folds!(Product),
-        Act::Fold(_) => folds!(Max),
+        Act::Fold(operator) => {
+            let task = move |mut u: Reduce<i64, D>| {
+                tag.goes_off();
+                fold(&mut u, k);
+                3
+            };
+            shard.launch(task, (part.reduce(field, folding(operator)),)).named("loose").go()
+        }
     };
     value?.await
 }

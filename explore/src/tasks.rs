@@ -3,7 +3,7 @@
 use crate::area::place;
 use crate::values::{fresh, joined, updated};
 use maniple::prelude::*;
-use maniple::regions::{ReadShared, Reduce, Reduction, Sum};
+use maniple::regions::{ReadShared, Reduce};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -59,12 +59,12 @@ pub fn update<const D: usize>(u: &mut ReadWrite<i64, D>, k: i64) -> i64 {
 }
 
 /// Folds a contribution into each value.
-pub fn fold<R: Reduction<i64>, const D: usize>(u: &mut Reduce<i64, R, D>, k: i64) {
+pub fn fold<const D: usize>(u: &mut Reduce<i64, D>, k: i64) {
     u.rect().points().for_each(|p| u.fold(p, fresh(k, place::<D>(p))));
 }
 
 /// Sums the first field into the second, and sets the third from the first.
-pub fn three<const D: usize>(a: &Read<i64, D>, b: &mut Reduce<i64, Sum, D>, c: &mut Write<i64, D>, k: i64) {
+pub fn three<const D: usize>(a: &Read<i64, D>, b: &mut Reduce<i64, D>, c: &mut Write<i64, D>, k: i64) {
     for p in a.rect().points() {
         b.fold(p, a.get(p));
         c.set(p, joined(a.get(p), k));

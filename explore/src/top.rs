@@ -5,7 +5,7 @@ use crate::loose::{LooseArgs, Loosely, loose, loosely};
 use crate::program::{BOARD, Chosen, Failing, Program, Stage, TOP_BOMB};
 use crate::run::mapper;
 use crate::tasks::{Tag, bomb, digest, explode, update};
-use crate::values::{composed, gathered};
+use crate::values::{composed, gathering};
 use crate::worker::{FIELDS, SLOT, body};
 use maniple::collectives::Algorithm;
 use maniple::mapper::MapperSlot;
@@ -93,7 +93,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
         let marks = stage.phases.len().checked_sub(1).map_or(1, |last| stage.marks(last).1);
         let marks = top.region_tree("marks", Rect::line(0, marks), &[SLOT.info()])?;
         let all = || PhaseOptions::all(&gang).window(1 << 20).arity(stage.arity);
-        let sum = top.phase_barrier("sum", &gang, all().reduce(|a, b| gathered(0, a, b)))?;
+        let sum = top.phase_barrier("sum", &gang, all().reduce(gathering(0)))?;
         let barrier = top.phase_barrier("barrier", &gang, all())?;
         let turns = [top.phase_barrier("written", &gang, all())?, top.phase_barrier("read", &gang, all())?];
         let never = top.phase_barrier("never", &gang, all())?;
@@ -102,7 +102,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
             let options = PhaseOptions::between(phase.arrivers.clone(), phase.waiters.clone());
             let options = options.window(phase.window).arity(phase.arity);
             let options = match phase.fold {
-                Some(how) => options.reduce(move |a, b| gathered(how, a, b)),
+                Some(how) => options.reduce(gathering(how)),
                 None => options,
             };
             phases.push(top.phase_barrier(&format!("phase {p}"), &gang, options)?);

@@ -1,6 +1,8 @@
 //! The arithmetic of values, shared by the framework's tasks and the interpreter. Wrapping arithmetic is exact. None of
 //! these functions commutes, unless an operator that commutes folds the values.
 
+use maniple::collectives::Operator;
+
 pub fn joined(a: i64, b: i64) -> i64 {
     a.wrapping_mul(31).wrapping_add(b)
 }
@@ -37,6 +39,20 @@ pub fn contribution(k: i64, elements: usize) -> Vec<i64> {
 /// The value with which a shard arrives.
 pub fn arrival(step: usize, shard: u32) -> u64 {
     (step as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(shard) << 7
+}
+
+/// The operator that [`folded`] knows by a number.
+pub fn folding(operator: u8) -> Operator<i64> {
+    match operator % 3 {
+        0 => Operator::sum(),
+        1 => Operator::product(),
+        _ => Operator::max(),
+    }
+}
+
+/// The operator of a barrier's values.
+pub fn gathering(how: u8) -> Operator<u64> {
+    Operator::user("gathered", move |a: &u64, b: &u64| gathered(how, *a, *b))
 }
 
 /// Folds two values of a barrier by one of three functions. The first one is neither commutative nor associative.

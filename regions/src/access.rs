@@ -26,8 +26,8 @@ pub(crate) fn wrong_len(came: usize, rect: Rect) -> ! {
 
 /// Implements what every accessor over a view has, and `Debug`.
 macro_rules! shape {
-    ($accessor:ident $(, $operator:ident)?) => {
-        impl<T: Element $(, $operator: Reduction<T>)?, const D: usize> $accessor<'_, T $(, $operator)?, D> {
+    ($accessor:ident) => {
+        impl<T: Element, const D: usize> $accessor<'_, T, D> {
             /// The leased rectangle.
             pub fn rect(&self) -> Rect {
                 self.view.layout().rect()
@@ -46,7 +46,7 @@ macro_rules! shape {
             }
         }
 
-        impl<T: Element $(, $operator: Reduction<T>)?, const D: usize> fmt::Debug for $accessor<'_, T $(, $operator)?, D> {
+        impl<T: Element, const D: usize> fmt::Debug for $accessor<'_, T, D> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, concat!(stringify!($accessor), "({})"), self.rect())
             }

@@ -9,10 +9,10 @@ mod error;
 mod field;
 #[allow(unsafe_code)]
 mod memory;
+mod operator;
 mod partition;
 mod privilege;
 mod rect;
-mod reduction;
 mod region;
 
 pub use access::{Read, ReadShared, ReadWrite, ReadWriteShared, Reduce, Write, WriteShared};
@@ -20,8 +20,10 @@ pub use buffer::Buffer;
 pub use error::RegionError;
 pub use field::{Element, Field, FieldId, FieldInfo, FieldSpace};
 pub use memory::{Block, Instance, Lease, MemoryId, OwnBlock, Returned, Rows, RowsMut, SharedInstance, Slot};
+pub use operator::{
+    BrokenLaw, ExactSum, Integer, Law, Laws, Located, Number, Operator, ReductionId, Stateful, Summand, exact_sum,
+};
 pub use partition::Partition;
 pub use privilege::{Coherence, Interference, Privilege, Use, interference};
 pub use rect::{Points, Rect};
-pub use reduction::{Max, Min, Product, Reduction, ReductionId, Sum};
 pub use region::{Region, TreeId};

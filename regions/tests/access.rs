@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use maniple_regions::{
-    Buffer, Coherence, Field, Instance, Lease, Max, MemoryId, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
-    Rect, Reduce, Reduction, ReductionId, RegionError, SharedInstance, Sum, Write, WriteShared,
+    Buffer, Coherence, ExactSum, Field, Instance, Lease, Located, MemoryId, Operator, Privilege, Read, ReadShared,
+    ReadWrite, ReadWriteShared, Rect, Reduce, ReductionId, RegionError, SharedInstance, Write, WriteShared,
 };
 use proptest::prelude::*;
 
@@ -120,8 +120,8 @@ proptest! {
             model.insert(point, new);
         }
         let mut out = match way {
-            5 => lease(&instance, part, Privilege::Reduce(ReductionId::of::<Sum, i64>())),
-            6 => lease(&instance, part, Privilege::Reduce(ReductionId::of::<Max, i64>())),
+            5 => lease(&instance, part, Privilege::Reduce(ReductionId::new("sum"))),
+            6 => lease(&instance, part, Privilege::Reduce(ReductionId::new("max"))),
             3 | 4 => lease(&instance, part, Privilege::ReadWrite),
             7..=9 => shared.lease(part, Privilege::WriteDiscard).unwrap(),
             // The instance itself writes below.
@@ -142,9 +142,9 @@ proptest! {
                 let elements: Vec<&mut i64> = u.rows_mut().flatten().collect();
                 elements.into_iter().zip(&values).for_each(|(element, &value)| *element = value);
             }
-            5 => Reduce::<i64, Sum, 2>::bind(&mut out).unwrap().fold_slice(&values),
+            5 => Reduce::<i64, 2>::bind(&mut out, Operator::sum()).unwrap().fold_slice(&values),
             6 => {
-                let mut u = Reduce::<i64, Max, 2>::bind(&mut out).unwrap();
+                let mut u = Reduce::<i64, 2>::bind(&mut out, Operator::max()).unwrap();
                 part.points().zip(&values).for_each(|(point, &value)| u.fold(point, value + 3));
             }
             7 => WriteShared::<i64, 2>::bind(&mut out).unwrap().copy_from(&values),
@@ -240,8 +240,8 @@ fn instances_start_at_zero_and_on_a_cache_line() {
 fn accessors_need_the_right_lease() {
     let instance = Instance::new(Rect::line(0, 4), U.info(), MemoryId(0)).unwrap();
     let shared = SharedInstance::new(Rect::line(0, 4), U.info(), MemoryId(0)).unwrap();
-    let sum = Privilege::Reduce(ReductionId::of::<Sum, i64>());
-    // Lease, then whether Read, ReadWrite, Write, Reduce<Sum>, Reduce<Max> may be bound.
+    let sum = Privilege::Reduce(ReductionId::new("sum"));
+    // Lease, then whether Read, ReadWrite, Write, and Reduce with the sum and the maximum, may be bound.
     let table = [
         (Privilege::Read, [true, false, false, false, false]),
         (Privilege::ReadWrite, [true, true, true, true, true]),
@@ -255,8 +255,8 @@ fn accessors_need_the_right_lease() {
                 Read::<i64>::bind(&mut lease).is_ok(),
                 ReadWrite::<i64>::bind(&mut lease).is_ok(),
                 Write::<i64>::bind(&mut lease).is_ok(),
-                Reduce::<i64, Sum>::bind(&mut lease).is_ok(),
-                Reduce::<i64, Max>::bind(&mut lease).is_ok(),
+                Reduce::<i64>::bind(&mut lease, Operator::sum()).is_ok(),
+                Reduce::<i64>::bind(&mut lease, Operator::max()).is_ok(),
             ];
             assert_eq!(bound, expected, "{lease:?}");
             let error = ReadShared::<i64>::bind(&mut lease).unwrap_err();
@@ -331,22 +331,13 @@ fn the_wrong_number_of_values_panics() {
 /// An operator that does not commute: contributions are folded as the higher side.
 #[test]
 fn reductions_fold_the_contribution_as_the_higher_side() {
-    struct Append;
-    impl Reduction<u64> for Append {
-        const NAME: &'static str = "test::Append";
-        fn identity() -> u64 {
-            0
-        }
-        fn combine(lower: u64, higher: u64) -> u64 {
-            lower * 10 + higher
-        }
-    }
+    let append = Operator::user("test::Append", |lower: &u64, higher: &u64| lower * 10 + higher);
     let field: Field<u64> = Field::new(0, "digits");
     let instance = Instance::new(Rect::line(0, 2), field.info(), MemoryId(0)).unwrap();
-    let privilege = Privilege::Reduce(ReductionId::of::<Append, u64>());
+    let privilege = Privilege::Reduce(append.id());
     for digits in [[1, 4], [2, 5], [3, 6]] {
         let mut lease = lease(&instance, Rect::line(0, 2), privilege);
-        let mut number = Reduce::<u64, Append>::bind(&mut lease).unwrap();
+        let mut number = Reduce::<u64>::bind(&mut lease, append.clone()).unwrap();
         number.fold_slice(&digits);
         number.fold([0], 0);
         instance.release(lease).unwrap();
@@ -368,4 +359,35 @@ fn a_part_that_reaches_outside_is_refused() {
         assert!(refused.is_err(), "{part}, {values} values");
     }
     assert_eq!(instance.read_bytes(whole).unwrap().as_slice::<i64>().unwrap(), [0; 8]);
+}
+
+/// Region reductions follow the operators' own rules, for elements of several kinds.
+#[test]
+fn reductions_follow_the_rules_of_the_operator() {
+    fn folded<T: maniple_regions::Element>(operator: &Operator<T>, start: T, values: &[T]) -> T {
+        let field: Field<T> = Field::new(0, "values");
+        let instance = Instance::new(Rect::line(0, 2), field.info(), MemoryId(0)).unwrap();
+        instance.write_bytes(Rect::line(0, 2), bytemuck::cast_slice(&[start, start])).unwrap();
+        let mut lease = lease(&instance, Rect::line(0, 2), Privilege::Reduce(operator.id()));
+        let mut u = Reduce::<T>::bind(&mut lease, operator.clone()).unwrap();
+        for &value in values {
+            u.fold([0], value);
+            u.fold_slice(&[T::zeroed(), value]);
+        }
+        instance.release(lease).unwrap();
+        let bytes = instance.read_bytes(Rect::line(0, 2)).unwrap();
+        bytes.as_slice::<T>().unwrap()[1]
+    }
+    let nan = f64::from_bits(0xfff8_0000_0000_0001);
+    assert_eq!(folded(&Operator::min(), 1.0, &[nan, 2.0]).to_bits(), 0x7ff8_0000_0000_0000);
+    assert_eq!(folded(&Operator::max(), -0.0_f64, &[0.0, -0.0]).to_bits(), 0);
+    assert_eq!(folded(&Operator::xor(), 5_u8, &[1, 2]), 6);
+    let least = folded(&Operator::minloc(), Located { value: 3_i64, at: 9 }, &[Located { value: 3, at: 4 }]);
+    assert_eq!((least.value, least.at), (3, 4));
+    let mut one = ExactSum::zero();
+    one.add(1e16);
+    let mut other = ExactSum::zero();
+    other.add_slice(&[1.0, -1e16]);
+    // A new instance is zero, and so is the sum of nothing.
+    assert_eq!(folded(&ExactSum::operator(), ExactSum::zero(), &[one, other]).value(), 1.0);
 }

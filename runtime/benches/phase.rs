@@ -1,6 +1,7 @@
 //! One generation of a phase barrier at which all shards of a gang arrive, and for which all wait.
 
 use criterion::{BenchmarkId, Criterion};
+use maniple_regions::Operator;
 use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,8 @@ fn benches(c: &mut Criterion) {
             b.iter_custom(|generations| {
                 let run = Runtime::threads(2).run(move |top| async move {
                     let gang = top.gang("all", shards)?;
-                    let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
+                    let all =
+                        top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
                     let task = top.register("pass", pass);
                     top.launch(&gang, &task, |_| ShardLaunch::new((all, generations)))?.all().await
                 });

@@ -54,7 +54,7 @@ pub use program::gang::{Gang, ShardLaunch, ShardTask};
 pub use program::index::IndexLaunch;
 pub use program::inner::InnerTask;
 pub use program::launch::{Arrivable, Launch, Leaf, Waitable};
-pub use program::param::{Arg, Input, Many, Param, Requirement};
+pub use program::param::{Arg, Input, Many, Param, ReduceRequirement, Requirement};
 #[doc(hidden)]
 pub use program::param::{Bindings, Declaring, Done, Taking};
 pub use program::phase::{PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter};

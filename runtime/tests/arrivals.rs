@@ -4,7 +4,7 @@ mod common;
 
 use common::{any_virtual, run};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
-use maniple_regions::{Coherence, Field, Privilege, Rect, Region, Write};
+use maniple_regions::{Coherence, Field, Operator, Privilege, Rect, Region, Write};
 use maniple_runtime::{Arg, Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, Top};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,9 +53,11 @@ fn fold_bomb(e: &Error) -> bool {
     }
 }
 
-fn explosive(a: u64, b: u64) -> u64 {
-    assert!(a != 13 && b != 13, "fold bomb");
-    a + b
+fn explosive() -> Operator<u64> {
+    Operator::user("explosive", |a: &u64, b: &u64| {
+        assert!(*a != 13 && *b != 13, "fold bomb");
+        a + b
+    })
 }
 
 /// Generation 0 has its value, later ones the panic, whether shards wait as they go or have arrived for all before.
@@ -87,7 +89,7 @@ fn a_fold_that_panics_poisons_its_generation_and_all_after() {
                 async move {
                     let gang = top.gang("all", 3)?;
                     // The processor of shard 2, which only waits, is the root of the tree.
-                    let sums = PhaseOptions::between([0, 1], [2, 0, 1]).reduce(explosive);
+                    let sums = PhaseOptions::between([0, 1], [2, 0, 1]).reduce(explosive());
                     let sums = top.phase_barrier("sums", &gang, sums)?;
                     let task = top.register("shard", shard);
                     let came = top.launch(&gang, &task, |_| ShardLaunch::new((sums, ahead)))?.all().await?;
@@ -120,7 +122,7 @@ fn a_fold_that_panics_unseen_fails_the_run() {
         let at = format!("unseen fold on {name}");
         let outcome = run(&at, &runtime, |top| async move {
             let gang = top.gang("all", 3)?;
-            let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(explosive))?;
+            let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(explosive()))?;
             let task = top.register("shard", shard);
             top.launch(&gang, &task, |_| ShardLaunch::new(sums))?.all().await
         });
@@ -367,7 +369,7 @@ fn a_reduction_without_a_window_keeps_a_bounded_number_of_values() {
             let at = format!("{n} values on {name}");
             let outcome = run(&at, &runtime, move |top| async move {
                 let gang = top.gang("all", 2)?;
-                let sums = PhaseOptions::all(&gang).window(u64::MAX).reduce(|a, b| a + b);
+                let sums = PhaseOptions::all(&gang).window(u64::MAX).reduce(Operator::<u64>::sum());
                 let sums = top.phase_barrier("sums", &gang, sums)?;
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, |_| ShardLaunch::new((sums, n)))?.all().await

@@ -6,6 +6,7 @@ mod common;
 use common::run;
 use maniple_barriers::BarrierError;
 use maniple_mapper::stock;
+use maniple_regions::Operator;
 use maniple_runtime::{Arg, Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 use std::time::{Duration, Instant};
 
@@ -266,7 +267,7 @@ fn a_late_waiter_gets_its_value_or_an_error() {
             let at = format!("{n} generations, window {window}, on {name}");
             let came = run(&at, &runtime, move |top| async move {
                 let gang = top.gang("all", 3)?;
-                let options = PhaseOptions::all(&gang).window(window).reduce(|a, b| a + b);
+                let options = PhaseOptions::all(&gang).window(window).reduce(Operator::<u64>::sum());
                 let sums = top.phase_barrier("sums", &gang, options)?;
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, |_| ShardLaunch::new((sums, window, n)))?.all().await
@@ -312,7 +313,9 @@ fn shards_arrive_several_times_in_a_generation() {
                 let gang = top.gang("all", shards)?;
                 let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang).arrivals(times))?;
                 // Not commutative.
-                let sums = PhaseOptions::all(&gang).arrivals(times).reduce(|a, b| a.wrapping_mul(31).wrapping_add(b));
+                let sums = PhaseOptions::all(&gang)
+                    .arrivals(times)
+                    .reduce(Operator::user("digest", |a: &u64, b: &u64| a.wrapping_mul(31).wrapping_add(*b)));
                 let sums = top.phase_barrier("sums", &gang, sums)?;
                 let never = PhaseOptions::all(&gang).arrivals(|s| u32::from(s != 0));
                 let refused = top.phase_barrier("never", &gang, never).expect_err("no arrivals");
@@ -342,7 +345,7 @@ fn a_shard_arrives_very_often_in_a_generation() {
     let began = Instant::now();
     let came = run("many arrivals", &Runtime::threads(1), |top| async move {
         let gang = top.gang("one", 1)?;
-        let sums = PhaseOptions::all(&gang).arrivals(|_| TIMES).reduce(|a, b| a + b);
+        let sums = PhaseOptions::all(&gang).arrivals(|_| TIMES).reduce(Operator::<u64>::sum());
         let sums = top.phase_barrier("sums", &gang, sums)?;
         top.launch(&gang, &top.register("often", shard), |_| ShardLaunch::new(sums))?.all().await
     });
@@ -387,4 +390,39 @@ fn on_processes() {
             ("shards_arrive_several_times_in_a_generation", shards_arrive_several_times_in_a_generation),
         ],
     );
+}
+
+/// Values may be floats or a program's own type of 8 bytes. The rules are the operator's.
+#[test]
+fn values_of_several_types() {
+    async fn shard(shard: Shard, barriers: [PhaseBarrier; 3]) -> Result<[u64; 3], Error> {
+        let me = shard.index();
+        let bits = [
+            [2.5_f64, f64::NAN, -1.0][me as usize].to_bits(),
+            (-i64::from(me)) as u64,
+            u64::from_le_bytes([me as u8 + 1; 8]),
+        ];
+        let mut came = [0; 3];
+        for ((barrier, bits), came) in barriers.iter().zip(bits).zip(&mut came) {
+            shard.arrive_with(&barrier.arriver(&shard)?, bits);
+            *came = shard.wait_value(&barrier.waiter(&shard)?).await?;
+        }
+        Ok(came)
+    }
+    for (name, runtime) in runtimes(41) {
+        let came = run(&name, &runtime, |top| async move {
+            let gang = top.gang("all", 3)?;
+            let all = || PhaseOptions::all(&gang);
+            let first =
+                Operator::user("digits", |a: &[u8; 8], b: &[u8; 8]| [a[0] * 10 + b[0], a[1], 0, 0, 0, 0, 0, b[7]]);
+            let barriers = [
+                top.phase_barrier("largest", &gang, all().reduce(Operator::<f64>::max()))?,
+                top.phase_barrier("least", &gang, all().reduce(Operator::<i64>::min()))?,
+                top.phase_barrier("digits", &gang, all().reduce(first))?,
+            ];
+            top.launch(&gang, &top.register("several", shard), |_| ShardLaunch::new(barriers))?.all().await
+        });
+        let expected = [0x7ff8_0000_0000_0000, (-2_i64) as u64, u64::from_le_bytes([123, 1, 0, 0, 0, 0, 0, 3])];
+        assert_eq!(came.expect(&name), vec![expected; 3], "{name}");
+    }
 }

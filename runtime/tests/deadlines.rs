@@ -3,7 +3,7 @@
 mod common;
 
 use common::{any_virtual, mix, run, watched};
-use maniple_regions::{Field, Partition, Privilege, Read, Rect, Region, Write};
+use maniple_regions::{Field, Operator, Partition, Privilege, Read, Rect, Region, Write};
 use maniple_runtime::{
     Arg, Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Place, Runtime, Shard, ShardLaunch, ShardTask,
     TaskFuture, Top,
@@ -51,7 +51,7 @@ fn links(top: &Top, shards: u32) -> Result<(Gang, Links), Error> {
         go: top.edges("go", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?,
         there: top.edges("there", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?,
         phase: top.phase_barrier("phase", &gang, PhaseOptions::all(&gang))?,
-        sums: top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?,
+        sums: top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?,
     };
     Ok((gang, links))
 }

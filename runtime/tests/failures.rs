@@ -8,7 +8,8 @@ use maniple_mapper::{
     Priority, ProcessorId,
 };
 use maniple_regions::{
-    Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
+    Coherence, Field, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write,
+    WriteShared,
 };
 use maniple_runtime::{
     Arg, Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Stats, Top,
@@ -647,7 +648,8 @@ fn a_panic_in_the_fold_of_a_reduction_barrier_is_an_error() {
         "fold",
         |top| async move {
             let gang = top.gang("all", 4)?;
-            let options = PhaseOptions::all(&gang).reduce(|_, _| panic!("fold bomb"));
+            let options =
+                PhaseOptions::all(&gang).reduce(Operator::user("bomb", |_: &u64, _: &u64| panic!("fold bomb")));
             let barrier = top.phase_barrier("folds", &gang, options)?;
             let task = top.register("shard", shard);
             top.launch(&gang, &task, |_| ShardLaunch::new(barrier))?.all().await

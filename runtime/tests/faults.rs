@@ -4,7 +4,7 @@ mod common;
 
 use common::{mix, watched};
 use maniple_mapper::{ProcessorId, RoundRobinMapper};
-use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
+use maniple_regions::{Field, Operator, Privilege, ReadShared, Rect, Region, WriteShared};
 use maniple_runtime::{
     Arg, Edges, Error, Faults, Pause, PhaseBarrier, PhaseOptions, ProcessorLoss, Runtime, Shard, ShardLaunch, SlowLink,
     Stats, Top, VirtualMachine,
@@ -76,7 +76,7 @@ fn run(runtime: &Runtime, at: &str) -> (Result<(Vec<u64>, Stats), Error>, u32) {
             let slots = top.region_tree("slots", Rect::line(0, SHARDS.into()), &[V.info()])?;
             let gang = top.gang("ring", SHARDS)?;
             let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
-            let sum = top.phase_barrier("sum", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
+            let sum = top.phase_barrier("sum", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
             let task = top.register("round", move |s, args: Args| shard(s, args, alive.clone()));
             let slot = |s: u32| Region::new(slots.tree, Rect::line(s.into(), i64::from(s) + 1));
             let done = top.launch(&gang, &task, |s| {

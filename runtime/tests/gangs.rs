@@ -5,8 +5,8 @@ mod common;
 use common::{Scatter, any_virtual, mix, runtimes, watched};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId};
 use maniple_regions::{
-    Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, Region, Sum,
-    Write, WriteShared,
+    Coherence, Field, Operator, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce,
+    Region, Write, WriteShared,
 };
 use maniple_runtime::{
     Arg, Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask,
@@ -725,7 +725,7 @@ fn interfering_shards_are_refused_by_name() {
         _ => ShardLaunch::new(()),
     });
     // Equal reductions owe each other nothing, but each would need an instance of its own.
-    let sum = Privilege::Reduce(maniple_regions::ReductionId::of::<Sum, i64>());
+    let sum = Privilege::Reduce(maniple_regions::ReductionId::new("sum"));
     for coherence in [exclusive, Coherence::Atomic, simultaneous] {
         let words = ["shard 0 (", "shard 2 (", "reduce(", "fold into disjoint regions, or use a collective"];
         refused(&words, move |t, s| match s {
@@ -925,7 +925,7 @@ fn what_does_not_interfere_is_not_refused() {
 
 #[test]
 fn interfering_points_of_an_index_launch_are_refused() {
-    fn add(mut u: Reduce<i64, Sum>) {
+    fn add(mut u: Reduce<i64>) {
         u.fold_slice(&vec![1; u.len()]);
     }
     async fn shard(shard: Shard, tree: Region) -> Result<i64, Error> {
@@ -939,7 +939,7 @@ fn interfering_points_of_an_index_launch_are_refused() {
         }
         // Neither reads nor equal reductions interfere.
         assert_eq!(shard.index_launch(3, dump, |i| (parts[i].read(A),)).go()?.all().await?[0], [0; 9]);
-        shard.index_launch(3, add, |i| (parts[i].reduce(A),)).go()?.all().await?;
+        shard.index_launch(3, add, |i| (parts[i].reduce(A, Operator::sum()),)).go()?.all().await?;
         let whole = shard.region(tree)?;
         let values = shard.launch(dump, (whole.read(A),)).go()?.await?;
         assert_eq!(values, [1, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1]);

@@ -4,6 +4,7 @@
 mod common;
 
 use common::watched;
+use maniple_regions::Operator;
 use maniple_runtime::{Arg, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -93,7 +94,11 @@ fn generations(n: u64, root: u32, sums: bool) {
             let gang = top.gang("pair", 2)?;
             // The first waiter's processor combines the arrivals.
             let options = PhaseOptions::between([0, 1], [root, 1 - root]).window(WINDOW);
-            let options = if sums { options.reduce(|a, b| a.wrapping_mul(31).wrapping_add(b)) } else { options };
+            let options = if sums {
+                options.reduce(Operator::user("digest", |a: &u64, b: &u64| a.wrapping_mul(31).wrapping_add(*b)))
+            } else {
+                options
+            };
             let barrier = top.phase_barrier("lopsided", &gang, options)?;
             let begin = top.edges("begin", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
             let task = top.register("lopsided", lopsided);
@@ -220,7 +225,7 @@ fn a_million_waits_given_up_leave_nothing_behind() {
             runtime.run(|top| async move {
                 let gang = top.gang("one", 1)?;
                 let own = top.edges("own", &gang, (0..gang.shards()).map(|s| (s, 0)), 1)?;
-                let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
+                let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
                 let task = top.register("gives up", gives_up);
                 top.launch(&gang, &task, |_| ShardLaunch::new((own, sums, 1_000_000)))?.all().await
             })

@@ -5,7 +5,9 @@ mod common;
 
 use common::run;
 use maniple_mapper::{Mapper, PlaceShardsInput, Placement, ProcessorId};
-use maniple_regions::{Coherence, Field, Privilege, Read, ReadWrite, Rect, Reduce, ReductionId, Region, Sum, Write};
+use maniple_regions::{
+    Coherence, Field, Operator, Privilege, Read, ReadWrite, Rect, Reduce, ReductionId, Region, Write,
+};
 use maniple_runtime::{Arg, Error, Gang, InnerTask, Runtime, Shard, ShardLaunch, ShardTask, Top};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -21,7 +23,7 @@ fn set(mut a: Write<i64>, value: Arg<i64>) {
     a.fill(*value);
 }
 
-fn add(mut a: Reduce<i64, Sum>, value: Arg<i64>) {
+fn add(mut a: Reduce<i64>, value: Arg<i64>) {
     a.rect().points::<1>().for_each(|p| a.fold(p, *value));
 }
 
@@ -43,7 +45,7 @@ impl Does {
         match self {
             Does::Sums => Privilege::Read,
             Does::Sets(_) => Privilege::WriteDiscard,
-            Does::Adds(_) => Privilege::Reduce(ReductionId::of::<Sum, i64>()),
+            Does::Adds(_) => Privilege::Reduce(ReductionId::new("sum")),
         }
     }
 }
@@ -57,7 +59,7 @@ async fn one(shard: Shard, (part, does, yields): (Region, Does, u32)) -> Result<
     match does {
         Does::Sums => return shard.launch(sum, (part.read(A),)).go()?.await,
         Does::Sets(v) => shard.launch(set, (part.write(A), v.into())).go()?.await?,
-        Does::Adds(v) => shard.launch(add, (part.reduce(A), v.into())).go()?.await?,
+        Does::Adds(v) => shard.launch(add, (part.reduce(A, Operator::sum()), v.into())).go()?.await?,
     }
     Ok(0)
 }

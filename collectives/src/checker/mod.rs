@@ -14,7 +14,8 @@ mod trees;
 
 pub use error::{Channels, CheckError};
 
-use crate::goal::{Goal, Laws, Want};
+use crate::Laws;
+use crate::goal::{Goal, Want};
 use crate::schedule::{Link, Schedule, Step};
 use execution::Execution;
 use std::collections::HashMap;

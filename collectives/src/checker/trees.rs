@@ -1,6 +1,6 @@
 //! Symbolic values: trees over contributions, equal ones stored once.
 
-use crate::goal::Laws;
+use crate::Laws;
 use std::collections::HashMap;
 
 /// A value: its index in [`Trees`].

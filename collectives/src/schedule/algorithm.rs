@@ -1,5 +1,6 @@
 //! The algorithms that a mapper can choose from.
 
+use crate::Laws;
 use crate::algorithms::{Adaption, Groups};
 #[cfg(doc)]
 use crate::algorithms::{
@@ -7,7 +8,7 @@ use crate::algorithms::{
     chain_broadcast, direct, dissemination, five_cases, halving_doubling, radix, recursive_doubling, ring_allgather,
     scan, sliced, two_level,
 };
-use crate::goal::{Goal, Kind, Laws};
+use crate::goal::{Goal, Kind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -70,7 +70,7 @@ pub fn execute(args: &BarrierOptions) -> Result<(), Failure> {
     let measure = |runtime: &Runtime| {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
-            let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
+            let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
             let task = top.register("pass", pass);
             top.launch(&gang, &task, |_| ShardLaunch::new((all, warm_up, iterations)))?.all().await
         });

@@ -1,11 +1,11 @@
 //! Accessors that write or fold without reading, under exclusive and atomic coherence.
 
 use std::fmt;
-use std::marker::PhantomData;
+use std::slice;
 
 use super::{outside, shape, wrong_len};
 use crate::memory::ViewMut;
-use crate::{Element, Lease, Privilege, Rect, Reduction, ReductionId, RegionError, RowsMut, Slot};
+use crate::{Element, Lease, Operator, Privilege, Rect, RegionError, RowsMut, Slot};
 
 /// Writes a leased rectangle in `D` dimensions (1 unless stated). It cannot read.
 ///
@@ -124,41 +124,42 @@ impl<T: Element> Write<'_, T> {
     }
 }
 
-/// Folds contributions into a leased rectangle in `D` dimensions (1 unless stated), with the operator `R`. It cannot
-/// read.
+/// Folds contributions into a leased rectangle in `D` dimensions (1 unless stated), with the operator of the launch. It
+/// cannot read.
 ///
 /// ```
-/// use maniple_regions::{Reduce, Sum};
-/// fn count(mut bins: Reduce<u64, Sum>, bin: i64) {
+/// use maniple_regions::Reduce;
+/// fn count(mut bins: Reduce<u64>, bin: i64) {
 ///     bins.fold([bin], 1);
 /// }
 /// ```
 ///
 /// ```compile_fail,E0599
 /// # use maniple_regions::*;
-/// fn read(bins: Reduce<u64, Sum>) -> u64 {
+/// fn read(bins: Reduce<u64>) -> u64 {
 ///     bins.get([0])
 /// }
 /// ```
-pub struct Reduce<'a, T, R, const D: usize = 1> {
+pub struct Reduce<'a, T, const D: usize = 1> {
     view: ViewMut<'a, T, D>,
-    operator: PhantomData<fn() -> R>,
+    operator: Operator<T>,
 }
 
-impl<'a, T: Element, R: Reduction<T>, const D: usize> Reduce<'a, T, R, D> {
-    /// Binds an accessor to a lease that holds this reduction or read-write, with exclusive or atomic coherence.
+impl<'a, T: Element, const D: usize> Reduce<'a, T, D> {
+    /// Binds an accessor to a lease that holds the reduction with this operator or read-write, with exclusive or atomic
+    /// coherence.
     ///
     /// # Errors
     ///
     /// [`RegionError::WrongCoherence`], [`RegionError::WrongElement`], [`RegionError::WrongDimension`],
     /// [`RegionError::WrongPrivilege`].
     #[inline]
-    pub fn bind(lease: &'a mut Lease) -> Result<Self, RegionError> {
-        let asked = Privilege::Reduce(ReductionId::of::<R, T>());
-        Ok(Reduce { view: lease.view_mut("Reduce", asked)?, operator: PhantomData })
+    pub fn bind(lease: &'a mut Lease, operator: Operator<T>) -> Result<Self, RegionError> {
+        Ok(Reduce { view: lease.view_mut("Reduce", Privilege::Reduce(operator.id()))?, operator })
     }
 
-    /// Folds `value` into the element at `point`, as the higher operand.
+    /// Folds `value` into the element at `point`, as the higher operand. It calls the operator through a pointer: prefer
+    /// [`fold_slice`](Self::fold_slice) where there are many values.
     ///
     /// # Panics
     ///
@@ -167,7 +168,7 @@ impl<'a, T: Element, R: Reduction<T>, const D: usize> Reduce<'a, T, R, D> {
     #[track_caller]
     pub fn fold(&mut self, point: [i64; D], value: T) {
         match self.view.get_mut(point) {
-            Some(element) => *element = R::combine(*element, value),
+            Some(element) => self.operator.fold_higher(slice::from_mut(element), &[value]),
             None => outside(&point, self.rect()),
         }
     }
@@ -185,12 +186,10 @@ impl<'a, T: Element, R: Reduction<T>, const D: usize> Reduce<'a, T, R, D> {
         }
         let len = self.view.layout().row_len();
         for (i, row) in self.view.rows_mut().enumerate() {
-            for (element, value) in row.iter_mut().zip(&values[i * len..][..len]) {
-                *element = R::combine(*element, *value);
-            }
+            self.operator.fold_higher(row, &values[i * len..][..len]);
         }
     }
 }
 
 shape!(Write);
-shape!(Reduce, R);
+shape!(Reduce);

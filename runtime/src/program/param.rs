@@ -11,8 +11,8 @@ use crate::program::shard::Shard;
 use crate::task::{Body, Tasks, Unmet};
 use crate::{Error, Place};
 use maniple_regions::{
-    Coherence, Element, Field, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Reduce,
-    Reduction, RegionError, Write, WriteShared,
+    Coherence, Element, Field, FieldInfo, Lease, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
+    Reduce, RegionError, Write, WriteShared,
 };
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -55,6 +55,27 @@ impl<A> Requirement<A> {
     }
 }
 
+/// A region argument of a leaf task that folds values in: a [`Requirement`] with the operator that the task's [`Reduce`]
+/// accessor folds with. [`RegionView::reduce`](crate::RegionView::reduce) makes one.
+#[derive(Debug, Clone)]
+pub struct ReduceRequirement<T, const D: usize> {
+    /// The accessor's type does not matter here.
+    requirement: Requirement<[(); D]>,
+    operator: Operator<T>,
+}
+
+impl<T: Element, const D: usize> ReduceRequirement<T, D> {
+    pub(crate) fn new(region: u32, field: Field<T>, operator: Operator<T>) -> Self {
+        let privilege = Privilege::Reduce(operator.id());
+        Self { requirement: Requirement::new(region, field, privilege, Coherence::Exclusive), operator }
+    }
+
+    /// The same requirement with atomic coherence: tasks on the same data run one at a time, in launch order.
+    pub fn atomic(self) -> Self {
+        Self { requirement: self.requirement.atomic(), ..self }
+    }
+}
+
 /// A parameter of a leaf task that is a value. Its argument is an [`Input`]: a value given at the launch, or a future
 /// whose value the task gets. Dereferences to `T`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
@@ -92,6 +113,7 @@ impl<T: 'static> From<&TaskFuture<T>> for Input<T> {
 /// | parameter | its argument |
 /// |---|---|
 /// | an accessor of a region, such as [`Read`] or [`WriteShared`] | [`Requirement`], from a [`RegionView`](crate::RegionView) |
+/// | [`Reduce`] | [`ReduceRequirement`], from [`RegionView::reduce`](crate::RegionView::reduce) |
 /// | [`Arg`] | [`Input`], from a value or a future |
 /// | [`Get`](crate::Get), [`Put`](crate::Put) | [`Consumer::get`](crate::Consumer::get), [`Producer::put`](crate::Producer::put) |
 /// | [`Many`] of a parameter | `Many` of its arguments |
@@ -261,10 +283,10 @@ impl<'a> Declaring<'a> {
 }
 
 macro_rules! accessor_param {
-    ($accessor:ident $(, $op:ident)?) => {
-        impl<T: Element $(, $op: Reduction<T>)?, const D: usize> Param for $accessor<'_, T $(, $op)?, D> {
-            type Item<'a> = $accessor<'a, T $(, $op)?, D>;
-            type Arg = Requirement<$accessor<'static, T $(, $op)?, D>>;
+    ($accessor:ident) => {
+        impl<T: Element, const D: usize> Param for $accessor<'_, T, D> {
+            type Item<'a> = $accessor<'a, T, D>;
+            type Arg = Requirement<$accessor<'static, T, D>>;
             type Kept = ();
             type Sent = ();
             fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
@@ -285,10 +307,29 @@ macro_rules! accessor_param {
 accessor_param!(Read);
 accessor_param!(ReadWrite);
 accessor_param!(Write);
-accessor_param!(Reduce, R);
 accessor_param!(ReadShared);
 accessor_param!(WriteShared);
 accessor_param!(ReadWriteShared);
+
+impl<T: Element, const D: usize> Param for Reduce<'_, T, D> {
+    type Item<'a> = Reduce<'a, T, D>;
+    type Arg = ReduceRequirement<T, D>;
+    type Kept = Operator<T>;
+    type Sent = Operator<T>;
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        arg.requirement.declare::<T>(declaring)
+    }
+    fn keep(arg: Self::Arg) -> Operator<T> {
+        arg.operator
+    }
+    fn resolve(kept: Operator<T>) -> Result<Operator<T>, Error> {
+        Ok(kept)
+    }
+    #[inline]
+    fn bind<'a>(bindings: &mut Bindings<'a>, sent: Operator<T>) -> Result<Self::Item<'a>, RegionError> {
+        Reduce::bind(bindings.lease(), sent)
+    }
+}
 
 impl<T: Clone + Send + 'static> Param for Arg<T> {
     type Item<'a> = Arg<T>;

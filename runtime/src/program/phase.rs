@@ -7,6 +7,7 @@ use crate::object::{GangTable, Object, PhaseSpec};
 use crate::program::gang::Gang;
 use crate::program::shard::Shard;
 use maniple_barriers::{Phase, Waiter};
+use maniple_regions::{Element, Operator};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -60,6 +61,7 @@ pub(super) fn of_another_run(what: impl std::fmt::Display, maker: &str) -> Error
 /// arrival.
 ///
 /// ```
+/// use maniple_regions::Operator;
 /// use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 ///
 /// /// All shards learn the largest index.
@@ -69,7 +71,7 @@ pub(super) fn of_another_run(what: impl std::fmt::Display, maker: &str) -> Error
 /// }
 /// # let (largest, _) = Runtime::threads(2).run(|top| async move {
 /// let gang = top.gang("all", 4)?;
-/// let barrier = top.phase_barrier("largest", &gang, PhaseOptions::all(&gang).reduce(u64::max))?;
+/// let barrier = top.phase_barrier("largest", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::max()))?;
 /// let task = top.register("shard", shard);
 /// let done = top.launch(&gang, &task, |_| ShardLaunch::new(barrier))?;
 /// # done.all().await
@@ -192,12 +194,26 @@ impl PhaseOptions {
         self
     }
 
-    /// Lets arrivals carry values of 64 bits, which `fold` combines. [`Shard::arrive_with`] gives a value, and
-    /// [`Shard::wait_value`] gets the result of a generation. An arrival without a value counts as 0.
+    /// Lets arrivals carry values of 8 bytes, which `operator` combines: `u64`, `i64`, `f64`, or a type of your own.
+    /// [`Shard::arrive_with`] gives a value, and [`Shard::wait_value`] gets the result of a generation, both as the bits of a
+    /// `T` (for `f64` see [`f64::to_bits`]). An arrival without a value counts as 0.
     ///
     /// Values are combined in the order of the list of arrivers. So the result does not depend on where shards run.
-    pub fn reduce(mut self, fold: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Self {
-        self.fold = Some(Arc::new(fold));
+    ///
+    /// An operator on values of another size does not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// # use maniple_runtime::{Gang, PhaseOptions}; use maniple_regions::Operator;
+    /// # fn options(gang: &Gang) -> PhaseOptions {
+    /// PhaseOptions::all(gang).reduce(Operator::<u32>::sum())
+    /// # }
+    /// ```
+    pub fn reduce<T: Element>(mut self, operator: Operator<T>) -> Self {
+        const { assert!(size_of::<T>() == size_of::<u64>(), "a phase barrier reduces values of 8 bytes") };
+        let value = |bits: u64| bytemuck::cast::<u64, T>(bits);
+        self.fold = Some(Arc::new(move |lower, higher| {
+            bytemuck::cast::<T, u64>(operator.combine(&value(lower), &value(higher)))
+        }));
         self
     }
 }

@@ -1,8 +1,9 @@
 //! A region as a shard holds it. It makes the region arguments of leaf tasks.
 
-use crate::Requirement;
+use crate::{ReduceRequirement, Requirement};
 use maniple_regions::{
-    Coherence, Element, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Region, Write, WriteShared,
+    Coherence, Element, Field, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Region, Write,
+    WriteShared,
 };
 
 /// A region as a shard holds it. Its methods make region arguments of leaf tasks.
@@ -58,12 +59,12 @@ impl RegionView {
         /// Simultaneous reading and writing: the parameter is a [`ReadWriteShared`].
         read_write_shared, ReadWriteShared, ReadWrite, Simultaneous);
 
-    /// Exclusive folding with the reduction `R`, in launch order: the parameter is a [`maniple_regions::Reduce`].
-    pub fn reduce<T: Element, R: maniple_regions::Reduction<T>, const D: usize>(
+    /// Exclusive folding with an operator, in launch order: the parameter is a [`maniple_regions::Reduce`].
+    pub fn reduce<T: Element, const D: usize>(
         &self,
         field: Field<T>,
-    ) -> Requirement<maniple_regions::Reduce<'static, T, R, D>> {
-        let id = maniple_regions::ReductionId::of::<R, T>();
-        Requirement::new(self.index, field, Privilege::Reduce(id), Coherence::Exclusive)
+        operator: Operator<T>,
+    ) -> ReduceRequirement<T, D> {
+        ReduceRequirement::new(self.index, field, operator)
     }
 }

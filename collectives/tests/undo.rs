@@ -1,0 +1,66 @@
+//! Schedules that take operands out again, with operators that have an inverse and with one that has none.
+
+use maniple_collectives::{Adaption, Collective, Operator, five_cases};
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+
+type Vector = Collective<[i64], [i64]>;
+
+async fn shard(shard: Shard, (one, many): (Collective<i64>, Vector)) -> Result<(i64, Vec<i64>), Error> {
+    let own = i64::from(shard.index()).pow(3) - 40;
+    let vector = vec![own, i64::MAX.wrapping_sub(own), -own];
+    let (one, many) = (one.call(&shard, own)?, many.call(&shard, vector)?);
+    Ok((one.await?, many.await?.to_vec()))
+}
+
+/// Numbers of shards, and of messages a round, where an operand is taken out.
+fn taken_out() -> impl Iterator<Item = (u32, u32)> {
+    let adapted = (2..=40_u32).flat_map(|shards| (1..=3).map(move |n| (shards, n)));
+    adapted.filter(|&(shards, n)| Adaption::find(shards, n).is_some_and(|a| a.left_out() > 0))
+}
+
+#[test]
+fn five_cases_with_an_inverse() {
+    let mut runs = 0;
+    for (shards, n) in taken_out().take(8) {
+        for modulo in [false, true] {
+            let operator = move || match modulo {
+                false => Operator::sum(),
+                // The same sum as a program's own operator.
+                true => Operator::user("own sum", |a: &i64, b: &i64| a.wrapping_add(*b))
+                    .associative()
+                    .commutative()
+                    .with_inverse(|all, b| all.wrapping_sub(*b)),
+            };
+            let (came, _) = Runtime::threads(2)
+                .run(move |top| async move {
+                    let gang = top.gang("all", shards)?;
+                    let make = move |_: &_, rank| five_cases(rank, shards, n, true).expect("there is an adaption");
+                    let one = Collective::allreduce(operator()).schedules("undoing", make).make(&top, &gang, "one")?;
+                    let many = Collective::allreduce(operator()).elements(3).schedules("undoing", make);
+                    let many = many.make(&top, &gang, "many")?;
+                    let task = top.register("shard", shard);
+                    top.launch(&gang, &task, |_| ShardLaunch::new((one, many)))?.all().await
+                })
+                .unwrap();
+            let all = || (0..shards).map(|s| i64::from(s).pow(3) - 40);
+            let sum = |f: fn(i64) -> i64| all().map(f).fold(0, i64::wrapping_add);
+            let expected = (sum(|x| x), vec![sum(|x| x), sum(|x| i64::MAX.wrapping_sub(x)), sum(|x| -x)]);
+            assert_eq!(came, vec![expected; shards as usize], "{shards} shards, {n} messages a round");
+            runs += 1;
+        }
+    }
+    assert_eq!(runs, 16);
+}
+
+#[test]
+fn an_operator_without_an_inverse_is_refused() {
+    let (shards, n) = taken_out().next().unwrap();
+    let outcome = Runtime::threads(1).run(move |top| async move {
+        let gang = top.gang("all", shards)?;
+        let largest = Collective::allreduce(Operator::<i64>::max());
+        let schedules = move |_: &_, rank| five_cases(rank, shards, n, true).expect("there is an adaption");
+        largest.schedules("undoing", schedules).make(&top, &gang, "largest").map(|_| ())
+    });
+    let error = outcome.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("an operator that is invertible bit for bit") && error.contains("`max`"), "{error}");
+}
