@@ -26,5 +26,6 @@ pub use order::Order;
 pub use radix::radix;
 pub use recursive_doubling::recursive_doubling;
 pub use scan::scan;
+pub(crate) use survivors::Choose;
 pub use survivors::Survivors;
 pub use two_level::{Groups, two_level};

@@ -30,8 +30,12 @@ pub struct Schedules {
 #[derive(Clone)]
 enum By {
     Algorithm { algorithm: Algorithm, order: Order, groups: Groups },
-    Survivors(Survivors),
+    Survivors(Arc<Survivors>),
     Own(Arc<str>, Arc<Make>),
+}
+
+fn survivors(goal: &Goal) -> Survivors {
+    Survivors::new(goal.ranks(), goal.contributors().clone(), goal.receivers().clone())
 }
 
 /// A function that gives the schedule of each rank.
@@ -56,9 +60,7 @@ impl Schedules {
         assert!(algorithm.is_for(goal), "{algorithm} is not for a {goal} of {} ranks", goal.ranks());
         let all = goal.contributors().len() == goal.ranks() && goal.receivers().len() == goal.ranks();
         let by = match (algorithm, goal.kind()) {
-            (Algorithm::RecursiveDoubling, Kind::Reduce) if !all => {
-                By::Survivors(Survivors::new(goal.ranks(), goal.contributors().clone(), goal.receivers().clone()))
-            }
+            (Algorithm::RecursiveDoubling, Kind::Reduce) if !all => By::Survivors(Arc::new(survivors(goal))),
             _ => By::Algorithm { algorithm, order, groups },
         };
         Self { goal: goal.clone(), by }
@@ -71,6 +73,24 @@ impl Schedules {
 
     pub(crate) fn made(goal: &Goal, name: &str, make: Arc<Make>) -> Self {
         Self { goal: goal.clone(), by: By::Own(name.into(), make) }
+    }
+
+    /// The survivors, if there are several choices of them with the same bits.
+    pub(crate) fn survivors(&self) -> Option<Survivors> {
+        match &self.by {
+            By::Survivors(survivors) => Some((**survivors).clone()),
+            // Of each pair of ranks beyond a power of two either one can go on.
+            By::Algorithm { algorithm: Algorithm::RecursiveDoubling, .. } => {
+                let is_open = self.goal.kind() == Kind::Reduce && !self.goal.ranks().is_power_of_two();
+                is_open.then(|| survivors(&self.goal))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same reduction by other survivors.
+    pub(crate) fn by_survivors(&self, survivors: Survivors) -> Self {
+        Self { goal: self.goal.clone(), by: By::Survivors(Arc::new(survivors)) }
     }
 
     /// What they are to reach.
