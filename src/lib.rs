@@ -139,7 +139,8 @@ pub mod runtime {
 pub mod collectives {
     #[doc(inline)]
     pub use maniple_collectives::{
-        Algorithm, Collective, CollectiveBuilder, Goal, Number, Operator, Order, Schedule, Value,
+        Algorithm, Collective, CollectiveBuilder, Goal, Load, Members, Number, Operator, Order, Plan, Schedule,
+        Traffic, Value,
     };
 }
 

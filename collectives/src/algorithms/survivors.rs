@@ -312,3 +312,69 @@ fn meet(schedule: &mut Schedule, rank: u32, [lower, higher]: [u32; 2], survivor:
     schedule.receive(other, value(), side(other == higher));
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Goal, Laws, check};
+
+    /// Chooses by a number, and counts.
+    struct Any {
+        number: u64,
+        messages: Vec<(u32, u32)>,
+    }
+
+    impl Any {
+        fn below(&mut self, limit: usize) -> usize {
+            self.number = self.number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (self.number >> 33) as usize % limit
+        }
+    }
+
+    impl Choose for Any {
+        fn survivor(&mut self, lower: u32, higher: u32) -> u32 {
+            if self.below(2) == 0 { lower } else { higher }
+        }
+        fn turn(&mut self, of: &[u32], count: usize) -> Vec<u32> {
+            let mut all = of.to_vec();
+            (0..count).map(|_| all.swap_remove(self.below(all.len()))).collect()
+        }
+        fn sends(&mut self, from: u32, to: u32) {
+            self.messages.push((from, to));
+        }
+    }
+
+    /// A choice changes neither a bracket nor the number of messages or rounds.
+    #[test]
+    fn any_choices_reach_the_goal() {
+        for ranks in (1..=40).chain([64, 65, 96]) {
+            for seed in 0..12 {
+                let mut any = Any { number: seed << 32 | u64::from(ranks), messages: Vec::new() };
+                let mut some = || {
+                    let part = 1 + any.below(3);
+                    let some: Vec<u32> = (0..ranks).filter(|_| any.below(part) == 0).collect();
+                    if some.is_empty() { Ranks::one(ranks / 2) } else { Ranks::of(some) }
+                };
+                let (contributors, receivers) = (some(), some());
+                let goal = Goal::reduce(ranks, contributors.clone(), receivers.clone(), 1);
+                let first = Survivors::new(ranks, contributors, receivers);
+                let chosen = first.again(&mut any);
+                let prove = |survivors: &Survivors| check(&goal, |rank| survivors.schedule(rank)).unwrap();
+                let (report, alone) = (prove(&chosen), prove(&first));
+                assert_eq!(report, alone, "{ranks} ranks, seed {seed}: {chosen:?}");
+                assert!(report.by_doubling && report.laws == Laws::NONE, "{ranks} ranks, seed {seed}");
+                // Both ways to tell the messages are those of the steps.
+                let mut told: Vec<_> = chosen.messages().collect();
+                let steps = (0..ranks).map(|rank| chosen.schedule(rank));
+                let mut sent: Vec<_> = steps
+                    .flat_map(|s| s.links().flatten().filter(move |l| l.from == s.rank()).collect::<Vec<_>>())
+                    .map(|l| (l.from, l.to))
+                    .collect();
+                told.sort_unstable();
+                any.messages.sort_unstable();
+                sent.sort_unstable();
+                assert_eq!((&told, &any.messages), (&sent, &sent), "{ranks} ranks, seed {seed}");
+            }
+        }
+    }
+}

@@ -73,18 +73,29 @@ pub(crate) fn balance_members(mut members: Vec<Member>) -> Balanced {
     let ranks = members.first().map_or(0, |member| member.schedules.goal().ranks());
     assert!(members.iter().all(|m| m.schedules.goal().ranks() == ranks), "collectives of different numbers of ranks");
     let mut loads = vec![Load::default(); ranks as usize];
-    members.iter().for_each(|member| member.add_to(&mut loads));
+    let mut all: Vec<Option<Open>> = members.iter().map(Open::new).collect();
+    for (member, open) in members.iter().zip(&all) {
+        match open {
+            Some(open) => open.add_to(&mut loads),
+            None => member.add_to(&mut loads),
+        }
+    }
     let before = loads.clone();
     let mut weights = Weights(loads.iter().map(|load| [load.sent.weight(), load.received.weight()]).collect());
-    let mut open: Vec<Open<'_>> = members.iter_mut().filter_map(Open::new).collect();
     for _ in 0..PASSES {
-        let chosen = open.iter_mut().map(|reduction| reduction.choose(&mut weights, &mut loads));
-        // All of them, even if the first one was.
-        if !chosen.fold(false, |any, changed| any | changed) {
+        let mut changed = false;
+        for open in all.iter_mut().flatten() {
+            changed |= open.choose(&mut weights, &mut loads);
+        }
+        if !changed {
             break;
         }
     }
-    open.into_iter().for_each(Open::close);
+    for (member, open) in members.iter_mut().zip(all) {
+        if let Some(open) = open.filter(|open| open.changed) {
+            member.schedules = member.schedules.by_survivors(open.survivors);
+        }
+    }
     Balanced { schedules: members.into_iter().map(|member| member.schedules).collect(), loads, before }
 }
 
@@ -111,20 +122,26 @@ impl Member {
 }
 
 /// A reduction with something to choose.
-struct Open<'a> {
-    schedules: &'a mut Schedules,
+struct Open {
     survivors: Survivors,
     /// Each of its messages.
     message: Traffic,
     changed: bool,
 }
 
-impl<'a> Open<'a> {
-    fn new(member: &'a mut Member) -> Option<Self> {
+impl Open {
+    fn new(member: &Member) -> Option<Self> {
         let survivors = member.schedules.survivors()?;
         let bytes = member.sizes.most(member.schedules.goal()).saturating_mul(member.element);
-        let message = Traffic::message(bytes as u64);
-        Some(Self { schedules: &mut member.schedules, survivors, message, changed: false })
+        Some(Self { survivors, message: Traffic::message(bytes as u64), changed: false })
+    }
+
+    /// Adds what each rank sends and receives.
+    fn add_to(&self, loads: &mut [Load]) {
+        for (from, to) in self.survivors.messages() {
+            loads[from as usize].sent += self.message;
+            loads[to as usize].received += self.message;
+        }
     }
 
     /// Chooses anew against the loads of all others. Returns whether that is better.
@@ -140,18 +157,9 @@ impl<'a> Open<'a> {
             remove(&mut loads[from as usize].sent, self.message);
             remove(&mut loads[to as usize].received, self.message);
         }
-        for (from, to) in survivors.messages() {
-            loads[from as usize].sent += self.message;
-            loads[to as usize].received += self.message;
-        }
         (*weights, self.survivors, self.changed) = (new, survivors, true);
+        self.add_to(loads);
         true
-    }
-
-    fn close(self) {
-        if self.changed {
-            *self.schedules = self.schedules.by_survivors(self.survivors);
-        }
     }
 }
 

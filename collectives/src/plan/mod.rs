@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 /// Made alone, each reduction gives the work to the first shards, and where several are in flight at once these shards hold
 /// the others up. In a plan, each reduction whose algorithm is
 /// [recursive doubling](crate::Algorithm::RecursiveDoubling) gives it to shards with little else to do; see
-/// [`balance`](fn@balance). A result has the same bits as that of a collective made alone.
+/// [`balance()`]. A result has the same bits as that of a collective made alone.
 ///
 /// ```
 /// use maniple_collectives::{Collective, Operator, Plan};
