@@ -367,7 +367,7 @@ mod tests {
                 let mut told: Vec<_> = chosen.messages().collect();
                 let steps = (0..ranks).map(|rank| chosen.schedule(rank));
                 let mut sent: Vec<_> = steps
-                    .flat_map(|s| s.links().flatten().filter(move |l| l.from == s.rank()).collect::<Vec<_>>())
+                    .flat_map(|s| s.links().flatten().filter(|l| l.from == s.rank()).collect::<Vec<_>>())
                     .map(|l| (l.from, l.to))
                     .collect();
                 told.sort_unstable();

@@ -5,7 +5,7 @@ use crate::Failure;
 use crate::machines::file::MachineFile;
 use crate::options::counts::Counts;
 use crate::options::help::exit_codes;
-use crate::options::numbers::count;
+use crate::options::numbers::{check_memory, count};
 use crate::options::wire::InVirtualTime;
 use crate::options::{Iterations, Reported};
 use crate::output::{Output, Record, field, styled};
@@ -57,7 +57,7 @@ pub struct OverlapOptions {
     #[arg(long, value_name = "NAME")]
     workload: Option<Workload>,
 
-    /// Number of shards of the workload `each`
+    /// Number of shards of the workload `each`, at most 256
     #[arg(long, value_name = "P", default_value_t = 4, value_parser = count, allow_negative_numbers = true)]
     shards: usize,
 
@@ -84,7 +84,7 @@ enum Workload {
     Each,
 }
 
-/// The contributors and receivers of one reduction.
+/// The contributors and receivers of one reduction. Those who act alone for the others come first.
 #[derive(Debug, Clone)]
 struct Reduction {
     from: Vec<u32>,
@@ -105,7 +105,7 @@ impl Workload {
         let reduction = |from: &[u32], to: &[u32]| Reduction { from: from.into(), to: to.into() };
         match self {
             Workload::Paper => (4, vec![reduction(&[0, 1, 2, 3], &[0, 2]), reduction(&[1, 2], &[3])]),
-            Workload::Reverse => (4, vec![reduction(&[0, 1, 2, 3], &[1, 3]), reduction(&[1, 2], &[0])]),
+            Workload::Reverse => (4, vec![reduction(&[3, 2, 1, 0], &[3, 1]), reduction(&[2, 1], &[0])]),
             Workload::Each => {
                 let all: Vec<u32> = (0..shards).collect();
                 (shards, all.iter().map(|&to| reduction(&all, &[to])).collect())
@@ -120,6 +120,9 @@ enum Version {
     Concurrent,
     Balanced,
 }
+
+/// The most shards: as many reductions send a message from each.
+const MOST: u32 = 256;
 
 /// The calls to warm up.
 const WARM_UP: u64 = 3;
@@ -148,9 +151,10 @@ struct Found {
 type Messages = Option<[u64; 2]>;
 
 impl Calls {
-    /// The time between the beginnings of two calls.
+    /// The time between the beginnings of two calls: far more than a call takes.
     fn period(&self) -> Duration {
-        Duration::from_millis(2) + Duration::from_nanos(100) * (8 * self.elements * self.reductions.len()) as u32
+        let bytes = size_of::<f64>() * self.elements * self.reductions.len();
+        Duration::from_millis(10) + Duration::from_nanos(100 * bytes as u64)
     }
 
     fn value(&self, shard: u32, call: u64) -> Vec<f64> {
@@ -215,7 +219,7 @@ impl Calls {
         let calls = WARM_UP + self.calls;
         for call in 0..=calls {
             let begins = self.period() * (call as u32 + 1);
-            let left = begins.checked_sub(maniple::runtime::now()).unwrap_or_default();
+            let left = begins.saturating_sub(maniple::runtime::now());
             shard.launch(|| (), ()).takes(left).go()?.await?;
             let began = now();
             for call in if call < calls { call..call + 1 } else { calls..calls + self.calls } {
@@ -306,7 +310,10 @@ fn root(reduction: &Reduction) -> u32 {
 /// Measures and reports.
 pub fn execute(args: &OverlapOptions) -> Result<(), Failure> {
     let calls = args.iterations.number()? as u64;
-    let shards = crate::options::numbers::shards(args.shards)?;
+    let shards = args.shards.try_into().ok().filter(|shards| (1..=MOST).contains(shards));
+    let Some(shards) = shards else {
+        return Err(Failure::Usage(format!("--shards: expected 1 to {MOST}, found {}", args.shards)));
+    };
     let file = MachineFile::load(&args.machine)?;
     let mut output = Output::new(args.reported.format);
     let mut wrong = 0;
@@ -316,6 +323,13 @@ pub fn execute(args: &OverlapOptions) -> Result<(), Failure> {
         let machine = file.machine(Some(shards), shards);
         machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
         for &elements in &args.elements.0 {
+            // Each shard holds a contribution to each reduction, and one that comes.
+            let vectors = 2 * shards as usize * reductions.len();
+            check_memory(
+                &format!("vectors of {elements} elements"),
+                vectors,
+                size_of::<f64>() as u128 * elements as u128,
+            )?;
             let run =
                 |version| Calls { version, reductions: reductions.clone(), elements, calls }.run(&machine, shards);
             let all = [run(Version::OneByOne)?, run(Version::Concurrent)?, run(Version::Balanced)?];
