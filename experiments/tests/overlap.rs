@@ -1,14 +1,18 @@
 //! `maniple overlap`: Figure 12 of "Advanced collective communication in Aspen" in virtual time.
 
-#[path = "common/csv.rs"]
-mod csv;
-
-use csv::{csv, maniple};
 use std::collections::HashMap;
+use std::process::{Command, Output};
+
+fn maniple(args: &str) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_maniple")).args(args.split_whitespace()).output();
+    output.expect("the program starts")
+}
 
 /// The lines of a report, by column.
 fn lines(args: &str) -> Vec<HashMap<String, String>> {
-    let text = csv(&format!("overlap {args}"));
+    let output = maniple(&format!("overlap {args} --format csv"));
+    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().expect("a head").split(',').collect();
     lines

@@ -259,10 +259,8 @@ impl Survivors {
     fn combine(&self, rank: u32, position: u32, schedule: &mut Schedule) {
         let place = self.places.place(position);
         let survivor = |level: u32, block: u32| self.survivors[level as usize][block as usize];
-        if self.places.is_pair(place) {
-            if !meet(schedule, rank, self.pair(place), survivor(0, place)) {
-                return;
-            }
+        if self.places.is_pair(place) && !meet(schedule, rank, self.pair(place), survivor(0, place)) {
+            return;
         }
         for level in 0..self.halvings() {
             let block = place >> (level + 1);
