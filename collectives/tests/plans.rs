@@ -183,6 +183,13 @@ fn the_example_of_the_paper() {
     assert_eq!((messages(&reverse.before), messages(&reverse.loads)), ((2, 3), (2, 2)));
     let update = |peer| Step::Update { peer, at: 0, part: 0 };
     assert_eq!(reverse.schedules[1].of(1).steps(), [update(2)]);
+    // Where two nodes' plans differ, the comparison of what they make shows it.
+    assert_eq!(paper.schedules[1].to_string(), "recursive-doubling");
+    let others = balance(reductions(4, 0..4)).schedules;
+    let named: Vec<String> = others.iter().chain([&reverse.schedules[1]]).map(Schedules::to_string).collect();
+    let planned = |name: &&String| name.starts_with("recursive-doubling in a plan with choices ");
+    let different: std::collections::BTreeSet<&String> = named.iter().filter(planned).collect();
+    assert!(different.len() >= 3, "{named:?}");
 }
 
 /// A receiver that does not contribute gets the result from somebody with little to do.

@@ -244,6 +244,14 @@ impl Survivors {
         within.chain(between).chain(self.exchanges()).chain(self.feeds.iter().copied())
     }
 
+    /// A number that is another one for other choices, but for a chance of 2^−32.
+    pub(crate) fn digest(&self) -> u32 {
+        let mixed = self.messages().fold(0, |digest: u64, (from, to)| {
+            (digest ^ u64::from(from) << 32 ^ u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        });
+        (mixed >> 32) as u32 ^ mixed as u32
+    }
+
     /// The steps of `rank`.
     pub fn schedule(&self, rank: u32) -> Schedule {
         Schedule::linked(rank, |rank| {

@@ -60,11 +60,11 @@ pub struct Plan<C> {
 impl Plan<()> {
     /// Makes collectives together. Collective among the nodes' top-level tasks; never waits.
     ///
-    /// Each of them is a pair of its name and its [builder](CollectiveBuilder). A tuple may hold collectives of any kinds
-    /// and types, a vector or an array any number of one type; both may hold the other.
+    /// Each of them is a pair of its name and its [builder](CollectiveBuilder). A tuple holds up to eight collectives of any
+    /// kinds and types, and a vector or an array any number of one type. Each of these may also hold the others.
     ///
     /// # Errors
-    /// Those of [`CollectiveBuilder::make`]; the error names the collective. Then none is made.
+    /// Those of [`CollectiveBuilder::make`]. The error names the collective.
     pub fn make<M: Members>(top: &Top, gang: &Gang, members: M) -> Result<Plan<M::Made>, Error> {
         let mut all = Vec::new();
         let prepared = members.prepare(top, gang, &mut Preparing(&mut all))?;

@@ -29,8 +29,14 @@ pub struct Schedules {
 
 #[derive(Clone)]
 enum By {
-    Algorithm { algorithm: Algorithm, order: Order, groups: Groups },
+    Algorithm {
+        algorithm: Algorithm,
+        order: Order,
+        groups: Groups,
+    },
     Survivors(Arc<Survivors>),
+    /// With choices that depend on other collectives.
+    Planned(Arc<Survivors>),
     Own(Arc<str>, Arc<Make>),
 }
 
@@ -78,7 +84,7 @@ impl Schedules {
     /// The survivors, if there are several choices of them with the same bits.
     pub(crate) fn survivors(&self) -> Option<Survivors> {
         match &self.by {
-            By::Survivors(survivors) => Some((**survivors).clone()),
+            By::Survivors(survivors) | By::Planned(survivors) => Some((**survivors).clone()),
             // Of each pair of ranks beyond a power of two either one can go on.
             By::Algorithm { algorithm: Algorithm::RecursiveDoubling, .. } => {
                 let is_open = self.goal.kind() == Kind::Reduce && !self.goal.ranks().is_power_of_two();
@@ -90,7 +96,7 @@ impl Schedules {
 
     /// The same reduction by other survivors.
     pub(crate) fn by_survivors(&self, survivors: Survivors) -> Self {
-        Self { goal: self.goal.clone(), by: By::Survivors(Arc::new(survivors)) }
+        Self { goal: self.goal.clone(), by: By::Planned(Arc::new(survivors)) }
     }
 
     /// What they are to reach.
@@ -106,7 +112,7 @@ impl Schedules {
     pub fn of(&self, rank: u32) -> Schedule {
         assert!(rank < self.goal.ranks(), "rank {rank} is not below the {} ranks", self.goal.ranks());
         match &self.by {
-            By::Survivors(survivors) => survivors.schedule(rank),
+            By::Survivors(survivors) | By::Planned(survivors) => survivors.schedule(rank),
             By::Own(_, make) => make(&self.goal, rank),
             By::Algorithm { algorithm, order, groups } => self.by_algorithm(rank, *algorithm, *order, groups),
         }
@@ -152,13 +158,16 @@ impl Schedules {
     }
 }
 
-/// The algorithm.
+/// The algorithm. For one in a plan it tells choices apart, so that nodes whose plans differ find that out.
 impl fmt::Display for Schedules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.by {
             By::Algorithm { algorithm, order: Order::Left, .. } => write!(f, "{algorithm} in the order of a loop"),
             By::Algorithm { algorithm, .. } => write!(f, "{algorithm}"),
             By::Survivors(_) => write!(f, "{}", Algorithm::RecursiveDoubling),
+            By::Planned(survivors) => {
+                write!(f, "{} in a plan with choices {:08x}", Algorithm::RecursiveDoubling, survivors.digest())
+            }
             By::Own(name, _) => f.write_str(name),
         }
     }
