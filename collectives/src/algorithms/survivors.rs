@@ -350,6 +350,23 @@ mod tests {
         }
     }
 
+    /// After how many turns the last receiver has the result, if everybody who has it sends it once in each turn.
+    fn hand_out_turns(survivors: &Survivors) -> u32 {
+        fn has_it(survivors: &Survivors, rank: u32) -> u32 {
+            let Some(&(_, feeder)) = survivors.fed.iter().find(|&&(to, _)| to == rank) else { return 0 };
+            let mut from_it = survivors.feeds.iter().filter(|&&(from, _)| from == feeder);
+            has_it(survivors, feeder) + 1 + from_it.position(|&(_, to)| to == rank).unwrap() as u32
+        }
+        survivors.receivers.iter().map(|rank| has_it(survivors, rank)).max().unwrap()
+    }
+
+    /// As many as it takes if those who have the result double in each turn.
+    fn hand_out_rounds(survivors: &Survivors) -> u32 {
+        let holders = survivors.needed.last().unwrap().iter().filter(|needed| **needed).count();
+        let all = holders + survivors.feeds.len();
+        (0..).find(|&rounds| holders << rounds >= all).unwrap()
+    }
+
     /// A choice changes neither a bracket nor the number of messages or rounds.
     #[test]
     fn any_choices_reach_the_goal() {
@@ -369,6 +386,7 @@ mod tests {
                 let (report, alone) = (prove(&chosen), prove(&first));
                 assert_eq!(report, alone, "{ranks} ranks, seed {seed}: {chosen:?}");
                 assert!(report.by_doubling && report.laws == Laws::NONE, "{ranks} ranks, seed {seed}");
+                assert!(hand_out_turns(&chosen) <= hand_out_rounds(&chosen), "{ranks} ranks, seed {seed}: {chosen:?}");
                 // Both ways to tell the messages are those of the steps.
                 let mut told: Vec<_> = chosen.messages().collect();
                 let steps = (0..ranks).map(|rank| chosen.schedule(rank));

@@ -75,7 +75,7 @@ pub struct OverlapOptions {
 
 /// Reductions that overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Workload {
+pub enum Workload {
     /// The paper's: four shards reduce to shards 0 and 2, and shards 1 and 2 to shard 3
     Paper,
     /// The same with the shards in reverse: four reduce to shards 1 and 3, and shards 1 and 2 to shard 0
@@ -114,6 +114,7 @@ impl Workload {
     }
 }
 
+/// The programs that compute the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     OneByOne,
@@ -139,16 +140,21 @@ struct Calls {
 type Objects = (Collective<[f64]>, Option<Collective<[f64]>>);
 
 /// What a program has found.
-struct Found {
-    verified: bool,
-    latency_us: f64,
-    next_us: f64,
-    messages: Messages,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    /// Whether every shard got the right sums.
+    pub verified: bool,
+    /// Microseconds from the moment when all shards begin until the last one is through.
+    pub latency_us: f64,
+    /// Microseconds for each call if every shard goes on to the next one at once.
+    pub next_us: f64,
+    /// See [`Messages`].
+    pub messages: Messages,
 }
 
 /// The most messages that a shard sends or receives in a call: in a plan, and of collectives made one by one. Only a plan
 /// tells.
-type Messages = Option<[u64; 2]>;
+pub type Messages = Option<[u64; 2]>;
 
 impl Calls {
     /// The time between the beginnings of two calls: far more than a call takes.
@@ -157,16 +163,19 @@ impl Calls {
         Duration::from_millis(10) + Duration::from_nanos(100 * bytes as u64)
     }
 
-    fn value(&self, shard: u32, call: u64) -> Vec<f64> {
+    /// A shard's contribution to a reduction, by its number.
+    fn value(&self, number: usize, shard: u32, call: u64) -> Vec<f64> {
         let first = f64::from(shard + 1) * (call % 1024 + 1) as f64;
-        (0..self.elements).map(|element| first + element as f64).collect()
+        (number..).take(self.elements).map(|element| first + element as f64).collect()
     }
 
-    fn is_right(&self, reduction: &Reduction, call: u64, came: &[f64]) -> bool {
-        let shards: u32 = reduction.from.iter().map(|shard| shard + 1).sum();
+    /// Whether this is the sum of these contributions. All of them are whole numbers.
+    fn is_right(&self, number: usize, call: u64, came: &[f64]) -> bool {
+        let from = &self.reductions[number].from;
+        let shards: u32 = from.iter().map(|shard| shard + 1).sum();
         let first = f64::from(shards) * (call % 1024 + 1) as f64;
-        let count = reduction.from.len();
-        came.len() == self.elements && (0..).zip(came).all(|(element, &x)| x == first + (element * count) as f64)
+        let right = (number..).zip(came).all(|(element, &x)| x == first + (element * from.len()) as f64);
+        right && came.len() == self.elements
     }
 
     /// One call of all reductions.
@@ -174,10 +183,10 @@ impl Calls {
         let me = shard.index();
         let mut right = true;
         if self.version == Version::OneByOne {
-            for (reduction, (reduce, broadcast)) in self.reductions.iter().zip(objects) {
+            for (number, (reduction, (reduce, broadcast))) in self.reductions.iter().zip(objects).enumerate() {
                 let mut came = None;
                 if reduction.from.contains(&me) {
-                    reduce.contribute(shard, self.value(me, call))?.await?;
+                    reduce.contribute(shard, self.value(number, me, call))?.await?;
                 }
                 if root(reduction) == me {
                     came = Some(reduce.receive(shard)?.await?);
@@ -190,22 +199,22 @@ impl Calls {
                     }
                 }
                 if reduction.to.contains(&me) {
-                    right &= came.is_some_and(|came| self.is_right(reduction, call, &came));
+                    right &= came.is_some_and(|came| self.is_right(number, call, &came));
                 }
             }
             return Ok(right);
         }
         let (mut over, mut sums) = (Vec::new(), Vec::new());
-        for (reduction, (reduce, _)) in self.reductions.iter().zip(objects) {
+        for (number, (reduction, (reduce, _))) in self.reductions.iter().zip(objects).enumerate() {
             if reduction.from.contains(&me) {
-                over.push(reduce.contribute(shard, self.value(me, call))?);
+                over.push(reduce.contribute(shard, self.value(number, me, call))?);
             }
             if reduction.to.contains(&me) {
-                sums.push((reduction, reduce.receive(shard)?));
+                sums.push((number, reduce.receive(shard)?));
             }
         }
-        for (reduction, sum) in sums {
-            right &= self.is_right(reduction, call, &sum.await?);
+        for (number, sum) in sums {
+            right &= self.is_right(number, call, &sum.await?);
         }
         for end in over {
             end.await?;
@@ -307,6 +316,27 @@ fn root(reduction: &Reduction) -> u32 {
     *receiver.unwrap_or(&reduction.from[0])
 }
 
+/// Measures one workload: one by one, concurrent, and balanced. `shards` is for the workload [`Each`](Workload::Each).
+///
+/// # Errors
+/// A machine that can't be, or a run that failed.
+pub fn measure(
+    file: &MachineFile,
+    (workload, shards): (Workload, u32),
+    elements: usize,
+    calls: u64,
+) -> Result<(VirtualMachine, [Found; 3]), Failure> {
+    let (shards, reductions) = workload.reductions(shards);
+    let machine = file.machine(Some(shards), shards);
+    machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
+    // Each shard holds a contribution to each reduction, and one that comes.
+    let vectors = 2 * shards as usize * reductions.len();
+    check_memory(&format!("vectors of {elements} elements"), vectors, size_of::<f64>() as u128 * elements as u128)?;
+    let run = |version| Calls { version, reductions: reductions.clone(), elements, calls }.run(&machine, shards);
+    let found = [run(Version::OneByOne)?, run(Version::Concurrent)?, run(Version::Balanced)?];
+    Ok((machine, found))
+}
+
 /// Measures and reports.
 pub fn execute(args: &OverlapOptions) -> Result<(), Failure> {
     let calls = args.iterations.number()? as u64;
@@ -317,22 +347,10 @@ pub fn execute(args: &OverlapOptions) -> Result<(), Failure> {
     let file = MachineFile::load(&args.machine)?;
     let mut output = Output::new(args.reported.format);
     let mut wrong = 0;
-    for workload in Workload::value_variants().iter().filter(|known| args.workload.is_none_or(|asked| asked == **known))
-    {
-        let (shards, reductions) = workload.reductions(shards);
-        let machine = file.machine(Some(shards), shards);
-        machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
+    let asked = |known: &&Workload| args.workload.is_none_or(|asked| asked == **known);
+    for &workload in Workload::value_variants().iter().filter(asked) {
         for &elements in &args.elements.0 {
-            // Each shard holds a contribution to each reduction, and one that comes.
-            let vectors = 2 * shards as usize * reductions.len();
-            check_memory(
-                &format!("vectors of {elements} elements"),
-                vectors,
-                size_of::<f64>() as u128 * elements as u128,
-            )?;
-            let run =
-                |version| Calls { version, reductions: reductions.clone(), elements, calls }.run(&machine, shards);
-            let all = [run(Version::OneByOne)?, run(Version::Concurrent)?, run(Version::Balanced)?];
+            let (machine, all) = measure(&file, (workload, shards), elements, calls)?;
             let verified = all.iter().all(|found| found.verified);
             wrong += usize::from(!verified);
             let [one_by_one, concurrent, balanced] = all;
