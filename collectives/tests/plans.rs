@@ -130,7 +130,7 @@ fn any_choice_reaches_the_goals_with_the_same_brackets() {
 }
 
 #[test]
-#[ignore = "takes minutes; after a change of an algorithm or of the checker"]
+#[ignore = "takes a minute in release; after a change of an algorithm or of the checker"]
 fn any_choice_for_many_ranks() {
     let mut draw = Draw(6);
     for seed in 0..100 {
