@@ -142,8 +142,9 @@ pub mod runtime {
 pub mod collectives {
     #[doc(inline)]
     pub use maniple_collectives::{
-        Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Goal, Laws, Link, Number, Operator,
-        Order, Part, Ranks, Report, Schedule, Schedules, Step, UnknownAlgorithm, Value, Want, check,
+        Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Goal, Laws, Link, Load, Members,
+        Number, Operator, Order, Part, Plan, Ranks, Report, Schedule, Schedules, Step, Traffic, UnknownAlgorithm,
+        Value, Want, check,
     };
 }
 

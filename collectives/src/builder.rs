@@ -205,6 +205,13 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// memory, an algorithm that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses,
     /// or an illegal decision of the mapper.
     pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O>, Error> {
+        let wanted = self.wanted(gang, name)?;
+        let schedules = wanted.prepare(top, gang, name)?;
+        Ok(Collective { id: wanted.define(top, gang, name, schedules)?, value: PhantomData })
+    }
+
+    /// What is asked for, if it fits together.
+    pub(crate) fn wanted(self, gang: &Gang, name: &str) -> Result<Wanted<T>, Error> {
         let refuse =
             |expected: String, came: String| Error::Misuse { what: format!("collective `{name}`"), expected, came };
         let goal = self.goal(gang.shards()).map_err(|(expected, came)| refuse(expected, came))?;
@@ -215,8 +222,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             (None, None) => By::Mapper,
         };
         let Self { operator, identity, sizes, slots, order, .. } = self;
-        let id = Wanted { goal, operator, identity, sizes, slots, order, by }.make(top, gang, name)?;
-        Ok(Collective { id, value: PhantomData })
+        Ok(Wanted { goal, operator, identity, sizes, slots, order, by })
     }
 
     /// The goal in a gang of so many shards, or what was expected and what came.

@@ -80,24 +80,27 @@ impl<T: Element> Wanted<T> {
         self.sizes.most(&self.goal).saturating_mul(size_of::<T>())
     }
 
-    /// Makes the object, and returns its number. Collective; never waits.
-    pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<u32, Error> {
-        let refuse = |expected: &str, came: String| {
-            Err(Error::Misuse { what: format!("{} `{name}`", self.goal), expected: expected.into(), came })
-        };
+    fn refuse<R>(&self, name: &str, expected: &str, came: String) -> Result<R, Error> {
+        Err(Error::Misuse { what: format!("{} `{name}`", self.goal), expected: expected.into(), came })
+    }
+
+    /// Finds the schedules, as they are for this object alone. Collective; never waits.
+    pub fn prepare(&self, top: &Top, gang: &Gang, name: &str) -> Result<Schedules, Error> {
         if self.slots == 0 {
-            return refuse("at least one slot", "0".into());
+            return self.refuse(name, "at least one slot", "0".into());
         }
         let most = self.sizes.most(&self.goal);
         if most > isize::MAX as usize / size_of::<T>().max(1) {
-            return refuse("a contribution that fits into memory", format!("{most} elements"));
+            return self.refuse(name, "a contribution that fits into memory", format!("{most} elements"));
         }
-        let schedules = match self.schedules(top, gang, name)? {
-            Ok(schedules) => schedules,
-            Err((expected, came)) => return refuse(&expected, came),
-        };
+        self.schedules(top, gang, name)?.or_else(|(expected, came)| self.refuse(name, &expected, came))
+    }
+
+    /// Makes the object, and returns its number. Collective; never waits.
+    pub fn define(self, top: &Top, gang: &Gang, name: &str, schedules: Schedules) -> Result<u32, Error> {
         if u64::from(self.slots) * u64::from(gang.shards()) >= 1 << 31 {
-            return refuse("slots for fewer than 2^31 calls of all shards", format!("{} slots", self.slots));
+            let came = format!("{} slots", self.slots);
+            return self.refuse(name, "slots for fewer than 2^31 calls of all shards", came);
         }
         let spec = Spec { name: name.into(), wanted: self, schedules };
         top.replayed(gang, Arc::new(spec))

@@ -102,7 +102,7 @@ impl Field {
         }
     }
 
-    fn people(&self) -> String {
+    pub fn people(&self) -> String {
         match self {
             Field::Measured(measured) => microseconds(*measured),
             Field::Flag(flag) => if *flag { "yes" } else { "NO" }.into(),

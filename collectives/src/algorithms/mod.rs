@@ -27,5 +27,6 @@ pub(crate) use places::Places;
 pub use radix::radix;
 pub use recursive_doubling::recursive_doubling;
 pub use scan::scan;
+pub(crate) use survivors::Choose;
 pub use survivors::Survivors;
 pub use two_level::{Groups, two_level};

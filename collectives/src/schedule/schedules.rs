@@ -31,9 +31,19 @@ pub struct Schedules {
 
 #[derive(Clone)]
 enum By {
-    Algorithm { algorithm: Algorithm, order: Order, groups: Groups },
-    Survivors(Survivors),
+    Algorithm {
+        algorithm: Algorithm,
+        order: Order,
+        groups: Groups,
+    },
+    Survivors(Arc<Survivors>),
+    /// With choices that depend on other collectives.
+    Planned(Arc<Survivors>),
     Own(Arc<str>, Arc<Make>),
+}
+
+fn survivors(goal: &Goal) -> Survivors {
+    Survivors::new(goal.ranks(), goal.contributors().clone(), goal.receivers().clone())
 }
 
 /// A function that gives the schedule of each rank.
@@ -58,9 +68,7 @@ impl Schedules {
         assert!(algorithm.is_for(goal), "{algorithm} is not for a {goal} of {} ranks", goal.ranks());
         let all = goal.contributors().len() == goal.ranks() && goal.receivers().len() == goal.ranks();
         let by = match (algorithm, goal.kind()) {
-            (Algorithm::RecursiveDoubling, Kind::Reduce) if !all => {
-                By::Survivors(Survivors::new(goal.ranks(), goal.contributors().clone(), goal.receivers().clone()))
-            }
+            (Algorithm::RecursiveDoubling, Kind::Reduce) if !all => By::Survivors(Arc::new(survivors(goal))),
             _ => By::Algorithm { algorithm, order, groups },
         };
         Self { goal: goal.clone(), by, alike: Default::default() }
@@ -73,6 +81,24 @@ impl Schedules {
 
     pub(crate) fn made(goal: &Goal, name: &str, make: Arc<Make>) -> Self {
         Self { goal: goal.clone(), by: By::Own(name.into(), make), alike: Default::default() }
+    }
+
+    /// The survivors, if there are several choices of them with the same bits.
+    pub(crate) fn survivors(&self) -> Option<Survivors> {
+        match &self.by {
+            By::Survivors(survivors) | By::Planned(survivors) => Some((**survivors).clone()),
+            // Of each pair of ranks beyond a power of two either one can go on.
+            By::Algorithm { algorithm: Algorithm::RecursiveDoubling, .. } => {
+                let is_open = self.goal.kind() == Kind::Reduce && !self.goal.ranks().is_power_of_two();
+                is_open.then(|| survivors(&self.goal))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same reduction by other survivors.
+    pub(crate) fn by_survivors(&self, survivors: Survivors) -> Self {
+        Self { goal: self.goal.clone(), by: By::Planned(Arc::new(survivors)), alike: Default::default() }
     }
 
     /// What they are to reach.
@@ -88,7 +114,7 @@ impl Schedules {
     pub fn of(&self, rank: u32) -> Schedule {
         assert!(rank < self.goal.ranks(), "rank {rank} is not below the {} ranks", self.goal.ranks());
         match &self.by {
-            By::Survivors(survivors) => survivors.schedule(rank),
+            By::Survivors(survivors) | By::Planned(survivors) => survivors.schedule(rank),
             By::Own(_, make) => make(&self.goal, rank),
             By::Algorithm { algorithm, order, groups } => self.by_algorithm(rank, *algorithm, *order, groups),
         }
@@ -131,7 +157,7 @@ impl Schedules {
         let (from, to) = (self.goal.contributors(), self.goal.receivers());
         let algorithm = match &self.by {
             By::Own(..) => return of(self.of(rank)),
-            By::Survivors(survivors) => return of(survivors.unlinked(rank)),
+            By::Survivors(survivors) | By::Planned(survivors) => return of(survivors.unlinked(rank)),
             By::Algorithm { algorithm, .. } => *algorithm,
         };
         let (position, all) = (from.position(rank), from.len());
@@ -178,7 +204,7 @@ impl Schedules {
     pub(crate) fn give_back(&self) -> bool {
         match &self.by {
             By::Algorithm { algorithm, .. } => algorithm.exchanges_in_pairs() || !self.goal.is_mutual(),
-            By::Survivors(_) | By::Own(..) => true,
+            By::Survivors(_) | By::Planned(_) | By::Own(..) => true,
         }
     }
 
@@ -204,13 +230,16 @@ fn cells_of_bruck(position: u32, all: u32) -> u32 {
     updates.max(reads)
 }
 
-/// The algorithm.
+/// The algorithm. For one in a plan it tells choices apart, so that nodes whose plans differ find that out.
 impl fmt::Display for Schedules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.by {
             By::Algorithm { algorithm, order: Order::Left, .. } => write!(f, "{algorithm} in the order of a loop"),
             By::Algorithm { algorithm, .. } => write!(f, "{algorithm}"),
             By::Survivors(_) => write!(f, "{}", Algorithm::RecursiveDoubling),
+            By::Planned(survivors) => {
+                write!(f, "{} in a plan with choices {:08x}", Algorithm::RecursiveDoubling, survivors.digest())
+            }
             By::Own(name, _) => f.write_str(name),
         }
     }

@@ -6,6 +6,7 @@ pub mod exchange;
 pub mod gang;
 pub mod kernel;
 pub mod memory;
+pub mod overlap;
 pub mod remote;
 pub mod tasks;
 
