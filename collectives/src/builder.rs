@@ -4,6 +4,7 @@ use crate::goal::{Goal, Kind, Ranks};
 use crate::schedule::Make;
 use crate::sizes::Sizes;
 use crate::spec::{By, Wanted};
+use crate::state::{Conversion, Plain, Reduction, State};
 use crate::{Algorithm, Collective, Operator, Order, Schedule, Value};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Gang, Top};
@@ -12,12 +13,13 @@ use std::sync::Arc;
 
 /// A collective that is to be made: its kind, who takes part, sizes and options. [`make`](Self::make) makes it.
 #[must_use = "nothing is made before `make`"]
-pub struct CollectiveBuilder<I: Value + ?Sized, O: ?Sized = I> {
+pub struct CollectiveBuilder<I: Value + ?Sized, O: ?Sized = I, S: State<I::Element> = Plain> {
     kind: Kind,
     /// The contributor, if there is one only.
     root: Option<u32>,
-    operator: Operator<I::Element>,
-    identity: Option<I::Element>,
+    operator: Operator<S::Element>,
+    conversion: Option<Arc<Conversion>>,
+    identity: Option<S::Element>,
     participants: Option<Ranks>,
     receivers: Option<Ranks>,
     sizes: Sizes,
@@ -28,15 +30,16 @@ pub struct CollectiveBuilder<I: Value + ?Sized, O: ?Sized = I> {
     value: PhantomData<fn(&I) -> &O>,
 }
 
-fn builder<I: Value + ?Sized, O: ?Sized>(
+fn builder<I: Value + ?Sized, O: ?Sized, S: State<I::Element>>(
     kind: Kind,
-    operator: Operator<I::Element>,
+    (operator, conversion): (Operator<S::Element>, Option<Arc<Conversion>>),
     sizes: Sizes,
-) -> CollectiveBuilder<I, O> {
+) -> CollectiveBuilder<I, O, S> {
     CollectiveBuilder {
         kind,
         root: None,
         operator,
+        conversion,
         identity: None,
         participants: None,
         receivers: None,
@@ -50,19 +53,25 @@ fn builder<I: Value + ?Sized, O: ?Sized>(
 }
 
 /// The operator of a collective that combines nothing.
-fn nothing<T: Element>() -> Operator<T> {
-    Operator::user("none", |lower: &T, _: &T| *lower)
+fn nothing<T: Element>() -> (Operator<T>, Option<Arc<Conversion>>) {
+    (Operator::user("none", |lower: &T, _: &T| *lower), None)
 }
 
 impl<T: Element> Collective<T> {
     /// All shards contribute, and all receive the combination.
-    pub fn allreduce(operator: Operator<T>) -> CollectiveBuilder<T> {
-        builder(Kind::Reduce, operator, Sizes::Whole(1))
+    ///
+    /// `by` is an [`Operator`], or a [`Stateful`](maniple_regions::Stateful) one such as
+    /// [`exact_sum`](maniple_regions::exact_sum).
+    pub fn allreduce<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<T, By::Out, By::State> {
+        builder(Kind::Reduce, by.parts(), Sizes::Whole(1))
     }
 
     /// All shards contribute, and some receive the combination.
-    pub fn reduce(operator: Operator<T>, receivers: impl IntoIterator<Item = u32>) -> CollectiveBuilder<T> {
-        Self::allreduce(operator).receivers(receivers)
+    pub fn reduce<By: Reduction<In = T>>(
+        by: By,
+        receivers: impl IntoIterator<Item = u32>,
+    ) -> CollectiveBuilder<T, By::Out, By::State> {
+        Self::allreduce(by).receivers(receivers)
     }
 
     /// One shard contributes, and all receive its value.
@@ -71,13 +80,13 @@ impl<T: Element> Collective<T> {
     }
 
     /// Each shard receives the combination of the contributions up to its own, in the order of shards.
-    pub fn scan(operator: Operator<T>) -> CollectiveBuilder<T> {
-        builder(Kind::Scan { inclusive: true }, operator, Sizes::Whole(1))
+    pub fn scan<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<T, By::Out, By::State> {
+        builder(Kind::Scan { inclusive: true }, by.parts(), Sizes::Whole(1))
     }
 
     /// Each shard receives the combination of the contributions before its own. The first one receives `identity`.
     pub fn exscan(operator: Operator<T>, identity: T) -> CollectiveBuilder<T> {
-        let builder = builder(Kind::Scan { inclusive: false }, operator, Sizes::Whole(1));
+        let builder = builder(Kind::Scan { inclusive: false }, operator.parts(), Sizes::Whole(1));
         CollectiveBuilder { identity: Some(identity), ..builder }
     }
 }
@@ -85,7 +94,7 @@ impl<T: Element> Collective<T> {
 impl Collective<()> {
     /// Receivers learn that all participants have contributed. Their value is `()`.
     pub fn barrier() -> CollectiveBuilder<()> {
-        builder(Kind::Reduce, Operator::nothing(), Sizes::Whole(1))
+        builder(Kind::Reduce, Operator::nothing().parts(), Sizes::Whole(1))
     }
 }
 
@@ -108,8 +117,8 @@ impl<T: Element> Collective<[T], T> {
     }
 
     /// All shards contribute a block for each receiver. These receive the combination of theirs.
-    pub fn reduce_scatter(operator: Operator<T>) -> CollectiveBuilder<[T], T> {
-        builder(Kind::ReduceScatter, operator, Sizes::Each(1))
+    pub fn reduce_scatter<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<[T], By::Out, By::State> {
+        builder(Kind::ReduceScatter, by.parts(), Sizes::Each(1))
     }
 }
 
@@ -120,7 +129,7 @@ impl<T: Element> Collective<[T]> {
     }
 }
 
-impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized> CollectiveBuilder<I, O> {
+impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuilder<I, O, S> {
     /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise. By default all.
     pub fn participants(self, shards: impl IntoIterator<Item = u32>) -> Self {
         Self { participants: Some(Ranks::of(shards)), ..self }
@@ -133,7 +142,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
 
     /// Vectors instead of single elements: of so many elements, or with so many in each block where contributions or
     /// results consist of blocks. From 0.
-    pub fn elements(self, elements: usize) -> CollectiveBuilder<[T], [T]> {
+    pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         let sizes = match self.sizes {
             Sizes::Whole(_) => Sizes::Whole(elements),
             _ => Sizes::Each(elements),
@@ -143,7 +152,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
 
     /// The number of elements of each block, in the order of the shards that contribute it (gather) or receive it
     /// (scatter, reduce-scatter).
-    pub fn sizes(self, sizes: impl IntoIterator<Item = usize>) -> CollectiveBuilder<[T], [T]> {
+    pub fn sizes(self, sizes: impl IntoIterator<Item = usize>) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         let sizes: Vec<usize> = sizes.into_iter().collect();
         self.with_sizes(Sizes::blocks(&sizes))
     }
@@ -153,16 +162,18 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     pub fn sizes_between(
         self,
         size: impl Fn(u32, u32) -> usize + Send + Sync + 'static,
-    ) -> CollectiveBuilder<[T], [T]> {
+    ) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         self.with_sizes(Sizes::Between(Arc::new(size)))
     }
 
-    fn with_sizes(self, sizes: Sizes) -> CollectiveBuilder<[T], [T]> {
-        let Self { kind, root, operator, identity, participants, receivers, slots, order, algorithm, own, .. } = self;
+    fn with_sizes(self, sizes: Sizes) -> CollectiveBuilder<[I::Element], [O::Element], S> {
+        let Self { kind, root, operator, conversion, identity, participants, receivers, slots, order, .. } = self;
+        let Self { algorithm, own, .. } = self;
         CollectiveBuilder {
             kind,
             root,
             operator,
+            conversion,
             identity,
             participants,
             receivers,
@@ -204,14 +215,14 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// Shards that the gang does not have, nobody who contributes or receives, sizes that do not fit the kind or the
     /// memory, an algorithm that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses,
     /// or an illegal decision of the mapper.
-    pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O>, Error> {
+    pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O, S>, Error> {
         let wanted = self.wanted(gang, name)?;
         let schedules = wanted.prepare(top, gang, name)?;
         Ok(Collective { id: wanted.define(top, gang, name, schedules)?, value: PhantomData })
     }
 
     /// What is asked for, if it fits together.
-    pub(crate) fn wanted(self, gang: &Gang, name: &str) -> Result<Wanted<T>, Error> {
+    pub(crate) fn wanted(self, gang: &Gang, name: &str) -> Result<Wanted<S::Element>, Error> {
         let refuse =
             |expected: String, came: String| Error::Misuse { what: format!("collective `{name}`"), expected, came };
         let goal = self.goal(gang.shards()).map_err(|(expected, came)| refuse(expected, came))?;
@@ -221,8 +232,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             (None, Some(algorithm)) => By::Algorithm(algorithm),
             (None, None) => By::Mapper,
         };
-        let Self { operator, identity, sizes, slots, order, .. } = self;
-        Ok(Wanted { goal, operator, identity, sizes, slots, order, by })
+        let Self { operator, conversion, identity, sizes, slots, order, .. } = self;
+        Ok(Wanted { goal, operator, conversion, identity, sizes, slots, order, by })
     }
 
     /// The goal in a gang of so many shards, or what was expected and what came.

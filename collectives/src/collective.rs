@@ -1,9 +1,10 @@
 //! The collective that shards call.
 
 use crate::engine::{Engine, Role};
+use crate::state::Plain;
 use crate::value::{Contributed, Output, Running, Value};
 use maniple_regions::Element;
-use maniple_runtime::{Error, Input, Shard, TaskFuture};
+use maniple_runtime::{Error, Input, Resolver, Shard, TaskFuture};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
@@ -18,6 +19,9 @@ use std::marker::PhantomData;
 /// | only contributes | [`contribute`](Self::contribute) |
 /// | only receives | [`receive`](Self::receive) |
 /// | neither | nothing, and no message reaches it |
+///
+/// A collective that reduces with a [`Stateful`](maniple_regions::Stateful) operator combines states `S`, and converts
+/// contributions to them and them to results. Otherwise `S` is [`Plain`].
 ///
 /// These are collective: every shard that takes part makes the same calls of one object in the same order. Objects do not
 /// wait for each other. A call returns a future at once, and several calls may be in flight. A future can be awaited
@@ -54,19 +58,19 @@ use std::marker::PhantomData;
 /// ```
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
-pub struct Collective<I: ?Sized, O: ?Sized = I> {
+pub struct Collective<I: ?Sized, O: ?Sized = I, S = Plain> {
     pub(crate) id: u32,
     #[serde(skip)]
-    pub(crate) value: PhantomData<fn(&I) -> &O>,
+    pub(crate) value: PhantomData<fn(&I, S) -> &O>,
 }
 
-impl<I: ?Sized, O: ?Sized> Clone for Collective<I, O> {
+impl<I: ?Sized, O: ?Sized, S> Clone for Collective<I, O, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<I: ?Sized, O: ?Sized> Copy for Collective<I, O> {}
-impl<I: ?Sized, O: ?Sized> std::fmt::Debug for Collective<I, O> {
+impl<I: ?Sized, O: ?Sized, S> Copy for Collective<I, O, S> {}
+impl<I: ?Sized, O: ?Sized, S> std::fmt::Debug for Collective<I, O, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Collective({})", self.id)
     }
@@ -146,18 +150,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
     pub fn contribute(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
-        let admit =
-            |engine: &mut Engine<T>, at| Takes::Contributes.check(engine.role(at), self.id, shard).map(|()| None);
-        shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
-            let (over, future) = TaskFuture::pending();
-            let result = engine.role(at.0).receives.map(|_| {
-                let (resolver, result) = TaskFuture::pending();
-                engine.keep(at.0, O::claim(result));
-                O::output(resolver)
-            });
-            engine.call(at, I::running(input), Output::Over(Box::new(Contributed { over, result })), cx);
-            future
-        })
+        contribute(self.id, shard, |_| I::running(input), |_, resolver| O::output(resolver))
     }
 
     /// The future of the value that the shard receives. Collective; returns at once.
@@ -167,23 +160,98 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// # Errors
     /// A shard of another gang, one that does not receive, or one that has not contributed first though it should.
     pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
-        let admit = |engine: &mut Engine<T>, at| {
-            let role = engine.role(at);
-            Takes::Receives.check(role, self.id, shard)?;
-            if role.contributes.is_none() {
-                return Ok(None);
-            }
-            match engine.claim(at) {
-                Some(claim) => Ok(Some(O::claimed(claim))),
-                None => Err(Error::Misuse {
-                    what: format!("`receive` of collective {} in shard {}", self.id, shard.index()),
-                    expected: "a `contribute` before each `receive`, as the shard does both".into(),
-                    came: "none whose result was not asked for".into(),
-                }),
-            }
-        };
-        shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
-            engine.call_many::<O>(at, Running::One(T::zeroed()), cx)
+        receive(self.id, shard, |_: &Engine<T>, resolver| O::output(resolver))
+    }
+}
+
+/// The same calls of a collective that combines states.
+impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
+    /// As [`call`](Collective::call) without a state: contributes a value, and returns the future of what the shard receives.
+    /// Collective; returns at once.
+    ///
+    /// # Errors
+    /// A shard of another gang, or one that does not both contribute and receive. Failures of the call itself are in the
+    /// future.
+    pub fn call(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<O::Own>, Error> {
+        let input = input.into();
+        let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine.role(at), self.id, shard).map(|()| None);
+        shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| {
+            let (resolver, future) = TaskFuture::pending();
+            let by = engine.stateful::<I::Element, O::Element>();
+            let (input, output) = (I::lifted(input, by), O::lowered(resolver, by));
+            engine.call(at, input, output, cx);
+            future
         })
     }
+
+    /// As [`contribute`](Collective::contribute) without a state. Collective; returns at once.
+    ///
+    /// # Errors
+    /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
+    pub fn contribute(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<()>, Error> {
+        let input = input.into();
+        let lifted = |engine: &Engine<S>| I::lifted(input, engine.stateful::<I::Element, O::Element>());
+        contribute(self.id, shard, lifted, |engine, resolver| {
+            O::lowered(resolver, engine.stateful::<I::Element, O::Element>())
+        })
+    }
+
+    /// As [`receive`](Collective::receive) without a state. Collective; returns at once.
+    ///
+    /// # Errors
+    /// A shard of another gang, one that does not receive, or one that has not contributed first though it should.
+    pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
+        receive(self.id, shard, |engine: &Engine<S>, resolver| {
+            O::lowered(resolver, engine.stateful::<I::Element, O::Element>())
+        })
+    }
+}
+
+/// A contribution, to an object that combines elements `E`, of a shard that may also receive a value `V`.
+fn contribute<E: Element, V: 'static>(
+    id: u32,
+    shard: &Shard,
+    input: impl FnOnce(&Engine<E>) -> Running<E>,
+    output: impl FnOnce(&Engine<E>, Resolver<V>) -> Output<E>,
+) -> Result<TaskFuture<()>, Error> {
+    let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine.role(at), id, shard).map(|()| None);
+    shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
+        let (over, future) = TaskFuture::pending();
+        let result = engine.role(at.0).receives.map(|_| {
+            let (resolver, result) = TaskFuture::<V>::pending();
+            engine.keep(at.0, Box::new(result));
+            output(engine, resolver)
+        });
+        engine.call(at, input(engine), Output::Over(Box::new(Contributed { over, result })), cx);
+        future
+    })
+}
+
+/// The future of a value `V` that a shard receives.
+fn receive<E: Element, V: 'static>(
+    id: u32,
+    shard: &Shard,
+    output: impl FnOnce(&Engine<E>, Resolver<V>) -> Output<E>,
+) -> Result<TaskFuture<V>, Error> {
+    let admit = |engine: &mut Engine<E>, at| {
+        let role = engine.role(at);
+        Takes::Receives.check(role, id, shard)?;
+        if role.contributes.is_none() {
+            return Ok(None);
+        }
+        match engine.claim(at) {
+            Some(claim) => Ok(Some(*claim.downcast().expect("an object's results are of one type"))),
+            None => Err(Error::Misuse {
+                what: format!("`receive` of collective {id} in shard {}", shard.index()),
+                expected: "a `contribute` before each `receive`, as the shard does both".into(),
+                came: "none whose result was not asked for".into(),
+            }),
+        }
+    };
+    shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
+        let (resolver, future) = TaskFuture::pending();
+        let output = output(engine, resolver);
+        engine.call(at, Running::One(E::zeroed()), output, cx);
+        future
+    })
 }

@@ -3,11 +3,13 @@
 
 use crate::parts::{LentPart, Parts, Registers, Spare, combine_in_place, combine_into};
 use crate::sizes::Sizes;
-use crate::value::{Claim, Output, Running, Value};
+use crate::state::Conversion;
+use crate::value::{Output, Running, Value};
 use crate::{Combine, Goal, Operator, Schedule, Step};
-use maniple_regions::Element;
+use maniple_regions::{Element, Stateful};
 use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Slot, Subtask, Watch, pairwise};
 use maniple_runtime::{Error, Lent, TaskFuture};
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -119,6 +121,7 @@ impl<T: Element> Chain<T> {
                 }
             }
             (Output::Many(out), running) => cx.resolve_rarely(chain, out, Ok(running.as_slice().to_vec())),
+            (Output::Lowered(out), running) => out.deliver(chain, running.as_slice(), cx),
             (Output::Over(out), _) => match &out.result {
                 None => cx.resolve_rarely(chain, &out.over, Ok(())),
                 Some(result) => {
@@ -143,7 +146,9 @@ pub struct Engine<T> {
     shared: Shared<T>,
     chains: Vec<Chain<T>>,
     /// For each shard the results that it has not asked for yet, from the first call on. Made when one is needed.
-    claims: Vec<VecDeque<Claim<T>>>,
+    claims: Vec<VecDeque<Box<dyn Any>>>,
+    /// Between elements and the states that are combined, if these are not elements.
+    conversion: Option<Arc<Conversion>>,
 }
 
 /// What all chains of an engine share.
@@ -205,7 +210,13 @@ impl<T> Shared<T> {
 }
 
 impl<T: Element> Engine<T> {
-    pub fn new(name: &str, operator: Operator<T>, slots: u32, mut roles: Vec<Role<T>>) -> Self {
+    pub fn new(
+        name: &str,
+        operator: Operator<T>,
+        conversion: Option<Arc<Conversion>>,
+        slots: u32,
+        mut roles: Vec<Role<T>>,
+    ) -> Self {
         let chains = (0..roles.len() * slots as usize).map(|_| Chain::new()).collect();
         if roles.iter().all(|role| role.is_as(&roles[0])) {
             roles.truncate(1);
@@ -223,6 +234,7 @@ impl<T: Element> Engine<T> {
             },
             chains,
             claims: Vec::new(),
+            conversion,
         }
     }
 
@@ -237,15 +249,21 @@ impl<T: Element> Engine<T> {
         self.shared.role(position)
     }
 
+    /// How elements become states, and states results.
+    pub fn stateful<I: Element, O: Element>(&self) -> &Stateful<I, T, O> {
+        let any = self.conversion.as_deref().and_then(|any| any.downcast_ref());
+        any.expect("the object was made with it")
+    }
+
     /// Keeps the future of a result until the shard asks for it.
-    pub fn keep(&mut self, position: u32, claim: Claim<T>) {
+    pub fn keep(&mut self, position: u32, claim: Box<dyn Any>) {
         let all = self.chains.len() / self.shared.slots as usize;
         self.claims.resize_with(all, VecDeque::new);
         self.claims[position as usize].push_back(claim);
     }
 
     /// The future of the oldest result that the shard has not asked for.
-    pub fn claim(&mut self, position: u32) -> Option<Claim<T>> {
+    pub fn claim(&mut self, position: u32) -> Option<Box<dyn Any>> {
         self.claims.get_mut(position as usize)?.pop_front()
     }
 
@@ -362,7 +380,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
             Running::One(v) => bytemuck::bytes_of(v),
             Running::Many(v) => bytemuck::cast_slice(v),
             Running::Parts => self.bytes_of_part(part),
-            Running::Later(_) | Running::ManyLater(_) => &[],
+            _ => &[],
         }
     }
 
@@ -451,7 +469,7 @@ fn combine<T: Element>(
     match running {
         Running::One(v) => combine_in_place(operator, how, std::slice::from_mut(v), incoming),
         Running::Many(v) => combine_many(operator, aside, how, v, incoming),
-        Running::Parts | Running::Later(_) | Running::ManyLater(_) => {}
+        _ => {}
     }
 }
 

@@ -12,6 +12,7 @@ mod plan;
 mod schedule;
 mod sizes;
 mod spec;
+mod state;
 mod value;
 
 #[doc = include_str!("../PROTOCOL.md")]
@@ -26,4 +27,5 @@ pub use goal::{Goal, Ranks, Want};
 pub use maniple_regions::{Laws, Number, Operator};
 pub use plan::{Balanced, Load, Members, Plan, Traffic, balance};
 pub use schedule::{Algorithm, Combine, Link, Part, Schedule, Schedules, Step, UnknownAlgorithm};
+pub use state::{Plain, Reduction, State};
 pub use value::Value;

@@ -3,6 +3,7 @@
 use crate::engine::{Engine, Role, subtasks};
 use crate::schedule::Make;
 use crate::sizes::Sizes;
+use crate::state::Conversion;
 use crate::{Algorithm, Groups, Laws, Operator, Order, Schedules};
 use crate::{Goal, check};
 use maniple_regions::Element;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 pub(crate) struct Wanted<T> {
     pub goal: Goal,
     pub operator: Operator<T>,
+    pub conversion: Option<Arc<Conversion>>,
     /// The result where nothing is combined: at the first shard of an exclusive scan.
     pub identity: Option<T>,
     pub sizes: Sizes,
@@ -68,9 +70,10 @@ impl<T: Element> ReplaySpec for Spec<T> {
         format!("{goal}{sets} of {sizes} x {element}{operator}, {slots} slots, {by}")
     }
     fn materialise(&self, shards: &[u32]) -> Box<dyn Chained> {
-        let Wanted { goal, operator, identity, sizes, slots, .. } = &self.wanted;
+        let Wanted { goal, operator, conversion, identity, sizes, slots, .. } = &self.wanted;
         let role = |&shard: &u32| Role::of(&self.schedules.of(shard), goal, sizes, *identity);
-        Box::new(Engine::new(&self.name, operator.clone(), *slots, shards.iter().map(role).collect()))
+        let roles = shards.iter().map(role).collect();
+        Box::new(Engine::new(&self.name, operator.clone(), conversion.clone(), *slots, roles))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The values of a call: what a shard contributes, the running value, and the futures of results.
 
 use crate::engine::Engine;
-use maniple_regions::Element;
+use crate::state::{Later, Lowered, lifted, lowered};
+use maniple_regions::{Element, Stateful};
 use maniple_runtime::replay::{ReplayCx, Watch};
 use maniple_runtime::{Error, Input, Resolver, TaskFuture};
 use std::sync::Arc;
@@ -17,9 +18,9 @@ pub trait Value {
     #[doc(hidden)]
     fn output(resolver: Resolver<Self::Own>) -> Output<Self::Element>;
     #[doc(hidden)]
-    fn claim(future: TaskFuture<Self::Own>) -> Claim<Self::Element>;
+    fn lifted<S: Element, R: Element>(input: Input<Self::Own>, by: &Stateful<Self::Element, S, R>) -> Running<S>;
     #[doc(hidden)]
-    fn claimed(claim: Claim<Self::Element>) -> TaskFuture<Self::Own>;
+    fn lowered<T: Element, S: Element>(resolver: Resolver<Self::Own>, by: &Stateful<T, S, Self::Element>) -> Output<S>;
     /// Makes a call with a value that has come.
     #[doc(hidden)]
     fn call_now<O: Value<Element = Self::Element> + ?Sized>(
@@ -55,14 +56,21 @@ impl<T: Element> Value for T {
     fn output(resolver: Resolver<T>) -> Output<T> {
         Output::One(resolver)
     }
-    fn claim(future: TaskFuture<T>) -> Claim<T> {
-        Claim::One(future)
+    fn lifted<S: Element, R: Element>(input: Input<T>, by: &Stateful<T, S, R>) -> Running<S> {
+        let by = by.clone();
+        lifted(input, move |element| {
+            let mut state = S::zeroed();
+            by.lift_into(std::slice::from_mut(&mut state), &[element]);
+            Running::One(state)
+        })
     }
-    fn claimed(claim: Claim<T>) -> TaskFuture<T> {
-        match claim {
-            Claim::One(future) => future,
-            Claim::Many(_) => unreachable!("an object's results are of one shape"),
-        }
+    fn lowered<U: Element, S: Element>(resolver: Resolver<T>, by: &Stateful<U, S, T>) -> Output<S> {
+        let by = by.clone();
+        lowered(resolver, move |states| {
+            let mut result = T::zeroed();
+            by.lower_into(std::slice::from_mut(&mut result), &states[..1]);
+            result
+        })
     }
     #[inline]
     fn call_now<O: Value<Element = T> + ?Sized>(
@@ -91,14 +99,21 @@ impl<T: Element> Value for [T] {
     fn output(resolver: Resolver<Vec<T>>) -> Output<T> {
         Output::Many(resolver)
     }
-    fn claim(future: TaskFuture<Vec<T>>) -> Claim<T> {
-        Claim::Many(future)
+    fn lifted<S: Element, R: Element>(input: Input<Vec<T>>, by: &Stateful<T, S, R>) -> Running<S> {
+        let by = by.clone();
+        lifted(input, move |elements| {
+            let mut states = vec![S::zeroed(); elements.len()];
+            by.lift_into(&mut states, &elements);
+            Running::Many(Arc::new(states))
+        })
     }
-    fn claimed(claim: Claim<T>) -> TaskFuture<Vec<T>> {
-        match claim {
-            Claim::Many(future) => future,
-            Claim::One(_) => unreachable!("an object's results are of one shape"),
-        }
+    fn lowered<U: Element, S: Element>(resolver: Resolver<Vec<T>>, by: &Stateful<U, S, T>) -> Output<S> {
+        let by = by.clone();
+        lowered(resolver, move |states| {
+            let mut results = vec![T::zeroed(); states.len()];
+            by.lower_into(&mut results, states);
+            results
+        })
     }
 }
 
@@ -112,6 +127,8 @@ pub enum Running<T> {
     /// An input that may not be there yet.
     Later(TaskFuture<T>),
     ManyLater(TaskFuture<Vec<T>>),
+    /// The same for one that is lifted to states.
+    Lifted(Box<dyn Later<T>>),
 }
 
 impl<T: Element> Running<T> {
@@ -121,6 +138,7 @@ impl<T: Element> Running<T> {
             Running::One(_) | Running::Many(_) | Running::Parts => false,
             Running::Later(f) => cx.start_after(chain, f),
             Running::ManyLater(f) => cx.start_after(chain, f),
+            Running::Lifted(later) => later.start_chain(chain, cx),
         }
     }
 
@@ -129,6 +147,7 @@ impl<T: Element> Running<T> {
             Running::One(_) | Running::Many(_) | Running::Parts => true,
             Running::Later(f) => f.is_settled(),
             Running::ManyLater(f) => f.is_settled(),
+            Running::Lifted(later) => later.is_there(),
         }
     }
 
@@ -138,6 +157,7 @@ impl<T: Element> Running<T> {
             Running::One(_) | Running::Many(_) | Running::Parts => return Ok(()),
             Running::Later(f) => Running::One(value_of(f)?),
             Running::ManyLater(f) => Running::Many(Arc::new(value_of(f)?)),
+            Running::Lifted(later) => later.open()?,
         };
         Ok(())
     }
@@ -148,7 +168,7 @@ impl<T: Element> Running<T> {
         match self {
             Running::One(v) => std::slice::from_ref(v),
             Running::Many(v) => v,
-            Running::Parts | Running::Later(_) | Running::ManyLater(_) => &[],
+            _ => &[],
         }
     }
 }
@@ -157,6 +177,8 @@ impl<T: Element> Running<T> {
 pub enum Output<T> {
     One(Resolver<T>),
     Many(Resolver<Vec<T>>),
+    /// The result is lowered from states.
+    Lowered(Box<dyn Lowered<T>>),
     /// The shard receives nothing, or takes its result later: then that goes to the other output.
     Over(Box<Contributed<T>>),
 }
@@ -172,6 +194,7 @@ impl<T: Element> Output<T> {
         match self {
             Output::One(out) => cx.resolve_rarely(chain, out, Err(error)),
             Output::Many(out) => cx.resolve_rarely(chain, out, Err(error)),
+            Output::Lowered(out) => out.fail(chain, error, cx),
             Output::Over(out) => match &out.result {
                 None => cx.resolve_rarely(chain, &out.over, Err(error)),
                 Some(result) => {
@@ -186,6 +209,7 @@ impl<T: Element> Output<T> {
         match self {
             Output::One(out) => watch.look(out),
             Output::Many(out) => watch.look(out),
+            Output::Lowered(out) => out.look(watch),
             Output::Over(out) => {
                 watch.look(&out.over);
                 out.result.iter().for_each(|result| result.look(watch));
@@ -196,23 +220,17 @@ impl<T: Element> Output<T> {
     pub fn is_one(&self) -> bool {
         match self {
             Output::One(_) => true,
-            Output::Many(_) => false,
+            Output::Many(_) | Output::Lowered(_) => false,
             Output::Over(out) => out.result.as_ref().is_some_and(Output::is_one),
         }
     }
-}
-
-/// The future of a result that a shard has not asked for yet.
-pub enum Claim<T> {
-    One(TaskFuture<T>),
-    Many(TaskFuture<Vec<T>>),
 }
 
 fn stopped(what: &str) -> Error {
     Error::Stopped { what: format!("a collective's {what}") }
 }
 
-fn value_of<V: Clone + 'static>(future: &TaskFuture<V>) -> Result<V, Error> {
+pub fn value_of<V: Clone + 'static>(future: &TaskFuture<V>) -> Result<V, Error> {
     let value = future.peek(|outcome| outcome.cloned().map_err(Clone::clone));
     value.unwrap_or_else(|| Err(stopped("input")))
 }

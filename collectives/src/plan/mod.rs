@@ -7,9 +7,9 @@ pub use balance::{Balanced, balance};
 pub use load::{Load, Traffic};
 
 use crate::spec::Wanted;
+use crate::state::State;
 use crate::{Collective, CollectiveBuilder, Schedules, Value};
 use balance::{Member, balance_members};
-use maniple_regions::Element;
 use maniple_runtime::{Error, Gang, Top};
 use std::marker::PhantomData;
 
@@ -107,32 +107,32 @@ pub struct Preparing<'a>(&'a mut Vec<Member>);
 pub struct Defining(std::vec::IntoIter<Schedules>);
 
 /// A collective whose schedules may still change.
-pub struct Prepared<I: Value + ?Sized, O: ?Sized> {
+pub struct Prepared<I: Value + ?Sized, O: ?Sized, S: State<I::Element>> {
     name: String,
-    wanted: Wanted<I::Element>,
-    value: PhantomData<fn(&I) -> &O>,
+    wanted: Wanted<S::Element>,
+    value: PhantomData<fn(&I, S) -> &O>,
 }
 
-impl<N, T, I, O> Members for (N, CollectiveBuilder<I, O>)
+impl<N, I, O, S> Members for (N, CollectiveBuilder<I, O, S>)
 where
     N: AsRef<str>,
-    T: Element,
-    I: Value<Element = T> + ?Sized,
-    O: Value<Element = T> + ?Sized,
+    I: Value + ?Sized,
+    O: Value + ?Sized,
+    S: State<I::Element>,
 {
-    type Made = Collective<I, O>;
-    type Prepared = Prepared<I, O>;
+    type Made = Collective<I, O, S>;
+    type Prepared = Prepared<I, O, S>;
 
-    fn prepare(self, top: &Top, gang: &Gang, to: &mut Preparing<'_>) -> Result<Prepared<I, O>, Error> {
+    fn prepare(self, top: &Top, gang: &Gang, to: &mut Preparing<'_>) -> Result<Prepared<I, O, S>, Error> {
         let (name, builder) = self;
         let name = name.as_ref().to_owned();
         let wanted = builder.wanted(gang, &name)?;
         let schedules = wanted.prepare(top, gang, &name)?;
-        to.0.push(Member { schedules, sizes: wanted.sizes.clone(), element: size_of::<T>() });
+        to.0.push(Member { schedules, sizes: wanted.sizes.clone(), element: size_of::<S::Element>() });
         Ok(Prepared { name, wanted, value: PhantomData })
     }
 
-    fn define(prepared: Prepared<I, O>, top: &Top, gang: &Gang, from: &mut Defining) -> Result<Self::Made, Error> {
+    fn define(prepared: Prepared<I, O, S>, top: &Top, gang: &Gang, from: &mut Defining) -> Result<Self::Made, Error> {
         let Prepared { name, wanted, value } = prepared;
         let schedules = from.0.next().expect("one was prepared");
         Ok(Collective { id: wanted.define(top, gang, &name, schedules)?, value })

@@ -1,0 +1,154 @@
+//! Collectives whose running values are not elements: exact sums, and a mean with its variance.
+
+mod common;
+
+use bytemuck::{Pod, Zeroable};
+use common::{any_runtime, bytes, mix, watched};
+use maniple_collectives::{Algorithm, Collective, Goal, Operator};
+use maniple_regions::{ExactSum, Stateful, exact_sum};
+use maniple_runtime::{Arg, Error, Shard, ShardLaunch};
+
+type Exact<I, O = I> = Collective<I, O, ExactSum<f64>>;
+
+/// A multiple of 2^-40 with 53 significant bits. Sums of them depend on the order.
+fn summand(bits: u64) -> i128 {
+    let significant = i128::from(bits >> 11) << (bits % 40);
+    if bits & 1 << 10 == 0 { significant } else { -significant }
+}
+
+fn float(multiple: i128) -> f64 {
+    // Rounded to the nearest, once; the power of two is exact.
+    multiple as f64 * 2f64.powi(-40)
+}
+
+fn own(shard: u32, call: u64, element: u64) -> i128 {
+    summand(mix(u64::from(shard) << 40 ^ call << 20 ^ element))
+}
+
+#[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
+struct Sums {
+    all: Exact<f64>,
+    vectors: Exact<[f64]>,
+    some: Exact<f64>,
+    scan: Exact<f64>,
+    blocks: Exact<[f64], f64>,
+}
+
+type Results = (f64, Vec<f64>, f64, f64, f64);
+
+async fn sums(shard: Shard, (sums, call): (Sums, u64)) -> Result<Results, Error> {
+    let (me, p) = (shard.index(), u64::from(shard.shards()));
+    let own = |element: u64| float(own(me, call, element));
+    let later = shard.launch(|x: Arg<f64>| *x, (own(0).into(),)).go()?;
+    let all = sums.all.call(&shard, &later)?;
+    let vectors = sums.vectors.call(&shard, (0..3).map(own).collect::<Vec<_>>())?;
+    sums.some.contribute(&shard, own(0))?.detach();
+    let scan = sums.scan.call(&shard, own(0))?;
+    let blocks = sums.blocks.call(&shard, (0..p).map(own).collect::<Vec<_>>())?;
+    let some = if u64::from(me) == p - 1 { sums.some.receive(&shard)?.await? } else { 0.0 };
+    Ok((all.await?, vectors.await?, some, scan.await?, blocks.await?))
+}
+
+/// Against sums of integers, for every algorithm: the sum is associative, so none is refused.
+#[test]
+fn exact_sums_are_rounded_once() {
+    let mut rounds = 0;
+    for number in 0..60 {
+        let (at, runtime) = any_runtime(number);
+        let shards = 1 + mix(number) as u32 % 9;
+        let algorithms: Vec<Algorithm> = Algorithm::all_for(&Goal::allreduce(shards, 1)).collect();
+        let algorithm = algorithms[number as usize % algorithms.len()];
+        let at = format!("{at}, {shards} shards, {algorithm}");
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let all = || Collective::allreduce(exact_sum::<f64>());
+                let made = Sums {
+                    all: all().algorithm(algorithm).make(&top, &gang, "all")?,
+                    vectors: all().elements(3).algorithm(algorithm).make(&top, &gang, "vectors")?,
+                    some: Collective::reduce(exact_sum(), [shards - 1]).make(&top, &gang, "some")?,
+                    scan: Collective::scan(exact_sum()).make(&top, &gang, "scan")?,
+                    blocks: Collective::reduce_scatter(exact_sum()).make(&top, &gang, "blocks")?,
+                };
+                let task = top.register("sums", sums);
+                top.launch(&gang, &task, |_| ShardLaunch::new((made, number)))?.all().await
+            })
+        });
+        let upto = |last: u32, element: u64| float((0..=last).map(|s| own(s, number, element)).sum());
+        let sum = |element: u64| upto(shards - 1, element);
+        for (me, (all, vectors, some, scan, block)) in (0..).zip(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0) {
+            assert_eq!(bytes(&vectors), bytes(&[sum(0), sum(1), sum(2)]), "{at}");
+            let some = if me == shards - 1 { some } else { sum(0) };
+            let came = [all, some, scan, block];
+            assert_eq!(bytes(&came), bytes(&[sum(0), sum(0), upto(me, 0), sum(me.into())]), "{at}, shard {me}");
+        }
+        let plain: f64 = (0..shards).map(|s| float(own(s, number, 0))).sum();
+        rounds += u32::from(plain != sum(0));
+    }
+    assert!(rounds > 10, "a plain sum rounds in {rounds} of 60 only");
+}
+
+/// Count, sum, and sum of squares.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Moments([f64; 3]);
+
+#[test]
+fn contribution_state_and_result_may_all_differ() {
+    type MeanAndVariance = Collective<u32, [f64; 2], Moments>;
+    async fn shard(shard: Shard, both: MeanAndVariance) -> Result<[f64; 2], Error> {
+        both.call(&shard, shard.index())?.await
+    }
+    for number in 0..12 {
+        let (at, runtime) = any_runtime(number);
+        let shards = 1 + number as u32;
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let add = |a: &Moments, b: &Moments| Moments(std::array::from_fn(|i| a.0[i] + b.0[i]));
+                let lift = |x: &u32| Moments([1.0, f64::from(*x), f64::from(*x).powi(2)]);
+                let lower = |Moments([n, sum, squares]): &Moments| [sum / n, squares / n - (sum / n).powi(2)];
+                let both = Stateful::new(Operator::user("moments", add), lift, lower);
+                let both = Collective::allreduce(both).make(&top, &gang, "mean and variance")?;
+                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(both))?.all().await
+            })
+        });
+        // Of 0 to n - 1.
+        let n = f64::from(shards);
+        let (mean, variance) = ((n - 1.0) / 2.0, (n * n - 1.0) / 12.0);
+        for came in outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0 {
+            assert!((came[0] - mean).abs() < 1e-12 && (came[1] - variance).abs() < 1e-12, "{at}: {came:?}");
+        }
+    }
+}
+
+/// A failed input, a wrong length and a panic when states are combined reach those who wait for a result.
+#[test]
+fn failures_reach_results() {
+    async fn shard(shard: Shard, (sum, bad): (Exact<[f64]>, u32)) -> Result<Vec<f64>, Error> {
+        let own = if shard.index() == bad { vec![1.0] } else { vec![1.0, 2.0] };
+        let first = sum.call(&shard, own)?.await;
+        let text = first.expect_err("one is too short").origin().to_string();
+        assert!(text.ends_with("expected 2 elements, got 1"), "{text}");
+        let second = if shard.index() == bad {
+            sum.call(&shard, &shard.launch(|| -> Vec<f64> { panic!("broken input") }, ()).go()?)?
+        } else {
+            sum.call(&shard, vec![1.0, 2.0])?
+        };
+        let text = second.await.expect_err("one has no input").origin().to_string();
+        assert!(text.contains("broken input"), "{text}");
+        sum.call(&shard, vec![1.0, 0.5])?.await
+    }
+    for number in 0..12 {
+        let (at, runtime) = any_runtime(number);
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", 4)?;
+                let sum = Collective::allreduce(exact_sum::<f64>()).elements(2).make(&top, &gang, "sum")?;
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((sum, number as u32 % 4)))?.all().await
+            })
+        });
+        assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, vec![vec![4.0, 2.0]; 4], "{at}");
+    }
+}
