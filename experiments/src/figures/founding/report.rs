@@ -1,7 +1,8 @@
 //! The report: the findings, tables for programs, and a summary for the terminal.
 
-use super::study::{Band, Point, Study};
+use super::study::{Point, Study};
 use crate::calibrate::rows::{Errors, Row};
+use crate::figures::changes::Band;
 use crate::measure::stats::microseconds;
 use crate::output::{Line, quoted, styled};
 use std::fmt::Write;
