@@ -397,6 +397,10 @@ impl<T: Element> RunningValue for Live<'_, T> {
 
     #[inline(always)]
     fn combine(&mut self, part: u16, how: u8, incoming: &[u8]) {
+        // The value of a barrier. It has one element, which no bytes tell from none.
+        if size_of::<T>() == 0 {
+            return;
+        }
         let (one, many);
         let incoming: &[T] = if let Running::One(_) = self.chain.running {
             one = [bytemuck::pod_read_unaligned(incoming)];

@@ -367,6 +367,33 @@ fn scans_keep_the_order_of_shards() {
     }
 }
 
+/// Those with several registers, too, although a barrier has nothing to put there.
+#[test]
+fn barriers_by_every_algorithm() {
+    for shards in 1..=9 {
+        for algorithm in Algorithm::all_for(&Goal::allreduce(shards, 1)) {
+            for seed in 0..3 {
+                let (at, runtime) = any_runtime(seed);
+                let at = format!("{at}: {algorithm}, {shards} shards");
+                let outcome = watched(&at, || {
+                    runtime.run(move |top| async move {
+                        let gang = top.gang("all", shards)?;
+                        let barrier = Collective::barrier().algorithm(algorithm).make(&top, &gang, "barrier")?;
+                        let task = top.register("shard", move |shard: Shard, (): ()| async move {
+                            for _ in 0..5 {
+                                barrier.call(&shard, ())?.await?;
+                            }
+                            Ok(())
+                        });
+                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                    })
+                });
+                outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
+            }
+        }
+    }
+}
+
 #[test]
 fn on_processes() {
     common::processes::bodies_on_processes(
