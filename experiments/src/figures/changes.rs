@@ -63,3 +63,8 @@ impl Change {
 pub fn share(half: f64, twice: f64) -> f64 {
     (twice / half).ln() / 4_f64.ln()
 }
+
+/// A share for people; a dash if it is 0.
+pub fn share_text(value: f64) -> String {
+    if value.abs() < 0.0005 { "-".into() } else { format!("{value:.3}") }
+}

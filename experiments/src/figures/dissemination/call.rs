@@ -137,8 +137,8 @@ async fn calls(shard: Shard, called: Called, right: Arc<Vec<Vec<i64>>>) -> Resul
 /// Checks that no shard left a barrier before the last had come to it.
 fn check_barrier(all: &[Times]) -> Result<(), String> {
     for call in 0..all.first().map_or(0, Vec::len) {
-        let last = all.iter().map(|times| times[call].0).max();
-        let first = all.iter().map(|times| times[call].1).min();
+        let last = all.iter().map(|times| times[call].0).max().unwrap_or_default();
+        let first = all.iter().map(|times| times[call].1).min().unwrap_or_default();
         if first < last {
             return Err(format!("call {call}: a shard left the barrier at {first:?}, before one came at {last:?}"));
         }
@@ -199,5 +199,65 @@ impl runs::Job for Job {
         let counts = all.iter().flat_map(|times| &times[WARMUP as usize..]).map(|(began, ended)| *ended - *began);
         let ns = counts.sum::<Duration>().as_nanos() as f64;
         Ok(Took { us: ns / 1000.0 / f64::from(counted) / nodes as f64, messages: stats.messages })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::runs::{Job as _, machine_of};
+    use crate::machines::file::MachineFile;
+
+    fn us(machine: &str, nodes: usize, operation: Operation, algorithm: Algorithm) -> f64 {
+        let file = MachineFile::load(machine).unwrap_or_else(|e| panic!("{e:?}"));
+        let job = Job::new(machine_of(&file, nodes), nodes, operation, algorithm);
+        job.run().unwrap_or_else(|e| panic!("{e:?}")).us
+    }
+
+    /// Times by hand, from the numbers in gpi-fdr.toml and gpi-fdr-mpi.toml, in microseconds.
+    #[test]
+    fn a_barrier_takes_its_rounds_and_its_messages() {
+        // A poll, a message of 32 bytes with its update and its read, and further messages that leave one after the other.
+        let poll = 0.04;
+        let message = |send: f64, receive: f64| 0.04 + send + 1.0 + 32.0 * 0.16e-3 + receive + 0.04;
+        let [ours, mpi] = [message(0.12, 0.04), message(0.245, 0.165)];
+        let further = 0.04 + 0.12;
+        for (nodes, n) in [(2, 1), (3, 2), (4, 3), (8, 7)] {
+            for algorithm in [Algorithm::FiveCases(n), Algorithm::Dissemination(n)] {
+                let took = us("gpi-fdr", nodes, Operation::Barrier, algorithm);
+                let expected = poll + ours + f64::from(n - 1) * further;
+                assert!((took - expected).abs() < 2e-3, "{algorithm}: {took}, expected {expected}");
+            }
+        }
+        for rounds in 1..5 {
+            for algorithm in [Algorithm::Dissemination(1), Algorithm::RecursiveDoubling] {
+                let took = us("gpi-fdr-mpi", 1 << rounds, Operation::Barrier, algorithm);
+                let expected = poll + f64::from(rounds) * mpi;
+                assert!((took - expected).abs() < 2e-3 * f64::from(rounds), "{algorithm}: {took}, {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_all_sizes_are_verified_on_any_number_of_nodes() {
+        for nodes in [1, 2, 3, 5, 8, 13] {
+            for n in 1..4 {
+                let mut last = 0.0;
+                for elements in [1, 3, 4, 255] {
+                    let took = us("gpi-qdr", nodes, Operation::Sum(elements), Algorithm::Dissemination(n));
+                    assert!(took >= last, "{nodes} nodes, n = {n}, {elements} elements: {took} after {last}");
+                    last = took;
+                }
+            }
+            us("infiniband", nodes, Operation::FloatSum, Algorithm::Radix(4));
+        }
+    }
+
+    #[test]
+    fn a_barrier_that_is_left_too_early_is_found() {
+        let ms = Duration::from_millis;
+        assert_eq!(check_barrier(&[vec![(ms(1), ms(4))], vec![(ms(4), ms(5))]]), Ok(()));
+        let early = check_barrier(&[vec![(ms(1), ms(3))], vec![(ms(4), ms(5))]]);
+        assert_eq!(early, Err("call 0: a shard left the barrier at 3ms, before one came at 4ms".into()));
     }
 }

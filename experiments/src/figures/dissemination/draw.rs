@@ -2,6 +2,7 @@
 
 use super::Results;
 use super::study::{CLUSTERS, Point, WAYS};
+use crate::figures::changes::Band;
 use crate::figures::curves::{Curve, ORANGE, PURPLE, Texts, chart};
 use crate::measure::plot::{BLUE, GREEN, VERMILION};
 
@@ -17,7 +18,7 @@ pub fn all(results: &Results) -> Result<Vec<(String, String)>, String> {
             let curve = |name: &str, colour, k: usize| {
                 let mut curve = Curve::new(name, colour, points.iter().map(|p| (p.nodes, p.values()[k])).collect());
                 let band = |(p, bands): (&Point, &[[_; 3]; 2])| {
-                    let band: crate::figures::changes::Band = bands[0][k];
+                    let band: Band = bands[0][k];
                     (p.nodes, band.low, band.high)
                 };
                 curve.band = points.iter().zip(&study.bands[c][f]).map(band).collect();

@@ -1,7 +1,205 @@
-//! The page.
+//! The page of the report, with its plots.
+
 use super::Results;
-use super::study::Machines;
-use crate::measure::page::Page;
-pub fn page(_machines: &Machines, _results: &Results, _pictures: &[(String, String)]) -> String {
-    Page::new("x").end()
+use super::report::{NAMES, met, range, verdict};
+use super::study::{CLUSTERS, FDR, Machines, Point, QDR, Study, WAYS, ways};
+use super::targets::{MACHINE, Targets};
+use crate::figures::changes::{Band, share_text};
+use crate::measure::page::{Cell, Page, Table, escaped};
+use crate::measure::stats::microseconds;
+
+/// The differences from the paper, with the numbers of nodes that the paper has.
+const WHERE_THEY_DIFFER: &str = "WHERE";
+
+/// The page.
+pub fn page(machines: &Machines, results: &Results, pictures: &[(String, String)]) -> String {
+    let Results { study, targets } = results;
+    let mut page = Page::new("n-way dissemination and MPI in virtual time");
+    page.paragraph(
+        "The paper adapts n-way dissemination to allreduces, and measures it on two clusters beside MPI. Here the collectives of \
+         this framework run on these clusters in virtual time, with one process on each node, which waits for a call before it \
+         makes the next. Sums are verified against a loop over the processes. Barriers are verified by the clock: none may leave \
+         before the last has come. Nothing was fitted: times follow from the algorithm and from the machine's file, which gives \
+         a reason for each number. The paper gives no such numbers, and few of its times in words.",
+    );
+    page.list(machines.about().map(escaped));
+    page.paragraph(
+        "Dissemination is the paper's: its five cases, without an inverse, or Bruck and Ho's algorithm for the numbers of nodes \
+         for which these do not exist. The best n of 1 to 7 counts, without the trial runs that choose it. MPI has the same wire, \
+         longer ways through its software, and two copies of each message. Its allreduce is recursive doubling, as in MPICH, \
+         MVAPICH and Open MPI up to 2 KiB. Its barrier is dissemination with n = 1, as in MPICH. Elements are 64-bit integers.",
+    );
+    page.section("Comparison with the paper");
+    page.paragraph(
+        "Each shape of the paper's figures is a ratio of times here: the geometric mean over the numbers of nodes of a figure. It \
+         holds if the ratio is more than 1. “No improvement” holds if the ratio is within 10 % of 1. The bands are those \
+         of the ratio when one number of the machines is halved or doubled, and when all are.",
+    );
+    page.table(&shapes(study));
+    page.table(&absolute(study));
+    if study.times.0[FDR][0].last().is_some_and(|point| point.nodes == 96) {
+        page.paragraph(WHERE_THEY_DIFFER);
+    }
+    page.section("Plots");
+    page.plots(pictures.iter().map(|(_, picture)| picture.as_str()));
+    page.section("Times in microseconds");
+    page.paragraph(
+        "In parentheses is the band when any one number of a machine is halved or doubled. The last column has the best n of Bruck \
+         and Ho's algorithm on all numbers of nodes.",
+    );
+    for (c, cluster) in CLUSTERS.iter().enumerate() {
+        for (f, (_, title)) in cluster.figures.iter().enumerate() {
+            page.paragraph(&escaped(title));
+            page.table(&times(study, c, f));
+        }
+    }
+    page.paragraph("With each n, on the most nodes. A star marks Bruck and Ho's algorithm.");
+    page.table(&by_ways(study));
+    page.section("Shares of each number");
+    page.paragraph(
+        "The share of a number in a result is d ln(result) / d ln(number) on the most nodes: the relative change of the result for \
+         a small relative change of the number. Latency, gap and bytes are those of both machines of a cluster.",
+    );
+    for c in 0..CLUSTERS.len() {
+        page.table(&shares(study, c));
+    }
+    if !targets.rows.is_empty() {
+        today(&mut page, targets);
+    }
+    page.section("Files");
+    let files = pictures.iter().map(|(name, _)| name.as_str()).chain(["points.csv", "shares.csv", "figures.json"]);
+    let files: Vec<String> = files.map(|name| format!("<a href=\"{name}\">{name}</a>")).collect();
+    page.paragraph(&files.join(", "));
+    page.end()
+}
+
+fn shapes(study: &Study) -> Table {
+    let mut table = Table::of_words();
+    table.head(["the paper", "ratio", "here", "one number changed", "all at once", "holds"]);
+    for v in &study.verdicts {
+        let said = Cell::from(verdict(v));
+        let [one, all] = v.bands.map(range);
+        let said = if v.holds { said } else { said.bad() };
+        table.row([v.paper.into(), v.ratio.into(), microseconds(v.value).into(), one.into(), all.into(), said]);
+    }
+    table
+}
+
+/// The times that the paper gives in words.
+fn absolute(study: &Study) -> Table {
+    let barrier = |cluster: usize, nodes: usize| {
+        let points = &study.times.0[cluster][0];
+        let at = points.iter().position(|p| p.nodes == nodes)?;
+        let band = study.bands[cluster][0][at][0][0];
+        Some(format!("{} µs with {nodes} nodes ({})", microseconds(points[at].us()), range(band)))
+    };
+    let said = |all: &[Option<String>]| {
+        let known: Vec<String> = all.iter().flatten().cloned().collect();
+        if known.is_empty() { "-".into() } else { known.join(", ") }
+    };
+    let mut table = Table::of_words();
+    table.head(["", "the paper", "here"]);
+    table.row([
+        "barrier by dissemination on QDR".to_owned(),
+        "about 8 µs with 32 nodes".into(),
+        said(&[barrier(QDR, 32)]),
+    ]);
+    table.row([
+        "barrier by dissemination on FDR".to_owned(),
+        "about 5 µs".into(),
+        said(&[barrier(FDR, 32), barrier(FDR, 96)]),
+    ]);
+    table
+}
+
+fn times(study: &Study, c: usize, f: usize) -> Table {
+    let mut table = Table::of_figures();
+    table.head(["nodes", "best n", NAMES[0], NAMES[1], NAMES[2], "Bruck and Ho"]);
+    for (i, point) in study.times.0[c][f].iter().enumerate() {
+        let mut row = vec![point.nodes.to_string(), point.best().to_string()];
+        let banded = |(value, band): (f64, Band)| format!("{} ({})", microseconds(value), range(band));
+        row.extend(point.values().into_iter().zip(study.bands[c][f][i][0]).map(banded));
+        row.push(microseconds(study.bruck_us[c][f][i]));
+        table.row(row);
+    }
+    table
+}
+
+fn by_ways(study: &Study) -> Table {
+    let mut table = Table::of_figures();
+    table.head(["".to_owned(), "nodes".into()].into_iter().chain((1..=WAYS).map(|n| format!("n = {n}"))));
+    for (cluster, times) in CLUSTERS.iter().zip(&study.times.0) {
+        for ((_, title), points) in cluster.figures.iter().zip(times) {
+            let Some(Point { nodes, ways_us, .. }) = points.last() else { continue };
+            let star = |n| if ways(*nodes, n).name() == "dissemination" { "*" } else { "" };
+            let each = (1..=WAYS).map(|n| format!("{}{}", microseconds(ways_us[n - 1]), star(n)));
+            table.row([(*title).to_owned(), nodes.to_string()].into_iter().chain(each));
+        }
+    }
+    table
+}
+
+fn shares(study: &Study, c: usize) -> Table {
+    let mut table = Table::of_figures();
+    let mut head = vec!["number".to_owned(), "value".into()];
+    for (operation, _) in CLUSTERS[c].figures {
+        head.extend(NAMES.map(|name| format!("{operation}: {name}")));
+    }
+    table.head(head);
+    for of in study.shares.iter().filter(|share| share.cluster == c) {
+        let mut row = vec![of.number.clone(), of.value.to_string()];
+        row.extend(of.of.iter().flatten().map(|value| share_text(*value)));
+        table.row(row);
+    }
+    table
+}
+
+/// Adds the comparisons on a network of today.
+fn today(page: &mut Page, targets: &Targets) {
+    page.section(&format!("On a network of today: {MACHINE}"));
+    page.paragraph(
+        "Nodes have this framework's own costs, and HDR InfiniBand between them. Dissemination is Bruck and Ho's, and the best n of \
+         1 to 7 counts. Sums are of one 64-bit integer. Floats can't use dissemination, whose ranks would end with different \
+         bits; they use a radix exchange, which has recursive doubling's brackets. The best radix counts. Here empty arrivals \
+         cost what other messages cost: by them a reader says that a cell is free again. The last column has the ratio if both \
+         sides did without them.",
+    );
+    let mut table = Table::of_figures();
+    table.head(["", "nodes", "algorithm", "µs", "beside", "µs", "ratio", "ratio without empty arrivals"]);
+    for row in &targets.rows {
+        let ratio = Cell::from(met(row));
+        let ratio = if row.is_met() { ratio } else { ratio.bad() };
+        table.row([
+            row.operation.to_string().into(),
+            row.nodes.to_string().into(),
+            row.judged.algorithm.to_string().into(),
+            microseconds(row.judged.us).into(),
+            row.beside.algorithm.to_string().into(),
+            microseconds(row.beside.us).into(),
+            ratio,
+            format!("{:.3}", row.unacknowledged).into(),
+        ]);
+    }
+    page.table(&table);
+    page.paragraph(
+        "Where the time of a call goes, in microseconds: the share of each number of the machine times the time. The parts add up \
+         to about the time. Numbers with less than half a nanosecond are left out.",
+    );
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in targets.breakdowns.iter().flat_map(|b| &b.parts) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut table = Table::of_figures();
+    let head = ["", "nodes", "algorithm", "messages of a node", "µs", "µs without empty arrivals"].map(str::to_owned);
+    table.head(head.into_iter().chain(names.iter().map(|name| (*name).clone())));
+    for b in &targets.breakdowns {
+        let mut row = vec![b.operation.to_string(), b.nodes.to_string(), b.algorithm.to_string()];
+        row.extend([format!("{:.1}", b.messages), microseconds(b.us), microseconds(b.unacknowledged_us)]);
+        let part = |name: &&String| b.parts.iter().find(|(other, _)| other == *name).map_or(0.0, |(_, part)| *part);
+        row.extend(names.iter().map(|name| share_text(part(name))));
+        table.row(row);
+    }
+    page.table(&table);
 }

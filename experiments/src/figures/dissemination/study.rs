@@ -434,3 +434,49 @@ impl Study {
         Ok(Self { times: base, bands, draws, verdicts, shares, bruck_us })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_hold_the_values_and_shares_add_up() {
+        let machines = Machines::load().unwrap_or_else(|e| panic!("{e:?}"));
+        let study =
+            Study::make(&machines, 4, 1, &mut Runs::default(), |_| {}, |_| {}).unwrap_or_else(|e| panic!("{e:?}"));
+        for (c, figures) in study.times.0.iter().enumerate() {
+            assert_eq!(figures.len(), CLUSTERS[c].figures.len());
+            for (points, bands) in figures.iter().zip(&study.bands[c]) {
+                assert_eq!(points.iter().map(|p| p.nodes).collect::<Vec<_>>(), [2, 4]);
+                for (point, [one, all]) in points.iter().zip(bands) {
+                    for (k, value) in point.values().into_iter().enumerate() {
+                        assert!(all[k].low <= one[k].low && one[k].low < value, "{point:?}, {one:?}, {all:?}");
+                        assert!(value < one[k].high && one[k].high <= all[k].high, "{point:?}, {one:?}, {all:?}");
+                    }
+                }
+            }
+            // A time is a sum of times, and a gain has no unit.
+            for f in 0..figures.len() {
+                let all = study.shares.iter().filter(|share| share.cluster == c);
+                let sums: [f64; 3] = std::array::from_fn(|k| all.clone().map(|share| share.of[f][k]).sum());
+                for (sum, expected) in sums.into_iter().zip([1.0, 1.0, 0.0]) {
+                    assert!((sum - expected).abs() < 0.1, "{c} {f}: {sums:?}");
+                }
+            }
+        }
+        // 13 numbers of each cluster, halved and doubled.
+        let changes = 1 + 2 * study.shares.len();
+        assert_eq!(study.shares.len(), 26);
+        for verdict in &study.verdicts {
+            let [one, all] = verdict.held;
+            assert_eq!((one.1, all.1), (changes, changes + 1 + 2 * SHAPES.len()), "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn the_papers_cases_are_taken_where_they_exist() {
+        assert_eq!(ways(8, 2), Algorithm::FiveCases(2));
+        let exist = |n| (2..=130).filter(|&nodes| ways(nodes, n) == Algorithm::FiveCases(n as u8)).count();
+        assert_eq!([1, 2, 3, 4, 7].map(exist), [65, 96, 117, 129, 129]);
+    }
+}

@@ -314,7 +314,7 @@ mod tests {
         let took = Runs::default().all(&jobs, |_| {}, |_| {}).unwrap_or_else(|e| panic!("{e:?}"));
         let (own, others) = took.split_at(2 * counts.len());
         let points = points(&counts, own);
-        let said = include_str!("../../machines/README.md").replace(',', "");
+        let said = include_str!("../../../machines/README.md").replace(',', "");
         for point in &points {
             let [collective, iteration, baseline, ratio] = point.values();
             let row = format!("| {} | {collective:.0} | {iteration:.0} | {baseline:.0} | {ratio:.1} (", point.shards);
