@@ -6,8 +6,8 @@ use crate::Failure;
 use crate::figures::changes::{Change, numbers, share};
 use crate::figures::runs::{Runs, machine_of};
 use crate::machines::file::MachineFile;
-use maniple::collectives::Algorithm;
 use maniple::runtime::VirtualMachine;
+use maniple_collectives::{Algorithm, Goal, Schedules, check};
 use serde::Serialize;
 
 /// The machine.
@@ -62,6 +62,8 @@ pub struct Breakdown {
     pub algorithm: Algorithm,
     /// Microseconds of a call.
     pub us: f64,
+    /// The longest chain of dependent messages.
+    pub rounds: u32,
     /// Messages of a node and call.
     pub messages: f64,
     /// Numbers of the machine, each with its part of the time in microseconds: its share times the time.
@@ -170,7 +172,6 @@ fn breakdown(
     // A number is the same one at all levels of shards per processor.
     let plain = |number: &str| number.split(" with ").next().unwrap_or_default().to_owned();
     let mut names: Vec<String> = numbers.iter().map(|(number, _)| plain(number)).collect();
-    names.dedup();
     names.sort();
     names.dedup();
     for name in &names {
@@ -183,5 +184,9 @@ fn breakdown(
     let mut parts: Vec<(String, f64)> = parts.filter(|(_, part)| part.abs() > 0.0005).collect();
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let messages = (took[1].messages - took[0].messages) as f64 / f64::from(job.calls) / nodes as f64;
-    Ok(Breakdown { operation, nodes, algorithm, us, messages, parts, unacknowledged_us: took[2].us })
+    let goal = Goal::allreduce(nodes as u32, 1);
+    let schedules = Schedules::new(&goal, algorithm);
+    let report = check(&goal, |rank| schedules.of(rank)).map_err(|e| Failure::Run(format!("{algorithm}: {e}")))?;
+    let (rounds, unacknowledged_us) = (report.rounds, took[2].us);
+    Ok(Breakdown { operation, nodes, algorithm, us, rounds, messages, parts, unacknowledged_us })
 }
