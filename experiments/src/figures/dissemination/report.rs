@@ -18,11 +18,14 @@ pub fn range(band: Band) -> String {
     format!("{} to {}", microseconds(band.low), microseconds(band.high))
 }
 
-/// Whether a shape is there, with the changes under which it is.
-pub fn verdict(verdict: &Verdict) -> String {
-    let all = |(held, of): (usize, usize)| if held == of { "always".to_owned() } else { format!("{held} of {of}") };
-    let [one, each] = verdict.held.map(all);
-    format!("{}; one number changed: {one}; all at once: {each}", if verdict.holds { "yes" } else { "no" })
+/// Whether a shape is there.
+pub fn holds(verdict: &Verdict) -> &'static str {
+    if verdict.holds { "yes" } else { "no" }
+}
+
+/// With how many changes a shape is there.
+pub fn held((held, of): (usize, usize)) -> String {
+    format!("holds in {held} of {of}")
 }
 
 /// A ratio beside its target.
@@ -87,7 +90,14 @@ pub fn summary(results: &Results, output: &Path) -> String {
         }
     }
     for v in &study.verdicts {
-        let _ = writeln!(text, "{}: {} = {}: {}", v.paper, v.ratio, microseconds(v.value), verdict(v));
+        let ([one, all], value) = (v.held.map(held), microseconds(v.value));
+        let _ = writeln!(
+            text,
+            "{}: {}; {} = {value}; with one number changed it {one}, with all it {all}",
+            v.paper,
+            holds(v),
+            v.ratio
+        );
     }
     for row in &targets.rows {
         let Row { operation, nodes, judged, beside, .. } = row;
