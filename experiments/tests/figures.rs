@@ -130,6 +130,64 @@ fn times_are_those_of_the_messages_and_so_are_bands_and_shares() {
     }
 }
 
+#[test]
+fn dissemination_has_a_page_of_its_own() {
+    let directory = path("dissemination");
+    let _ = fs::remove_dir_all(&directory);
+    let name = directory.display().to_string();
+    let figures =
+        |more: &[&str]| maniple(&[&["figures", "--paper", "dissemination", "--output", &name], more].concat());
+    for (refused, expected) in [
+        (["--machine", "infiniband"], "--machine, --host and --repeat are for --paper founding"),
+        (["--repeat", "1"], "--machine, --host and --repeat are for --paper founding"),
+        (["--to", "3"], "--to: expected 4 to 512 nodes for this paper, found 3"),
+        (["--to", "513"], "--to: expected 4 to 512 nodes for this paper, found 513"),
+    ] {
+        let output = figures(&refused);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{refused:?}: {said}");
+        assert!(!directory.exists());
+    }
+    let output = figures(&["--to", "4", "--draws", "1"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert!(said.contains("Figure 5: an allreduce of 1 element on FDR") && said.contains("index.html"), "{said}");
+
+    let points = csv(&directory.join("points.csv"));
+    let value = |machine: &str, operation: &str, curve: &str, nodes: f64| {
+        let is = |p: &&HashMap<String, String>| {
+            p["machine"] == machine && p["operation"] == operation && p["curve"] == curve && number(p, "nodes") == nodes
+        };
+        number(points.iter().find(is).unwrap_or_else(|| panic!("{machine} {operation} {curve} {nodes}")), "value")
+    };
+    let figures = [
+        ("gpi-fdr", "barrier"),
+        ("gpi-fdr", "allreduce of 1 element"),
+        ("gpi-qdr", "barrier"),
+        ("gpi-qdr", "allreduce of 1 element"),
+        ("gpi-qdr", "allreduce of 255 elements"),
+    ];
+    for (machine, operation) in figures {
+        for nodes in [2.0, 4.0] {
+            let value = |curve: &str| value(machine, operation, curve, nodes);
+            let each: Vec<f64> = (1..=7).map(|n| value(&format!("n{n}_us"))).collect();
+            let best = each.iter().copied().fold(f64::INFINITY, f64::min);
+            assert_eq!((value("dissemination_us"), each[value("best_n") as usize - 1]), (best, best));
+            assert!((value("gain") - value("mpi_us") / best).abs() < 1e-9);
+        }
+    }
+    let shares = csv(&directory.join("shares.csv"));
+    assert!(shares.iter().any(|s| s["number"] == "gpi-qdr-mpi costs.combine_byte_ns"), "{shares:?}");
+    let page = fs::read_to_string(directory.join("index.html")).expect("there");
+    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+    assert_eq!((elsewhere, page.matches("<script").count(), page.matches("<svg").count()), (0, 0, 7), "{page}");
+    for word in ["Figure 2", "Figure 3", "Figure 4", "Figure 5", "larger n pays on FDR", "gpi-fdr network.latency_ns"] {
+        assert!(page.contains(word), "no {word}");
+    }
+    // Its numbers of nodes are larger.
+    assert!(!page.contains("infiniband"), "{page}");
+}
+
 /// The page as a browser draws it, in one of the two colour schemes: width, height, and colours row by row.
 fn seen(page: &Path, scheme: &str) -> (usize, Vec<[u8; 3]>) {
     // 0 is dark, 1 light.

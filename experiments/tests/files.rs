@@ -331,6 +331,7 @@ fn an_option_given_twice_is_refused() {
                 "sum",
                 "tree",
                 "poll",
+                "founding",
             ];
             let values = values.into_iter().chain(["virtual", "memory=8"]);
             let said: Vec<String> = values

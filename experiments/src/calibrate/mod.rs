@@ -76,6 +76,9 @@ pub struct CalibrateOptions {
 const LEVELS: [u32; 4] = [2, 16, 64, 256];
 /// The number of rounds: enough for a lower decile that does not depend on a single one.
 pub const REPEAT: &str = "21";
+
+/// The same as a number.
+pub const RUNS: usize = 21;
 const OPERATIONS: usize = 10_000;
 
 /// The number of processors that this process may use.

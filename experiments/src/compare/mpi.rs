@@ -3,7 +3,7 @@
 use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
-use crate::machines::file::MachineFile;
+use crate::machines::file::{MachineFile, under_mpi};
 use crate::machines::reduced::warn_without_costs;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
@@ -111,7 +111,7 @@ pub struct CompareMpiOptions {
 #[derive(Debug, clap::Args)]
 pub struct MpiMachine {
     /// Machine of MPI in virtual time, with the costs of an MPI library on the same network; names as for --machine [default:
-    /// titan-mpi, if --machine is titan-legion or titan-mpi]
+    /// titan-mpi for titan-legion, gpi-fdr-mpi for gpi-fdr, gpi-qdr-mpi for gpi-qdr, and each of these for itself]
     #[arg(long, value_name = "NAME|FILE")]
     mpi_machine: Option<String>,
 
@@ -127,14 +127,12 @@ impl MpiMachine {
 
     /// In virtual time, the file of the machine, if it is known.
     pub fn file(&self, on: &OnWire) -> Result<Option<&MachineFile>, Failure> {
-        let on_titan = ["titan-legion", "titan-mpi"].contains(&on.machine_name());
         match &self.mpi_machine {
             Some(_) if on.wire() != Wire::Virtual => {
                 Err(Failure::Usage("--mpi-machine is for --wire virtual: on threads, MPI runs on this host".into()))
             }
             Some(machine) => self.loaded.file(machine).map(Some),
-            None if on_titan => self.loaded.file("titan-mpi").map(Some),
-            None => Ok(None),
+            None => under_mpi(on.machine_name()).map(|machine| self.loaded.file(machine)).transpose(),
         }
     }
 
@@ -150,8 +148,8 @@ impl MpiMachine {
 }
 
 /// The error where no machine is known that stands for MPI.
-pub const SAY_MPI_MACHINE: &str = "give --mpi-machine NAME|FILE: titan-mpi has the network of titan-legion, and no other machine \
-    that comes with the program stands for MPI";
+pub const SAY_MPI_MACHINE: &str = "give --mpi-machine NAME|FILE: titan-mpi has the network of titan-legion, gpi-fdr-mpi \
+    and gpi-qdr-mpi those of gpi-fdr and gpi-qdr, and no other machine that comes with the program stands for MPI";
 
 /// The programs that exist on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -14,8 +14,12 @@ pub const STDIN: &str = "/dev/stdin";
 const LARGEST: u64 = 1 << 20;
 
 /// Machines that come with the program.
-const KNOWN: [(&str, &str); 7] = [
+const KNOWN: [(&str, &str); 11] = [
     ("ethernet", include_str!("../../machines/ethernet.toml")),
+    ("gpi-fdr", include_str!("../../machines/gpi-fdr.toml")),
+    ("gpi-fdr-mpi", include_str!("../../machines/gpi-fdr-mpi.toml")),
+    ("gpi-qdr", include_str!("../../machines/gpi-qdr.toml")),
+    ("gpi-qdr-mpi", include_str!("../../machines/gpi-qdr-mpi.toml")),
     ("ideal", include_str!("../../machines/ideal.toml")),
     ("infiniband", include_str!("../../machines/infiniband.toml")),
     ("local", include_str!("../../machines/local.toml")),
@@ -23,6 +27,15 @@ const KNOWN: [(&str, &str); 7] = [
     ("titan-legion", include_str!("../../machines/titan-legion.toml")),
     ("titan-mpi", include_str!("../../machines/titan-mpi.toml")),
 ];
+
+/// Machines that come with the program, each with the same nodes and network under an MPI library.
+const UNDER_MPI: [(&str, &str); 3] =
+    [("titan-legion", "titan-mpi"), ("gpi-fdr", "gpi-fdr-mpi"), ("gpi-qdr", "gpi-qdr-mpi")];
+
+/// The machine that stands for MPI on the network of a machine that comes with the program. It may be that one itself.
+pub fn under_mpi(machine: &str) -> Option<&'static str> {
+    UNDER_MPI.iter().find(|(other, mpi)| [*other, *mpi].contains(&machine)).map(|(_, mpi)| *mpi)
+}
 
 /// A value, and its origin.
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -216,7 +216,7 @@ fn draw_legend<'a>(chart: &Chart, root: &Area<'a>, top: u32) -> Drawn<'a> {
 
 /// Numbers of shards, dense enough for a curve on logarithmic axes.
 fn along(from: f64, to: f64) -> impl Iterator<Item = f64> + Clone {
-    const STEPS: i32 = 24;
+    const STEPS: i32 = 96;
     (0..=STEPS).map(move |i| from * (to / from).powf(f64::from(i) / f64::from(STEPS)))
 }
 

@@ -1,59 +1,15 @@
 //! The plots of the figures.
 
-use super::runs::WHOLE;
-use super::study::{Band, Point, Study};
+use super::stencil::WHOLE;
+use super::study::{Point, Study};
 use crate::calibrate::rows::Row;
+use crate::figures::changes::Band;
+use crate::figures::curves::{self, Curve, ORANGE, PURPLE, Texts, Values, exactly, model};
 use crate::measure::noise::Spread;
-use crate::measure::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
-use plotters::style::RGBColor;
-
-/// The colours of a fourth and a fifth line.
-const PURPLE: RGBColor = RGBColor(204, 121, 167);
-const ORANGE: RGBColor = RGBColor(230, 159, 0);
-
-/// Numbers of shards, with their values.
-type Values = Vec<(usize, f64)>;
-
-/// The value between two points, on a straight line in logarithmic axes.
-fn between(points: &Values, at: f64) -> f64 {
-    let after = points.iter().position(|p| p.0 as f64 >= at).unwrap_or(points.len() - 1).max(1);
-    let [(p, v), (q, w)] = [points[after - 1], points[after]];
-    let part = (at / p as f64).ln() / (q as f64 / p as f64).ln();
-    v * (w / v).powf(part)
-}
-
-/// A curve.
-struct Curve {
-    name: String,
-    colour: RGBColor,
-    points: Values,
-    band: Vec<(usize, f64, f64)>,
-}
-
-impl Curve {
-    fn new(name: impl Into<String>, colour: RGBColor, points: Values) -> Self {
-        Self { name: name.into(), colour, points, band: Vec::new() }
-    }
-}
-
-/// The values of a model that goes through the first point.
-fn model(points: &Values, growth: impl Fn(f64) -> f64) -> Values {
-    let (first, value) = points[0];
-    points.iter().map(|&(p, _)| (p, value * growth(p as f64) / growth(first as f64))).collect()
-}
-
-fn exactly(value: f64) -> Spread {
-    Spread::of([value])
-}
+use crate::measure::plot::{BLUE, GREEN, Marker, Series, VERMILION};
 
 fn chart(title: &str, subtitle: &str, vertical: &str, curves: &[Curve], series: Vec<Series>) -> Result<String, String> {
-    let at: Vec<_> = curves.iter().map(|c| |shards: f64| between(&c.points, shards)).collect();
-    let lines = curves.iter().zip(&at).map(|(c, at)| {
-        let last = c.points.last().map_or(1, |p| p.0);
-        let shards = [c.points[0].0, last.min(WHOLE), last];
-        Line { name: c.name.clone(), colour: c.colour, shards, at, band: c.band.clone() }
-    });
-    svg(&Chart { title, subtitle, vertical, series, lines: lines.collect() })
+    curves::chart(Texts { title, subtitle, vertical }, WHOLE, curves, series)
 }
 
 /// Draws all plots. Returns the names of files with their contents.
@@ -177,20 +133,4 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
         ));
     }
     Ok(pictures)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn curves_go_through_their_points_and_straight_between() {
-        let points = vec![(4, 1.0), (16, 4.0), (64, 100.0)];
-        for &(p, value) in &points {
-            assert!((between(&points, p as f64) / value - 1.0).abs() < 1e-12);
-        }
-        assert!((between(&points, 8.0) - 2.0).abs() < 1e-12);
-        assert!((between(&points, 32.0) - 20.0).abs() < 1e-12);
-        assert_eq!(model(&points, |p| p), [(4, 1.0), (16, 4.0), (64, 16.0)]);
-    }
 }

@@ -1,8 +1,10 @@
 //! The runs and their results: curves, their bands, and the share of each number of the machine.
 
-use super::runs::{Job, Runs, Took, WHOLE, machine_of};
+use super::stencil::{Job, Took, WHOLE};
 use crate::Failure;
 use crate::calibrate::rows::Row;
+use crate::figures::changes::{Band, Change, numbers, share};
+use crate::figures::runs::{Runs, machine_of};
 use crate::machines::file::MachineFile;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config};
@@ -47,23 +49,6 @@ impl Point {
     /// Collective, iteration, baseline and ratio.
     pub fn values(&self) -> [f64; 4] {
         [self.collective_us, self.iteration_us, self.baseline_us, self.ratio()]
-    }
-}
-
-/// A range of values.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Band {
-    /// The smallest.
-    pub low: f64,
-    /// The largest.
-    pub high: f64,
-}
-
-impl Band {
-    /// The range of these values.
-    pub fn around(values: impl IntoIterator<Item = f64>) -> Self {
-        let nothing = Self { low: f64::INFINITY, high: f64::NEG_INFINITY };
-        values.into_iter().fold(nothing, |b, v| Self { low: b.low.min(v), high: b.high.max(v) })
     }
 }
 
@@ -191,7 +176,7 @@ impl Study {
     /// A run that failed or was not verified.
     pub fn make(
         plan: &Plan<'_>,
-        runs: &mut Runs,
+        runs: &mut Runs<Job>,
         starts: impl Fn(usize),
         done: impl Fn(&Job) + Sync,
     ) -> Result<Self, Failure> {
@@ -199,33 +184,19 @@ impl Study {
         let paper: Vec<usize> = counts.iter().copied().filter(|&p| p <= WHOLE).collect();
         let here = |p: usize| machine_of(plan.machine, p);
 
-        // The names of the numbers that can be changed.
-        let mut machine = here(paper[0]);
-        let numbers: Vec<(String, f64)> =
-            machine.numbers_mut().into_iter().map(|(name, v)| (name, *v)).filter(|(_, v)| *v > 0.0).collect();
-        let changed = |p: usize, factor: &dyn Fn(&str) -> f64| {
-            let mut machine = here(p);
-            machine.numbers_mut().into_iter().for_each(|(name, value)| *value *= factor(&name));
-            machine
-        };
+        let numbers = numbers(here(paper[0]));
+        let changed = |p: usize, change: &Change| change.of(here(p), str::to_owned);
 
         let mut jobs = both(&counts, here);
         for (number, _) in &numbers {
-            for factor in [0.5, 2.0] {
-                let one = |name: &str| if name == number { factor } else { 1.0 };
-                jobs.extend(both(&paper, |p| changed(p, &one)));
+            for change in Change::one(number) {
+                jobs.extend(both(&paper, |p| changed(p, &change)));
             }
         }
         for draw in 0..plan.draws {
             // The same numbers at each number of shards.
-            let mut random = fastrand::Rng::with_seed(draw as u64);
-            let factors: Vec<bool> = numbers.iter().map(|_| random.bool()).collect();
-            let factor = |name: &str| match numbers.iter().position(|(n, _)| n == name) {
-                Some(i) if factors[i] => 2.0,
-                Some(_) => 0.5,
-                None => 1.0,
-            };
-            jobs.extend(both(&paper, |p| changed(p, &factor)));
+            let change = Change::drawn(&numbers, draw);
+            jobs.extend(both(&paper, |p| changed(p, &change)));
         }
         jobs.extend(both(&paper, |p| VirtualMachine { replay: true, ..here(p) }));
         jobs.extend(counts.iter().map(|&p| Job::new(machine_of(plan.mpi, p), p, Collective::RecursiveDoubling)));
@@ -264,12 +235,11 @@ impl Study {
 
         // Two more with all numbers changed: each so that, by itself, it makes the ratio grow most, or least.
         for most in [true, false] {
-            let factor = |name: &str| match numbers.iter().zip(&each).find(|((number, _), _)| number == name) {
-                Some((_, [half, twice])) if (growth(twice) > growth(half)) == most => 2.0,
-                Some(_) => 0.5,
-                None => 1.0,
-            };
-            drawn.push(points(&paper, &runs.all(&both(&paper, |p| changed(p, &factor)), &starts, &done)?));
+            let change = Change::each(&numbers, |i, _| {
+                let [half, twice] = &each[i];
+                (growth(twice) > growth(half)) == most
+            });
+            drawn.push(points(&paper, &runs.all(&both(&paper, |p| changed(p, &change)), &starts, &done)?));
         }
 
         let unchanged = base[..paper.len()].to_vec();
@@ -278,7 +248,7 @@ impl Study {
         let shares = numbers.iter().zip(&each).map(|((number, value), [half, twice])| {
             let at = |i: usize| {
                 let (half, twice) = (half[i].values(), twice[i].values());
-                std::array::from_fn(|k| (twice[k] / half[k]).ln() / 4_f64.ln())
+                std::array::from_fn(|k| share(half[k], twice[k]))
             };
             let growth = [growth(half), growth(twice)];
             Share { number: number.clone(), value: *value, smallest: at(0), largest: at(paper.len() - 1), growth }
@@ -344,7 +314,7 @@ mod tests {
         let took = Runs::default().all(&jobs, |_| {}, |_| {}).unwrap_or_else(|e| panic!("{e:?}"));
         let (own, others) = took.split_at(2 * counts.len());
         let points = points(&counts, own);
-        let said = include_str!("../../machines/README.md").replace(',', "");
+        let said = include_str!("../../../machines/README.md").replace(',', "");
         for point in &points {
             let [collective, iteration, baseline, ratio] = point.values();
             let row = format!("| {} | {collective:.0} | {iteration:.0} | {baseline:.0} | {ratio:.1} (", point.shards);

@@ -1,8 +1,9 @@
 //! The page of the report, with its plots.
 
-use super::report::{NAMES, findings, share};
+use super::report::{NAMES, findings};
 use super::study::{Point, Study};
 use crate::calibrate::rows::{Errors, Row};
+use crate::figures::changes::share_text;
 use crate::measure::page::{Page, Table, escaped};
 use crate::measure::stats::microseconds;
 
@@ -85,7 +86,7 @@ fn shares(study: &Study) -> Table {
     table.head(head);
     for s in &study.shares {
         let mut row = vec![s.number.clone(), format!("{}", s.value)];
-        row.extend(s.smallest.iter().chain(&s.largest).map(|v| share(*v)));
+        row.extend(s.smallest.iter().chain(&s.largest).map(|v| share_text(*v)));
         row.extend(s.growth.map(microseconds));
         table.row(row);
     }

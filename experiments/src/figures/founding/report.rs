@@ -1,7 +1,8 @@
 //! The report: the findings, tables for programs, and a summary for the terminal.
 
-use super::study::{Band, Point, Study};
+use super::study::{Point, Study};
 use crate::calibrate::rows::{Errors, Row};
+use crate::figures::changes::{Band, share_text};
 use crate::measure::stats::microseconds;
 use crate::output::{Line, quoted, styled};
 use std::fmt::Write;
@@ -145,11 +146,6 @@ pub fn predictions_csv(study: &Study) -> String {
     Row::default().fields().csv_header() + &lines.collect::<String>()
 }
 
-/// A share for people; a dash if it is 0.
-pub fn share(value: f64) -> String {
-    if value.abs() < 0.0005 { "-".into() } else { format!("{value:.3}") }
-}
-
 /// The summary for the terminal.
 pub fn summary(study: &Study, output: &Path) -> String {
     let mut rows = Builder::default();
@@ -170,7 +166,7 @@ pub fn summary(study: &Study, output: &Path) -> String {
     }
     let mut shares: Vec<_> = study.shares.iter().collect();
     shares.sort_by(|a, b| b.largest[3].abs().total_cmp(&a.largest[3].abs()));
-    let most = shares.iter().take(5).map(|s| format!("{} {}", s.number, share(s.largest[3])));
+    let most = shares.iter().take(5).map(|s| format!("{} {}", s.number, share_text(s.largest[3])));
     let _ = writeln!(
         text,
         "largest shares in the ratio, at the paper's largest number of shards: {}",

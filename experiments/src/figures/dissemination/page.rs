@@ -1,0 +1,242 @@
+//! The page of the report, with its plots.
+
+use super::Results;
+use super::call::Operation;
+use super::report::{NAMES, held, holds, met, range};
+use super::study::{CLUSTERS, FDR, Machines, Point, QDR, Study, WAYS, ways};
+use super::targets::{MACHINE, Targets};
+use crate::figures::changes::{Band, share_text};
+use crate::measure::page::{Cell, Page, Table, escaped};
+use crate::measure::stats::microseconds;
+
+/// The differences from the paper, where runs go up to the paper's number of nodes.
+const WHERE_THEY_DIFFER: [&str; 4] = [
+    "The results differ from the paper in three points. The second and the third stay when any single number is halved or doubled. \
+     First, <b>n on QDR</b>. There larger n pays even more than on FDR, because the latency is longer and \
+     saving a round gains more. The paper explains the difference by FDR's higher rate of messages. In the model that rate hardly \
+     matters: a process needs 135 ns for a message on QDR, more than the adapter's gap of 100 ns. The paper's 8 µs for a barrier of \
+     32 nodes are what n = 1 takes here, 7.8 µs.",
+    "Second, <b>barrier and allreduce</b>. By dissemination, an allreduce of 1 element takes as long as a barrier. The paper \
+     explains the difference by the time to combine, but to combine single numbers takes next to no time in the model. The \
+     allreduce even gains a little more: if the number of nodes is no power of two, MPI's recursive doubling takes a round more than \
+     the dissemination in its barrier. With recursive doubling in MPI's barrier, too, both would gain the same.",
+    "Third, <b>1 and 255 elements on QDR</b>. The paper finds no gain for 1 element, and a large one for 255. Here both gain, and \
+     255 gain less. Each of the n messages of 2 KiB keeps the wire busy for 0.6 µs and must be combined, while MPI sends \
+     one a round. So with 255 elements, bytes take more than half of the time of dissemination. The machine files explain neither \
+     why dissemination was slow with 1 element, nor why MPI was slow with 255. The paper names the work of combining, and jitter, to \
+     which more messages at a time are more exposed. The model has no jitter.",
+    "Bruck and Ho's algorithm takes as long as the five cases, or up to 3 % less.",
+];
+
+/// The page.
+pub fn page(machines: &Machines, results: &Results, pictures: &[(String, String)]) -> String {
+    let Results { study, targets } = results;
+    let mut page = Page::new("n-way dissemination and MPI in virtual time");
+    page.paragraph(
+        "“Adaption of the n-way Dissemination Algorithm for GASPI Split-Phase Allreduce” (End, Yahyapour, Simmendinger and \
+         Alrutz, 2015) measures barriers and allreduces by n-way dissemination on two clusters, beside MPI. Here the collectives of \
+         this framework run on these clusters in virtual time, with one process on each node, which waits for a call before it makes \
+         the next. Sums are verified against a loop over the processes. Barriers are verified by the clock: none may leave before \
+         the last has come. Nothing was fitted: times follow from the algorithm and from the machine's file, which gives a reason \
+         for each number. The paper gives no such numbers, and only two of its times in words.",
+    );
+    page.list(machines.about().map(escaped));
+    page.paragraph(
+        "Dissemination is the paper's: its five cases, without an inverse, or Bruck and Ho's algorithm for the numbers of nodes \
+         for which these do not exist. The best n of 1 to 7 counts, without the trial runs that choose it. MPI has the same wire, \
+         longer ways through its software, and two copies of each message. Its allreduce is recursive doubling, as in MPICH, \
+         MVAPICH and Open MPI up to 2 KiB. Its barrier is dissemination with n = 1, as in MPICH. Elements are 64-bit integers.",
+    );
+    page.section("Comparison with the paper");
+    page.paragraph(
+        "Each shape of the paper's figures is a ratio of times here: the geometric mean over the numbers of nodes of a figure. It \
+         holds if the ratio is more than 1. “No improvement” holds if the ratio is within 10 % of 1. The bands are those \
+         of the ratio when one number of the machines is halved or doubled, and when all are.",
+    );
+    page.table(&shapes(study));
+    page.table(&absolute(study));
+    if study.times.0[FDR][0].last().is_some_and(|point| point.nodes == 96) {
+        WHERE_THEY_DIFFER.iter().for_each(|text| page.paragraph(text));
+    }
+    page.section("Plots");
+    page.plots(pictures.iter().map(|(_, picture)| picture.as_str()));
+    page.section("Times in microseconds");
+    page.paragraph(
+        "In parentheses is the band when any one number of a machine is halved or doubled. The last column has the best n of Bruck \
+         and Ho's algorithm on all numbers of nodes.",
+    );
+    for (c, cluster) in CLUSTERS.iter().enumerate() {
+        for (f, (_, title)) in cluster.figures.iter().enumerate() {
+            page.paragraph(&escaped(title));
+            page.table(&times(study, c, f));
+        }
+    }
+    page.paragraph("With each n, on the most nodes. Times with a star are of Bruck and Ho's algorithm.");
+    page.table(&by_ways(study));
+    page.section("Shares of each number");
+    page.paragraph(
+        "The share of a number in a result is d ln(result) / d ln(number) on the most nodes: the relative change of the result for \
+         a small relative change of the number. Latency, gap and bytes are those of both machines of a cluster.",
+    );
+    for c in 0..CLUSTERS.len() {
+        page.table(&shares(study, c));
+    }
+    if !targets.rows.is_empty() {
+        today(&mut page, targets);
+    }
+    page.section("Files");
+    let files = pictures.iter().map(|(name, _)| name.as_str()).chain(["points.csv", "shares.csv", "figures.json"]);
+    let files: Vec<String> = files.map(|name| format!("<a href=\"{name}\">{name}</a>")).collect();
+    page.paragraph(&files.join(", "));
+    page.end()
+}
+
+fn shapes(study: &Study) -> Table {
+    let mut table = Table::of_words();
+    table.head(["the paper", "ratio", "here", "holds", "one number changed", "all at once"]);
+    for v in &study.verdicts {
+        let said = Cell::from(holds(v));
+        let said = if v.holds { said } else { said.bad() };
+        let [one, all] = [0, 1].map(|i| Cell::from(format!("{}; {}", range(v.bands[i]), held(v.held[i]))));
+        table.row([v.paper.into(), v.ratio.into(), microseconds(v.value).into(), said, one, all]);
+    }
+    table
+}
+
+/// The times that the paper gives in words.
+fn absolute(study: &Study) -> Table {
+    let barrier = |cluster: usize, nodes: usize| {
+        let points = &study.times.0[cluster][0];
+        let at = points.iter().position(|p| p.nodes == nodes)?;
+        let band = study.bands[cluster][0][at][0][0];
+        Some(format!("{} µs with {nodes} nodes ({})", microseconds(points[at].us()), range(band)))
+    };
+    let said = |all: &[Option<String>]| {
+        let known: Vec<String> = all.iter().flatten().cloned().collect();
+        if known.is_empty() { "-".into() } else { known.join(", ") }
+    };
+    let mut table = Table::of_words();
+    table.head(["", "the paper", "here, and with one number changed"]);
+    table.row([
+        "barrier by dissemination on QDR".to_owned(),
+        "about 8 µs with 32 nodes".into(),
+        said(&[barrier(QDR, 32)]),
+    ]);
+    table.row([
+        "barrier by dissemination on FDR".to_owned(),
+        "about 5 µs".into(),
+        said(&[barrier(FDR, 32), barrier(FDR, 96)]),
+    ]);
+    table
+}
+
+fn times(study: &Study, c: usize, f: usize) -> Table {
+    let mut table = Table::of_figures();
+    table.head(["nodes", "best n", NAMES[0], NAMES[1], NAMES[2], "Bruck and Ho"]);
+    for (i, point) in study.times.0[c][f].iter().enumerate() {
+        let mut row = vec![point.nodes.to_string(), point.best().to_string()];
+        let banded = |(value, band): (f64, Band)| format!("{} ({})", microseconds(value), range(band));
+        row.extend(point.values().into_iter().zip(study.bands[c][f][i][0]).map(banded));
+        row.push(microseconds(study.bruck_us[c][f][i]));
+        table.row(row);
+    }
+    table
+}
+
+fn by_ways(study: &Study) -> Table {
+    let mut table = Table::of_figures();
+    table.head(["".to_owned(), "nodes".into()].into_iter().chain((1..=WAYS).map(|n| format!("n = {n}"))));
+    for (cluster, times) in CLUSTERS.iter().zip(&study.times.0) {
+        for ((_, title), points) in cluster.figures.iter().zip(times) {
+            let Some(Point { nodes, ways_us, .. }) = points.last() else { continue };
+            let star = |n| if ways(*nodes, n).name() == "dissemination" { "*" } else { "" };
+            let each = (1..=WAYS).map(|n| format!("{}{}", microseconds(ways_us[n - 1]), star(n)));
+            table.row([(*title).to_owned(), nodes.to_string()].into_iter().chain(each));
+        }
+    }
+    table
+}
+
+fn shares(study: &Study, c: usize) -> Table {
+    let mut table = Table::of_figures();
+    let mut head = vec!["number".to_owned(), "value".into()];
+    for (operation, _) in CLUSTERS[c].figures {
+        head.extend(NAMES.map(|name| format!("{operation}: {name}")));
+    }
+    table.head(head);
+    for of in study.shares.iter().filter(|share| share.cluster == c) {
+        let mut row = vec![of.number.clone(), of.value.to_string()];
+        row.extend(of.of.iter().flatten().map(|value| share_text(*value)));
+        table.row(row);
+    }
+    table
+}
+
+/// Adds the comparisons on a network of today.
+fn today(page: &mut Page, targets: &Targets) {
+    page.section(&format!("On a network of today: {MACHINE}"));
+    page.paragraph(
+        "Nodes have this framework's own costs, and HDR InfiniBand between them. Dissemination is Bruck and Ho's, and the best n of \
+         1 to 7 counts. Sums are of one 64-bit integer. Floats can't use dissemination, whose ranks would end with different \
+         bits; they use a radix exchange, which has recursive doubling's brackets. The best radix counts. Here empty arrivals \
+         cost what other messages cost: by them a reader says that a cell is free again. The last column has the ratio if \
+         they cost no time of a processor or of the wire.",
+    );
+    let mut table = Table::of_figures();
+    table.head(["", "nodes", "algorithm", "µs", "beside", "µs", "ratio", "ratio without empty arrivals"]);
+    for row in &targets.rows {
+        let ratio = Cell::from(met(row));
+        let ratio = if row.is_met() { ratio } else { ratio.bad() };
+        table.row([
+            row.operation.to_string().into(),
+            row.nodes.to_string().into(),
+            row.judged.algorithm.to_string().into(),
+            microseconds(row.judged.us).into(),
+            row.beside.algorithm.to_string().into(),
+            microseconds(row.beside.us).into(),
+            ratio,
+            format!("{:.3}", row.unacknowledged).into(),
+        ]);
+    }
+    page.table(&table);
+    if targets.rows.iter().any(|row| row.operation == Operation::FloatSum && row.nodes == 96) {
+        page.paragraph(FLOATS);
+    }
+    page.paragraph(
+        "Where the time of a call goes, in microseconds: the share of each number of the machine times the time. The parts add up \
+         to about the time. Messages are those that a node sends in a call, empty arrivals among them unless another message \
+         carries them.",
+    );
+    page.table(&breakdowns(targets));
+}
+
+/// The reason for the target that is missed.
+const FLOATS: &str = "On 96 nodes the radix exchange misses its target, because 96 is no power of two. Before the exchange of 64 \
+    nodes, 32 others add their numbers to those of partners, and in the end these partners send them the result. That makes four \
+    rounds, where dissemination has three. Empty arrivals are not the reason: without them the ratio is larger.";
+
+/// Where the time of each call goes. Small parts are in one column.
+fn breakdowns(targets: &Targets) -> Table {
+    const SMALL_US: f64 = 0.1;
+    let mut names: Vec<&String> = Vec::new();
+    for (name, part) in targets.breakdowns.iter().flat_map(|b| &b.parts) {
+        if part.abs() >= SMALL_US && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    // Without the table and the unit.
+    let plain = |name: &str| name.rsplit('.').next().unwrap_or_default().trim_end_matches("_ns").to_owned();
+    let mut table = Table::of_figures();
+    let head = ["", "nodes", "algorithm", "rounds", "messages", "µs", "µs without empty"].map(str::to_owned);
+    table.head(head.into_iter().chain(names.iter().map(|name| plain(name))).chain(["all others".into()]));
+    for b in &targets.breakdowns {
+        let mut row = vec![b.operation.to_string(), b.nodes.to_string(), b.algorithm.to_string(), b.rounds.to_string()];
+        row.extend([format!("{:.1}", b.messages), microseconds(b.us), microseconds(b.unacknowledged_us)]);
+        let part = |name: &&String| b.parts.iter().find(|(other, _)| other == *name).map_or(0.0, |(_, part)| *part);
+        row.extend(names.iter().map(|name| share_text(part(name))));
+        let others = b.parts.iter().filter(|(name, _)| !names.contains(&name)).map(|(_, part)| part);
+        row.push(share_text(others.sum()));
+        table.row(row);
+    }
+    table
+}
