@@ -143,8 +143,8 @@ pub mod collectives {
     #[doc(inline)]
     pub use maniple_collectives::{
         Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Goal, Laws, Link, Load, Members,
-        Number, Operator, Order, Part, Plan, Ranks, Report, Schedule, Schedules, Step, Traffic, UnknownAlgorithm,
-        Value, Want, check,
+        Number, Operator, Order, Part, Plain, Plan, Ranks, Reduction, Report, Schedule, Schedules, State, Step,
+        Traffic, UnknownAlgorithm, Value, Want, check,
     };
 }
 
