@@ -10,6 +10,7 @@ use maniple_regions::{Element, Stateful};
 use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Slot, Subtask, Watch, pairwise};
 use maniple_runtime::{Error, Lent, TaskFuture};
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -160,6 +161,8 @@ struct Shared<T> {
     is_one: bool,
     /// What each shard does. If that is the same for all, only that of the first.
     roles: Vec<Role<T>>,
+    /// The values that the operator's laws are tried on next, if they are.
+    samples: Option<RefCell<Samples<T>>>,
     /// Room for the values of a group.
     gathered: Gathered<T>,
 }
@@ -198,6 +201,16 @@ impl<T: Element> Role<T> {
     }
 }
 
+impl<T: Element> Shared<T> {
+    /// Tries the operator's laws if that is asked for, and if the value is combined and not only copied.
+    #[inline]
+    fn sample(&self, how: u8, incoming: &[T]) {
+        if let Some(samples) = self.samples.as_ref().filter(|_| how != Combine::Replace as u8) {
+            samples.borrow_mut().sample(&self.operator, incoming);
+        }
+    }
+}
+
 impl<T> Shared<T> {
     fn role(&self, position: u32) -> &Role<T> {
         self.roles.get(position as usize).unwrap_or(&self.roles[0])
@@ -212,7 +225,7 @@ impl<T> Shared<T> {
 impl<T: Element> Engine<T> {
     pub fn new(
         name: &str,
-        operator: Operator<T>,
+        (operator, laws): (Operator<T>, bool),
         conversion: Option<Arc<Conversion>>,
         slots: u32,
         mut roles: Vec<Role<T>>,
@@ -230,6 +243,7 @@ impl<T: Element> Engine<T> {
                 slots,
                 is_one,
                 roles,
+                samples: laws.then(RefCell::default),
                 gathered: Gathered { values: Vec::new(), lower: Vec::new(), higher: Vec::new() },
             },
             chains,
@@ -411,6 +425,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
             many = bytemuck::pod_collect_to_vec::<u8, T>(incoming);
             &many
         };
+        self.shared.sample(how, incoming);
         let Chain { running, aside, .. } = &mut *self.chain;
         match running {
             Running::Parts => self.combine_part(part, how, incoming),
@@ -422,7 +437,40 @@ impl<T: Element> RunningValue for Live<'_, T> {
         let (from, range) = self.parts().at(from);
         // Held, so that a change of the same register goes elsewhere.
         let held = made(&mut self.chain.aside).registers.0[from].clone();
+        self.shared.sample(how, &held[range.clone()]);
         self.combine_part(part, how, &held[range]);
+    }
+}
+
+/// Some of the values that were combined last.
+struct Samples<T> {
+    last: Vec<T>,
+    count: usize,
+}
+
+impl<T> Default for Samples<T> {
+    fn default() -> Self {
+        Self { last: Vec::new(), count: 0 }
+    }
+}
+
+impl<T: Element> Samples<T> {
+    /// Tries the laws on an element of these values and on two of others.
+    ///
+    /// # Panics
+    ///
+    /// If a law does not hold. The call then fails.
+    fn sample(&mut self, operator: &Operator<T>, values: &[T]) {
+        let Some(&next) = values.get(self.count % values.len().max(1)) else { return };
+        self.count += 1;
+        if let [a, b] = self.last[..] {
+            self.last = vec![b, next];
+            if let Err(broken) = operator.sample(a, b, next) {
+                panic!("{broken}");
+            }
+        } else {
+            self.last.push(next);
+        }
     }
 }
 
@@ -494,8 +542,11 @@ impl<T: Element> Replay for Engine<T> {
 
     fn gather(&mut self, leader: u32, size: u32, apart: u32) {
         let how = Combine::IncomingIsHigher as u8;
-        let Shared { operator, gathered, .. } = &mut self.shared;
         let of = |i: u32| (leader + i * apart) as usize;
+        if self.shared.samples.is_some() {
+            (0..size).for_each(|i| self.shared.sample(how, self.chains[of(i)].running.as_slice()));
+        }
+        let Shared { operator, gathered, .. } = &mut self.shared;
         if let Running::One(_) = self.chains[of(0)].running {
             let values = (0..size).map(|i| self.chains[of(i)].running.as_slice()[0]);
             let combined = gathered.combine(operator, values);

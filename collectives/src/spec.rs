@@ -69,11 +69,11 @@ impl<T: Element> ReplaySpec for Spec<T> {
         let sets = goal.sets();
         format!("{goal}{sets} of {sizes} x {element}{operator}, {slots} slots, {by}")
     }
-    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained> {
+    fn materialise(&self, shards: &[u32], laws: bool) -> Box<dyn Chained> {
         let Wanted { goal, operator, conversion, identity, sizes, slots, .. } = &self.wanted;
         let role = |&shard: &u32| Role::of(&self.schedules.of(shard), goal, sizes, *identity);
         let roles = shards.iter().map(role).collect();
-        Box::new(Engine::new(&self.name, operator.clone(), conversion.clone(), *slots, roles))
+        Box::new(Engine::new(&self.name, (operator.clone(), laws), conversion.clone(), *slots, roles))
     }
 }
 

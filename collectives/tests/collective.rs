@@ -6,7 +6,7 @@ use common::{any_f64, any_runtime, bytes, mix, watched};
 use maniple_collectives::{
     Algorithm, Collective, Goal, Operator, Order, Part, Schedule, Schedules, halving_doubling, recursive_doubling,
 };
-use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+use maniple_runtime::{Check, Error, Runtime, Shard, ShardLaunch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -192,6 +192,46 @@ fn the_order_of_a_loop() {
         others += u32::from(common::tree(&values, |a, b| a + b).to_bits() != all[0].to_bits());
     }
     assert!(others > 5, "the brackets of recursive doubling have other bits");
+}
+
+/// A law that does not hold for values of a call is found, and the call fails.
+#[test]
+fn laws_are_tried_on_real_values() {
+    for (law, text) in [("associative", Some("(a ⊕ b) ⊕ c")), ("commutative", None), ("none", None)] {
+        for number in 0..12 {
+            let (at, runtime) = any_runtime(number);
+            let outcome = watched(&at, || {
+                runtime.check(Check::Laws).run(move |top| async move {
+                    let gang = top.gang("all", 5)?;
+                    // Commutes, but is not associative for all values.
+                    let mean = Operator::user("mean", |a: &u64, b: &u64| a / 2 + b / 2);
+                    let mean = match law {
+                        "associative" => mean.associative(),
+                        "commutative" => mean.commutative(),
+                        _ => mean,
+                    };
+                    let mean = Collective::allreduce(mean).elements(2).make(&top, &gang, "mean")?;
+                    let task = top.register("shard", move |shard: Shard, _: ()| async move {
+                        let own = u64::from(shard.index()) * 8;
+                        let mut last = vec![own, own + 1];
+                        for _ in 0..3 {
+                            last = mean.call(&shard, last)?.await?;
+                        }
+                        Ok(())
+                    });
+                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                })
+            });
+            match (outcome, text) {
+                (Ok(_), None) => {}
+                (Err(e), Some(text)) => {
+                    let message = e.origin().to_string();
+                    assert!(message.contains("`mean` breaks its law") && message.contains(text), "{at}: {message}");
+                }
+                (outcome, _) => panic!("{at}, {law}: {:?}", outcome.map(drop)),
+            }
+        }
+    }
 }
 
 /// Nobody leaves a barrier before all have come, whatever the algorithm.

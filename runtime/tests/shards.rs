@@ -222,7 +222,7 @@ impl ReplaySpec for Odds {
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
         (self.subtasks)(shard)
     }
-    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained> {
+    fn materialise(&self, shards: &[u32], _: bool) -> Box<dyn Chained> {
         Box::new(OddChains { calls: shards.iter().map(|_| None).collect(), grim: self.grim })
     }
 }

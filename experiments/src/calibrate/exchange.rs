@@ -45,7 +45,7 @@ impl ReplaySpec for Spec {
         };
         (0..self.rounds).flat_map(round).collect()
     }
-    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained> {
+    fn materialise(&self, shards: &[u32], _: bool) -> Box<dyn Chained> {
         let large = || (self.elements > 1).then(|| Box::new(Large::new(self.elements)));
         let chains =
             (0..shards.len() * self.slots() as usize).map(|_| Chain { large: large(), ..Chain::default() }).collect();

@@ -195,7 +195,7 @@ impl Core {
         match &*object {
             Object::Edges(edges) => barriers.add_edges(effects, id, edges),
             Object::Phase(spec) => barriers.add_phase(effects, id, spec),
-            Object::Replay(replay) => self.replays.add(id, ReplayObject::of(&**replay), effects.id),
+            Object::Replay(replay) => self.replays.add(effects, id, ReplayObject::of(&**replay)),
             Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
         }
         let early = std::mem::take(&mut *self.early.borrow_mut());

@@ -93,6 +93,9 @@ pub enum Check {
     /// this. Without it, runs on several processes compare a hash of the calls at each launch.
     /// It costs a message for each call of [`Top`] on each node but the first.
     ControlReplication,
+    /// Tries the laws that a program declares for the operators of its collectives on the values that they combine. A call in
+    /// which a law does not hold fails with [`Error::Panicked`], whose message names the law and the values.
+    Laws,
 }
 
 /// The settings of a run: its driver, mapper, binding, checks and trace. [`run`](Self::run) starts it.
@@ -521,6 +524,7 @@ impl Runtime {
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),
+            laws: self.checks.contains(&Check::Laws),
             compares: self.compares(),
             counts_ends: matches!(&self.driver, Driver::Virtual(machine) if !machine.replay),
             #[cfg(feature = "plant")]

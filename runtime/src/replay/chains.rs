@@ -258,7 +258,8 @@ pub(crate) struct Chains {
 }
 
 impl Chains {
-    pub fn new(object: &ReplayObject, id: ObjectId, processor: ProcessorId) -> Self {
+    pub fn new(object: &ReplayObject, id: ObjectId, effects: &Effects) -> Self {
+        let processor = effects.id;
         let ReplayObject { spec, gang, mapping, number, cells: table } = object;
         let (slots, bytes, gives_back) = (spec.slots().max(1), spec.cell_bytes(), spec.gives_back());
         let sets = if gives_back { slots } else { 2 * slots };
@@ -325,7 +326,7 @@ impl Chains {
         plan.shrink_to_fit();
         blocks.shrink_to_fit();
         Self {
-            state: RefCell::new(spec.materialise(shards)),
+            state: RefCell::new(spec.materialise(shards, effects.config.laws)),
             progress: RefCell::new(Progress {
                 chains,
                 blocks,

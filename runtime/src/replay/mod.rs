@@ -104,8 +104,9 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn parameters(&self) -> String {
         format!("{} bytes, {} slots", self.cell_bytes(), self.slots())
     }
-    /// Makes the values of the chains of these shards, which are on one processor.
-    fn materialise(&self, shards: &[u32]) -> Box<dyn Chained>;
+    /// Makes the values of the chains of these shards, which are on one processor. `laws` says whether the laws of operators
+    /// are tried on them.
+    fn materialise(&self, shards: &[u32], laws: bool) -> Box<dyn Chained>;
 }
 
 /// The running value of a chain, which its subtasks store and combine. It may have several parts, which have numbers. Part 0

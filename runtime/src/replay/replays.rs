@@ -5,7 +5,7 @@ use super::{Replay, ReplayCx};
 use crate::Error;
 use crate::diagnose::Event;
 use crate::effects::Effects;
-use crate::ids::{LaunchKey, ObjectId, ProcessorId};
+use crate::ids::{LaunchKey, ObjectId};
 use crate::message::Also;
 use crate::object::GangTable;
 use crate::payload::Payload;
@@ -38,10 +38,10 @@ pub(crate) struct Replays(RefCell<Vec<Option<Box<Chains>>>>);
 
 impl Replays {
     /// Makes this processor's chains of an object, if its shards call the object.
-    pub fn add(&self, object: ObjectId, replay: &ReplayObject, processor: ProcessorId) {
-        if !replay.gang.members[processor.index()].is_empty() {
+    pub fn add(&self, effects: &Effects, object: ObjectId, replay: &ReplayObject) {
+        if !replay.gang.members[effects.id.index()].is_empty() {
             // The object's own code runs while nothing is borrowed.
-            let chains = Box::new(Chains::new(replay, object, processor));
+            let chains = Box::new(Chains::new(replay, object, effects));
             let mut all = self.0.borrow_mut();
             all.resize_with(object as usize + 1, || None);
             all[object as usize] = Some(chains);

@@ -382,6 +382,7 @@ mod tests {
         Config {
             run: crate::ids::Run::ANY,
             races: None,
+            laws: false,
             compares: crate::config::Compares::Nothing,
             counts_ends: false,
             machine: Machine::new(1, 1),
