@@ -1,37 +1,15 @@
-//! The method of Levenberg and Marquardt. All of it but the operator is plain sequential code.
+//! The method of Levenberg and Marquardt, as plain sequential code.
 
 use super::linear::Lu;
 use super::mechanism::{CONSTANTS, Constants, SAMPLES, Samples, measure, simulate};
 use bytemuck::{Pod, Zeroable};
-use maniple::collectives::Operator;
+use maniple::regions::ExactSum;
 use serde::{Deserialize, Serialize};
 use std::array::from_fn;
 use std::ops::Range;
 
-/// A sum over experiments. Only this line and [`Plain`] say how sums are rounded.
-pub type Total = Plain;
-
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(transparent)]
-pub struct Plain(f64);
-
-impl Plain {
-    pub fn zero() -> Self {
-        Self(0.0)
-    }
-    pub fn add(&mut self, x: f64) {
-        self.0 += x;
-    }
-    pub fn merge(&mut self, other: &Self) {
-        self.0 += other.0;
-    }
-    pub fn value(&self) -> f64 {
-        self.0
-    }
-    pub fn operator() -> Operator<Self> {
-        Operator::user("plain sum", |a: &Self, b: &Self| Self(a.0 + b.0))
-    }
-}
+/// A sum over experiments. It is rounded once, so it has the same bits however the experiments are dealt.
+pub type Total = ExactSum<f64>;
 
 /// Where the fit starts.
 const START: [f64; CONSTANTS] = [0.05, 0.15, 1.5, 400.0, 0.01];
@@ -132,22 +110,14 @@ pub fn equations(measured: &[Samples], first: u32, at: &Constants) -> Vec<Total>
     totals
 }
 
-/// The fit in one loop. Plain sums depend on their brackets, so it adds up blocks of experiments, as shards do.
-pub fn fit(blocks: &[Range<u32>]) -> (Step, Ruling, u32) {
-    let measured: Vec<Vec<Samples>> = blocks.iter().map(|block| block.clone().map(measure).collect()).collect();
-    let over_all = |add: fn(&[Samples], u32, &Constants) -> Vec<Total>, at: &Constants| {
-        let parts = blocks.iter().zip(&measured).map(|(block, measured)| add(measured, block.start, at));
-        let all = parts.reduce(|mut all, part| {
-            all.iter_mut().zip(&part).for_each(|(total, part)| total.merge(part));
-            all
-        });
-        all.expect("there are experiments")
-    };
+/// The fit in one loop over all experiments.
+pub fn fit(experiments: Range<u32>) -> (Step, Ruling, u32) {
+    let measured: Vec<Samples> = experiments.clone().map(measure).collect();
     let (mut step, mut ruling) = (Step::first(), Ruling::FIRST);
     let mut trials = 0;
     while ruling.over == 0 {
-        ruling = ruling.next(&over_all(squares, &step.trial));
-        step = step.next(&over_all(equations, &step.trial), &ruling);
+        ruling = ruling.next(&squares(&measured, experiments.start, &step.trial));
+        step = step.next(&equations(&measured, experiments.start, &step.trial), &ruling);
         trials += 1;
     }
     (step, ruling, trials)
