@@ -150,7 +150,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
     pub fn contribute(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
-        contribute(self.id, shard, |_| I::running(input), |_, resolver| O::output(resolver))
+        contribute(self.id, shard, |_| I::running(input), O::output)
     }
 
     /// The future of the value that the shard receives. Collective; returns at once.
@@ -160,7 +160,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// # Errors
     /// A shard of another gang, one that does not receive, or one that has not contributed first though it should.
     pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
-        receive(self.id, shard, |_: &Engine<T>, resolver| O::output(resolver))
+        receive(self.id, shard, O::output)
     }
 }
 
@@ -178,7 +178,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
         shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| {
             let (resolver, future) = TaskFuture::pending();
             let by = engine.stateful::<I::Element, O::Element>();
-            let (input, output) = (I::lifted(input, by), O::lowered(resolver, by));
+            let (input, output) = (I::lifted(input, by), O::lowered::<I::Element, S>(resolver));
             engine.call(at, input, output, cx);
             future
         })
@@ -191,9 +191,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     pub fn contribute(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
         let lifted = |engine: &Engine<S>| I::lifted(input, engine.stateful::<I::Element, O::Element>());
-        contribute(self.id, shard, lifted, |engine, resolver| {
-            O::lowered(resolver, engine.stateful::<I::Element, O::Element>())
-        })
+        contribute(self.id, shard, lifted, O::lowered::<I::Element, S>)
     }
 
     /// As [`receive`](Collective::receive) without a state. Collective; returns at once.
@@ -201,9 +199,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     /// # Errors
     /// A shard of another gang, one that does not receive, or one that has not contributed first though it should.
     pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
-        receive(self.id, shard, |engine: &Engine<S>, resolver| {
-            O::lowered(resolver, engine.stateful::<I::Element, O::Element>())
-        })
+        receive(self.id, shard, O::lowered::<I::Element, S>)
     }
 }
 
@@ -212,7 +208,7 @@ fn contribute<E: Element, V: 'static>(
     id: u32,
     shard: &Shard,
     input: impl FnOnce(&Engine<E>) -> Running<E>,
-    output: impl FnOnce(&Engine<E>, Resolver<V>) -> Output<E>,
+    output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<()>, Error> {
     let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine.role(at), id, shard).map(|()| None);
     shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
@@ -220,7 +216,7 @@ fn contribute<E: Element, V: 'static>(
         let result = engine.role(at.0).receives.map(|_| {
             let (resolver, result) = TaskFuture::<V>::pending();
             engine.keep(at.0, Box::new(result));
-            output(engine, resolver)
+            output(resolver)
         });
         engine.call(at, input(engine), Output::Over(Box::new(Contributed { over, result })), cx);
         future
@@ -231,7 +227,7 @@ fn contribute<E: Element, V: 'static>(
 fn receive<E: Element, V: 'static>(
     id: u32,
     shard: &Shard,
-    output: impl FnOnce(&Engine<E>, Resolver<V>) -> Output<E>,
+    output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<V>, Error> {
     let admit = |engine: &mut Engine<E>, at| {
         let role = engine.role(at);
@@ -250,8 +246,7 @@ fn receive<E: Element, V: 'static>(
     };
     shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
         let (resolver, future) = TaskFuture::pending();
-        let output = output(engine, resolver);
-        engine.call(at, Running::One(E::zeroed()), output, cx);
+        engine.call(at, Running::One(E::zeroed()), output(resolver), cx);
         future
     })
 }

@@ -3,7 +3,7 @@
 
 use crate::parts::{LentPart, Parts, Registers, Spare, combine_in_place, combine_into};
 use crate::sizes::Sizes;
-use crate::state::Conversion;
+use crate::state::{Conversion, conversion};
 use crate::value::{Output, Running, Value};
 use crate::{Combine, Goal, Operator, Schedule, Step};
 use maniple_regions::{Element, Stateful};
@@ -88,7 +88,8 @@ impl<T: Element> Chain<T> {
 
     /// Ends a call with its result or an error.
     #[inline(never)]
-    fn finish(&mut self, chain: u32, outcome: Result<(), Box<Error>>, role: &Role<T>, cx: &mut ReplayCx<'_>) {
+    fn finish(&mut self, chain: u32, outcome: Result<(), Box<Error>>, shared: &Shared<T>, cx: &mut ReplayCx<'_>) {
+        let role = shared.role(chain / shared.slots);
         if let Err(error) = outcome {
             return self.fail(chain, *error, cx);
         }
@@ -99,7 +100,7 @@ impl<T: Element> Chain<T> {
             self.running = Running::Many(Arc::new(vec![fixed; elements]));
         }
         if let Some(output) = self.output.take() {
-            self.deliver(chain, &output, cx);
+            self.deliver(chain, &output, shared, cx);
             if let Output::One(_) = output {
                 // The next call uses its memory again.
                 self.output = Some(output);
@@ -111,7 +112,7 @@ impl<T: Element> Chain<T> {
     }
 
     /// Gives a result to the output.
-    fn deliver(&mut self, chain: u32, output: &Output<T>, cx: &mut ReplayCx<'_>) {
+    fn deliver(&mut self, chain: u32, output: &Output<T>, shared: &Shared<T>, cx: &mut ReplayCx<'_>) {
         match (output, &mut self.running) {
             (Output::One(out), running) => cx.resolve_rarely(chain, out, Ok(running.as_slice()[0])),
             (Output::Many(out), Running::Many(v)) => {
@@ -122,11 +123,11 @@ impl<T: Element> Chain<T> {
                 }
             }
             (Output::Many(out), running) => cx.resolve_rarely(chain, out, Ok(running.as_slice().to_vec())),
-            (Output::Lowered(out), running) => out.deliver(chain, running.as_slice(), cx),
+            (Output::Lowered(out), running) => out.deliver(chain, running.as_slice(), shared.conversion(), cx),
             (Output::Over(out), _) => match &out.result {
                 None => cx.resolve_rarely(chain, &out.over, Ok(())),
                 Some(result) => {
-                    self.deliver(chain, result, cx);
+                    self.deliver(chain, result, shared, cx);
                     cx.settle(&out.over, Ok(()));
                 }
             },
@@ -148,14 +149,14 @@ pub struct Engine<T> {
     chains: Vec<Chain<T>>,
     /// For each shard the results that it has not asked for yet, from the first call on. Made when one is needed.
     claims: Vec<VecDeque<Box<dyn Any>>>,
-    /// Between elements and the states that are combined, if these are not elements.
-    conversion: Option<Arc<Conversion>>,
 }
 
 /// What all chains of an engine share.
 struct Shared<T> {
     name: String,
     operator: Operator<T>,
+    /// Between elements and the states that are combined, if these are not elements.
+    conversion: Option<Arc<Conversion>>,
     slots: u32,
     /// Whether every shard contributes one element and gets one, and that is the value.
     is_one: bool,
@@ -212,6 +213,10 @@ impl<T: Element> Shared<T> {
 }
 
 impl<T> Shared<T> {
+    fn conversion(&self) -> &Conversion {
+        self.conversion.as_deref().expect("there are states")
+    }
+
     fn role(&self, position: u32) -> &Role<T> {
         self.roles.get(position as usize).unwrap_or(&self.roles[0])
     }
@@ -240,6 +245,7 @@ impl<T: Element> Engine<T> {
             shared: Shared {
                 name: name.into(),
                 operator,
+                conversion,
                 slots,
                 is_one,
                 roles,
@@ -248,7 +254,6 @@ impl<T: Element> Engine<T> {
             },
             chains,
             claims: Vec::new(),
-            conversion,
         }
     }
 
@@ -265,8 +270,7 @@ impl<T: Element> Engine<T> {
 
     /// How elements become states, and states results.
     pub fn stateful<I: Element, O: Element>(&self) -> &Stateful<I, T, O> {
-        let any = self.conversion.as_deref().and_then(|any| any.downcast_ref());
-        any.expect("the object was made with it")
+        conversion(self.shared.conversion())
     }
 
     /// Keeps the future of a result until the shard asks for it.
@@ -566,6 +570,10 @@ impl<T: Element> Replay for Engine<T> {
         let Chain { running, aside, .. } = &mut others[0];
         match (running, &lower[leader as usize].running) {
             (Running::One(value), Running::One(result)) => *value = *result,
+            // Nobody changes it any more.
+            (Running::Many(value), Running::Many(result)) => {
+                made(aside).spare.put(std::mem::replace(value, result.clone()));
+            }
             (running, result) => {
                 combine(&self.shared.operator, aside, Combine::Replace as u8, running, result.as_slice());
             }
@@ -606,7 +614,7 @@ impl<T: Element> Replay for Engine<T> {
         let c = &mut self.chains[chain as usize];
         match (&outcome, &c.running, &c.output) {
             (Ok(()), Running::One(v), Some(Output::One(out))) if self.shared.is_one => cx.resolve(chain, out, Ok(*v)),
-            _ => c.finish(chain, outcome, self.shared.role(chain / self.shared.slots), cx),
+            _ => c.finish(chain, outcome, &self.shared, cx),
         }
         let Some((input, output)) = c.aside.as_mut().and_then(|a| a.queued.pop_front()) else { return false };
         (c.running, c.output) = (input, Some(output));

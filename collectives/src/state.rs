@@ -70,7 +70,7 @@ pub trait Later<S> {
 
 /// The future that gets a result which is lowered.
 pub trait Lowered<S> {
-    fn deliver(&self, chain: u32, states: &[S], cx: &mut ReplayCx<'_>);
+    fn deliver(&self, chain: u32, states: &[S], by: &Conversion, cx: &mut ReplayCx<'_>);
     fn fail(&self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
     fn look(&self, watch: &mut Watch<'_>);
 }
@@ -90,9 +90,9 @@ impl<V: Clone + 'static, S, F: Fn(V) -> Running<S>> Later<S> for Through<TaskFut
     }
 }
 
-impl<V: 'static, S, F: Fn(&[S]) -> V> Lowered<S> for Through<Resolver<V>, F> {
-    fn deliver(&self, chain: u32, states: &[S], cx: &mut ReplayCx<'_>) {
-        cx.resolve_rarely(chain, &self.0, Ok((self.1)(states)));
+impl<V: 'static, S, F: Fn(&[S], &Conversion) -> V> Lowered<S> for Through<Resolver<V>, F> {
+    fn deliver(&self, chain: u32, states: &[S], by: &Conversion, cx: &mut ReplayCx<'_>) {
+        cx.resolve_rarely(chain, &self.0, Ok((self.1)(states, by)));
     }
     fn fail(&self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         cx.resolve_rarely(chain, &self.0, Err(error));
@@ -103,14 +103,30 @@ impl<V: 'static, S, F: Fn(&[S]) -> V> Lowered<S> for Through<Resolver<V>, F> {
 }
 
 /// A contribution of any shape.
-pub fn lifted<V: Clone + 'static, S: Element>(input: Input<V>, lift: impl Fn(V) -> Running<S> + 'static) -> Running<S> {
+pub fn lifted<V: Clone + 'static, T: Element, S: Element, R: Element>(
+    input: Input<V>,
+    by: &Stateful<T, S, R>,
+    lift: fn(V, &Stateful<T, S, R>) -> Running<S>,
+) -> Running<S> {
     match input {
-        Input::Now(value) => lift(value),
-        Input::Later(future) => Running::Lifted(Box::new(Through(future, lift))),
+        Input::Now(value) => lift(value, by),
+        Input::Later(future) => {
+            let by = by.clone();
+            Running::Lifted(Box::new(Through(future, move |value| lift(value, &by))))
+        }
     }
 }
 
 /// A result of any shape.
-pub fn lowered<V: 'static, S: Element>(resolver: Resolver<V>, lower: impl Fn(&[S]) -> V + 'static) -> Output<S> {
+pub fn lowered<V: 'static, T: Element, S: Element, R: Element>(
+    resolver: Resolver<V>,
+    lower: fn(&[S], &Stateful<T, S, R>) -> V,
+) -> Output<S> {
+    let lower = move |states: &[S], by: &Conversion| lower(states, conversion(by));
     Output::Lowered(Box::new(Through(resolver, lower)))
+}
+
+/// The stateful operator of an object.
+pub fn conversion<T: Element, S: Element, R: Element>(by: &Conversion) -> &Stateful<T, S, R> {
+    by.downcast_ref().expect("the object was made with it")
 }

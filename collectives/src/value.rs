@@ -20,7 +20,7 @@ pub trait Value {
     #[doc(hidden)]
     fn lifted<S: Element, R: Element>(input: Input<Self::Own>, by: &Stateful<Self::Element, S, R>) -> Running<S>;
     #[doc(hidden)]
-    fn lowered<T: Element, S: Element>(resolver: Resolver<Self::Own>, by: &Stateful<T, S, Self::Element>) -> Output<S>;
+    fn lowered<T: Element, S: Element>(resolver: Resolver<Self::Own>) -> Output<S>;
     /// Makes a call with a value that has come.
     #[doc(hidden)]
     fn call_now<O: Value<Element = Self::Element> + ?Sized>(
@@ -57,16 +57,19 @@ impl<T: Element> Value for T {
         Output::One(resolver)
     }
     fn lifted<S: Element, R: Element>(input: Input<T>, by: &Stateful<T, S, R>) -> Running<S> {
-        let by = by.clone();
-        lifted(input, move |element| {
+        lifted(input, by, |element, by| {
+            if size_of::<S>() > LARGE_STATE {
+                let mut states = vec![S::zeroed()];
+                by.lift_into(&mut states, &[element]);
+                return Running::Many(Arc::new(states));
+            }
             let mut state = S::zeroed();
             by.lift_into(std::slice::from_mut(&mut state), &[element]);
             Running::One(state)
         })
     }
-    fn lowered<U: Element, S: Element>(resolver: Resolver<T>, by: &Stateful<U, S, T>) -> Output<S> {
-        let by = by.clone();
-        lowered(resolver, move |states| {
+    fn lowered<U: Element, S: Element>(resolver: Resolver<T>) -> Output<S> {
+        lowered(resolver, |states, by: &Stateful<U, S, T>| {
             let mut result = T::zeroed();
             by.lower_into(std::slice::from_mut(&mut result), &states[..1]);
             result
@@ -100,22 +103,23 @@ impl<T: Element> Value for [T] {
         Output::Many(resolver)
     }
     fn lifted<S: Element, R: Element>(input: Input<Vec<T>>, by: &Stateful<T, S, R>) -> Running<S> {
-        let by = by.clone();
-        lifted(input, move |elements| {
+        lifted(input, by, |elements, by| {
             let mut states = vec![S::zeroed(); elements.len()];
             by.lift_into(&mut states, &elements);
             Running::Many(Arc::new(states))
         })
     }
-    fn lowered<U: Element, S: Element>(resolver: Resolver<Vec<T>>, by: &Stateful<U, S, T>) -> Output<S> {
-        let by = by.clone();
-        lowered(resolver, move |states| {
+    fn lowered<U: Element, S: Element>(resolver: Resolver<Vec<T>>) -> Output<S> {
+        lowered(resolver, |states, by: &Stateful<U, S, T>| {
             let mut results = vec![T::zeroed(); states.len()];
             by.lower_into(&mut results, states);
             results
         })
     }
 }
+
+/// A state of more bytes is kept where it is, and not moved from hand to hand.
+const LARGE_STATE: usize = 32;
 
 /// The value of a call, from its input to its result. One element needs no allocation. Vectors may be lent to readers,
 /// and do not change while they are.

@@ -40,7 +40,18 @@ impl ReplayCx<'_> {
     /// Runs a call that was put into a free chain, and whose running value is there.
     #[inline]
     pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
-        self.progress.chains[chain as usize].state = ChainState::Running;
+        let Progress { chains, blocks, .. } = &mut *self.progress;
+        let now = &mut chains[chain as usize];
+        now.state = ChainState::Running;
+        if let Some(b) = blocks.get_mut(now.block as usize)
+            && b.missing > 1
+            && chain != b.leader
+        {
+            // Nearly all chains of a block: others are still to come.
+            now.state = ChainState::Joined;
+            b.missing -= 1;
+            return;
+        }
         self.run_begun(object, chain);
     }
 
