@@ -210,7 +210,7 @@ fn end(error: &Error) -> ! {
 fn sums(runtime: &Runtime, elements: usize, last: fn()) -> Result<Vec<f64>, Error> {
     let (results, _) = runtime.run(move |top| async move {
         let gang = top.gang("all", 4)?;
-        let total = Collective::allreduce(Operator::sum()).elements(elements).make(&top, &gang, "total")?;
+        let total = Collective::allreduce(Operator::<f64>::sum()).elements(elements).make(&top, &gang, "total")?;
         let body = move |shard: Shard, total: Collective<[f64]>| async move {
             let mut x = vec![f64::from(shard.index()); elements];
             for round in 0..20 {
