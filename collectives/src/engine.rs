@@ -1,7 +1,7 @@
 //! The engine of a collective. To the chains that the runtime replays it adds typed values, their combination, and
 //! calls. It uses only the public API of `runtime`: arrivals carry the values, so it needs no unsafe code.
 
-use crate::parts::{LentPart, Parts, Registers, Spare, combine_in_place, combine_into};
+use crate::parts::{Parts, Registers, Spare, combine_in_place, combine_into};
 use crate::sizes::Sizes;
 use crate::state::{Conversion, conversion};
 use crate::value::{Output, Running, Value};
@@ -27,6 +27,8 @@ pub(crate) fn subtasks(schedule: &Schedule, bytes: usize) -> Vec<Subtask> {
             Step::Local { from, part, combine } => Subtask::Local { from, part, how: combine as u8 },
         });
     }
+    let at_the_end = awaits.last().into_iter().flatten();
+    subtasks.extend(at_the_end.map(|&update| Subtask::Await { update }));
     subtasks
 }
 
@@ -52,7 +54,7 @@ struct Aside<T> {
 
 fn made<T>(aside: &mut Option<Box<Aside<T>>>) -> &mut Aside<T> {
     aside.get_or_insert_with(|| {
-        Box::new(Aside { spare: Spare(Vec::new()), registers: Registers(Vec::new()), queued: VecDeque::new() })
+        Box::new(Aside { spare: Spare(Vec::new()), registers: Registers::new(), queued: VecDeque::new() })
     })
 }
 
@@ -80,9 +82,9 @@ impl<T: Element> Chain<T> {
             (_, None) => Running::One(T::zeroed()),
             // The vector stays for the next call.
             (Some(output), Some((register, range))) if output.is_one() => {
-                Running::One(registers.0[usize::from(*register)][range.start])
+                Running::One(registers.all[usize::from(*register)].as_slice()[range.start])
             }
-            (_, Some(result)) => Running::Many(registers.take_vector(result)),
+            (_, Some(result)) => Running::Many(Arc::new(registers.take_vector(result))),
         };
     }
 
@@ -375,15 +377,14 @@ impl<T: Element> Live<'_, T> {
     #[inline(never)]
     fn bytes_of_part(&self, part: u16) -> &[u8] {
         let (register, range) = self.parts().at(part);
-        let registers = self.chain.aside.as_ref().map(|aside| &aside.registers.0[register][range]);
+        let registers = self.chain.aside.as_ref().map(|aside| &aside.registers.all[register].as_slice()[range]);
         registers.map_or(&[], bytemuck::cast_slice)
     }
 
     #[inline(never)]
     fn combine_part(&mut self, part: u16, how: u8, incoming: &[T]) {
         let place = self.parts().at(part);
-        let Aside { spare, registers, .. } = made(&mut self.chain.aside);
-        registers.combine(&self.shared.operator, spare, place, how, incoming);
+        made(&mut self.chain.aside).registers.combine(&self.shared.operator, place, how, incoming);
     }
 }
 
@@ -407,7 +408,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
             Running::Many(v) => v.clone(),
             Running::Parts => {
                 let (register, range) = self.parts().at(part);
-                Arc::new(LentPart { vector: made(&mut self.chain.aside).registers.0[register].clone(), range })
+                Arc::new(made(&mut self.chain.aside).registers.all[register].lend(range))
             }
             running => Arc::new(running.as_slice().to_vec()),
         }
@@ -439,10 +440,10 @@ impl<T: Element> RunningValue for Live<'_, T> {
 
     fn combine_own(&mut self, from: u16, part: u16, how: u8) {
         let (from, range) = self.parts().at(from);
-        // Held, so that a change of the same register goes elsewhere.
-        let held = made(&mut self.chain.aside).registers.0[from].clone();
-        self.shared.sample(how, &held[range.clone()]);
-        self.combine_part(part, how, &held[range]);
+        // On loan, so that a change of the same blocks goes elsewhere.
+        let held = made(&mut self.chain.aside).registers.all[from].lend(range);
+        self.shared.sample(how, held.as_slice());
+        self.combine_part(part, how, held.as_slice());
     }
 }
 
@@ -601,8 +602,8 @@ impl<T: Element> Replay for Engine<T> {
             });
         }
         if let Some(parts) = &role.parts {
-            let Aside { spare, registers, .. } = made(&mut c.aside);
-            registers.begin(parts, spare, std::mem::replace(&mut c.running, Running::Parts));
+            let contribution = std::mem::replace(&mut c.running, Running::Parts);
+            made(&mut c.aside).registers.begin(parts, contribution);
         } else if role.contributes.is_none() && role.whole != 1 {
             c.running = Running::Many(made(&mut c.aside).spare.take(role.whole));
         }

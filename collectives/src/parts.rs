@@ -3,8 +3,7 @@
 use crate::sizes::{Sizes, Starts, ends};
 use crate::value::Running;
 use crate::{Combine, Goal, Operator, Schedule, Step};
-use maniple_regions::Element;
-use maniple_runtime::Lent;
+use maniple_regions::{Element, Lendable};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -84,70 +83,110 @@ impl Parts {
 }
 
 /// The registers of a call. One that is not in use has an empty vector.
-pub struct Registers<T>(pub Vec<Arc<Vec<T>>>);
+pub struct Registers<T> {
+    pub all: Vec<Lendable<T>>,
+    /// Vectors with blocks that were on loan when they had to change, and those of earlier calls.
+    spare: Vec<Lendable<T>>,
+}
+
+impl<T> Registers<T> {
+    pub const fn new() -> Self {
+        Self { all: Vec::new(), spare: Vec::new() }
+    }
+}
 
 impl<T: Element> Registers<T> {
+    /// The most vectors that are kept. No more are on loan at a time, for large values.
+    const MOST: usize = 2;
+
+    /// A vector that nobody else holds, with arbitrary values.
+    fn take(spare: &mut Vec<Lendable<T>>, elements: usize) -> Lendable<T> {
+        let free = spare.iter_mut().position(|v| v.len() == elements && v.is_free());
+        free.map_or_else(|| vec![T::zeroed(); elements].into(), |at| spare.swap_remove(at))
+    }
+
+    fn put(spare: &mut Vec<Lendable<T>>, vector: Lendable<T>) {
+        if spare.len() < Self::MOST && !vector.is_empty() {
+            spare.push(vector);
+        }
+    }
+
     /// Begins a call with this contribution, if there is one.
-    pub fn begin(&mut self, parts: &Parts, spare: &mut Spare<T>, contribution: Running<T>) {
-        self.0.resize_with(parts.registers.len(), Arc::default);
+    pub fn begin(&mut self, parts: &Parts, contribution: Running<T>) {
+        self.all.resize_with(parts.registers.len(), Lendable::default);
         let to_copy = match contribution {
-            Running::Many(vector) if vector.len() == parts.registers[0] => {
-                spare.put(std::mem::replace(&mut self.0[0], vector));
-                None
-            }
+            Running::Many(vector) if vector.len() == parts.registers[0] => match Arc::try_unwrap(vector) {
+                Ok(vector) => {
+                    Self::put(&mut self.spare, std::mem::replace(&mut self.all[0], vector.into()));
+                    None
+                }
+                Err(shared) => Some(Running::Many(shared)),
+            },
             // It is a part of the register, or one element.
             other => Some(other),
         };
-        for (register, &elements) in self.0.iter_mut().zip(&parts.registers) {
+        for (register, &elements) in self.all.iter_mut().zip(&parts.registers) {
             if register.len() != elements {
-                *register = spare.take(elements);
+                *register = Self::take(&mut self.spare, elements);
             }
         }
         if let (Some(contribution), Some(range)) = (to_copy, &parts.contribution) {
-            let incoming = contribution.as_slice();
-            let elsewhere = |next: &mut [T], _: &[T]| next[range.clone()].copy_from_slice(incoming);
-            spare.change(&mut self.0[0], |own| own[range.clone()].copy_from_slice(incoming), elsewhere);
+            self.change(
+                0,
+                range.clone(),
+                |own| own.copy_from_slice(contribution.as_slice()),
+                |own, _| {
+                    own.copy_from_slice(contribution.as_slice());
+                },
+            );
         }
     }
 
     /// Takes the result: its register's vector, or a copy of a part of it.
-    pub fn take_vector(&mut self, (register, range): &(u8, Range<usize>)) -> Arc<Vec<T>> {
-        let vector = &mut self.0[usize::from(*register)];
-        if range.len() == vector.len() { std::mem::take(vector) } else { Arc::new(vector[range.clone()].to_vec()) }
+    pub fn take_vector(&mut self, (register, range): &(u8, Range<usize>)) -> Vec<T> {
+        let register = &mut self.all[usize::from(*register)];
+        if range.len() == register.len() {
+            match std::mem::take(register).into_vec() {
+                Ok(vector) => return vector,
+                // A last reader still holds some of it.
+                Err(lent) => *register = lent,
+            }
+        }
+        register.as_slice()[range.clone()].to_vec()
     }
 
-    /// Changes a part: where it is if nobody else holds the register's vector, or else in another one.
+    /// `own = f(own)` for a range of a register: in its place if nothing of it is on loan, or else in another vector, to which
+    /// the rest is copied.
+    fn change(
+        &mut self,
+        register: usize,
+        range: Range<usize>,
+        in_place: impl FnOnce(&mut [T]),
+        elsewhere: impl FnOnce(&mut [T], &[T]),
+    ) {
+        let Self { all, spare } = self;
+        let register = &mut all[register];
+        if let Some(own) = register.change(range.clone()) {
+            return in_place(own);
+        }
+        let mut next = Self::take(spare, register.len());
+        let (own, before) = (next.change(0..register.len()).expect("nobody else holds it"), register.as_slice());
+        own[..range.start].copy_from_slice(&before[..range.start]);
+        own[range.end..].copy_from_slice(&before[range.end..]);
+        elsewhere(&mut own[range.clone()], &before[range]);
+        Self::put(spare, std::mem::replace(register, next));
+    }
+
+    /// Combines an incoming value with a part.
     pub fn combine(
         &mut self,
         operator: &Operator<T>,
-        spare: &mut Spare<T>,
         (register, range): (usize, Range<usize>),
         how: u8,
         incoming: &[T],
     ) {
-        let elsewhere = |out: &mut [T], running: &[T]| {
-            out[..range.start].copy_from_slice(&running[..range.start]);
-            out[range.end..].copy_from_slice(&running[range.end..]);
-            combine_into(operator, how, &mut out[range.clone()], &running[range.clone()], incoming);
-        };
-        let in_place = |own: &mut [T]| combine_in_place(operator, how, &mut own[range.clone()], incoming);
-        spare.change(&mut self.0[register], in_place, elsewhere);
-    }
-}
-
-/// A part on loan.
-pub struct LentPart<T> {
-    pub vector: Arc<Vec<T>>,
-    pub range: Range<usize>,
-}
-
-impl<T: Element> Lent for LentPart<T> {
-    fn as_bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.vector[self.range.clone()])
-    }
-    fn as_bytes_mut(&mut self) -> &mut [u8] {
-        // Its owner changes it, and only where nobody holds it.
-        Arc::get_mut(&mut self.vector).map_or(&mut [], |own| bytemuck::cast_slice_mut(&mut own[self.range.clone()]))
+        let in_place = |own: &mut [T]| combine_in_place(operator, how, own, incoming);
+        self.change(register, range, in_place, |own, before| combine_into(operator, how, own, before, incoming));
     }
 }
 

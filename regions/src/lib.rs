@@ -19,7 +19,9 @@ pub use access::{Read, ReadShared, ReadWrite, ReadWriteShared, Reduce, Write, Wr
 pub use buffer::Buffer;
 pub use error::RegionError;
 pub use field::{Element, Field, FieldId, FieldInfo, FieldSpace};
-pub use memory::{Block, Instance, Lease, MemoryId, OwnBlock, Returned, Rows, RowsMut, SharedInstance, Slot};
+pub use memory::{
+    Block, Instance, Lease, Lendable, Loan, MemoryId, OwnBlock, Returned, Rows, RowsMut, SharedInstance, Slot,
+};
 pub use operator::{
     BrokenLaw, ExactSum, Integer, Law, Laws, Located, Number, Operator, ReductionId, Stateful, Summand, exact_sum,
 };

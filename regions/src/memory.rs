@@ -6,6 +6,7 @@
 //! - An [`Instance`] owns a plain storage and keeps the **ledger** of the leases that are out.
 //! - A [`SharedInstance`] is a handle to an atomic storage. There is no ledger.
 //! - A [`Lease`] holds a storage and a rectangle within it. It cannot be copied.
+//! - A [`Lendable`] is a vector of its own kind, outside these rules: ranges of it are on loan while others change.
 //! - A **view** borrows a lease mutably and does the accesses for an accessor.
 //!
 //! Every `SAFETY` comment in this module refers to these rules:
@@ -28,6 +29,7 @@ mod instance;
 mod layout;
 mod lease;
 mod ledger;
+mod lendable;
 mod shared;
 mod storage;
 mod view;
@@ -36,6 +38,7 @@ mod words;
 pub use block::{Block, OwnBlock};
 pub use instance::{Instance, Returned};
 pub use lease::Lease;
+pub use lendable::{Lendable, Loan};
 pub use shared::SharedInstance;
 pub use storage::MemoryId;
 pub use view::{Rows, RowsMut, Slot};

@@ -1,7 +1,7 @@
 //! The values that arrivals carry.
 
 use crate::Error;
-use maniple_regions::{Buffer, Element};
+use maniple_regions::{Buffer, Element, Loan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -53,6 +53,16 @@ impl<T: Element> Lent for Vec<T> {
     }
     fn as_bytes_mut(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut(self)
+    }
+}
+
+impl<T: Element> Lent for Loan<T> {
+    fn as_bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self.as_slice())
+    }
+    fn as_bytes_mut(&mut self) -> &mut [u8] {
+        // What is on loan does not change.
+        &mut []
     }
 }
 

@@ -7,6 +7,9 @@ impl Schedule {
     ///
     /// A register has room for two vectors. A step that changes blocks that have been lent writes into the other vector
     /// of the register, so that must not be on loan any more. Blocks that are not lent change where they are.
+    ///
+    /// One more entry is for the end of the call, when the result's vector is handed over. Of a value in several blocks the
+    /// vector may be either one, because a loan that is over before a step does not keep the step from changing it in place.
     pub(crate) fn awaits(&self) -> Vec<Vec<u16>> {
         #[derive(Clone, Default)]
         struct Register {
@@ -40,6 +43,12 @@ impl Schedule {
             }
             awaits.push(awaited);
         }
+        let Register { lent, mut before } = registers.swap_remove(usize::from(self.result()));
+        if self.blocks() == 1 {
+            before.clear();
+        }
+        before.extend(lent.into_iter().map(|(update, _)| update));
+        awaits.push(before);
         awaits
     }
 }

@@ -1,0 +1,302 @@
+//! A vector that changes in one place while another is on loan.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A vector, of whose elements its owner can lend ranges. A range on loan does not change. The others may.
+///
+/// ```
+/// use maniple_regions::Lendable;
+///
+/// let mut all = Lendable::from(vec![1, 2, 3, 4]);
+/// let loan = all.lend(0..2);
+/// assert!(all.change(1..3).is_none());
+/// all.change(2..4).unwrap().fill(7);
+/// assert_eq!(loan.as_slice(), [1, 2]);
+/// drop(loan);
+/// all.change(1..3).unwrap().fill(8);
+/// assert_eq!(all.into_vec().unwrap(), [1, 8, 8, 7]);
+/// ```
+pub struct Lendable<T> {
+    elements: Arc<Elements<T>>,
+    /// The ranges that are or were on loan, and whether that is over.
+    loans: Vec<(Range<usize>, Arc<AtomicBool>)>,
+}
+
+/// Some elements on loan. Dropping it gives them back.
+pub struct Loan<T> {
+    elements: Arc<Elements<T>>,
+    range: Range<usize>,
+    over: Arc<AtomicBool>,
+}
+
+/// The parts of a vector. Nobody makes a reference to all of it while some of it changes.
+struct Elements<T> {
+    /// Where the elements are: a pointer, as there may be references to several of them, some of which change them.
+    start: UnsafeCell<*mut T>,
+    len: usize,
+    capacity: usize,
+}
+
+// SAFETY: the elements are reached through a `Lendable` or a `Loan` only. Loans give shared references, which other threads
+// may have as `T: Sync`. The owner changes elements, and drops them on any thread, as `T: Send`; see `change`.
+#[allow(unsafe_code)]
+unsafe impl<T: Send + Sync> Sync for Elements<T> {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl<T: Send + Sync> Send for Elements<T> {}
+
+impl<T> Elements<T> {
+    /// Some of the elements.
+    ///
+    /// # Safety
+    ///
+    /// Nobody changes them while the reference lives.
+    #[allow(unsafe_code)]
+    unsafe fn slice(&self, range: &Range<usize>) -> &[T] {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} elements", self.len);
+        // SAFETY: the range lies in the vector, whose elements are initialised; the caller says that nobody changes them.
+        unsafe { std::slice::from_raw_parts((*self.start.get()).add(range.start), range.len()) }
+    }
+}
+
+impl<T> Drop for Elements<T> {
+    fn drop(&mut self) {
+        // SAFETY: these are the parts of a vector, and the last owner drops them. `into_vec` leaves those of an empty one.
+        #[allow(unsafe_code)]
+        drop(unsafe { Vec::from_raw_parts(*self.start.get(), self.len, self.capacity) });
+    }
+}
+
+impl<T> From<Vec<T>> for Lendable<T> {
+    fn from(vector: Vec<T>) -> Self {
+        let mut vector = ManuallyDrop::new(vector);
+        let (start, len, capacity) = (vector.as_mut_ptr(), vector.len(), vector.capacity());
+        Self { elements: Arc::new(Elements { start: start.into(), len, capacity }), loans: Vec::new() }
+    }
+}
+
+impl<T> Default for Lendable<T> {
+    fn default() -> Self {
+        Vec::new().into()
+    }
+}
+
+impl<T> Lendable<T> {
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.elements.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All elements.
+    pub fn as_slice(&self) -> &[T] {
+        // SAFETY: only `change` gives references that change elements. It borrows this mutably, so none of them lives.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.elements.slice(&(0..self.len()))
+        }
+    }
+
+    /// Lends elements. They do not change until the loan is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If the range does not lie in the vector.
+    pub fn lend(&mut self, range: Range<usize>) -> Loan<T> {
+        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} elements", self.len());
+        self.forget_what_is_over();
+        let over = Arc::new(AtomicBool::new(false));
+        self.loans.push((range.clone(), over.clone()));
+        Loan { elements: self.elements.clone(), range, over }
+    }
+
+    /// The elements of a range, to change them, unless some of them are on loan.
+    ///
+    /// # Panics
+    ///
+    /// If the range does not lie in the vector.
+    pub fn change(&mut self, range: Range<usize>) -> Option<&mut [T]> {
+        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} elements", self.len());
+        self.forget_what_is_over();
+        let overlaps = |lent: &Range<usize>| lent.start.max(range.start) < lent.end.min(range.end);
+        if self.loans.iter().any(|(lent, _)| overlaps(lent)) {
+            return None;
+        }
+        // SAFETY: the range lies in the vector. Loans of it are over: their holders' last reads come before the flags that
+        // `forget_what_is_over` has seen. Those that are not over have other elements. The owner's own references come from
+        // borrows of this, which is borrowed mutably.
+        #[allow(unsafe_code)]
+        Some(unsafe { std::slice::from_raw_parts_mut((*self.elements.start.get()).add(range.start), range.len()) })
+    }
+
+    /// The vector.
+    ///
+    /// # Errors
+    /// This again, if some of it is on loan.
+    pub fn into_vec(mut self) -> Result<Vec<T>, Self> {
+        self.forget_what_is_over();
+        if !self.loans.is_empty() {
+            return Err(self);
+        }
+        // A holder whose loan is over may still be about to let go of the elements, but reads them no more.
+        let Self { elements, loans } = self;
+        match Arc::try_unwrap(elements) {
+            Ok(elements) => {
+                let elements = ManuallyDrop::new(elements);
+                // SAFETY: these are the parts of a vector, nobody else has them, and they are not dropped.
+                #[allow(unsafe_code)]
+                Ok(unsafe { Vec::from_raw_parts(*elements.start.get(), elements.len, elements.capacity) })
+            }
+            Err(elements) => Err(Self { elements, loans }),
+        }
+    }
+
+    /// Whether nothing is on loan.
+    pub fn is_free(&mut self) -> bool {
+        self.forget_what_is_over();
+        self.loans.is_empty()
+    }
+
+    fn forget_what_is_over(&mut self) {
+        // Acquire: what the holder has read it read before.
+        self.loans.retain(|(_, over)| !over.load(Ordering::Acquire));
+    }
+}
+
+impl<T> Loan<T> {
+    /// The elements.
+    pub fn as_slice(&self) -> &[T] {
+        // SAFETY: the owner does not change them while the loan lives, since its flag is set only when it is dropped.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.elements.slice(&self.range)
+        }
+    }
+}
+
+impl<T> Drop for Loan<T> {
+    fn drop(&mut self) {
+        // Release: after all reads.
+        self.over.store(true, Ordering::Release);
+    }
+}
+
+impl<T> fmt::Debug for Lendable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lendable of {} elements, {} loans", self.len(), self.loans.len())
+    }
+}
+
+impl<T> fmt::Debug for Loan<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Loan of {:?}", self.range)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    proptest! {
+        /// Against a list of the loans that are out.
+        #[test]
+        fn what_is_on_loan_does_not_change(steps in prop::collection::vec((0..4u8, 0..9usize, 0..9usize), 0..60)) {
+            let mut all = Lendable::from((0..8).collect::<Vec<usize>>());
+            let mut model: Vec<usize> = (0..8).collect();
+            let mut loans: Vec<(Range<usize>, Loan<usize>, Vec<usize>)> = Vec::new();
+            for (number, (what, a, b)) in steps.into_iter().enumerate() {
+                let range = a.min(b).min(8)..a.max(b).min(8);
+                match what {
+                    0 => {
+                        let loan = all.lend(range.clone());
+                        loans.push((range.clone(), loan, model[range].to_vec()));
+                    }
+                    1 if !loans.is_empty() => drop(loans.swap_remove(a % loans.len())),
+                    _ => {
+                        let on_loan = loans.iter().any(|(lent, ..)| lent.clone().any(|i| range.contains(&i)));
+                        match all.change(range.clone()) {
+                            Some(own) => {
+                                prop_assert!(!on_loan);
+                                own.fill(100 + number);
+                                model[range].fill(100 + number);
+                            }
+                            None => prop_assert!(on_loan),
+                        }
+                    }
+                }
+                prop_assert_eq!(all.as_slice(), &model[..]);
+                for (_, loan, seen) in &loans {
+                    prop_assert_eq!(loan.as_slice(), &seen[..]);
+                }
+            }
+            prop_assert_eq!(all.is_free(), loans.iter().all(|_| false));
+            let all = match all.into_vec() {
+                Ok(vector) => {
+                    prop_assert!(loans.is_empty());
+                    vector
+                }
+                Err(mut all) => {
+                    prop_assert!(!loans.is_empty() && all.len() == 8);
+                    loans.clear();
+                    prop_assert!(all.is_free());
+                    all.into_vec().unwrap()
+                }
+            };
+            prop_assert_eq!(all, model);
+        }
+    }
+
+    #[test]
+    fn elements_are_dropped_once() {
+        static ALIVE: AtomicUsize = AtomicUsize::new(0);
+        struct Counted;
+        impl Counted {
+            fn new() -> Self {
+                ALIVE.fetch_add(1, Ordering::Relaxed);
+                Self
+            }
+        }
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                ALIVE.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        let some = || Lendable::from((0..5).map(|_| Counted::new()).collect::<Vec<_>>());
+        drop(some());
+        drop(some().into_vec());
+        let mut all = some();
+        let loan = all.lend(1..3);
+        drop(all);
+        assert_eq!((ALIVE.load(Ordering::Relaxed), loan.as_slice().len()), (5, 2));
+        drop(loan);
+        assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
+    }
+
+    /// For tools that watch memory: another thread reads a loan while the owner changes its neighbours, and then itself.
+    #[test]
+    fn another_thread_reads_while_the_owner_changes_the_rest() {
+        let mut all = Lendable::from(vec![1u64; 64]);
+        for round in 1..100u64 {
+            let loan = all.lend(0..32);
+            let reader = thread::spawn(move || loan.as_slice().iter().sum::<u64>());
+            all.change(32..64).expect("not on loan").fill(round);
+            while all.change(0..32).is_none() {
+                thread::yield_now();
+            }
+            all.change(0..32).expect("it is over").fill(round + 1);
+            assert_eq!(reader.join().unwrap(), 32 * round);
+        }
+    }
+}
