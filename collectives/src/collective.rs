@@ -1,6 +1,7 @@
 //! The collective that shards call.
 
-use crate::engine::{Engine, Role};
+use crate::engine::Engine;
+use crate::role::Role;
 use crate::state::Plain;
 use crate::value::{Contributed, Output, Running, Value};
 use maniple_regions::Element;

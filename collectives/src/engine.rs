@@ -1,11 +1,13 @@
 //! The engine of a collective. To the chains that the runtime replays it adds typed values, their combination, and
 //! calls. It uses only the public API of `runtime`: arrivals carry the values, so it needs no unsafe code.
 
+use crate::gathered::Gathered;
 use crate::parts::{Parts, Registers, Spare, combine_in_place, combine_into};
-use crate::sizes::Sizes;
+use crate::role::Role;
+use crate::samples::Samples;
 use crate::state::{Conversion, conversion};
 use crate::value::{Output, Running, Value};
-use crate::{Combine, Goal, Operator, Schedule, Step};
+use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::{Element, Stateful};
 use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Slot, Subtask, Watch, pairwise};
 use maniple_runtime::{Error, Lent, TaskFuture};
@@ -170,40 +172,6 @@ struct Shared<T> {
     gathered: Gathered<T>,
 }
 
-/// What a shard contributes to a call, what it gets, and where its steps find it.
-#[derive(Clone)]
-pub struct Role<T> {
-    /// The elements of its contribution and of its result, if it has them.
-    pub contributes: Option<usize>,
-    pub receives: Option<usize>,
-    /// The elements of the value, if it is one vector.
-    whole: usize,
-    /// Where parts are, if it is not.
-    parts: Option<Arc<Parts>>,
-    /// The result, if nothing is combined in it.
-    fixed: Option<T>,
-}
-
-impl<T: Element> Role<T> {
-    /// The role of a schedule's rank. `identity` is the result where nothing is combined.
-    pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes, identity: Option<T>) -> Self {
-        let parts = Parts::of(schedule, goal, sizes);
-        let whole = parts.whole();
-        Self {
-            contributes: parts.contribution.as_ref().map(|range| range.len()),
-            receives: parts.result.as_ref().map(|(_, range)| range.len()),
-            whole: whole.unwrap_or(0),
-            fixed: identity.filter(|_| goal.combines() && goal.combined(schedule.rank()) == 0),
-            parts: whole.is_none().then(|| Arc::new(parts)),
-        }
-    }
-
-    fn is_as(&self, other: &Self) -> bool {
-        let role = |r: &Self| (r.contributes, r.receives, r.whole, r.parts.is_some() || r.fixed.is_some());
-        role(self) == role(other) && self.parts.is_none() && self.fixed.is_none()
-    }
-}
-
 impl<T: Element> Shared<T> {
     /// Tries the operator's laws if that is asked for, and if the value is combined and not only copied.
     #[inline]
@@ -252,7 +220,7 @@ impl<T: Element> Engine<T> {
                 is_one,
                 roles,
                 samples: laws.then(RefCell::default),
-                gathered: Gathered { values: Vec::new(), lower: Vec::new(), higher: Vec::new() },
+                gathered: Gathered::new(),
             },
             chains,
             claims: Vec::new(),
@@ -444,69 +412,6 @@ impl<T: Element> RunningValue for Live<'_, T> {
         let held = made(&mut self.chain.aside).registers.all[from].lend(range);
         self.shared.sample(how, held.as_slice());
         self.combine_part(part, how, held.as_slice());
-    }
-}
-
-/// Some of the values that were combined last.
-struct Samples<T> {
-    last: Vec<T>,
-    count: usize,
-}
-
-impl<T> Default for Samples<T> {
-    fn default() -> Self {
-        Self { last: Vec::new(), count: 0 }
-    }
-}
-
-impl<T: Element> Samples<T> {
-    /// Tries the laws on an element of these values and on two of others.
-    ///
-    /// # Panics
-    ///
-    /// If a law does not hold. The call then fails.
-    fn sample(&mut self, operator: &Operator<T>, values: &[T]) {
-        let Some(&next) = values.get(self.count % values.len().max(1)) else { return };
-        self.count += 1;
-        if let [a, b] = self.last[..] {
-            self.last = vec![b, next];
-            if let Err(broken) = operator.sample(a, b, next) {
-                panic!("{broken}");
-            }
-        } else {
-            self.last.push(next);
-        }
-    }
-}
-
-/// The values of a group, one after the other, and the lower and higher ones of each pair.
-struct Gathered<T> {
-    values: Vec<T>,
-    lower: Vec<T>,
-    higher: Vec<T>,
-}
-
-impl<T: Element> Gathered<T> {
-    /// Combines the values [pairwise].
-    fn combine(&mut self, operator: &Operator<T>, values: impl Iterator<Item = T>) -> T {
-        let Self { values: all, lower, higher } = self;
-        all.clear();
-        all.extend(values);
-        while all.len() > 1 {
-            let (pairs, half) = (all.chunks_exact(2), all.len() / 2);
-            lower.clear();
-            lower.extend(pairs.clone().map(|pair| pair[0]));
-            higher.clear();
-            higher.extend(pairs.map(|pair| pair[1]));
-            operator.fold_into(&mut all[..half], lower, higher);
-            if all.len() % 2 == 1 {
-                all.swap(half, 2 * half);
-                all.truncate(half + 1);
-            } else {
-                all.truncate(half);
-            }
-        }
-        all[0]
     }
 }
 

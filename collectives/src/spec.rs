@@ -1,6 +1,7 @@
 //! A collective as every node knows it.
 
-use crate::engine::{Engine, Role, subtasks};
+use crate::engine::{Engine, subtasks};
+use crate::role::Role;
 use crate::schedule::Make;
 use crate::sizes::Sizes;
 use crate::state::Conversion;

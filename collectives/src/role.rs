@@ -1,0 +1,41 @@
+//! What a shard does in a collective.
+
+use crate::parts::Parts;
+use crate::sizes::Sizes;
+use crate::{Goal, Schedule};
+use maniple_regions::Element;
+use std::sync::Arc;
+
+/// What a shard contributes to a call, what it gets, and where its steps find it.
+#[derive(Clone)]
+pub struct Role<T> {
+    /// The elements of its contribution and of its result, if it has them.
+    pub contributes: Option<usize>,
+    pub receives: Option<usize>,
+    /// The elements of the value, if it is one vector.
+    pub whole: usize,
+    /// Where parts are, if it is not.
+    pub parts: Option<Arc<Parts>>,
+    /// The result, if nothing is combined in it.
+    pub fixed: Option<T>,
+}
+
+impl<T: Element> Role<T> {
+    /// The role of a schedule's rank. `identity` is the result where nothing is combined.
+    pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes, identity: Option<T>) -> Self {
+        let parts = Parts::of(schedule, goal, sizes);
+        let whole = parts.whole();
+        Self {
+            contributes: parts.contribution.as_ref().map(|range| range.len()),
+            receives: parts.result.as_ref().map(|(_, range)| range.len()),
+            whole: whole.unwrap_or(0),
+            fixed: identity.filter(|_| goal.combines() && goal.combined(schedule.rank()) == 0),
+            parts: whole.is_none().then(|| Arc::new(parts)),
+        }
+    }
+
+    pub fn is_as(&self, other: &Self) -> bool {
+        let role = |r: &Self| (r.contributes, r.receives, r.whole, r.parts.is_some() || r.fixed.is_some());
+        role(self) == role(other) && self.parts.is_none() && self.fixed.is_none()
+    }
+}
