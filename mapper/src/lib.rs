@@ -9,6 +9,7 @@ mod mapper;
 mod slot;
 mod spec;
 mod stock;
+mod table;
 pub mod topology;
 pub mod validate;
 
@@ -24,6 +25,8 @@ pub use slot::{MapperSlot, Named, Reader};
 pub use spec::{Loader, MapperSpec, SpecError, names, stock};
 pub use stock::{
     CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
+    TableMapper,
 };
+pub use table::{Choice, ChoiceTable, Layout, TableError};
 pub use topology::Topology;
 pub use validate::{IllegalDecision, MapperError};

@@ -2,8 +2,9 @@
 
 use crate::stock::{
     CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
+    TableMapper,
 };
-use crate::{Mapper, MapperSlot, files};
+use crate::{ChoiceTable, Mapper, MapperSlot, TableError, files};
 use serde::{Serialize, Serializer};
 use std::error::Error;
 use std::fmt;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// | name | mapper | options |
 /// |---|---|---|
 /// | `default` | the defaults of every call ([`DefaultMapper`]) | none |
-/// | `collective` | the founding paper's mapper ([`CollectiveMapper`]) | none |
+/// | `collective` | the founding paper's mapper ([`CollectiveMapper`]) | `table=FILE`, a [table](ChoiceTable) of algorithms as `maniple tune` writes it |
 /// | `first` | always the first legal answer ([`FirstChoiceMapper`]) | none |
 /// | `round-robin` | each processor in turn ([`RoundRobinMapper`]) | none |
 /// | `numa` | by the host's NUMA nodes ([`NumaMapper`]) | none |
@@ -56,6 +57,7 @@ pub struct MapperSpec {
 enum Kind {
     Default,
     Collective,
+    Table(PathBuf),
     First,
     RoundRobin,
     Numa,
@@ -99,6 +101,9 @@ pub enum SpecError {
         /// The name.
         name: String,
     },
+    /// A table of algorithms is at fault.
+    #[error("mapper collective: {0}")]
+    Table(#[source] TableError),
     /// The mapper has no such option.
     #[error("mapper {mapper}: unknown option `{option}`; {}", match *.legal {
         "" => "it has none".to_string(),
@@ -220,7 +225,18 @@ impl Kind {
         let mut options = Options { mapper: name, rest, given: Vec::new(), legal: "" };
         let plain = match name {
             "default" => Kind::Default,
-            "collective" => Kind::Collective,
+            "collective" => {
+                options.legal = "table=FILE";
+                let mut table = None;
+                while let Some((option, value)) = options.next()? {
+                    match option {
+                        "table" if value.is_empty() => return Err(options.wrong("table", "a path", value)),
+                        "table" => table = Some(value.into()),
+                        other => return Err(options.unknown(other)),
+                    }
+                }
+                return Ok(table.map_or(Kind::Collective, Kind::Table));
+            }
             "first" => Kind::First,
             "round-robin" => Kind::RoundRobin,
             "numa" => Kind::Numa,
@@ -281,6 +297,7 @@ impl Kind {
         Ok(match self {
             Kind::Default => Arc::new(DefaultMapper),
             Kind::Collective => Arc::new(CollectiveMapper),
+            Kind::Table(path) => Arc::new(TableMapper::new(ChoiceTable::read(path).map_err(SpecError::Table)?)),
             Kind::First => Arc::new(FirstChoiceMapper),
             Kind::RoundRobin => Arc::new(RoundRobinMapper::default()),
             Kind::Numa => Arc::new(NumaMapper::here()),

@@ -1,9 +1,9 @@
 //! The mappers `default`, `collective`, `first` and `round-robin`, which look at little of their inputs.
 
 use crate::{
-    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, SliceInput,
-    Slicing, SourceInput,
+    Access, AlgorithmInput, ChoiceTable, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput,
+    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput,
+    SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{Coherence, Privilege};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,8 +71,9 @@ impl Mapper for DefaultMapper {
 ///   [raised priority](Priority::RAISED).
 /// - Leaf tasks read all regions in place. Regions of several shards (simultaneous coherence) are in registered memory, so
 ///   that other processes of the host can do so too.
-/// - If two participants in a row are on one processor, a collective uses the algorithm `two-level`, where that is a
-///   choice: the participants of a processor combine their values first.
+/// - The algorithm of a collective is that of a [table](ChoiceTable::built_in). If two participants in a row are on one
+///   processor, an allreduce uses `two-level`, where that is a choice: the participants of a processor combine their values
+///   first. Otherwise large values use `halving-doubling`.
 ///
 /// All else is decided by [`DefaultMapper`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -99,13 +100,38 @@ impl Mapper for CollectiveMapper {
     }
 
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
-        let neighbours = input.placement.windows(2).any(|two| two[0] == two[1]);
-        let two_level = input.choices.iter().position(|&name| name == "two-level");
-        two_level.filter(|_| neighbours).unwrap_or(0)
+        ChoiceTable::built_in().choose(input)
     }
 
     fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {
         ExchangeOutput { memory: MemoryKind::Registered, access: Access::InPlace, priority: Priority::RAISED }
+    }
+}
+
+/// The [`CollectiveMapper`] with another table of algorithms.
+#[derive(Debug, Clone)]
+pub struct TableMapper {
+    table: ChoiceTable,
+}
+
+impl TableMapper {
+    /// Makes a mapper that chooses by this table.
+    pub fn new(table: ChoiceTable) -> Self {
+        Self { table }
+    }
+}
+
+impl Mapper for TableMapper {
+    fn name(&self) -> &str {
+        "collective"
+    }
+
+    fn base(&self) -> &dyn Mapper {
+        &CollectiveMapper
+    }
+
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        self.table.choose(input)
     }
 }
 
