@@ -113,10 +113,11 @@ pub mod barriers {
 pub mod mapper {
     #[doc(inline)]
     pub use maniple_mapper::{
-        Access, AlgorithmInput, CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput, IllegalDecision,
-        InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine, Mapper, MapperError, MapperSlot, MapperSpec,
-        MemoryKind, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProcessorRange,
-        ProfileInput, RequirementInput, Requirements, SliceInput, Slicing, SourceInput, SpecError,
+        Access, AlgorithmInput, Choice, ChoiceTable, CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput,
+        IllegalDecision, InstanceChoice, InstanceInput, Layout, LeafInput, LeafOutput, Machine, Mapper, MapperError,
+        MapperSlot, MapperSpec, MemoryKind, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, Priority,
+        ProcessorId, ProcessorRange, ProfileInput, RequirementInput, Requirements, SliceInput, Slicing, SourceInput,
+        SpecError,
     };
 }
 

@@ -161,7 +161,11 @@ impl<T: Element> Wanted<T> {
                 *algorithm
             }
             By::Mapper => {
-                let mut choices: Vec<Algorithm> = Algorithm::all_for(goal).filter(|a| suits(*a)).collect();
+                // The usual numbers first, as one of them is the default.
+                let others = Algorithm::all_for(goal).flat_map(Algorithm::variants).filter(|a| a.is_for(goal));
+                let others = others.filter(|a| !Algorithm::ALL.contains(a));
+                let mut choices: Vec<Algorithm> =
+                    Algorithm::all_for(goal).chain(others).filter(|a| suits(*a)).collect();
                 // Where everybody sends to everybody it is offered for few ranks only, unless there is no other.
                 if choices.iter().any(|a| a.is_offered(goal)) {
                     choices.retain(|a| a.is_offered(goal));

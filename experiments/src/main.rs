@@ -28,6 +28,7 @@ mod output;
 mod schedule;
 mod stencil;
 mod swap;
+mod tune;
 mod weak_scaling;
 
 use clap::{Parser, Subcommand};
@@ -61,6 +62,7 @@ enum Command {
     Stencil(stencil::StencilOptions),
     Collective(collective::CollectiveOptions),
     Schedule(schedule::ScheduleOptions),
+    Tune(tune::TuneOptions),
     Allreduce(micro::allreduce::AllreduceOptions),
     Tasks(micro::tasks::TasksOptions),
     Barrier(micro::barrier::BarrierOptions),
@@ -169,6 +171,7 @@ fn execute(command: &Command) -> Result<(), Failure> {
         Command::Stencil(args) => stencil::execute(args),
         Command::Collective(args) => collective::execute(args),
         Command::Schedule(args) => schedule::execute(args),
+        Command::Tune(args) => tune::execute(args),
         Command::Allreduce(args) => micro::allreduce::execute(args),
         Command::Tasks(args) => micro::tasks::execute(args),
         Command::Barrier(args) => micro::barrier::execute(args),

@@ -118,6 +118,23 @@ impl Algorithm {
         Self::ALL.iter().copied().filter(|algorithm| algorithm.is_for(goal))
     }
 
+    /// The algorithm with the numbers that are worth trying: itself, if it has none.
+    pub fn variants(self) -> impl Iterator<Item = Algorithm> {
+        let numbers: &[u8] = match self {
+            Algorithm::Radix(_) => &[2, 4, 8, 16],
+            Algorithm::Chain(_) => &[4, 16, 64],
+            Algorithm::Dissemination(_) | Algorithm::FiveCases(_) => &[1, 2, 3, 4, 5, 6, 7],
+            _ => &[0],
+        };
+        numbers.iter().map(move |&number| match self {
+            Algorithm::Radix(_) => Algorithm::Radix(number),
+            Algorithm::Chain(_) => Algorithm::Chain(number),
+            Algorithm::Dissemination(_) => Algorithm::Dissemination(number),
+            Algorithm::FiveCases(_) => Algorithm::FiveCases(number),
+            alone => alone,
+        })
+    }
+
     /// Whether the algorithm reaches a goal. Some are for one kind of collective only. The five cases do not exist for
     /// some numbers of ranks, and where everybody sends to everybody there may be 1024 at most.
     pub fn is_for(self, goal: &Goal) -> bool {

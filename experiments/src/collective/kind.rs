@@ -32,6 +32,12 @@ pub enum Kind {
     Exscan,
 }
 
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 impl Kind {
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -175,6 +181,14 @@ impl KindOptions {
 }
 
 impl Parties {
+    /// All shards, or shard 0 where a kind has one that contributes or receives.
+    pub fn usual(kind: Kind, shards: u32) -> Self {
+        let (all, one) = (Ranks::all(shards), Ranks::one(0));
+        let participants = if kind.has_root() { one.clone() } else { all.clone() };
+        let receivers = if matches!(kind, Kind::Reduce | Kind::Gather) { one } else { all };
+        Self { kind, shards, participants, receivers }
+    }
+
     /// What each rank is to end up with. Vectors that are not made of blocks have `blocks` of them.
     pub fn goal(&self, blocks: u32) -> Goal {
         let Self { kind, shards, ref participants, ref receivers } = *self;

@@ -192,6 +192,24 @@ fn run(spec: &Spec, of: Type, runtime: &Runtime) -> Result<Vec<Found>, Failure> 
     found.map_err(|e| Failure::Run(e.to_string()))
 }
 
+/// The mean time of a call by an algorithm on the slowest shard, in microseconds, for elements of type i64 and their sum.
+pub fn timed(
+    parties: &Parties,
+    elements: usize,
+    algorithm: Algorithm,
+    iterations: usize,
+    runtime: &Runtime,
+) -> Result<f64, Failure> {
+    let (warm_up, algorithm) = (iterations.div_ceil(10), Some(algorithm));
+    let spec =
+        Spec { parties: parties.clone(), elements, op: Op::Sum, algorithm, warm_up, iterations, processes: false };
+    let found = run(&spec, Type::I64, runtime)?;
+    match wrong(parties, &found) {
+        None => Ok(found.iter().map(|f| f.ns).max().unwrap_or(0) as f64 / iterations as f64 / 1000.0),
+        Some(wrong) => Err(Failure::Run(format!("{} not verified: {wrong}", parties.kind.name()))),
+    }
+}
+
 /// What is wrong in a run, if something is.
 fn wrong(parties: &Parties, found: &[Found]) -> Option<String> {
     let shard = (0_u32..).zip(found).find_map(|(shard, found)| Some((shard, found.wrong?)));
