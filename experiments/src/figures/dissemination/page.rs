@@ -178,9 +178,10 @@ fn today(page: &mut Page, targets: &Targets) {
     page.paragraph(
         "Nodes have this framework's own costs, and HDR InfiniBand between them. Dissemination is Bruck and Ho's, and the best n of \
          1 to 7 counts. Sums are of one 64-bit integer. Floats can't use dissemination, whose ranks would end with different \
-         bits; they use a radix exchange, which has recursive doubling's brackets. The best radix counts. Here empty arrivals \
-         cost what other messages cost: by them a reader says that a cell is free again. The last column has the ratio if \
-         they cost no time of a processor or of the wire.",
+         bits; they use a radix exchange, which has recursive doubling's brackets. The best radix counts. Recursive \
+         doubling has empty arrivals, by which a reader says that a cell is free again. They cost what other messages cost, \
+         unless they travel with the next value. Dissemination and radix exchanges need none. The last column has the ratio if \
+         empty arrivals cost no time of a processor or of the wire.",
     );
     let mut table = Table::of_figures();
     table.head(["", "nodes", "algorithm", "µs", "beside", "µs", "ratio", "ratio without empty arrivals"]);
@@ -204,7 +205,7 @@ fn today(page: &mut Page, targets: &Targets) {
     }
     page.paragraph(
         "Where the time of a call goes, in microseconds: the share of each number of the machine times the time. The parts add up \
-         to about the time. Messages are those that a node sends in a call, empty arrivals among them unless another message \
+         to about the time. Messages are those that a node sends in a call. Empty arrivals are among them, unless a value \
          carries them.",
     );
     page.table(&breakdowns(targets));
@@ -213,7 +214,7 @@ fn today(page: &mut Page, targets: &Targets) {
 /// The reason for the target that is missed.
 const FLOATS: &str = "On 96 nodes the radix exchange misses its target, because 96 is no power of two. Before the exchange of 64 \
     nodes, 32 others add their numbers to those of partners, and in the end these partners send them the result. That makes four \
-    rounds, where dissemination has three. Empty arrivals are not the reason: without them the ratio is larger.";
+    rounds, where dissemination has three.";
 
 /// Where the time of each call goes. Small parts are in one column.
 fn breakdowns(targets: &Targets) -> Table {
