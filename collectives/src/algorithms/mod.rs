@@ -25,6 +25,7 @@ pub use halving::{halving_doubling, sliced};
 pub use order::Order;
 pub(crate) use places::Places;
 pub use radix::radix;
+pub(crate) use radix::radix_unlinked;
 pub use recursive_doubling::recursive_doubling;
 pub use scan::scan;
 pub(crate) use survivors::Choose;

@@ -4,16 +4,17 @@ use super::places::Places;
 use crate::schedule::{Combine, Part, Schedule};
 use std::ops::Range;
 
-/// The steps of `rank` in an allreduce by exchanges in groups of `radix` ranks.
+/// The steps of `rank` in an allreduce by exchanges in groups of `radix` places.
 ///
-/// In each round a rank sends its value to all others of its group, and combines theirs in the order and with the
-/// brackets of [`recursive_doubling`](super::recursive_doubling). So it has fewer rounds and more messages than that,
-/// and the same bits for any operator. With a radix of 2 it is recursive doubling, and with a radix of at least P,
-/// rounded down to a power of two, everybody sends to everybody.
+/// In each round a rank sends its value to the others of its group, and combines theirs in the order and with the brackets
+/// of [`recursive_doubling`](super::recursive_doubling). So it has fewer rounds and more messages than that, and the same
+/// bits for any operator. With a radix of at least P, rounded down to a power of two, everybody sends to everybody.
 ///
-/// Let 2^m be the largest power of two up to P, and s = P − 2^m. The first s pairs of ranks fold onto their even ranks
-/// first, and get the result from these at the end. Between, there are ⌈m / log₂ radix⌉ rounds. A round of groups of g
-/// ranks has g − 1 messages for each of the 2^m ranks; the last round may have smaller groups.
+/// Let 2^m be the largest power of two up to P. The places are the leaves of recursive doubling's tree: there are 2^m, and the
+/// first s = P − 2^m of them have two ranks each. In the first round all ranks of the places of a group exchange values,
+/// so no round is lost to fold ranks first, or to hand them the result. From then on all ranks of a place have the same value. A
+/// rank of another place reads it from one of them, those of a pair from one each. There are
+/// ⌈m / log₂ radix⌉ rounds. The last one may have smaller groups.
 ///
 /// ```
 /// # use maniple_collectives::{Goal, check, radix};
@@ -26,45 +27,50 @@ use std::ops::Range;
 ///
 /// If `rank >= ranks`, or `radix` is not a power of two from 2.
 pub fn radix(rank: u32, ranks: u32, radix: u32) -> Schedule {
+    Schedule::linked(rank, |rank| radix_unlinked(rank, ranks, radix))
+}
+
+/// The steps without the numbers of their peers' steps.
+pub fn radix_unlinked(rank: u32, ranks: u32, radix: u32) -> Schedule {
     assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
     assert!(radix >= 2 && radix.is_power_of_two(), "a radix of {radix} is not a power of two from 2");
     let places = Places::of(ranks);
     let place = places.place(rank);
+    let number = rank - places.first(place);
     let mut schedule = Schedule::new(rank, ranks, 1);
-    let value = || Part::block(0, 0);
-    let rounds = || Rounds { bits: places.bits, step: radix.ilog2(), done: 0 };
-    // Updates and reads before the present round, without those of the fold.
-    let mut before = 0;
-    if rank != places.first(place) {
-        let messages: u32 = rounds().map(|round| round.members() - 1).sum();
-        schedule.update(rank - 1, 0, value());
-        schedule.read(rank - 1, messages, value(), Combine::Replace);
-        return schedule;
-    }
-    if places.is_pair(place) {
-        schedule.read(rank + 1, 0, value(), Combine::IncomingIsHigher);
-    }
-    for round in rounds() {
+    for round in (Rounds { bits: places.bits, step: radix.ilog2(), done: 0 }) {
         let me = round.member(place);
-        let others = || (0..round.members()).filter(|&member| member != me);
-        for other in others() {
-            let peer = round.place(place, other);
-            // The fold is the first read of a pair.
-            let at = before + place_in(round.order(other), me) + u32::from(places.is_pair(peer));
-            schedule.update(places.first(peer), at, value());
+        let is_first = round.lowest == 0;
+        if is_first {
+            places.ranks(place).filter(|&other| other != rank).for_each(|other| schedule.send(other, value(0)));
         }
-        let mut reads = Reads { schedule: &mut schedule, places, round, place, before };
+        // The members after this one first, so that not all begin with the same one.
+        for turn in 1..round.members() {
+            let peer = places.ranks(round.place(place, (me + turn) % round.members()));
+            let own = places.ranks(place).len() as u32;
+            let reads = |other: u32| is_first || (other - places.first(places.place(other))) % own == number;
+            peer.filter(|&other| reads(other)).for_each(|other| schedule.send(other, value(0)));
+        }
+        let mut reads = Reads { schedule: &mut schedule, places, round, place, number };
+        if is_first {
+            for other in places.ranks(place).filter(|&other| other != rank) {
+                reads.schedule.receive(other, value(0), side(other > rank));
+            }
+        }
         for level in 0..round.width {
             let sibling = (me >> level) ^ 1;
-            let how = if sibling & 1 == 1 { Combine::IncomingIsHigher } else { Combine::IncomingIsLower };
-            reads.combine(sibling << level..(sibling + 1) << level, 0, how);
+            reads.combine(sibling << level..(sibling + 1) << level, 0, side(sibling & 1 == 1));
         }
-        before += round.members() - 1;
-    }
-    if places.is_pair(place) {
-        schedule.update(rank + 1, 0, value());
     }
     schedule
+}
+
+fn value(register: u8) -> Part {
+    Part::block(register, 0)
+}
+
+fn side(is_higher: bool) -> Combine {
+    if is_higher { Combine::IncomingIsHigher } else { Combine::IncomingIsLower }
 }
 
 /// The rounds: each takes some more bits of the places.
@@ -105,18 +111,6 @@ impl Round {
     fn place(self, place: u32, member: u32) -> u32 {
         place ^ ((self.member(place) ^ member) << self.lowest)
     }
-
-    /// The members whose values a member reads, in the order of its reads: its sibling, that of the pair, and so on.
-    fn order(self, me: u32) -> impl Iterator<Item = u32> {
-        (0..self.width).flat_map(move |level| {
-            let sibling = (me >> level) ^ 1;
-            sibling << level..(sibling + 1) << level
-        })
-    }
-}
-
-fn place_in(mut order: impl Iterator<Item = u32>, member: u32) -> u32 {
-    order.position(|other| other == member).expect("members of a group read each other's values") as u32
 }
 
 /// Adds the reads of one round.
@@ -125,25 +119,42 @@ struct Reads<'a> {
     places: Places,
     round: Round,
     place: u32,
-    before: u32,
+    /// The number of this rank in its place.
+    number: u32,
 }
 
 impl Reads<'_> {
     /// Combines the values of some members, as their node in the tree has them, with a register.
     fn combine(&mut self, members: Range<u32>, register: u8, how: Combine) {
         if members.len() == 1 {
-            let peer = self.round.place(self.place, members.start);
-            let me = self.round.member(self.place);
-            let at = self.before + me - u32::from(me > members.start);
-            return self.schedule.read(self.places.first(peer), at, Part::block(register, 0), how);
+            return self.read(members.start, register, how);
         }
         let middle = members.start.midpoint(members.end);
-        // A value that only replaces needs no register of its own.
+        self.node(register, how, |reads, own| {
+            reads.combine(members.start..middle, own, Combine::Replace);
+            reads.combine(middle..members.end, own, Combine::IncomingIsHigher);
+        });
+    }
+
+    /// Reads the value of a member's place: in the first round of each of its ranks, and later of one of them.
+    fn read(&mut self, member: u32, register: u8, how: Combine) {
+        let ranks = self.places.ranks(self.round.place(self.place, member));
+        let (first, count) = (ranks.start, ranks.len() as u32);
+        if self.round.lowest > 0 || count == 1 {
+            return self.schedule.receive(first + self.number % count, value(register), how);
+        }
+        self.node(register, how, |reads, own| {
+            reads.schedule.receive(first, value(own), Combine::Replace);
+            reads.schedule.receive(first + 1, value(own), Combine::IncomingIsHigher);
+        });
+    }
+
+    /// Makes a value out of two, and combines it with a register. A value that only replaces needs no register of its own.
+    fn node(&mut self, register: u8, how: Combine, make: impl FnOnce(&mut Self, u8)) {
         let own = if how == Combine::Replace { register } else { register + 1 };
-        self.combine(members.start..middle, own, Combine::Replace);
-        self.combine(middle..members.end, own, Combine::IncomingIsHigher);
+        make(self, own);
         if own != register {
-            self.schedule.local(Part::block(own, 0), Part::block(register, 0), how);
+            self.schedule.local(value(own), value(register), how);
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::{Algorithm, Schedule};
 use crate::algorithms::{
     Groups, Order, Places, Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all,
-    bruck_allgather, chain_broadcast, direct, dissemination, five_cases, halving_doubling, radix, recursive_doubling,
-    ring_allgather, scan, sliced, two_level,
+    bruck_allgather, chain_broadcast, direct, dissemination, five_cases, halving_doubling, radix, radix_unlinked,
+    recursive_doubling, ring_allgather, scan, sliced, two_level,
 };
 use crate::goal::{Goal, Kind};
 use std::fmt;
@@ -167,7 +167,8 @@ impl Schedules {
             (Algorithm::Sliced, _, Some(_)) => 2 * (all - 1),
             (Algorithm::Bruck, Kind::AllToAll, Some(_)) => all.next_power_of_two().trailing_zeros(),
             (Algorithm::Bruck, _, Some(position)) => cells_of_bruck(position, all),
-            (Algorithm::Radix(_) | Algorithm::HalvingDoubling, _, Some(position)) => self.cells_alike(rank, position),
+            (Algorithm::Radix(number), _, Some(position)) => of(radix_unlinked(position, all, number.into())),
+            (Algorithm::HalvingDoubling, _, Some(position)) => self.cells_alike(rank, position),
             (Algorithm::RecursiveDoubling, Kind::Reduce, Some(position)) => self.cells_alike(rank, position),
             (Algorithm::Dissemination(_) | Algorithm::FiveCases(_), _, Some(_)) => {
                 *self.alike[2].get_or_init(|| of(self.of(rank)))
