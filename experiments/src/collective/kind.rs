@@ -55,6 +55,20 @@ impl Kind {
         matches!(self, Kind::Broadcast | Kind::Scatter)
     }
 
+    /// Who contributes if nobody is named.
+    fn usual_participants(self, shards: u32) -> Ranks {
+        if self.has_root() { Ranks::one(0) } else { Ranks::all(shards) }
+    }
+
+    /// Who receives if nobody is named.
+    fn usual_receivers(self, shards: u32, participants: &Ranks) -> Ranks {
+        match self {
+            Kind::Broadcast | Kind::Scatter => Ranks::all(shards),
+            Kind::Reduce | Kind::Gather => Ranks::one(0),
+            _ => participants.clone(),
+        }
+    }
+
     /// Whether the receivers are always the participants.
     fn is_mutual(self) -> bool {
         matches!(self, Kind::Allreduce | Kind::Allgather | Kind::AllToAll | Kind::Scan | Kind::Exscan)
@@ -122,8 +136,7 @@ impl KindOptions {
             None => Ok(default),
             Some(list) => list.ranks(shards).map_err(|e| Failure::Usage(format!("--{option}: {e}"))),
         };
-        let usual = if kind.has_root() { Ranks::one(0) } else { Ranks::all(shards) };
-        let participants = ranks("participants", &self.participants, usual)?;
+        let participants = ranks("participants", &self.participants, kind.usual_participants(shards))?;
         if kind.has_root() && participants.len() > 1 {
             let (name, came) = (kind.name(), participants.len());
             return Err(Failure::Usage(format!("--participants: expected one shard for {name}, found {came}")));
@@ -137,12 +150,7 @@ impl KindOptions {
             let name = kind.name();
             return Err(Failure::Usage(format!("--receivers is not for {name}: all participants receive{instead}")));
         }
-        let usual = match kind {
-            Kind::Broadcast | Kind::Scatter => Ranks::all(shards),
-            Kind::Reduce | Kind::Gather => Ranks::one(0),
-            _ => participants.clone(),
-        };
-        let receivers = ranks("receivers", &self.receivers, usual)?;
+        let receivers = ranks("receivers", &self.receivers, kind.usual_receivers(shards, &participants))?;
         Ok(Parties { kind, shards, participants, receivers })
     }
 
@@ -175,6 +183,13 @@ impl KindOptions {
 }
 
 impl Parties {
+    /// All shards, and shard 0 where one contributes or receives.
+    pub fn usual(kind: Kind, shards: u32) -> Self {
+        let participants = kind.usual_participants(shards);
+        let receivers = kind.usual_receivers(shards, &participants);
+        Self { kind, shards, participants, receivers }
+    }
+
     /// What each rank is to end up with. Vectors that are not made of blocks have `blocks` of them.
     pub fn goal(&self, blocks: u32) -> Goal {
         let Self { kind, shards, ref participants, ref receivers } = *self;
