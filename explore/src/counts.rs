@@ -22,7 +22,9 @@ macro_rules! counts {
 
 counts! {
     programs, in_virtual_time, with_races_checked, gang_launches, by_parents, shards,
-    loose_launches, leaf_steps, index_launches, exchanges, phase_arrivals, phase_waits, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines, waits_in_vain,
+    loose_launches, leaf_steps, index_launches, exchanges, phase_arrivals, phase_waits, shared_writes, phase_barriers,
+    allreduces, reduces, collective_barriers, broadcasts, gathers, allgathers, scatters, reduce_scatters, all_to_alls, scans, exscans,
+    split_calls, plans, mapper_swaps, deadlines, waits_in_vain,
     bombs, shard_failures, top_level_failures, slow_pairs, pauses, losses_planned, wild_mappers,
     leaf_tasks, messages, arrivals, subtasks, mapper_calls,
     values, values_failed_as_they_must, time_outs, processors_lost, refused_mappers,
@@ -30,6 +32,23 @@ counts! {
 }
 
 impl Counts {
+    /// The number of calls of collectives of this name.
+    fn calls_of(&mut self, name: &str) -> &mut u64 {
+        match name {
+            "allreduce" => &mut self.allreduces,
+            "reduce" => &mut self.reduces,
+            "barrier" => &mut self.collective_barriers,
+            "broadcast" => &mut self.broadcasts,
+            "gather" => &mut self.gathers,
+            "allgather" => &mut self.allgathers,
+            "scatter" => &mut self.scatters,
+            "reduce-scatter" => &mut self.reduce_scatters,
+            "all-to-all" => &mut self.all_to_alls,
+            "scan" => &mut self.scans,
+            _ => &mut self.exscans,
+        }
+    }
+
     /// Adds a program whose run was right.
     pub fn add(&mut self, program: &Program, right: &Right) {
         self.programs += 1;
@@ -40,6 +59,12 @@ impl Counts {
             self.by_parents += u64::from(stage.by_parent);
             self.shards += u64::from(stage.shards);
             self.loose_launches += stage.loose.len() as u64;
+            self.plans += u64::from(stage.planned && !stage.joints.is_empty());
+            for step in &stage.steps {
+                if let Step::Call { which, .. } | Step::Contribute { which, .. } = *step {
+                    *self.calls_of(stage.joints[which].name()) += 1;
+                }
+            }
         }
         for step in program.steps() {
             let kind = match step {
@@ -48,13 +73,18 @@ impl Counts {
                 Step::Exchange { .. } => &mut self.exchanges,
                 Step::Sum { .. } | Step::Barrier { .. } => &mut self.phase_barriers,
                 Step::Board { .. } => &mut self.shared_writes,
-                Step::Total { .. } => &mut self.collective_calls,
+                Step::Contribute { .. } => &mut self.split_calls,
                 Step::Swap { .. } => &mut self.mapper_swaps,
                 Step::Crash { .. } => &mut self.shard_failures,
                 Step::InVain { .. } => &mut self.waits_in_vain,
                 Step::Arrive { .. } => &mut self.phase_arrivals,
                 Step::Wait { .. } => &mut self.phase_waits,
-                Step::Await { .. } | Step::Yield { .. } | Step::Forget { .. } | Step::Overrun { .. } => continue,
+                Step::Await { .. }
+                | Step::Yield { .. }
+                | Step::Forget { .. }
+                | Step::Overrun { .. }
+                | Step::Call { .. }
+                | Step::Receive { .. } => continue,
             };
             *kind += 1;
         }

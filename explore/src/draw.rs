@@ -1,8 +1,9 @@
 //! Programs drawn from seeds.
 
 use crate::area::Part;
+use crate::joint::{By, Joint, Kind, Sizes};
 use crate::phases::{Phase, Progress};
-use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Stage, Step, Total};
+use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Stage, Step};
 use fastrand::Rng;
 use maniple::runtime::Faults;
 
@@ -64,6 +65,7 @@ pub fn draw(seed: u64) -> Program {
             }
         }
     }
+    let unspoilt = (stages.clone(), top_fails);
     if !fails && r.u32(0..4) == 0 {
         spoil(r, &mut stages, &mut top_fails);
     }
@@ -72,7 +74,12 @@ pub fn draw(seed: u64) -> Program {
         // Tasks that name a whole region and write only their own points of it are a race to the check.
         stages.iter_mut().for_each(|s| s.steps.retain(|step| !matches!(step, Step::Board { .. })));
     }
-    Program { on, mapper, cells, rows, checks_races, stages, top_fails, faults }
+    let mut drawn = Program { on, mapper, cells, rows, checks_races, stages, top_fails, faults };
+    if drawn.is_uncertain() {
+        (drawn.stages, drawn.top_fails) = unspoilt;
+        drawn.checks_races = false;
+    }
+    drawn
 }
 
 fn failing(r: &mut Rng) -> Failing {
@@ -94,13 +101,7 @@ fn any_mapper(r: &mut Rng, wild: bool) -> Chosen {
 
 fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>) -> Stage {
     let shards = [1, 2, 2, 3, 3, 4, 4, 5, 6, 7][r.usize(0..10)];
-    let totals: Vec<Total> = (0..r.usize(0..3))
-        .map(|_| Total {
-            elements: [1, 1, 2, 5, 600][r.usize(0..5)],
-            slots: r.u32(1..4),
-            algorithm: [None, Some(0), Some(1)][r.usize(0..3)],
-        })
-        .collect();
+    let joints: Vec<Joint> = (0..r.usize(0..4)).map(|_| joint(r, shards)).collect();
     let mut drawn = Stage {
         shards,
         tree: r.usize(0..2),
@@ -115,7 +116,8 @@ fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>
         buffers: r.u64(1..4),
         width: r.i64(1..5),
         arity: r.usize(1..4),
-        totals,
+        joints,
+        planned: r.u32(0..4) == 0,
         phases: if r.u32(0..3) == 0 { (0..r.u32(1..4)).map(|_| phase(r, shards)).collect() } else { Vec::new() },
         daring: last && r.u32(0..4) == 0,
         loose: if r.u32(0..3) == 0 { loose(r) } else { Vec::new() },
@@ -129,9 +131,14 @@ fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>
     }
     // Each stage has a few kinds of steps, and many steps of each kind.
     let kinds: Vec<u32> = (0..1 + r.usize(0..4)).map(|_| r.u32(0..9)).collect();
+    let mut pending = vec![0; drawn.joints.len()];
     for _ in 0..r.usize(2..16) {
         let kind = if r.u32(0..4) == 0 { r.u32(0..14) } else { kinds[r.usize(0..kinds.len())] };
-        drawn.steps.extend(step(r, kind, shards, drawn.totals.len(), &mut next_bomb));
+        let step = match kind {
+            6 | 7 if !drawn.joints.is_empty() => Some(call(r, &drawn.joints, &mut pending, &mut next_bomb)),
+            _ => step(r, kind, shards, &mut next_bomb),
+        };
+        drawn.steps.extend(step);
         if r.u32(0..30) == 0 {
             let shard = r.u32(0..shards);
             crowd(r, shard, &mut drawn.steps);
@@ -140,7 +147,78 @@ fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>
             (0..r.u32(1..4) * shards).for_each(|_| mark(r, &mut drawn, &mut progress, &mut next_bomb));
         }
     }
+    for (which, pending) in pending.into_iter().enumerate() {
+        // Results that only these shards could ask for must not be left over. Others may be.
+        let asks = drawn.joints[which].has_listeners() || r.bool();
+        drawn.steps.extend((0..pending).filter(|_| asks).map(|_| Step::Receive { which }));
+    }
     drawn
+}
+
+fn joint(r: &mut Rng, shards: u32) -> Joint {
+    use Kind::*;
+    let kinds =
+        [Reduce, Reduce, Reduce, Barrier, Broadcast, Gather, Gather, Scatter, ReduceScatter, AllToAll, Scan, Exscan];
+    let kind = kinds[r.usize(0..kinds.len())];
+    let some = |r: &mut Rng| {
+        let mut all: Vec<u32> = (0..shards).collect();
+        if r.bool() {
+            return all;
+        }
+        r.shuffle(&mut all);
+        all.truncate(1 + r.usize(0..all.len()));
+        all.sort_unstable();
+        all
+    };
+    let contributors = if matches!(kind, Broadcast | Scatter) { vec![r.u32(0..shards)] } else { some(r) };
+    let receivers = match kind {
+        Scan | Exscan | AllToAll => contributors.clone(),
+        Reduce | Barrier | Gather | ReduceScatter if r.bool() => contributors.clone(),
+        _ => some(r),
+    };
+    let elements = |r: &mut Rng| [0, 1, 2, 5, 5, 600][r.usize(0..6)];
+    let mut drawn = Joint {
+        kind,
+        contributors,
+        receivers,
+        by: [By::Sum, By::Max, By::Composition, By::Composition, By::Associative, By::Digits][r.usize(0..6)],
+        left: r.u32(0..4) == 0,
+        sizes: match r.u32(0..3) {
+            0 => Sizes::One,
+            1 => Sizes::Blocks((0..shards).map(|_| elements(r)).collect()),
+            _ => Sizes::Each(elements(r)),
+        },
+        slots: r.u32(1..4),
+        algorithm: None,
+        tells: r.bool(),
+    };
+    drawn.mend(shards);
+    let algorithms = drawn.algorithms(shards);
+    drawn.algorithm = r.choice(algorithms).filter(|_| r.bool());
+    drawn.mend(shards);
+    drawn
+}
+
+/// A step of one of the collectives. `pending` are the contributions whose results nobody has asked for.
+fn call(r: &mut Rng, joints: &[Joint], pending: &mut [usize], next_bomb: &mut Option<&mut u32>) -> Step {
+    let which = r.usize(0..joints.len());
+    let bomb = next_bomb.as_mut().filter(|_| r.u32(0..12) == 0).map(|next| {
+        **next += 1;
+        let contributors = &joints[which].contributors;
+        (**next, contributors[r.usize(0..contributors.len())])
+    });
+    let drawn = match r.u32(0..4) {
+        0 => Step::Contribute { which, number: number(r), bomb },
+        1 => Step::Receive { which },
+        _ => Step::Call { which, number: number(r), bomb },
+    };
+    let (step, after) = match joints[which].pending_after(&drawn, pending[which]) {
+        Some(after) => (drawn, after),
+        None if pending[which] > 0 => (Step::Receive { which }, pending[which] - 1),
+        None => (Step::Call { which, number: number(r), bomb }, 0),
+    };
+    pending[which] = after;
+    step
 }
 
 /// The consumer of each shard's slot. Mostly they form a ring.
@@ -199,6 +277,8 @@ fn spoil(r: &mut Rng, stages: &mut [Stage], top_fails: &mut Option<(usize, Faili
     let Step::Arrive { shard, phase, .. } = *arrivals[at] else { return };
     if r.u32(0..3) > 0 && !stage.daring {
         *arrivals[at] = Step::Forget { shard, phase };
+        // How far the parts of other shards get depends on the algorithm.
+        stage.joints.iter_mut().for_each(|joint| joint.tells = false);
         // No wait has a limit.
         for step in &mut stage.steps {
             match step {
@@ -244,7 +324,7 @@ fn loose(r: &mut Rng) -> Vec<Loose> {
     (0..r.u32(3..11)).map(|_| one(r)).collect()
 }
 
-fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Option<&mut u32>) -> Option<Step> {
+fn step(r: &mut Rng, kind: u32, shards: u32, next_bomb: &mut Option<&mut u32>) -> Option<Step> {
     let shard = r.u32(0..shards);
     let mut bomb = |r: &mut Rng, rare: u32| {
         let next = next_bomb.as_mut().filter(|_| r.u32(0..rare) == 0)?;
@@ -270,7 +350,6 @@ fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Opti
             let bomb = bomb(r, 12).map(|b| (b, shard));
             Step::Barrier { number: number(r), waits: r.bool(), limit: limit(r), bomb }
         }
-        6 | 7 if totals > 0 => Step::Total { which: r.usize(0..totals), number: number(r) },
         8 => {
             let bomb = bomb(r, 12).map(|b| (b, shard));
             Step::Board { number: number(r), bomb }

@@ -187,6 +187,9 @@ impl Judge<'_> {
             Step::Barrier { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "arrive",
             Step::Arrive { shard: s, bomb: Some(b), .. } => b == bomb && s == shard && task == "mark",
             Step::Board { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "board",
+            Step::Call { bomb: Some((b, s)), .. } | Step::Contribute { bomb: Some((b, s)), .. } => {
+                b == bomb && s == shard && task == "make"
+            }
             Step::Crash { shard: s, bomb: b, .. } => b == bomb && s == shard && task == "stage",
             _ => false,
         })

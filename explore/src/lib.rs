@@ -3,8 +3,10 @@
 
 mod area;
 mod block;
+mod calls;
 mod counts;
 mod draw;
+mod joint;
 mod judge;
 mod leaf;
 mod loose;
@@ -12,6 +14,7 @@ mod oracle;
 mod phases;
 mod play;
 mod program;
+mod results;
 mod run;
 mod show;
 mod shrink;

@@ -84,6 +84,8 @@ pub struct Expected {
     pub stuck: Vec<Stuck>,
     /// The shards of that launch that do not come to their end.
     pub stopped: BTreeSet<u32>,
+    /// Whether it depends on a collective's algorithm who else is stuck.
+    pub uncertain: bool,
 }
 
 /// A wait that never ends.
@@ -113,6 +115,7 @@ pub fn interpret(program: &Program) -> Expected {
         loose: vec![Vec::new(); program.stages.len()],
         stuck: Vec::new(),
         stopped: BTreeSet::new(),
+        uncertain: false,
     };
     for (launch, stage) in launches.into_iter().enumerate() {
         if launch == program.first_launch(stage) {

@@ -5,7 +5,8 @@ use crate::block::{Block, leaf, point};
 use crate::oracle::{Cause, Expected, Known, Stuck, Tree};
 use crate::phases::Phase;
 use crate::program::{BOARD, Number, Program, Stage, Step, TIMED_OUT};
-use crate::values::{arrival, composed, contribution, fresh, gathered, joined, updated};
+use crate::results::Calls;
+use crate::values::{arrival, fresh, gathered, joined, updated};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A way from shard to shard: a barrier, a collective, or one direction between two shards. Failures spoil its later
@@ -97,27 +98,26 @@ impl Shard {
 }
 
 /// A launch under way.
-struct Play<'a> {
+pub struct Play<'a> {
     program: &'a Program,
     number: usize,
-    stage: &'a Stage,
-    shards: Vec<Shard>,
+    pub stage: &'a Stage,
+    pub shards: Vec<Shard>,
     exchanges: u64,
     /// The way from each shard to the consumer of its slot.
     ways: Vec<Way>,
     /// For each shard, the failures that keep its slot from being free, each with the first exchange that it spoils.
     full: Vec<Vec<(u64, Known)>>,
     /// For each shard that is over, the cause and the number of exchanges before it.
-    since: Vec<Option<(Cause, u64)>>,
+    pub since: Vec<Option<(Cause, u64)>>,
     sum: Way,
     barrier: Way,
     written: Way,
     read: Way,
-    /// The slots of each total. Calls take them in turn.
-    totals: Vec<Vec<Way>>,
-    calls: Vec<usize>,
+    pub joints: Vec<Calls>,
     marks: Vec<Marks<'a>>,
     stuck: Vec<Stuck>,
+    pub uncertain: bool,
 }
 
 /// The values that the shards of a launch must see, followed by those of the inner task.
@@ -163,8 +163,8 @@ pub fn play(
         barrier: Way::default(),
         written: Way::default(),
         read: Way::default(),
-        totals: stage.totals.iter().map(|t| vec![Way::default(); t.slots as usize]).collect(),
-        calls: vec![0; stage.totals.len()],
+        joints: stage.joints.iter().map(Calls::of).collect(),
+        uncertain: false,
         marks: stage.phases.iter().map(marks).collect(),
         stuck: Vec::new(),
     };
@@ -178,12 +178,12 @@ pub fn play(
     play.finish(&mut trees[stage.tree], expected)
 }
 
-fn blown(put: Known, bomb: Option<(u32, u32)>, shard: u32) -> Known {
+pub fn blown(put: Known, bomb: Option<(u32, u32)>, shard: u32) -> Known {
     put.blown(bomb.filter(|b| b.1 == shard).map(|b| b.0))
 }
 
 impl Play<'_> {
-    fn live(&self) -> Vec<u32> {
+    pub fn live(&self) -> Vec<u32> {
         (0u32..).zip(&self.shards).filter(|(_, s)| !s.over).map(|(s, _)| s).collect()
     }
 
@@ -197,9 +197,7 @@ impl Play<'_> {
         self.shards[shard as usize].over = true;
         self.since[shard as usize] = Some((cause, self.exchanges));
         let never = Known::never(&[cause].into());
-        for way in
-            [&mut self.sum, &mut self.barrier, &mut self.written].into_iter().chain(self.totals.iter_mut().flatten())
-        {
+        for way in [&mut self.sum, &mut self.barrier, &mut self.written] {
             way.spoil(&never);
         }
         for marks in &mut self.marks {
@@ -274,7 +272,9 @@ impl Play<'_> {
                     self.all_await(&value);
                 }
             }
-            Step::Total { which, number } => self.total(which, number),
+            Step::Call { which, number, bomb } => self.call(which, number, bomb),
+            Step::Contribute { which, number, bomb } => self.contribute(which, number, bomb),
+            Step::Receive { which } => self.receive(which),
             Step::Arrive { shard, phase, number, own, bomb } if !over(shard) => {
                 let Some(row) = self.marks[phase].phase.row(shard) else { return };
                 let s = &mut self.shards[shard as usize];
@@ -373,29 +373,6 @@ impl Play<'_> {
         self.give(&value);
     }
 
-    fn total(&mut self, which: usize, number: Number) {
-        let elements = self.stage.totals[which].elements;
-        let inputs: Vec<Known> = self.live().iter().map(|&s| self.shards[s as usize].number(number)).collect();
-        let slots = &mut self.totals[which];
-        let slot = self.calls[which] % slots.len();
-        self.calls[which] += 1;
-        // After a call that failed, the next finds everything in order. After one that is stuck, the slot is not free.
-        let mut way = slots[slot].clone();
-        inputs.iter().for_each(|k| way.spoil(k));
-        inputs.iter().filter(|k| k.is_stuck()).for_each(|k| slots[slot].spoil(k));
-        let value = match inputs.iter().map(|k| k.value).collect::<Option<Vec<i64>>>() {
-            Some(all) => {
-                let all = all.into_iter().map(|k| contribution(k, elements));
-                let fold = |a: Vec<i64>, b: Vec<i64>| a.iter().zip(b).map(|(a, b)| composed(*a, b)).collect();
-                let result: Vec<i64> = all.reduce(fold).unwrap_or_default();
-                Known::sure(result.into_iter().fold(11, joined))
-            }
-            None => Known::never(&BTreeSet::new()),
-        };
-        let value = way.through(value);
-        self.give(&value);
-    }
-
     /// Each shard looks at its whole block and at all of its values. Then the inner task looks, if there is one.
     fn finish(mut self, tree: &mut Tree, expected: &mut Expected) -> Vec<Vec<Known>> {
         for s in 0..self.stage.shards {
@@ -417,6 +394,7 @@ impl Play<'_> {
             }
         }
         let missing = |stuck: Stuck| Stuck { missing: self.marks[stuck.phase].missing(stuck.generation), ..stuck };
+        expected.uncertain |= self.uncertain;
         expected.stuck.extend(self.stuck.into_iter().map(missing));
         let mut seen: Vec<Vec<Known>> = self.shards.into_iter().map(|s| s.seen).collect();
         if self.stage.by_parent {

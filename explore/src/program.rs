@@ -1,6 +1,8 @@
 //! Generated programs, as plain data.
 
 use crate::area::{Area, Part};
+use crate::joint::Joint;
+use crate::oracle::interpret;
 use crate::phases::{Phase, Progress};
 use maniple::runtime::{Faults, VirtualMachine};
 use serde::{Deserialize, Serialize};
@@ -101,7 +103,9 @@ pub struct Stage {
     pub width: i64,
     /// The number of children of a member of a barrier's combining tree.
     pub arity: usize,
-    pub totals: Vec<Total>,
+    pub joints: Vec<Joint>,
+    /// The collectives are made together, as a plan.
+    pub planned: bool,
     /// The barriers at which some shards arrive and some wait.
     pub phases: Vec<Phase>,
     /// Shards arrive at phases when one order of steps allows it. In another order the arrival may be refused. Only the
@@ -141,14 +145,6 @@ pub enum Act {
     Update,
     /// Folds, by one of the operators of [`Op::Fold`].
     Fold(u8),
-}
-
-/// An allreduce.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Total {
-    pub elements: usize,
-    pub slots: u32,
-    pub algorithm: Option<usize>,
 }
 
 /// A number that is known when the program is written, or one of the shard's values.
@@ -245,8 +241,12 @@ pub enum Step {
     /// One shard arrives until it is refused, because the others are not that far. The waiters get the error. The last
     /// step of a program without other failures.
     Overrun { shard: u32, phase: usize },
-    /// Each shard contributes to a total.
-    Total { which: usize, number: Number },
+    /// Each contributor of a collective contributes, and each receiver asks for its result.
+    Call { which: usize, number: Number, bomb: Option<(u32, u32)> },
+    /// Each contributor of a collective contributes.
+    Contribute { which: usize, number: Number, bomb: Option<(u32, u32)> },
+    /// Each receiver of a collective asks for the result of the oldest contribution for which it has not.
+    Receive { which: usize },
     /// One shard replaces the mapper.
     Swap { shard: u32, mapper: Chosen },
     /// One shard awaits its values and fails.
@@ -260,6 +260,7 @@ impl Step {
             Step::Leaf { bomb, .. } | Step::Arrive { bomb, .. } => bomb,
             Step::Index { bomb, .. } => bomb.map(|b| b.0),
             Step::Exchange { bomb, .. } | Step::Barrier { bomb, .. } | Step::Board { bomb, .. } => bomb.map(|b| b.0),
+            Step::Call { bomb, .. } | Step::Contribute { bomb, .. } => bomb.map(|b| b.0),
             Step::Crash { bomb, .. } => Some(bomb),
             _ => None,
         }
@@ -272,6 +273,14 @@ impl Step {
             | Step::Wait { shard, phase, .. }
             | Step::Forget { shard, phase }
             | Step::Overrun { shard, phase } => Some((shard, phase)),
+            _ => None,
+        }
+    }
+
+    /// The collective of a step.
+    pub fn joint(&self) -> Option<usize> {
+        match *self {
+            Step::Call { which, .. } | Step::Contribute { which, .. } | Step::Receive { which } => Some(which),
             _ => None,
         }
     }
@@ -290,6 +299,8 @@ impl Step {
             Step::Barrier { number, .. } => Step::Barrier { number, waits: false, limit: None, bomb: None },
             Step::Arrive { shard, phase, number, own, .. } => Step::Arrive { shard, phase, number, own, bomb: None },
             Step::Wait { shard, phase, own, .. } => Step::Wait { shard, phase, own, limit: None },
+            Step::Call { which, number, .. } => Step::Call { which, number, bomb: None },
+            Step::Contribute { which, number, .. } => Step::Contribute { which, number, bomb: None },
             other => other,
         }
     }
@@ -321,8 +332,15 @@ impl Program {
         let spoils = |step: &Step| matches!(step, Step::Forget { .. } | Step::Overrun { .. });
         self.stages.iter().enumerate().all(|(i, stage)| {
             let spoilt = stage.daring || stage.steps.iter().any(spoils);
-            Progress::through(stage).is_some() && (!spoilt || i == last && !stage.by_parent)
-        })
+            let called_well = stage.joints.iter().enumerate().all(|(which, j)| j.is_called_well(which, &stage.steps));
+            Progress::through(stage).is_some() && called_well && (!spoilt || i == last && !stage.by_parent)
+        }) && !self.is_uncertain()
+    }
+
+    /// Whether a shard forgets to arrive, and nobody knows which of the others get stuck.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        let forgets = self.steps().any(|step| matches!(step, Step::Forget { .. }));
+        forgets && interpret(self).uncertain
     }
 
     /// All points of a tree.

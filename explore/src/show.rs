@@ -1,6 +1,7 @@
 //! The description of a program in words.
 
 use crate::area::{Area, Part};
+use crate::joint::{By, Joint, Kind, Sizes};
 use crate::phases::Phase;
 use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Step};
 use std::fmt;
@@ -52,6 +53,45 @@ fn goes_off(bomb: Option<u32>) -> String {
 
 fn bomb_at(bomb: Option<(u32, u32)>) -> String {
     bomb.map_or(String::new(), |(b, s)| format!("; that of shard {s} PANICS, bomb {b}"))
+}
+
+/// A collective: its kind, sizes, operator, shards and options.
+fn describe(joint: &Joint, shards: u32) -> String {
+    let mut text = joint.name().to_string();
+    let each = if joint.has_blocks() { " a block" } else { "" };
+    let plural = |n: usize| if n == 1 { "1 element".into() } else { format!("{n} elements") };
+    text += &match (&joint.sizes, joint.kind) {
+        (_, Kind::Barrier) => String::new(),
+        (Sizes::One, _) => format!(" of one element{each}"),
+        (Sizes::Each(n), _) => format!(" of vectors of {}{each}", plural(*n)),
+        (Sizes::Blocks(sizes), Kind::AllToAll) => format!(" of blocks of {sizes:?} elements in turn"),
+        (Sizes::Blocks(sizes), kind) => {
+            let of = if kind == Kind::Gather { &joint.contributors } else { &joint.receivers };
+            let sizes: Vec<usize> = of.iter().map(|&s| sizes[s as usize]).collect();
+            format!(" of blocks of {sizes:?} elements")
+        }
+    };
+    if joint.combines() {
+        text += match joint.by {
+            By::Sum => " by sum",
+            By::Max => " by max",
+            By::Composition => " by composition",
+            By::Associative => " by composition, said to be associative,",
+            By::Digits => " by digits",
+        };
+        text += if joint.left { " from left to right" } else { "" };
+    }
+    let all = |set: &[u32]| set.len() == shards as usize;
+    let said = |set: &[u32]| if all(set) { "all shards".into() } else { format!("shards {set:?}") };
+    text += &match joint.contributors == joint.receivers {
+        true if all(&joint.contributors) => String::new(),
+        true => format!(" among {}", said(&joint.contributors)),
+        false => format!(" from {} to {}", said(&joint.contributors), said(&joint.receivers)),
+    };
+    let algorithm = joint.algorithm.map_or("algorithm of the mapper".into(), |a| a.to_string());
+    let slots = if joint.slots == 1 { "1 slot".into() } else { format!("{} slots", joint.slots) };
+    let tells = if joint.tells { ", contributors look at the ends of their parts" } else { "" };
+    format!("{text}; {slots}, {algorithm}{tells}")
 }
 
 const FIELDS: [&str; 3] = ["a", "b", "c"];
@@ -161,7 +201,17 @@ impl Program {
             }
             Step::Forget { shard, phase } => format!("shard {shard}: FORGETS to arrive at phase {phase}"),
             Step::Overrun { shard, phase } => format!("shard {shard}: arrives at phase {phase} until it is REFUSED"),
-            Step::Total { which, number: k } => format!("every shard: contributes {} to total {which}", number(k)),
+            Step::Call { which, number: k, bomb } => format!(
+                "every shard of collective {which}: contributes {} and asks for the result{}",
+                number(k),
+                bomb_at(bomb)
+            ),
+            Step::Contribute { which, number: k, bomb } => {
+                format!("every contributor of collective {which}: contributes {}{}", number(k), bomb_at(bomb))
+            }
+            Step::Receive { which } => {
+                format!("every receiver of collective {which}: asks for the oldest result that it has not asked for")
+            }
             Step::Swap { shard, mapper } => format!("shard {shard}: replaces the mapper by {mapper}"),
             Step::Crash { shard, bomb, how } => {
                 let how = if how == Failing::Panics { "PANICS" } else { "returns an ERROR" };
@@ -200,9 +250,11 @@ impl fmt::Display for Program {
                     .map_or(String::new(), |how| format!(", folds by {}", ["digits", "sum", "max"][how as usize % 3]));
                 writeln!(f, "  phase {at}: {arrivers:?} arrive, {waiters:?} wait, window {window}{fold}")?;
             }
-            for (at, t) in stage.totals.iter().enumerate() {
-                let algorithm = t.algorithm.map_or("chosen by the mapper", |a| ["recursive doubling", "two-level"][a]);
-                writeln!(f, "  total {at}: {} elements, {} slots, {algorithm}", t.elements, t.slots)?;
+            for (at, joint) in stage.joints.iter().enumerate() {
+                writeln!(f, "  collective {at}: {}", describe(joint, stage.shards))?;
+            }
+            if stage.planned && stage.joints.len() > 1 {
+                writeln!(f, "  the collectives are made as one plan")?;
             }
             for loose in &stage.loose {
                 writeln!(f, "  {}", self.loosely(i, loose))?;

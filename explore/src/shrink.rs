@@ -1,5 +1,6 @@
 //! Shrinks a failing program to the smallest one that fails the same way.
 
+use crate::joint::{self, By, Joint, Sizes};
 use crate::judge::{Kind, Wrong};
 use crate::program::{Chosen, On, Program, Stage, Step};
 
@@ -124,10 +125,35 @@ fn candidates(program: &Program) -> Vec<Program> {
             change(&|p| p.stages[i].phases[which].fold = None);
         }
         change(&|p| p.stages[i].arity = 2);
-        for which in 0..stage.totals.len() {
-            change(&|p| without_total(&mut p.stages[i], which));
-            change(&|p| p.stages[i].totals[which].elements = 1);
-            change(&|p| p.stages[i].totals[which].algorithm = Some(0));
+        change(&|p| p.stages[i].planned = false);
+        for (which, joint) in stage.joints.iter().enumerate() {
+            change(&|p| without_joint(&mut p.stages[i], which));
+            change(&|p| unsplit(&mut p.stages[i], which));
+            let mut joint_change = |f: &dyn Fn(&mut Joint)| {
+                change(&|p| {
+                    f(&mut p.stages[i].joints[which]);
+                    p.stages[i].joints[which].mend(stage.shards);
+                });
+            };
+            joint_change(&|j| j.kind = joint::Kind::Reduce);
+            joint_change(&|j| j.tells = false);
+            joint_change(&|j| j.left = false);
+            joint_change(&|j| j.by = By::Sum);
+            joint_change(&|j| j.sizes = Sizes::One);
+            joint_change(&|j| {
+                if let Sizes::Each(n @ 2..) = &mut j.sizes {
+                    *n = 1;
+                }
+            });
+            joint_change(&|j| j.slots = 1);
+            joint_change(&|j| j.algorithm = None);
+            joint_change(&|j| j.receivers = j.contributors.clone());
+            for fewer in 0..joint.receivers.len() {
+                joint_change(&|j| without_shard(j, j.receivers[fewer], true));
+            }
+            for fewer in 0..joint.contributors.len() {
+                joint_change(&|j| without_shard(j, j.contributors[fewer], false));
+            }
         }
         for at in 0..stage.loose.len() {
             change(&|p| p.stages[i].loose[at].shards = 1);
@@ -165,11 +191,25 @@ fn with_shards(stage: &mut Stage, n: u32) {
             | Step::Yield { shard }
             | Step::Swap { shard, .. }
             | Step::Crash { shard, .. } => *shard %= n,
-            Step::Exchange { bomb, .. } | Step::Barrier { bomb, .. } | Step::Board { bomb, .. } => {
+            Step::Exchange { bomb, .. }
+            | Step::Barrier { bomb, .. }
+            | Step::Board { bomb, .. }
+            | Step::Call { bomb, .. }
+            | Step::Contribute { bomb, .. } => {
                 bomb.iter_mut().for_each(|b| b.1 %= n);
             }
             Step::Arrive { .. } | Step::Wait { .. } | Step::Forget { .. } | Step::Overrun { .. } => {}
-            Step::Sum { .. } | Step::Total { .. } => {}
+            Step::Sum { .. } | Step::Receive { .. } => {}
+        }
+    }
+    for which in (0..stage.joints.len()).rev() {
+        let joint = &mut stage.joints[which];
+        joint.contributors.retain(|&s| s < n);
+        joint.receivers.retain(|&s| s < n);
+        if joint.contributors.is_empty() || joint.receivers.is_empty() {
+            without_joint(stage, which);
+        } else {
+            joint.mend(n);
         }
     }
 }
@@ -190,15 +230,37 @@ fn without_phase(stage: &mut Stage, which: usize) {
     }
 }
 
-/// Removes a total and the steps that call it.
-fn without_total(stage: &mut Stage, which: usize) {
-    stage.totals.remove(which);
-    stage.steps.retain(|step| !matches!(step, Step::Total { which: w, .. } if *w == which));
+/// Removes a collective and the steps that call it.
+fn without_joint(stage: &mut Stage, which: usize) {
+    stage.joints.remove(which);
+    stage.steps.retain(|step| step.joint() != Some(which));
     for step in &mut stage.steps {
-        if let Step::Total { which: w, .. } = step
+        if let Step::Call { which: w, .. } | Step::Contribute { which: w, .. } | Step::Receive { which: w } = step
             && *w > which
         {
             *w -= 1;
+        }
+    }
+}
+
+/// Has shards of a collective ask for results at once.
+fn unsplit(stage: &mut Stage, which: usize) {
+    stage.steps.retain(|step| *step != Step::Receive { which });
+    for step in &mut stage.steps {
+        if let Step::Contribute { which: w, number, bomb } = *step
+            && w == which
+        {
+            *step = Step::Call { which, number, bomb };
+        }
+    }
+}
+
+/// Leaves a shard out of those that receive or that contribute, or out of both where these are the same.
+fn without_shard(joint: &mut Joint, shard: u32, receives: bool) {
+    let together = joint.contributors == joint.receivers;
+    for (set, of) in [(&mut joint.receivers, receives), (&mut joint.contributors, !receives)] {
+        if (of || together) && set.len() > 1 {
+            set.retain(|&s| s != shard);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The top-level task and the inner tasks of a program.
 
+use crate::calls::{self, Made};
 use crate::judge::{Outcome, Seen};
 use crate::loose::{LooseArgs, Loosely, loose, loosely};
 use crate::program::{BOARD, Chosen, Failing, Program, Stage, TOP_BOMB};
 use crate::run::mapper;
 use crate::tasks::{Tag, bomb, digest, explode, update};
-use crate::values::{composed, gathering};
+use crate::values::gathering;
 use crate::worker::{FIELDS, SLOT, body};
-use maniple::collectives::Algorithm;
 use maniple::mapper::MapperSlot;
 use maniple::prelude::*;
 use maniple::regions::Privilege;
@@ -64,14 +64,7 @@ pub struct Args {
     /// A barrier at which nobody arrives.
     pub never: PhaseBarrier,
     pub phases: Vec<PhaseBarrier>,
-    pub totals: Vec<Total>,
-}
-
-/// An allreduce of elements or of vectors.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub enum Total {
-    One(Collective<i64>),
-    Many(Collective<[i64]>),
+    pub joints: Vec<Made>,
 }
 
 /// The top-level task, which every node runs.
@@ -107,16 +100,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
             };
             phases.push(top.phase_barrier(&format!("phase {p}"), &gang, options)?);
         }
-        let mut totals = Vec::new();
-        for t in &stage.totals {
-            let operator = Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b));
-            let algorithm = t.algorithm.map(|a| Algorithm::ALL[a]);
-            let total = Collective::allreduce(operator).slots(t.slots).algorithm(algorithm);
-            totals.push(match t.elements {
-                1 => Total::One(total.make(&top, &gang, "total")?),
-                elements => Total::Many(total.elements(elements).make(&top, &gang, "total")?),
-            });
-        }
+        let joints = calls::make(&top, &gang, stage)?;
         let (block, far) = (trees[stage.tree], trees[1 - stage.tree]);
         let launch = program.first_launch(i);
         let args = Args {
@@ -133,7 +117,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
             turns,
             never,
             phases,
-            totals,
+            joints,
         };
         let of_shard = shared.clone();
         let task = top.register("stage", move |shard, args: Args| body::<D>(shard, args, of_shard.clone()));

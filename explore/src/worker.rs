@@ -1,12 +1,13 @@
 //! The shards of a program and their tasks.
 
 use crate::area::{Area, Part};
+use crate::calls::{self, Overs};
 use crate::judge::Outcome;
 use crate::phases::Phase;
 use crate::program::{BOARD, Failing, Number, Program, Stage, Step, TIMED_OUT};
 use crate::tasks::{Tag, bomb, digest, digest_shared, explode, set, update};
-use crate::top::{Args, Shared, Total, slot};
-use crate::values::{arrival, contribution, fresh, joined, updated};
+use crate::top::{Args, Shared, slot};
+use crate::values::{arrival, fresh, joined, updated};
 use maniple::prelude::*;
 use maniple::regions::{ReadShared, ReadWriteShared, WriteShared};
 use maniple::runtime::FutureMap;
@@ -26,13 +27,15 @@ pub struct Worker {
     pub args: Args,
     pub shared: Arc<Shared>,
     whole: RegionView,
-    values: Vec<TaskFuture<i64>>,
+    pub values: Vec<TaskFuture<i64>>,
+    pub overs: Overs,
     seen: Vec<Outcome>,
 }
 
 pub async fn body<const D: usize>(shard: Shard, args: Args, shared: Arc<Shared>) -> Result<Vec<Outcome>, Error> {
     let whole = shard.region(args.block)?;
-    let mut worker = Worker { shard, args, shared: shared.clone(), whole, values: Vec::new(), seen: Vec::new() };
+    let overs = args.joints.iter().map(|_| Default::default()).collect();
+    let mut worker = Worker { shard, args, shared: shared.clone(), whole, values: Vec::new(), overs, seen: Vec::new() };
     worker.run::<D>(&shared.program).await?;
     Ok(worker.seen)
 }
@@ -257,10 +260,15 @@ impl Worker {
                     let value = if over { TaskFuture::ready(17) } else { self.released(&barrier.1)? };
                     self.values.push(value);
                 }
-                Step::Total { which, number } => {
-                    let value = self.total(which, number, stage.totals[which].elements)?;
-                    self.values.push(value);
+                Step::Call { which, number, bomb } => {
+                    let bomb = bomb.filter(|b| b.1 == me).map(|b| b.0);
+                    self.join(stage, which, calls::Part::Call, (number, bomb))?;
                 }
+                Step::Contribute { which, number, bomb } => {
+                    let bomb = bomb.filter(|b| b.1 == me).map(|b| b.0);
+                    self.join(stage, which, calls::Part::Contribute, (number, bomb))?;
+                }
+                Step::Receive { which } => self.join(stage, which, calls::Part::Receive, (Number::Given(0), None))?,
                 Step::Swap { shard, mapper: chosen } if shard == me => self.shared.replace(chosen),
                 Step::Board { number, bomb } => {
                     let tag = self.tag(bomb.filter(|b| b.1 == me).map(|b| b.0));
@@ -476,35 +484,5 @@ impl Worker {
         F: maniple::runtime::Leaf<M, Output = i64> + Clone,
     {
         self.shard.index_launch(points, function, args).go()
-    }
-
-    fn total(&self, which: usize, number: Number, elements: usize) -> Result<TaskFuture<i64>, Error> {
-        let make = |tag: Tag| {
-            move |k: Arg<i64>| {
-                tag.goes_off();
-                contribution(*k, elements)
-            }
-        };
-        let fold = |tag: Tag| {
-            move |v: Arg<Vec<i64>>| {
-                tag.goes_off();
-                v.iter().fold(11, |sum, &v| joined(sum, v))
-            }
-        };
-        let (make, fold) = (make(self.tag(None)), fold(self.tag(None)));
-        let number = (self.number(number),);
-        match self.args.totals[which] {
-            Total::One(total) => {
-                let own = self.shard.launch(move |k: Arg<i64>| make(k)[0], number).named("make").go()?;
-                let result = total.call(&self.shard, &own)?;
-                let fold = move |v: Arg<i64>| fold(Arg(vec![*v]));
-                self.shard.launch(fold, ((&result).into(),)).named("fold total").go()
-            }
-            Total::Many(total) => {
-                let own = self.shard.launch(make, number).named("make").go()?;
-                let result = total.call(&self.shard, &own)?;
-                self.shard.launch(fold, ((&result).into(),)).named("fold total").go()
-            }
-        }
     }
 }

@@ -1,0 +1,303 @@
+//! The collectives of a stage and their calls, as the framework has them.
+
+use crate::joint::{By, IDENTITY, Joint, Kind, Shape, Sizes, between};
+use crate::program::{Number, Stage};
+use crate::values::{composed, contribution, joined};
+use crate::worker::Worker;
+use maniple::collectives::{CollectiveBuilder, Order, Plan, Value};
+use maniple::prelude::*;
+use maniple::regions::Element;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// A collective, by the types of what is contributed and received.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub enum Made {
+    Nothing(Collective<()>),
+    One(Collective<i64>),
+    Many(Collective<[i64]>),
+    OneToMany(Collective<i64, [i64]>),
+    ManyToOne(Collective<[i64], i64>),
+}
+
+/// The builders of collectives, by their types, each with its name.
+#[derive(Default)]
+struct Builders {
+    nothing: Vec<(String, CollectiveBuilder<()>)>,
+    one: Vec<(String, CollectiveBuilder<i64>)>,
+    many: Vec<(String, CollectiveBuilder<[i64]>)>,
+    one_to_many: Vec<(String, CollectiveBuilder<i64, [i64]>)>,
+    many_to_one: Vec<(String, CollectiveBuilder<[i64], i64>)>,
+}
+
+/// Makes the collectives of a stage: one after the other, or as one plan.
+pub fn make(top: &Top, gang: &Gang, stage: &Stage) -> Result<Vec<Made>, Error> {
+    let mut made = Vec::new();
+    if !stage.planned {
+        for (at, joint) in stage.joints.iter().enumerate() {
+            let mut one = Builders::default();
+            one.add(at, joint, stage.shards);
+            made.extend(one.nothing.pop().map(|(name, b)| b.make(top, gang, &name)).transpose()?.map(Made::Nothing));
+            made.extend(one.one.pop().map(|(name, b)| b.make(top, gang, &name)).transpose()?.map(Made::One));
+            made.extend(one.many.pop().map(|(name, b)| b.make(top, gang, &name)).transpose()?.map(Made::Many));
+            let one_to_many = one.one_to_many.pop().map(|(name, b)| b.make(top, gang, &name)).transpose()?;
+            made.extend(one_to_many.map(Made::OneToMany));
+            let many_to_one = one.many_to_one.pop().map(|(name, b)| b.make(top, gang, &name)).transpose()?;
+            made.extend(many_to_one.map(Made::ManyToOne));
+        }
+        return Ok(made);
+    }
+    let mut all = Builders::default();
+    stage.joints.iter().enumerate().for_each(|(at, joint)| all.add(at, joint, stage.shards));
+    let Builders { nothing, one, many, one_to_many, many_to_one } = all;
+    let plan = Plan::make(top, gang, (nothing, one, many, one_to_many, many_to_one))?;
+    let (nothing, one, many, one_to_many, many_to_one) = plan.collectives;
+    let mut nothing = nothing.into_iter().map(Made::Nothing);
+    let mut one = one.into_iter().map(Made::One);
+    let mut many = many.into_iter().map(Made::Many);
+    let mut one_to_many = one_to_many.into_iter().map(Made::OneToMany);
+    let mut many_to_one = many_to_one.into_iter().map(Made::ManyToOne);
+    // Each type has kept its order.
+    made.extend(stage.joints.iter().filter_map(|joint| match joint.shape() {
+        Shape::Nothing => nothing.next(),
+        Shape::One => one.next(),
+        Shape::Many => many.next(),
+        Shape::OneToMany => one_to_many.next(),
+        Shape::ManyToOne => many_to_one.next(),
+    }));
+    Ok(made)
+}
+
+impl Builders {
+    fn add(&mut self, at: usize, joint: &Joint, shards: u32) {
+        let name = format!("collective {at}");
+        let operator = operator(joint.by);
+        let root = joint.contributors[0];
+        match joint.kind {
+            Kind::Barrier => self.nothing.push((name, options(joint, shards, Collective::barrier()))),
+            Kind::Reduce => self.whole(name, joint, shards, Collective::allreduce(operator)),
+            Kind::Broadcast => self.whole(name, joint, shards, Collective::broadcast(root)),
+            Kind::Scan => self.whole(name, joint, shards, Collective::scan(operator)),
+            Kind::Exscan => self.whole(name, joint, shards, Collective::exscan(operator, IDENTITY)),
+            Kind::Gather => {
+                let builder = Collective::<i64, [i64]>::allgather();
+                match sized(joint, &joint.contributors) {
+                    None => self.one_to_many.push((name, options(joint, shards, builder))),
+                    Some(Ok(n)) => self.many.push((name, options(joint, shards, builder.elements(n)))),
+                    Some(Err(sizes)) => self.many.push((name, options(joint, shards, builder.sizes(sizes)))),
+                }
+            }
+            Kind::Scatter | Kind::ReduceScatter => {
+                let builder = match joint.kind {
+                    Kind::Scatter => Collective::<[i64], i64>::scatter(root),
+                    _ => Collective::<[i64], i64>::reduce_scatter(operator),
+                };
+                match sized(joint, &joint.receivers) {
+                    None => self.many_to_one.push((name, options(joint, shards, builder))),
+                    Some(Ok(n)) => self.many.push((name, options(joint, shards, builder.elements(n)))),
+                    Some(Err(sizes)) => self.many.push((name, options(joint, shards, builder.sizes(sizes)))),
+                }
+            }
+            Kind::AllToAll => {
+                let builder = Collective::<[i64]>::all_to_all();
+                let builder = match &joint.sizes {
+                    Sizes::One => builder,
+                    Sizes::Each(n) => builder.elements(*n),
+                    Sizes::Blocks(sizes) => {
+                        let sizes = sizes.clone();
+                        builder.sizes_between(move |from, to| between(&sizes, from as usize, to as usize))
+                    }
+                };
+                self.many.push((name, options(joint, shards, builder)));
+            }
+        }
+    }
+
+    /// A collective of elements, or of vectors.
+    fn whole(&mut self, name: String, joint: &Joint, shards: u32, builder: CollectiveBuilder<i64>) {
+        match joint.sizes {
+            Sizes::Each(n) => self.many.push((name, options(joint, shards, builder.elements(n)))),
+            _ => self.one.push((name, options(joint, shards, builder))),
+        }
+    }
+}
+
+/// The size of every block of a vector, or the sizes of those of some shards.
+fn sized(joint: &Joint, of: &[u32]) -> Option<Result<usize, Vec<usize>>> {
+    match &joint.sizes {
+        Sizes::One => None,
+        Sizes::Each(n) => Some(Ok(*n)),
+        Sizes::Blocks(sizes) => Some(Err(of.iter().map(|&s| sizes[s as usize]).collect())),
+    }
+}
+
+/// Sets the options. What is the default is not said.
+fn options<I, O>(joint: &Joint, shards: u32, builder: CollectiveBuilder<I, O>) -> CollectiveBuilder<I, O>
+where
+    I: Value + ?Sized,
+    O: Value + ?Sized,
+{
+    let all: Vec<u32> = (0..shards).collect();
+    let is_from_one = matches!(joint.kind, Kind::Broadcast | Kind::Scatter);
+    let builder = builder.slots(joint.slots).algorithm(joint.algorithm);
+    let builder = if joint.left { builder.order(Order::Left) } else { builder };
+    let builder = match is_from_one || joint.contributors == all {
+        true => builder,
+        false => builder.participants(joint.contributors.iter().copied()),
+    };
+    match joint.receivers == if is_from_one { &all } else { &joint.contributors }[..] {
+        true => builder,
+        false => builder.receivers(joint.receivers.iter().copied()),
+    }
+}
+
+fn operator(by: By) -> Operator<i64> {
+    match by {
+        By::Sum => Operator::sum(),
+        By::Max => Operator::max(),
+        By::Composition => Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b)),
+        By::Associative => Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b)).associative(),
+        By::Digits => Operator::user("digits", |a: &i64, b: &i64| joined(*a, *b)),
+    }
+}
+
+/// What shards do for a collective in a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Call,
+    Contribute,
+    Receive,
+}
+
+/// What a shard contributes: its number, and the bomb of the task that makes a value of it.
+type Given = (Number, Option<u32>);
+
+impl Worker {
+    /// The shard's part in a step of a collective.
+    pub fn join(&mut self, stage: &Stage, which: usize, part: Part, (number, bomb): Given) -> Result<(), Error> {
+        let joint = &stage.joints[which];
+        let from = joint.contributors.iter().position(|&s| s == self.shard.index());
+        let elements = from.map_or(0, |from| joint.elements(from));
+        let gives = from.is_some() && part != Part::Receive;
+        let tag = self.tag(bomb);
+        // A number that is known needs no task.
+        let known = match number {
+            Number::Given(k) if bomb.is_none() => Some(k),
+            _ => None,
+        };
+        let one = |worker: &Self| {
+            let make = move |k: Arg<i64>| {
+                tag.goes_off();
+                contribution(*k, 1)[0]
+            };
+            match known {
+                Some(k) => Ok(contribution(k, 1)[0].into()),
+                None => worker.made(make, number),
+            }
+        };
+        let tag = self.tag(bomb);
+        let many = |worker: &Self| {
+            let make = move |k: Arg<i64>| {
+                tag.goes_off();
+                contribution(*k, elements)
+            };
+            match known {
+                Some(k) => Ok(contribution(k, elements).into()),
+                None => worker.made(make, number),
+            }
+        };
+        let tag = self.tag(bomb);
+        let nothing = |worker: &Self| match known {
+            Some(_) => Ok(().into()),
+            None => worker.made(move |_: Arg<i64>| tag.goes_off(), number),
+        };
+        let of = (joint, which, part);
+        match self.args.joints[which] {
+            Made::Nothing(made) => {
+                let input = gives.then(|| nothing(self)).transpose()?;
+                self.take_part(of, made, input, |()| 11)
+            }
+            Made::One(made) => {
+                let input = gives.then(|| one(self)).transpose()?;
+                self.take_part(of, made, input, |v| joined(11, *v))
+            }
+            Made::Many(made) => {
+                let input = gives.then(|| many(self)).transpose()?;
+                self.take_part(of, made, input, digest)
+            }
+            Made::OneToMany(made) => {
+                let input = gives.then(|| one(self)).transpose()?;
+                self.take_part(of, made, input, digest)
+            }
+            Made::ManyToOne(made) => {
+                let input = gives.then(|| many(self)).transpose()?;
+                self.take_part(of, made, input, |v| joined(11, *v))
+            }
+        }
+    }
+
+    /// A contribution that a task makes.
+    fn made<V, F, M: 'static>(&self, make: F, number: Number) -> Result<Input<V>, Error>
+    where
+        V: 'static,
+        F: maniple::runtime::Leaf<M, Output = V, Args = (Input<i64>,)>,
+    {
+        Ok((&self.shard.launch(make, (self.number(number),)).named("make").go()?).into())
+    }
+
+    fn take_part<T: Element, I, O>(
+        &mut self,
+        (joint, which, part): (&Joint, usize, Part),
+        made: Collective<I, O>,
+        input: Option<Input<I::Own>>,
+        digest: fn(&O::Own) -> i64,
+    ) -> Result<(), Error>
+    where
+        I: Value<Element = T> + ?Sized,
+        O: Value<Element = T, Own: Send> + ?Sized,
+    {
+        let gets = joint.gets(self.shard.index());
+        let (mut result, mut over) = (None, None);
+        match (part, input) {
+            (Part::Call, Some(input)) if gets => result = Some(made.call(&self.shard, input)?),
+            (Part::Call, Some(input)) => over = Some(made.contribute(&self.shard, input)?),
+            (Part::Contribute, Some(input)) => {
+                let over = made.contribute(&self.shard, input)?;
+                self.overs[which].push_back(over);
+            }
+            (Part::Call | Part::Receive, _) => {
+                result = gets.then(|| made.receive(&self.shard)).transpose()?;
+                over = if part == Part::Receive { self.overs[which].pop_front() } else { None };
+            }
+            (Part::Contribute, None) => {}
+        }
+        if let Some(result) = result {
+            let tag = self.tag(None);
+            let fold = move |v: Arg<O::Own>| {
+                tag.goes_off();
+                digest(&v)
+            };
+            self.values.push(self.shard.launch(fold, ((&result).into(),)).named("fold result").go()?);
+        }
+        match over {
+            Some(over) if joint.tells => {
+                let tag = self.tag(None);
+                let over_then = move |_: Arg<()>| {
+                    tag.goes_off();
+                    1
+                };
+                self.values.push(self.shard.launch(over_then, ((&over).into(),)).named("part over").go()?);
+            }
+            Some(over) => over.detach(),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// For each collective, the ends of contributions whose results the shard has not asked for.
+pub type Overs = Vec<VecDeque<TaskFuture<()>>>;
+
+fn digest(values: &Vec<i64>) -> i64 {
+    values.iter().fold(11, |sum, &v| joined(sum, v))
+}

@@ -1,0 +1,231 @@
+//! The collectives of a stage, as plain data.
+
+use crate::program::Step;
+use maniple::collectives::{Algorithm, Goal, Laws, Ranks};
+use serde::{Deserialize, Serialize};
+
+/// A collective.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Joint {
+    pub kind: Kind,
+    /// The shards that contribute, in ascending order. In a broadcast and a scatter it is one.
+    pub contributors: Vec<u32>,
+    /// The shards that receive, in ascending order. In a scan and an all-to-all they are those that contribute.
+    pub receivers: Vec<u32>,
+    pub by: By,
+    /// Values are combined in the order of a sequential loop, not in that of recursive doubling.
+    pub left: bool,
+    pub sizes: Sizes,
+    pub slots: u32,
+    pub algorithm: Option<Algorithm>,
+    /// Shards that only contribute look at the ends of their parts.
+    pub tells: bool,
+}
+
+/// A kind of collective. A reduction is an allreduce, and a gather an allgather, if those that contribute receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    Reduce,
+    Barrier,
+    Broadcast,
+    Gather,
+    Scatter,
+    ReduceScatter,
+    AllToAll,
+    Scan,
+    Exscan,
+}
+
+/// The operator, if the kind combines values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum By {
+    Sum,
+    Max,
+    /// Associative, but does not say so. It does not commute.
+    Composition,
+    /// The same, and says so.
+    Associative,
+    /// Neither associative nor commutative.
+    Digits,
+}
+
+/// The number of elements.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sizes {
+    /// One, or one in each block, and it is no vector where it is alone.
+    One,
+    /// So many, or so many in each block.
+    Each(usize),
+    /// For each shard the size of the block that it gathers, or that it gets. An all-to-all takes them in turn.
+    Blocks(Vec<usize>),
+}
+
+/// The types of what is contributed and received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    Nothing,
+    One,
+    Many,
+    OneToMany,
+    ManyToOne,
+}
+
+/// The result of the first shard of an exclusive scan.
+pub const IDENTITY: i64 = 77;
+
+impl Joint {
+    /// Its name, as the framework has it.
+    pub fn name(&self) -> &'static str {
+        let together = self.contributors == self.receivers;
+        match self.kind {
+            Kind::Reduce if together => "allreduce",
+            Kind::Reduce => "reduce",
+            Kind::Barrier => "barrier",
+            Kind::Broadcast => "broadcast",
+            Kind::Gather if together => "allgather",
+            Kind::Gather => "gather",
+            Kind::Scatter => "scatter",
+            Kind::ReduceScatter => "reduce-scatter",
+            Kind::AllToAll => "all-to-all",
+            Kind::Scan => "scan",
+            Kind::Exscan => "exscan",
+        }
+    }
+
+    pub fn shape(&self) -> Shape {
+        match (self.kind, &self.sizes) {
+            (Kind::Barrier, _) => Shape::Nothing,
+            (Kind::AllToAll, _) => Shape::Many,
+            (Kind::Gather, Sizes::One) => Shape::OneToMany,
+            (Kind::Scatter | Kind::ReduceScatter, Sizes::One) => Shape::ManyToOne,
+            (_, Sizes::One) => Shape::One,
+            _ => Shape::Many,
+        }
+    }
+
+    /// Whether values are combined.
+    pub fn combines(&self) -> bool {
+        matches!(self.kind, Kind::Reduce | Kind::ReduceScatter) || self.is_scan()
+    }
+
+    pub fn is_scan(&self) -> bool {
+        matches!(self.kind, Kind::Scan | Kind::Exscan)
+    }
+
+    /// Whether vectors consist of blocks.
+    pub fn has_blocks(&self) -> bool {
+        matches!(self.kind, Kind::Gather | Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll)
+    }
+
+    pub fn gives(&self, shard: u32) -> bool {
+        self.contributors.contains(&shard)
+    }
+
+    pub fn gets(&self, shard: u32) -> bool {
+        self.receivers.contains(&shard)
+    }
+
+    /// Whether some shards only receive.
+    pub fn has_listeners(&self) -> bool {
+        self.receivers.iter().any(|&s| !self.gives(s))
+    }
+
+    /// The elements of the block that the contributor at one position has for the receiver at another.
+    pub fn block(&self, from: usize, to: usize) -> usize {
+        match (&self.sizes, self.kind) {
+            (Sizes::One, _) => 1,
+            (Sizes::Each(n), _) => *n,
+            (Sizes::Blocks(sizes), Kind::Gather) => sizes[self.contributors[from] as usize],
+            (Sizes::Blocks(sizes), Kind::AllToAll) => between(sizes, from, to),
+            (Sizes::Blocks(sizes), _) => sizes[self.receivers[to] as usize],
+        }
+    }
+
+    /// The elements that the contributor at a position contributes.
+    pub fn elements(&self, from: usize) -> usize {
+        match self.kind {
+            Kind::Barrier => 0,
+            Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll => {
+                (0..self.receivers.len()).map(|to| self.block(from, to)).sum()
+            }
+            _ => self.block(from, 0),
+        }
+    }
+
+    /// The goal in a gang of so many shards.
+    pub fn goal(&self, shards: u32) -> Goal {
+        let [from, to] = [&self.contributors, &self.receivers].map(|set| Ranks::of(set.iter().copied()));
+        match self.kind {
+            Kind::Reduce | Kind::Barrier => Goal::reduce(shards, from, to, 1),
+            Kind::Broadcast => Goal::broadcast_to(shards, self.contributors[0], to, 1),
+            Kind::Gather => Goal::gather(shards, from, to),
+            Kind::Scatter => Goal::scatter(shards, self.contributors[0], to),
+            Kind::ReduceScatter => Goal::reduce_scatter(shards, from, to),
+            Kind::AllToAll => Goal::all_to_all(shards, from),
+            Kind::Scan => Goal::scan(shards, from, 1),
+            Kind::Exscan => Goal::exscan(shards, from, 1),
+        }
+    }
+
+    /// Whether the framework promises to take this algorithm, and the bits that the interpreter knows.
+    pub fn takes(&self, algorithm: Algorithm, shards: u32) -> bool {
+        let goal = self.goal(shards);
+        let laws = if self.combines() { self.by.laws() } else { Laws::ALL };
+        let in_order = matches!(algorithm, Algorithm::Direct | Algorithm::Sliced) || laws.associative;
+        let brackets = self.by != By::Digits || algorithm != Algorithm::TwoLevel;
+        let equal = !matches!(self.sizes, Sizes::Blocks(_));
+        algorithm.check(&goal, laws).is_ok()
+            && (in_order || !self.left || !self.combines())
+            && (brackets || !self.combines())
+            && (equal || self.kind != Kind::AllToAll || algorithm != Algorithm::Bruck)
+    }
+
+    /// The algorithms that it takes.
+    pub fn algorithms(&self, shards: u32) -> Vec<Algorithm> {
+        let all = Algorithm::ALL.iter().flat_map(|a| a.variants());
+        all.filter(|&a| self.takes(a, shards)).collect()
+    }
+
+    /// Makes up for a change: chooses no algorithm if it does not fit any more, and an order that a scan has.
+    pub fn mend(&mut self, shards: u32) {
+        if !self.has_blocks() && matches!(self.sizes, Sizes::Blocks(_)) {
+            self.sizes = Sizes::One;
+        }
+        self.left |= self.by == By::Digits && self.is_scan();
+        self.algorithm = self.algorithm.filter(|&a| self.takes(a, shards));
+    }
+
+    /// Whether a step can follow after others, with so many contributions whose results nobody has asked for, or how
+    /// many there are then.
+    pub fn pending_after(&self, step: &Step, pending: usize) -> Option<usize> {
+        match step {
+            // The shards that only receive would get the result of another call.
+            Step::Call { .. } if pending > 0 && self.has_listeners() => None,
+            Step::Call { .. } => Some(pending),
+            Step::Contribute { .. } => Some(pending + 1),
+            _ => pending.checked_sub(1),
+        }
+    }
+
+    /// Whether the calls of a stage's steps fit together. Where shards only receive, none of them may be left behind.
+    pub fn is_called_well(&self, which: usize, steps: &[Step]) -> bool {
+        let mut own = steps.iter().filter(|step| step.joint() == Some(which));
+        let pending = own.try_fold(0, |pending, step| self.pending_after(step, pending));
+        pending.is_some_and(|pending| pending == 0 || !self.has_listeners())
+    }
+}
+
+/// The elements that the shard at a position has for another one, in an all-to-all.
+pub fn between(sizes: &[usize], from: usize, to: usize) -> usize {
+    sizes[(3 * from + to) % sizes.len()]
+}
+
+impl By {
+    fn laws(self) -> Laws {
+        match self {
+            By::Sum | By::Max => Laws { associative: true, commutative: true, ..Laws::NONE },
+            By::Associative => Laws { associative: true, ..Laws::NONE },
+            By::Composition | By::Digits => Laws::NONE,
+        }
+    }
+}
