@@ -57,12 +57,20 @@ pub fn draw(seed: u64) -> Program {
     if bombs {
         // The launcher must see each failure.
         stages.iter_mut().filter(|s| s.by_parent).for_each(|s| s.awaited = true);
+        stages.iter_mut().flat_map(|s| &mut s.joints).for_each(|joint| joint.tells = true);
         for step in stages.iter_mut().flat_map(|s| &mut s.steps) {
             match step {
                 Step::Leaf { detached, .. } => *detached = false,
                 Step::Index { all, .. } => *all = None,
                 _ => {}
             }
+        }
+    }
+    let crashes = stages.iter().flat_map(|s| &s.steps).any(|step| matches!(step, Step::Crash { .. }));
+    if crashes || wild || matches!(mapper, Chosen::Wild(_)) || !faults.losses.is_empty() {
+        // A collective that has failed takes no contribution, and then a task that makes one and panics ends its shard.
+        for step in stages.iter_mut().flat_map(|s| &mut s.steps).filter(|step| step.joint().is_some()) {
+            *step = step.plain();
         }
     }
     let unspoilt = (stages.clone(), top_fails);
@@ -149,7 +157,7 @@ fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>
     }
     for (which, pending) in pending.into_iter().enumerate() {
         // Results that only these shards could ask for must not be left over. Others may be.
-        let asks = drawn.joints[which].has_listeners() || r.bool();
+        let asks = drawn.joints[which].has_listeners() || next_bomb.is_some() || r.bool();
         drawn.steps.extend((0..pending).filter(|_| asks).map(|_| Step::Receive { which }));
     }
     drawn
