@@ -214,7 +214,7 @@ impl ReplayCx<'_> {
                     object.follow(chain, leader);
                     Ok(())
                 }
-                Err(e) => Err(self.take_error(chain, || e.origin().clone())),
+                Err(e) => Err(self.take_error(chain, || e.first().clone())),
             };
             if self.end_call(object, chain, outcome) && !object.waits(chain, self) {
                 self.start(chain);

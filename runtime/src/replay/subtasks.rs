@@ -267,7 +267,7 @@ impl Active<'_> {
 
     #[cold]
     fn error(&self) -> Payload {
-        let error = self.errors.get(&self.chain).map(|e| e.origin().clone());
+        let error = self.errors.get(&self.chain).map(|e| e.first().clone());
         Payload::Failed(Box::new(error.unwrap_or_else(unknown)))
     }
 }
