@@ -6,7 +6,9 @@ mod common;
 use common::watched;
 use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_mapper::ProcessorId;
-use maniple_runtime::{Error, Faults, Input, ProcessorLoss, Runtime, Shard, ShardLaunch};
+use maniple_runtime::{
+    Error, Faults, Input, PhaseBarrier, PhaseOptions, ProcessorLoss, Runtime, Shard, ShardLaunch, Top,
+};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -206,6 +208,36 @@ fn a_lost_shard_is_told_of_before_the_first_of_its_block_comes() {
             });
             let error = outcome.map(drop).expect_err(&at);
             assert!(matches!(error.origin(), Error::Panicked { message, .. } if message == "lost"), "{at}: {error}");
+        }
+    }
+}
+
+/// Wherever the error of a shard goes, it says which shard returned it. Shard 2 is in no collective.
+#[test]
+fn an_error_that_a_shard_returns_keeps_its_place() {
+    async fn shard(shard: Shard, (ready, sum): (PhaseBarrier, Collective<u64>)) -> Result<Option<String>, Error> {
+        let input = match shard.index() {
+            0 => 1.into(),
+            1 => (&shard.launch(|| 1, ()).wait(&ready.waiter(&shard)?).go()?).into(),
+            _ => return Err(Error::user("shard gives up")),
+        };
+        let input: Input<u64> = input;
+        Ok(sum.call(&shard, input)?.await.err().map(|e| e.to_string()))
+    }
+    for processors in 1..=3 {
+        let program = |top: Top| async move {
+            let gang = top.gang("all", 3)?;
+            let ready = top.phase_barrier("ready", &gang, PhaseOptions::between([2], [1]))?;
+            let sum = Collective::allreduce(Operator::sum()).participants(0..2).make(&top, &gang, "sum")?;
+            let task = top.register("shard", shard);
+            let ends = top.launch(&gang, &task, |_| ShardLaunch::new((ready, sum)))?;
+            assert!(ends.get(2)?.clone().await.is_err());
+            Ok((ends.get(0)?.clone().await?, ends.get(1)?.clone().await?))
+        };
+        let ((far, near), _) = Runtime::seeded(processors, 1).run(program).unwrap();
+        for told in [far, near] {
+            let told = told.expect("an error");
+            assert!(told.contains("`shard` of shard 2"), "{processors} processors: {told}");
         }
     }
 }
