@@ -230,6 +230,22 @@ fn without_phase(stage: &mut Stage, which: usize) {
     }
 }
 
+impl Program {
+    /// The program with no other steps than those of its collectives of one name, such as `all-to-all`, if it has any.
+    pub fn only(mut self, name: &str) -> Option<Program> {
+        for stage in &mut self.stages {
+            for which in (0..stage.joints.len()).rev() {
+                if stage.joints[which].name() != name {
+                    without_joint(stage, which);
+                }
+            }
+            stage.steps.retain(|step| step.joint().is_some());
+            (stage.loose, stage.phases, stage.daring) = (Vec::new(), Vec::new(), false);
+        }
+        (self.steps().next().is_some() && self.is_sound()).then_some(self)
+    }
+}
+
 /// Removes a collective and the steps that call it.
 fn without_joint(stage: &mut Stage, which: usize) {
     stage.joints.remove(which);
