@@ -223,11 +223,11 @@ impl Worker {
             }
             Made::Many(made) => {
                 let input = gives.then(|| many(self)).transpose()?;
-                self.take_part(of, made, input, digest)
+                self.take_part(of, made, input, |v| digest(v))
             }
             Made::OneToMany(made) => {
                 let input = gives.then(|| one(self)).transpose()?;
-                self.take_part(of, made, input, digest)
+                self.take_part(of, made, input, |v| digest(v))
             }
             Made::ManyToOne(made) => {
                 let input = gives.then(|| many(self)).transpose()?;
@@ -298,6 +298,6 @@ impl Worker {
 /// For each collective, the ends of contributions whose results the shard has not asked for.
 pub type Overs = Vec<VecDeque<TaskFuture<()>>>;
 
-fn digest(values: &Vec<i64>) -> i64 {
+fn digest(values: &[i64]) -> i64 {
     values.iter().fold(11, |sum, &v| joined(sum, v))
 }
