@@ -185,6 +185,73 @@ impl World {
         (if least == most[0] { last } else { f64::NAN }, most[1])
     }
 
+    /// `MPI_Barrier`.
+    pub fn barrier(&self) {
+        self.communicator.barrier();
+    }
+
+    /// `MPI_Allreduce`.
+    pub fn all_reduce(&self, operation: Operation, given: &[f64], received: &mut [f64]) {
+        self.communicator.all_reduce_into(given, received, operation.system());
+    }
+
+    /// `MPI_Reduce` to rank 0. Others receive nothing.
+    pub fn reduce(&self, operation: Operation, given: &[f64], received: &mut [f64]) {
+        let first = self.communicator.process_at_rank(0);
+        match self.rank() {
+            0 => first.reduce_into_root(given, received, operation.system()),
+            _ => first.reduce_into(given, operation.system()),
+        }
+    }
+
+    /// `MPI_Bcast` from rank 0, where the vector is what is sent.
+    pub fn broadcast(&self, vector: &mut [f64]) {
+        self.communicator.process_at_rank(0).broadcast_into(vector);
+    }
+
+    /// `MPI_Gather` to rank 0. Others receive nothing.
+    pub fn gather<T: Equivalence>(&self, given: &[T], received: &mut [T]) {
+        let first = self.communicator.process_at_rank(0);
+        match self.rank() {
+            0 => first.gather_into_root(given, received),
+            _ => first.gather_into(given),
+        }
+    }
+
+    /// `MPI_Allgather`.
+    pub fn all_gather(&self, given: &[f64], received: &mut [f64]) {
+        self.communicator.all_gather_into(given, received);
+    }
+
+    /// `MPI_Scatter` from rank 0. Others give nothing.
+    pub fn scatter(&self, given: &[f64], received: &mut [f64]) {
+        let first = self.communicator.process_at_rank(0);
+        match self.rank() {
+            0 => first.scatter_into_root(given, received),
+            _ => first.scatter_into(received),
+        }
+    }
+
+    /// `MPI_Reduce_scatter_block`.
+    pub fn reduce_scatter(&self, operation: Operation, given: &[f64], received: &mut [f64]) {
+        self.communicator.reduce_scatter_block_into(given, received, operation.system());
+    }
+
+    /// `MPI_Alltoall`.
+    pub fn all_to_all(&self, given: &[f64], received: &mut [f64]) {
+        self.communicator.all_to_all_into(given, received);
+    }
+
+    /// `MPI_Scan`.
+    pub fn scan(&self, operation: Operation, given: &[f64], received: &mut [f64]) {
+        self.communicator.scan_into(given, received, operation.system());
+    }
+
+    /// `MPI_Exscan`. It leaves undefined what rank 0 receives.
+    pub fn exclusive_scan(&self, operation: Operation, given: &[f64], received: &mut [f64]) {
+        self.communicator.exclusive_scan_into(given, received, operation.system());
+    }
+
     /// Measures vectors that rank 0 sends and rank 1 sums; collective, and waits. Rank 0 changes a vector of `elements` by
     /// `change`, which is called with the number of the iteration, from 1. It sends the next one when rank 1 has said that
     /// it has summed, by `sum`.

@@ -61,6 +61,20 @@ impl Kind {
         matches!(self, Kind::Broadcast | Kind::Scatter)
     }
 
+    /// Who contributes if nobody is named.
+    fn usual_participants(self, shards: u32) -> Ranks {
+        if self.has_root() { Ranks::one(0) } else { Ranks::all(shards) }
+    }
+
+    /// Who receives if nobody is named.
+    fn usual_receivers(self, shards: u32, participants: &Ranks) -> Ranks {
+        match self {
+            Kind::Broadcast | Kind::Scatter => Ranks::all(shards),
+            Kind::Reduce | Kind::Gather => Ranks::one(0),
+            _ => participants.clone(),
+        }
+    }
+
     /// Whether the receivers are always the participants.
     fn is_mutual(self) -> bool {
         matches!(self, Kind::Allreduce | Kind::Allgather | Kind::AllToAll | Kind::Scan | Kind::Exscan)
@@ -128,8 +142,7 @@ impl KindOptions {
             None => Ok(default),
             Some(list) => list.ranks(shards).map_err(|e| Failure::Usage(format!("--{option}: {e}"))),
         };
-        let usual = if kind.has_root() { Ranks::one(0) } else { Ranks::all(shards) };
-        let participants = ranks("participants", &self.participants, usual)?;
+        let participants = ranks("participants", &self.participants, kind.usual_participants(shards))?;
         if kind.has_root() && participants.len() > 1 {
             let (name, came) = (kind.name(), participants.len());
             return Err(Failure::Usage(format!("--participants: expected one shard for {name}, found {came}")));
@@ -143,12 +156,7 @@ impl KindOptions {
             let name = kind.name();
             return Err(Failure::Usage(format!("--receivers is not for {name}: all participants receive{instead}")));
         }
-        let usual = match kind {
-            Kind::Broadcast | Kind::Scatter => Ranks::all(shards),
-            Kind::Reduce | Kind::Gather => Ranks::one(0),
-            _ => participants.clone(),
-        };
-        let receivers = ranks("receivers", &self.receivers, usual)?;
+        let receivers = ranks("receivers", &self.receivers, kind.usual_receivers(shards, &participants))?;
         Ok(Parties { kind, shards, participants, receivers })
     }
 
@@ -183,9 +191,8 @@ impl KindOptions {
 impl Parties {
     /// All shards, or shard 0 where a kind has one that contributes or receives.
     pub fn usual(kind: Kind, shards: u32) -> Self {
-        let (all, one) = (Ranks::all(shards), Ranks::one(0));
-        let participants = if kind.has_root() { one.clone() } else { all.clone() };
-        let receivers = if matches!(kind, Kind::Reduce | Kind::Gather) { one } else { all };
+        let participants = kind.usual_participants(shards);
+        let receivers = kind.usual_receivers(shards, &participants);
         Self { kind, shards, participants, receivers }
     }
 

@@ -1,11 +1,11 @@
 //! `maniple collective`.
 
-mod chosen;
+pub mod chosen;
 pub mod kind;
-mod oracle;
+pub mod oracle;
 mod report;
-mod run;
-mod values;
+pub mod run;
+pub mod values;
 
 use crate::Failure;
 use crate::machines::reduced::warn_without_costs;
@@ -135,7 +135,7 @@ impl CollectiveOptions {
 
 /// Refuses an algorithm that does not reach the goal, or that an operator with these laws forbids. Without an algorithm,
 /// refuses a goal that none reaches.
-fn check_algorithm(parties: &Parties, algorithm: Option<Algorithm>, op: Op, of: Type) -> Result<(), Failure> {
+pub fn check_algorithm(parties: &Parties, algorithm: Option<Algorithm>, op: Op, of: Type) -> Result<(), Failure> {
     let goal = parties.goal(1);
     let laws = match of {
         _ if !parties.combines() => Laws::ALL,
@@ -165,7 +165,7 @@ fn check_algorithm(parties: &Parties, algorithm: Option<Algorithm>, op: Op, of: 
 }
 
 /// Checks that the memory available now can hold a run.
-fn check_run(parties: &Parties, elements: usize, of: Type) -> Result<(), Failure> {
+pub fn check_run(parties: &Parties, elements: usize, of: Type) -> Result<(), Failure> {
     /// The state of a shard with its part of two collectives.
     const SHARD: u128 = 2000;
     /// A contribution for each variant, and one under way.
@@ -211,7 +211,7 @@ pub fn timed(
 }
 
 /// What is wrong in a run, if something is.
-fn wrong(parties: &Parties, found: &[Found]) -> Option<String> {
+pub fn wrong(parties: &Parties, found: &[Found]) -> Option<String> {
     let shard = (0_u32..).zip(found).find_map(|(shard, found)| Some((shard, found.wrong?)));
     if let Some((shard, (call, element))) = shard {
         return Some(format!("shard {shard} has a wrong element {element} in call {call}"));

@@ -68,7 +68,7 @@ impl<T: Measured> Shaped for [T] {
 }
 
 /// The first place at which two vectors differ. If one is longer, that is the end of the other.
-fn first_difference<T: PartialEq>(own: &[T], right: &[T]) -> Option<u64> {
+pub fn first_difference<T: PartialEq>(own: &[T], right: &[T]) -> Option<u64> {
     let differs = own.iter().zip(right).position(|(own, right)| own != right);
     differs.or_else(|| (own.len() != right.len()).then(|| own.len().min(right.len()))).map(|at| at as u64)
 }
@@ -282,7 +282,7 @@ struct Passes {
 }
 
 /// The calls of a barrier whose times are compared: the last ones.
-const COMPARED: usize = 100;
+pub const COMPARED: usize = 100;
 
 impl Passes {
     async fn make(self, shard: Shard) -> Result<Found, Error> {
@@ -322,7 +322,7 @@ impl Passes {
 
 /// A clock that several shards have in common.
 #[derive(Clone, Copy)]
-enum Clock {
+pub enum Clock {
     /// The run's own: of one process, or of virtual time.
     Run,
     /// That of the host since it was started.
@@ -330,7 +330,8 @@ enum Clock {
 }
 
 impl Clock {
-    fn ns(self) -> u64 {
+    /// Nanoseconds since some moment.
+    pub fn ns(self) -> u64 {
         #[cfg(target_os = "linux")]
         if let Clock::Host = self {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -340,7 +341,7 @@ impl Clock {
     }
 
     /// Two shards with the same number have the same clock.
-    fn number(self) -> u64 {
+    pub fn number(self) -> u64 {
         match self {
             Clock::Run => 0,
             Clock::Host => {

@@ -1,5 +1,6 @@
 //! `maniple compare`: this framework beside another one, in turns.
 
+mod kinds;
 mod launcher;
 pub mod mpi;
 #[cfg(feature = "mpi")]

@@ -3,6 +3,7 @@
 use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
+use crate::collective::kind::{Kind, Parties};
 use crate::machines::file::{MachineFile, under_mpi};
 use crate::machines::reduced::warn_without_costs;
 use crate::measure::turns::{Order, Rounds, When};
@@ -15,12 +16,13 @@ use crate::options::workers::OnWorkers;
 use crate::options::{AllreduceAlgorithm, Cells, Iterations, ReportedRuns};
 use crate::output::{Field, Output, Record, field};
 use clap::{ArgAction, ValueEnum};
+use maniple::collectives::Algorithm;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::plural;
 use std::path::Path;
 use std::time::Duration;
 
-/// Compare the allreduce and the stencil here and in plain MPI, in turns
+/// Compare the stencil and collectives here and in plain MPI, in turns
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
 A run is a pair: the MPI reference under mpirun, with one rank for each shard, and then the same program here. Both start from \
@@ -29,24 +31,35 @@ the same values, share the stencil's kernel, verify their results, and are measu
 the elements. A tenth as many calls come before to warm up
               stencil: the median time from the local sum to the total, on shard or rank 0
               remote: the mean time from one sum to the next, on shard or rank 1
+              --kind: the mean time of a call, on the shard or rank that took longest. Each call begins after a barrier of all. \
+Filling and checking the elements is not included. A tenth as many calls come before to warm up
+  mean        --kind: the same, the mean over all shards or ranks
   iteration   stencil: the median time of an iteration, on shard or rank 0. Each side has run once before
 With more shards than workers, the stencil's samples here are means of two iterations, one after the other.
+
+--kind compares kinds of collectives as `maniple collective` measures them: each result of each call is compared with that of a \
+sequential loop, on every shard and rank. Shard 0 is the root, and blocks have --elements each. These are MPI_Allreduce, \
+MPI_Reduce, MPI_Bcast, MPI_Barrier, MPI_Gather, MPI_Allgather, MPI_Scatter, MPI_Reduce_scatter_block, MPI_Alltoall, MPI_Scan and \
+MPI_Exscan. --program allreduce is another allreduce: each call depends on the one before, and no barrier is between them.
 
 With --wire processes or --wire mpi this side runs in --processes processes, each time as a program of its own: this one starts \
 itself, or the launcher of MPI starts it. MPI has a rank for each shard all the same. Without --processes there is one process for \
 each shard too.
 
 With --wire virtual this side runs on --machine. The same program by recursive doubling stands for MPI and runs on \
---mpi-machine. So no MPI and no launcher is needed, and all times are virtual. --nodes is for this side. MPI has as many nodes \
+--mpi-machine; of a --kind, by the algorithm that the default mapper chooses there. So no MPI and no launcher is needed, and all times are virtual. --nodes is for this side. MPI has as many nodes \
 as its machine's file says, or one for each rank.
 
 Columns of the report:
   processes, workers                  of this side: its processes if they are several, and the workers of all of them
   machine, nodes                      in virtual time: the name of --machine, and the number of its nodes
-  result, mpi_result                  result of the last call or iteration, here and with MPI
+  kind                                of a collective by --kind
+  collective                          the algorithm here
+  result, mpi_result                  result of the last call or iteration, here and with MPI; empty for --kind
   verified                            whether both results are right, and the same
-  iteration_us, mpi_iteration_us      time of an iteration here and with MPI; empty for the allreduce
+  iteration_us, mpi_iteration_us      time of an iteration here and with MPI; empty for collectives
   collective_us, mpi_collective_us    time of the collective here and with MPI
+  mean_us, mpi_mean_us                --kind: time of the collective as the mean over all shards or ranks
   iteration_ratio, collective_ratio   our time divided by MPI's: below 1, ours is faster. Empty if MPI takes no virtual time
   copied_bytes                        remote: bytes that the runtime has copied for each sum
   exchange_ns                         the time of an exchange of a cache line between two threads, one way, right after the \
@@ -58,16 +71,24 @@ Open MPI gets --oversubscribe, since there may be more ranks than cores, and the
 With more ranks than cores MPI mostly waits for the kernel's scheduler, so such ratios are for information.
 
 ", exit_codes!("the arguments are at fault, or this maniple was built without MPI")))]
-#[command(mut_arg("elements", |arg| arg.help("Elements of each contribution to the allreduce, at least 1")))]
+#[command(mut_arg("elements", |arg| arg.help("Elements of each contribution to a collective, or of each of its blocks, at least 1")))]
 #[command(mut_arg("iterations", |arg| arg.default_value("1000").help("Calls or iterations of each run")))]
-#[command(mut_arg("op", |arg| arg.help("Operator of the allreduce: sum, product, min or max")))]
+#[command(mut_arg("op", |arg| arg.help("Operator of collectives: sum, product, min or max")))]
 #[command(mut_arg("collective", |arg| {
-    arg.help("Algorithm here: recursive-doubling or two-level. MPI chooses its own")
+    arg.help("Algorithm of the allreduce and the stencil here, such as recursive-doubling or direct. MPI chooses its own")
 }))]
 pub struct CompareMpiOptions {
-    /// Programs to compare, with commas between them
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "allreduce,stencil", action = ArgAction::Set)]
+    /// Programs to compare, with commas between them [default: allreduce,stencil; with --kind none]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', action = ArgAction::Set)]
     program: Vec<Program>,
+
+    /// Kinds of collectives to compare, with commas between them
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', action = ArgAction::Set)]
+    kind: Vec<Kind>,
+
+    /// Algorithm of --kind here, by its full name, such as chain-8 or bruck [default: the mapper's choice]
+    #[arg(long, value_name = "NAME", value_parser = algorithm, requires = "kind")]
+    pub algorithm: Option<Algorithm>,
 
     /// Number of shards, and of ranks of MPI. Several numbers, with commas between them, are compared one after the other
     #[arg(long, visible_alias = "ranks", value_name = "P,…", value_delimiter = ',', default_value = "2")]
@@ -160,6 +181,14 @@ pub enum Program {
     Stencil,
     /// Sums of a vector that belongs to another shard, as `maniple remote` makes them. MPI sends and receives the vector
     Remote,
+    /// A kind of collective, named by --kind
+    #[value(skip)]
+    Collective(Kind),
+}
+
+/// An algorithm by its name.
+fn algorithm(name: &str) -> Result<Algorithm, String> {
+    name.parse().map_err(|_| format!("unknown algorithm `{name}`; expected one of {}", Algorithm::names()))
 }
 
 impl Program {
@@ -169,6 +198,15 @@ impl Program {
             Program::Allreduce => "allreduce",
             Program::Stencil => "stencil",
             Program::Remote => "remote",
+            Program::Collective(_) => "collective",
+        }
+    }
+
+    /// The kind, if it is a collective by `--kind`.
+    pub fn kind(self) -> Option<Kind> {
+        match self {
+            Program::Collective(kind) => Some(kind),
+            _ => None,
         }
     }
 }
@@ -189,7 +227,8 @@ pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
     args.iterations.number()?;
     args.elements.number()?;
     check_wire(args)?;
-    if args.program.contains(&Program::Remote) && args.shards != [2] {
+    let programs = args.programs();
+    if programs.contains(&Program::Remote) && args.shards != [2] {
         return Err(Failure::Usage(
             "--program remote is for --shards 2: one changes the vector, the other sums it".into(),
         ));
@@ -198,7 +237,7 @@ pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
     files.mapper(&args.on.mapper)?.check()?;
     let counts = args.shards.iter().map(|&count| ranks(args, count)).collect::<Result<Vec<_>, _>>()?;
     let mut cases = Vec::new();
-    for &program in &args.program {
+    for program in programs {
         for &shards in &counts {
             cases.push(Case::new(args, program, shards)?);
         }
@@ -240,6 +279,15 @@ fn check_wire(args: &CompareMpiOptions) -> Result<(), Failure> {
 }
 
 impl CompareMpiOptions {
+    /// What is compared.
+    fn programs(&self) -> Vec<Program> {
+        let named = match (&self.program[..], &self.kind[..]) {
+            ([], []) => &[Program::Allreduce, Program::Stencil],
+            (named, _) => named,
+        };
+        named.iter().copied().chain(self.kind.iter().copied().map(Program::Collective)).collect()
+    }
+
     fn in_virtual_time(&self) -> bool {
         self.on.workers.wire.wire() == Wire::Virtual
     }
@@ -273,14 +321,25 @@ fn ranks(args: &CompareMpiOptions, count: usize) -> Result<u32, Failure> {
     }
     let most = i32::MAX as usize;
     let cells = args.cells.cells.saturating_mul(count);
-    match [("elements", args.elements.elements), ("cells in all ranks", cells)]
+    let elements = args.elements.elements;
+    // A kind and its vectors on a rank: three contributions, and the results in each of their variants.
+    let vectors = |kind| {
+        let parties = Parties::usual(kind, ranks);
+        let common = if matches!(kind, Kind::Scan | Kind::Exscan) { ranks } else { 1 };
+        let [given, received] = [parties.blocks_in(), parties.blocks_out()].map(u128::from);
+        (given.max(received) as usize, 3 * given + received + 3 * received * u128::from(common))
+    };
+    let blocks = args.kind.iter().map(|&kind| vectors(kind).0).max().unwrap_or(1);
+    let vectors = args.kind.iter().map(|&kind| vectors(kind).1).max().unwrap_or(2);
+    let in_blocks = elements.saturating_mul(blocks);
+    match [("elements", elements), ("elements in all blocks", in_blocks), ("cells in all ranks", cells)]
         .into_iter()
         .find(|&(_, held)| held > most)
     {
         Some((what, held)) => Err(Failure::Usage(format!("MPI counts up to {most} {what}, found {held}"))),
         None => {
             // The contribution and the result; the vector and its derivative.
-            let held = 16 * args.elements.elements.max(args.cells.cells) as u128;
+            let held = (16 * args.cells.cells as u128).max(8 * vectors.max(2) * elements as u128);
             check_memory(&format!("{} of MPI", plural(count, "rank")), count, RANK_BYTES + held)?;
             Ok(ranks)
         }
@@ -288,6 +347,11 @@ fn ranks(args: &CompareMpiOptions, count: usize) -> Result<u32, Failure> {
 }
 
 impl Case<'_> {
+    /// The name of the program in errors.
+    fn name(&self) -> &'static str {
+        self.program.kind().map_or(self.program.name(), Kind::name)
+    }
+
     fn pairs(&self, repeats: usize, output: &mut Output, wrong: &mut Vec<String>) -> Result<(), Failure> {
         // A missing launcher is found before anything is measured.
         let (mut theirs, mut ours) = (self.theirs()?, self.ours()?);
@@ -298,7 +362,7 @@ impl Case<'_> {
             let ((mpi, theirs), ours) = turn.found;
             let failure = self.failure(&ours, &theirs);
             output.add(self.record(&ours, &theirs, &mpi, failure.is_none(), turn.exchange_ns))?;
-            let (program, shards, pair) = (self.program.name(), self.shards, turn.round);
+            let (program, shards, pair) = (self.name(), self.shards, turn.round);
             let shards = plural(shards as usize, "shard");
             wrong.extend(failure.map(|f| format!("{program}, {shards}, pair {pair}: {f}")));
         }
@@ -308,8 +372,9 @@ impl Case<'_> {
     /// The first thing that is wrong with a pair, if anything is.
     fn failure(&self, ours: &Side, theirs: &Side) -> Option<String> {
         let apart = || {
-            let close = (ours.result - theirs.result).abs() <= TOLERANCE * theirs.result.abs();
-            (!close).then(|| format!("found {:?} here and {:?} with MPI", ours.result, theirs.result))
+            let (ours, theirs) = ours.result.zip(theirs.result)?;
+            let close = (ours - theirs).abs() <= TOLERANCE * theirs.abs();
+            (!close).then(|| format!("found {ours:?} here and {theirs:?} with MPI"))
         };
         ours.failure.clone().or_else(|| theirs.failure.clone()).or_else(apart)
     }
@@ -317,23 +382,33 @@ impl Case<'_> {
     fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool, exchange_ns: f64) -> Record {
         let elements = self.args.elements.elements;
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
-        let op = if self.program == Program::Allreduce { self.args.op.op.name().into() } else { Field::Absent };
+        let kind = self.program.kind();
+        let combines = match kind {
+            Some(kind) => Parties::usual(kind, self.shards).combines(),
+            None => self.program == Program::Allreduce,
+        };
+        let has_elements = self.program != Program::Stencil && kind != Some(Kind::Barrier);
+        let algorithm = match kind {
+            Some(_) => ours.algorithm.clone(),
+            None => Some(self.args.collective.collective.to_string()),
+        };
         let absent = |us: Option<f64>| us.map_or(Field::Absent, Field::from);
         // In virtual time MPI may take no time.
         let ratio = |(ours, theirs): (f64, f64)| if theirs == 0.0 { f64::NAN } else { ours / theirs };
         vec![
             field("program", self.program.name()),
+            field("kind", kind.map(Kind::name)),
             field("wire", self.args.on.workers.wire.name()),
             field("machine", self.machine().map(|m| &*m.name)),
             field("nodes", self.machine().map(|m| m.nodes)),
             field("shards", self.shards),
             field("processes", self.processes),
             field("workers", ours.workers.unwrap_or(self.workers)),
-            field("elements", if self.program == Program::Stencil { Field::Absent } else { elements.into() }),
+            field("elements", has_elements.then_some(elements)),
             field("cells", of(Program::Stencil, self.args.cells.cells)),
             field("iterations", self.args.iterations.iterations),
-            field("op", op),
-            field("collective", self.args.collective.collective.name()),
+            field("op", combines.then(|| self.args.op.op.name())),
+            field("collective", algorithm.as_deref()),
             field("mapper", self.args.on.mapper.name()),
             // A comma would end the field of a CSV file.
             field("mpi", &*mpi.replace(',', ";")),
@@ -345,6 +420,8 @@ impl Case<'_> {
             field("iteration_ratio", absent(ours.iteration_us.zip(theirs.iteration_us).map(ratio))),
             field("collective_us", ours.collective_us),
             field("mpi_collective_us", theirs.collective_us),
+            field("mean_us", ours.mean_us),
+            field("mpi_mean_us", theirs.mean_us),
             field("copied_bytes", ours.copied_bytes),
             field("collective_ratio", ratio((ours.collective_us, theirs.collective_us))),
             field("exchange_ns", exchange_ns),

@@ -1,8 +1,13 @@
 //! `maniple mpi-rank`: one rank of the MPI reference, as the launcher starts it.
 
+use super::kinds;
 use super::mpi::Program;
 use super::sides::{Answer, MARK};
 use crate::Failure;
+use crate::collective::kind::Kind;
+use crate::collective::oracle::{Oracle, VARIANTS};
+use crate::collective::run::{COMPARED, Clock, Found, Spec as KindSpec, first_difference};
+use crate::collective::wrong;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::remote::{add, changes, warm_up};
 use crate::output::Stdout;
@@ -11,11 +16,16 @@ use maniple_stencil::mpi::{Operation, World};
 use maniple_stencil::reference::{DominantMode, verify_mode};
 use maniple_stencil::{StencilError, Times, plural};
 use std::panic;
+use std::time::Instant;
 
 /// The options that `maniple compare mpi` gives to a rank.
 #[derive(Debug, clap::Args)]
 pub struct RankOptions {
-    program: Program,
+    program: Option<Program>,
+
+    /// A kind of collective, instead of a program
+    #[arg(long, required_unless_present = "program")]
+    kind: Option<Kind>,
 
     #[arg(long)]
     ranks: u32,
@@ -51,7 +61,7 @@ pub fn execute(args: &RankOptions) -> Result<(), Failure> {
     } else {
         measure(args, &world, library)
     };
-    // All ranks have the same answer.
+    // All ranks have the same answer, or rank 0 alone knows it.
     if world.rank() != 0 {
         return Ok(());
     }
@@ -60,27 +70,123 @@ pub fn execute(args: &RankOptions) -> Result<(), Failure> {
 }
 
 fn measure(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, String> {
-    match args.program {
-        Program::Allreduce => Ok(allreduce(args, world, mpi)),
-        Program::Stencil => stencil(args, world, mpi).map_err(|e| e.to_string()),
-        Program::Remote => Ok(remote(args, world, mpi)),
+    match (args.program, args.kind) {
+        (Some(Program::Allreduce), _) => Ok(allreduce(args, world, mpi)),
+        (Some(Program::Stencil), _) => stencil(args, world, mpi).map_err(|e| e.to_string()),
+        (Some(Program::Remote), _) => Ok(remote(args, world, mpi)),
+        (Some(Program::Collective(kind)), _) | (None, Some(kind)) => Ok(collective(args, kind, world, mpi)),
+        (None, None) => Err("neither a program nor a kind of collective is named".into()),
     }
 }
 
-fn allreduce(args: &RankOptions, world: &World, mpi: String) -> Answer {
-    let operation = match args.op {
+/// MPI's operator under the same name.
+fn operation(op: Op) -> Operation {
+    match op {
         Op::Sum => Operation::Sum,
         Op::Product => Operation::Product,
         Op::Min => Operation::Min,
         Op::Max => Operation::Max,
-    };
+    }
+}
+
+/// A kind of collective. Only rank 0 learns what all ranks found.
+fn collective(args: &RankOptions, kind: Kind, world: &World, mpi: String) -> Answer {
+    let spec = kinds::spec(kind, args.ranks, args.elements, args.op, args.iterations);
+    let found = if kind == Kind::Barrier { passes(&spec, world) } else { calls(&spec, args.op, world) };
+    let own = words(&found);
+    let mut all = vec![0; if world.rank() == 0 { own.len() * world.size() } else { 0 }];
+    world.gather(&own, &mut all);
+    let found: Vec<Found> = all.chunks_exact(own.len()).map(from_words).collect();
+    let (mean, most) = kinds::mean_and_most(found.iter().map(|found| found.ns), spec.iterations);
+    let failure = (world.rank() == 0).then(|| wrong(&spec.parties, &found)).flatten();
+    Answer { mpi, failure, collective_us: Some(most), mean_us: Some(mean), ..Answer::default() }
+}
+
+/// Makes the calls of a rank as `maniple collective` makes those of a shard: each begins after a barrier, and its result is
+/// compared after its time has been taken.
+fn calls(spec: &KindSpec, op: Op, world: &World) -> Found {
+    let (kind, rank) = (spec.parties.kind, world.rank() as u32);
+    let oracle = Oracle::<f64>::new(&spec.parties, spec.elements, spec.op);
+    let contributions = spec.parties.participants.position(rank).map(|position| oracle.contributions(position));
+    let right = spec.parties.receivers.position(rank).map(|position| oracle.results(position));
+    let mut own = contributions.unwrap_or_default();
+    let mut received = vec![0.0; spec.elements * spec.parties.blocks_out() as usize];
+    let (operation, mut found) = (operation(op), Found::default());
+    for call in 0..spec.warm_up + spec.iterations {
+        let (given, into) = (&mut own[call % VARIANTS][..], &mut received[..]);
+        // Who sends a broadcast has the result before.
+        let sends = kind == Kind::Broadcast && rank == 0;
+        world.barrier();
+        let began = Instant::now();
+        match kind {
+            Kind::Allreduce => world.all_reduce(operation, given, into),
+            Kind::Reduce => world.reduce(operation, given, into),
+            Kind::Broadcast => world.broadcast(if sends { &mut *given } else { &mut *into }),
+            Kind::Barrier => world.barrier(),
+            Kind::Gather => world.gather(given, into),
+            Kind::Allgather => world.all_gather(given, into),
+            Kind::Scatter => world.scatter(given, into),
+            Kind::ReduceScatter => world.reduce_scatter(operation, given, into),
+            Kind::AllToAll => world.all_to_all(given, into),
+            Kind::Scan => world.scan(operation, given, into),
+            Kind::Exscan => world.exclusive_scan(operation, given, into),
+        }
+        let ns = began.elapsed().as_nanos() as u64;
+        if call >= spec.warm_up {
+            found.ns += ns;
+        }
+        // MPI leaves undefined what rank 0 receives in an exclusive scan.
+        let right = right.as_ref().filter(|_| kind != Kind::Exscan || rank > 0);
+        if let (Some(right), None) = (right, found.wrong) {
+            let result = if sends { &*given } else { &*into };
+            found.wrong = first_difference(result, &right[call % VARIANTS]).map(|element| (call as u64, element));
+        }
+    }
+    world.barrier();
+    found
+}
+
+/// The passes of a rank through a barrier.
+fn passes(spec: &KindSpec, world: &World) -> Found {
+    let clock = Clock::Host;
+    let mut found = Found { clock: clock.number(), ..Found::default() };
+    let calls = spec.warm_up + spec.iterations;
+    for call in 0..calls {
+        let (began, entered) = (Instant::now(), clock.ns());
+        world.barrier();
+        let (left, ns) = (clock.ns(), began.elapsed().as_nanos() as u64);
+        if call >= spec.warm_up {
+            found.ns += ns;
+        }
+        if calls - call <= COMPARED {
+            found.passed.push((entered, left));
+        }
+    }
+    found
+}
+
+/// What a rank found as numbers, as many on each rank.
+fn words(found: &Found) -> Vec<u64> {
+    let (call, element) = found.wrong.unwrap_or_default();
+    let wrong = u64::from(found.wrong.is_some());
+    let passed = found.passed.iter().flat_map(|&(entered, left)| [entered, left]);
+    [found.ns, found.clock, wrong, call, element].into_iter().chain(passed).collect()
+}
+
+fn from_words(words: &[u64]) -> Found {
+    let passed = words[5..].chunks_exact(2).map(|of| (of[0], of[1])).collect();
+    let wrong = (words[2] == 1).then_some((words[3], words[4]));
+    Found { ns: words[0], clock: words[1], wrong, passed }
+}
+
+fn allreduce(args: &RankOptions, world: &World, mpi: String) -> Answer {
     let (elements, iterations, rank) = (args.elements, args.iterations, world.rank() as u32);
     // MPI chooses its own algorithm; this one is only for the specification.
     let algorithm = Algorithm::RecursiveDoubling;
     let spec = Spec { shards: args.ranks, elements, iterations, op: args.op, algorithm };
     let own = |last| args.op.own(last, rank);
-    let (result, us) = world.allreduce(operation, elements, spec.warm_up(), iterations, own);
-    Answer { mpi, failure: None, result: Some(result), iteration_us: None, collective_us: Some(us) }
+    let (result, us) = world.allreduce(operation(args.op), elements, spec.warm_up(), iterations, own);
+    Answer { mpi, result: Some(result), collective_us: Some(us), ..Answer::default() }
 }
 
 fn remote(args: &RankOptions, world: &World, mpi: String) -> Answer {
@@ -93,7 +199,7 @@ fn remote(args: &RankOptions, world: &World, mpi: String) -> Answer {
     };
     let (result, wrong, us) = world.remote(elements, (warm_up(iterations), iterations), change, sum);
     let failure = (wrong > 0).then(|| format!("{} wrong", plural(wrong, "sum")));
-    Answer { mpi, failure, result: Some(result), iteration_us: None, collective_us: Some(us) }
+    Answer { mpi, failure, result: Some(result), collective_us: Some(us), ..Answer::default() }
 }
 
 fn stencil(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, StencilError> {
@@ -107,5 +213,6 @@ fn stencil(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, Ste
         result: outcome.roots.last().copied(),
         iteration_us: Some(Times::of(&outcome.iteration_us).median),
         collective_us: Some(Times::of(&outcome.collective_us).median),
+        mean_us: None,
     })
 }

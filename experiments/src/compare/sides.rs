@@ -1,8 +1,14 @@
 //! The two sides of a comparison with MPI: their platforms, and how they are measured.
 
+use super::kinds;
 use super::launcher::Launcher;
 use super::mpi::{CompareMpiOptions, Program};
 use crate::Failure;
+use crate::collective::chosen::Chosen;
+use crate::collective::kind::{Kind, Parties};
+use crate::collective::run::Spec as KindSpec;
+use crate::collective::values::Type;
+use crate::collective::{check_algorithm, check_run, wrong};
 use crate::micro::allreduce::Spec;
 use crate::micro::remote;
 use crate::options::Traced;
@@ -20,7 +26,7 @@ use std::sync::Arc;
 pub const MARK: &str = "maniple-mpi-answer ";
 
 /// The answer of rank 0. A figure that is NaN is lost on the way.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
     /// The MPI library, with its version.
     pub mpi: String,
@@ -30,35 +36,45 @@ pub struct Answer {
     pub result: Option<f64>,
     /// The median time of an iteration of the stencil.
     pub iteration_us: Option<f64>,
-    /// The time of an allreduce.
+    /// The time of a collective.
     pub collective_us: Option<f64>,
+    /// The time of a kind of collective, as the mean over all ranks.
+    pub mean_us: Option<f64>,
 }
 
 /// One side of a pair.
+#[derive(Default)]
 pub struct Side {
-    /// The result of the last call or iteration.
-    pub result: f64,
+    /// The result of the last call or iteration. A kind of collective has none.
+    pub result: Option<f64>,
     /// The first thing that verification found wrong.
     pub failure: Option<String>,
     /// The median time of an iteration of the stencil.
     pub iteration_us: Option<f64>,
     /// The time of the collective.
     pub collective_us: f64,
+    /// The time of a kind of collective, as the mean over all shards or ranks.
+    pub mean_us: Option<f64>,
+    /// The algorithm of a kind of collective.
+    pub algorithm: Option<String>,
     /// Bytes that the runtime has copied for each sum of a remote vector.
     pub copied_bytes: Option<f64>,
     /// The workers of all processes, as a program of its own has reported them.
     pub workers: Option<usize>,
 }
 
-/// The report of `maniple allreduce`, `maniple stencil` or `maniple remote` on several processes.
+/// The report of `maniple allreduce`, `stencil`, `remote` or `collective` on several processes.
 #[derive(Debug, Deserialize)]
 struct Report {
     workers: usize,
     verified: bool,
     result: Option<f64>,
     iteration_us: Option<Median>,
-    #[serde(alias = "task_us")]
+    #[serde(alias = "task_us", alias = "max_latency_us")]
     collective_us: Time,
+    #[serde(alias = "avg_latency_us")]
+    mean_us: Option<f64>,
+    algorithm: Option<String>,
     copied_bytes: Option<f64>,
 }
 
@@ -91,6 +107,8 @@ pub struct Case<'a> {
     /// The processes of this side, if it is a program of its own.
     pub processes: Option<usize>,
     runtime: Option<Runtime>,
+    /// What the mapper of this side chooses.
+    chosen: Chosen,
     /// The machines of both sides in virtual time: here, and MPI's.
     machines: Option<[Arc<VirtualMachine>; 2]>,
 }
@@ -100,15 +118,19 @@ impl<'a> Case<'a> {
     pub fn new(args: &'a CompareMpiOptions, program: Program, shards: u32) -> Result<Self, Failure> {
         let (on, count) = (&args.on, shards as usize);
         let processes = on.workers.wire.to_start(count)?;
+        let chosen = Chosen::default();
         let (workers, runtime, machines) = match processes {
             Some(_) => (on.workers.count(), None, None),
             None => {
-                let (workers, runtime, _) = on.runtime(count, &Traced::default())?;
+                let (workers, runtime, _) = match program {
+                    Program::Collective(_) => on.runtime_with(count, &Traced::default(), |slot| chosen.listen(slot))?,
+                    _ => on.runtime(count, &Traced::default())?,
+                };
                 let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
                 (workers, Some(runtime), machines.map(|(ours, mpi)| [ours, mpi].map(Arc::new)))
             }
         };
-        let case = Self { args, program, shards, workers, processes, runtime, machines };
+        let case = Self { args, program, shards, workers, processes, runtime, chosen, machines };
         case.check()?;
         Ok(case)
     }
@@ -119,6 +141,11 @@ impl<'a> Case<'a> {
         if self.program == Program::Allreduce {
             let by_doubling = Spec { algorithm: Algorithm::RecursiveDoubling, ..self.spec() };
             return [self.spec()].into_iter().chain(mpi.map(|_| by_doubling)).try_for_each(|spec| spec.check_memory());
+        }
+        if let Program::Collective(kind) = self.program {
+            let KindSpec { parties, elements, op, algorithm, .. } = self.kind_spec(kind);
+            check_algorithm(&parties, algorithm, op, Type::F64)?;
+            return check_run(&parties, elements, Type::F64);
         }
         if self.program == Program::Remote {
             // The vector and its copy, on both sides.
@@ -143,6 +170,9 @@ impl<'a> Case<'a> {
             }
             (Some(_), Program::Stencil) => self.stencil("here", &self.our_config()?),
             (Some(runtime), Program::Remote) => Ok(self.remote("here", runtime.clone())),
+            (Some(runtime), Program::Collective(kind)) => {
+                Ok(self.collective("here", runtime.clone(), self.kind_spec(kind)))
+            }
             (None, _) => {
                 let by_mpi = self.args.on.workers.wire.wire() == Wire::Mpi;
                 let launcher = if by_mpi { self.args.launcher()? } else { Launcher::none(self.args.timeout()?) };
@@ -153,7 +183,7 @@ impl<'a> Case<'a> {
 
     /// Runs this side as a program of its own.
     fn started(&self, launcher: &Launcher) -> Result<Side, Failure> {
-        let CompareMpiOptions { on, elements, cells, iterations, op, collective, .. } = self.args;
+        let CompareMpiOptions { on, elements, cells, iterations, op, collective, algorithm, .. } = self.args;
         let processes = self.processes.unwrap_or(1);
         let workers = &on.workers;
         let mut words: Vec<String> = [self.program.name(), "--format", "json"].map(String::from).into();
@@ -173,9 +203,21 @@ impl<'a> Case<'a> {
                 add("--elements", &elements.elements);
                 add("--repeat", &1);
             }
+            Program::Collective(kind) => {
+                add("--kind", &kind.name());
+                if kind != Kind::Barrier {
+                    add("--elements", &elements.elements);
+                }
+                if Parties::usual(kind, self.shards).combines() {
+                    add("--operator", &op.op.name());
+                }
+                algorithm.iter().for_each(|algorithm| add("--algorithm", algorithm));
+            }
         }
         if self.program != Program::Remote {
             add("--shards", &self.shards);
+        }
+        if matches!(self.program, Program::Allreduce | Program::Stencil) {
             add("--collective", &collective.collective.name());
         }
         add("--iterations", &iterations.iterations);
@@ -184,12 +226,14 @@ impl<'a> Case<'a> {
         add("--utility", &workers.utility);
         workers.given().iter().for_each(|count| add("--workers", count));
         words.extend(workers.wire.to_start_arguments(processes));
-        let Report { workers, verified, result, iteration_us, collective_us, copied_bytes } =
+        let Report { workers, verified, result, iteration_us, collective_us, mean_us, algorithm, copied_bytes } =
             launcher.run(processes as u32, &words, "")?;
-        let result = result.unwrap_or(f64::NAN);
+        let result = self.result(result);
         let failure = match self.program {
-            Program::Allreduce => differs("here", result, self.spec().expected()),
-            Program::Stencil | Program::Remote => (!verified).then(|| "here: not verified".into()),
+            Program::Allreduce => differs("here", result.unwrap_or(f64::NAN), self.spec().expected()),
+            Program::Stencil | Program::Remote | Program::Collective(_) => {
+                (!verified).then(|| "here: not verified".into())
+            }
         };
         let collective_us = match collective_us {
             Time::Mean(us) | Time::Summary(Median { median: us }) => us,
@@ -199,6 +243,8 @@ impl<'a> Case<'a> {
             failure,
             iteration_us: iteration_us.map(|of| of.median),
             collective_us,
+            mean_us,
+            algorithm,
             workers: Some(workers),
             copied_bytes,
         })
@@ -217,6 +263,10 @@ impl<'a> Case<'a> {
             }
             Program::Stencil => self.stencil("MPI", &self.mpi_config(machine))?,
             Program::Remote => self.remote("MPI", Runtime::virtual_time((**machine).clone())),
+            Program::Collective(kind) => {
+                let spec = KindSpec { algorithm: None, ..self.kind_spec(kind) };
+                self.collective("MPI", Runtime::virtual_time((**machine).clone()), spec)
+            }
         };
         Ok(Box::new(move || Ok((machine.name.clone(), side()?))))
     }
@@ -227,14 +277,8 @@ impl<'a> Case<'a> {
         Ok(Box::new(move || {
             let (results, collective_us) = spec.run(&runtime)?;
             let result = results.iter().copied().find(|r| *r != expected).unwrap_or(expected);
-            Ok(Side {
-                result,
-                failure: differs(who, result, expected),
-                iteration_us: None,
-                collective_us,
-                workers: None,
-                copied_bytes: None,
-            })
+            let failure = differs(who, result, expected);
+            Ok(Side { result: Some(result), failure, collective_us, ..Side::default() })
         }))
     }
 
@@ -243,12 +287,28 @@ impl<'a> Case<'a> {
         Box::new(move || {
             let (result, verified, us, stats) = remote::measure(&runtime, elements, iterations)?;
             Ok(Side {
-                result,
+                result: Some(result),
                 failure: (!verified).then(|| format!("{who}: a wrong sum")),
-                iteration_us: None,
                 collective_us: us,
                 copied_bytes: Some(remote::copied_bytes(&stats, iterations)),
-                workers: None,
+                ..Side::default()
+            })
+        })
+    }
+
+    fn collective(&self, who: &'static str, runtime: Runtime, spec: KindSpec) -> Measure<'_> {
+        Box::new(move || {
+            let found = spec.run::<f64>(&runtime).map_err(|e| Failure::Run(e.to_string()))?;
+            let shards = spec.parties.taking_part();
+            let times = shards.iter().map(|shard| found[shard as usize].ns);
+            let (mean, collective_us) = kinds::mean_and_most(times, spec.iterations);
+            let algorithm = spec.algorithm.map(|algorithm| algorithm.to_string()).or_else(|| self.chosen.take());
+            Ok(Side {
+                failure: wrong(&spec.parties, &found).map(|wrong| format!("{who}: {wrong}")),
+                collective_us,
+                mean_us: Some(mean),
+                algorithm,
+                ..Side::default()
             })
         })
     }
@@ -260,12 +320,11 @@ impl<'a> Case<'a> {
         Ok(Box::new(move || {
             let report = session.run_once().map_err(failure)?;
             Ok(Side {
-                result: report.result,
+                result: Some(report.result),
                 failure: report.failure.map(|f| format!("{who}: {f}")),
                 iteration_us: Some(report.iteration_us.median),
                 collective_us: report.collective_us.median,
-                workers: None,
-                copied_bytes: None,
+                ..Side::default()
             })
         }))
     }
@@ -279,14 +338,18 @@ impl<'a> Case<'a> {
             ("--cells", args.cells.cells),
             ("--iterations", args.iterations.iterations),
         ];
-        let mut words: Vec<String> =
-            ["mpi-rank", self.program.name(), "--op", args.op.op.name()].map(String::from).into();
+        let what = match self.program {
+            Program::Collective(kind) => ["--kind", kind.name()].to_vec(),
+            program => [program.name()].to_vec(),
+        };
+        let words = [&["mpi-rank"], &what[..], &["--op", args.op.op.name()]].concat();
+        let mut words: Vec<String> = words.into_iter().map(String::from).collect();
         words.extend(numbers.into_iter().flat_map(|(name, number)| [name.to_owned(), number.to_string()]));
         let answer: Answer = launcher.run(self.shards, &words, MARK)?;
-        let result = answer.result.unwrap_or(f64::NAN);
+        let result = self.result(answer.result);
         let failure = match self.program {
-            Program::Allreduce => differs("MPI", result, self.spec().expected()),
-            Program::Stencil | Program::Remote => answer.failure.map(|f| format!("MPI: {f}")),
+            Program::Allreduce => differs("MPI", result.unwrap_or(f64::NAN), self.spec().expected()),
+            Program::Stencil | Program::Remote | Program::Collective(_) => answer.failure.map(|f| format!("MPI: {f}")),
         };
         let collective_us = answer.collective_us.unwrap_or(f64::NAN);
         Ok((
@@ -296,10 +359,25 @@ impl<'a> Case<'a> {
                 failure,
                 iteration_us: answer.iteration_us,
                 collective_us,
-                workers: None,
-                copied_bytes: None,
+                mean_us: answer.mean_us,
+                ..Side::default()
             },
         ))
+    }
+
+    /// The result in a report. One that is missing where there should be one is NaN.
+    fn result(&self, reported: Option<f64>) -> Option<f64> {
+        match self.program {
+            Program::Collective(_) => None,
+            _ => Some(reported.unwrap_or(f64::NAN)),
+        }
+    }
+
+    /// What both sides run of a kind, with this side's algorithm.
+    fn kind_spec(&self, kind: Kind) -> KindSpec {
+        let CompareMpiOptions { elements, iterations, op, algorithm, .. } = self.args;
+        let spec = kinds::spec(kind, self.shards, elements.elements, op.op, iterations.iterations);
+        KindSpec { algorithm: *algorithm, ..spec }
     }
 
     fn spec(&self) -> Spec {
