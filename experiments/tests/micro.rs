@@ -128,7 +128,7 @@ fn help_explains_what_is_reported() {
         ("gang", &["launch_us", "per_shard_us", "verified", "exchange_ns"]),
         ("kernel", &["iteration_us", "per_1000_cells_ns", "verified"]),
         ("memory", &["per_shard_bytes"]),
-        ("compare mpi", &["mpi_result", "mpi_iteration_us", "collective_ratio", "exchange_ns"]),
+        ("compare mpi", &["kind", "mpi_result", "mpi_iteration_us", "mpi_mean_us", "collective_ratio", "exchange_ns"]),
     ] {
         let help = String::from_utf8(maniple(&format!("{command} --help")).stdout).expect("UTF-8");
         let (_, explained) = help.split_once("Columns of the report:").expect("an explanation");

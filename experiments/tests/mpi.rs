@@ -82,6 +82,70 @@ fn every_operator_and_vectors_too() {
     }
 }
 
+/// The kinds of collectives, each of which MPI has.
+const KINDS: [&str; 11] = [
+    "allreduce",
+    "reduce",
+    "broadcast",
+    "barrier",
+    "gather",
+    "allgather",
+    "scatter",
+    "reduce-scatter",
+    "all-to-all",
+    "scan",
+    "exscan",
+];
+
+#[test]
+fn each_kind_of_collective_is_right_on_both_sides() {
+    for (elements, ops) in [("1", "sum"), ("5", "min"), ("700", "product")] {
+        let kinds = KINDS.join(",");
+        let args = format!(
+            "--kind {kinds} --shards 1,2,3,5 --elements {elements} --op {ops} --iterations 10 --repeat 1 --workers 2"
+        );
+        let pairs = pairs(&args);
+        assert_eq!(pairs.len(), KINDS.len() * 4);
+        let cases = KINDS.iter().flat_map(|kind| [1, 2, 3, 5].map(|shards| (*kind, shards)));
+        for (pair, (kind, shards)) in pairs.iter().zip(cases) {
+            let found = ["program", "kind", "shards", "verified", "result", "mpi_result"].map(|name| &pair[name]);
+            let expected = ["collective".into(), kind.into(), shards.into(), true.into(), Value::Null, Value::Null];
+            assert_eq!(found, expected.each_ref(), "{pair}");
+            assert_eq!(pair["elements"].is_null(), kind == "barrier", "{pair}");
+            let combines = ["allreduce", "reduce", "reduce-scatter", "scan", "exscan"].contains(&kind);
+            assert_eq!(pair["op"].as_str(), combines.then_some(ops), "{pair}");
+            measured(pair, "collective");
+            for side in ["", "mpi_"] {
+                let [mean, most] = ["mean_us", "collective_us"].map(|name| number(pair, &format!("{side}{name}")));
+                assert!(mean > 0.0 && mean <= most * (1.0 + 1e-9), "{pair}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kind_beside_a_program_and_by_an_algorithm() {
+    let pairs = pairs(
+        "--program allreduce --kind broadcast --algorithm chain-3 --shards 4 --elements 50 --iterations 5 --repeat 1",
+    );
+    let named = |name: &str| pairs.iter().map(|pair| pair[name].clone()).collect::<Vec<_>>();
+    assert_eq!(named("program"), ["allreduce", "collective"]);
+    assert_eq!(named("kind"), [Value::Null, "broadcast".into()]);
+    assert_eq!(named("collective"), ["recursive-doubling", "chain-3"]);
+    assert_eq!(named("verified"), [true, true]);
+}
+
+/// This side runs in processes, each time as a program of its own.
+#[test]
+fn a_kind_on_processes() {
+    for pair in
+        pairs("--kind all-to-all,barrier,scan --shards 4 --processes 2 --wire processes --iterations 5 --repeat 1")
+    {
+        assert_eq!((&pair["verified"], &pair["processes"]), (&true.into(), &2.into()), "{pair}");
+        measured(&pair, "collective");
+    }
+}
+
 #[test]
 fn stencils_find_the_same_eigenvalue_on_both_sides() {
     let pairs =
@@ -237,6 +301,11 @@ fn what_makes_no_sense_is_refused() {
         ("--elements 3000000000", "MPI counts up to 2147483647 elements, found 3000000000"),
         ("--cells 1500000000", "MPI counts up to 2147483647 cells in all ranks, found 3000000000"),
         ("--program stencil --cells 3", "at least 4 cells"),
+        ("--kind gossip", "invalid value 'gossip'"),
+        ("--algorithm ring", "--kind"),
+        ("--kind scan --algorithm ring", "--algorithm ring: expected "),
+        ("--kind scan --algorithm whisper", "unknown algorithm `whisper`"),
+        ("--kind all-to-all --shards 8 --elements 300000000", "MPI counts up to 2147483647 elements in all blocks"),
     ] {
         let message = fails(2, &args.split(' ').collect::<Vec<_>>());
         assert!(message.contains(words), "{args}: {message}");

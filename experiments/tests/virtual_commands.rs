@@ -221,6 +221,13 @@ fn mpi_runs_on_a_machine_of_its_own() {
     // MPI goes by recursive doubling and on as many nodes as ranks, whatever this side does.
     let two = compare(&format!("--program allreduce --shards 8 --machine {ours} --mpi-machine {mpi} --nodes 2"));
     assert_eq!((&*column(&two, "collective_us"), &*column(&two, "mpi_collective_us")), ("2.0", "1.5"), "{two}");
+    let kinds = format!("--kind all-to-all,broadcast --shards 8 --machine {ours} --mpi-machine {mpi}");
+    let broadcast = compare(&kinds);
+    assert_eq!(
+        ["program", "kind", "collective_us", "mpi_collective_us", "collective_ratio", "verified"]
+            .map(|name| column(&broadcast, name)),
+        ["collective", "broadcast", "6.0", "1.5", "4.0", "true"]
+    );
     // Of one rank there is nothing to divide by, and no other processor to go to.
     let alone = compare(&format!("--program allreduce --shards 1 --machine {ours} --mpi-machine {mpi}"));
     assert_eq!(
