@@ -18,7 +18,7 @@ pub struct CompareOptions {
 
 #[derive(Debug, clap::Subcommand)]
 enum With {
-    Mpi(mpi::CompareMpiOptions),
+    Mpi(Box<mpi::CompareMpiOptions>),
 }
 
 /// Measures and reports.
