@@ -73,7 +73,7 @@ enum Command {
     Memory(micro::memory::MemoryOptions),
     Overlap(micro::overlap::OverlapOptions),
     Machine(machines::show::MachineOptions),
-    Benchmarks(benchmarks::BenchmarksOptions),
+    Benchmarks(Box<benchmarks::BenchmarksOptions>),
     Calibrate(calibrate::CalibrateOptions),
     Predict(calibrate::prediction::PredictOptions),
     Compare(compare::CompareOptions),
