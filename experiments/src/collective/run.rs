@@ -345,8 +345,10 @@ impl Clock {
         match self {
             Clock::Run => 0,
             Clock::Host => {
-                // A host has another one after each start.
-                let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+                // A host has another one after each start, and one for each time namespace.
+                let start = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+                let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+                let text = format!("{start}{}", namespace.display());
                 text.bytes().fold(1, |hash: u64, byte| hash.wrapping_mul(0x100_0000_01B3) ^ u64::from(byte))
             }
         }
