@@ -14,7 +14,8 @@ pub const STDIN: &str = "/dev/stdin";
 const LARGEST: u64 = 1 << 20;
 
 /// Machines that come with the program.
-const KNOWN: [(&str, &str); 11] = [
+const KNOWN: [(&str, &str); 12] = [
+    ("aspen-gigabit", include_str!("../../machines/aspen-gigabit.toml")),
     ("ethernet", include_str!("../../machines/ethernet.toml")),
     ("gpi-fdr", include_str!("../../machines/gpi-fdr.toml")),
     ("gpi-fdr-mpi", include_str!("../../machines/gpi-fdr-mpi.toml")),
