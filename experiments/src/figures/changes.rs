@@ -47,6 +47,19 @@ impl Change {
         Self::each(numbers, |_, _| random.bool())
     }
 
+    /// The changes of most studies: none, then each number halved and doubled, then all at random, `draws` times.
+    pub fn usual(numbers: &[(String, f64)], draws: usize) -> Vec<Self> {
+        let one = numbers.iter().flat_map(|(name, _)| Self::one(name));
+        let drawn = (0..draws).map(|draw| Self::drawn(numbers, draw));
+        std::iter::once(Self::each(&[], |_, _| false)).chain(one).chain(drawn).collect()
+    }
+
+    /// All numbers changed, each so that by itself it makes a value larger. Then each so that it makes it smaller. `each` has
+    /// the value with each number halved and doubled.
+    pub fn extremes(numbers: &[(String, f64)], each: &[[f64; 2]]) -> [Self; 2] {
+        [true, false].map(|most| Self::each(numbers, |i, _| (each[i][1] > each[i][0]) == most))
+    }
+
     /// The factor on a number.
     pub fn factor(&self, name: &str) -> f64 {
         self.0.iter().find(|(other, _)| other == name).map_or(1.0, |(_, factor)| *factor)

@@ -56,6 +56,8 @@ pub struct Texts<'a> {
     pub title: &'a str,
     /// Subtitle.
     pub subtitle: &'a str,
+    /// Label of the horizontal axis.
+    pub horizontal: &'a str,
     /// Label of the vertical axis, with the unit.
     pub vertical: &'a str,
 }
@@ -68,8 +70,8 @@ pub fn chart(texts: Texts<'_>, paper: usize, curves: &[Curve], series: Vec<Serie
         let shards = [c.points[0].0, last.min(paper), last];
         Line { name: c.name.clone(), colour: c.colour, shards, at, band: c.band.clone() }
     });
-    let Texts { title, subtitle, vertical } = texts;
-    svg(&Chart { title, subtitle, vertical, series, lines: lines.collect() })
+    let Texts { title, subtitle, horizontal, vertical } = texts;
+    svg(&Chart { title, subtitle, horizontal, vertical, series, lines: lines.collect() })
 }
 
 #[cfg(test)]

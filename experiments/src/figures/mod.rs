@@ -1,10 +1,12 @@
 //! `maniple figures`: papers' figures, in virtual time.
 
+mod aspen;
 mod changes;
 mod curves;
 mod dissemination;
 mod founding;
 mod runs;
+mod verdicts;
 
 use crate::Failure;
 use crate::options::help::exit_codes;
@@ -38,6 +40,11 @@ In addition, a collective and an iteration run on threads of this host with 2 to
 Dissemination with 1 to 7 messages a round runs on gpi-fdr and gpi-qdr, and MPI's algorithms on gpi-fdr-mpi and gpi-qdr-mpi. \
 A second section compares dissemination, recursive doubling and radix exchange on infiniband.
 
+--paper aspen: Advanced collective communication in Aspen
+  Figure 12  reductions that overlap, on 4 nodes
+They run one by one, at the same time, and balanced, as in `maniple overlap`, on aspen-gigabit and ethernet. Beside the paper's \
+program there are two that gain from balance.
+
 Bands show the results with each number of a machine halved and doubled. Narrow bands change one number at a time. Wide bands \
 change all at once: --draws times at random, and twice so that a result grows most and least. Shares are \
 d ln(result) / d ln(number), between half and twice the number.
@@ -63,7 +70,8 @@ pub struct FiguresOptions {
     machine: Option<String>,
 
     /// Largest number of shards. For the founding paper 128, 256, 512, 1024, or 1024 times a power of four; 1048576 takes an hour
-    /// and 23 GiB, 65536 four minutes. For dissemination at least 4 [default: 1048576, for dissemination 512]
+    /// and 23 GiB, 65536 four minutes. For dissemination at least 4. For aspen the largest number of elements of a vector, at least 4
+    /// [default: 1048576, for dissemination 512, for aspen 65536]
     #[arg(long, value_name = "P", value_parser = count, allow_negative_numbers = true)]
     to: Option<usize>,
 
@@ -90,15 +98,20 @@ enum Paper {
     Founding,
     /// Adaption of the n-way dissemination algorithm for GASPI split-phase allreduce
     Dissemination,
+    /// Advanced collective communication in Aspen
+    Aspen,
 }
 
 /// Does the runs and writes the report.
 pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     match args.paper {
         Paper::Founding => founding::execute(args),
-        Paper::Dissemination if args.machine.is_some() || args.host.is_some() || args.repeat.is_some() => {
+        Paper::Dissemination | Paper::Aspen
+            if args.machine.is_some() || args.host.is_some() || args.repeat.is_some() =>
+        {
             Err(Failure::Usage("--machine, --host and --repeat are for --paper founding".into()))
         }
         Paper::Dissemination => dissemination::execute(args),
+        Paper::Aspen => aspen::execute(args),
     }
 }

@@ -54,12 +54,14 @@ pub struct Line<'a> {
     pub band: Vec<(usize, f64, f64)>,
 }
 
-/// One plot over the number of shards.
+/// One plot, over the number of shards or another number.
 pub struct Chart<'a> {
     /// Title, in large letters.
     pub title: &'a str,
     /// Subtitle.
     pub subtitle: &'a str,
+    /// Label of the horizontal axis.
+    pub horizontal: &'a str,
     /// Label of the vertical axis, with the unit.
     pub vertical: &'a str,
     /// Measurements.
@@ -67,6 +69,9 @@ pub struct Chart<'a> {
     /// Models.
     pub lines: Vec<Line<'a>>,
 }
+
+/// The label of the horizontal axis of most plots.
+pub const SHARDS: &str = "shards P";
 
 const WIDTH: u32 = 900;
 const PLOT_HEIGHT: u32 = 480;
@@ -125,7 +130,7 @@ fn draw_plot<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
             y.log_scale().base(base),
         )?;
     axes.configure_mesh()
-        .x_desc("shards P")
+        .x_desc(chart.horizontal)
         .y_desc(chart.vertical)
         .x_labels(16)
         .y_labels(10)

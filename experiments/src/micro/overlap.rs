@@ -92,7 +92,8 @@ struct Reduction {
 }
 
 impl Workload {
-    fn name(self) -> &'static str {
+    /// The name of the workload.
+    pub fn name(self) -> &'static str {
         match self {
             Workload::Paper => "paper",
             Workload::Reverse => "reverse",
@@ -326,15 +327,29 @@ pub fn measure(
     elements: usize,
     calls: u64,
 ) -> Result<(VirtualMachine, [Found; 3]), Failure> {
-    let (shards, reductions) = workload.reductions(shards);
+    let (shards, _) = workload.reductions(shards);
     let machine = file.machine(Some(shards), shards);
+    let found = measure_on(&machine, (workload, shards), elements, calls)?;
+    Ok((machine, found))
+}
+
+/// The same on a machine that has a node for each shard.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_on(
+    machine: &VirtualMachine,
+    (workload, shards): (Workload, u32),
+    elements: usize,
+    calls: u64,
+) -> Result<[Found; 3], Failure> {
+    let (shards, reductions) = workload.reductions(shards);
     machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
     // Each shard holds a contribution to each reduction, and one that comes.
     let vectors = 2 * shards as usize * reductions.len();
     check_memory(&format!("vectors of {elements} elements"), vectors, size_of::<f64>() as u128 * elements as u128)?;
-    let run = |version| Calls { version, reductions: reductions.clone(), elements, calls }.run(&machine, shards);
-    let found = [run(Version::OneByOne)?, run(Version::Concurrent)?, run(Version::Balanced)?];
-    Ok((machine, found))
+    let run = |version| Calls { version, reductions: reductions.clone(), elements, calls }.run(machine, shards);
+    Ok([run(Version::OneByOne)?, run(Version::Concurrent)?, run(Version::Balanced)?])
 }
 
 /// Measures and reports.

@@ -4,7 +4,7 @@ use super::fit::{Fit, Model};
 use super::plan::Plan;
 use super::point::Point;
 use crate::measure::noise::Spread;
-use crate::measure::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
+use crate::measure::plot::{BLUE, Chart, GREEN, Line, Marker, SHARDS, Series, VERMILION, svg};
 use crate::measure::stats::microseconds;
 use maniple_stencil::plural;
 
@@ -72,7 +72,7 @@ pub fn draw(plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<[(&'static st
         }
     });
     let chart = |title: &str, vertical: &str, series, lines| {
-        svg(&Chart { title, subtitle: &subtitle, vertical, series, lines })
+        svg(&Chart { title, subtitle: &subtitle, horizontal: SHARDS, vertical, series, lines })
     };
     let title = format!("One collective inside the stencil, {collective}");
     let one = chart(&title, "time (µs)", vec![one], lines.collect())?;

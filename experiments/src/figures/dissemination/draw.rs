@@ -4,7 +4,7 @@ use super::Results;
 use super::study::{CLUSTERS, Point, WAYS};
 use crate::figures::changes::Band;
 use crate::figures::curves::{Curve, ORANGE, PURPLE, Texts, chart};
-use crate::measure::plot::{BLUE, GREEN, VERMILION};
+use crate::measure::plot::{BLUE, GREEN, SHARDS, VERMILION};
 
 /// Draws all plots. Returns the names of files with their contents.
 pub fn all(results: &Results) -> Result<Vec<(String, String)>, String> {
@@ -28,7 +28,12 @@ pub fn all(results: &Results) -> Result<Vec<(String, String)>, String> {
             let name = format!("{}-{f}.svg", cluster.machine);
             pictures.push((
                 name,
-                chart(Texts { title, subtitle: &on, vertical: "time (µs)" }, usize::MAX, &curves, Vec::new())?,
+                chart(
+                    Texts { title, subtitle: &on, horizontal: SHARDS, vertical: "time (µs)" },
+                    usize::MAX,
+                    &curves,
+                    Vec::new(),
+                )?,
             ));
         }
         let ns = [(1, BLUE), (2, VERMILION), (3, GREEN), (5, PURPLE), (WAYS, ORANGE)];
@@ -38,7 +43,7 @@ pub fn all(results: &Results) -> Result<Vec<(String, String)>, String> {
         });
         let title = format!("A barrier with n messages a round on {}", cluster.machine);
         let subtitle = "the paper's five cases, or Bruck and Ho's dissemination where these do not exist";
-        let texts = Texts { title: &title, subtitle, vertical: "time (µs)" };
+        let texts = Texts { title: &title, subtitle, horizontal: SHARDS, vertical: "time (µs)" };
         pictures.push((format!("{}-n.svg", cluster.machine), chart(texts, usize::MAX, &of_n, Vec::new())?));
     }
     Ok(pictures)

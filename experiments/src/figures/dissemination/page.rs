@@ -2,10 +2,11 @@
 
 use super::Results;
 use super::call::Operation;
-use super::report::{NAMES, held, holds, met, range};
+use super::report::{NAMES, met};
 use super::study::{CLUSTERS, FDR, Machines, Point, QDR, Study, WAYS, ways};
 use super::targets::{MACHINE, Targets};
 use crate::figures::changes::{Band, share_text};
+use crate::figures::verdicts::{self, range};
 use crate::measure::page::{Cell, Page, Table, escaped};
 use crate::measure::stats::microseconds;
 
@@ -53,7 +54,7 @@ pub fn page(machines: &Machines, results: &Results, pictures: &[(String, String)
          holds if the ratio is more than 1. “No improvement” holds if the ratio is within 10 % of 1. The bands are those \
          of the ratio when one number of the machines is halved or doubled, and when all are.",
     );
-    page.table(&shapes(study));
+    page.table(&verdicts::table(&study.verdicts));
     page.table(&absolute(study));
     if study.times.0[FDR][0].last().is_some_and(|point| point.nodes == 96) {
         WHERE_THEY_DIFFER.iter().for_each(|text| page.paragraph(text));
@@ -89,18 +90,6 @@ pub fn page(machines: &Machines, results: &Results, pictures: &[(String, String)
     let files: Vec<String> = files.map(|name| format!("<a href=\"{name}\">{name}</a>")).collect();
     page.paragraph(&files.join(", "));
     page.end()
-}
-
-fn shapes(study: &Study) -> Table {
-    let mut table = Table::of_words();
-    table.head(["the paper", "ratio", "here", "holds", "one number changed", "all at once"]);
-    for v in &study.verdicts {
-        let said = Cell::from(holds(v));
-        let said = if v.holds { said } else { said.bad() };
-        let [one, all] = [0, 1].map(|i| Cell::from(format!("{}; {}", range(v.bands[i]), held(v.held[i]))));
-        table.row([v.paper.into(), v.ratio.into(), microseconds(v.value).into(), said, one, all]);
-    }
-    table
 }
 
 /// The times that the paper gives in words.

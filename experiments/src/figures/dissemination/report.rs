@@ -1,9 +1,10 @@
 //! The report: tables for programs, and a summary for the terminal.
 
 use super::Results;
-use super::study::{CLUSTERS, Study, Verdict, WAYS};
+use super::study::{CLUSTERS, Study, WAYS};
 use super::targets::Row;
 use crate::figures::changes::Band;
+use crate::figures::verdicts::range;
 use crate::measure::stats::microseconds;
 use crate::output::{quoted, styled};
 use std::fmt::Write;
@@ -12,21 +13,6 @@ use tabled::builder::Builder;
 
 /// The names of results, in the order of columns.
 pub const NAMES: [&str; 3] = ["dissemination", "MPI", "MPI ÷ dissemination"];
-
-/// A range.
-pub fn range(band: Band) -> String {
-    format!("{} to {}", microseconds(band.low), microseconds(band.high))
-}
-
-/// Whether a shape is there.
-pub fn holds(verdict: &Verdict) -> &'static str {
-    if verdict.holds { "yes" } else { "no" }
-}
-
-/// With how many changes a shape is there.
-pub fn held((held, of): (usize, usize)) -> String {
-    format!("holds in {held} of {of}")
-}
 
 /// A ratio beside its target.
 pub fn met(row: &Row) -> String {
@@ -90,14 +76,7 @@ pub fn summary(results: &Results, output: &Path) -> String {
         }
     }
     for v in &study.verdicts {
-        let ([one, all], value) = (v.held.map(held), microseconds(v.value));
-        let _ = writeln!(
-            text,
-            "{}: {}; {} = {value}; with one number changed it {one}, with all it {all}",
-            v.paper,
-            holds(v),
-            v.ratio
-        );
+        let _ = writeln!(text, "{}", v.line());
     }
     for row in &targets.rows {
         let Row { operation, nodes, judged, beside, .. } = row;

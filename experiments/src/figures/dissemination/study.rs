@@ -4,6 +4,7 @@ use super::call::{Job, Operation, Took};
 use crate::Failure;
 use crate::figures::changes::{Band, Change, numbers, share};
 use crate::figures::runs::{Runs, machine_of};
+use crate::figures::verdicts::Verdict;
 use crate::machines::file::{MachineFile, under_mpi};
 use maniple::collectives::{Algorithm, Goal};
 use serde::Serialize;
@@ -221,23 +222,6 @@ pub const SHAPES: [Shape; 9] = [
     },
 ];
 
-/// What came out for a shape.
-#[derive(Debug, Clone, Serialize)]
-pub struct Verdict {
-    /// What the paper says.
-    pub paper: &'static str,
-    /// The ratio.
-    pub ratio: &'static str,
-    /// Its value with the numbers in the files.
-    pub value: f64,
-    /// Whether that has the shape.
-    pub holds: bool,
-    /// Its band when one number changes, and when all change.
-    pub bands: [Band; 2],
-    /// With how many of the changes of one number it has the shape, of how many, and the same of the changes of all.
-    pub held: [(usize, usize); 2],
-}
-
 /// The shares of a number of the machines in the results at the largest number of nodes of a cluster.
 #[derive(Debug, Clone, Serialize)]
 pub struct Share {
@@ -360,18 +344,14 @@ impl Study {
             let took = runs.all(&jobs.concat(), &starts, &done)?;
             Ok(took.chunks_exact(jobs[0].len()).map(|took| times(to, took)).collect())
         };
-        let unchanged = Change::each(&[], |_, _| false);
-        let one: Vec<Change> = flat.iter().flat_map(|(name, _)| Change::one(name)).collect();
-        let drawn = (0..draws).map(|draw| Change::drawn(&flat, draw));
-        let changes: Vec<Change> = std::iter::once(unchanged).chain(one).chain(drawn).collect();
-        let mut changed = all(&changes)?;
+        let mut changed = all(&Change::usual(&flat, draws))?;
         let base = changed.remove(0);
         let each: Vec<[Times; 2]> =
             changed[..2 * flat.len()].chunks_exact(2).map(|two| [two[0].clone(), two[1].clone()]).collect();
         // For each shape, two more with all numbers changed: each so that, by itself, it makes the ratio larger, or smaller.
         let extreme = |shape: &Shape| {
-            [true, false]
-                .map(|most| Change::each(&flat, |i, _| ((shape.of)(&each[i][1]) > (shape.of)(&each[i][0])) == most))
+            let of_each: Vec<[f64; 2]> = each.iter().map(|[half, twice]| [half, twice].map(shape.of)).collect();
+            Change::extremes(&flat, &of_each)
         };
         changed.extend(all(&SHAPES.iter().flat_map(extreme).collect::<Vec<_>>())?);
         // The base, then one number changed, then all.
@@ -380,17 +360,7 @@ impl Study {
 
         let verdict = |shape: &Shape| {
             let values: Vec<f64> = changed.iter().map(shape.of).collect();
-            let value = (shape.of)(&base);
-            let held = |values: &[f64]| (values.iter().filter(|v| (shape.holds)(**v)).count(), values.len());
-            let (one, all) = values[1..].split_at(2 * flat.len());
-            Verdict {
-                paper: shape.paper,
-                ratio: shape.ratio,
-                value,
-                holds: (shape.holds)(value),
-                held: [held(one), held(all)],
-                bands: sets.map(|set| Band::around(set.iter().map(shape.of))),
-            }
+            Verdict::of(shape.paper, shape.ratio, &values, 2 * flat.len(), shape.holds)
         };
         let bands = base.0.iter().enumerate().map(|(c, figures)| {
             let of_figure = |(f, points): (usize, &Vec<Point>)| {

@@ -6,10 +6,10 @@ use crate::calibrate::rows::Row;
 use crate::figures::changes::Band;
 use crate::figures::curves::{self, Curve, ORANGE, PURPLE, Texts, Values, exactly, model};
 use crate::measure::noise::Spread;
-use crate::measure::plot::{BLUE, GREEN, Marker, Series, VERMILION};
+use crate::measure::plot::{BLUE, GREEN, Marker, SHARDS, Series, VERMILION};
 
 fn chart(title: &str, subtitle: &str, vertical: &str, curves: &[Curve], series: Vec<Series>) -> Result<String, String> {
-    curves::chart(Texts { title, subtitle, vertical }, WHOLE, curves, series)
+    curves::chart(Texts { title, subtitle, horizontal: SHARDS, vertical }, WHOLE, curves, series)
 }
 
 /// Draws all plots. Returns the names of files with their contents.

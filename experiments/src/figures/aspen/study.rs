@@ -1,0 +1,290 @@
+//! The runs on a machine, and the shapes of the paper's figure in them.
+
+use crate::Failure;
+use crate::figures::changes::{Band, Change, numbers, share};
+use crate::figures::runs::{self, Runs, machine_of};
+use crate::figures::verdicts::Verdict;
+use crate::machines::file::MachineFile;
+use crate::micro::overlap::{Workload, measure_on};
+use maniple::runtime::VirtualMachine;
+use serde::Serialize;
+
+/// The number of nodes, as in the paper.
+pub const NODES: u32 = 4;
+
+/// Calls that count, of each program. They all take equally long.
+const CALLS: u64 = 2;
+
+/// The largest vectors that are small, in bytes.
+pub const SMALL: usize = 1024;
+
+/// A workload, in words.
+pub struct Work {
+    /// The workload.
+    pub workload: Workload,
+    /// Its name in tables and plots.
+    pub title: &'static str,
+    /// Its reductions.
+    pub about: &'static str,
+}
+
+/// The workloads.
+pub const WORKS: [Work; 3] = [
+    Work {
+        workload: Workload::Paper,
+        title: "the paper's program",
+        about: "all four nodes reduce to nodes 0 and 2, and nodes 1 and 2 reduce to node 3, which contributes nothing",
+    },
+    Work {
+        workload: Workload::Reverse,
+        title: "the same in reverse",
+        about: "all four reduce to nodes 1 and 3, and nodes 1 and 2 to node 0",
+    },
+    Work {
+        workload: Workload::Each,
+        title: "a sum for each",
+        about: "all four reduce to each of them: four reductions",
+    },
+];
+
+/// The programs, in the order of results.
+pub const PROGRAMS: [&str; 3] = ["one by one", "concurrent", "balanced"];
+
+/// The results of a point, in the order of its values.
+pub const VALUES: [&str; 5] =
+    ["one by one", "concurrent", "balanced", "concurrent ÷ one by one", "balanced ÷ concurrent"];
+
+/// The elements of vectors, up to `to`.
+fn sizes(to: usize) -> impl Iterator<Item = usize> {
+    (0..).map(|i| 1 << (2 * i)).take_while(move |&elements| elements <= to)
+}
+
+/// A run of all three programs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The place of the workload in [`WORKS`].
+    pub work: usize,
+    /// The elements of a vector.
+    pub elements: usize,
+    /// The machine.
+    pub machine: VirtualMachine,
+}
+
+/// The times of the three programs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Point {
+    /// Bytes of a vector.
+    pub bytes: usize,
+    /// Microseconds from the moment when all begin until the last is through.
+    pub us: [f64; 3],
+    /// Microseconds for each call if every node goes on to the next call at once.
+    pub next_us: [f64; 3],
+    /// The most messages that a node sends or receives: concurrent, and balanced.
+    pub messages: [u64; 2],
+}
+
+impl Point {
+    /// The values, as [`VALUES`] names them.
+    pub fn values(&self) -> [f64; 5] {
+        let [one_by_one, concurrent, balanced] = self.us;
+        [one_by_one, concurrent, balanced, concurrent / one_by_one, balanced / concurrent]
+    }
+}
+
+impl runs::Job for Job {
+    type Took = Point;
+
+    // Each node has a contribution to up to four reductions, a copy in a message, and one that comes.
+    fn most_bytes(&self) -> u128 {
+        self.elements as u128 * 8 * 64 + 1_000_000
+    }
+
+    fn run(&self) -> Result<Point, Failure> {
+        let Work { workload, title, .. } = WORKS[self.work];
+        let found = measure_on(&self.machine, (workload, NODES), self.elements, CALLS)?;
+        if let Some(wrong) = found.iter().position(|found| !found.verified) {
+            let (program, elements) = (PROGRAMS[wrong], self.elements);
+            return Err(Failure::Run(format!(
+                "{title}, {program}, {elements} elements on `{}`: a sum is wrong",
+                self.machine.name
+            )));
+        }
+        let [after, before] = found[2].messages.unwrap_or_default();
+        Ok(Point {
+            bytes: size_of::<f64>() * self.elements,
+            us: found.map(|found| found.latency_us),
+            next_us: found.map(|found| found.next_us),
+            messages: [before, after],
+        })
+    }
+}
+
+/// All times: for each workload, those of each size.
+pub type Times = Vec<Vec<Point>>;
+
+/// What the paper reports, for one workload.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    /// Concurrent reductions take at most half as long as one by one, with small vectors.
+    Small,
+    /// The same with vectors of all sizes.
+    Every,
+    /// Balanced ones take at most 0.8 times as long as concurrent ones, at the size where this gains most.
+    Balance,
+}
+
+impl Shape {
+    fn paper(self) -> &'static str {
+        match self {
+            Shape::Small => "concurrent reductions are more than twice as fast, with small vectors",
+            Shape::Every => "the same with vectors of all sizes",
+            Shape::Balance => "balancing improves performance by up to 25 %",
+        }
+    }
+
+    fn ratio(self) -> String {
+        match self {
+            Shape::Small => format!("concurrent ÷ one by one, the largest up to {SMALL} bytes"),
+            Shape::Every => "concurrent ÷ one by one, the largest".into(),
+            Shape::Balance => "balanced ÷ concurrent, the smallest".into(),
+        }
+    }
+
+    fn of(self, points: &[Point]) -> f64 {
+        let concurrent = |most| {
+            points.iter().filter(move |p| p.bytes <= most).map(|p| p.values()[3]).fold(f64::NEG_INFINITY, f64::max)
+        };
+        match self {
+            Shape::Small => concurrent(SMALL),
+            Shape::Every => concurrent(usize::MAX),
+            Shape::Balance => points.iter().map(|p| p.values()[4]).fold(f64::INFINITY, f64::min),
+        }
+    }
+
+    fn holds(self, ratio: f64) -> bool {
+        // Virtual time is in whole nanoseconds.
+        match self {
+            Shape::Small | Shape::Every => ratio <= 0.5,
+            Shape::Balance => ratio <= 0.8,
+        }
+    }
+}
+
+/// The shares of a number of the machine in the three times.
+#[derive(Debug, Clone, Serialize)]
+pub struct Share {
+    /// The name of the number.
+    pub number: String,
+    /// Its value in the file.
+    pub value: f64,
+    /// For each workload: the shares with the smallest vectors, and with the largest.
+    pub of: Vec<[[f64; 3]; 2]>,
+}
+
+/// The results on a machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Study {
+    /// The name of the machine.
+    pub machine: String,
+    /// Its description.
+    pub about: String,
+    /// All times.
+    pub times: Times,
+    /// For each of them, the bands of its values when one number changes, and when all change.
+    pub bands: Vec<Vec<[[Band; 5]; 2]>>,
+    /// How many times all numbers were changed at random.
+    pub draws: usize,
+    /// The shapes.
+    pub verdicts: Vec<Verdict>,
+    /// The share of each number.
+    pub shares: Vec<Share>,
+}
+
+/// The name of a number, which is the same one for all numbers of shards per processor.
+fn plain(number: &str) -> String {
+    number.split(" with ").next().unwrap_or_default().to_owned()
+}
+
+/// All numbers that can be changed.
+fn changeable(file: &MachineFile) -> Vec<(String, f64)> {
+    let mut all: Vec<(String, f64)> = Vec::new();
+    for (number, value) in numbers(machine_of(file, NODES as usize)) {
+        let name = plain(&number);
+        if name != "collectives.round_requirements" && all.iter().all(|(other, _)| *other != name) {
+            all.push((name, value));
+        }
+    }
+    all
+}
+
+impl Study {
+    /// Does all runs.
+    ///
+    /// # Errors
+    /// A run that failed or was not verified.
+    pub fn make(
+        file: &MachineFile,
+        to: usize,
+        draws: usize,
+        runs: &mut Runs<Job>,
+        starts: impl Fn(usize),
+        done: impl Fn(&Job) + Sync,
+    ) -> Result<Self, Failure> {
+        let numbers = changeable(file);
+        let jobs_of = |change: &Change| {
+            let machine = change.of(machine_of(file, NODES as usize), plain);
+            let job = |work| {
+                let machine = machine.clone();
+                move |elements| Job { work, elements, machine: machine.clone() }
+            };
+            (0..WORKS.len()).flat_map(|work| sizes(to).map(job(work))).collect::<Vec<Job>>()
+        };
+        let mut all = |changes: &[Change]| -> Result<Vec<Times>, Failure> {
+            let jobs: Vec<Job> = changes.iter().flat_map(jobs_of).collect();
+            let took = runs.all(&jobs, &starts, &done)?;
+            let (work, times) = (sizes(to).count(), sizes(to).count() * WORKS.len());
+            Ok(took.chunks(times).map(|of| of.chunks(work).map(<[Point]>::to_vec).collect()).collect())
+        };
+        let ones = 2 * numbers.len();
+        let mut changed = all(&Change::usual(&numbers, draws))?;
+        let shapes = [(0, Shape::Small), (0, Shape::Every), (0, Shape::Balance)].into_iter();
+        let shapes = shapes.chain([1, 2].into_iter().flat_map(|work| [(work, Shape::Small), (work, Shape::Balance)]));
+        let shapes: Vec<(usize, Shape)> = shapes.collect();
+        let extremes = shapes.iter().flat_map(|&(work, shape)| {
+            let of = |times: &Times| shape.of(&times[work]);
+            let each: Vec<[f64; 2]> = changed[1..=ones].chunks_exact(2).map(|two| [of(&two[0]), of(&two[1])]).collect();
+            Change::extremes(&numbers, &each)
+        });
+        let extremes: Vec<Change> = extremes.collect();
+        changed.extend(all(&extremes)?);
+
+        let verdict = |&(work, shape): &(usize, Shape)| {
+            let values: Vec<f64> = changed.iter().map(|times| shape.of(&times[work])).collect();
+            let paper = format!("{}: {}", WORKS[work].title, shape.paper());
+            Verdict::of(&paper, &shape.ratio(), &values, ones, |ratio| shape.holds(ratio))
+        };
+        let sets = [&changed[..=ones], &changed[..]];
+        let bands = |work: usize| {
+            let at = |i: usize| {
+                sets.map(|set| std::array::from_fn(|k| Band::around(set.iter().map(|t| t[work][i].values()[k]))))
+            };
+            (0..changed[0][work].len()).map(at).collect()
+        };
+        let shares = numbers.iter().enumerate().map(|(i, (number, value))| {
+            let [half, twice] = [&changed[1 + 2 * i], &changed[2 + 2 * i]];
+            let of = |work: usize| {
+                let shares = |[half, twice]: [Option<&Point>; 2]| match (half, twice) {
+                    (Some(half), Some(twice)) => std::array::from_fn(|k| share(half.us[k], twice.us[k])),
+                    _ => [f64::NAN; 3],
+                };
+                let [half, twice] = [&half[work], &twice[work]];
+                [shares([half.first(), twice.first()]), shares([half.last(), twice.last()])]
+            };
+            Share { number: number.clone(), value: *value, of: (0..WORKS.len()).map(of).collect() }
+        });
+        let (bands, shares) = ((0..WORKS.len()).map(bands).collect(), shares.collect());
+        let verdicts = shapes.iter().map(verdict).collect();
+        let (machine, about, times) = (file.name.clone(), file.about.clone(), changed[0].clone());
+        Ok(Self { machine, about, times, bands, draws, verdicts, shares })
+    }
+}
