@@ -188,6 +188,60 @@ fn dissemination_has_a_page_of_its_own() {
     assert!(!page.contains("infiniband"), "{page}");
 }
 
+#[test]
+fn aspen_has_a_page_of_its_own() {
+    let directory = path("aspen");
+    let _ = fs::remove_dir_all(&directory);
+    let name = directory.display().to_string();
+    let figures = |more: &[&str]| maniple(&[&["figures", "--paper", "aspen", "--output", &name], more].concat());
+    for (refused, expected) in [
+        (["--machine", "infiniband"], "--machine, --host and --repeat are for --paper founding"),
+        (["--to", "3"], "--to: expected 4 to 1048576 elements for this paper, found 3"),
+        (["--to", "1048577"], "--to: expected 4 to 1048576 elements for this paper, found 1048577"),
+    ] {
+        let output = figures(&refused);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{refused:?}: {said}");
+        assert!(!directory.exists());
+    }
+    let output = figures(&["--to", "15", "--draws", "1"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert!(said.contains("the paper's program on aspen-gigabit") && said.contains("index.html"), "{said}");
+
+    let points = csv(&directory.join("points.csv"));
+    let value = |machine: &str, workload: &str, curve: &str, bytes: f64| {
+        let is = |p: &&HashMap<String, String>| {
+            p["machine"] == machine && p["workload"] == workload && p["curve"] == curve && number(p, "bytes") == bytes
+        };
+        number(points.iter().find(is).unwrap_or_else(|| panic!("{machine} {workload} {curve} {bytes}")), "value")
+    };
+    for machine in ["aspen-gigabit", "ethernet"] {
+        for workload in ["paper", "reverse", "each"] {
+            for bytes in [8.0, 32.0] {
+                let value = |curve: &str| value(machine, workload, curve, bytes);
+                let [one_by_one, concurrent, balanced] = ["one_by_one_us", "concurrent_us", "balanced_us"].map(value);
+                assert!(concurrent <= 0.5 * one_by_one && balanced <= 0.5 * one_by_one, "{machine} {workload} {bytes}");
+                assert!((value("concurrent_by_one_by_one") - concurrent / one_by_one).abs() < 1e-9);
+                assert!((value("balanced_by_concurrent") - balanced / concurrent).abs() < 1e-9);
+                // Made one by one, the reductions of the paper are balanced as they are.
+                assert_eq!(balanced == concurrent, workload == "paper", "{machine} {workload} {bytes}");
+            }
+        }
+    }
+    let shares = csv(&directory.join("shares.csv"));
+    assert!(shares.iter().any(|s| s["machine"] == "ethernet" && s["number"] == "costs.replayed_ns"), "{shares:?}");
+    let page = fs::read_to_string(directory.join("index.html")).expect("there");
+    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+    assert_eq!((elsewhere, page.matches("<script").count(), page.matches("<svg").count()), (0, 0, 10), "{page}");
+    for word in ["Figure 12", "balancing improves performance by up to 25 %", "bytes of a vector", "network.latency_ns"]
+    {
+        assert!(page.contains(word), "no {word}");
+    }
+    // Its sizes are larger.
+    assert!(!page.contains("Concurrent reductions</b> come out"), "{page}");
+}
+
 /// The page as a browser draws it, in one of the two colour schemes: width, height, and colours row by row.
 fn seen(page: &Path, scheme: &str) -> (usize, Vec<[u8; 3]>) {
     // 0 is dark, 1 light.

@@ -405,7 +405,10 @@ fn what_does_not_go_together_is_refused() {
             &format!("benchmarks --wire virtual --machine {one} --mpi-machine ./none.toml"),
             "./none.toml: can't be read: No such file",
         ),
-        ("exchange --wire virtual --machine titan", "unknown machine `titan`; expected one of ethernet, gpi-fdr"),
+        (
+            "exchange --wire virtual --machine titan",
+            "unknown machine `titan`; expected one of aspen-gigabit, ethernet, gpi-fdr",
+        ),
         ("exchange --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("exchange --wire virtual --iterations 0", "--iterations: expected at least 1, found 0"),
         ("exchange --wire virtual --noise -1", "noise: expected"),

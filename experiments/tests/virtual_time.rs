@@ -152,7 +152,10 @@ fn what_does_not_go_together_is_refused() {
     for (args, expected) in [
         ("stencil --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("stencil --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
-        ("tasks --wire virtual --machine titan", "unknown machine `titan`; expected one of ethernet, gpi-fdr"),
+        (
+            "tasks --wire virtual --machine titan",
+            "unknown machine `titan`; expected one of aspen-gigabit, ethernet, gpi-fdr",
+        ),
         ("allreduce --wire virtual --machine ./none.toml", "./none.toml: can't be read: No such file"),
         ("stencil --wire virtual --shards 0", "--shards: expected at least 1, found 0"),
         ("gang --wire virtual --nodes 0", "--nodes: expected at least 1, found 0"),

@@ -63,7 +63,7 @@ pub struct NamedMachine {
     /// Machine in virtual time, by name or as a file that ends in .toml. Names: ideal (nothing takes any time), local (the
     /// development machine), infiniband, slingshot and ethernet (nodes like local with a network), titan-legion and titan-mpi
     /// (the founding paper's platform), gpi-fdr, gpi-fdr-mpi, gpi-qdr and gpi-qdr-mpi (clusters of 2015 under GPI-2 and under
-    /// MPI) [default: ideal]
+    /// MPI), aspen-gigabit (a cluster of 2008 under Aspen) [default: ideal]
     #[arg(long, value_name = "NAME|FILE")]
     pub machine: Option<String>,
 }

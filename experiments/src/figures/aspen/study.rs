@@ -162,7 +162,6 @@ impl Shape {
     }
 
     fn holds(self, ratio: f64) -> bool {
-        // Virtual time is in whole nanoseconds.
         match self {
             Shape::Small | Shape::Every => ratio <= 0.5,
             Shape::Balance => ratio <= 0.8,
@@ -192,6 +191,8 @@ pub struct Study {
     pub times: Times,
     /// For each of them, the bands of its values when one number changes, and when all change.
     pub bands: Vec<Vec<[[Band; 5]; 2]>>,
+    /// All times if empty arrivals took no time of a processor or of the wire.
+    pub unacknowledged: Times,
     /// How many times all numbers were changed at random.
     pub draws: usize,
     /// The shapes.
@@ -231,22 +232,25 @@ impl Study {
         done: impl Fn(&Job) + Sync,
     ) -> Result<Self, Failure> {
         let numbers = changeable(file);
-        let jobs_of = |change: &Change| {
-            let machine = change.of(machine_of(file, NODES as usize), plain);
+        let own = machine_of(file, NODES as usize);
+        let jobs_on = |machine: VirtualMachine| {
             let job = |work| {
                 let machine = machine.clone();
                 move |elements| Job { work, elements, machine: machine.clone() }
             };
             (0..WORKS.len()).flat_map(|work| sizes(to).map(job(work))).collect::<Vec<Job>>()
         };
-        let mut all = |changes: &[Change]| -> Result<Vec<Times>, Failure> {
-            let jobs: Vec<Job> = changes.iter().flat_map(jobs_of).collect();
+        let mut on = |machines: Vec<VirtualMachine>| -> Result<Vec<Times>, Failure> {
+            let jobs: Vec<Job> = machines.into_iter().flat_map(jobs_on).collect();
             let took = runs.all(&jobs, &starts, &done)?;
             let (work, times) = (sizes(to).count(), sizes(to).count() * WORKS.len());
             Ok(took.chunks(times).map(|of| of.chunks(work).map(<[Point]>::to_vec).collect()).collect())
         };
+        let unacknowledged = on(vec![VirtualMachine { acknowledge: false, ..own.clone() }])?.remove(0);
+        let mut all =
+            |changes: Vec<Change>| on(changes.iter().map(|change| change.of(own.clone(), plain)).collect::<Vec<_>>());
         let ones = 2 * numbers.len();
-        let mut changed = all(&Change::usual(&numbers, draws))?;
+        let mut changed = all(Change::usual(&numbers, draws))?;
         let shapes = [(0, Shape::Small), (0, Shape::Every), (0, Shape::Balance)].into_iter();
         let shapes = shapes.chain([1, 2].into_iter().flat_map(|work| [(work, Shape::Small), (work, Shape::Balance)]));
         let shapes: Vec<(usize, Shape)> = shapes.collect();
@@ -256,7 +260,7 @@ impl Study {
             Change::extremes(&numbers, &each)
         });
         let extremes: Vec<Change> = extremes.collect();
-        changed.extend(all(&extremes)?);
+        changed.extend(all(extremes)?);
 
         let verdict = |&(work, shape): &(usize, Shape)| {
             let values: Vec<f64> = changed.iter().map(|times| shape.of(&times[work])).collect();
@@ -285,6 +289,76 @@ impl Study {
         let (bands, shares) = ((0..WORKS.len()).map(bands).collect(), shares.collect());
         let verdicts = shapes.iter().map(verdict).collect();
         let (machine, about, times) = (file.name.clone(), file.about.clone(), changed[0].clone());
-        Ok(Self { machine, about, times, bands, draws, verdicts, shares })
+        Ok(Self { machine, about, times, bands, unacknowledged, draws, verdicts, shares })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::runs::Job as _;
+
+    fn point(machine: &str, work: usize, elements: usize) -> Point {
+        let file = MachineFile::load(machine).unwrap_or_else(|e| panic!("{e:?}"));
+        let machine = machine_of(&file, NODES as usize);
+        Job { work, elements, machine }.run().unwrap_or_else(|e| panic!("{e:?}"))
+    }
+
+    /// Times by hand, from the numbers in aspen-gigabit.toml, in microseconds.
+    #[test]
+    fn one_by_one_five_messages_follow_each_other_and_concurrent_two() {
+        let poll = 1.8;
+        for elements in [1, 64, 4096] {
+            let bytes = 8.0 * elements as f64;
+            // An update and a read, and for each value that comes a sum.
+            let message = 3.6 + 15.8 + 3.6 + 8.5e-3 * bytes + 2.0 * 0.36;
+            let sum = 1e-3 * bytes;
+            let [one_by_one, concurrent, balanced] = point("aspen-gigabit", 0, elements).us;
+            assert!(one_by_one >= 5.0 * message && one_by_one <= 5.0 * (message + poll) + 3.0 * sum + 2.0);
+            assert!(concurrent >= 2.0 * message && concurrent <= 2.0 * (message + poll) + 2.0 * sum + 1.0);
+            assert_eq!(balanced, concurrent);
+        }
+    }
+
+    #[test]
+    fn balance_takes_messages_from_the_busiest_node() {
+        let messages = [0, 1, 2].map(|work| point("ethernet", work, 4).messages);
+        assert_eq!(messages, [[2, 2], [3, 2], [4, 3]]);
+        // With large vectors the wire takes the time: two vectors after each other instead of three.
+        let large = point("aspen-gigabit", 1, 1 << 15);
+        assert!((large.us[2] / large.us[1] - 2.0 / 3.0).abs() < 0.05, "{large:?}");
+    }
+
+    #[test]
+    fn bands_hold_the_values_and_shares_add_up() {
+        let file = MachineFile::load("aspen-gigabit").unwrap_or_else(|e| panic!("{e:?}"));
+        let study = Study::make(&file, 4, 1, &mut Runs::default(), |_| {}, |_| {}).unwrap_or_else(|e| panic!("{e:?}"));
+        // Nothing comes back on this machine.
+        assert_eq!(study.unacknowledged, study.times);
+        for (points, bands) in study.times.iter().zip(&study.bands) {
+            assert_eq!(points.iter().map(|p| p.bytes).collect::<Vec<_>>(), [8, 32]);
+            for (point, [one, all]) in points.iter().zip(bands) {
+                for (k, value) in point.values().into_iter().enumerate() {
+                    assert!(all[k].low <= one[k].low && one[k].low <= value, "{point:?}, {one:?}, {all:?}");
+                    assert!(value <= one[k].high && one[k].high <= all[k].high, "{point:?}, {one:?}, {all:?}");
+                }
+                // The latency alone moves a time to both sides.
+                assert!((0..3).all(|k| one[k].low < point.us[k] && point.us[k] < one[k].high), "{point:?}, {one:?}");
+            }
+        }
+        for work in 0..WORKS.len() {
+            for end in 0..2 {
+                for k in 0..3 {
+                    let sum: f64 = study.shares.iter().map(|share| share.of[work][end][k]).sum();
+                    assert!((sum - 1.0).abs() < 0.1, "{work} {end} {k}: {sum}");
+                }
+            }
+        }
+        // Eight numbers, halved and doubled; one draw, and two for each shape.
+        assert_eq!(study.verdicts.len(), 7);
+        for verdict in &study.verdicts {
+            let [one, all] = verdict.held;
+            assert_eq!((one.1, all.1), (2 * 8, 1 + 2 * 7), "{verdict:?}");
+        }
     }
 }
