@@ -37,7 +37,7 @@ pub const WORKS: [Work; 3] = [
     },
     Work {
         workload: Workload::Reverse,
-        title: "the same in reverse",
+        title: "the program in reverse",
         about: "all four reduce to nodes 1 and 3, and nodes 1 and 2 to node 0",
     },
     Work {
@@ -137,7 +137,7 @@ impl Shape {
     fn paper(self) -> &'static str {
         match self {
             Shape::Small => "concurrent reductions are more than twice as fast, with small vectors",
-            Shape::Every => "the same with vectors of all sizes",
+            Shape::Every => "concurrent reductions are more than twice as fast, with vectors of all sizes",
             Shape::Balance => "balancing improves performance by up to 25 %",
         }
     }

@@ -239,6 +239,26 @@ mod tests {
     }
 
     #[test]
+    fn only_recursive_doubling_sends_empty_arrivals() {
+        let file = MachineFile::load("infiniband").unwrap_or_else(|e| panic!("{e:?}"));
+        let took = |nodes: usize, algorithm, acknowledge| {
+            let machine = VirtualMachine { acknowledge, ..machine_of(&file, nodes) };
+            let job = Job::new(machine, nodes, Operation::Sum(1), algorithm);
+            job.run().unwrap_or_else(|e| panic!("{e:?}"))
+        };
+        let algorithms =
+            [(13, Algorithm::Dissemination(3)), (16, Algorithm::Radix(4)), (12, Algorithm::Dissemination(1))];
+        for (nodes, algorithm) in algorithms {
+            assert_eq!(took(nodes, algorithm, true), took(nodes, algorithm, false), "{algorithm}");
+        }
+        // Three rounds of 8, and a message each way between 4 pairs; as many empty arrivals.
+        let [with, without] = [true, false].map(|acknowledge| took(12, Algorithm::RecursiveDoubling, acknowledge));
+        let calls = u64::from(WARMUP + CALLS);
+        let more = with.messages - without.messages;
+        assert!(with.us >= without.us && more <= 32 * calls && more >= 16 * calls, "{with:?}, {without:?}");
+    }
+
+    #[test]
     fn sums_of_all_sizes_are_verified_on_any_number_of_nodes() {
         for nodes in [1, 2, 3, 5, 8, 13] {
             for n in 1..4 {

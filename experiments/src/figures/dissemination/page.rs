@@ -167,10 +167,10 @@ fn today(page: &mut Page, targets: &Targets) {
     page.paragraph(
         "Nodes have this framework's own costs, and HDR InfiniBand between them. Dissemination is Bruck and Ho's, and the best n of \
          1 to 7 counts. Sums are of one 64-bit integer. Floats can't use dissemination, whose ranks would end with different \
-         bits; they use a radix exchange, which has recursive doubling's brackets. The best radix counts. Recursive \
-         doubling has empty arrivals, by which a reader says that a cell is free again. They cost what other messages cost, \
-         unless they travel with the next value. Dissemination and radix exchanges need none. The last column has the ratio if \
-         empty arrivals cost no time of a processor or of the wire.",
+         bits; they use a radix exchange, which has recursive doubling's brackets. The best radix counts. Neither sends \
+         empty arrivals, because their calls use two sets of cells in turn. Recursive doubling sends one for each value: by it a \
+         reader says that a cell is free again. It costs what other messages cost. The last column has the ratio if empty \
+         arrivals cost no time of a processor or of the wire, and a dash where neither side sends any.",
     );
     let mut table = Table::of_figures();
     table.head(["", "nodes", "algorithm", "µs", "beside", "µs", "ratio", "ratio without empty arrivals"]);
@@ -185,7 +185,7 @@ fn today(page: &mut Page, targets: &Targets) {
             row.beside.algorithm.to_string().into(),
             microseconds(row.beside.us).into(),
             ratio,
-            format!("{:.3}", row.unacknowledged).into(),
+            unless_equal(row.unacknowledged, row.ratio(), |ratio| format!("{ratio:.3}")).into(),
         ]);
     }
     page.table(&table);
@@ -194,8 +194,8 @@ fn today(page: &mut Page, targets: &Targets) {
     }
     page.paragraph(
         "Where the time of a call goes, in microseconds: the share of each number of the machine times the time. The parts add up \
-         to about the time. Messages are those that a node sends in a call. Empty arrivals are among them, unless a value \
-         carries them.",
+         to about the time. Messages are those that a node sends in a call. About half of those of recursive doubling are empty \
+         arrivals. A node sends them when it has nothing else to do, so they hardly delay a call.",
     );
     page.table(&breakdowns(targets));
 }
@@ -203,7 +203,12 @@ fn today(page: &mut Page, targets: &Targets) {
 /// The reason for the target that is missed.
 const FLOATS: &str = "On 96 nodes the radix exchange misses its target, because 96 is no power of two. Before the exchange of 64 \
     nodes, 32 others add their numbers to those of partners, and in the end these partners send them the result. That makes four \
-    rounds, where dissemination has three.";
+    rounds, where dissemination has three. Empty arrivals are not the reason: neither side sends any.";
+
+/// A value without empty arrivals; a dash where there are none, so that it is the value with them.
+fn unless_equal(without: f64, with: f64, text: impl Fn(f64) -> String) -> String {
+    if without == with { "-".into() } else { text(without) }
+}
 
 /// Where the time of each call goes. Small parts are in one column.
 fn breakdowns(targets: &Targets) -> Table {
@@ -220,8 +225,9 @@ fn breakdowns(targets: &Targets) -> Table {
     let head = ["", "nodes", "algorithm", "rounds", "messages", "µs", "µs without empty"].map(str::to_owned);
     table.head(head.into_iter().chain(names.iter().map(|name| plain(name))).chain(["all others".into()]));
     for b in &targets.breakdowns {
+        let without = unless_equal(b.unacknowledged_us, b.us, microseconds);
         let mut row = vec![b.operation.to_string(), b.nodes.to_string(), b.algorithm.to_string(), b.rounds.to_string()];
-        row.extend([format!("{:.1}", b.messages), microseconds(b.us), microseconds(b.unacknowledged_us)]);
+        row.extend([format!("{:.1}", b.messages), microseconds(b.us), without]);
         let part = |name: &&String| b.parts.iter().find(|(other, _)| other == *name).map_or(0.0, |(_, part)| *part);
         row.extend(names.iter().map(|name| share_text(part(name))));
         let others = b.parts.iter().filter(|(name, _)| !names.contains(&name)).map(|(_, part)| part);

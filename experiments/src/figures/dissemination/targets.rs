@@ -35,7 +35,7 @@ pub struct Row {
     pub beside: Best,
     /// The largest ratio of both times that meets the target.
     pub target: f64,
-    /// The ratio if empty arrivals took no processor's time.
+    /// The ratio if empty arrivals took no time. It is the same where neither side sends any.
     pub unacknowledged: f64,
 }
 
@@ -68,7 +68,7 @@ pub struct Breakdown {
     pub messages: f64,
     /// Numbers of the machine, each with its part of the time in microseconds: its share times the time.
     pub parts: Vec<(String, f64)>,
-    /// Microseconds if empty arrivals took no processor's time.
+    /// Microseconds if empty arrivals took no time.
     pub unacknowledged_us: f64,
 }
 
