@@ -12,7 +12,8 @@ const WHERE_THEY_DIFFER: [&str; 4] = [
     "<b>Concurrent reductions</b> come out as the paper reports them. One by one, five messages of its program follow each other: \
      two rounds of the first sum, its broadcast, the second sum, and the message that takes it to node 3. Concurrently there are \
      two after each other, so the ratio is near 2/5 at all sizes. On ethernet it is 0.44 to 0.48 with small vectors, because \
-     empty arrivals cost there what small messages cost. Without them it is 0.40.",
+     empty arrivals cost there what small messages cost. Without them it is 0.40. \
+     With them it is near its bound of 0.5: with all numbers changed, it is within the bound in about two thirds of the cases.",
     "The other two workloads have the ratio with small vectors only. With large ones the wire takes the time, and without balance \
      one node sends or receives more vectors than the others. Their ratio is then 0.58 to 0.62.",
     "<b>Balance</b> differs: the paper's program gains nothing. Its gain comes from the sum of nodes 1 and 2, of which one must \
@@ -43,8 +44,8 @@ pub fn page(studies: &[Study], pictures: &[(String, String)]) -> String {
         "Three programs compute the same. <b>One by one</b>: a reduction to the first receiver by a binomial tree, and a broadcast \
          to the others; then the next reduction. It stands for the paper's MPI and for its Aspen program in the style of MPI, since \
          the paper finds that both take the same time for a message. <b>Concurrent</b>: all reductions at the same time, each made \
-         by itself. <b>Balanced</b>: all at the same time, made together by a plan, which chooses who sends to whom. Both \
-         use the paper's algorithm of §3.2. A time is that of a call, from the moment when all begin until the last is through.",
+         by itself. <b>Balanced</b>: all at the same time, made together by a plan, which chooses who sends to whom. The last \
+         two use the paper's algorithm of §3.2. A time is that of a call, from the moment when all begin until the last is through.",
     );
     page.section("Comparison with the paper");
     page.paragraph(
@@ -68,8 +69,8 @@ pub fn page(studies: &[Study], pictures: &[(String, String)]) -> String {
          no time. By them a reader says that a cell is free again. On aspen-gigabit there are none.",
     );
     for study in studies {
-        for w in 0..WORKS.len() {
-            page.paragraph(&format!("{} on {}", WORKS[w].title, escaped(&study.machine)));
+        for (w, work) in WORKS.iter().enumerate() {
+            page.paragraph(&format!("{} on {}", work.title, escaped(&study.machine)));
             page.table(&times(study, w));
         }
     }
@@ -79,8 +80,8 @@ pub fn page(studies: &[Study], pictures: &[(String, String)]) -> String {
          are left out.",
     );
     for study in studies {
-        for w in 0..WORKS.len() {
-            page.paragraph(&format!("{} on {}", WORKS[w].title, escaped(&study.machine)));
+        for (w, work) in WORKS.iter().enumerate() {
+            page.paragraph(&format!("{} on {}", work.title, escaped(&study.machine)));
             page.table(&shares(study, w));
         }
     }
