@@ -115,9 +115,9 @@ pub mod mapper {
     pub use maniple_mapper::{
         Access, AlgorithmInput, Choice, ChoiceTable, CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput,
         IllegalDecision, InstanceChoice, InstanceInput, Layout, LeafInput, LeafOutput, Machine, Mapper, MapperError,
-        MapperSlot, MapperSpec, MemoryKind, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, Priority,
+        MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput, PlaceSharedInput, Placement, Priority,
         ProcessorId, ProcessorRange, ProfileInput, RequirementInput, Requirements, SliceInput, Slicing, SourceInput,
-        SpecError,
+        SpecError, TableError, TableMapper,
     };
 }
 

@@ -1,31 +1,44 @@
 //! `maniple tune`.
 
 use crate::Failure;
+use crate::collective::chosen::{Asked, Chosen};
 use crate::collective::kind::{Kind, Parties};
 use crate::collective::timed;
 use crate::measure::environment::Environment;
+use crate::measure::stats::{median, microseconds};
 use crate::options::counts::Counts;
 use crate::options::help::exit_codes;
-use crate::options::numbers::{at_least_one, count, shards};
+use crate::options::numbers::{at_least_one, check_memory, count, shards};
 use crate::options::workers::OnWorkers;
 use crate::options::{OutputFile, Traced};
-use crate::output::Document;
-use maniple::mapper::{Choice, ChoiceTable, Layout};
+use crate::output::{Document, progress, styled};
+use maniple::mapper::{Choice, ChoiceTable};
+use maniple::runtime::Runtime;
 use maniple_collectives::Algorithm;
+use tabled::builder::Builder;
 
 /// Measure which algorithm suits which collective, and write a table for --mapper collective,table=FILE
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "Each algorithm for a kind, a number of shards and a size is measured in each round, one after the other, and the medians of \
-the rounds count. Among them are dissemination with 1 to 7 messages a round, and radix exchanges in groups of 2 to 16. Elements \
-are 64-bit integers, whose sum obeys all laws that an algorithm may need. A row of the table names all algorithms, the fastest \
-first, and a program takes the first one that gives its operator the right bits.
+    "The algorithms take turns: each is measured once in each round, and the median of the rounds counts. Among them are \
+dissemination with 1 to 7 messages a round, and radix exchanges in groups of 2, 4, 8 and 16. Elements are 64-bit integers, whose \
+sum obeys all laws that an algorithm may need. A row of the table names all algorithms, the fastest first, and a program takes \
+the first one that gives its operator the right bits.
 
-A row is for as many shards and bytes as were measured, and for more up to the next row. It is for shards that share processors \
-if there are more shards than processors.
+A row is for the number of shards and the size that were measured, and for larger ones up to the next row. The least size is for \
+smaller values too. Rows tell apart shards that share a processor and those that do not, and one node and several, so a table for \
+both needs two runs; the rows of two files may be put into one. The table goes to --output or to stdout.
 
-The table goes to --output or to stdout, and what was found to stderr: the fastest algorithm, its time, and how much longer the \
-next one takes.
+Columns of the report, which goes to stderr:
+  Kind, Shards      the collective
+  Size              bytes of a block: of --elements
+  Layout            together: all shards on one processor; neighbours: on several, and neighbouring shards share one; apart: none \
+do
+  Nodes             one or several, which share no address space
+  Algorithm         the fastest one
+  Time(us)          its time: the mean of a call on the slowest shard. In virtual time these are microseconds of the machine
+  Next, Ratio       the second fastest, and how many times as long it takes
+  Usual, Ratio      the choice of --mapper, and how many times as long it takes as the fastest one
 
 ", exit_codes!("every run was verified", "a run failed or was not verified, or the table could not be written", "the arguments are \
 at fault")
@@ -47,7 +60,7 @@ pub struct TuneOptions {
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     rounds: Option<usize>,
 
-    /// Measure fewer calls, for a first look
+    /// Measure one round of few calls, for a first look
     #[arg(long)]
     quick: bool,
 
@@ -58,8 +71,16 @@ pub struct TuneOptions {
     output: OutputFile,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Allreduce, Kind::Reduce, Kind::Broadcast, Kind::Allgather, Kind::ReduceScatter, Kind::AllToAll, Kind::Scan];
+const KINDS: [Kind; 8] = [
+    Kind::Barrier,
+    Kind::Allreduce,
+    Kind::Reduce,
+    Kind::Broadcast,
+    Kind::Allgather,
+    Kind::ReduceScatter,
+    Kind::AllToAll,
+    Kind::Scan,
+];
 
 /// The algorithms for a goal, with several numbers of those that have one.
 fn candidates(parties: &Parties) -> Vec<Algorithm> {
@@ -67,90 +88,187 @@ fn candidates(parties: &Parties) -> Vec<Algorithm> {
     Algorithm::all_for(&goal).flat_map(Algorithm::variants).filter(|algorithm| algorithm.is_for(&goal)).collect()
 }
 
+/// What was found for a kind, a number of shards and a size.
+struct Found {
+    kind: Kind,
+    shards: u32,
+    /// Bytes of a block.
+    bytes: usize,
+    asked: Asked,
+    /// The algorithms with their times in microseconds, the fastest first.
+    ranked: Vec<(Algorithm, f64)>,
+}
+
+/// The numbers of measurements.
+#[derive(Clone, Copy)]
+struct Effort {
+    rounds: usize,
+    quick: bool,
+    in_virtual_time: bool,
+}
+
+impl Effort {
+    /// Calls of each measurement, for a block of so many bytes.
+    fn calls(self, bytes: usize) -> usize {
+        match bytes {
+            _ if self.in_virtual_time => 5,
+            _ if self.quick => 10,
+            ..=8192 => 300,
+            _ => 30,
+        }
+    }
+}
+
 /// Measures, and writes the table.
 pub fn execute(args: &TuneOptions) -> Result<(), Failure> {
     let in_virtual_time = args.on.workers.wire.in_virtual_time()?;
     let rounds = at_least_one("rounds", args.rounds.unwrap_or(if in_virtual_time || args.quick { 1 } else { 5 }))?;
+    let effort = Effort { rounds, quick: args.quick, in_virtual_time };
     let output = args.output.output.as_deref();
     args.on.files()?.writes("--output", output).check()?;
+    let mut machine = None;
+    for &p in &args.shards.0 {
+        shards(p)?;
+        machine = args.on.workers.machine(p)?.map(|machine| machine.name.to_string());
+    }
+    for &kind in &args.kind {
+        check(kind, args)?;
+    }
     let document = Document::prepare(output)?;
-    let (mut rows, mut machine) = (Vec::new(), None);
+    let environment = Environment::now();
+    let sizes = |kind| if kind == Kind::Barrier { 1 } else { args.elements.0.len() };
+    let all: usize = args.kind.iter().map(|&kind| sizes(kind) * args.shards.0.len()).sum();
+    let bar = progress(all as u64, "{bar:40} {pos} of {len} rows, {msg}");
+    let mut found = Vec::new();
     for &kind in &args.kind {
         for &p in &args.shards.0 {
             let parties = Parties::usual(kind, shards(p)?);
-            let algorithms = candidates(&parties);
-            if algorithms.is_empty() {
-                eprintln!("{} of {p} shards: no algorithm", kind.name());
-                continue;
-            }
-            let (workers, runtime, _) = args.on.runtime(p, &Traced::default())?;
-            machine = args.on.workers.machine(p)?.map(|m| m.name.to_string()).or(machine);
-            let layout = if p > workers { Layout::Neighbours } else { Layout::Apart };
-            // A barrier has no elements. Mappers take it for an allreduce of none.
+            let chosen = Chosen::default();
+            let (_, runtime, _) = args.on.runtime_with(p, &Traced::default(), |slot| chosen.listen(slot))?;
+            // A barrier has no elements.
             let sizes = if kind == Kind::Barrier { &[0][..] } else { &args.elements.0 };
             for &elements in sizes {
-                let bytes = elements * size_of::<i64>();
-                let calls = match bytes {
-                    _ if in_virtual_time => 5,
-                    _ if args.quick => 10,
-                    ..=8192 => 300,
-                    _ => 30,
-                };
-                let mut times = vec![Vec::new(); algorithms.len()];
-                for _ in 0..rounds {
-                    for (algorithm, times) in algorithms.iter().zip(&mut times) {
-                        times.push(timed(&parties, elements, *algorithm, calls, &runtime)?);
-                    }
-                }
-                let ranked = ranked(&algorithms, times);
-                eprintln!("{}", line(kind, p, bytes, &ranked));
-                let algorithms = ranked.into_iter().map(|(algorithm, _)| algorithm.to_string()).collect();
-                // Mappers are told the size of the largest vector of any shard.
-                let blocks = parties.blocks_in().max(parties.blocks_out()) as usize;
-                rows.push(Choice {
-                    kind: parties.goal(1).to_string(),
-                    layout,
-                    shards: p as u32,
-                    bytes: bytes * blocks,
-                    algorithms,
-                });
+                bar.set_message(format!("{} of {p} shards", kind.name()));
+                found.extend(measured(&parties, elements, effort, &runtime, &chosen)?);
+                bar.inc(1);
             }
         }
     }
-    let host = || Environment::now().machine.cpu.unwrap_or_else(|| "unknown".into());
-    let machine = machine.unwrap_or_else(host);
+    bar.finish_and_clear();
+    eprint!("{}", report(&found));
+    let machine = machine.unwrap_or_else(|| {
+        let cpu = environment.machine.cpu.clone().unwrap_or_else(|| "unknown".into());
+        format!("{cpu}, {} workers", args.on.workers.count())
+    });
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
-    let table = ChoiceTable::new(&machine, &format!("maniple {command}"), rows);
+    let date = environment.began.split('T').next().unwrap_or_default();
+    let table = ChoiceTable::new(&machine, date, &format!("maniple {command}"), rows(&found));
     let text = toml::to_string(&table).map_err(|e| Failure::Run(format!("the table can't be written as TOML: {e}")))?;
     document.write(&text)
 }
 
+/// Refuses a kind that is named twice, and runs that don't fit into memory.
+fn check(kind: Kind, args: &TuneOptions) -> Result<(), Failure> {
+    let name = kind.name();
+    if args.kind.iter().filter(|&&other| other == kind).count() > 1 {
+        return Err(Failure::Usage(format!("--kind: expected each kind once, found {name} twice")));
+    }
+    let most = |counts: &Counts| counts.0.iter().copied().max().unwrap_or(0);
+    let (p, elements) = (most(&args.shards), most(&args.elements));
+    let parties = Parties::usual(kind, shards(p)?);
+    // Four contributions of each shard and a result are there at once.
+    let blocks = u128::from(4 * parties.blocks_in() + parties.blocks_out()) * p as u128;
+    let bytes = blocks.saturating_mul((elements * size_of::<i64>()) as u128);
+    check_memory(&format!("{name} of {p} shards with {elements} elements a block"), 1, bytes)
+}
+
+/// Measures the algorithms in turns. None if there are none.
+fn measured(
+    parties: &Parties,
+    elements: usize,
+    effort: Effort,
+    runtime: &Runtime,
+    chosen: &Chosen,
+) -> Result<Option<Found>, Failure> {
+    let algorithms = candidates(parties);
+    if algorithms.is_empty() {
+        return Ok(None);
+    }
+    // The mapper is asked once, to know what it is told. This warms up, too.
+    timed(parties, elements, None, 1, runtime)?;
+    let asked = chosen.take().ok_or_else(|| Failure::Run("the mapper was not asked for an algorithm".into()))?;
+    let bytes = elements * size_of::<i64>();
+    let mut times = vec![Vec::new(); algorithms.len()];
+    for _ in 0..effort.rounds {
+        for (algorithm, times) in algorithms.iter().zip(&mut times) {
+            times.push(timed(parties, elements, Some(*algorithm), effort.calls(bytes), runtime)?);
+        }
+    }
+    let ranked = ranked(&algorithms, times);
+    Ok(Some(Found { kind: parties.kind, shards: parties.shards, bytes, asked, ranked }))
+}
+
 /// The algorithms and their median times, the fastest first.
 fn ranked(algorithms: &[Algorithm], times: Vec<Vec<f64>>) -> Vec<(Algorithm, f64)> {
-    let median = |mut times: Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
     let mut all: Vec<_> = algorithms.iter().copied().zip(times.into_iter().map(median)).collect();
     all.sort_by(|a, b| a.1.total_cmp(&b.1));
     all
 }
 
-/// What was found for one size.
-fn line(kind: Kind, shards: usize, bytes: usize, ranked: &[(Algorithm, f64)]) -> String {
-    let what = format!("{} of {shards} shards, {bytes} bytes a block", kind.name());
-    match ranked {
-        [(best, us), (next, more), ..] => {
-            format!("{what}: {best}, {us:.2} µs; {next} takes {:.2} times as long", more / us)
+/// The rows of the table. The least size of a kind and a number of shards stands for all below it, too: down to no bytes, or
+/// to one byte if a barrier was measured, which is an allreduce of none.
+fn rows(found: &[Found]) -> Vec<Choice> {
+    let barrier = found.iter().any(|found| found.kind == Kind::Barrier);
+    let mut rows = Vec::new();
+    let mut before = None;
+    for Found { kind, shards, asked, ranked, .. } in found {
+        let bytes = match before.replace((*kind, *shards)) == Some((*kind, *shards)) {
+            true => asked.bytes,
+            false => usize::from(barrier && *kind == Kind::Allreduce),
+        };
+        let row = Choice {
+            kind: asked.kind.clone(),
+            layout: Some(asked.layout),
+            nodes: Some(asked.nodes),
+            shards: *shards,
+            bytes,
+            algorithms: ranked.iter().map(|(algorithm, _)| algorithm.to_string()).collect(),
+        };
+        // Of one shard, a reduce is an allreduce.
+        let of = |row: &Choice| (row.layout, row.nodes, row.shards, row.bytes);
+        if !rows.iter().any(|other: &Choice| other.kind == row.kind && of(other) == of(&row)) {
+            rows.push(row);
         }
-        [(best, us)] => format!("{what}: {best}, {us:.2} µs"),
-        [] => what,
     }
+    rows
 }
+
+/// The report: what was chosen, and by how much.
+fn report(found: &[Found]) -> String {
+    let mut rows = Builder::default();
+    rows.push_record(COLUMNS);
+    for Found { kind, shards, bytes, asked, ranked } in found {
+        let [(best, us), others @ ..] = &ranked[..] else { continue };
+        let ratio = |other: Option<&(Algorithm, f64)>| {
+            other.map_or_else(Default::default, |(name, more)| [name.to_string(), format!("{:.2}", more / us)])
+        };
+        let usual = ranked.iter().find(|(name, _)| asked.algorithm.as_ref() == Some(&name.to_string()));
+        let [next, beaten] = ratio(others.first());
+        let [usual, gained] = ratio(usual);
+        let (kind, layout, nodes) = (kind.name().into(), asked.layout.name().into(), asked.nodes.name().into());
+        let (shards, bytes, best, us) = (shards.to_string(), bytes.to_string(), best.to_string(), microseconds(*us));
+        rows.push_record([kind, layout, nodes, shards, bytes, us, best, next, beaten, usual, gained]);
+    }
+    format!("{}\n", styled(rows, 3))
+}
+
+const COLUMNS: [&str; 11] =
+    ["Kind", "Layout", "Nodes", "Shards", "Size", "Time(us)", "Algorithm", "Next", "Ratio", "Usual", "Ratio"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maniple::mapper::{Layout, Nodes};
 
     #[test]
     fn medians_are_ranked() {
@@ -158,10 +276,22 @@ mod tests {
         let times = vec![vec![3.0, 9.0, 2.0], vec![1.0, 50.0, 1.5], vec![7.0, 0.5, 8.0]];
         let ranked = ranked(&algorithms, times);
         assert_eq!(ranked, [(Algorithm::Direct, 1.5), (Algorithm::RecursiveDoubling, 3.0), (Algorithm::Radix(4), 7.0)]);
-        assert_eq!(
-            line(Kind::Allreduce, 3, 8, &ranked),
-            "allreduce of 3 shards, 8 bytes a block: direct, 1.50 µs; recursive-doubling takes 2.00 times as long"
-        );
+        let asked = |bytes| Asked {
+            kind: "allreduce".into(),
+            layout: Layout::Apart,
+            nodes: Nodes::One,
+            bytes,
+            algorithm: Some("radix-4".into()),
+        };
+        let of = |kind, bytes| Found { kind, shards: 3, bytes, asked: asked(bytes), ranked: ranked.clone() };
+        let found = [of(Kind::Barrier, 0), of(Kind::Allreduce, 8), of(Kind::Allreduce, 80)];
+        let said = report(&found);
+        let last = said.lines().last().unwrap().split('|').map(str::trim).collect::<Vec<_>>().join(" ");
+        assert_eq!(last.trim(), "allreduce apart one 3 80 1.50 direct recursive-doubling 2.00 radix-4 4.67");
+        let bytes = |found: &[Found]| rows(found).iter().map(|row| row.bytes).collect::<Vec<_>>();
+        assert_eq!(bytes(&found), [0, 1, 80]);
+        assert_eq!(bytes(&found[1..]), [0, 80]);
+        assert_eq!(rows(&found)[2].algorithms, ["direct", "recursive-doubling", "radix-4"]);
     }
 
     #[test]

@@ -27,6 +27,6 @@ pub use stock::{
     CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
     TableMapper,
 };
-pub use table::{Choice, ChoiceTable, Layout, TableError};
+pub use table::{Choice, ChoiceTable, Layout, Nodes, TableError};
 pub use topology::Topology;
 pub use validate::{IllegalDecision, MapperError};

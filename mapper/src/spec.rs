@@ -2,7 +2,6 @@
 
 use crate::stock::{
     CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
-    TableMapper,
 };
 use crate::{ChoiceTable, Mapper, MapperSlot, TableError, files};
 use serde::{Serialize, Serializer};
@@ -297,7 +296,9 @@ impl Kind {
         Ok(match self {
             Kind::Default => Arc::new(DefaultMapper),
             Kind::Collective => Arc::new(CollectiveMapper),
-            Kind::Table(path) => Arc::new(TableMapper::new(ChoiceTable::read(path).map_err(SpecError::Table)?)),
+            Kind::Table(path) => {
+                Arc::new(CollectiveMapper::with_table(ChoiceTable::read(path).map_err(SpecError::Table)?))
+            }
             Kind::First => Arc::new(FirstChoiceMapper),
             Kind::RoundRobin => Arc::new(RoundRobinMapper::default()),
             Kind::Numa => Arc::new(NumaMapper::here()),

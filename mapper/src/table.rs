@@ -1,37 +1,50 @@
 //! Tables of algorithms: which one suits which collective.
 
-use crate::AlgorithmInput;
+use crate::{AlgorithmInput, ProcessorId};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Which algorithms suit which collectives, as measured on a machine. `maniple tune` writes the file of a table.
 ///
-/// The rule of a lookup: of the rows for the kind of collective and the layout whose `shards` and `bytes` are not above
-/// those that are asked for, the one with the most shards counts, and among these the one with the most bytes. Its first
-/// algorithm that is a choice is taken. If none is, the next row counts. If no row has one, the default is taken.
+/// A row is for a collective if these hold:
+///
+/// - Its `kind` is the same.
+/// - Its `layout` is the same or left out. A row for [`Neighbours`](Layout::Neighbours) is for [`Together`](Layout::Together)
+///   too.
+/// - Its `nodes` are the same or left out.
+/// - Its `shards` and `bytes` are not above those of the collective.
+///
+/// Of these rows the one with the same `layout` counts, else one for [`Neighbours`](Layout::Neighbours), else one without a
+/// layout. If there are several, it is the one with the most `shards`. Then a row with `nodes` goes before one without, and
+/// then the one with the most `bytes` counts. Its first algorithm that is a [choice](AlgorithmInput::choices) is taken.
+/// If it has none, the next row counts. If no row has one, the [built-in table](Self::built_in) decides in the same way, and
+/// after it the default.
 ///
 /// ```
 /// use maniple_mapper::ChoiceTable;
 ///
 /// let table: ChoiceTable = r#"
 ///     machine = "a cluster"
+///     date = "2026-03-01"
 ///     command = "maniple tune"
 ///     [[row]]
 ///     kind = "broadcast"
 ///     layout = "apart"
+///     nodes = "several"
 ///     shards = 8
 ///     bytes = 65536
 ///     algorithms = ["chain-16", "binomial"]
 /// "#.parse().unwrap();
 /// assert_eq!(table.rows().len(), 1);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChoiceTable {
     machine: String,
+    date: String,
     command: String,
-    #[serde(default, rename = "row")]
+    #[serde(rename = "row")]
     rows: Vec<Choice>,
 }
 
@@ -41,9 +54,13 @@ pub struct ChoiceTable {
 pub struct Choice {
     /// The kind of collective, such as `allreduce`.
     pub kind: String,
-    /// Where the participants are.
-    pub layout: Layout,
-    /// The least number of participants.
+    /// Where the participants are. `None` stands for any layout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// How many nodes they are on. `None` stands for any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Nodes>,
+    /// The least number of participants, at least 1.
     pub shards: u32,
     /// The least size of the largest value of any participant, in bytes.
     pub bytes: usize,
@@ -51,22 +68,69 @@ pub struct Choice {
     pub algorithms: Vec<String>,
 }
 
-/// Where the participants of a collective are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How the participants of a collective are dealt to processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
-    /// Two participants in a row share a processor.
+    /// There are several, all on one processor.
+    Together,
+    /// They are on several processors, and two in a row share one.
     Neighbours,
-    /// None do.
+    /// No two in a row share a processor.
     Apart,
 }
 
 impl Layout {
     /// The layout of a collective.
     pub fn of(input: &AlgorithmInput<'_>) -> Self {
-        match input.placement.windows(2).any(|two| two[0] == two[1]) {
-            true => Layout::Neighbours,
-            false => Layout::Apart,
+        let share = |two: &[ProcessorId]| two[0] == two[1];
+        let mut pairs = input.placement.windows(2);
+        match input.placement.len() {
+            2.. if pairs.clone().all(share) => Layout::Together,
+            _ if pairs.any(share) => Layout::Neighbours,
+            _ => Layout::Apart,
+        }
+    }
+
+    /// The name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layout::Together => "together",
+            Layout::Neighbours => "neighbours",
+            Layout::Apart => "apart",
+        }
+    }
+
+    /// Whether a row for this layout is for another one.
+    fn covers(self, other: Self) -> bool {
+        self == other || (self, other) == (Layout::Neighbours, Layout::Together)
+    }
+}
+
+/// Whether the participants of a collective share an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Nodes {
+    /// All are on one node.
+    One,
+    /// They are on several nodes.
+    Several,
+}
+
+impl Nodes {
+    /// The nodes of a collective.
+    pub fn of(input: &AlgorithmInput<'_>) -> Self {
+        match input.placement.windows(2).all(|two| input.machine.same_node(two[0], two[1])) {
+            true => Nodes::One,
+            false => Nodes::Several,
+        }
+    }
+
+    /// The name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Nodes::One => "one",
+            Nodes::Several => "several",
         }
     }
 }
@@ -84,34 +148,98 @@ pub enum TableError {
         source: std::io::Error,
     },
     /// A text is no table.
-    #[error("expected a table of algorithms as `maniple tune` writes it, found this: {0}")]
-    Malformed(String),
-    /// A row has no algorithm.
-    #[error("row {row} of the table of algorithms, for {kind}: expected at least one algorithm, found none")]
-    Empty {
+    #[error("expected a table of algorithms as `maniple tune` writes it{}, found this: {message}", in_file(path.as_ref()))]
+    Malformed {
+        /// The file, if the text is from one.
+        path: Option<PathBuf>,
+        /// What is wrong.
+        message: String,
+    },
+    /// A row is at fault.
+    #[error("row {row} of the table of algorithms{}: {message}", in_file(path.as_ref()))]
+    Row {
+        /// The file, if the text is from one.
+        path: Option<PathBuf>,
         /// The number of the row, from 1.
         row: usize,
-        /// Its kind of collective.
-        kind: String,
+        /// What was expected, and what was found.
+        message: String,
     },
+}
+
+fn in_file(path: Option<&PathBuf>) -> String {
+    path.map_or_else(String::new, |path| format!(" in {}", path.display()))
+}
+
+impl TableError {
+    /// The same error, of a text from a file.
+    fn in_file(mut self, file: &Path) -> Self {
+        if let TableError::Malformed { path, .. } | TableError::Row { path, .. } = &mut self {
+            *path = Some(file.to_owned());
+        }
+        self
+    }
 }
 
 impl std::str::FromStr for ChoiceTable {
     type Err = TableError;
 
     fn from_str(text: &str) -> Result<Self, TableError> {
-        let table: Self = toml::from_str(text).map_err(|e| TableError::Malformed(e.to_string()))?;
-        match (1..).zip(&table.rows).find(|(_, row)| row.algorithms.is_empty()) {
-            Some((row, empty)) => Err(TableError::Empty { row, kind: empty.kind.clone() }),
-            None => Ok(table),
+        /// The rows are looked at one by one, so that an error can say which one it is.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Unchecked {
+            machine: String,
+            date: String,
+            command: String,
+            #[serde(default, rename = "row")]
+            rows: Vec<toml::Table>,
         }
+        let malformed = |e: toml::de::Error| TableError::Malformed { path: None, message: e.to_string() };
+        let Unchecked { machine, date, command, rows: unchecked } = toml::from_str(text).map_err(malformed)?;
+        let mut rows: Vec<Choice> = Vec::new();
+        for (row, table) in (1..).zip(unchecked) {
+            let refused = |message: String| TableError::Row { path: None, row, message };
+            let choice: Choice = table.try_into().map_err(|e: toml::de::Error| refused(e.message().to_owned()))?;
+            choice.check().map_err(refused)?;
+            if let Some(other) = rows.iter().position(|other| other.is_for_the_same(&choice)) {
+                let other = other + 1;
+                let what = "expected another kind, layout, number of nodes or shards, or size than row";
+                return Err(refused(format!("{what} {other} has, found the same")));
+            }
+            rows.push(choice);
+        }
+        Ok(Self { machine, date, command, rows })
+    }
+}
+
+impl Choice {
+    fn check(&self) -> Result<(), String> {
+        if self.kind.is_empty() {
+            return Err("expected the name of a kind of collective, found an empty one".into());
+        }
+        if self.shards == 0 {
+            return Err(format!("{}: expected at least one shard, found 0", self.kind));
+        }
+        if self.algorithms.is_empty() {
+            return Err(format!("{}: expected at least one algorithm, found none", self.kind));
+        }
+        match self.algorithms.iter().enumerate().find(|(at, name)| self.algorithms[..*at].contains(name)) {
+            Some((_, name)) => Err(format!("{}: expected each algorithm once, found {name} twice", self.kind)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_for_the_same(&self, other: &Self) -> bool {
+        let of = |row: &Self| (row.layout, row.nodes, row.shards, row.bytes);
+        self.kind == other.kind && of(self) == of(other)
     }
 }
 
 impl ChoiceTable {
-    /// Makes a table. `machine` and `command` say how it was measured.
-    pub fn new(machine: &str, command: &str, rows: Vec<Choice>) -> Self {
-        Self { machine: machine.into(), command: command.into(), rows }
+    /// Makes a table. `machine`, `date` and `command` say how it was measured.
+    pub fn new(machine: &str, date: &str, command: &str, rows: Vec<Choice>) -> Self {
+        Self { machine: machine.into(), date: date.into(), command: command.into(), rows }
     }
 
     /// The table of mappers that are given no other.
@@ -124,10 +252,26 @@ impl ChoiceTable {
     ///
     /// # Errors
     /// The file can't be read, or is no table.
-    pub fn read(path: &Path) -> Result<Self, TableError> {
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, TableError> {
+        let path = path.as_ref();
         let text =
             std::fs::read_to_string(path).map_err(|source| TableError::Unreadable { path: path.to_owned(), source })?;
-        text.parse()
+        text.parse().map_err(|e: TableError| e.in_file(path))
+    }
+
+    /// The machine that was measured.
+    pub fn machine(&self) -> &str {
+        &self.machine
+    }
+
+    /// The day of the measurement.
+    pub fn date(&self) -> &str {
+        &self.date
+    }
+
+    /// The command that measured.
+    pub fn command(&self) -> &str {
+        &self.command
     }
 
     /// The rows.
@@ -137,49 +281,64 @@ impl ChoiceTable {
 
     /// The position of the best choice; see above for the rule.
     pub fn choose(&self, input: &AlgorithmInput<'_>) -> usize {
-        let (layout, shards) = (Layout::of(input), input.placement.len());
+        self.find(input).or_else(|| Self::built_in().find(input)).unwrap_or(0)
+    }
+
+    /// The position of the best choice, if the table has one.
+    fn find(&self, input: &AlgorithmInput<'_>) -> Option<usize> {
+        let (layout, nodes, shards) = (Layout::of(input), Nodes::of(input), input.placement.len());
         let suits = |row: &&Choice| {
-            let is_for = row.kind == input.kind && row.layout == layout;
-            is_for && row.shards as usize <= shards && row.bytes <= input.bytes
+            let here = row.layout.is_none_or(|of| of.covers(layout)) && row.nodes.is_none_or(|of| of == nodes);
+            row.kind == input.kind && here && row.shards as usize <= shards && row.bytes <= input.bytes
         };
         let mut rows: Vec<&Choice> = self.rows.iter().filter(suits).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse((row.shards, row.bytes)));
+        rows.sort_by_key(|row| {
+            let layouts = (row.layout == Some(layout), row.layout.is_some());
+            Reverse((layouts, row.shards, row.nodes.is_some(), row.bytes))
+        });
         let position = |name: &String| input.choices.iter().position(|choice| choice == name);
-        rows.into_iter().flat_map(|row| &row.algorithms).find_map(position).unwrap_or(0)
+        rows.into_iter().flat_map(|row| &row.algorithms).find_map(position)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, ProcessorId};
+    use crate::Machine;
 
     fn chosen(table: &ChoiceTable, kind: &str, processors: &[u32], bytes: usize, choices: &[&str]) -> String {
         let placement: Vec<ProcessorId> = processors.iter().map(|&p| ProcessorId(p)).collect();
-        let machine = &Machine::new(8, 8);
+        let machine = &Machine::new(8, 4);
         let input = AlgorithmInput { collective: "it", kind, placement: &placement, bytes, choices, machine };
         choices[table.choose(&input)].into()
     }
 
-    fn table(rows: &[(&str, Layout, u32, usize, &[&str])]) -> ChoiceTable {
-        let row = |&(kind, layout, shards, bytes, algorithms): &(&str, Layout, u32, usize, &[&str])| Choice {
+    type Row<'a> = (&'a str, Option<Layout>, Option<Nodes>, u32, usize, &'a [&'a str]);
+
+    fn table(rows: &[Row<'_>]) -> ChoiceTable {
+        let row = |&(kind, layout, nodes, shards, bytes, algorithms): &Row<'_>| Choice {
             kind: kind.into(),
             layout,
+            nodes,
             shards,
             bytes,
             algorithms: algorithms.iter().map(|&name| name.into()).collect(),
         };
-        ChoiceTable::new("a machine", "a command", rows.iter().map(row).collect())
+        ChoiceTable::new("a machine", "a day", "a command", rows.iter().map(row).collect())
     }
+
+    const TOGETHER: Option<Layout> = Some(Layout::Together);
+    const NEIGHBOURS: Option<Layout> = Some(Layout::Neighbours);
+    const APART: Option<Layout> = Some(Layout::Apart);
 
     #[test]
     fn the_nearest_row_below_counts() {
         let table = table(&[
-            ("allreduce", Layout::Apart, 1, 0, &["a"]),
-            ("allreduce", Layout::Apart, 1, 100, &["b"]),
-            ("allreduce", Layout::Apart, 4, 0, &["c", "d"]),
-            ("allreduce", Layout::Neighbours, 1, 0, &["e"]),
-            ("scan", Layout::Apart, 1, 0, &["f"]),
+            ("allreduce", APART, None, 1, 0, &["a"]),
+            ("allreduce", APART, None, 1, 100, &["b"]),
+            ("allreduce", APART, None, 4, 0, &["c", "d"]),
+            ("allreduce", NEIGHBOURS, None, 1, 0, &["e"]),
+            ("scan", APART, None, 1, 0, &["f"]),
         ]);
         let all = ["x", "f", "e", "d", "c", "b", "a"];
         let of = |kind, processors: &[u32], bytes| chosen(&table, kind, processors, bytes, &all);
@@ -187,6 +346,7 @@ mod tests {
         assert_eq!(of("allreduce", &[0, 1], 100), "b");
         assert_eq!(of("allreduce", &[0, 1, 2, 3], 1000), "c");
         assert_eq!(of("allreduce", &[0, 1, 2, 3, 3], 1000), "e");
+        assert_eq!(of("allreduce", &[3, 3], 1000), "e");
         assert_eq!(of("scan", &[0], 0), "f");
         assert_eq!(of("gather", &[0], 0), "x");
         // What is no choice does not count.
@@ -195,27 +355,107 @@ mod tests {
         assert_eq!(chosen(&table, "allreduce", &[0, 1, 2, 3], 1000, &["x", "y"]), "x");
     }
 
+    /// The machine has two nodes of four processors.
+    #[test]
+    fn a_row_for_the_very_layout_and_nodes_goes_first() {
+        let table = table(&[
+            ("scan", None, None, 2, 0, &["any"]),
+            ("scan", None, Some(Nodes::Several), 2, 0, &["several"]),
+            ("scan", NEIGHBOURS, None, 2, 0, &["neighbours"]),
+            ("scan", TOGETHER, Some(Nodes::One), 3, 0, &["together"]),
+        ]);
+        let all = ["x", "any", "several", "neighbours", "together"];
+        let of = |processors: &[u32]| chosen(&table, "scan", processors, 8, &all);
+        assert_eq!(of(&[0]), "x");
+        assert_eq!(of(&[0, 3]), "any");
+        assert_eq!(of(&[0, 4]), "several");
+        assert_eq!(of(&[0, 0, 4]), "neighbours");
+        assert_eq!(of(&[1, 1]), "neighbours");
+        assert_eq!(of(&[1, 1, 1]), "together");
+    }
+
+    #[test]
+    fn the_built_in_table_knows_what_another_one_does_not() {
+        let all = ["recursive-doubling", "two-level", "halving-doubling"];
+        for table in [&table(&[("allreduce", APART, None, 2, 0, &["mine"])]), ChoiceTable::built_in()] {
+            let of = |processors: &[u32], bytes| chosen(table, "allreduce", processors, bytes, &all);
+            assert_eq!(of(&[0, 0, 1, 1], 8), "two-level");
+            assert_eq!(of(&[0, 0], 8), "two-level");
+            assert_eq!(of(&[0, 1, 2], 8), "recursive-doubling");
+            assert_eq!(of(&[0, 1, 2], 1 << 20), "halving-doubling");
+            assert_eq!(of(&[0], 1 << 20), "recursive-doubling");
+        }
+    }
+
     #[test]
     fn a_file_is_read_as_it_was_written() {
-        let made = table(&[("all-to-all", Layout::Neighbours, 3, 12, &["bruck", "direct"])]);
+        let made = table(&[
+            ("all-to-all", NEIGHBOURS, Some(Nodes::One), 3, 12, &["bruck", "direct"]),
+            ("all-to-all", None, None, 3, 12, &["direct"]),
+        ]);
         let text = toml::to_string(&made).unwrap();
-        assert_eq!(text.parse::<ChoiceTable>().unwrap(), made);
+        let read: ChoiceTable = text.parse().unwrap();
+        assert_eq!(read, made);
+        assert_eq!((read.machine(), read.date(), read.command()), ("a machine", "a day", "a command"));
         assert!(!ChoiceTable::built_in().rows().is_empty());
+        assert_eq!("machine = 'm'\ndate = 'd'\ncommand = 'c'".parse::<ChoiceTable>().unwrap().rows(), []);
     }
 
     #[test]
     fn what_is_no_table_is_refused() {
+        let head = "machine = \"m\"\ndate = \"d\"\ncommand = \"c\"\n";
+        let row = "[[row]]\nkind = \"scan\"\nlayout = \"apart\"\nshards = 1\nbytes = 0\nalgorithms = [\"a\"]\n";
+        let other = row.replace("bytes = 0", "bytes = 1");
+        // Each is wrong in its last row, the second one.
+        for (from, to, expected) in [
+            ("[\"a\"]", "[]", "scan: expected at least one algorithm, found none"),
+            ("[\"a\"]", "[\"a\", \"b\", \"a\"]", "scan: expected each algorithm once, found a twice"),
+            ("[\"a\"]", "3", "invalid type: integer `3`, expected a sequence"),
+            ("shards = 1", "shards = 0", "scan: expected at least one shard, found 0"),
+            ("shards = 1", "shards = -1", "invalid value: integer `-1`, expected u32"),
+            ("shards = 1\n", "", "missing field `shards`"),
+            ("shards = 1", "size = 1", "unknown field `size`, expected one of `kind`, `layout`, `nodes`, `shards`"),
+            ("apart", "near", "unknown variant `near`, expected one of `together`, `neighbours`, `apart`"),
+            ("\"scan\"", "\"\"", "expected the name of a kind of collective, found an empty one"),
+            (
+                "bytes = 0",
+                "bytes = 1",
+                "expected another kind, layout, number of nodes or shards, or size than row 1 has",
+            ),
+        ] {
+            let text = format!("{head}{other}{}", row.replace(from, to));
+            let said = text.parse::<ChoiceTable>().unwrap_err().to_string();
+            assert!(said.starts_with(&format!("row 2 of the table of algorithms: {expected}")), "{said}");
+        }
         let refused = |text: &str| text.parse::<ChoiceTable>().unwrap_err().to_string();
-        let row =
-            "machine = \"m\"\ncommand = \"c\"\n[[row]]\nkind = \"scan\"\nlayout = \"apart\"\nshards = 1\nbytes = 0\n";
-        let empty = refused(&format!("{row}algorithms = []"));
-        assert_eq!(empty, "row 1 of the table of algorithms, for scan: expected at least one algorithm, found none");
-        let wrong = refused(&format!("{row}algorithms = [\"a\"]\nsize = 3"));
-        assert!(wrong.contains("unknown field `size`") && wrong.contains("line 9"), "{wrong}");
-        let layout = refused(&row.replace("apart", "near"));
-        assert!(layout.contains("unknown variant `near`"), "{layout}");
-        assert!(refused("machine = 3").contains("expected a table of algorithms"));
-        let missing = ChoiceTable::read(Path::new("/nowhere/table.toml")).unwrap_err().to_string();
+        for (text, expected) in [
+            ("machine = 3".into(), "invalid type: integer `3`, expected a string"),
+            ("machine = ".into(), "line 1, column 11"),
+            ("machine = 'm'\ncommand = 'c'".into(), "missing field `date`"),
+            (format!("{head}rows = 3"), "unknown field `rows`"),
+            (format!("{head}row = 3"), "invalid type: integer `3`"),
+        ] {
+            let said = refused(&text);
+            assert!(said.starts_with("expected a table of algorithms") && said.contains(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let missing = ChoiceTable::read("/nowhere/table.toml").unwrap_err().to_string();
         assert!(missing.starts_with("can't read the table /nowhere/table.toml: "), "{missing}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, expected) in [
+            ("machine = 3", "expected a table of algorithms as `maniple tune` writes it in FILE, found this: "),
+            (
+                "machine = 'm'\ndate = 'd'\ncommand = 'c'\n[[row]]\nkind = 3",
+                "row 1 of the table of algorithms in FILE: invalid type: integer `3`, expected a string",
+            ),
+        ] {
+            std::fs::write(file.path(), text).unwrap();
+            let said = ChoiceTable::read(file.path()).unwrap_err().to_string();
+            let said = said.replace(&file.path().display().to_string(), "FILE");
+            assert!(said.starts_with(expected), "{said}");
+        }
     }
 }

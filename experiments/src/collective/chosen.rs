@@ -1,12 +1,27 @@
-//! Listening to the mapper: which algorithm it chooses.
+//! Listening to the mapper: what it is asked, and which algorithm it chooses.
 
 use super::run::NAME;
-use maniple::mapper::{AlgorithmInput, Mapper, MapperSlot};
+use maniple::mapper::{AlgorithmInput, Layout, Mapper, MapperSlot, Nodes};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The algorithm that a mapper has chosen last for the collective that is measured.
+/// What a mapper was asked about the collective that is measured, and its choice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The kind as mappers are told it: a barrier is an allreduce.
+    pub kind: String,
+    /// How the shards are dealt to processors.
+    pub layout: Layout,
+    /// The nodes of the shards.
+    pub nodes: Nodes,
+    /// The size as mappers are told it.
+    pub bytes: usize,
+    /// The name of the algorithm that was chosen, if the choice was legal.
+    pub algorithm: Option<String>,
+}
+
+/// The last question to a mapper about the collective that is measured.
 #[derive(Debug, Default, Clone)]
-pub struct Chosen(Arc<Mutex<Option<String>>>);
+pub struct Chosen(Arc<Mutex<Option<Asked>>>);
 
 impl Chosen {
     /// Listens to the mapper of a slot until it is replaced.
@@ -15,8 +30,8 @@ impl Chosen {
         slot.replace(Arc::new(Listening { inner, chosen: self.clone() }));
     }
 
-    /// The choice since the last question, if there was one.
-    pub fn take(&self) -> Option<String> {
+    /// The last question since this was called before, if there was one.
+    pub fn take(&self) -> Option<Asked> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -38,8 +53,14 @@ impl Mapper for Listening {
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         let choice = self.inner.choose_algorithm(input);
         if input.collective == NAME {
-            let name = input.choices.get(choice).map(|name| (*name).to_owned());
-            *self.chosen.0.lock().unwrap_or_else(PoisonError::into_inner) = name;
+            let asked = Asked {
+                kind: input.kind.to_owned(),
+                layout: Layout::of(input),
+                nodes: Nodes::of(input),
+                bytes: input.bytes,
+                algorithm: input.choices.get(choice).map(|name| (*name).to_owned()),
+            };
+            *self.chosen.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
         }
         choice
     }

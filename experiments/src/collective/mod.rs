@@ -193,14 +193,15 @@ fn run(spec: &Spec, of: Type, runtime: &Runtime) -> Result<Vec<Found>, Failure> 
 }
 
 /// The mean time of a call by an algorithm on the slowest shard, in microseconds, for elements of type i64 and their sum.
+/// Without an algorithm, the mapper chooses it.
 pub fn timed(
     parties: &Parties,
     elements: usize,
-    algorithm: Algorithm,
+    algorithm: Option<Algorithm>,
     iterations: usize,
     runtime: &Runtime,
 ) -> Result<f64, Failure> {
-    let (warm_up, algorithm) = (iterations.div_ceil(10), Some(algorithm));
+    let warm_up = iterations.div_ceil(10);
     let spec =
         Spec { parties: parties.clone(), elements, op: Op::Sum, algorithm, warm_up, iterations, processes: false };
     let found = run(&spec, Type::I64, runtime)?;
@@ -254,7 +255,7 @@ pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
         let spec = Spec { parties: parties.clone(), elements, op, algorithm, warm_up, iterations, processes };
         let found = run(&spec, of, &runtime)?;
         let wrong = wrong(&parties, &found);
-        let ran = algorithm.map(|algorithm| algorithm.to_string()).or_else(|| chosen.take());
+        let ran = algorithm.map(|algorithm| algorithm.to_string()).or_else(|| chosen.take()?.algorithm);
         let verified = wrong.is_none();
         unverified.extend(wrong.map(|wrong| format!("{}: {wrong}", plural(bytes, "byte"))));
         let times: Vec<f64> =

@@ -108,17 +108,17 @@ impl Mapper for CollectiveMapper {
     }
 }
 
-/// The [`CollectiveMapper`] with another table of algorithms.
+impl CollectiveMapper {
+    /// This mapper with another table of algorithms. The built-in one stays in use for collectives that it has no row for.
+    pub fn with_table(table: ChoiceTable) -> TableMapper {
+        TableMapper { table }
+    }
+}
+
+/// The [`CollectiveMapper`] with another table of algorithms; see [`with_table`](CollectiveMapper::with_table).
 #[derive(Debug, Clone)]
 pub struct TableMapper {
     table: ChoiceTable,
-}
-
-impl TableMapper {
-    /// Makes a mapper that chooses by this table.
-    pub fn new(table: ChoiceTable) -> Self {
-        Self { table }
-    }
 }
 
 impl Mapper for TableMapper {
