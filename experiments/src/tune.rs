@@ -5,7 +5,9 @@ use crate::collective::chosen::{Asked, Chosen};
 use crate::collective::kind::{Kind, Parties};
 use crate::collective::timed;
 use crate::measure::environment::Environment;
+use crate::measure::noise::warn_if_busy;
 use crate::measure::stats::{median, microseconds};
+use crate::measure::yardstick::Yardstick;
 use crate::options::counts::Counts;
 use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, check_memory, count, shards};
@@ -60,7 +62,7 @@ pub struct TuneOptions {
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     rounds: Option<usize>,
 
-    /// Measure one round of few calls, for a first look
+    /// Measure fewer calls, for a first look
     #[arg(long)]
     quick: bool,
 
@@ -122,7 +124,7 @@ impl Effort {
 /// Measures, and writes the table.
 pub fn execute(args: &TuneOptions) -> Result<(), Failure> {
     let in_virtual_time = args.on.workers.wire.in_virtual_time()?;
-    let rounds = at_least_one("rounds", args.rounds.unwrap_or(if in_virtual_time || args.quick { 1 } else { 5 }))?;
+    let rounds = at_least_one("rounds", args.rounds.unwrap_or(if in_virtual_time { 1 } else { 5 }))?;
     let effort = Effort { rounds, quick: args.quick, in_virtual_time };
     let output = args.output.output.as_deref();
     args.on.files()?.writes("--output", output).check()?;
@@ -139,6 +141,8 @@ pub fn execute(args: &TuneOptions) -> Result<(), Failure> {
     let sizes = |kind| if kind == Kind::Barrier { 1 } else { args.elements.0.len() };
     let all: usize = args.kind.iter().map(|&kind| sizes(kind) * args.shards.0.len()).sum();
     let bar = progress(all as u64, "{bar:40} {pos} of {len} rows, {msg}");
+    let exchange_ns = || if in_virtual_time { f64::NAN } else { Yardstick::Host.ns() };
+    let before = exchange_ns();
     let mut found = Vec::new();
     for &kind in &args.kind {
         for &p in &args.shards.0 {
@@ -155,6 +159,7 @@ pub fn execute(args: &TuneOptions) -> Result<(), Failure> {
         }
     }
     bar.finish_and_clear();
+    warn_if_busy(before.max(exchange_ns()));
     eprint!("{}", report(&found));
     let machine = machine.unwrap_or_else(|| {
         let cpu = environment.machine.cpu.clone().unwrap_or_else(|| "unknown".into());
@@ -287,7 +292,7 @@ mod tests {
         let found = [of(Kind::Barrier, 0), of(Kind::Allreduce, 8), of(Kind::Allreduce, 80)];
         let said = report(&found);
         let last = said.lines().last().unwrap().split('|').map(str::trim).collect::<Vec<_>>().join(" ");
-        assert_eq!(last.trim(), "allreduce apart one 3 80 1.50 direct recursive-doubling 2.00 radix-4 4.67");
+        assert_eq!(last.trim(), "allreduce apart one 3 80 1.500 direct recursive-doubling 2.00 radix-4 4.67");
         let bytes = |found: &[Found]| rows(found).iter().map(|row| row.bytes).collect::<Vec<_>>();
         assert_eq!(bytes(&found), [0, 1, 80]);
         assert_eq!(bytes(&found[1..]), [0, 80]);

@@ -103,6 +103,7 @@ fn what_is_no_table_or_no_kind_is_refused() {
         ),
         ("collective --kind scan --shards 2 --mapper collective,rows=3".into(), "unknown option `rows`"),
         ("tune --kind stencil".into(), "invalid value 'stencil'"),
+        (format!("tune --mapper collective,table={0} --output {0}", table.display()), "--mapper"),
         ("tune --rounds 0".into(), "rounds"),
         ("tune --kind scan,barrier,scan".into(), "--kind: expected each kind once, found scan twice"),
         ("tune --shards 2 --wire virtual --workers 2".into(), "--workers, --bind and --utility are for --wire threads"),

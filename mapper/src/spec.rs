@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// | name | mapper | options |
 /// |---|---|---|
 /// | `default` | the defaults of every call ([`DefaultMapper`]) | none |
-/// | `collective` | the founding paper's mapper ([`CollectiveMapper`]) | `table=FILE`, a [table](ChoiceTable) of algorithms as `maniple tune` writes it |
+/// | `collective` | the founding paper's mapper ([`CollectiveMapper`]) | `table=FILE`, a [table](ChoiceTable) of algorithms as `maniple tune` writes it; built in if left out |
 /// | `first` | always the first legal answer ([`FirstChoiceMapper`]) | none |
 /// | `round-robin` | each processor in turn ([`RoundRobinMapper`]) | none |
 /// | `numa` | by the host's NUMA nodes ([`NumaMapper`]) | none |
@@ -462,7 +462,7 @@ impl MapperSpec {
                 let inner = inner.clone().in_process(self.process).files()?;
                 file.iter().map(|path| (of_process(path, self.process), true)).chain(inner).collect()
             }
-            Kind::Library { path, .. } => vec![(path.clone(), false)],
+            Kind::Library { path, .. } | Kind::Table(path) => vec![(path.clone(), false)],
             _ => Vec::new(),
         })
     }

@@ -102,9 +102,9 @@ pub struct OnWorkers {
     #[command(flatten)]
     pub workers: Workers,
 
-    /// Mapper, which places tasks and data: NAME[,OPTION=VALUE]…, ./LIBRARY.so[,OPTIONS] or @FILE. Names: default, collective,
-    /// first, round-robin, numa, random (seed=N) and logging (file=PATH, and last inner=MAPPER). The
-    /// mapper logging writes each decision of its inner mapper as a line of JSON. Without file= it writes to stderr. Of several
+    /// Mapper, which places tasks and data: NAME[,OPTION=VALUE]…, ./LIBRARY.so[,OPTIONS] or @FILE. Names: default, collective
+    /// (table=FILE, as maniple tune writes it), first, round-robin, numa, random (seed=N) and logging (file=PATH, and last
+    /// inner=MAPPER). The mapper logging writes each decision of its inner mapper as a line of JSON. Without file= it writes to stderr. Of several
     /// processes, number 0 writes to PATH and number N to PATH.N. The first line of @FILE says which mapper it is. FILE is read
     /// again on a hangup signal, which one of several processes gets for all
     #[arg(long, value_name = "MAPPER", default_value_t = MapperSpec::default(), value_parser = mapper)]
