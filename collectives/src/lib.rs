@@ -16,6 +16,7 @@ mod schedule;
 mod sizes;
 mod spec;
 mod state;
+mod tuned;
 mod value;
 
 #[doc = include_str!("../PROTOCOL.md")]
@@ -31,4 +32,5 @@ pub use maniple_regions::{Laws, Number, Operator};
 pub use plan::{Balanced, Load, Members, Plan, Traffic, balance};
 pub use schedule::{Algorithm, Combine, Link, Part, Schedule, Schedules, Step, UnknownAlgorithm};
 pub use state::{Plain, Reduction, State};
+pub use tuned::{Tuned, Tuning};
 pub use value::Value;

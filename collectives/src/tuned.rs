@@ -1,0 +1,267 @@
+//! Collectives that measure their algorithms in their first calls.
+
+use crate::goal::Goal;
+use crate::spec::Wanted;
+use crate::{Algorithm, Collective, CollectiveBuilder, Groups, Laws, Operator, Order, Value};
+use maniple_regions::Element;
+use maniple_runtime::{Error, Gang, Shard, Top, now};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A collective that tries several algorithms in its first calls, and stays with the fastest.
+///
+/// It holds a [`Collective`] for each candidate. Each shard [begins](Self::begin) with a [`Tuning`], which makes the calls.
+/// The candidates take turns until each has made one call to warm up and then as many as [`make`](Self::make) was told to
+/// measure. An allreduce of the maximum gives all shards the time that each of these calls took on the slowest shard. The
+/// candidate with the least median wins, and of several the first. All shards look at the same numbers, so they agree.
+///
+/// Results do not depend on who wins: only algorithms that give the same bits are candidates. Until it is settled, a call
+/// waits for a barrier first. The candidates keep the memory of their exchange regions to the end of the run.
+///
+/// This is how §V of "Adaption of the n-way Dissemination Algorithm for GASPI Split-Phase Allreduce" chooses n: it tries 1 to
+/// 7, 15 times each. The paper repeats the first call internally, while here the program's own calls are measured.
+///
+/// ```
+/// use maniple_collectives::{Collective, Operator, Tuned};
+/// use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+///
+/// async fn shard(shard: Shard, total: Tuned<u64>) -> Result<String, Error> {
+///     let mut total = total.begin();
+///     while total.settled().is_none() {
+///         assert_eq!(total.call(&shard, u64::from(shard.index())).await?, 6);
+///     }
+///     assert_eq!(total.call(&shard, 1).await?, 4);
+///     Ok(total.ranking()[0].0.to_string())
+/// }
+///
+/// let (winners, _) = Runtime::threads(2).run(|top| async move {
+///     let gang = top.gang("all", 4)?;
+///     let total = Tuned::make(&top, &gang, "total", 15, || Collective::allreduce(Operator::<u64>::sum()))?;
+///     let task = top.register("shard", shard);
+///     top.launch(&gang, &task, move |_| ShardLaunch::new(total.clone()))?.all().await
+/// })?;
+/// assert!(winners.iter().all(|winner| *winner == winners[0]));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Tuned<I: ?Sized, O: ?Sized = I> {
+    candidates: Vec<(Algorithm, Collective<I, O>)>,
+    /// Calls of each candidate that are measured.
+    calls: u32,
+    /// Before each call that is measured: late shards must not count.
+    start: Collective<()>,
+    /// What each call took on the slowest shard, in nanoseconds.
+    slowest: Collective<[u64]>,
+}
+
+impl<I: ?Sized, O: ?Sized> Clone for Tuned<I, O> {
+    fn clone(&self) -> Self {
+        let Self { candidates, calls, start, slowest } = self;
+        Self { candidates: candidates.clone(), calls: *calls, start: *start, slowest: *slowest }
+    }
+}
+
+impl<I: ?Sized, O: ?Sized> std::fmt::Debug for Tuned<I, O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tuned").field("candidates", &self.candidates).field("calls", &self.calls).finish_non_exhaustive()
+    }
+}
+
+impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized> Tuned<I, O> {
+    /// Makes a collective with every algorithm that a [mapper](maniple_mapper::Mapper::choose_algorithm) could choose, among
+    /// them dissemination with 1 to 7 messages a round where the operator's laws allow it. `calls` calls of each are
+    /// measured, and `builder` is asked for each. Collective among the nodes' top-level tasks; never waits.
+    ///
+    /// # Errors
+    /// Those of [`CollectiveBuilder::make`], no calls, or receivers that are not the participants.
+    pub fn make(
+        top: &Top,
+        gang: &Gang,
+        name: &str,
+        calls: u32,
+        builder: impl FnMut() -> CollectiveBuilder<I, O>,
+    ) -> Result<Self, Error> {
+        let all = Algorithm::ALL.iter().flat_map(|algorithm| algorithm.variants());
+        Self::among(top, gang, name, calls, all, builder)
+    }
+
+    /// As [`make`](Self::make), with those of these algorithms that are for the kind and give the bits of the others.
+    ///
+    /// # Errors
+    /// Those of [`make`](Self::make), or none of the algorithms is left.
+    pub fn among(
+        top: &Top,
+        gang: &Gang,
+        name: &str,
+        calls: u32,
+        algorithms: impl IntoIterator<Item = Algorithm>,
+        mut builder: impl FnMut() -> CollectiveBuilder<I, O>,
+    ) -> Result<Self, Error> {
+        let wanted = builder().wanted(gang, name)?;
+        let refuse = |expected: &str, came: String| {
+            let what = format!("tuned {} `{name}`", wanted.goal);
+            Err(Error::Misuse { what, expected: expected.into(), came })
+        };
+        if wanted.goal.contributors() != wanted.goal.receivers() {
+            return refuse("receivers that are the participants", "other ones".into());
+        }
+        if calls == 0 {
+            return refuse("at least one call of each algorithm", "0".into());
+        }
+        let groups = Groups::runs(&top.placement(gang)?);
+        let (may, others): (Vec<_>, Vec<_>) =
+            algorithms.into_iter().partition(|algorithm| wanted.is_candidate(*algorithm, &groups));
+        if may.is_empty() {
+            let others: Vec<String> = others.iter().map(Algorithm::to_string).collect();
+            let came = if others.is_empty() { "no algorithm".into() } else { others.join(", ") };
+            return refuse("an algorithm for this kind that gives the operator's usual bits", came);
+        }
+        let make = |algorithm: Algorithm| {
+            let made = builder().algorithm(algorithm).make(top, gang, &format!("{name} by {algorithm}"))?;
+            Ok((algorithm, made))
+        };
+        let candidates = may.into_iter().map(make).collect::<Result<Vec<_>, Error>>()?;
+        let times = candidates.len() * calls as usize;
+        let ranks = || wanted.goal.contributors().iter();
+        let start = Collective::barrier().participants(ranks()).make(top, gang, &format!("{name} begins"))?;
+        let slowest = Collective::allreduce(Operator::<u64>::max()).elements(times).participants(ranks());
+        let slowest = slowest.make(top, gang, &format!("times of {name}"))?;
+        Ok(Self { candidates, calls, start, slowest })
+    }
+}
+
+impl<T: Element> Wanted<T> {
+    /// Whether an algorithm reaches the goal with the bits of all others, and is no other candidate by another name.
+    fn is_candidate(&self, algorithm: Algorithm, groups: &Groups) -> bool {
+        let Self { goal, operator, order, sizes, .. } = self;
+        let laws = operator.laws();
+        let bits = match order {
+            _ if !goal.combines() || laws.associative && algorithm.laws(goal).without(laws) == Laws::NONE => true,
+            Order::Doubling => algorithm.groups_by_doubling(goal, groups),
+            Order::Left => algorithm.has_order(goal),
+        };
+        let blocks = sizes.are_equal() || !algorithm.needs_equal_blocks(goal);
+        bits && blocks && algorithm.is_offered(goal) && !has_more_than_all(algorithm, goal)
+    }
+}
+
+/// Whether a smaller number of messages a round, or a smaller group, already reaches all ranks.
+fn has_more_than_all(algorithm: Algorithm, goal: &Goal) -> bool {
+    match algorithm {
+        Algorithm::Dissemination(n) | Algorithm::FiveCases(n) => n > 1 && u32::from(n) >= goal.most(),
+        Algorithm::Radix(ranks) => ranks > 2 && u32::from(ranks) / 2 >= goal.most(),
+        _ => false,
+    }
+}
+
+impl<I: ?Sized, O: ?Sized> Tuned<I, O> {
+    /// The algorithms that are tried, in the order in which they take turns. Local.
+    pub fn candidates(&self) -> impl ExactSizeIterator<Item = Algorithm> + use<'_, I, O> {
+        self.candidates.iter().map(|(algorithm, _)| *algorithm)
+    }
+
+    /// Begins the calls of a shard. Every shard that takes part begins once in a launch. Local.
+    pub fn begin(self) -> Tuning<I, O> {
+        let times = Vec::with_capacity(self.candidates.len() * self.calls as usize);
+        Tuning { trials: 0, times, ranking: Vec::new(), of: self }
+    }
+}
+
+/// The calls of one shard of a [`Tuned`] collective. It is measuring until it is settled.
+#[must_use = "it makes the calls"]
+pub struct Tuning<I: ?Sized, O: ?Sized = I> {
+    of: Tuned<I, O>,
+    /// Calls that were tried.
+    trials: usize,
+    /// Nanoseconds of the calls that count.
+    times: Vec<u64>,
+    /// Positions of the candidates and their medians, the fastest first. Empty while it is measuring.
+    ranking: Vec<(usize, Duration)>,
+}
+
+impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized> Tuning<I, O> {
+    /// Contributes a value, and waits for what the shard receives. Collective.
+    ///
+    /// Until it is settled, a call must not be dropped before it is over: then the shard would fall behind the others.
+    ///
+    /// # Errors
+    /// Those of [`Collective::call`], and the failures of the call itself, which counts among those that are measured.
+    pub async fn call(&mut self, shard: &Shard, value: I::Own) -> Result<O::Own, Error> {
+        if let Some(settled) = self.settled() {
+            return settled.call(shard, value)?.await;
+        }
+        let candidates = self.of.candidates.len();
+        let (round, turn) = (self.trials / candidates, self.trials % candidates);
+        self.of.start.call(shard, ())?.await?;
+        let began = now();
+        let result = self.of.candidates[turn].1.call(shard, value)?.await;
+        let took = now() - began;
+        self.trials += 1;
+        if round > 0 {
+            self.times.push(took.as_nanos() as u64);
+        }
+        if self.times.len() == candidates * self.of.calls as usize {
+            let times = self.of.slowest.call(shard, std::mem::take(&mut self.times))?.await?;
+            self.ranking = ranking(&times, candidates);
+        }
+        result
+    }
+}
+
+impl<I: ?Sized, O: ?Sized> Tuning<I, O> {
+    /// The collective of the algorithm that won, the same on all shards. `None` while it is measuring. A program with
+    /// several calls in flight uses it from then on. Local.
+    pub fn settled(&self) -> Option<Collective<I, O>> {
+        self.ranking.first().map(|&(first, _)| self.of.candidates[first].1)
+    }
+
+    /// The algorithms and the median times of a call on the slowest shard, the fastest first, the same on all shards. Empty
+    /// while it is measuring. Local.
+    pub fn ranking(&self) -> Vec<(Algorithm, Duration)> {
+        self.ranking.iter().map(|&(at, time)| (self.of.candidates[at].0, time)).collect()
+    }
+}
+
+/// The positions of the candidates and their medians, the fastest first. The times are those of all candidates for each round
+/// in turn.
+fn ranking(times: &[u64], candidates: usize) -> Vec<(usize, Duration)> {
+    let median = |candidate: usize| {
+        let mut own: Vec<u64> = times.iter().copied().skip(candidate).step_by(candidates).collect();
+        own.sort_unstable();
+        Duration::from_nanos(own[(own.len() - 1) / 2])
+    };
+    let mut all: Vec<_> = (0..candidates).map(|candidate| (candidate, median(candidate))).collect();
+    all.sort_by_key(|&(_, time)| time);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_decide_and_of_several_the_first() {
+        let ns = |all: &[(usize, u64)]| all.iter().map(|&(at, ns)| (at, Duration::from_nanos(ns))).collect::<Vec<_>>();
+        // Candidate 1 has the least mean, candidate 2 the least time, candidate 0 the least median.
+        let times = [5, 6, 7, 90, 6, 1, 5, 6, 8];
+        assert_eq!(ranking(&times, 3), ns(&[(0, 5), (1, 6), (2, 7)]));
+        assert_eq!(ranking(&[4, 3, 3, 4], 4), ns(&[(1, 3), (2, 3), (0, 4), (3, 4)]));
+        // Of an even number, the lower one of the two in the middle.
+        assert_eq!(ranking(&[2, 1, 4, 9], 2), ns(&[(1, 1), (0, 2)]));
+    }
+
+    #[test]
+    fn what_has_more_than_all_is_another_name() {
+        let kept = |ranks: u32| -> Vec<String> {
+            let goal = Goal::allreduce(ranks, 1);
+            let numbered = [Algorithm::Dissemination(1), Algorithm::Radix(2)].into_iter().flat_map(Algorithm::variants);
+            numbered.filter(|a| !has_more_than_all(*a, &goal)).map(|a| a.to_string()).collect()
+        };
+        assert_eq!(kept(1), ["dissemination-1", "radix-2"]);
+        assert_eq!(kept(2), ["dissemination-1", "radix-2"]);
+        assert_eq!(kept(3), ["dissemination-1", "dissemination-2", "radix-2", "radix-4"]);
+        assert_eq!(kept(5)[4..], ["radix-2", "radix-4", "radix-8"]);
+        assert_eq!(kept(100).len(), 11);
+    }
+}
