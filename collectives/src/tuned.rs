@@ -11,8 +11,7 @@ use std::time::Duration;
 /// A collective that tries several algorithms in its first calls, and stays with the fastest.
 ///
 /// It holds a [`Collective`] for each candidate. Each shard [begins](Self::begin) with a [`Tuning`], which makes the calls.
-/// The candidates take turns until each has made one call to warm up and then as many as [`make`](Self::make) was told to
-/// measure. An allreduce of the maximum gives all shards the time that each of these calls took on the slowest shard. The
+/// Each candidate in turn makes two calls to warm up, and then as many as [`make`](Self::make) was told to measure. An allreduce of the maximum gives all shards the time that each of these calls took on the slowest shard. The
 /// candidate with the least median wins, and of several the first. All shards look at the same numbers, so they agree.
 ///
 /// Results do not depend on who wins: only algorithms that give the same bits are candidates. Until it is settled, a call
@@ -64,7 +63,10 @@ impl<I: ?Sized, O: ?Sized> Clone for Tuned<I, O> {
 
 impl<I: ?Sized, O: ?Sized> std::fmt::Debug for Tuned<I, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tuned").field("candidates", &self.candidates).field("calls", &self.calls).finish_non_exhaustive()
+        f.debug_struct("Tuned")
+            .field("candidates", &self.candidates)
+            .field("calls", &self.calls)
+            .finish_non_exhaustive()
     }
 }
 
@@ -156,7 +158,7 @@ fn has_more_than_all(algorithm: Algorithm, goal: &Goal) -> bool {
 }
 
 impl<I: ?Sized, O: ?Sized> Tuned<I, O> {
-    /// The algorithms that are tried, in the order in which they take turns. Local.
+    /// The algorithms that are tried, in this order. Local.
     pub fn candidates(&self) -> impl ExactSizeIterator<Item = Algorithm> + use<'_, I, O> {
         self.candidates.iter().map(|(algorithm, _)| *algorithm)
     }
@@ -167,6 +169,9 @@ impl<I: ?Sized, O: ?Sized> Tuned<I, O> {
         Tuning { trials: 0, times, ranking: Vec::new(), of: self }
     }
 }
+
+/// Calls of a candidate that are not measured. In them the messages of the one before come to an end.
+const WARM_UP: usize = 2;
 
 /// The calls of one shard of a [`Tuned`] collective. It is measuring until it is settled.
 #[must_use = "it makes the calls"]
@@ -191,19 +196,19 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         if let Some(settled) = self.settled() {
             return settled.call(shard, value)?.await;
         }
-        let candidates = self.of.candidates.len();
-        let (round, turn) = (self.trials / candidates, self.trials % candidates);
+        let calls = self.of.calls as usize;
+        let (turn, nth) = (self.trials / (WARM_UP + calls), self.trials % (WARM_UP + calls));
         self.of.start.call(shard, ())?.await?;
         let began = now();
         let result = self.of.candidates[turn].1.call(shard, value)?.await;
         let took = now() - began;
         self.trials += 1;
-        if round > 0 {
+        if nth >= WARM_UP {
             self.times.push(took.as_nanos() as u64);
         }
-        if self.times.len() == candidates * self.of.calls as usize {
+        if self.times.len() == self.of.candidates.len() * calls {
             let times = self.of.slowest.call(shard, std::mem::take(&mut self.times))?.await?;
-            self.ranking = ranking(&times, candidates);
+            self.ranking = ranking(&times, calls);
         }
         result
     }
@@ -223,15 +228,14 @@ impl<I: ?Sized, O: ?Sized> Tuning<I, O> {
     }
 }
 
-/// The positions of the candidates and their medians, the fastest first. The times are those of all candidates for each round
-/// in turn.
-fn ranking(times: &[u64], candidates: usize) -> Vec<(usize, Duration)> {
-    let median = |candidate: usize| {
-        let mut own: Vec<u64> = times.iter().copied().skip(candidate).step_by(candidates).collect();
+/// The positions of the candidates and their medians, the fastest first. Each has so many of the times, in order.
+fn ranking(times: &[u64], calls: usize) -> Vec<(usize, Duration)> {
+    let median = |own: &[u64]| {
+        let mut own = own.to_vec();
         own.sort_unstable();
         Duration::from_nanos(own[(own.len() - 1) / 2])
     };
-    let mut all: Vec<_> = (0..candidates).map(|candidate| (candidate, median(candidate))).collect();
+    let mut all: Vec<_> = times.chunks(calls).map(median).enumerate().collect();
     all.sort_by_key(|&(_, time)| time);
     all
 }
@@ -244,11 +248,11 @@ mod tests {
     fn medians_decide_and_of_several_the_first() {
         let ns = |all: &[(usize, u64)]| all.iter().map(|&(at, ns)| (at, Duration::from_nanos(ns))).collect::<Vec<_>>();
         // Candidate 1 has the least mean, candidate 2 the least time, candidate 0 the least median.
-        let times = [5, 6, 7, 90, 6, 1, 5, 6, 8];
+        let times = [5, 90, 5, 6, 6, 6, 7, 1, 8];
         assert_eq!(ranking(&times, 3), ns(&[(0, 5), (1, 6), (2, 7)]));
-        assert_eq!(ranking(&[4, 3, 3, 4], 4), ns(&[(1, 3), (2, 3), (0, 4), (3, 4)]));
+        assert_eq!(ranking(&[4, 3, 3, 4], 1), ns(&[(1, 3), (2, 3), (0, 4), (3, 4)]));
         // Of an even number, the lower one of the two in the middle.
-        assert_eq!(ranking(&[2, 1, 4, 9], 2), ns(&[(1, 1), (0, 2)]));
+        assert_eq!(ranking(&[2, 4, 1, 9], 2), ns(&[(1, 1), (0, 2)]));
     }
 
     #[test]
