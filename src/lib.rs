@@ -145,7 +145,7 @@ pub mod collectives {
     pub use maniple_collectives::{
         Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Goal, Laws, Link, Load, Members,
         Number, Operator, Order, Part, Plain, Plan, Ranks, Reduction, Report, Schedule, Schedules, State, Step,
-        Traffic, UnknownAlgorithm, Value, Want, check,
+        Traffic, Tuned, Tuning, UnknownAlgorithm, Value, Want, check,
     };
 }
 

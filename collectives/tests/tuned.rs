@@ -3,7 +3,7 @@
 mod common;
 
 use common::{mix, tree, watched};
-use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Operator, Order, Tuned};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Operator, Order, Tuned};
 use maniple_runtime::{Costs, Error, Link, Runtime, Shard, ShardLaunch, VirtualMachine, now};
 
 /// A number that no two orders of addition add up alike.
@@ -153,7 +153,9 @@ fn the_choice_is_near_the_best() {
             let few = if shards <= 64 { &["direct", "sliced"][..] } else { &[] };
             let others = ["recursive-doubling", "radix-2", "radix-4", "radix-8", "radix-16", "halving-doubling"];
             let others = others.iter().chain(few).filter(|_| !n_only).map(|name| name.parse().unwrap());
-            let all = (1..8).map(Algorithm::Dissemination).chain(others);
+            let goal = Goal::allreduce(shards, 1);
+            let cases = (1..8).map(Algorithm::FiveCases).filter(|a| !n_only && a.is_for(&goal));
+            let all = (1..8).map(Algorithm::Dissemination).chain(others).chain(cases);
             let best = all.map(|a| alone(shards, a)).fold(f64::INFINITY, f64::min);
             let chosen = alone(shards, found[0].parse().unwrap());
             println!("{shards} shards, n only {n_only}: {} {chosen} ns, best {best} ns", found[0]);
