@@ -302,7 +302,8 @@ impl<'a> Case<'a> {
             let shards = spec.parties.taking_part();
             let times = shards.iter().map(|shard| found[shard as usize].ns);
             let (mean, collective_us) = kinds::mean_and_most(times, spec.iterations);
-            let algorithm = spec.algorithm.map(|algorithm| algorithm.to_string()).or_else(|| self.chosen.take());
+            let chosen = self.chosen.take().and_then(|asked| asked.algorithm);
+            let algorithm = spec.algorithm.map(|algorithm| algorithm.to_string()).or(chosen);
             Ok(Side {
                 failure: wrong(&spec.parties, &found).map(|wrong| format!("{who}: {wrong}")),
                 collective_us,
