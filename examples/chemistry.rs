@@ -27,6 +27,7 @@
 use chemistry::marquardt::{self, EQUATIONS, Ruling, Step, Total};
 use chemistry::mechanism::{CONSTANTS, EXPERIMENTS, SAMPLES, Samples, TRUE, measure};
 use maniple::prelude::*;
+use maniple::regions::Vector;
 use std::time::Instant;
 mod common;
 mod chemistry {
@@ -49,11 +50,11 @@ fn equations(measured: Read<Samples>, first: Arg<u32>, step: Arg<Step>) -> Vec<T
     marquardt::equations(measured.as_slice(), *first, &step.trial)
 }
 
-fn judge(before: Arg<Ruling>, squares: Arg<Vec<Total>>) -> Ruling {
+fn judge(before: Arg<Ruling>, squares: Arg<Vector<Total>>) -> Ruling {
     before.next(&squares)
 }
 
-fn solve(before: Arg<Step>, equations: Arg<Vec<Total>>, ruling: Arg<Ruling>) -> Step {
+fn solve(before: Arg<Step>, equations: Arg<Vector<Total>>, ruling: Arg<Ruling>) -> Step {
     before.next(&equations, &ruling)
 }
 

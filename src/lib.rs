@@ -99,7 +99,7 @@ pub mod regions {
     pub use maniple_regions::{
         BrokenLaw, Coherence, Element, ExactSum, Field, FieldId, FieldInfo, Integer, Law, Laws, Located, Number,
         Operator, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, ReductionId,
-        Region, RegionError, Stateful, Summand, Write, WriteShared, exact_sum,
+        Region, RegionError, Stateful, Summand, Vector, Write, WriteShared, exact_sum,
     };
 }
 
@@ -143,7 +143,7 @@ pub mod runtime {
 pub mod collectives {
     #[doc(inline)]
     pub use maniple_collectives::{
-        Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Goal, Laws, Link, Load, Members,
+        Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Contribution, Goal, Laws, Link, Load, Members,
         Number, Operator, Order, Part, Plain, Plan, Ranks, Reduction, Report, Schedule, Schedules, State, Step,
         Traffic, Tuned, Tuning, UnknownAlgorithm, Value, Want, check,
     };

@@ -70,7 +70,7 @@ fn vectors(algorithm: Option<Algorithm>, elements: usize, calls: u32) -> Duratio
                 if call == 2 {
                     start = Instant::now();
                 }
-                all = sum.call(&shard, all)?.take().await?;
+                all = sum.call(&shard, all)?.take().await?.into_vec();
                 value *= 2.0;
             }
             let took = start.elapsed();

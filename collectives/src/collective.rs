@@ -3,9 +3,9 @@
 use crate::engine::Engine;
 use crate::role::Role;
 use crate::state::Plain;
-use crate::value::{Contributed, Output, Running, Value};
+use crate::value::{Contributed, Contribution, Output, Running, Value};
 use maniple_regions::Element;
-use maniple_runtime::{Error, Input, Resolver, Shard, TaskFuture};
+use maniple_runtime::{Error, Resolver, Shard, TaskFuture};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
@@ -124,7 +124,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// A shard of another gang, or one that does not both contribute and receive. Failures of the call itself, such as a
     /// wrong length, are in the future.
     #[inline]
-    pub fn call(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<O::Own>, Error> {
+    pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
         // The caller's code, which must not run while the object is borrowed.
         let input = input.into();
         let admit = |engine: &mut Engine<T>, at| match engine.is_one() {
@@ -133,7 +133,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         };
         match input {
             // One element stays in a register.
-            Input::Now(value) => {
+            Contribution::Now(value) => {
                 shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| I::call_now::<O>(engine, at, value, cx))
             }
             later => shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
@@ -149,7 +149,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     ///
     /// # Errors
     /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
-    pub fn contribute(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<()>, Error> {
+    pub fn contribute(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
         contribute(self.id, shard, |_| I::running(input), O::output)
     }
@@ -173,7 +173,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     /// # Errors
     /// A shard of another gang, or one that does not both contribute and receive. Failures of the call itself are in the
     /// future.
-    pub fn call(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<O::Own>, Error> {
+    pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
         let input = input.into();
         let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine.role(at), self.id, shard).map(|()| None);
         shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| {
@@ -189,7 +189,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     ///
     /// # Errors
     /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
-    pub fn contribute(&self, shard: &Shard, input: impl Into<Input<I::Own>>) -> Result<TaskFuture<()>, Error> {
+    pub fn contribute(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
         let lifted = |engine: &Engine<S>| I::lifted(input, engine.stateful::<I::Element, O::Element>());
         contribute(self.id, shard, lifted, O::lowered::<I::Element, S>)

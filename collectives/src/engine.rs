@@ -86,7 +86,7 @@ impl<T: Element> Chain<T> {
             (Some(output), Some((register, range))) if output.is_one() => {
                 Running::One(registers.all[usize::from(*register)].as_slice()[range.start])
             }
-            (_, Some(result)) => Running::Many(Arc::new(registers.take_vector(result))),
+            (_, Some(result)) => Running::many(registers.take_result(result)),
         };
     }
 
@@ -119,14 +119,14 @@ impl<T: Element> Chain<T> {
     fn deliver(&mut self, chain: u32, output: &Output<T>, shared: &Shared<T>, cx: &mut ReplayCx<'_>) {
         match (output, &mut self.running) {
             (Output::One(out), running) => cx.resolve_rarely(chain, out, Ok(running.as_slice()[0])),
-            (Output::Many(out), Running::Many(v)) => {
-                // A last reader may still hold it.
-                made(&mut self.aside).spare.change(v, |_| {}, |out, v| out.copy_from_slice(v));
-                if let Running::Many(v) = std::mem::replace(&mut self.running, Running::One(T::zeroed())) {
-                    cx.resolve_rarely(chain, out, Ok(Arc::into_inner(v).expect("nobody else holds it")));
-                }
+            (Output::Many(out), running) => {
+                let result = match std::mem::replace(running, Running::One(T::zeroed())) {
+                    Running::Many(all) => all.into(),
+                    Running::Loan(some) => some,
+                    other => other.as_slice().to_vec().into(),
+                };
+                cx.resolve_rarely(chain, out, Ok(result));
             }
-            (Output::Many(out), running) => cx.resolve_rarely(chain, out, Ok(running.as_slice().to_vec())),
             (Output::Lowered(out), running) => out.deliver(chain, running.as_slice(), shared.conversion(), cx),
             (Output::Over(out), _) => match &out.result {
                 None => cx.resolve_rarely(chain, &out.over, Ok(())),
@@ -367,6 +367,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
             Running::One(v) => bytemuck::bytes_of(v),
             Running::Many(v) => bytemuck::cast_slice(v),
             Running::Parts => self.bytes_of_part(part),
+            // That of a call whose values are no vectors.
             _ => &[],
         }
     }
@@ -406,6 +407,18 @@ impl<T: Element> RunningValue for Live<'_, T> {
         }
     }
 
+    fn combine_lent(&mut self, part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
+        if let Running::Many(running) = &mut self.chain.running
+            && how == Combine::Replace as u8
+            && let Ok(vector) = Arc::downcast(lent.clone() as Arc<dyn Any + Send + Sync>)
+        {
+            *running = vector;
+            return true;
+        }
+        self.combine(part, how, lent.as_bytes());
+        false
+    }
+
     fn combine_own(&mut self, from: u16, part: u16, how: u8) {
         let (from, range) = self.parts().at(from);
         // On loan, so that a change of the same blocks goes elsewhere.
@@ -438,8 +451,13 @@ fn combine_many<T: Element>(
     running: &mut Arc<Vec<T>>,
     incoming: &[T],
 ) {
+    let spare = &mut made(aside).spare;
+    if running.is_empty() {
+        // That of a shard that contributes nothing.
+        *running = spare.take(incoming.len());
+    }
     let elsewhere = |out: &mut [T], running: &[T]| combine_into(operator, how, out, running, incoming);
-    made(aside).spare.change(running, |running| combine_in_place(operator, how, running, incoming), elsewhere);
+    spare.change(running, |running| combine_in_place(operator, how, running, incoming), elsewhere);
 }
 
 impl<T: Element> Replay for Engine<T> {
@@ -477,9 +495,7 @@ impl<T: Element> Replay for Engine<T> {
         match (running, &lower[leader as usize].running) {
             (Running::One(value), Running::One(result)) => *value = *result,
             // Nobody changes it any more.
-            (Running::Many(value), Running::Many(result)) => {
-                made(aside).spare.put(std::mem::replace(value, result.clone()));
-            }
+            (Running::Many(value), Running::Many(result)) => *value = result.clone(),
             (running, result) => {
                 combine(&self.shared.operator, aside, Combine::Replace as u8, running, result.as_slice());
             }
@@ -510,7 +526,12 @@ impl<T: Element> Replay for Engine<T> {
             let contribution = std::mem::replace(&mut c.running, Running::Parts);
             made(&mut c.aside).registers.begin(parts, contribution);
         } else if role.contributes.is_none() && role.whole != 1 {
-            c.running = Running::Many(made(&mut c.aside).spare.take(role.whole));
+            // Its first read brings the vector.
+            c.running = Running::Many(Arc::default());
+        } else if let Running::Loan(some) = &c.running {
+            let mut own = made(&mut c.aside).spare.take(some.len());
+            Arc::get_mut(&mut own).expect("nobody else holds it").copy_from_slice(some);
+            c.running = Running::Many(own);
         }
         Ok(true)
     }

@@ -33,4 +33,4 @@ pub use plan::{Balanced, Load, Members, Plan, Traffic, balance};
 pub use schedule::{Algorithm, Combine, Link, Part, Schedule, Schedules, Step, UnknownAlgorithm};
 pub use state::{Plain, Reduction, State};
 pub use tuned::{Tuned, Tuning};
-pub use value::Value;
+pub use value::{Contribution, Value};

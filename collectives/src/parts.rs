@@ -3,7 +3,7 @@
 use crate::sizes::{Sizes, Starts, ends};
 use crate::value::Running;
 use crate::{Combine, Goal, Operator, Schedule, Step};
-use maniple_regions::{Element, Lendable};
+use maniple_regions::{Element, Lendable, Vector};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl<T: Element> Registers<T> {
     }
 
     fn put(spare: &mut Vec<Lendable<T>>, vector: Lendable<T>) {
-        if spare.len() < Self::MOST && !vector.is_empty() {
+        if spare.len() < Self::MOST && !vector.is_empty() && !vector.is_shared() {
             spare.push(vector);
         }
     }
@@ -115,19 +115,22 @@ impl<T: Element> Registers<T> {
     pub fn begin(&mut self, parts: &Parts, contribution: Running<T>) {
         self.all.resize_with(parts.registers.len(), Lendable::default);
         let to_copy = match contribution {
-            Running::Many(vector) if vector.len() == parts.registers[0] => match Arc::try_unwrap(vector) {
-                Ok(vector) => {
-                    Self::put(&mut self.spare, std::mem::replace(&mut self.all[0], vector.into()));
-                    None
-                }
-                Err(shared) => Some(Running::Many(shared)),
-            },
+            Running::Many(vector) if vector.len() == parts.registers[0] => {
+                let own = Arc::try_unwrap(vector).map_or_else(Lendable::from, Lendable::from);
+                Self::put(&mut self.spare, std::mem::replace(&mut self.all[0], own));
+                None
+            }
             // It is a part of the register, or one element.
             other => Some(other),
         };
-        for (register, &elements) in self.all.iter_mut().zip(&parts.registers) {
-            if register.len() != elements {
-                *register = Self::take(&mut self.spare, elements);
+        for (number, (register, &elements)) in self.all.iter_mut().zip(&parts.registers).enumerate() {
+            if number == 0 && to_copy.is_none() {
+                continue;
+            }
+            // What the last call left there is of no use, so another vector will do while somebody holds it.
+            if register.len() != elements || !register.is_free() {
+                let free = Self::take(&mut self.spare, elements);
+                Self::put(&mut self.spare, std::mem::replace(register, free));
             }
         }
         if let (Some(contribution), Some(range)) = (to_copy, &parts.contribution) {
@@ -142,17 +145,18 @@ impl<T: Element> Registers<T> {
         }
     }
 
-    /// Takes the result: its register's vector, or a copy of a part of it.
-    pub fn take_vector(&mut self, (register, range): &(u8, Range<usize>)) -> Vec<T> {
-        let register = &mut self.all[usize::from(*register)];
-        if range.len() == register.len() {
-            match std::mem::take(register).into_vec() {
-                Ok(vector) => return vector,
+    /// The result. Where the contribution's vector has become all of it, that is handed over. Otherwise the result is lent:
+    /// when nobody holds it any more, later calls use its memory again.
+    pub fn take_result(&mut self, (register, range): &(u8, Range<usize>)) -> Vector<T> {
+        let of = &mut self.all[usize::from(*register)];
+        if *register == 0 && range.len() == of.len() {
+            match std::mem::take(of).into_vec() {
+                Ok(vector) => return vector.into(),
                 // A last reader still holds some of it.
-                Err(lent) => *register = lent,
+                Err(lent) => *of = lent,
             }
         }
-        register.as_slice()[range.clone()].to_vec()
+        of.lend(range.clone()).into()
     }
 
     /// `own = f(own)` for a range of a register: in its place if nothing of it is on loan, or else in another vector, to which

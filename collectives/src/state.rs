@@ -1,9 +1,10 @@
 //! Reductions whose running values are not elements: lifting contributions, and lowering results.
 
-use crate::value::{Output, Running, value_of};
+use crate::Value;
+use crate::value::{Coming, Contribution, Output, Running};
 use maniple_regions::{Element, Operator, Stateful};
 use maniple_runtime::replay::{ReplayCx, Watch};
-use maniple_runtime::{Error, Input, Resolver, TaskFuture};
+use maniple_runtime::{Error, Resolver};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -75,22 +76,25 @@ pub trait Lowered<S> {
     fn look(&self, watch: &mut Watch<'_>);
 }
 
-/// Something that comes or goes through a function.
-struct Through<C, F>(C, F);
+/// A result that goes through a function.
+struct Lowering<V, F>(Resolver<V>, F);
 
-impl<V: Clone + 'static, S, F: Fn(V) -> Running<S>> Later<S> for Through<TaskFuture<V>, F> {
+/// A contribution that is lifted when it comes.
+struct Lifting<V: Value + ?Sized, F>(V::Later, F);
+
+impl<V: Value + ?Sized, S, F: Fn(V::Own) -> Running<S>> Later<S> for Lifting<V, F> {
     fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
-        cx.start_after(chain, &self.0)
+        self.0.start_chain(chain, cx)
     }
     fn is_there(&self) -> bool {
-        self.0.is_settled()
+        self.0.is_there()
     }
     fn open(&self) -> Result<Running<S>, Error> {
-        value_of(&self.0).map(&self.1)
+        self.0.value().map(&self.1)
     }
 }
 
-impl<V: 'static, S, F: Fn(&[S], &Conversion) -> V> Lowered<S> for Through<Resolver<V>, F> {
+impl<V: 'static, S, F: Fn(&[S], &Conversion) -> V> Lowered<S> for Lowering<V, F> {
     fn deliver(&self, chain: u32, states: &[S], by: &Conversion, cx: &mut ReplayCx<'_>) {
         cx.resolve_rarely(chain, &self.0, Ok((self.1)(states, by)));
     }
@@ -103,16 +107,16 @@ impl<V: 'static, S, F: Fn(&[S], &Conversion) -> V> Lowered<S> for Through<Resolv
 }
 
 /// A contribution of any shape.
-pub fn lifted<V: Clone + 'static, T: Element, S: Element, R: Element>(
-    input: Input<V>,
-    by: &Stateful<T, S, R>,
-    lift: fn(V, &Stateful<T, S, R>) -> Running<S>,
+pub fn lifted<V: Value + ?Sized + 'static, S: Element, R: Element>(
+    contribution: Contribution<V>,
+    by: &Stateful<V::Element, S, R>,
+    lift: fn(V::Own, &Stateful<V::Element, S, R>) -> Running<S>,
 ) -> Running<S> {
-    match input {
-        Input::Now(value) => lift(value, by),
-        Input::Later(future) => {
+    match contribution {
+        Contribution::Now(value) => lift(value, by),
+        Contribution::Later(future) => {
             let by = by.clone();
-            Running::Lifted(Box::new(Through(future, move |value| lift(value, &by))))
+            Running::Lifted(Box::new(Lifting::<V, _>(future, move |value| lift(value, &by))))
         }
     }
 }
@@ -123,7 +127,7 @@ pub fn lowered<V: 'static, T: Element, S: Element, R: Element>(
     lower: fn(&[S], &Stateful<T, S, R>) -> V,
 ) -> Output<S> {
     let lower = move |states: &[S], by: &Conversion| lower(states, conversion(by));
-    Output::Lowered(Box::new(Through(resolver, lower)))
+    Output::Lowered(Box::new(Lowering(resolver, lower)))
 }
 
 /// The stateful operator of an object.

@@ -2,7 +2,7 @@
 
 use crate::goal::Goal;
 use crate::spec::Wanted;
-use crate::{Algorithm, Collective, CollectiveBuilder, Groups, Laws, Operator, Order, Value};
+use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Laws, Operator, Order, Value};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Gang, Shard, Top, now};
 use serde::{Deserialize, Serialize};
@@ -192,7 +192,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     ///
     /// # Errors
     /// Those of [`Collective::call`], and the failures of the call itself, which counts among those that are measured.
-    pub async fn call(&mut self, shard: &Shard, value: I::Own) -> Result<O::Own, Error> {
+    pub async fn call(&mut self, shard: &Shard, value: impl Into<Contribution<I>>) -> Result<O::Own, Error> {
         if let Some(settled) = self.settled() {
             return settled.call(shard, value)?.await;
         }

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::state::{Later, Lowered, lifted, lowered};
-use maniple_regions::{Element, Stateful};
+use maniple_regions::{Element, Stateful, Vector};
 use maniple_runtime::replay::{ReplayCx, Watch};
 use maniple_runtime::{Error, Input, Resolver, TaskFuture};
 use std::sync::Arc;
@@ -11,14 +11,20 @@ use std::sync::Arc;
 pub trait Value {
     /// The type of the elements.
     type Element: Element;
-    /// The type of a value that is passed: `T` or `Vec<T>`.
+    /// The type of a result: `T`, or a [`Vector`] of them. Shards may share its memory.
     type Own: Clone + 'static;
+    /// A future of a contribution.
     #[doc(hidden)]
-    fn running(input: Input<Self::Own>) -> Running<Self::Element>;
+    type Later: Coming<Self::Own> + From<TaskFuture<Self::Own>>;
+    #[doc(hidden)]
+    fn running(contribution: Contribution<Self>) -> Running<Self::Element>;
     #[doc(hidden)]
     fn output(resolver: Resolver<Self::Own>) -> Output<Self::Element>;
     #[doc(hidden)]
-    fn lifted<S: Element, R: Element>(input: Input<Self::Own>, by: &Stateful<Self::Element, S, R>) -> Running<S>;
+    fn lifted<S: Element, R: Element>(
+        contribution: Contribution<Self>,
+        by: &Stateful<Self::Element, S, R>,
+    ) -> Running<S>;
     #[doc(hidden)]
     fn lowered<T: Element, S: Element>(resolver: Resolver<Self::Own>) -> Output<S>;
     /// Makes a call with a value that has come.
@@ -29,7 +35,7 @@ pub trait Value {
         value: Self::Own,
         cx: &mut ReplayCx<'_>,
     ) -> TaskFuture<O::Own> {
-        engine.call_many::<O>(at, Self::running(Input::Now(value)), cx)
+        engine.call_many::<O>(at, Self::running(Contribution::Now(value)), cx)
     }
     /// Makes a call with one element that has come. The result is such a value.
     #[doc(hidden)]
@@ -46,18 +52,19 @@ pub trait Value {
 impl<T: Element> Value for T {
     type Element = T;
     type Own = T;
+    type Later = TaskFuture<T>;
     #[inline]
-    fn running(input: Input<T>) -> Running<T> {
-        match input {
-            Input::Now(value) => Running::One(value),
-            Input::Later(future) => Running::Later(future),
+    fn running(contribution: Contribution<T>) -> Running<T> {
+        match contribution {
+            Contribution::Now(value) => Running::One(value),
+            Contribution::Later(future) => Running::Later(future),
         }
     }
     fn output(resolver: Resolver<T>) -> Output<T> {
         Output::One(resolver)
     }
-    fn lifted<S: Element, R: Element>(input: Input<T>, by: &Stateful<T, S, R>) -> Running<S> {
-        lifted(input, by, |element, by| {
+    fn lifted<S: Element, R: Element>(contribution: Contribution<T>, by: &Stateful<T, S, R>) -> Running<S> {
+        lifted(contribution, by, |element, by| {
             if size_of::<S>() > LARGE_STATE {
                 let mut states = vec![S::zeroed()];
                 by.lift_into(&mut states, &[element]);
@@ -92,29 +99,145 @@ impl<T: Element> Value for T {
 
 impl<T: Element> Value for [T] {
     type Element = T;
-    type Own = Vec<T>;
-    fn running(input: Input<Vec<T>>) -> Running<T> {
-        match input {
-            Input::Now(values) => Running::Many(Arc::new(values)),
-            Input::Later(future) => Running::ManyLater(future),
+    type Own = Vector<T>;
+    type Later = VectorLater<T>;
+    fn running(contribution: Contribution<[T]>) -> Running<T> {
+        match contribution {
+            Contribution::Now(vector) => Running::many(vector),
+            Contribution::Later(future) => Running::ManyLater(future),
         }
     }
-    fn output(resolver: Resolver<Vec<T>>) -> Output<T> {
+    fn output(resolver: Resolver<Vector<T>>) -> Output<T> {
         Output::Many(resolver)
     }
-    fn lifted<S: Element, R: Element>(input: Input<Vec<T>>, by: &Stateful<T, S, R>) -> Running<S> {
-        lifted(input, by, |elements, by| {
+    fn lifted<S: Element, R: Element>(contribution: Contribution<[T]>, by: &Stateful<T, S, R>) -> Running<S> {
+        lifted(contribution, by, |elements, by| {
             let mut states = vec![S::zeroed(); elements.len()];
             by.lift_into(&mut states, &elements);
             Running::Many(Arc::new(states))
         })
     }
-    fn lowered<U: Element, S: Element>(resolver: Resolver<Vec<T>>) -> Output<S> {
+    fn lowered<U: Element, S: Element>(resolver: Resolver<Vector<T>>) -> Output<S> {
         lowered(resolver, |states, by: &Stateful<U, S, T>| {
             let mut results = vec![T::zeroed(); states.len()];
             by.lower_into(&mut results, states);
-            results
+            results.into()
         })
+    }
+}
+
+/// What a shard contributes to a call: a value, or the future of one. A vector comes as a `Vec` or a [`Vector`].
+///
+/// It is made `from` any of these, or from an [`Input`].
+pub enum Contribution<V: Value + ?Sized> {
+    /// A value that is known now.
+    Now(V::Own),
+    /// The value of a future. The call waits for it, and fails if the future does.
+    Later(V::Later),
+}
+
+impl<T: Element> From<T> for Contribution<T> {
+    #[inline]
+    fn from(value: T) -> Self {
+        Self::Now(value)
+    }
+}
+impl<T: Element> From<&TaskFuture<T>> for Contribution<T> {
+    fn from(future: &TaskFuture<T>) -> Self {
+        Self::Later(future.clone())
+    }
+}
+impl<V: Value + ?Sized> From<Input<V::Own>> for Contribution<V> {
+    fn from(input: Input<V::Own>) -> Self {
+        match input {
+            Input::Now(value) => Self::Now(value),
+            Input::Later(future) => Self::Later(future.into()),
+        }
+    }
+}
+
+impl<T: Element> From<Vec<T>> for Contribution<[T]> {
+    fn from(vector: Vec<T>) -> Self {
+        Self::Now(vector.into())
+    }
+}
+impl<T: Element> From<Vector<T>> for Contribution<[T]> {
+    fn from(vector: Vector<T>) -> Self {
+        Self::Now(vector)
+    }
+}
+impl<T: Element> From<&TaskFuture<Vec<T>>> for Contribution<[T]> {
+    fn from(future: &TaskFuture<Vec<T>>) -> Self {
+        Self::Later(VectorLater::Vec(future.clone()))
+    }
+}
+impl<T: Element> From<&TaskFuture<Vector<T>>> for Contribution<[T]> {
+    fn from(future: &TaskFuture<Vector<T>>) -> Self {
+        Self::Later(VectorLater::Vector(future.clone()))
+    }
+}
+impl<T: Element> From<Input<Vec<T>>> for Contribution<[T]> {
+    fn from(input: Input<Vec<T>>) -> Self {
+        match input {
+            Input::Now(vector) => vector.into(),
+            Input::Later(future) => (&future).into(),
+        }
+    }
+}
+
+/// A future that a contribution comes from.
+#[doc(hidden)]
+pub trait Coming<V>: 'static {
+    /// Makes the runtime start the chain when it comes. Returns false if it has come already.
+    fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool;
+    fn is_there(&self) -> bool;
+    fn value(&self) -> Result<V, Error>;
+}
+
+impl<V: Clone + 'static> Coming<V> for TaskFuture<V> {
+    fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+        cx.start_after(chain, self)
+    }
+    fn is_there(&self) -> bool {
+        self.is_settled()
+    }
+    fn value(&self) -> Result<V, Error> {
+        let value = self.peek(|outcome| outcome.cloned().map_err(Clone::clone));
+        value.unwrap_or_else(|| Err(Error::Stopped { what: "a collective's input".into() }))
+    }
+}
+
+/// The future of a vector.
+#[doc(hidden)]
+pub enum VectorLater<T> {
+    Vec(TaskFuture<Vec<T>>),
+    Vector(TaskFuture<Vector<T>>),
+}
+
+impl<T> From<TaskFuture<Vector<T>>> for VectorLater<T> {
+    fn from(future: TaskFuture<Vector<T>>) -> Self {
+        VectorLater::Vector(future)
+    }
+}
+
+impl<T: Element> Coming<Vector<T>> for VectorLater<T> {
+    fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+        match self {
+            VectorLater::Vec(future) => future.start_chain(chain, cx),
+            VectorLater::Vector(future) => future.start_chain(chain, cx),
+        }
+    }
+    fn is_there(&self) -> bool {
+        match self {
+            VectorLater::Vec(future) => future.is_there(),
+            VectorLater::Vector(future) => future.is_there(),
+        }
+    }
+    fn value(&self) -> Result<Vector<T>, Error> {
+        match self {
+            VectorLater::Vec(future) => future.value().map(Vector::from),
+            VectorLater::Vector(future) => future.value(),
+        }
     }
 }
 
@@ -126,31 +249,37 @@ const LARGE_STATE: usize = 32;
 pub enum Running<T> {
     One(T),
     Many(Arc<Vec<T>>),
+    /// A vector that is a part of another one. It does not change.
+    Loan(Vector<T>),
     /// The value is in the chain's registers.
     Parts,
     /// An input that may not be there yet.
     Later(TaskFuture<T>),
-    ManyLater(TaskFuture<Vec<T>>),
+    ManyLater(VectorLater<T>),
     /// The same for one that is lifted to states.
     Lifted(Box<dyn Later<T>>),
 }
 
 impl<T: Element> Running<T> {
+    pub fn many(vector: Vector<T>) -> Self {
+        vector.into_shared().map_or_else(Running::Loan, Running::Many)
+    }
+
     /// Makes the runtime start the chain when the input comes. Returns false if it has come already.
     pub fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
         match self {
-            Running::One(_) | Running::Many(_) | Running::Parts => false,
-            Running::Later(f) => cx.start_after(chain, f),
-            Running::ManyLater(f) => cx.start_after(chain, f),
+            Running::One(_) | Running::Many(_) | Running::Loan(_) | Running::Parts => false,
+            Running::Later(f) => f.start_chain(chain, cx),
+            Running::ManyLater(f) => f.start_chain(chain, cx),
             Running::Lifted(later) => later.start_chain(chain, cx),
         }
     }
 
     pub fn is_there(&self) -> bool {
         match self {
-            Running::One(_) | Running::Many(_) | Running::Parts => true,
-            Running::Later(f) => f.is_settled(),
-            Running::ManyLater(f) => f.is_settled(),
+            Running::One(_) | Running::Many(_) | Running::Loan(_) | Running::Parts => true,
+            Running::Later(f) => f.is_there(),
+            Running::ManyLater(f) => f.is_there(),
             Running::Lifted(later) => later.is_there(),
         }
     }
@@ -158,9 +287,9 @@ impl<T: Element> Running<T> {
     /// Takes the value out of the future that has it.
     pub fn open(&mut self) -> Result<(), Error> {
         *self = match self {
-            Running::One(_) | Running::Many(_) | Running::Parts => return Ok(()),
-            Running::Later(f) => Running::One(value_of(f)?),
-            Running::ManyLater(f) => Running::Many(Arc::new(value_of(f)?)),
+            Running::One(_) | Running::Many(_) | Running::Loan(_) | Running::Parts => return Ok(()),
+            Running::Later(f) => Running::One(f.value()?),
+            Running::ManyLater(f) => Running::many(f.value()?),
             Running::Lifted(later) => later.open()?,
         };
         Ok(())
@@ -172,6 +301,7 @@ impl<T: Element> Running<T> {
         match self {
             Running::One(v) => std::slice::from_ref(v),
             Running::Many(v) => v,
+            Running::Loan(v) => v,
             _ => &[],
         }
     }
@@ -180,7 +310,7 @@ impl<T: Element> Running<T> {
 /// The future that gets a call's result.
 pub enum Output<T> {
     One(Resolver<T>),
-    Many(Resolver<Vec<T>>),
+    Many(Resolver<Vector<T>>),
     /// The result is lowered from states.
     Lowered(Box<dyn Lowered<T>>),
     /// The shard receives nothing, or takes its result later: then that goes to the other output.
@@ -228,13 +358,4 @@ impl<T: Element> Output<T> {
             Output::Over(out) => out.result.as_ref().is_some_and(Output::is_one),
         }
     }
-}
-
-fn stopped(what: &str) -> Error {
-    Error::Stopped { what: format!("a collective's {what}") }
-}
-
-pub fn value_of<V: Clone + 'static>(future: &TaskFuture<V>) -> Result<V, Error> {
-    let value = future.peek(|outcome| outcome.cloned().map_err(Clone::clone));
-    value.unwrap_or_else(|| Err(stopped("input")))
 }

@@ -9,7 +9,7 @@ use common::{
 };
 use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
-use maniple_regions::Element;
+use maniple_regions::{Element, Vector};
 use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -366,7 +366,7 @@ fn all_groupings_are_those_of_recursive_doubling() {
                         let task = top.register("calls", move |shard: Shard, _: ()| async move {
                             let own: Vec<_> =
                                 (0..elements as u64).map(|e| mix(u64::from(shard.index()) << 32 | e)).collect();
-                            let first: Vec<u64> = total.call(&shard, own)?.take().await?;
+                            let first: Vec<u64> = total.call(&shard, own)?.take().await?.into_vec();
                             total
                                 .call(&shard, first.iter().map(|v| v ^ u64::from(shard.index())).collect::<Vec<_>>())?
                                 .take()
@@ -424,7 +424,7 @@ fn a_dependent_call_takes_a_message_each_way() {
                 let task = top.register("calls", move |shard: Shard, _: ()| async move {
                     let mut all = vec![u64::from(shard.index()); elements];
                     for _ in 0..CALLS {
-                        all = total.call(&shard, all)?.take().await?;
+                        all = total.call(&shard, all)?.take().await?.into_vec();
                     }
                     Ok(all[0])
                 });
@@ -660,11 +660,11 @@ impl Faulty {
             if self.ahead {
                 pending.push(future);
             } else {
-                seen.push(future.await);
+                seen.push(future.await.map(Vector::into_vec));
             }
         }
         for future in pending {
-            seen.push(future.await);
+            seen.push(future.await.map(Vector::into_vec));
         }
         Ok(seen)
     }
@@ -1092,7 +1092,7 @@ fn objects_are_independent() {
             second.call(&shard, vec![1.0, own as f64, 0.5, call as f64])?.detach();
         }
         let (a, b) = (first.call(&shard, mix(own))?, second.call(&shard, vec![any_f64(mix(own)); 4])?);
-        Ok((a.await?, b.await?))
+        Ok((a.await?, b.await?.into_vec()))
     }
     for number in 0..30 {
         let (at, runtime) = any_runtime(number);

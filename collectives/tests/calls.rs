@@ -4,7 +4,7 @@
 mod common;
 
 use common::watched;
-use maniple_collectives::{Algorithm, Collective, Operator};
+use maniple_collectives::{Algorithm, Collective, Contribution, Operator};
 use maniple_mapper::ProcessorId;
 use maniple_runtime::{
     Error, Faults, Input, PhaseBarrier, PhaseOptions, ProcessorLoss, Runtime, Shard, ShardLaunch, Top,
@@ -139,7 +139,7 @@ fn a_waker_may_make_a_call() {
 /// A contribution that is itself made by a call of the same object.
 struct Nested(Shard, Collective<i64>);
 
-impl From<Nested> for Input<i64> {
+impl From<Nested> for Contribution<i64> {
     fn from(Nested(shard, total): Nested) -> Self {
         (&total.call(&shard, 1).expect("a call")).into()
     }
@@ -148,7 +148,7 @@ impl From<Nested> for Input<i64> {
 /// A contribution that can't be made.
 struct Bomb;
 
-impl From<Bomb> for Input<i64> {
+impl From<Bomb> for Contribution<i64> {
     fn from(_: Bomb) -> Self {
         panic!("bomb")
     }

@@ -6,6 +6,7 @@ use common::{any_f64, any_runtime, bytes, mix, watched};
 use maniple_collectives::{
     Algorithm, Collective, Goal, Operator, Order, Part, Schedule, Schedules, halving_doubling, recursive_doubling,
 };
+use maniple_regions::Vector;
 use maniple_runtime::{Check, Error, Runtime, Shard, ShardLaunch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -86,7 +87,7 @@ fn neighbours(goal: &Goal, rank: u32) -> Schedule {
 #[test]
 fn schedules_of_the_program_are_proved_and_run() {
     async fn shard(shard: Shard, sum: Collective<[u64]>) -> Result<Vec<u64>, Error> {
-        sum.call(&shard, (0..10).map(|i| i + 100 * u64::from(shard.index())).collect::<Vec<_>>())?.await
+        sum.call(&shard, (0..10).map(|i| i + 100 * u64::from(shard.index())).collect::<Vec<_>>())?.await.map(Vector::into_vec)
     }
     let outcome = watched("own", || {
         Runtime::threads(2).run(|top| async move {
@@ -166,7 +167,7 @@ fn the_order_of_a_loop() {
         let own = |i: u64| any_f64(mix(u64::from(shard.index()) << 8 | i));
         let all = sums.0.call(&shard, (0..9).map(own).collect::<Vec<_>>())?;
         let scan = sums.1.call(&shard, own(0))?;
-        Ok((all.await?, scan.await?))
+        Ok((all.await?.into_vec(), scan.await?))
     }
     let mut others = 0;
     for number in 0..20 {
@@ -215,7 +216,7 @@ fn laws_are_tried_on_real_values() {
                         let own = u64::from(shard.index()) * 8;
                         let mut last = vec![own, own + 1];
                         for _ in 0..3 {
-                            last = mean.call(&shard, last)?.await?;
+                            last = mean.call(&shard, last)?.await?.into_vec();
                         }
                         Ok(())
                     });

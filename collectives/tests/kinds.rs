@@ -4,6 +4,7 @@ mod common;
 
 use common::{affine, any_runtime, brackets, exact, mix, tree, watched};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Operator, Ranks};
+use maniple_regions::Vector;
 use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -262,7 +263,7 @@ impl Case {
         let me = shard.index();
         let position = |ranks: &[u32]| ranks.iter().position(|&rank| rank == me);
         let (from, to) = (position(&self.from), position(&self.to));
-        let (mut pending, mut results) = (VecDeque::<TaskFuture<Vec<u64>>>::new(), Vec::new());
+        let (mut pending, mut results) = (VecDeque::<TaskFuture<Vector<u64>>>::new(), Vec::new());
         let mut over = Vec::new();
         for call in 0..self.calls {
             let own = from.map(|from| self.contribution(call, from).concat());
@@ -300,7 +301,8 @@ impl Case {
         for future in over {
             future.await?;
         }
-        Ok(results)
+        // None has changed since it came.
+        Ok(results.into_iter().map(Vector::into_vec).collect())
     }
 
     fn run(self: &Arc<Self>, runtime: &Runtime) -> Result<Vec<Vec<Vec<u64>>>, Error> {

@@ -6,6 +6,7 @@ use common::{any_f64, any_runtime, mix, tree, watched};
 use maniple_collectives::{
     Algorithm, Collective, CollectiveBuilder, Goal, Laws, Load, Operator, Plan, Ranks, Schedules, Step, balance, check,
 };
+use maniple_regions::Vector;
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::sync::Arc;
 
@@ -268,7 +269,7 @@ impl Case {
 
     async fn shard(self: Arc<Self>, shard: Shard, all: Vec<Collective<[f64]>>) -> Result<Vec<u64>, Error> {
         let me = shard.index();
-        let (mut bits, mut pending, mut over) = (Vec::new(), Vec::<TaskFuture<Vec<f64>>>::new(), Vec::new());
+        let (mut bits, mut pending, mut over) = (Vec::new(), Vec::<TaskFuture<Vector<f64>>>::new(), Vec::new());
         for call in 0..self.calls {
             for at in 0..all.len() {
                 // Every shard has an order of its own.

@@ -6,7 +6,7 @@ mod common;
 use common::watched;
 use fastrand::Rng;
 use maniple_collectives::{Algorithm, Collective, Operator};
-use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region};
+use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region, Vector};
 use maniple_runtime::{Arg, Check, Error, Input, RacingAccess, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -148,20 +148,20 @@ fn expected(program: &Program) -> HashSet<(Side, Side)> {
     pairs
 }
 
-fn look(shared: ReadShared<i64>, _: Arg<Vec<i64>>) -> Vec<i64> {
-    vec![shared.rect().lo(0); 2]
+fn look(shared: ReadShared<i64>, _: Arg<Vector<i64>>) -> Vector<i64> {
+    vec![shared.rect().lo(0); 2].into()
 }
-fn change(mut shared: ReadWriteShared<i64>, _: Arg<Vec<i64>>) -> Vec<i64> {
+fn change(mut shared: ReadWriteShared<i64>, _: Arg<Vector<i64>>) -> Vector<i64> {
     shared.fill(1);
-    vec![1; 2]
+    vec![1; 2].into()
 }
 
 async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Collective<[i64]>) -> Result<(), Error> {
-    let (mut leaves, mut calls) = (Vec::<TaskFuture<Vec<i64>>>::new(), Vec::<TaskFuture<Vec<i64>>>::new());
+    let (mut leaves, mut calls) = (Vec::<TaskFuture<Vector<i64>>>::new(), Vec::<TaskFuture<Vector<i64>>>::new());
     for step in &program.scripts[shard.index() as usize] {
-        let value = |input: &Given| -> Input<Vec<i64>> {
+        let value = |input: &Given| -> Input<Vector<i64>> {
             match input {
-                Given::Number => vec![0; 2].into(),
+                Given::Number => Vector::from(vec![0; 2]).into(),
                 Given::Leaf(l) => (&leaves[*l]).into(),
                 Given::Call(c) => (&calls[*c]).into(),
             }
@@ -179,7 +179,7 @@ async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Collec
             Step::Call(input) => {
                 // What fails comes after its input as well.
                 let input = if program.fails[calls.len()] == Some(shard.index()) {
-                    let wrong = |_: Arg<Vec<i64>>| vec![0];
+                    let wrong = |_: Arg<Vector<i64>>| Vector::from(vec![0]);
                     (&shard.launch(wrong, (value(input),)).go()?).into()
                 } else {
                     value(input)

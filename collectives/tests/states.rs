@@ -5,7 +5,7 @@ mod common;
 use bytemuck::{Pod, Zeroable};
 use common::{any_runtime, bytes, mix, watched};
 use maniple_collectives::{Algorithm, Collective, Goal, Operator};
-use maniple_regions::{ExactSum, Stateful, exact_sum};
+use maniple_regions::{ExactSum, Stateful, Vector, exact_sum};
 use maniple_runtime::{Arg, Error, Shard, ShardLaunch};
 
 type Exact<I, O = I> = Collective<I, O, ExactSum<f64>>;
@@ -46,7 +46,7 @@ async fn sums(shard: Shard, (sums, call): (Sums, u64)) -> Result<Results, Error>
     let scan = sums.scan.call(&shard, own(0))?;
     let blocks = sums.blocks.call(&shard, (0..p).map(own).collect::<Vec<_>>())?;
     let some = if u64::from(me) == p - 1 { sums.some.receive(&shard)?.await? } else { 0.0 };
-    Ok((all.await?, vectors.await?, some, scan.await?, blocks.await?))
+    Ok((all.await?, vectors.await?.into_vec(), some, scan.await?, blocks.await?))
 }
 
 /// Against sums of integers, for every algorithm: the sum is associative, so none is refused.
@@ -137,7 +137,7 @@ fn failures_reach_results() {
         };
         let text = second.await.expect_err("one has no input").origin().to_string();
         assert!(text.contains("broken input"), "{text}");
-        sum.call(&shard, vec![1.0, 0.5])?.await
+        sum.call(&shard, vec![1.0, 0.5])?.await.map(Vector::into_vec)
     }
     for number in 0..12 {
         let (at, runtime) = any_runtime(number);

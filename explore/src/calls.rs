@@ -4,7 +4,7 @@ use crate::joint::{By, IDENTITY, Joint, Kind, Shape, Sizes, between};
 use crate::program::{Number, Stage};
 use crate::values::{composed, contribution, joined};
 use crate::worker::Worker;
-use maniple::collectives::{CollectiveBuilder, Order, Plan, Value};
+use maniple::collectives::{CollectiveBuilder, Contribution, Order, Plan, Value};
 use maniple::prelude::*;
 use maniple::regions::Element;
 use serde::{Deserialize, Serialize};
@@ -237,10 +237,11 @@ impl Worker {
     }
 
     /// A contribution that a task makes.
-    fn made<V, F, M: 'static>(&self, make: F, number: Number) -> Result<Input<V>, Error>
+    fn made<V, F, M: 'static>(&self, make: F, number: Number) -> Result<Contribution<V>, Error>
     where
-        V: 'static,
-        F: maniple::runtime::Leaf<M, Output = V, Args = (Input<i64>,)>,
+        V: Value + ?Sized,
+        F: maniple::runtime::Leaf<M, Args = (Input<i64>,)>,
+        Contribution<V>: for<'a> From<&'a TaskFuture<F::Output>>,
     {
         Ok((&self.shard.launch(make, (self.number(number),)).named("make").go()?).into())
     }
@@ -249,7 +250,7 @@ impl Worker {
         &mut self,
         (joint, which, part): (&Joint, usize, Part),
         made: Collective<I, O>,
-        input: Option<Input<I::Own>>,
+        input: Option<Contribution<I>>,
         digest: fn(&O::Own) -> i64,
     ) -> Result<(), Error>
     where

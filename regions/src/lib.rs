@@ -14,6 +14,7 @@ mod partition;
 mod privilege;
 mod rect;
 mod region;
+mod vector;
 
 pub use access::{Read, ReadShared, ReadWrite, ReadWriteShared, Reduce, Write, WriteShared};
 pub use buffer::Buffer;
@@ -29,3 +30,4 @@ pub use partition::Partition;
 pub use privilege::{Coherence, Interference, Privilege, Use, interference};
 pub use rect::{Points, Rect};
 pub use region::{Region, TreeId};
+pub use vector::Vector;

@@ -3,6 +3,7 @@
 use crate::Error;
 use maniple_regions::{Buffer, Element, Loan};
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub enum Payload {
 }
 
 /// A value that can be lent to readers: one that is too large for the record of an arrival.
-pub trait Lent: Send + Sync {
+pub trait Lent: Any + Send + Sync {
     /// The bytes of the value.
     fn as_bytes(&self) -> &[u8];
     /// The bytes of the value, for its owner while nobody else holds it.

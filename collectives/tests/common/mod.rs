@@ -10,7 +10,7 @@ pub use watchdog::watched;
 
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Laws, Operator, Value};
 use maniple_mapper::{DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
-use maniple_regions::Element;
+use maniple_regions::{Element, Vector};
 use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -195,14 +195,14 @@ impl<T: Element> Form<T> for One {
 
 impl<T: Element> Form<T> for Many {
     type V = [T];
-    type Own = Vec<T>;
+    type Own = Vector<T>;
     fn with_elements(all: CollectiveBuilder<T>, elements: usize) -> CollectiveBuilder<[T]> {
         all.elements(elements)
     }
-    fn of(values: Vec<T>) -> Vec<T> {
-        values
+    fn of(values: Vec<T>) -> Vector<T> {
+        values.into()
     }
-    fn slice(value: &Vec<T>) -> &[T] {
+    fn slice(value: &Vector<T>) -> &[T] {
         value
     }
 }

@@ -3,6 +3,7 @@
 use super::kind::{Kind, Parties};
 use super::oracle::{IDENTITY, Oracle, VARIANTS, Vectors};
 use super::values::{Measured, Op};
+use maniple::regions::Vector;
 use maniple::runtime::{Error, Gang, Input, Runtime, Shard, ShardLaunch, Top, now};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Value};
 use serde::{Deserialize, Serialize};
@@ -59,10 +60,10 @@ impl<T: Measured> Shaped for T {
 }
 
 impl<T: Measured> Shaped for [T] {
-    fn of(elements: Vec<T>) -> Vec<T> {
-        elements
+    fn of(elements: Vec<T>) -> Vector<T> {
+        elements.into()
     }
-    fn wrong(own: &Vec<T>, right: &[T]) -> Option<u64> {
+    fn wrong(own: &Vector<T>, right: &[T]) -> Option<u64> {
         first_difference(own, right)
     }
 }

@@ -186,7 +186,7 @@ async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
         if let Some(element) = all.get_mut(at) {
             *element = own;
         }
-        all = total.call(&shard, all)?.take().await?;
+        all = total.call(&shard, all)?.take().await?.into_vec();
         if let Some(element) = all.get_mut(at) {
             last = std::mem::take(element);
         }

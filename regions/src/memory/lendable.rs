@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A vector, of whose elements its owner can lend ranges. A range on loan does not change. The others may.
 ///
+/// Made from a shared vector, it can lend, and nothing of it changes.
+///
 /// ```
 /// use maniple_regions::Lendable;
 ///
@@ -40,6 +42,8 @@ struct Elements<T> {
     start: UnsafeCell<*mut T>,
     len: usize,
     capacity: usize,
+    /// The vector whose elements they are, if others may read it too. Then nobody changes them.
+    shared: Option<Arc<Vec<T>>>,
 }
 
 // SAFETY: the elements are reached through a `Lendable` or a `Loan` only. Loans give shared references, which other threads
@@ -66,7 +70,10 @@ impl<T> Elements<T> {
 
 impl<T> Drop for Elements<T> {
     fn drop(&mut self) {
-        // SAFETY: these are the parts of a vector, and the last owner drops them. `into_vec` leaves those of an empty one.
+        if self.shared.is_some() {
+            return;
+        }
+        // SAFETY: these are the parts of a vector, and the last owner drops them. `into_vec` does not come here.
         #[allow(unsafe_code)]
         drop(unsafe { Vec::from_raw_parts(*self.start.get(), self.len, self.capacity) });
     }
@@ -76,7 +83,15 @@ impl<T> From<Vec<T>> for Lendable<T> {
     fn from(vector: Vec<T>) -> Self {
         let mut vector = ManuallyDrop::new(vector);
         let (start, len, capacity) = (vector.as_mut_ptr(), vector.len(), vector.capacity());
-        Self { elements: Arc::new(Elements { start: start.into(), len, capacity }), loans: Vec::new() }
+        Self { elements: Arc::new(Elements { start: start.into(), len, capacity, shared: None }), loans: Vec::new() }
+    }
+}
+
+impl<T> From<Arc<Vec<T>>> for Lendable<T> {
+    fn from(vector: Arc<Vec<T>>) -> Self {
+        let (start, len, capacity) = (vector.as_ptr().cast_mut(), vector.len(), vector.capacity());
+        let elements = Elements { start: start.into(), len, capacity, shared: Some(vector) };
+        Self { elements: Arc::new(elements), loans: Vec::new() }
     }
 }
 
@@ -119,19 +134,22 @@ impl<T> Lendable<T> {
         Loan { elements: self.elements.clone(), range, over }
     }
 
-    /// The elements of a range, to change them, unless some of them are on loan.
+    /// The elements of a range, to change them, unless some of them are on loan or the vector is shared.
     ///
     /// # Panics
     ///
     /// If the range does not lie in the vector.
     pub fn change(&mut self, range: Range<usize>) -> Option<&mut [T]> {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} elements", self.len());
+        if self.elements.shared.is_some() {
+            return None;
+        }
         self.forget_what_is_over();
         let overlaps = |lent: &Range<usize>| lent.start.max(range.start) < lent.end.min(range.end);
         if self.loans.iter().any(|(lent, _)| overlaps(lent)) {
             return None;
         }
-        // SAFETY: the range lies in the vector. Loans of it are over: their holders' last reads come before the flags that
+        // SAFETY: the range lies in the vector, which is not shared. Loans of it are over: their holders' last reads come before the flags that
         // `forget_what_is_over` has seen. Those that are not over have other elements. The owner's own references come from
         // borrows of this, which is borrowed mutably.
         #[allow(unsafe_code)]
@@ -141,10 +159,10 @@ impl<T> Lendable<T> {
     /// The vector.
     ///
     /// # Errors
-    /// This again, if some of it is on loan.
+    /// This again, if some of it is on loan or it is shared.
     pub fn into_vec(mut self) -> Result<Vec<T>, Self> {
         self.forget_what_is_over();
-        if !self.loans.is_empty() {
+        if !self.loans.is_empty() || self.elements.shared.is_some() {
             return Err(self);
         }
         // A holder whose loan is over may still be about to let go of the elements, but reads them no more.
@@ -160,10 +178,15 @@ impl<T> Lendable<T> {
         }
     }
 
-    /// Whether nothing is on loan.
+    /// Whether nothing is on loan, so that all of it can change.
     pub fn is_free(&mut self) -> bool {
         self.forget_what_is_over();
-        self.loans.is_empty()
+        self.loans.is_empty() && self.elements.shared.is_none()
+    }
+
+    /// Whether it was made from a shared vector.
+    pub fn is_shared(&self) -> bool {
+        self.elements.shared.is_some()
     }
 
     fn forget_what_is_over(&mut self) {
@@ -282,6 +305,21 @@ mod tests {
         assert_eq!((ALIVE.load(Ordering::Relaxed), loan.as_slice().len()), (5, 2));
         drop(loan);
         assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn nothing_of_a_shared_vector_changes() {
+        let own = Arc::new(vec![1, 2, 3]);
+        let mut all = Lendable::from(own.clone());
+        assert!(all.change(1..2).is_none() && !all.is_free() && all.is_shared());
+        let loan = all.lend(1..3);
+        let all = all.into_vec().expect_err("it is shared");
+        assert_eq!(all.as_slice().as_ptr(), own.as_ptr());
+        drop((all, own));
+        assert_eq!(loan.as_slice(), [2, 3]);
+        let own = Arc::new(vec![String::from("one")]);
+        drop(Lendable::from(own.clone()));
+        assert_eq!(Arc::into_inner(own).expect("nobody else holds it"), ["one"]);
     }
 
     /// For tools that watch memory: another thread reads a loan while the owner changes its neighbours, and then itself.

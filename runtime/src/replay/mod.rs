@@ -127,6 +127,13 @@ pub trait RunningValue {
     /// Combines the bytes that a read found with a part. `how` comes from the subtask. A panic fails the call.
     fn combine(&mut self, part: u16, how: u8, incoming: &[u8]);
 
+    /// The same for a value on loan, which does not change while somebody holds it. Returns whether it now is the part, and
+    /// nothing was copied.
+    fn combine_lent(&mut self, part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
+        self.combine(part, how, lent.as_bytes());
+        false
+    }
+
     /// Combines a part with another one of the same value. A panic fails the call. It is called only for objects with
     /// [local](Subtask::Local) subtasks.
     fn combine_own(&mut self, from: u16, part: u16, how: u8) {

@@ -168,8 +168,9 @@ impl Active<'_> {
         let large = expected > Payload::INLINE;
         #[cfg(feature = "plant")]
         let how = if how < 2 && effects.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
-        let came = &mut self.cells[at].value;
+        let came = &self.cells[at].value;
         let bytes = came.bytes();
+        let mut kept = false;
         if self.now.state == ChainState::Poisoned {
             // The call has failed, so nothing is combined.
         } else if bytes.len() != expected || matches!(came, Payload::Failed(_)) {
@@ -188,11 +189,18 @@ impl Active<'_> {
                 // A small value came with the arrival, so this processor's cell already is a copy.
                 value.combine(part, how, bytes);
             }
+        } else if large
+            && let Payload::Lent(lent) = &*came
+            && effects.same_node(step.to)
+        {
+            kept = value.combine_lent(part, how, lent);
         } else {
             value.combine(part, how, bytes);
         }
         if large {
-            self.count_combined(expected);
+            if !kept {
+                self.count_combined(expected);
+            }
             // The owner may change the value from now on.
             self.cells[at].value = Payload::None;
         }

@@ -1,0 +1,216 @@
+//! A vector that several may read.
+
+use crate::Loan;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Elements that several may hold and nobody changes. A clone shares them, and nothing is copied.
+///
+/// It is read as a slice. [`into_vec`](Self::into_vec) makes it a `Vec`.
+///
+/// ```
+/// use maniple_regions::Vector;
+///
+/// let v = Vector::from(vec![1, 2, 3]);
+/// let also = v.clone();
+/// assert_eq!((v.len(), v[2], also.as_ptr()), (3, 3, v.as_ptr()));
+/// assert_eq!(also, vec![1, 2, 3]);
+/// ```
+pub struct Vector<T>(Held<T>);
+
+enum Held<T> {
+    All(Arc<Vec<T>>),
+    Some(Arc<Loan<T>>),
+}
+
+impl<T> Vector<T> {
+    /// The elements.
+    #[inline]
+    pub fn as_slice(&self) -> &[T] {
+        match &self.0 {
+            Held::All(all) => all,
+            Held::Some(some) => some.as_slice(),
+        }
+    }
+
+    /// The elements as a vector. They are copied if somebody else holds them, or if they are lent by a
+    /// [`Lendable`](crate::Lendable).
+    pub fn into_vec(self) -> Vec<T>
+    where
+        T: Clone,
+    {
+        match self.0 {
+            Held::All(all) => Arc::unwrap_or_clone(all),
+            Held::Some(some) => some.as_slice().to_vec(),
+        }
+    }
+
+    /// The vector whose elements these are.
+    ///
+    /// # Errors
+    /// This again, if the elements are lent by a [`Lendable`](crate::Lendable).
+    pub fn into_shared(self) -> Result<Arc<Vec<T>>, Self> {
+        match self.0 {
+            Held::All(all) => Ok(all),
+            some @ Held::Some(_) => Err(Self(some)),
+        }
+    }
+}
+
+impl<T> From<Vec<T>> for Vector<T> {
+    fn from(all: Vec<T>) -> Self {
+        Arc::new(all).into()
+    }
+}
+
+impl<T> From<Arc<Vec<T>>> for Vector<T> {
+    fn from(all: Arc<Vec<T>>) -> Self {
+        Self(Held::All(all))
+    }
+}
+
+impl<T> From<Loan<T>> for Vector<T> {
+    fn from(some: Loan<T>) -> Self {
+        Self(Held::Some(Arc::new(some)))
+    }
+}
+
+impl<T: Clone> From<Vector<T>> for Vec<T> {
+    fn from(vector: Vector<T>) -> Self {
+        vector.into_vec()
+    }
+}
+
+impl<T> Default for Vector<T> {
+    fn default() -> Self {
+        Vec::new().into()
+    }
+}
+
+impl<T> Clone for Vector<T> {
+    fn clone(&self) -> Self {
+        Self(match &self.0 {
+            Held::All(all) => Held::All(all.clone()),
+            Held::Some(some) => Held::Some(some.clone()),
+        })
+    }
+}
+
+impl<T> Deref for Vector<T> {
+    type Target = [T];
+    #[inline]
+    fn deref(&self) -> &[T] {
+        self.as_slice()
+    }
+}
+
+impl<T> AsRef<[T]> for Vector<T> {
+    fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Vector<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<T: Clone> IntoIterator for Vector<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.into_vec().into_iter()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Vector<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}
+
+impl<T: PartialEq> PartialEq for Vector<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq> Eq for Vector<T> {}
+
+impl<T: PartialEq> PartialEq<Vec<T>> for Vector<T> {
+    fn eq(&self, other: &Vec<T>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: PartialEq> PartialEq<Vector<T>> for Vec<T> {
+    fn eq(&self, other: &Vector<T>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: PartialEq> PartialEq<[T]> for Vector<T> {
+    fn eq(&self, other: &[T]) -> bool {
+        **self == *other
+    }
+}
+
+impl<T: PartialEq, const N: usize> PartialEq<[T; N]> for Vector<T> {
+    fn eq(&self, other: &[T; N]) -> bool {
+        **self == other[..]
+    }
+}
+
+impl<T: Serialize> Serialize for Vector<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.as_slice().serialize(to)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Vector<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Vec::deserialize(from)?.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Lendable;
+
+    #[test]
+    fn only_what_others_hold_is_copied() {
+        let start = |v: &[u8]| v.as_ptr();
+        let own = vec![1, 2, 3];
+        let at = start(&own);
+        let vector = Vector::from(own);
+        let shared = vector.clone();
+        let copy = vector.into_vec();
+        assert!(start(&copy) != at && start(&shared) == at && shared == copy);
+        assert_eq!(start(&shared.into_vec()), at);
+
+        let mut all = Lendable::from(vec![1, 2, 3]);
+        let some = Vector::from(all.lend(1..3));
+        let also = some.clone();
+        assert_eq!(start(&some), start(&all.as_slice()[1..]));
+        drop(some);
+        assert!(all.change(2..3).is_none(), "the clone is on loan");
+        let also = also.into_shared().expect_err("it is on loan");
+        assert_eq!(also.into_vec(), [2, 3]);
+        assert!(all.change(2..3).is_some());
+    }
+
+    #[test]
+    fn it_travels_as_a_vector() {
+        let bytes = postcard::to_allocvec(&Vector::from(vec![7_u64, 8])).unwrap();
+        assert_eq!(bytes, postcard::to_allocvec(&vec![7_u64, 8]).unwrap());
+        let back: Vector<u64> = postcard::from_bytes(&bytes).unwrap();
+        assert_eq!(back, [7, 8]);
+        assert!(postcard::from_bytes::<Vector<u64>>(&bytes[..1]).is_err());
+    }
+}
