@@ -1,0 +1,123 @@
+//! The memory of vectors: what is copied, what is shared, and what is used again.
+
+#[allow(dead_code)]
+mod common;
+
+use common::{Chosen, watched};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Operator};
+use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement};
+use maniple_regions::Vector;
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::Arc;
+
+const SHARDS: u32 = 8;
+const ELEMENTS: usize = 1000;
+
+type Of = Collective<[u64]>;
+
+/// What a task of eight shards on two workers returns, the first four on one of them.
+fn on_all<R, F>(access: Access, of: fn() -> CollectiveBuilder<[u64]>, shard: fn(Shard, Of) -> F) -> Vec<R>
+where
+    R: serde::Serialize + serde::de::DeserializeOwned + Clone + Send + 'static,
+    F: Future<Output = Result<R, Error>> + 'static,
+{
+    let exchange = ExchangeOutput { memory: MemoryKind::Registered, access, ..ExchangeOutput::default() };
+    let mapper = Arc::new(Chosen { placement: Placement::Blocked, exchange });
+    watched("vectors", move || {
+        let run = Runtime::threads(2).mapper(mapper).run(move |top| async move {
+            let gang = top.gang("all", SHARDS)?;
+            let made = of().make(&top, &gang, "vectors")?;
+            let task = top.register("shard", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(made))?.all().await
+        });
+        run.expect("a run").0
+    })
+}
+
+fn own(shard: &Shard, call: u64) -> Vec<u64> {
+    (0..ELEMENTS as u64).map(|i| call << 40 | u64::from(shard.index()) << 32 | i).collect()
+}
+
+fn at(values: &[u64]) -> usize {
+    values.as_ptr() as usize
+}
+
+#[test]
+fn a_broadcast_in_one_process_copies_only_if_the_mapper_asks_for_it() {
+    async fn shard(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
+        let mine = Vector::from(own(&shard, 0));
+        let sent = if shard.index() == 5 { at(&mine) } else { 0 };
+        let came = match shard.index() {
+            5 => all.call(&shard, mine)?.await?,
+            _ => all.receive(&shard)?.await?,
+        };
+        assert!(came.iter().zip(0..).all(|(came, i)| *came == 5 << 32 | i));
+        // Until all have theirs, no memory is used twice.
+        shard.yield_now().await;
+        Ok((sent, at(&came)))
+    }
+    let broadcast = || Collective::<u64>::broadcast(5).elements(ELEMENTS).algorithm(Algorithm::Binomial);
+    let places = on_all(Access::InPlace, broadcast, shard);
+    assert!(places.iter().all(|(_, came)| *came == places[5].0), "{places:?}");
+    let places = on_all(Access::Copy, broadcast, shard);
+    // Each message from one worker to the other makes a copy, which others on that worker share.
+    let mut memories: Vec<usize> = places.iter().map(|(_, came)| *came).collect();
+    memories.sort_unstable();
+    memories.dedup();
+    assert!(memories.len() > 1 && places[..4].iter().all(|(_, came)| *came != places[5].0), "{places:?}");
+}
+
+#[test]
+fn memory_of_results_is_used_again_when_nobody_holds_them() {
+    async fn shard(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
+        let (mut places, mut held) = (HashSet::new(), Vec::new());
+        for call in 0..20 {
+            let came = all.call(&shard, own(&shard, call))?.await?;
+            places.insert(at(&came));
+        }
+        let dropped = places.len();
+        places.clear();
+        for call in 20..40 {
+            held.push(all.call(&shard, own(&shard, call))?.await?);
+            places.insert(at(&held[held.len() - 1]));
+        }
+        for (call, came) in (20..).zip(&held) {
+            let expected = (0..SHARDS as u64 * ELEMENTS as u64).map(|i| {
+                let (from, i) = (i / ELEMENTS as u64, i % ELEMENTS as u64);
+                call << 40 | from << 32 | i
+            });
+            assert!(came.iter().copied().eq(expected), "call {call} has changed");
+        }
+        Ok((dropped, places.len()))
+    }
+    let allgather = || Collective::<u64, [u64]>::allgather().elements(ELEMENTS).algorithm(Algorithm::Direct);
+    for (dropped, held) in on_all(Access::InPlace, allgather, shard) {
+        // Two slots, and two spare ones of each for peers that still read.
+        assert!(dropped <= 6, "{dropped}");
+        assert_eq!(held, 20);
+    }
+}
+
+#[test]
+fn a_contribution_that_is_shared_does_not_change() {
+    async fn shard(shard: Shard, all: Of) -> Result<bool, Error> {
+        let mine = Vector::from(own(&shard, 0));
+        let first = all.call(&shard, mine.clone())?.await?;
+        let second = all.call(&shard, first.clone())?.await?;
+        let expected = |factor: u64| {
+            (0..ELEMENTS as u64).map(move |i| factor * ((0..u64::from(SHARDS)).sum::<u64>() << 32) + factor * 8 * i)
+        };
+        assert!(first.iter().copied().eq(expected(1)));
+        assert!(second.iter().copied().eq(expected(8)));
+        Ok(mine == own(&shard, 0))
+    }
+    for of in [
+        || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::HalvingDoubling),
+        || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::RecursiveDoubling),
+        || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::TwoLevel),
+    ] {
+        assert!(on_all(Access::InPlace, of, shard).into_iter().all(|same| same));
+    }
+}
