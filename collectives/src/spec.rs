@@ -110,22 +110,29 @@ impl<T: Element> Wanted<T> {
         top.replayed(gang, Arc::new(spec))
     }
 
+    /// Whether a mapper may choose an algorithm: it takes the sizes, and gives the bits of all others.
+    pub fn suits(&self, algorithm: Algorithm, groups: &Groups) -> bool {
+        let blocks = self.sizes.are_equal() || !algorithm.needs_equal_blocks(&self.goal);
+        blocks && self.has_bits(algorithm, groups)
+    }
+
+    /// Whether an algorithm gives the bits that the order asks for. This depends on whether the operator is associative bit
+    /// for bit, and on how the algorithm groups the ranks where they are placed.
+    fn has_bits(&self, algorithm: Algorithm, groups: &Groups) -> bool {
+        let (goal, laws) = (&self.goal, self.operator.laws());
+        let any_brackets = laws.associative && algorithm.laws(goal).without(laws) == Laws::NONE;
+        let brackets = || match self.order {
+            Order::Doubling => algorithm.groups_by_doubling(goal, groups),
+            Order::Left => algorithm.has_order(goal),
+        };
+        !goal.combines() || any_brackets || brackets()
+    }
+
     /// The schedules, or what was expected and what came in its place.
     fn schedules(&self, top: &Top, gang: &Gang, name: &str) -> Result<Result<Schedules, (String, String)>, Error> {
         let Self { goal, order, .. } = self;
         let groups = Groups::runs(&top.placement(gang)?);
         let laws = self.operator.laws();
-        // The mapper chooses among algorithms that give the same bits. Which ones do depends on whether the operator is
-        // associative bit for bit, and on how the algorithm groups the ranks where they are placed.
-        let suits = |a: Algorithm| {
-            let any_brackets = laws.associative && a.laws(goal).without(laws) == Laws::NONE;
-            let brackets = match order {
-                Order::Doubling => a.groups_by_doubling(goal, &groups),
-                Order::Left => a.has_order(goal),
-            };
-            let blocks = self.sizes.are_equal() || !a.needs_equal_blocks(goal);
-            (!goal.combines() || any_brackets || brackets) && blocks
-        };
         let algorithm = match &self.by {
             By::Own(name, make) => {
                 let schedules = Schedules::made(goal, name, make.clone());
@@ -147,11 +154,13 @@ impl<T: Element> Wanted<T> {
                 return Ok(Ok(schedules));
             }
             By::Algorithm(algorithm) => {
-                let laws = if goal.combines() { laws } else { Laws::ALL };
+                // In the order of a loop the brackets are given, and no law is needed.
+                let by_loop = *order == Order::Left && algorithm.has_order(goal);
+                let laws = if goal.combines() && !by_loop { laws } else { Laws::ALL };
                 if let Err(refused) = algorithm.check(goal, laws) {
                     return Ok(Err(refused));
                 }
-                if *order == Order::Left && !suits(*algorithm) {
+                if *order == Order::Left && !self.has_bits(*algorithm, &groups) {
                     let expected = "an algorithm that can combine in the order of a loop: direct or sliced";
                     return Ok(Err((expected.into(), algorithm.to_string())));
                 }
@@ -165,7 +174,7 @@ impl<T: Element> Wanted<T> {
                 let others = Algorithm::all_for(goal).flat_map(Algorithm::variants).filter(|a| a.is_for(goal));
                 let others = others.filter(|a| !Algorithm::ALL.contains(a));
                 let mut choices: Vec<Algorithm> =
-                    Algorithm::all_for(goal).chain(others).filter(|a| suits(*a)).collect();
+                    Algorithm::all_for(goal).chain(others).filter(|a| self.suits(*a, &groups)).collect();
                 // Where everybody sends to everybody it is offered for few ranks only, unless there is no other.
                 if choices.iter().any(|a| a.is_offered(goal)) {
                     choices.retain(|a| a.is_offered(goal));

@@ -2,7 +2,7 @@
 
 use crate::goal::Goal;
 use crate::spec::Wanted;
-use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Laws, Operator, Order, Value};
+use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Value};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Gang, Shard, Top, now};
 use serde::{Deserialize, Serialize};
@@ -136,15 +136,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
 impl<T: Element> Wanted<T> {
     /// Whether an algorithm reaches the goal with the bits of all others, and is no other candidate by another name.
     fn is_candidate(&self, algorithm: Algorithm, groups: &Groups) -> bool {
-        let Self { goal, operator, order, sizes, .. } = self;
-        let laws = operator.laws();
-        let bits = match order {
-            _ if !goal.combines() || laws.associative && algorithm.laws(goal).without(laws) == Laws::NONE => true,
-            Order::Doubling => algorithm.groups_by_doubling(goal, groups),
-            Order::Left => algorithm.has_order(goal),
-        };
-        let blocks = sizes.are_equal() || !algorithm.needs_equal_blocks(goal);
-        bits && blocks && algorithm.is_offered(goal) && !has_more_than_all(algorithm, goal)
+        let goal = &self.goal;
+        self.suits(algorithm, groups) && algorithm.is_offered(goal) && !has_more_than_all(algorithm, goal)
     }
 }
 

@@ -241,3 +241,42 @@ fn an_error_that_a_shard_returns_keeps_its_place() {
         }
     }
 }
+
+/// The same where shards of a processor combine in place: shard 0 leads for shards 0 to 2. Shard 1 has the error, and
+/// shard 2 gets it from shard 0. Shard 5 has contributed before it fails.
+#[test]
+fn an_error_that_a_shard_returns_keeps_its_place_among_shards_of_a_processor() {
+    async fn shard(shard: Shard, (ready, sum): (PhaseBarrier, Collective<u64>)) -> Result<String, Error> {
+        let input: Input<u64> = match shard.index() {
+            1 => (&shard.launch(|| 1, ()).wait(&ready.waiter(&shard)?).go()?).into(),
+            _ => 1.into(),
+        };
+        let call = sum.call(&shard, input)?;
+        if shard.index() == 5 {
+            for _ in 0..100 {
+                shard.yield_now().await;
+            }
+            return Err(Error::user("shard gives up"));
+        }
+        Ok(call.await.map_or_else(|e| e.to_string(), |sum| sum.to_string()))
+    }
+    for seed in 0..20 {
+        let program = |top: Top| async move {
+            let gang = top.gang("all", 6)?;
+            let ready = top.phase_barrier("ready", &gang, PhaseOptions::between([5], [1]))?;
+            let sum = Collective::allreduce(Operator::sum()).algorithm(Algorithm::TwoLevel).make(&top, &gang, "sum")?;
+            let task = top.register("shard", shard);
+            let ends = top.launch(&gang, &task, |_| ShardLaunch::new((ready, sum)))?;
+            let mut told = Vec::new();
+            for end in ends.iter().take(5) {
+                told.push(end.clone().await?);
+            }
+            assert!(ends.get(5)?.clone().await.is_err());
+            Ok(told)
+        };
+        let (told, _) = Runtime::seeded(2, seed).run(program).unwrap();
+        for (s, told) in told.into_iter().enumerate() {
+            assert!(told.contains("`shard` of shard 5 failed: shard gives up"), "seed {seed}, shard {s}: {told}");
+        }
+    }
+}

@@ -69,6 +69,10 @@ fn what_cannot_be_made_is_refused() {
             let left = Collective::allreduce(Operator::<f64>::sum()).order(Order::Left);
             let text = misuse(left.algorithm(Algorithm::RecursiveDoubling).make(&top, &gang, "left"));
             assert!(text.contains("in the order of a loop"), "{text}");
+            // Its brackets are not those of recursive doubling.
+            let scan = Collective::scan(Operator::<f64>::sum()).algorithm(Algorithm::Direct);
+            let text = misuse(scan.make(&top, &gang, "scan"));
+            assert!(text.contains("an operator that is associative bit for bit, as direct needs"), "{text}");
             Ok(())
         })
     });
@@ -160,14 +164,15 @@ fn a_shard_makes_only_the_calls_that_are_for_it() {
     }
 }
 
-/// The bits of a loop over the shards, for sums of floats that round.
+/// The bits of a loop over the shards, for sums of floats that round. The mapper chooses the algorithm, or the program does.
 #[test]
 fn the_order_of_a_loop() {
-    async fn shard(shard: Shard, sums: (Collective<[f64]>, Collective<f64>)) -> Result<(Vec<f64>, f64), Error> {
+    type Sums = (Collective<[f64]>, [Collective<f64>; 3]);
+    async fn shard(shard: Shard, (all, scans): Sums) -> Result<(Vec<f64>, [f64; 3]), Error> {
         let own = |i: u64| any_f64(mix(u64::from(shard.index()) << 8 | i));
-        let all = sums.0.call(&shard, (0..9).map(own).collect::<Vec<_>>())?;
-        let scan = sums.1.call(&shard, own(0))?;
-        Ok((all.await?.into_vec(), scan.await?))
+        let all = all.call(&shard, (0..9).map(own).collect::<Vec<_>>())?;
+        let [chosen, named, before] = scans.map(|scan| scan.call(&shard, own(0)));
+        Ok((all.await?.into_vec(), [chosen?.await?, named?.await?, before?.await?]))
     }
     let mut others = 0;
     for number in 0..20 {
@@ -177,17 +182,24 @@ fn the_order_of_a_loop() {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
                 let all = Collective::<f64>::allreduce(Operator::sum()).elements(9).order(Order::Left);
-                let scan = Collective::<f64>::scan(Operator::sum()).order(Order::Left);
-                let sums = (all.make(&top, &gang, "all")?, scan.make(&top, &gang, "scan")?);
+                let scan = || Collective::<f64>::scan(Operator::sum()).order(Order::Left);
+                let before = Collective::<f64>::exscan(Operator::sum(), 0.5).order(Order::Left);
+                let scans = [
+                    scan().make(&top, &gang, "chosen")?,
+                    scan().algorithm(Algorithm::Direct).make(&top, &gang, "named")?,
+                    before.algorithm(Algorithm::Direct).make(&top, &gang, "before")?,
+                ];
+                let sums = (all.make(&top, &gang, "all")?, scans);
                 top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sums))?.all().await
             })
         });
         let own = |s: u32, i: u64| any_f64(mix(u64::from(s) << 8 | i));
         let upto = |last: u32, i: u64| (1..=last).fold(own(0, i), |sum, s| sum + own(s, i));
         let all: Vec<f64> = (0..9).map(|i| upto(shards - 1, i)).collect();
-        for (s, (came, scan)) in (0..).zip(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0) {
+        for (s, (came, scans)) in (0..).zip(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0) {
             assert_eq!(bytes(&came), bytes(&all), "{at}, {shards} shards");
-            assert_eq!(scan.to_bits(), upto(s, 0).to_bits(), "{at}, {shards} shards");
+            let before = if s == 0 { 0.5 } else { upto(s - 1, 0) };
+            assert_eq!(bytes(&scans), bytes(&[upto(s, 0), upto(s, 0), before]), "{at}, {shards} shards");
         }
         let values: Vec<f64> = (0..shards).map(|s| own(s, 0)).collect();
         others += u32::from(common::tree(&values, |a, b| a + b).to_bits() != all[0].to_bits());

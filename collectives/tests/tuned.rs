@@ -206,6 +206,18 @@ fn what_cannot_be_tuned_is_refused() {
     }
 }
 
+/// In the order of a loop only one algorithm is left for a scan.
+#[test]
+fn a_scan_in_the_order_of_a_loop_has_one_candidate() {
+    let run = Runtime::seeded(2, 1).run(|top| async move {
+        let gang = top.gang("all", 5)?;
+        let scan = || Collective::<f64>::scan(Operator::sum()).order(Order::Left);
+        let scan = Tuned::make(&top, &gang, "scan", 1, scan)?;
+        Ok(scan.candidates().collect::<Vec<_>>())
+    });
+    assert_eq!(run.unwrap().0, [Algorithm::Direct]);
+}
+
 /// Other kinds and vectors, and shards that take no part.
 #[test]
 fn kinds_with_blocks_and_some_shards_only() {

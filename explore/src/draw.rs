@@ -203,7 +203,6 @@ fn joint(r: &mut Rng, shards: u32) -> Joint {
     drawn.mend(shards);
     let algorithms = drawn.algorithms(shards);
     drawn.algorithm = r.choice(algorithms).filter(|_| r.bool());
-    drawn.mend(shards);
     drawn
 }
 

@@ -170,12 +170,13 @@ impl Joint {
     /// Whether the framework promises to take this algorithm, and the bits that the interpreter knows.
     pub fn takes(&self, algorithm: Algorithm, shards: u32) -> bool {
         let goal = self.goal(shards);
-        let laws = if self.combines() { self.by.laws() } else { Laws::ALL };
-        let in_order = matches!(algorithm, Algorithm::Direct | Algorithm::Sliced) || laws.associative;
+        let by_loop = self.left && matches!(algorithm, Algorithm::Direct | Algorithm::Sliced);
+        let laws = if self.combines() && !by_loop { self.by.laws() } else { Laws::ALL };
+        let in_order = !self.left || laws.associative;
         let brackets = self.by != By::Digits || algorithm != Algorithm::TwoLevel;
         let equal = !matches!(self.sizes, Sizes::Blocks(_));
         algorithm.check(&goal, laws).is_ok()
-            && (in_order || !self.left || !self.combines())
+            && in_order
             && (brackets || !self.combines())
             && (equal || self.kind != Kind::AllToAll || algorithm != Algorithm::Bruck)
     }
@@ -186,7 +187,8 @@ impl Joint {
         all.filter(|&a| self.takes(a, shards)).collect()
     }
 
-    /// Makes up for a change: chooses no algorithm if it does not fit any more, and an order that a scan has.
+    /// Makes up for a change. An algorithm that does not fit any more is left to the mapper. A scan whose operator is not
+    /// associative gets the order of a loop, because the interpreter does not know the brackets of a scan by doubling.
     pub fn mend(&mut self, shards: u32) {
         if !self.has_blocks() && matches!(self.sizes, Sizes::Blocks(_)) {
             self.sizes = Sizes::One;

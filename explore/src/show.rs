@@ -253,7 +253,7 @@ impl fmt::Display for Program {
             for (at, joint) in stage.joints.iter().enumerate() {
                 writeln!(f, "  collective {at}: {}", describe(joint, stage.shards))?;
             }
-            if stage.planned && stage.joints.len() > 1 {
+            if stage.planned && !stage.joints.is_empty() {
                 writeln!(f, "  the collectives are made as one plan")?;
             }
             for loose in &stage.loose {

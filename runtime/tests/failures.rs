@@ -5,7 +5,7 @@ mod common;
 use common::{any_virtual, watched};
 use maniple_mapper::{
     ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement,
-    Priority, ProcessorId,
+    Priority, ProcessorId, stock,
 };
 use maniple_regions::{
     Coherence, Field, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write,
@@ -16,6 +16,7 @@ use maniple_runtime::{
 };
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const U: Field<i64> = Field::new(0, "u");
 
@@ -686,4 +687,45 @@ fn a_failure_does_not_reach_tasks_launched_before_it() {
         let (values, _) = watched(&at, || runtime.run(top)).unwrap_or_else(|e| panic!("{at}: {e}"));
         assert_eq!(values, [5], "{at}");
     }
+}
+
+/// A copy of the top-level task that panics stops its node. Then copies of other nodes may never hear that a launch is over.
+/// The run reports the panic, and not the deadlock that follows from it.
+#[test]
+fn a_panic_of_one_copy_of_the_top_level_task_comes_before_the_deadlock_of_another() {
+    async fn shard(_: Shard, _: ()) -> Result<(), Error> {
+        Ok(())
+    }
+    const NODES: u32 = 4;
+    let mut stalled = 0;
+    for seed in 0..200 {
+        let panics = Arc::new(AtomicU32::new(0));
+        let counted = panics.clone();
+        let top = move |top: Top| {
+            let panics = counted.clone();
+            async move {
+                let gang = top.gang("all", 2)?;
+                let board = top.region_tree("board", Rect::line(0, 8), &[U.info()])?;
+                let task = top.register("shard", shard);
+                for _ in 0..2 {
+                    let start = |_| ShardLaunch::new(()).shares(board, [U], Privilege::ReadWrite);
+                    let done = top.launch(&gang, &task, start)?;
+                    for end in done.iter() {
+                        end.clone().await?;
+                    }
+                }
+                panics.fetch_add(1, Ordering::Relaxed);
+                if gang.shards() == 2 {
+                    panic!("top bomb");
+                }
+                Ok(())
+            }
+        };
+        let mapper = stock(&format!("random,seed={seed}")).unwrap();
+        let error = Runtime::seeded(NODES, seed).mapper(mapper).run(top).unwrap_err();
+        panicked(&error, "top level", None, "top bomb");
+        // Who has not come to its panic waits for somebody who has.
+        stalled += u32::from(panics.load(Ordering::Relaxed) < NODES);
+    }
+    assert!(stalled > 0, "in each run all copies came to their panic, so none was in a deadlock");
 }

@@ -24,7 +24,7 @@ use std::str::FromStr;
 /// | `chain` | broadcast | none |
 /// | `bruck` | allgather, all-to-all with blocks of one size | none |
 /// | `ring` | allgather | none |
-/// | `direct` | all | none, but scan and exscan: associative |
+/// | `direct` | all | none, but scan and exscan: associative, unless in the [order](crate::Order) of a loop |
 ///
 /// An operator must obey the [laws](Self::laws) bit for bit. Without them every rank ends with the same bits for any
 /// operator, and those bits are the same for all algorithms of a kind, except `two-level` on
@@ -216,7 +216,8 @@ impl Algorithm {
     }
 
     /// The laws that an operator must obey bit for bit, or receivers end with different bits. A scan by `direct` has other
-    /// brackets than one by recursive doubling, so it needs associativity to have the same bits.
+    /// brackets than one by recursive doubling, so it needs associativity to have the same bits. With
+    /// [`Order::Left`](crate::Order::Left) it needs none, because it combines as a loop does.
     pub fn laws(self, goal: &Goal) -> Laws {
         match (self, goal.kind()) {
             (Algorithm::Dissemination(_) | Algorithm::FiveCases(_), _) => {

@@ -35,7 +35,9 @@ pub(super) fn conclude(
     if let Some(e) = diverged {
         return Err(e);
     }
-    match (first, unawaited.or(failure).or(other_error).or(dropped)) {
+    // A copy of the top-level task that panics stops its node, and others may wait for it in vain. So its panic comes
+    // before the driver's reason to stop, which may be that deadlock.
+    match (first, unawaited.or(other_error).or(failure).or(dropped)) {
         (Some(Err(e)), _) | (_, Some(e)) => Err(e),
         (Some(Ok(value)), None) => Ok((value, stats)),
         (None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
