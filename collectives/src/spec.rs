@@ -110,22 +110,36 @@ impl<T: Element> Wanted<T> {
         top.replayed(gang, Arc::new(spec))
     }
 
-    /// Whether a mapper may choose an algorithm: it takes the sizes, and gives the bits of all others.
-    pub fn suits(&self, algorithm: Algorithm, groups: &Groups) -> bool {
-        let blocks = self.sizes.are_equal() || !algorithm.needs_equal_blocks(&self.goal);
-        blocks && self.has_bits(algorithm, groups)
-    }
-
-    /// Whether an algorithm gives the bits that the order asks for. This depends on whether the operator is associative bit
-    /// for bit, and on how the algorithm groups the ranks where they are placed.
-    fn has_bits(&self, algorithm: Algorithm, groups: &Groups) -> bool {
-        let (goal, laws) = (&self.goal, self.operator.laws());
-        let any_brackets = laws.associative && algorithm.laws(goal).without(laws) == Laws::NONE;
-        let brackets = || match self.order {
+    /// Whether an algorithm gives the bits that nearly all algorithms for the goal give. That depends on the operator's laws,
+    /// on the order, and on how the algorithm groups the ranks where they are placed.
+    fn has_usual_bits(&self, algorithm: Algorithm, groups: &Groups) -> bool {
+        let Self { goal, operator, order, .. } = self;
+        let laws = operator.laws();
+        if !goal.combines() || laws.associative && algorithm.laws(goal).without(laws) == Laws::NONE {
+            return true;
+        }
+        match order {
             Order::Doubling => algorithm.groups_by_doubling(goal, groups),
             Order::Left => algorithm.has_order(goal),
-        };
-        !goal.combines() || any_brackets || brackets()
+        }
+    }
+
+    /// Those of some algorithms among which a mapper or the times may choose, each once: they reach the goal with the same
+    /// bits. Where everybody sends to everybody they are for few ranks only, unless there is no other.
+    pub fn choices(&self, algorithms: impl IntoIterator<Item = Algorithm>, groups: &Groups) -> Vec<Algorithm> {
+        let Self { goal, sizes, .. } = self;
+        let mut choices = Vec::new();
+        for algorithm in algorithms {
+            let blocks = sizes.are_equal() || !algorithm.needs_equal_blocks(goal);
+            let suits = algorithm.is_for(goal) && blocks && self.has_usual_bits(algorithm, groups);
+            if suits && !choices.contains(&algorithm) {
+                choices.push(algorithm);
+            }
+        }
+        if choices.iter().any(|algorithm| algorithm.is_offered(goal)) {
+            choices.retain(|algorithm| algorithm.is_offered(goal));
+        }
+        choices
     }
 
     /// The schedules, or what was expected and what came in its place.
@@ -160,7 +174,7 @@ impl<T: Element> Wanted<T> {
                 if let Err(refused) = algorithm.check(goal, laws) {
                     return Ok(Err(refused));
                 }
-                if *order == Order::Left && !self.has_bits(*algorithm, &groups) {
+                if *order == Order::Left && !self.has_usual_bits(*algorithm, &groups) {
                     let expected = "an algorithm that can combine in the order of a loop: direct or sliced";
                     return Ok(Err((expected.into(), algorithm.to_string())));
                 }
@@ -171,21 +185,17 @@ impl<T: Element> Wanted<T> {
             }
             By::Mapper => {
                 // The usual numbers first, as one of them is the default.
-                let others = Algorithm::all_for(goal).flat_map(Algorithm::variants).filter(|a| a.is_for(goal));
-                let others = others.filter(|a| !Algorithm::ALL.contains(a));
-                let mut choices: Vec<Algorithm> =
-                    Algorithm::all_for(goal).chain(others).filter(|a| self.suits(*a, &groups)).collect();
-                // Where everybody sends to everybody it is offered for few ranks only, unless there is no other.
-                if choices.iter().any(|a| a.is_offered(goal)) {
-                    choices.retain(|a| a.is_offered(goal));
-                }
+                let variants = Algorithm::ALL.iter().flat_map(|algorithm| algorithm.variants());
+                let choices = self.choices(Algorithm::ALL.iter().copied().chain(variants), &groups);
                 if choices.is_empty() {
                     let expected = format!("a {goal} for which there is an algorithm");
                     return Ok(Err((expected, format!("one of {} shards, {}", goal.most(), self.sizes))));
                 }
                 let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                choices[top.choose_algorithm(gang, (name, &goal.to_string()), self.bytes(), &names)?]
+                let takes_part = |rank| goal.contributors().contains(rank) || goal.receivers().contains(rank);
+                let object = (name, &*goal.to_string());
+                choices[top.choose_algorithm(gang, takes_part, object, self.bytes(), &names)?]
             }
         };
         Ok(Ok(Schedules::with(goal, algorithm, *order, groups)))

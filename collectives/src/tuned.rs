@@ -1,7 +1,6 @@
 //! Collectives that measure their algorithms in their first calls.
 
 use crate::goal::Goal;
-use crate::spec::Wanted;
 use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Value};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Gang, Shard, Top, now};
@@ -11,8 +10,9 @@ use std::time::Duration;
 /// A collective that tries several algorithms in its first calls, and stays with the fastest.
 ///
 /// It holds a [`Collective`] for each candidate. Each shard [begins](Self::begin) with a [`Tuning`], which makes the calls.
-/// Each candidate in turn makes two calls to warm up, and then as many as [`make`](Self::make) was told to measure. An allreduce of the maximum gives all shards the time that each of these calls took on the slowest shard. The
-/// candidate with the least median wins, and of several the first. All shards look at the same numbers, so they agree.
+/// Each candidate in turn makes two calls to warm up, and then as many as [`make`](Self::make) was told to measure. An
+/// allreduce of the maximum gives all shards the time that each of these calls took on the slowest shard. The candidate with
+/// the least median wins, and of several the first. All shards look at the same numbers, so they agree.
 ///
 /// Results do not depend on who wins: only algorithms that give the same bits are candidates. Until it is settled, a call
 /// waits for a barrier first. The candidates keep the memory of their exchange regions to the end of the run.
@@ -73,7 +73,8 @@ impl<I: ?Sized, O: ?Sized> std::fmt::Debug for Tuned<I, O> {
 impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized> Tuned<I, O> {
     /// Makes a collective with every algorithm that a [mapper](maniple_mapper::Mapper::choose_algorithm) could choose, among
     /// them dissemination with 1 to 7 messages a round where the operator's laws allow it. `calls` calls of each are
-    /// measured, and `builder` is asked for each. Collective among the nodes' top-level tasks; never waits.
+    /// measured. `builder` is asked for each, and must give the same every time but for the algorithm, which is replaced.
+    /// Collective among the nodes' top-level tasks; never waits.
     ///
     /// # Errors
     /// Those of [`CollectiveBuilder::make`], no calls, or receivers that are not the participants.
@@ -88,7 +89,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         Self::among(top, gang, name, calls, all, builder)
     }
 
-    /// As [`make`](Self::make), with those of these algorithms that are for the kind and give the bits of the others.
+    /// As [`make`](Self::make), with those of these algorithms that are for the kind and give the usual bits. `direct` and
+    /// `sliced` are left out for more than 64 shards, unless there is no other.
     ///
     /// # Errors
     /// Those of [`make`](Self::make), or none of the algorithms is left.
@@ -112,13 +114,14 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             return refuse("at least one call of each algorithm", "0".into());
         }
         let groups = Groups::runs(&top.placement(gang)?);
-        let (may, others): (Vec<_>, Vec<_>) =
-            algorithms.into_iter().partition(|algorithm| wanted.is_candidate(*algorithm, &groups));
+        let algorithms: Vec<Algorithm> = algorithms.into_iter().collect();
+        let mut may = wanted.choices(algorithms.iter().copied(), &groups);
         if may.is_empty() {
-            let others: Vec<String> = others.iter().map(Algorithm::to_string).collect();
-            let came = if others.is_empty() { "no algorithm".into() } else { others.join(", ") };
+            let names: Vec<String> = algorithms.iter().map(Algorithm::to_string).collect();
+            let came = if names.is_empty() { "no algorithm".into() } else { names.join(", ") };
             return refuse("an algorithm for this kind that gives the operator's usual bits", came);
         }
+        leave_out_other_names(&mut may, &wanted.goal);
         let make = |algorithm: Algorithm| {
             let made = builder().algorithm(algorithm).make(top, gang, &format!("{name} by {algorithm}"))?;
             Ok((algorithm, made))
@@ -133,21 +136,18 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     }
 }
 
-impl<T: Element> Wanted<T> {
-    /// Whether an algorithm reaches the goal with the bits of all others, and is no other candidate by another name.
-    fn is_candidate(&self, algorithm: Algorithm, groups: &Groups) -> bool {
-        let goal = &self.goal;
-        self.suits(algorithm, groups) && algorithm.is_offered(goal) && !has_more_than_all(algorithm, goal)
-    }
-}
-
-/// Whether a smaller number of messages a round, or a smaller group, already reaches all ranks.
-fn has_more_than_all(algorithm: Algorithm, goal: &Goal) -> bool {
-    match algorithm {
-        Algorithm::Dissemination(n) | Algorithm::FiveCases(n) => n > 1 && u32::from(n) >= goal.most(),
-        Algorithm::Radix(ranks) => ranks > 2 && u32::from(ranks) / 2 >= goal.most(),
+/// Leaves out what is another one by another name: with fewer messages a round, or in smaller groups, a rank already reaches
+/// all others.
+fn leave_out_other_names(algorithms: &mut Vec<Algorithm>, goal: &Goal) {
+    // With any larger number it does the same.
+    let enough = |algorithm| match algorithm {
+        Algorithm::Dissemination(n) | Algorithm::FiveCases(n) => u32::from(n) + 1 >= goal.most(),
+        Algorithm::Radix(ranks) => u32::from(ranks) >= goal.most(),
         _ => false,
-    }
+    };
+    let all = algorithms.clone();
+    let smaller = |one: &Algorithm, two: &Algorithm| one.name() == two.name() && one.number() < two.number();
+    algorithms.retain(|algorithm| !all.iter().any(|other| smaller(other, algorithm) && enough(*other)));
 }
 
 impl<I: ?Sized, O: ?Sized> Tuned<I, O> {
@@ -189,18 +189,20 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         if let Some(settled) = self.settled() {
             return settled.call(shard, value)?.await;
         }
-        let calls = self.of.calls as usize;
-        let (turn, nth) = (self.trials / (WARM_UP + calls), self.trials % (WARM_UP + calls));
-        self.of.start.call(shard, ())?.await?;
+        let Tuned { candidates, calls, start, slowest } = &self.of;
+        let calls = *calls as usize;
+        // If they could not agree, as a shard has failed, the last one goes on.
+        let turn = (self.trials / (WARM_UP + calls)).min(candidates.len() - 1);
+        start.call(shard, ())?.await?;
         let began = now();
-        let result = self.of.candidates[turn].1.call(shard, value)?.await;
+        let result = candidates[turn].1.call(shard, value)?.await;
         let took = now() - began;
-        self.trials += 1;
-        if nth >= WARM_UP {
+        if self.trials % (WARM_UP + calls) >= WARM_UP && self.times.len() < candidates.len() * calls {
             self.times.push(took.as_nanos() as u64);
         }
-        if self.times.len() == self.of.candidates.len() * calls {
-            let times = self.of.slowest.call(shard, std::mem::take(&mut self.times))?.await?;
+        self.trials += 1;
+        if self.times.len() == candidates.len() * calls {
+            let times = slowest.call(shard, self.times.clone())?.await?;
             self.ranking = ranking(&times, calls);
         }
         result
@@ -250,15 +252,21 @@ mod tests {
 
     #[test]
     fn what_has_more_than_all_is_another_name() {
-        let kept = |ranks: u32| -> Vec<String> {
-            let goal = Goal::allreduce(ranks, 1);
-            let numbered = [Algorithm::Dissemination(1), Algorithm::Radix(2)].into_iter().flat_map(Algorithm::variants);
-            numbered.filter(|a| !has_more_than_all(*a, &goal)).map(|a| a.to_string()).collect()
+        let kept = |ranks: u32, mut all: Vec<Algorithm>| -> Vec<String> {
+            leave_out_other_names(&mut all, &Goal::allreduce(ranks, 1));
+            all.iter().map(Algorithm::to_string).collect()
         };
-        assert_eq!(kept(1), ["dissemination-1", "radix-2"]);
-        assert_eq!(kept(2), ["dissemination-1", "radix-2"]);
-        assert_eq!(kept(3), ["dissemination-1", "dissemination-2", "radix-2", "radix-4"]);
-        assert_eq!(kept(5)[4..], ["radix-2", "radix-4", "radix-8"]);
-        assert_eq!(kept(100).len(), 11);
+        let numbered = || [Algorithm::Dissemination(1), Algorithm::Radix(2)].into_iter().flat_map(Algorithm::variants);
+        let all = |ranks| kept(ranks, numbered().collect());
+        assert_eq!(all(1), ["dissemination-1", "radix-2"]);
+        assert_eq!(all(2), ["dissemination-1", "radix-2"]);
+        assert_eq!(all(3), ["dissemination-1", "dissemination-2", "radix-2", "radix-4"]);
+        assert_eq!(all(4)[3..], ["radix-2", "radix-4"]);
+        assert_eq!(all(5)[4..], ["radix-2", "radix-4", "radix-8"]);
+        assert_eq!(all(100).len(), 11);
+        // It is the only one of its name, or none below it reaches all.
+        assert_eq!(kept(2, vec![Algorithm::Dissemination(7), Algorithm::Radix(8)]), ["dissemination-7", "radix-8"]);
+        assert_eq!(kept(6, vec![Algorithm::FiveCases(5), Algorithm::FiveCases(2)]), ["five-cases-5", "five-cases-2"]);
+        assert_eq!(kept(6, vec![Algorithm::FiveCases(7), Algorithm::FiveCases(5)]), ["five-cases-5"]);
     }
 }

@@ -102,7 +102,7 @@ fn infiniband(nodes: u32) -> VirtualMachine {
     VirtualMachine { nodes, network, costs, ..VirtualMachine::default() }
 }
 
-/// Nanoseconds of a call by an algorithm on the slowest shard, measured alone.
+/// Nanoseconds of a call by an algorithm on the shard that is slowest in it, the mean of ten calls. Measured alone.
 fn alone(shards: u32, algorithm: Algorithm) -> f64 {
     let (found, _) = Runtime::virtual_time(infiniband(shards))
         .run(move |top| async move {
@@ -111,19 +111,22 @@ fn alone(shards: u32, algorithm: Algorithm) -> f64 {
             let total = Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "total")?;
             let task =
                 top.register("calls", |shard: Shard, (start, total): (Collective<()>, Collective<i64>)| async move {
-                    let mut ns = 0;
+                    let mut ns = Vec::new();
                     for call in 0..12 {
                         start.call(&shard, ())?.await?;
                         let began = now();
                         total.call(&shard, 1)?.await?;
-                        ns += if call < 2 { 0 } else { (now() - began).as_nanos() };
+                        if call >= 2 {
+                            ns.push((now() - began).as_nanos() as u64);
+                        }
                     }
-                    Ok(ns as u64)
+                    Ok(ns)
                 });
             top.launch(&gang, &task, |_| ShardLaunch::new((start, total)))?.all().await
         })
         .unwrap();
-    *found.iter().max().unwrap() as f64 / 10.0
+    let slowest = |call: usize| found.iter().map(|ns: &Vec<u64>| ns[call]).max().unwrap();
+    (0..10).map(slowest).sum::<u64>() as f64 / 10.0
 }
 
 /// In virtual time, where the choice is within 5 % of the best n, and of the best algorithm.
@@ -137,7 +140,7 @@ fn the_choice_is_near_the_best() {
                     let all = || Collective::allreduce(Operator::<i64>::sum());
                     let tuned = match n_only {
                         true => Tuned::among(&top, &gang, "total", 15, (1..8).map(Algorithm::Dissemination), all)?,
-                        false => Tuned::make(&top, &gang, "total", 5, all)?,
+                        false => Tuned::make(&top, &gang, "total", 15, all)?,
                     };
                     let task = top.register("tunes", |shard: Shard, tuned: Tuned<i64>| async move {
                         let mut tuning = tuned.begin();

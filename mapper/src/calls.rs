@@ -310,9 +310,9 @@ pub struct AlgorithmInput<'a> {
     pub collective: &'a str,
     /// Kind of collective, such as `allreduce`.
     pub kind: &'a str,
-    /// The processor of each participant, in rank order.
+    /// The processor of each participant, in rank order. Shards that only receive are participants, too.
     pub placement: &'a [ProcessorId],
-    /// Bytes that each participant contributes.
+    /// Bytes of the largest value that a participant contributes or receives.
     pub bytes: usize,
     /// Names of the algorithms that give the same bits here, at least one. The first one is the default.
     pub choices: &'a [&'a str],

@@ -209,10 +209,9 @@ impl Algorithm {
         }
     }
 
-    /// Whether a mapper is offered it for a goal.
+    /// Whether a mapper is offered it for a goal that it is for, if there are others.
     pub(crate) fn is_offered(self, goal: &Goal) -> bool {
-        let few = !matches!(self, Algorithm::Sliced | Algorithm::Direct) || goal.most() <= Self::MOST_OFFERED;
-        few && self.is_for(goal)
+        !matches!(self, Algorithm::Sliced | Algorithm::Direct) || goal.most() <= Self::MOST_OFFERED
     }
 
     /// The laws that an operator must obey bit for bit, or receivers end with different bits. A scan by `direct` has other

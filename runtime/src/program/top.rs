@@ -343,8 +343,9 @@ impl Top {
     }
 
     /// Asks the mapper which algorithm a collective of a gang uses, for the crate that defines the collective. Returns
-    /// a position in `choices`. All choices must give the same bits. `kind` names the kind of collective, such as
-    /// `allreduce`, and `bytes` is the size of a value. Collective; never waits.
+    /// a position in `choices`. All choices must give the same bits. `takes_part` says of each shard whether it is a
+    /// participant. `kind` names the kind of collective, such as `allreduce`, and `bytes` is the size of a value.
+    /// Collective; never waits.
     ///
     /// # Errors
     /// [`Error::Misuse`] for a gang of another run, [`Error::Mapper`] for an illegal decision of the mapper.
@@ -352,11 +353,13 @@ impl Top {
     pub fn choose_algorithm(
         &self,
         gang: &Gang,
+        takes_part: impl Fn(u32) -> bool,
         (collective, kind): (&str, &str),
         bytes: usize,
         choices: &[&str],
     ) -> Result<usize, Error> {
-        let placement = &self.placement(gang)?;
+        let placed = (0..).zip(self.placement(gang)?).filter(|&(shard, _)| takes_part(shard));
+        let placement = &placed.map(|(_, processor)| processor).collect::<Vec<_>>();
         let input =
             AlgorithmInput { collective, kind, placement, bytes, choices, machine: self.core().effects().machine() };
         let chosen = self.core().effects().ask(
