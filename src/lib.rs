@@ -143,9 +143,9 @@ pub mod runtime {
 pub mod collectives {
     #[doc(inline)]
     pub use maniple_collectives::{
-        Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Contribution, Goal, Laws, Link, Load, Members,
-        Number, Operator, Order, Part, Plain, Plan, Ranks, Reduction, Report, Schedule, Schedules, State, Step,
-        Traffic, Tuned, Tuning, UnknownAlgorithm, Value, Want, check,
+        Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Contribution, Goal, Laws, Link, Load,
+        Members, Number, Operator, Order, Part, Plain, Plan, Ranks, Reduction, Report, Schedule, Schedules, State,
+        Step, Traffic, Tuned, Tuning, UnknownAlgorithm, Value, Want, check,
     };
 }
 

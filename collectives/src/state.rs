@@ -106,11 +106,13 @@ impl<V: 'static, S, F: Fn(&[S], &Conversion) -> V> Lowered<S> for Lowering<V, F>
     }
 }
 
+type Lift<V, S, R> = fn(<V as Value>::Own, &Stateful<<V as Value>::Element, S, R>) -> Running<S>;
+
 /// A contribution of any shape.
 pub fn lifted<V: Value + ?Sized + 'static, S: Element, R: Element>(
     contribution: Contribution<V>,
     by: &Stateful<V::Element, S, R>,
-    lift: fn(V::Own, &Stateful<V::Element, S, R>) -> Running<S>,
+    lift: Lift<V, S, R>,
 ) -> Running<S> {
     match contribution {
         Contribution::Now(value) => lift(value, by),

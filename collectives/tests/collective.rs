@@ -91,7 +91,9 @@ fn neighbours(goal: &Goal, rank: u32) -> Schedule {
 #[test]
 fn schedules_of_the_program_are_proved_and_run() {
     async fn shard(shard: Shard, sum: Collective<[u64]>) -> Result<Vec<u64>, Error> {
-        sum.call(&shard, (0..10).map(|i| i + 100 * u64::from(shard.index())).collect::<Vec<_>>())?.await.map(Vector::into_vec)
+        sum.call(&shard, (0..10).map(|i| i + 100 * u64::from(shard.index())).collect::<Vec<_>>())?
+            .await
+            .map(Vector::into_vec)
     }
     let outcome = watched("own", || {
         Runtime::threads(2).run(|top| async move {

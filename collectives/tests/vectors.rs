@@ -1,6 +1,5 @@
 //! The memory of vectors: what is copied, what is shared, and what is used again.
 
-#[allow(dead_code)]
 mod common;
 
 use common::{Chosen, watched};

@@ -190,7 +190,7 @@ impl Active<'_> {
                 value.combine(part, how, bytes);
             }
         } else if large
-            && let Payload::Lent(lent) = &*came
+            && let Payload::Lent(lent) = came
             && effects.same_node(step.to)
         {
             kept = value.combine_lent(part, how, lent);
