@@ -200,8 +200,8 @@ impl Schedules {
         reads.max(updates)
     }
 
-    /// Whether a rank that has read a value says so. Where partners exchange values this travels with the next value, and so
-    /// costs no message.
+    /// Whether a rank that has read a value says so. Where partners exchange values it does, so that one set of cells is enough.
+    /// Between two ranks this travels with the next value. Between more it mostly is a message of its own.
     pub(crate) fn give_back(&self) -> bool {
         match &self.by {
             By::Algorithm { algorithm, .. } => algorithm.exchanges_in_pairs() || !self.goal.is_mutual(),

@@ -1,11 +1,8 @@
 //! The plots.
 
-use super::study::{NODES, PROGRAMS, Study, VALUES, WORKS};
+use super::study::{BALANCED, CONCURRENT, NODES, PROGRAMS, Study, VALUES, WORKS};
 use crate::figures::curves::{Curve, Texts, Values, chart};
 use crate::measure::plot::{BLUE, GREEN, VERMILION};
-
-/// The place of the first ratio in [`VALUES`].
-const RATIOS: usize = PROGRAMS.len();
 
 /// Draws all plots. Returns the names of files with their contents.
 pub fn all(studies: &[Study]) -> Result<Vec<(String, String)>, String> {
@@ -30,7 +27,7 @@ pub fn all(studies: &[Study]) -> Result<Vec<(String, String)>, String> {
             let title = format!("Figure 12: {}", work.title);
             pictures.push((format!("{machine}-{}.svg", work.workload.name()), draw(&title, "time (µs)", &curves)?));
         }
-        for (k, name) in [(RATIOS, "concurrent"), (RATIOS + 1, "balanced")] {
+        for (k, name) in [(CONCURRENT, "concurrent"), (BALANCED, "balanced")] {
             let curves: Vec<Curve> = WORKS
                 .iter()
                 .zip(colours)

@@ -134,12 +134,27 @@ impl Times {
         mean(self.of(cluster, Operation::Barrier).iter().map(Point::gain_of_ways))
     }
 
-    /// The mean of the times of a barrier on QDR by those on FDR, with equally many nodes.
-    fn qdr_by_fdr(&self) -> f64 {
+    /// The points of a barrier on FDR and on QDR, with equally many nodes.
+    pub fn on_both(&self) -> impl Iterator<Item = [&Point; 2]> + Clone {
         let [fdr, qdr] = [FDR, QDR].map(|cluster| self.of(cluster, Operation::Barrier));
-        let both = fdr.iter().filter_map(|p| Some((p, qdr.iter().find(|q| q.nodes == p.nodes)?)));
-        mean(both.map(|(fdr, qdr)| qdr.us() / fdr.us()))
+        fdr.iter().filter_map(move |p| Some([p, qdr.iter().find(|q| q.nodes == p.nodes)?]))
     }
+
+    /// The mean of a value of a barrier on FDR by that on QDR, with equally many nodes.
+    fn fdr_by_qdr(&self, value: fn(&Point) -> f64) -> f64 {
+        mean(self.on_both().map(|[fdr, qdr]| value(fdr) / value(qdr)))
+    }
+}
+
+/// What the page says about a shape that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Difference {
+    /// The two clusters.
+    Clusters,
+    /// Barriers and allreduces.
+    Operations,
+    /// Allreduces of 1 and of 255 elements.
+    Elements,
 }
 
 /// A shape of the paper's figures: a ratio that is more than a bound, or near to 1.
@@ -148,10 +163,14 @@ pub struct Shape {
     pub paper: &'static str,
     /// The ratio.
     pub ratio: &'static str,
+    /// The clusters whose times are in it, as places in [`CLUSTERS`].
+    pub clusters: &'static [usize],
     /// Its value.
     pub of: fn(&Times) -> f64,
     /// Whether a value has the shape.
     pub holds: fn(f64) -> bool,
+    /// What is to say if it does not.
+    pub difference: Option<Difference>,
 }
 
 /// Whether one side takes longer than the other.
@@ -165,60 +184,86 @@ fn equal(ratio: f64) -> bool {
 }
 
 /// The shapes that the paper describes.
-pub const SHAPES: [Shape; 9] = [
+pub const SHAPES: [Shape; 10] = [
     Shape {
         paper: "larger n pays on FDR (§V, Figure 3)",
         ratio: "barrier on FDR, n = 1 ÷ best n",
+        clusters: &[FDR],
         of: |t| t.gain_of_ways(FDR),
         holds: more,
+        difference: None,
     },
     Shape {
         paper: "a higher n can be chosen on FDR than on QDR",
-        ratio: "that ratio on FDR ÷ on QDR",
-        of: |t| t.gain_of_ways(FDR) / t.gain_of_ways(QDR),
+        ratio: "barrier, n = 1 ÷ best n, FDR ÷ QDR",
+        clusters: &[FDR, QDR],
+        of: |t| t.fdr_by_qdr(Point::gain_of_ways),
         holds: more,
+        difference: Some(Difference::Clusters),
     },
     Shape {
         paper: "the barrier takes less time on FDR, about 5 µs instead of 8",
-        ratio: "barrier, QDR ÷ FDR, best n",
-        of: Times::qdr_by_fdr,
-        holds: more,
+        ratio: "barrier, best n, FDR ÷ QDR",
+        clusters: &[FDR, QDR],
+        of: |t| t.fdr_by_qdr(Point::us),
+        holds: |ratio| ratio < 1.0,
+        difference: None,
     },
     Shape {
         paper: "a barrier is much faster than MPI's on FDR (Figure 3)",
         ratio: "barrier on FDR, MPI ÷ best n",
+        clusters: &[FDR],
         of: |t| t.gain(FDR, Operation::Barrier),
         holds: more,
+        difference: None,
+    },
+    Shape {
+        paper: "on QDR it is not much faster, so it gains more on FDR (Figures 2, 3)",
+        ratio: "barrier, MPI ÷ best n, FDR ÷ QDR",
+        clusters: &[FDR, QDR],
+        of: |t| t.fdr_by_qdr(Point::gain),
+        holds: more,
+        difference: Some(Difference::Clusters),
     },
     Shape {
         paper: "the barrier gains more than the allreduce on FDR (Figures 3, 5)",
         ratio: "MPI ÷ best n on FDR, barrier ÷ allreduce",
+        clusters: &[FDR],
         of: |t| t.gain(FDR, Operation::Barrier) / t.gain(FDR, Operation::Sum(1)),
         holds: more,
+        difference: Some(Difference::Operations),
     },
     Shape {
         paper: "the barrier gains more than the allreduce on QDR (Figures 2, 4)",
         ratio: "MPI ÷ best n on QDR, barrier ÷ allreduce",
+        clusters: &[QDR],
         of: |t| t.gain(QDR, Operation::Barrier) / t.gain(QDR, Operation::Sum(1)),
         holds: more,
+        difference: Some(Difference::Operations),
     },
     Shape {
         paper: "no improvement for 1 element on QDR (Figure 4)",
         ratio: "allreduce of 1 on QDR, MPI ÷ best n",
+        clusters: &[QDR],
         of: |t| t.gain(QDR, Operation::Sum(1)),
         holds: equal,
+        difference: Some(Difference::Elements),
     },
     Shape {
         paper: "255 elements are much faster than MPI's on QDR (Figure 4)",
         ratio: "allreduce of 255 on QDR, MPI ÷ best n",
+        clusters: &[QDR],
         of: |t| t.gain(QDR, Operation::Sum(255)),
         holds: more,
+        difference: None,
     },
     Shape {
         paper: "255 elements gain more than 1 on QDR (Figure 4)",
         ratio: "MPI ÷ best n on QDR, 255 elements ÷ 1",
+        clusters: &[QDR],
         of: |t| t.gain(QDR, Operation::Sum(255)) / t.gain(QDR, Operation::Sum(1)),
         holds: more,
+        difference: Some(Difference::Elements),
     },
 ];
 
@@ -275,6 +320,12 @@ impl Machines {
         let wire = ["network.latency_ns", "network.gap_ns", "network.byte_ns"].contains(&number);
         let [ours, under] = &self.0[cluster];
         format!("{} {number}", if mpi && !wire { &under.name } else { &ours.name })
+    }
+
+    /// A number of a cluster's machine, by its name.
+    pub fn number(&self, cluster: usize, name: &str) -> f64 {
+        let all = numbers(machine_of(&self.0[cluster][0], 2));
+        all.iter().find(|(other, _)| other == name).map_or(0.0, |(_, value)| *value)
     }
 
     /// All numbers that can be changed, of a cluster.
@@ -358,9 +409,14 @@ impl Study {
         changed.insert(0, base.clone());
         let sets = [&changed[..2 * flat.len() + 1], &changed[..]];
 
+        // A change of one number counts for shapes of its cluster. Others can't be different with it.
+        let of_one: Vec<usize> = numbers.iter().enumerate().flat_map(|(c, own)| vec![c; 2 * own.len()]).collect();
         let verdict = |shape: &Shape| {
-            let values: Vec<f64> = changed.iter().map(shape.of).collect();
-            Verdict::of(shape.paper, shape.ratio, &values, 2 * flat.len(), shape.holds)
+            let (one, all) = changed[1..].split_at(of_one.len());
+            let one = one.iter().zip(&of_one).filter(|(_, cluster)| shape.clusters.contains(cluster)).map(|(t, _)| t);
+            let one: Vec<f64> = one.map(shape.of).collect();
+            let values = [vec![(shape.of)(&base)], one.clone(), all.iter().map(shape.of).collect()].concat();
+            Verdict::of(shape.paper, shape.ratio, &values, one.len(), shape.holds)
         };
         let bands = base.0.iter().enumerate().map(|(c, figures)| {
             let of_figure = |(f, points): (usize, &Vec<Point>)| {
@@ -436,9 +492,9 @@ mod tests {
             }
         }
         // 13 numbers of each cluster, halved and doubled; one draw, and two for each shape.
-        for verdict in &study.verdicts {
+        for (shape, verdict) in SHAPES.iter().zip(&study.verdicts) {
             let [one, all] = verdict.held;
-            assert_eq!((one.1, all.1), (2 * 2 * 13, 1 + 2 * SHAPES.len()), "{verdict:?}");
+            assert_eq!((one.1, all.1), (2 * 13 * shape.clusters.len(), 1 + 2 * SHAPES.len()), "{verdict:?}");
         }
     }
 
