@@ -60,6 +60,19 @@ fn a_mapper_with_the_table_takes_the_fastest() {
     }
 }
 
+/// The built-in table takes one that is within 10 % of the best, on nodes of a cluster.
+#[test]
+fn the_built_in_table_is_near_the_best() {
+    let named = |name: &str| format!(" --algorithm {name}");
+    for shards in [2, 3, 6, 12, 16, 24, 31, 48, 65, 96] {
+        let (us, chosen) = measured(shards, "");
+        let all = ["recursive-doubling", "radix-4", "radix-8", "radix-16", "direct"].map(String::from);
+        let all = all.into_iter().chain((2..8).map(|n| format!("dissemination-{n}")));
+        let best = all.map(|name| measured(shards, &named(&name)).0).fold(f64::INFINITY, f64::min);
+        assert!(us <= 1.1 * best, "{shards} shards: {chosen} takes {us} µs, the best {best}");
+    }
+}
+
 #[test]
 fn the_report_has_a_line_for_each_row_and_floats_take_what_suits_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -108,6 +121,8 @@ fn what_is_no_table_or_no_kind_is_refused() {
         ("tune --kind scan,barrier,scan".into(), "--kind: expected each kind once, found scan twice"),
         ("tune --shards 2 --wire virtual --workers 2".into(), "--workers, --bind and --utility are for --wire threads"),
         ("tune --kind all-to-all --elements 999999999999".into(), "of memory"),
+        // Its bytes are 2^64.
+        ("tune --kind all-to-all --elements 2305843009213693952".into(), "of memory"),
         ("tune --shards 4,2".into(), "increasing"),
     ] {
         let output = maniple(&args);

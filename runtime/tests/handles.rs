@@ -89,7 +89,9 @@ fn handles_of_another_run_are_refused() {
                     |top, old| top.placement(&old.gang).map(drop),
                     |top, old| top.edges::<()>("mine", &old.gang, [(0, 0)], 1).map(drop),
                     |top, old| top.phase_barrier("mine", &old.gang, PhaseOptions::all(&old.gang)).map(drop),
-                    |top, old| top.choose_algorithm(&old.gang, |_| true, ("mine", "allreduce"), 8, &["a", "b"]).map(drop),
+                    |top, old| {
+                        top.choose_algorithm(&old.gang, |_| true, ("mine", "allreduce"), 8, &["a", "b"]).map(drop)
+                    },
                 ];
                 for use_of in uses {
                     refused(&at, &second, move |top| async move {
