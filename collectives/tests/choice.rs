@@ -179,7 +179,6 @@ fn the_built_in_table_names_algorithms_for_the_kind() {
         let (ranks, all) = (row.shards, Ranks::all(row.shards));
         let goal = match &*row.kind {
             "allreduce" => Goal::allreduce(ranks, 1),
-            "reduce" => Goal::reduce(ranks, all, Ranks::one(0), 1),
             "broadcast" => Goal::broadcast(ranks, 0, 1),
             "gather" => Goal::gather(ranks, all, Ranks::one(0)),
             "allgather" => Goal::gather(ranks, all.clone(), all),

@@ -76,26 +76,26 @@ fn the_built_in_table_is_near_the_best() {
 #[test]
 fn the_report_has_a_line_for_each_row_and_floats_take_what_suits_them() {
     let folder = tempfile::tempdir().unwrap();
-    let (table, said) = tuned(&folder, "--kind barrier,allreduce,scan --shards 1,12 --elements 1,64");
+    let (table, said) = tuned(&folder, "--kind barrier,allreduce,scan --shards 1,48 --elements 1,64");
     // A header, a line below it, and 2 numbers of shards with 1 size for barriers and 2 for the others.
     assert_eq!(said.lines().count(), 2 + 2 * (1 + 2 + 2), "{said}");
     let read = ChoiceTable::read(&table).unwrap();
     assert_eq!((read.machine(), read.date().len()), ("infiniband", "2026-01-01".len()));
     assert!(read.command().starts_with("maniple tune --wire virtual"), "{}", read.command());
-    let of_12 = read.rows().iter().filter(|row| row.shards == 12).map(|row| (&*row.kind, row.bytes));
+    let of_48 = read.rows().iter().filter(|row| row.shards == 48).map(|row| (&*row.kind, row.bytes));
     assert_eq!(
-        of_12.collect::<Vec<_>>(),
+        of_48.collect::<Vec<_>>(),
         [("allreduce", 0), ("allreduce", 1), ("allreduce", 512), ("scan", 0), ("scan", 512)]
     );
     // Floats forbid most of these algorithms, so another one of the row is taken.
-    let (_, integers) = measured(12, &format!(" --mapper collective,table={table}"));
+    let (_, integers) = measured(48, &format!(" --mapper collective,table={table}"));
     let floats = maniple(&format!(
-        "collective --kind allreduce --elements 1 --shards 12 {ON} --format json --mapper collective,table={table}"
+        "collective --kind allreduce --elements 1 --shards 48 {ON} --format json --mapper collective,table={table}"
     ));
     let line: Value = serde_json::from_slice(&floats.stdout).expect("a JSON object");
     let name = line["algorithm"].as_str().unwrap();
     assert!(!name.starts_with("dissemination") && !name.starts_with("five"), "{name}");
-    let row = &read.rows().iter().find(|row| row.shards == 12 && row.bytes == 1).unwrap().algorithms;
+    let row = &read.rows().iter().find(|row| row.shards == 48 && row.bytes == 1).unwrap().algorithms;
     let position = |name: &str| row.iter().position(|other| other == name).unwrap();
     assert!(position(&integers) == 0 && position(name) > 0, "{integers}, {name}: {row:?}");
 }
