@@ -1,8 +1,8 @@
 //! The mapper's choice of an algorithm: only among those that give the same bits.
 
-use maniple_collectives::{Collective, Operator};
-use maniple_mapper::{AlgorithmInput, Mapper, PlaceShardsInput, Placement, ProcessorId, names, stock};
-use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+use maniple_collectives::{Algorithm, Collective, Goal, Operator, Ranks};
+use maniple_mapper::{AlgorithmInput, ChoiceTable, Mapper, PlaceShardsInput, Placement, ProcessorId, names, stock};
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Top};
 use std::sync::{Arc, Mutex};
 
 mod common;
@@ -102,6 +102,96 @@ fn every_choice_gives_the_same_bits() {
                 })
                 .collect();
             assert!(results.iter().all(|totals| *totals == results[0]), "{runs:?} {shards}");
+        }
+    }
+}
+
+/// What a mapper was told: the kind, the processors, the bytes, and the choices.
+type Told = (String, Vec<u32>, usize, Vec<String>);
+
+/// Keeps what it is told, and chooses the first algorithm.
+#[derive(Default)]
+struct Listening(Mutex<Vec<Told>>);
+
+impl Mapper for Listening {
+    fn name(&self) -> &str {
+        "listening"
+    }
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        let processors = input.placement.iter().map(|processor| processor.0).collect();
+        let choices = input.choices.iter().map(|name| name.to_string()).collect();
+        self.0.lock().unwrap().push((input.kind.into(), processors, input.bytes, choices));
+        0
+    }
+}
+
+/// What a mapper is told when `make` makes a collective of eight shards on four processors, in a gang of so many.
+fn told(
+    shards: u32,
+    make: impl Fn(&Top, &maniple_runtime::Gang) -> Result<(), Error> + Send + Sync + Copy + 'static,
+) -> Told {
+    let mapper = Arc::new(Listening::default());
+    let run = Runtime::seeded(4, 1).mapper(mapper.clone()).run(move |top| async move {
+        let gang = top.gang("all", shards)?;
+        make(&top, &gang)
+    });
+    run.unwrap();
+    let mut told = mapper.0.lock().unwrap();
+    // Every node asks.
+    assert!(told.iter().all(|other| *other == told[0]), "{told:?}");
+    told.remove(0)
+}
+
+/// A table goes by the number of participants, so the other shards of the gang do not count.
+#[test]
+fn a_mapper_is_told_who_takes_part() {
+    let (kind, processors, bytes, _) = told(8, |top, gang| {
+        Collective::allreduce(Operator::<u64>::sum()).participants([1, 2, 7]).make(top, gang, "sum").map(drop)
+    });
+    assert_eq!((&*kind, processors, bytes), ("allreduce", vec![0, 1, 3], 8));
+    let (kind, processors, bytes, _) = told(8, |top, gang| {
+        Collective::<u64>::broadcast(7).elements(2).receivers([0, 1, 4]).make(top, gang, "news").map(drop)
+    });
+    assert_eq!((&*kind, processors, bytes), ("broadcast", vec![0, 0, 2, 3], 16));
+    let (kind, processors, bytes, _) =
+        told(8, |top, gang| Collective::<[u64]>::all_to_all().make(top, gang, "all").map(drop));
+    assert_eq!((&*kind, processors, bytes), ("all-to-all", vec![0, 0, 1, 1, 2, 2, 3, 3], 64));
+}
+
+/// Where everybody sends to everybody it is offered for few ranks, unless there is no other.
+#[test]
+fn direct_is_offered_to_many_only_if_there_is_no_other() {
+    let offered = |shards| {
+        let (.., names) = told(shards, |top, gang| Collective::<[u64]>::all_to_all().make(top, gang, "all").map(drop));
+        names
+    };
+    assert_eq!(offered(64), ["bruck", "direct"]);
+    assert_eq!(offered(65), ["bruck"]);
+    let (.., names) =
+        told(65, |top, gang| Collective::reduce_scatter(Operator::<f64>::sum()).make(top, gang, "sums").map(drop));
+    assert_eq!(names, ["direct"]);
+}
+
+/// Each name is that of an algorithm for the kind, at the number of shards of its row or fewer than the next one's.
+#[test]
+fn the_built_in_table_names_algorithms_for_the_kind() {
+    for row in ChoiceTable::built_in().rows() {
+        let (ranks, all) = (row.shards, Ranks::all(row.shards));
+        let goal = match &*row.kind {
+            "allreduce" => Goal::allreduce(ranks, 1),
+            "broadcast" => Goal::broadcast(ranks, 0, 1),
+            "gather" => Goal::gather(ranks, all, Ranks::one(0)),
+            "allgather" => Goal::gather(ranks, all.clone(), all),
+            "scatter" => Goal::scatter(ranks, 0, all),
+            "all-to-all" => Goal::all_to_all(ranks, all),
+            "scan" => Goal::scan(ranks, all, 1),
+            "exscan" => Goal::exscan(ranks, all, 1),
+            other => panic!("{other} is no kind, or has one algorithm only"),
+        };
+        assert_eq!(goal.to_string(), row.kind);
+        for name in &row.algorithms {
+            let algorithm: Algorithm = name.parse().unwrap();
+            assert!(algorithm.is_for(&goal) && algorithm.to_string() == *name, "{name}: {row:?}");
         }
     }
 }

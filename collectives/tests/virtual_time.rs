@@ -80,6 +80,7 @@ fn large_values_take_what_combining_their_bytes_takes() {
                         let gang = top.gang("all", 1 << log)?;
                         let total = Collective::allreduce(Operator::<u64>::sum())
                             .elements(elements)
+                            .algorithm(Algorithm::RecursiveDoubling)
                             .make(&top, &gang, "total")?;
                         let task = top.register("once", once);
                         top.launch(&gang, &task, move |_| ShardLaunch::new((total, elements)))?.all().await

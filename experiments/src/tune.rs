@@ -84,12 +84,6 @@ const KINDS: [Kind; 8] = [
     Kind::Scan,
 ];
 
-/// The algorithms for a goal, with several numbers of those that have one.
-fn candidates(parties: &Parties) -> Vec<Algorithm> {
-    let goal = parties.goal(1);
-    Algorithm::all_for(&goal).flat_map(Algorithm::variants).filter(|algorithm| algorithm.is_for(&goal)).collect()
-}
-
 /// What was found for a kind, a number of shards and a size.
 struct Found {
     kind: Kind,
@@ -153,7 +147,7 @@ pub fn execute(args: &TuneOptions) -> Result<(), Failure> {
             let sizes = if kind == Kind::Barrier { &[0][..] } else { &args.elements.0 };
             for &elements in sizes {
                 bar.set_message(format!("{} of {p} shards", kind.name()));
-                found.extend(measured(&parties, elements, effort, &runtime, &chosen)?);
+                found.push(measured(&parties, elements, effort, &runtime, &chosen)?);
                 bar.inc(1);
             }
         }
@@ -183,25 +177,23 @@ fn check(kind: Kind, args: &TuneOptions) -> Result<(), Failure> {
     let parties = Parties::usual(kind, shards(p)?);
     // Four contributions of each shard and a result are there at once.
     let blocks = u128::from(4 * parties.blocks_in() + parties.blocks_out()) * p as u128;
-    let bytes = blocks.saturating_mul((elements * size_of::<i64>()) as u128);
+    let bytes = blocks.saturating_mul(elements as u128).saturating_mul(size_of::<i64>() as u128);
     check_memory(&format!("{name} of {p} shards with {elements} elements a block"), 1, bytes)
 }
 
-/// Measures the algorithms in turns. None if there are none.
+/// Measures, in turns, all algorithms that the mapper may choose.
 fn measured(
     parties: &Parties,
     elements: usize,
     effort: Effort,
     runtime: &Runtime,
     chosen: &Chosen,
-) -> Result<Option<Found>, Failure> {
-    let algorithms = candidates(parties);
-    if algorithms.is_empty() {
-        return Ok(None);
-    }
+) -> Result<Found, Failure> {
     // The mapper is asked once, to know what it is told. This warms up, too.
     timed(parties, elements, None, 1, runtime)?;
     let asked = chosen.take().ok_or_else(|| Failure::Run("the mapper was not asked for an algorithm".into()))?;
+    let algorithms = asked.choices.iter().map(|name| name.parse().map_err(|e| Failure::Run(format!("{e}"))));
+    let algorithms = algorithms.collect::<Result<Vec<Algorithm>, Failure>>()?;
     let bytes = elements * size_of::<i64>();
     let mut times = vec![Vec::new(); algorithms.len()];
     for _ in 0..effort.rounds {
@@ -210,7 +202,7 @@ fn measured(
         }
     }
     let ranked = ranked(&algorithms, times);
-    Ok(Some(Found { kind: parties.kind, shards: parties.shards, bytes, asked, ranked }))
+    Ok(Found { kind: parties.kind, shards: parties.shards, bytes, asked, ranked })
 }
 
 /// The algorithms and their median times, the fastest first.
@@ -286,6 +278,7 @@ mod tests {
             layout: Layout::Apart,
             nodes: Nodes::One,
             bytes,
+            choices: Vec::new(),
             algorithm: Some("radix-4".into()),
         };
         let of = |kind, bytes| Found { kind, shards: 3, bytes, asked: asked(bytes), ranked: ranked.clone() };
@@ -297,13 +290,5 @@ mod tests {
         assert_eq!(bytes(&found), [0, 1, 80]);
         assert_eq!(bytes(&found[1..]), [0, 80]);
         assert_eq!(rows(&found)[2].algorithms, ["direct", "recursive-doubling", "radix-4"]);
-    }
-
-    #[test]
-    fn numbers_of_algorithms_are_among_the_candidates() {
-        let all = candidates(&Parties::usual(Kind::Allreduce, 12));
-        for algorithm in [Algorithm::Dissemination(1), Algorithm::Dissemination(7), Algorithm::Radix(16)] {
-            assert!(all.contains(&algorithm), "{algorithm}");
-        }
     }
 }

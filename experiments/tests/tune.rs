@@ -60,29 +60,42 @@ fn a_mapper_with_the_table_takes_the_fastest() {
     }
 }
 
+/// The built-in table takes one that is within 10 % of the best, on nodes of a cluster.
+#[test]
+fn the_built_in_table_is_near_the_best() {
+    let named = |name: &str| format!(" --algorithm {name}");
+    for shards in [2, 3, 6, 12, 16, 24, 31, 48, 65, 96] {
+        let (us, chosen) = measured(shards, "");
+        let all = ["recursive-doubling", "radix-4", "radix-8", "radix-16", "direct"].map(String::from);
+        let all = all.into_iter().chain((2..8).map(|n| format!("dissemination-{n}")));
+        let best = all.map(|name| measured(shards, &named(&name)).0).fold(f64::INFINITY, f64::min);
+        assert!(us <= 1.1 * best, "{shards} shards: {chosen} takes {us} µs, the best {best}");
+    }
+}
+
 #[test]
 fn the_report_has_a_line_for_each_row_and_floats_take_what_suits_them() {
     let folder = tempfile::tempdir().unwrap();
-    let (table, said) = tuned(&folder, "--kind barrier,allreduce,scan --shards 1,12 --elements 1,64");
+    let (table, said) = tuned(&folder, "--kind barrier,allreduce,scan --shards 1,48 --elements 1,64");
     // A header, a line below it, and 2 numbers of shards with 1 size for barriers and 2 for the others.
     assert_eq!(said.lines().count(), 2 + 2 * (1 + 2 + 2), "{said}");
     let read = ChoiceTable::read(&table).unwrap();
     assert_eq!((read.machine(), read.date().len()), ("infiniband", "2026-01-01".len()));
     assert!(read.command().starts_with("maniple tune --wire virtual"), "{}", read.command());
-    let of_12 = read.rows().iter().filter(|row| row.shards == 12).map(|row| (&*row.kind, row.bytes));
+    let of_48 = read.rows().iter().filter(|row| row.shards == 48).map(|row| (&*row.kind, row.bytes));
     assert_eq!(
-        of_12.collect::<Vec<_>>(),
+        of_48.collect::<Vec<_>>(),
         [("allreduce", 0), ("allreduce", 1), ("allreduce", 512), ("scan", 0), ("scan", 512)]
     );
     // Floats forbid most of these algorithms, so another one of the row is taken.
-    let (_, integers) = measured(12, &format!(" --mapper collective,table={table}"));
+    let (_, integers) = measured(48, &format!(" --mapper collective,table={table}"));
     let floats = maniple(&format!(
-        "collective --kind allreduce --elements 1 --shards 12 {ON} --format json --mapper collective,table={table}"
+        "collective --kind allreduce --elements 1 --shards 48 {ON} --format json --mapper collective,table={table}"
     ));
     let line: Value = serde_json::from_slice(&floats.stdout).expect("a JSON object");
     let name = line["algorithm"].as_str().unwrap();
     assert!(!name.starts_with("dissemination") && !name.starts_with("five"), "{name}");
-    let row = &read.rows().iter().find(|row| row.shards == 12 && row.bytes == 1).unwrap().algorithms;
+    let row = &read.rows().iter().find(|row| row.shards == 48 && row.bytes == 1).unwrap().algorithms;
     let position = |name: &str| row.iter().position(|other| other == name).unwrap();
     assert!(position(&integers) == 0 && position(name) > 0, "{integers}, {name}: {row:?}");
 }
@@ -108,6 +121,8 @@ fn what_is_no_table_or_no_kind_is_refused() {
         ("tune --kind scan,barrier,scan".into(), "--kind: expected each kind once, found scan twice"),
         ("tune --shards 2 --wire virtual --workers 2".into(), "--workers, --bind and --utility are for --wire threads"),
         ("tune --kind all-to-all --elements 999999999999".into(), "of memory"),
+        // Its bytes are 2^64.
+        ("tune --kind all-to-all --elements 2305843009213693952".into(), "of memory"),
         ("tune --shards 4,2".into(), "increasing"),
     ] {
         let output = maniple(&args);

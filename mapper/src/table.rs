@@ -376,14 +376,103 @@ mod tests {
 
     #[test]
     fn the_built_in_table_knows_what_another_one_does_not() {
+        let other = &table(&[("allreduce", APART, None, 2, 0, &["mine"])]);
         let all = ["recursive-doubling", "two-level", "halving-doubling"];
-        for table in [&table(&[("allreduce", APART, None, 2, 0, &["mine"])]), ChoiceTable::built_in()] {
+        for table in [other, ChoiceTable::built_in()] {
             let of = |processors: &[u32], bytes| chosen(table, "allreduce", processors, bytes, &all);
             assert_eq!(of(&[0, 0, 1, 1], 8), "two-level");
             assert_eq!(of(&[0, 0], 8), "two-level");
             assert_eq!(of(&[0, 1, 2], 8), "recursive-doubling");
             assert_eq!(of(&[0, 1, 2], 1 << 20), "halving-doubling");
             assert_eq!(of(&[0], 1 << 20), "recursive-doubling");
+        }
+    }
+
+    /// Measured: see the head of the table.
+    #[test]
+    fn the_built_in_table_has_what_was_measured() {
+        const SUMS: &[&str] = &[
+            "recursive-doubling",
+            "two-level",
+            "radix-4",
+            "halving-doubling",
+            "sliced",
+            "direct",
+            "dissemination-3",
+            "radix-8",
+            "dissemination-5",
+            "dissemination-7",
+        ];
+        // What a sum of floats may use.
+        const FLOATS: &[&str] =
+            &["recursive-doubling", "two-level", "radix-4", "halving-doubling", "sliced", "direct", "radix-8"];
+        // More than 64 shards are offered no algorithm in which all send to all.
+        const MANY: &[&str] = &["recursive-doubling", "two-level", "radix-4", "halving-doubling", "radix-8"];
+        const NEWS: &[&str] = &["binomial", "chain-16", "direct", "chain-4", "chain-64"];
+        let of = |machine: Machine, shards: u32, kind, bytes, choices: &[&str]| {
+            let placement: Vec<_> = (0..shards).map(|s| ProcessorId(s * machine.processors() / shards)).collect();
+            let input =
+                AlgorithmInput { collective: "it", kind, placement: &placement, bytes, choices, machine: &machine };
+            choices[ChoiceTable::built_in().choose(&input)].to_owned()
+        };
+        // Two threads.
+        for (kind, shards, bytes, choices, expected) in [
+            ("allreduce", 2, 8, SUMS, "recursive-doubling"),
+            ("allreduce", 2, 1 << 20, SUMS, "halving-doubling"),
+            ("allreduce", 3, 8, SUMS, "two-level"),
+            ("allreduce", 512, 8, MANY, "two-level"),
+            // Groups of 3 give a sum of floats other bits.
+            ("allreduce", 6, 8, &["recursive-doubling", "radix-4"], "recursive-doubling"),
+            ("broadcast", 8, 8, NEWS, "binomial"),
+            ("broadcast", 8, 1 << 20, NEWS, "direct"),
+            ("broadcast", 100, 1 << 20, &["binomial", "chain-16"], "binomial"),
+            ("all-to-all", 8, 8 << 16, &["bruck", "direct"], "direct"),
+            ("all-to-all", 64, 512, &["bruck", "direct"], "direct"),
+            ("all-to-all", 100, 800, &["bruck"], "bruck"),
+            ("allgather", 8, 64, &["bruck", "ring", "direct"], "bruck"),
+            ("allgather", 8, 8 << 13, &["bruck", "ring", "direct"], "direct"),
+            ("reduce", 8, 8, &["recursive-doubling", "direct"], "recursive-doubling"),
+        ] {
+            assert_eq!(of(Machine::new(2, 2), shards, kind, bytes, choices), expected, "{kind} {shards} {bytes}");
+        }
+        // As many nodes.
+        for (kind, shards, bytes, choices, expected) in [
+            ("allreduce", 2, 8, SUMS, "recursive-doubling"),
+            ("allreduce", 3, 8, SUMS, "direct"),
+            ("allreduce", 16, 8, FLOATS, "direct"),
+            ("allreduce", 8, 1 << 13, SUMS, "dissemination-3"),
+            ("allreduce", 8, 1 << 13, FLOATS, "radix-4"),
+            ("allreduce", 8, 1 << 14, FLOATS, "sliced"),
+            ("allreduce", 8, 1 << 20, SUMS, "sliced"),
+            ("allreduce", 24, 8, SUMS, "dissemination-5"),
+            ("allreduce", 24, 8, FLOATS, "radix-4"),
+            ("allreduce", 64, 8, SUMS, "dissemination-7"),
+            ("allreduce", 64, 8, FLOATS, "radix-8"),
+            ("allreduce", 64, 1 << 16, SUMS, "halving-doubling"),
+            ("allreduce", 64, 1 << 20, SUMS, "sliced"),
+            ("allreduce", 512, 8, MANY, "radix-8"),
+            ("allreduce", 512, 1 << 20, MANY, "halving-doubling"),
+            ("broadcast", 2, 8, NEWS, "binomial"),
+            ("broadcast", 2, 1 << 16, NEWS, "chain-4"),
+            ("broadcast", 32, 8, NEWS, "direct"),
+            ("broadcast", 16, 1 << 15, NEWS, "binomial"),
+            ("broadcast", 16, 1 << 18, NEWS, "chain-16"),
+            ("broadcast", 16, 1 << 20, NEWS, "chain-64"),
+            ("broadcast", 64, 1 << 18, NEWS, "binomial"),
+            ("all-to-all", 8, 8 << 16, &["bruck", "direct"], "direct"),
+            ("all-to-all", 64, 64 << 3, &["bruck", "direct"], "bruck"),
+            ("all-to-all", 64, 64 << 13, &["bruck", "direct"], "direct"),
+            ("allgather", 2, 16, &["bruck", "ring", "direct"], "bruck"),
+            ("allgather", 8, 64, &["bruck", "ring", "direct"], "direct"),
+            ("allgather", 64, 512, &["bruck", "ring", "direct"], "bruck"),
+            ("allgather", 64, 1 << 19, &["bruck", "ring", "direct"], "direct"),
+            ("gather", 64, 512, &["binomial", "direct"], "direct"),
+            ("scatter", 4, 32, &["binomial", "direct"], "direct"),
+            ("reduce", 8, 8, &["recursive-doubling", "direct"], "recursive-doubling"),
+            ("scan", 8, 8, &["recursive-doubling", "direct"], "direct"),
+            ("exscan", 32, 8, &["recursive-doubling", "direct"], "recursive-doubling"),
+        ] {
+            assert_eq!(of(Machine::new(shards, 1), shards, kind, bytes, choices), expected, "{kind} {shards} {bytes}");
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Asked {
     pub nodes: Nodes,
     /// The size as mappers are told it.
     pub bytes: usize,
+    /// The names of the algorithms that it could choose from.
+    pub choices: Vec<String>,
     /// The name of the algorithm that was chosen, if the choice was legal.
     pub algorithm: Option<String>,
 }
@@ -58,6 +60,7 @@ impl Mapper for Listening {
                 layout: Layout::of(input),
                 nodes: Nodes::of(input),
                 bytes: input.bytes,
+                choices: input.choices.iter().map(|&name| name.to_owned()).collect(),
                 algorithm: input.choices.get(choice).map(|name| (*name).to_owned()),
             };
             *self.chosen.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
