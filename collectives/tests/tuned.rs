@@ -56,6 +56,8 @@ fn sums_are_those_of_any_algorithm() {
                         !names.iter().any(|name| name.starts_with("diss") || name.starts_with("five")),
                         "{names:?}"
                     );
+                    // Of groups that hold all ranks there is one.
+                    assert_eq!(names.contains(&"radix-8".into()), shards > 4, "{names:?}");
                     let task = top.register("sums", sums);
                     top.launch(&gang, &task, move |_| ShardLaunch::new(tuned.clone()))?.all().await
                 })

@@ -375,6 +375,19 @@ mod tests {
     }
 
     #[test]
+    fn shards_go_before_nodes_and_nodes_before_bytes() {
+        let table = table(&[
+            ("scan", None, None, 2, 100, &["large"]),
+            ("scan", None, Some(Nodes::Several), 2, 0, &["several"]),
+            ("scan", None, None, 3, 0, &["more"]),
+        ]);
+        let of = |processors: &[u32]| chosen(&table, "scan", processors, 100, &["more", "several", "large"]);
+        assert_eq!(of(&[0, 1]), "large");
+        assert_eq!(of(&[0, 4]), "several");
+        assert_eq!(of(&[0, 4, 5]), "more");
+    }
+
+    #[test]
     fn the_built_in_table_knows_what_another_one_does_not() {
         let other = &table(&[("allreduce", APART, None, 2, 0, &["mine"])]);
         let all = ["recursive-doubling", "two-level", "halving-doubling"];
