@@ -207,6 +207,7 @@ impl PhaseOptions {
     /// # fn options(gang: &Gang) -> PhaseOptions {
     /// PhaseOptions::all(gang).reduce(Operator::<u32>::sum())
     /// # }
+    /// # std::hint::black_box(options as fn(&Gang) -> PhaseOptions);
     /// ```
     pub fn reduce<T: Element>(mut self, operator: Operator<T>) -> Self {
         const { assert!(size_of::<T>() == size_of::<u64>(), "a phase barrier reduces values of 8 bytes") };
