@@ -87,11 +87,13 @@ pub struct Registers<T> {
     pub all: Vec<Lendable<T>>,
     /// Vectors with blocks that were on loan when they had to change, and those of earlier calls.
     spare: Vec<Lendable<T>>,
+    /// Whether the contribution's memory was left to the call, so that its result may have memory of the call.
+    given: bool,
 }
 
 impl<T> Registers<T> {
     pub const fn new() -> Self {
-        Self { all: Vec::new(), spare: Vec::new() }
+        Self { all: Vec::new(), spare: Vec::new(), given: false }
     }
 }
 
@@ -114,9 +116,11 @@ impl<T: Element> Registers<T> {
     /// Begins a call with this contribution, if there is one.
     pub fn begin(&mut self, parts: &Parts, contribution: Running<T>) {
         self.all.resize_with(parts.registers.len(), Lendable::default);
+        self.given = false;
         let to_copy = match contribution {
             Running::Many(vector) if vector.len() == parts.registers[0] => {
                 let own = Arc::try_unwrap(vector).map_or_else(Lendable::from, Lendable::from);
+                self.given = !own.is_shared();
                 Self::put(&mut self.spare, std::mem::replace(&mut self.all[0], own));
                 None
             }
@@ -145,11 +149,11 @@ impl<T: Element> Registers<T> {
         }
     }
 
-    /// The result. Where the contribution's vector has become all of it, that is handed over. Otherwise the result is lent:
+    /// The result. It is handed over where it has the place of a contribution whose memory was given. Otherwise it is lent:
     /// when nobody holds it any more, later calls use its memory again.
     pub fn take_result(&mut self, (register, range): &(u8, Range<usize>)) -> Vector<T> {
         let of = &mut self.all[usize::from(*register)];
-        if *register == 0 && range.len() == of.len() {
+        if self.given && *register == 0 && range.len() == of.len() {
             match std::mem::take(of).into_vec() {
                 Ok(vector) => return vector.into(),
                 // A last reader still holds some of it.
@@ -168,7 +172,7 @@ impl<T: Element> Registers<T> {
         in_place: impl FnOnce(&mut [T]),
         elsewhere: impl FnOnce(&mut [T], &[T]),
     ) {
-        let Self { all, spare } = self;
+        let Self { all, spare, .. } = self;
         let register = &mut all[register];
         if let Some(own) = register.change(range.clone()) {
             return in_place(own);

@@ -437,7 +437,7 @@ mod tests {
             // Groups of 3 give a sum of floats other bits.
             ("allreduce", 6, 8, &["recursive-doubling", "radix-4"], "recursive-doubling"),
             ("broadcast", 8, 8, NEWS, "binomial"),
-            ("broadcast", 8, 1 << 20, NEWS, "direct"),
+            ("broadcast", 8, 1 << 20, NEWS, "binomial"),
             ("broadcast", 100, 1 << 20, &["binomial", "chain-16"], "binomial"),
             ("all-to-all", 8, 8 << 16, &["bruck", "direct"], "direct"),
             ("all-to-all", 64, 512, &["bruck", "direct"], "direct"),
