@@ -367,7 +367,6 @@ impl<T: Element> RunningValue for Live<'_, T> {
             Running::One(v) => bytemuck::bytes_of(v),
             Running::Many(v) => bytemuck::cast_slice(v),
             Running::Parts => self.bytes_of_part(part),
-            // That of a call whose values are no vectors.
             _ => &[],
         }
     }
@@ -407,7 +406,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
         }
     }
 
-    fn combine_lent(&mut self, part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
+    fn take_loan(&mut self, _part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
         if let Running::Many(running) = &mut self.chain.running
             && how == Combine::Replace as u8
             && let Ok(vector) = Arc::downcast(lent.clone() as Arc<dyn Any + Send + Sync>)
@@ -415,7 +414,6 @@ impl<T: Element> RunningValue for Live<'_, T> {
             *running = vector;
             return true;
         }
-        self.combine(part, how, lent.as_bytes());
         false
     }
 

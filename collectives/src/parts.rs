@@ -127,10 +127,8 @@ impl<T: Element> Registers<T> {
             // It is a part of the register, or one element.
             other => Some(other),
         };
-        for (number, (register, &elements)) in self.all.iter_mut().zip(&parts.registers).enumerate() {
-            if number == 0 && to_copy.is_none() {
-                continue;
-            }
+        let placed = usize::from(to_copy.is_none());
+        for (register, &elements) in self.all.iter_mut().zip(&parts.registers).skip(placed) {
             // What the last call left there is of no use, so another vector will do while somebody holds it.
             if register.len() != elements || !register.is_free() {
                 let free = Self::take(&mut self.spare, elements);
@@ -138,14 +136,8 @@ impl<T: Element> Registers<T> {
             }
         }
         if let (Some(contribution), Some(range)) = (to_copy, &parts.contribution) {
-            self.change(
-                0,
-                range.clone(),
-                |own| own.copy_from_slice(contribution.as_slice()),
-                |own, _| {
-                    own.copy_from_slice(contribution.as_slice());
-                },
-            );
+            let own = self.all[0].change(range.clone()).expect("nobody else holds it");
+            own.copy_from_slice(contribution.as_slice());
         }
     }
 

@@ -62,13 +62,6 @@ impl<T: Element, S: Element, R: Element> Reduction for Stateful<T, S, R> {
     }
 }
 
-/// A contribution that is lifted when it comes.
-pub trait Later<S> {
-    fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool;
-    fn is_there(&self) -> bool;
-    fn open(&self) -> Result<Running<S>, Error>;
-}
-
 /// The future that gets a result which is lowered.
 pub trait Lowered<S> {
     fn deliver(&self, chain: u32, states: &[S], by: &Conversion, cx: &mut ReplayCx<'_>);
@@ -82,14 +75,18 @@ struct Lowering<V, F>(Resolver<V>, F);
 /// A contribution that is lifted when it comes.
 struct Lifting<V: Value + ?Sized, F>(V::Later, F);
 
-impl<V: Value + ?Sized, S, F: Fn(V::Own) -> Running<S>> Later<S> for Lifting<V, F> {
+impl<V, S, F> Coming<Running<S>> for Lifting<V, F>
+where
+    V: Value + ?Sized + 'static,
+    F: Fn(V::Own) -> Running<S> + 'static,
+{
     fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
         self.0.start_chain(chain, cx)
     }
     fn is_there(&self) -> bool {
         self.0.is_there()
     }
-    fn open(&self) -> Result<Running<S>, Error> {
+    fn value(&self) -> Result<Running<S>, Error> {
         self.0.value().map(&self.1)
     }
 }

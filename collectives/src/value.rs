@@ -1,7 +1,7 @@
 //! The values of a call: what a shard contributes, the running value, and the futures of results.
 
 use crate::engine::Engine;
-use crate::state::{Later, Lowered, lifted, lowered};
+use crate::state::{Lowered, lifted, lowered};
 use maniple_regions::{Element, Stateful, Vector};
 use maniple_runtime::replay::{ReplayCx, Watch};
 use maniple_runtime::{Error, Input, Resolver, TaskFuture};
@@ -257,7 +257,7 @@ pub enum Running<T> {
     Later(TaskFuture<T>),
     ManyLater(VectorLater<T>),
     /// The same for one that is lifted to states.
-    Lifted(Box<dyn Later<T>>),
+    Lifted(Box<dyn Coming<Running<T>>>),
 }
 
 impl<T: Element> Running<T> {
@@ -290,7 +290,7 @@ impl<T: Element> Running<T> {
             Running::One(_) | Running::Many(_) | Running::Loan(_) | Running::Parts => return Ok(()),
             Running::Later(f) => Running::One(f.value()?),
             Running::ManyLater(f) => Running::many(f.value()?),
-            Running::Lifted(later) => later.open()?,
+            Running::Lifted(later) => later.value()?,
         };
         Ok(())
     }

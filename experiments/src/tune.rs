@@ -232,8 +232,7 @@ fn rows(found: &[Found]) -> Vec<Choice> {
             algorithms: ranked.iter().map(|(algorithm, _)| algorithm.to_string()).collect(),
         };
         // Of one shard, a reduce is an allreduce.
-        let of = |row: &Choice| (row.layout, row.nodes, row.shards, row.bytes);
-        if !rows.iter().any(|other: &Choice| other.kind == row.kind && of(other) == of(&row)) {
+        if !rows.iter().any(|other: &Choice| other.is_for_the_same(&row)) {
             rows.push(row);
         }
     }

@@ -1,6 +1,10 @@
 //! `maniple collective` from outside: every kind on every wire is verified, the figures fit together, and what can't be run is
 //! refused.
 
+#[path = "common/kinds.rs"]
+mod kinds;
+
+use kinds::KINDS;
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -26,20 +30,6 @@ fn lines(args: &str) -> Vec<Value> {
     assert!(!lines.is_empty() && lines.iter().all(|line| line["verified"] == true), "{args}: {text}");
     lines
 }
-
-const KINDS: [&str; 11] = [
-    "allreduce",
-    "reduce",
-    "broadcast",
-    "barrier",
-    "gather",
-    "allgather",
-    "scatter",
-    "reduce-scatter",
-    "all-to-all",
-    "scan",
-    "exscan",
-];
 
 /// The sizes of a kind, if it has any.
 fn sizes(kind: &str) -> &'static str {

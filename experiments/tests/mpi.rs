@@ -2,6 +2,10 @@
 
 #![cfg(feature = "mpi")]
 
+#[path = "common/kinds.rs"]
+mod kinds;
+
+use kinds::KINDS;
 use serde_json::Value;
 use std::f64::consts::TAU;
 use std::fs;
@@ -81,21 +85,6 @@ fn every_operator_and_vectors_too() {
         }
     }
 }
-
-/// The kinds of collectives, each of which MPI has.
-const KINDS: [&str; 11] = [
-    "allreduce",
-    "reduce",
-    "broadcast",
-    "barrier",
-    "gather",
-    "allgather",
-    "scatter",
-    "reduce-scatter",
-    "all-to-all",
-    "scan",
-    "exscan",
-];
 
 #[test]
 fn each_kind_of_collective_is_right_on_both_sides() {

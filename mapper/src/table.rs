@@ -230,7 +230,8 @@ impl Choice {
         }
     }
 
-    fn is_for_the_same(&self, other: &Self) -> bool {
+    /// Whether both are for the same collectives, so that a table can have one of them only.
+    pub fn is_for_the_same(&self, other: &Self) -> bool {
         let of = |row: &Self| (row.layout, row.nodes, row.shards, row.bytes);
         self.kind == other.kind && of(self) == of(other)
     }

@@ -206,7 +206,7 @@ pub fn timed(
         Spec { parties: parties.clone(), elements, op: Op::Sum, algorithm, warm_up, iterations, processes: false };
     let found = run(&spec, Type::I64, runtime)?;
     match wrong(parties, &found) {
-        None => Ok(found.iter().map(|f| f.ns).max().unwrap_or(0) as f64 / iterations as f64 / 1000.0),
+        None => Ok(found.iter().map(|f| f.us(iterations)).fold(0.0, f64::max)),
         Some(wrong) => Err(Failure::Run(format!("{} not verified: {wrong}", parties.kind.name()))),
     }
 }
@@ -258,8 +258,7 @@ pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
         let ran = algorithm.map(|algorithm| algorithm.to_string()).or_else(|| chosen.take()?.algorithm);
         let verified = wrong.is_none();
         unverified.extend(wrong.map(|wrong| format!("{}: {wrong}", plural(bytes, "byte"))));
-        let times: Vec<f64> =
-            parties.taking_part().iter().map(|s| found[s as usize].ns as f64 / iterations as f64 / 1000.0).collect();
+        let times: Vec<f64> = parties.taking_part().iter().map(|s| found[s as usize].us(iterations)).collect();
         output.add(Measured { bytes, elements, times, iterations, algorithm: ran, verified }.record(&common))
     };
     let done = sizes.iter().try_for_each(|&elements| measure(elements));

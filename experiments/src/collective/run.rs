@@ -42,6 +42,25 @@ pub struct Found {
     pub passed: Vec<(u64, u64)>,
 }
 
+impl Found {
+    /// The mean time of so many measured calls, in microseconds.
+    pub fn us(&self, iterations: usize) -> f64 {
+        self.ns as f64 / iterations as f64 / 1000.0
+    }
+
+    /// Takes down a pass through a barrier: when it was entered and left, and how long it took.
+    pub fn passes(&mut self, spec: &Spec, call: usize, passed: (u64, u64), ns: u64) {
+        /// The calls whose times are compared: the last ones.
+        const COMPARED: usize = 100;
+        if call >= spec.warm_up {
+            self.ns += ns;
+        }
+        if spec.warm_up + spec.iterations - call <= COMPARED {
+            self.passed.push(passed);
+        }
+    }
+}
+
 /// A contribution or a result: one element or a vector.
 pub trait Shaped: Value {
     /// The value with these elements.
@@ -283,21 +302,17 @@ struct Passes {
     start: Option<Collective<()>>,
 }
 
-/// The calls of a barrier whose times are compared: the last ones.
-pub const COMPARED: usize = 100;
-
 impl Passes {
     async fn make(self, shard: Shard) -> Result<Found, Error> {
-        let Spec { parties, warm_up, iterations, processes, .. } = self.spec;
+        let Spec { parties, processes, .. } = &self.spec;
         let [from, to] = [&parties.participants, &parties.receivers].map(|ranks| ranks.contains(shard.index()));
         let mut found = Found::default();
         if !from && !to {
             return Ok(found);
         }
-        let clock = if processes { Clock::Host } else { Clock::Run };
+        let clock = if *processes { Clock::Host } else { Clock::Run };
         found.clock = clock.number();
-        let calls = warm_up + iterations;
-        for call in 0..calls {
+        for call in 0..self.spec.warm_up + self.spec.iterations {
             if let Some(start) = self.start {
                 start.call(&shard, ())?.await?;
             }
@@ -308,12 +323,7 @@ impl Passes {
                 (false, _) => self.on.receive(&shard)?.await?,
             }
             let (left, over) = (clock.ns(), now());
-            if call >= warm_up {
-                found.ns += (over - began).as_nanos() as u64;
-            }
-            if calls - call <= COMPARED {
-                found.passed.push((entered, left));
-            }
+            found.passes(&self.spec, call, (entered, left), (over - began).as_nanos() as u64);
         }
         if let Some(start) = self.start {
             start.call(&shard, ())?.await?;

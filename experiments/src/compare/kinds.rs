@@ -24,8 +24,8 @@ fn operator(op: Op) -> values::Op {
     }
 }
 
-/// The mean of the times of shards or ranks that take part, and the longest of them, in microseconds of a call.
-pub fn mean_and_most(nanoseconds: impl Iterator<Item = u64>, iterations: usize) -> (f64, f64) {
-    let times: Vec<f64> = nanoseconds.map(|ns| ns as f64 / iterations as f64 / 1000.0).collect();
+/// The mean of the times of shards or ranks that take part, and the longest of them.
+pub fn mean_and_most(times: impl Iterator<Item = f64>) -> (f64, f64) {
+    let times: Vec<f64> = times.collect();
     (times.iter().sum::<f64>() / times.len() as f64, times.iter().copied().fold(0.0, f64::max))
 }

@@ -6,7 +6,7 @@ use super::sides::{Answer, MARK};
 use crate::Failure;
 use crate::collective::kind::Kind;
 use crate::collective::oracle::{Oracle, VARIANTS};
-use crate::collective::run::{COMPARED, Clock, Found, Spec as KindSpec, first_difference};
+use crate::collective::run::{Clock, Found, Spec as KindSpec, first_difference};
 use crate::collective::wrong;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::remote::{add, changes, warm_up};
@@ -97,7 +97,7 @@ fn collective(args: &RankOptions, kind: Kind, world: &World, mpi: String) -> Ans
     let mut all = vec![0; if world.rank() == 0 { own.len() * world.size() } else { 0 }];
     world.gather(&own, &mut all);
     let found: Vec<Found> = all.chunks_exact(own.len()).map(from_words).collect();
-    let (mean, most) = kinds::mean_and_most(found.iter().map(|found| found.ns), spec.iterations);
+    let (mean, most) = kinds::mean_and_most(found.iter().map(|found| found.us(spec.iterations)));
     let failure = (world.rank() == 0).then(|| wrong(&spec.parties, &found)).flatten();
     Answer { mpi, failure, collective_us: Some(most), mean_us: Some(mean), ..Answer::default() }
 }
@@ -150,17 +150,11 @@ fn calls(spec: &KindSpec, op: Op, world: &World) -> Found {
 fn passes(spec: &KindSpec, world: &World) -> Found {
     let clock = Clock::Host;
     let mut found = Found { clock: clock.number(), ..Found::default() };
-    let calls = spec.warm_up + spec.iterations;
-    for call in 0..calls {
+    for call in 0..spec.warm_up + spec.iterations {
         let (began, entered) = (Instant::now(), clock.ns());
         world.barrier();
         let (left, ns) = (clock.ns(), began.elapsed().as_nanos() as u64);
-        if call >= spec.warm_up {
-            found.ns += ns;
-        }
-        if calls - call <= COMPARED {
-            found.passed.push((entered, left));
-        }
+        found.passes(spec, call, (entered, left), ns);
     }
     found
 }

@@ -300,8 +300,8 @@ impl<'a> Case<'a> {
         Box::new(move || {
             let found = spec.run::<f64>(&runtime).map_err(|e| Failure::Run(e.to_string()))?;
             let shards = spec.parties.taking_part();
-            let times = shards.iter().map(|shard| found[shard as usize].ns);
-            let (mean, collective_us) = kinds::mean_and_most(times, spec.iterations);
+            let times = shards.iter().map(|shard| found[shard as usize].us(spec.iterations));
+            let (mean, collective_us) = kinds::mean_and_most(times);
             let chosen = self.chosen.take().and_then(|asked| asked.algorithm);
             let algorithm = spec.algorithm.map(|algorithm| algorithm.to_string()).or(chosen);
             Ok(Side {

@@ -127,10 +127,10 @@ pub trait RunningValue {
     /// Combines the bytes that a read found with a part. `how` comes from the subtask. A panic fails the call.
     fn combine(&mut self, part: u16, how: u8, incoming: &[u8]);
 
-    /// The same for a value on loan, which does not change while somebody holds it. Returns whether it now is the part, and
-    /// nothing was copied.
-    fn combine_lent(&mut self, part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
-        self.combine(part, how, lent.as_bytes());
+    /// Makes a value on loan the part, in place of combining its bytes. Returns false if it can't, and then does nothing. What
+    /// is on loan does not change while somebody holds it.
+    fn take_loan(&mut self, part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
+        let _ = (part, how, lent);
         false
     }
 

@@ -170,7 +170,7 @@ impl Active<'_> {
         let how = if how < 2 && effects.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
         let came = &self.cells[at].value;
         let bytes = came.bytes();
-        let mut kept = false;
+        let mut taken = false;
         if self.now.state == ChainState::Poisoned {
             // The call has failed, so nothing is combined.
         } else if bytes.len() != expected || matches!(came, Payload::Failed(_)) {
@@ -192,13 +192,14 @@ impl Active<'_> {
         } else if large
             && let Payload::Lent(lent) = came
             && effects.same_node(step.to)
+            && value.take_loan(part, how, lent)
         {
-            kept = value.combine_lent(part, how, lent);
+            taken = true;
         } else {
             value.combine(part, how, bytes);
         }
         if large {
-            if !kept {
+            if !taken {
                 self.count_combined(expected);
             }
             // The owner may change the value from now on.
