@@ -157,6 +157,21 @@ impl<T, W, E> Promise<T, W, E> {
         if let PromiseState::Pending(waiters) = &mut self.state { Some(waiters) } else { None }
     }
 
+    /// Assigns a value if no more than one waits, which is the usual case. Returns that waiter.
+    ///
+    /// # Errors
+    /// The value, if others wait too or if there is an outcome. Then nothing has changed.
+    #[inline(always)]
+    pub fn settle_for_one(&mut self, value: T) -> Result<Option<W>, T> {
+        let PromiseState::Pending(Waiters { first, second: None, rest: None }) = &mut self.state else {
+            return Err(value);
+        };
+        let waiter = first.take();
+        // There is nothing to drop, which the compiler does not see.
+        std::mem::forget(std::mem::replace(&mut self.state, PromiseState::Ready(value)));
+        Ok(waiter)
+    }
+
     /// Assigns the outcome, and returns the waiters.
     ///
     /// # Errors

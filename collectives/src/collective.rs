@@ -88,7 +88,7 @@ enum Takes {
 impl Takes {
     /// Refuses a call that is not for the shard.
     #[inline(never)]
-    fn check<T: Element>(self, role: &Role<T>, id: u32, shard: &Shard) -> Result<(), Error> {
+    fn check<T: Element>(self, role: &Role<T>, id: u32, shard: &Shard) -> Result<(), Box<Error>> {
         let (contributes, receives) = (role.contributes.is_some(), role.receives.is_some());
         let (call, is_for) = match self {
             Takes::Contributes => ("contribute", contributes),
@@ -103,7 +103,7 @@ impl Takes {
             (_, true) => "only receives: use `receive`",
             _ => "takes no part",
         };
-        Err(Error::Misuse {
+        Err(Box::new(Error::Misuse {
             what: format!("`{call}` of collective {id} in shard {}", shard.index()),
             expected: match self {
                 Takes::Contributes => "a shard that contributes",
@@ -112,7 +112,7 @@ impl Takes {
             }
             .into(),
             came: format!("one that {does}"),
-        })
+        }))
     }
 }
 
@@ -131,7 +131,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             true => Ok(None),
             false => Takes::Both.check(engine.role(at), self.id, shard).map(|()| None),
         };
-        match input {
+        let called = match input {
             // One element stays in a register.
             Contribution::Now(value) => {
                 shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| I::call_now::<O>(engine, at, value, cx))
@@ -139,7 +139,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             later => shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
                 engine.call_many::<O>(at, I::running(later), cx)
             }),
-        }
+        };
+        called.map_err(|refused| *refused)
     }
 
     /// Contributes a value, as itself or as a future. The future that it returns is settled when the shard's part of the
@@ -176,13 +177,14 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
         let input = input.into();
         let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine.role(at), self.id, shard).map(|()| None);
-        shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| {
+        let called = shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| {
             let (resolver, future) = TaskFuture::pending();
             let by = engine.stateful::<I::Element, O::Element>();
             let (input, output) = (I::lifted(input, by), O::lowered::<I::Element, S>(resolver));
             engine.call(at, input, output, cx);
             future
-        })
+        });
+        called.map_err(|refused| *refused)
     }
 
     /// As [`contribute`](Collective::contribute) without a state. Collective; returns at once.
@@ -212,7 +214,7 @@ fn contribute<E: Element, V: 'static>(
     output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<()>, Error> {
     let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine.role(at), id, shard).map(|()| None);
-    shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
+    let called = shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
         let (over, future) = TaskFuture::pending();
         let result = engine.role(at.0).receives.map(|_| {
             let (resolver, result) = TaskFuture::<V>::pending();
@@ -221,7 +223,8 @@ fn contribute<E: Element, V: 'static>(
         });
         engine.call(at, input(engine), Output::Over(Box::new(Contributed { over, result })), cx);
         future
-    })
+    });
+    called.map_err(|refused| *refused)
 }
 
 /// The future of a value `V` that a shard receives.
@@ -238,16 +241,17 @@ fn receive<E: Element, V: 'static>(
         }
         match engine.claim(at) {
             Some(claim) => Ok(Some(*claim.downcast().expect("an object's results are of one type"))),
-            None => Err(Error::Misuse {
+            None => Err(Box::new(Error::Misuse {
                 what: format!("`receive` of collective {id} in shard {}", shard.index()),
                 expected: "a `contribute` before each `receive`, as the shard does both".into(),
                 came: "none whose result was not asked for".into(),
-            }),
+            })),
         }
     };
-    shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
+    let called = shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
         let (resolver, future) = TaskFuture::pending();
         engine.call(at, Running::One(E::zeroed()), output(resolver), cx);
         future
-    })
+    });
+    called.map_err(|refused| *refused)
 }

@@ -76,6 +76,14 @@ impl<T: Element> Chain<T> {
         future
     }
 
+    /// Puts the next call that waits for this slot into it. False if there is none.
+    #[inline(always)]
+    fn next(&mut self) -> bool {
+        let Some((input, output)) = self.aside.as_mut().and_then(|a| a.queued.pop_front()) else { return false };
+        (self.running, self.output) = (input, Some(output));
+        true
+    }
+
     /// Takes the result out of the registers.
     fn take_result(&mut self, role: &Role<T>) {
         let Some(parts) = &role.parts else { return };
@@ -257,7 +265,7 @@ impl<T: Element> Engine<T> {
 
     /// Takes a call of one element that has come. `at` is the shard's position and the call's number. The call runs
     /// when its slot is free.
-    #[inline]
+    #[inline(always)]
     pub fn call_now(&mut self, at: (u32, u64), value: T, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
         let number = self.chain(at, cx);
         if !self.shared.is_one || !cx.is_free(number) {
@@ -486,11 +494,16 @@ impl<T: Element> Replay for Engine<T> {
         });
     }
 
-    #[inline]
-    fn follow(&mut self, chain: u32, leader: u32) {
+    #[inline(always)]
+    fn follow(&mut self, chain: u32, leader: u32, cx: &mut ReplayCx<'_>) -> bool {
         let (lower, others) = self.chains.split_at_mut(chain as usize);
-        let Chain { running, aside, .. } = &mut others[0];
-        match (running, &lower[leader as usize].running) {
+        let (c, leader) = (&mut others[0], &lower[leader as usize].running);
+        if let (Running::One(result), Some(Output::One(out)), true) = (leader, &c.output, self.shared.is_one) {
+            cx.resolve(chain, out, Ok(*result));
+            return c.next();
+        }
+        let Chain { running, aside, .. } = c;
+        match (running, leader) {
             (Running::One(value), Running::One(result)) => *value = *result,
             // Nobody changes it any more.
             (Running::Many(value), Running::Many(result)) => *value = result.clone(),
@@ -498,6 +511,8 @@ impl<T: Element> Replay for Engine<T> {
                 combine(&self.shared.operator, aside, Combine::Replace as u8, running, result.as_slice());
             }
         }
+        c.finish(chain, Ok(()), &self.shared, cx);
+        c.next()
     }
 
     fn waits(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
@@ -541,9 +556,7 @@ impl<T: Element> Replay for Engine<T> {
             (Ok(()), Running::One(v), Some(Output::One(out))) if self.shared.is_one => cx.resolve(chain, out, Ok(*v)),
             _ => c.finish(chain, outcome, &self.shared, cx),
         }
-        let Some((input, output)) = c.aside.as_mut().and_then(|a| a.queued.pop_front()) else { return false };
-        (c.running, c.output) = (input, Some(output));
-        true
+        c.next()
     }
 
     fn new_launch(&mut self, position: u32) {

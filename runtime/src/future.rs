@@ -173,7 +173,7 @@ impl<T: 'static> TaskFuture<T> {
     {
         poll_fn(|cx| {
             if !self.is_settled() {
-                self.register(cx.waker());
+                self.register(&self.cell, cx.waker());
                 return Poll::Pending;
             }
             Poll::Ready(())
@@ -208,10 +208,10 @@ impl<T: 'static> TaskFuture<T> {
                 self.cell.is_seen();
                 Some(look(Ok(v)))
             }
-            PromiseState::Poisoned(Poison { error, seen }) => {
-                seen.set(true);
+            PromiseState::Poisoned(poison) => {
+                poison.seen.set(true);
                 self.cell.is_seen();
-                Some(look(Err(error)))
+                Some(look(Err(&poison.error)))
             }
         }
     }
@@ -228,14 +228,14 @@ impl<T: 'static> TaskFuture<T> {
 
     /// Registers the poller of this clone of the unsettled future, in place of its earlier poller.
     #[inline(always)]
-    fn register(&self, waker: &Waker) {
+    fn register(&self, cell: &FutureCell<T>, waker: &Waker) {
         // As long as the promise is unsettled each waiter keeps its place.
         if self.registered.get() != NOBODY {
             return self.register_again(self.registered.get() as usize, waker);
         }
         // Wakers are cloned while nothing is borrowed: their code is not ours.
         let waiting = polling::waiting(waker);
-        if let Some(waiters) = self.cell.promise.borrow_mut().waiters_mut() {
+        if let Some(waiters) = cell.promise.borrow_mut().waiters_mut() {
             self.registered.set(waiters.push(waiting) as u32);
         }
     }
@@ -261,17 +261,25 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = self.peek(|outcome| outcome.cloned().map_err(Clone::clone));
-        match outcome {
-            Some(outcome) => {
+        // The cell is looked up once: where it begins depends on the alignment of what is behind it.
+        let cell = &*self.cell;
+        let promise = cell.promise.borrow();
+        let value = match promise.state() {
+            PromiseState::Ready(value) => value.clone(),
+            PromiseState::Pending(_) => {
+                drop(promise);
+                self.register(cell, cx.waker());
+                return Poll::Pending;
+            }
+            PromiseState::Poisoned(poison) => {
                 self.registered.set(NOBODY);
-                Poll::Ready(outcome)
+                return Poll::Ready(Err(cell.see(poison)));
             }
-            None => {
-                self.register(cx.waker());
-                Poll::Pending
-            }
-        }
+        };
+        drop(promise);
+        cell.is_seen();
+        self.registered.set(NOBODY);
+        Poll::Ready(Ok(value))
     }
 }
 
@@ -360,6 +368,22 @@ impl<T, B> FutureCell<T, B> {
     /// Settles the promise and tells its waiters. A second outcome is ignored: the first stays.
     #[inline(always)]
     pub fn settle(&self, outcome: Result<T, Box<Error>>, mut tell: impl Tell) {
+        let outcome = match outcome {
+            Ok(value) => {
+                let settled = self.promise.borrow_mut().settle_for_one(value);
+                match settled {
+                    Ok(None) => return,
+                    Ok(Some(waiting)) => return tell(waiting, None),
+                    Err(value) => Ok(value),
+                }
+            }
+            error => error,
+        };
+        self.settle_for_all(outcome, tell);
+    }
+
+    #[inline(never)]
+    fn settle_for_all(&self, outcome: Result<T, Box<Error>>, mut tell: impl Tell) {
         let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome.map_err(Poison::from)) else { return };
         match poison {
@@ -384,6 +408,14 @@ impl<T, B: ?Sized> FutureCell<T, B> {
         if self.past.get().is_some() {
             self.past = OnceCell::new();
         }
+    }
+
+    /// The error, which somebody sees now.
+    #[cold]
+    fn see(&self, poison: &Poison) -> Error {
+        poison.seen.set(true);
+        self.is_seen();
+        (*poison.error).clone()
     }
 
     /// Notes, for the check for races, that somebody sees the value or the error.

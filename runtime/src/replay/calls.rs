@@ -89,7 +89,8 @@ impl ReplayCx<'_> {
         }
     }
 
-    #[inline]
+    // Once, and not inlined at each place where a chain begins.
+    #[inline(never)]
     fn run_begun<R: Replay>(&mut self, object: &mut R, mut chain: u32) {
         loop {
             let chains = self.chains;
@@ -127,7 +128,7 @@ impl ReplayCx<'_> {
             if block != ALONE {
                 self.hand_out(object, block, &outcome);
             }
-            let another = self.end_call(object, chain, outcome);
+            let another = self.end_call(chain, |cx| object.end(chain, outcome, cx));
             if block != ALONE
                 && let Some(error) = self.progress.blocks[block as usize].follower_error.take()
             {
@@ -139,13 +140,13 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Ends a chain's call. Returns whether the next one is in the chain now.
+    /// Ends a chain's call; `end` makes the object do it. Returns whether the next one is in the chain now.
     #[inline(always)]
-    fn end_call<R: Replay>(&mut self, object: &mut R, chain: u32, outcome: Result<(), Box<Error>>) -> bool {
+    fn end_call(&mut self, chain: u32, end: impl FnOnce(&mut Self) -> bool) -> bool {
         let now = &mut self.progress.chains[chain as usize];
         now.state = ChainState::Idle;
         self.chains.next_generation(now);
-        let another = object.end(chain, outcome, self);
+        let another = end(self);
         if another {
             self.progress.chains[chain as usize].state = ChainState::Input;
         }
@@ -203,20 +204,22 @@ impl ReplayCx<'_> {
         b.stage = BlockStage::Away;
         let (leader, size, slots) = (b.leader, b.size, self.chains.slots);
         self.tasks.effects.counters.chain_subtasks.add(2 * u64::from(size - 1));
-        for chain in (1..size).map(|i| leader + i * slots) {
+        let mut chain = leader;
+        for _ in 1..size {
+            chain += slots;
             let now = &mut self.progress.chains[chain as usize];
             if now.state != ChainState::Joined {
                 // It failed while the leader's call was under way.
                 continue;
             }
-            let outcome = match outcome {
-                Ok(()) => {
-                    object.follow(chain, leader);
-                    Ok(())
+            let another = self.end_call(chain, |cx| match outcome {
+                Ok(()) => object.follow(chain, leader, cx),
+                Err(e) => {
+                    let error = cx.take_error(chain, || e.first().clone());
+                    object.end(chain, Err(error), cx)
                 }
-                Err(e) => Err(self.take_error(chain, || e.first().clone())),
-            };
-            if self.end_call(object, chain, outcome) && !object.waits(chain, self) {
+            });
+            if another && !object.waits(chain, self) {
                 self.start(chain);
             }
         }

@@ -371,13 +371,13 @@ impl Chains {
     /// Asks the mapper again if the run has another one now. Its answer holds from this call on. The nodes need not
     /// agree on it, because the algorithm does not change.
     #[inline]
-    pub(super) fn keep_mapped(&self, effects: &Effects) -> Result<(), Error> {
+    pub(super) fn keep_mapped(&self, effects: &Effects) -> Result<(), Box<Error>> {
         let number = effects.mapper_number(Asker::Processor);
         if self.mapped_by.get() == number { Ok(()) } else { self.map_again(effects, number) }
     }
 
     #[cold]
-    fn map_again(&self, effects: &Effects, number: u64) -> Result<(), Error> {
+    fn map_again(&self, effects: &Effects, number: u64) -> Result<(), Box<Error>> {
         self.mapping.set(Self::map(effects, Asker::Processor, &*self.spec, &self.gang)?);
         self.mapped_by.set(number);
         Ok(())

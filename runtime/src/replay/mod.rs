@@ -159,9 +159,10 @@ pub trait Replay: Any {
         let _ = (leader, size, apart);
     }
 
-    /// Replaces the running value of a chain by that of `leader`, the first chain of its block, which has the result.
-    fn follow(&mut self, chain: u32, leader: u32) {
-        let _ = (chain, leader);
+    /// Ends the chain's call as [`end`](Self::end) does, with the result that `leader` has, the first chain of its block.
+    fn follow(&mut self, chain: u32, leader: u32, cx: &mut ReplayCx<'_>) -> bool {
+        let _ = leader;
+        self.end(chain, Ok(()), cx)
     }
 
     /// Whether the input of the chain's call is still to come. Then it [starts the chain](ReplayCx::start_after).

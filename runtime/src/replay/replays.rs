@@ -84,10 +84,10 @@ impl Replays {
         tasks: &Tasks,
         object: ObjectId,
         by: Caller<'_>,
-        refuse: impl Fn(Refused) -> Error,
-        admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Error>,
+        refuse: impl Fn(Refused) -> Box<Error>,
+        admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Box<Error>>,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
-    ) -> Result<T, Error> {
+    ) -> Result<T, Box<Error>> {
         let all = self.0.borrow();
         let chains = all.get(object as usize).and_then(|chains| chains.as_deref());
         let Some(chains) = chains.filter(|chains| Arc::ptr_eq(&chains.gang, by.gang)) else {

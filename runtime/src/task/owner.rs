@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 #[allow(clippy::box_collection)] // There is one for each shard: it is small.
 pub(crate) struct Owner {
     running: Cell<u32>,
-    /// The waiters are told when no more than this many are left.
+    /// The waiters are told when fewer than this many are left. 0 if nobody waits.
     enough: Cell<u32>,
     /// Failures, each with the future that may have reported it.
     pub failures: Failures,
@@ -35,7 +35,7 @@ impl Owner {
     pub fn poll(&self, left: u32, waiting: Waiting) -> bool {
         let over = self.running.get() <= left;
         if !over {
-            self.enough.set(left.max(self.enough.get()));
+            self.enough.set(left.saturating_add(1).max(self.enough.get()));
             let mut list = self.waiting.borrow_mut();
             let list = list.get_or_insert_default();
             // A waiter that gives up and comes again is listed once.
@@ -60,8 +60,7 @@ impl Owner {
     #[inline]
     pub fn one_over(&self, tell: impl FnMut(Waiting)) {
         self.running.set(self.running.get() - 1);
-        if self.running.get() <= self.enough.get() && self.waiting.borrow().as_ref().is_some_and(|all| !all.is_empty())
-        {
+        if self.running.get() < self.enough.get() {
             self.enough_over(tell);
         }
     }

@@ -168,9 +168,9 @@ impl Shard {
     pub fn replay<R: Replay, T>(
         &self,
         object: ObjectId,
-        admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Error>,
+        admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Box<Error>>,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
-    ) -> Result<T, Error> {
+    ) -> Result<T, Box<Error>> {
         let (core, effects) = (self.core(), self.core().effects());
         let ShardInner { index, owner, origin, .. } = &*self.inner;
         let caller = Caller { gang: &origin.gang, shard: *index, launch: origin.launch, owner };
@@ -182,9 +182,9 @@ impl Shard {
 
     /// The error of a call of a replayed object that is refused.
     #[cold]
-    fn refused(&self, object: ObjectId, why: Refused) -> Error {
+    fn refused(&self, object: ObjectId, why: Refused) -> Box<Error> {
         let name = self.core().effects().objects.name(object);
-        match why {
+        Box::new(match why {
             Refused::OtherKind => {
                 Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", name)
             }
@@ -193,7 +193,7 @@ impl Shard {
                 "only one launch at a time to use it",
                 "a call while calls of another launch are under way; await the earlier launch first",
             ),
-        }
+        })
     }
 
     /// Whether a bug is planted for a test and strikes now.
