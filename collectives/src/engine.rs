@@ -358,6 +358,16 @@ impl<T: Element> Live<'_, T> {
     }
 
     #[inline(never)]
+    fn combine_elements(&mut self, part: u16, how: u8, incoming: &[T]) {
+        self.shared.sample(how, incoming);
+        let Chain { running, aside, .. } = &mut *self.chain;
+        match running {
+            Running::Parts => self.combine_part(part, how, incoming),
+            running => combine(&self.shared.operator, aside, how, running, incoming),
+        }
+    }
+
+    #[inline(never)]
     fn combine_part(&mut self, part: u16, how: u8, incoming: &[T]) {
         let place = self.parts().at(part);
         made(&mut self.chain.aside).registers.combine(&self.shared.operator, place, how, incoming);
@@ -396,21 +406,14 @@ impl<T: Element> RunningValue for Live<'_, T> {
         if size_of::<T>() == 0 {
             return;
         }
-        let (one, many);
-        let incoming: &[T] = if let Running::One(_) = self.chain.running {
-            one = [bytemuck::pod_read_unaligned(incoming)];
-            &one
-        } else if let Ok(aligned) = bytemuck::try_cast_slice(incoming) {
-            aligned
-        } else {
-            many = bytemuck::pod_collect_to_vec::<u8, T>(incoming);
-            &many
-        };
-        self.shared.sample(how, incoming);
-        let Chain { running, aside, .. } = &mut *self.chain;
-        match running {
-            Running::Parts => self.combine_part(part, how, incoming),
-            running => combine(&self.shared.operator, aside, how, running, incoming),
+        if let Running::One(running) = &mut self.chain.running {
+            let incoming = [bytemuck::pod_read_unaligned(incoming)];
+            self.shared.sample(how, &incoming);
+            return combine_in_place(&self.shared.operator, how, std::slice::from_mut(running), &incoming);
+        }
+        match bytemuck::try_cast_slice(incoming) {
+            Ok(aligned) => self.combine_elements(part, how, aligned),
+            Err(_) => self.combine_elements(part, how, &bytemuck::pod_collect_to_vec::<u8, T>(incoming)),
         }
     }
 

@@ -225,7 +225,7 @@ impl<T: Element> Spare<T> {
     }
 }
 
-#[inline]
+#[inline(always)]
 pub fn combine_in_place<T: Element>(operator: &Operator<T>, how: u8, running: &mut [T], incoming: &[T]) {
     if how == Combine::IncomingIsHigher as u8 {
         operator.fold_higher(running, incoming);

@@ -113,6 +113,7 @@ impl Active<'_> {
 
     /// The error of a barrier generation that will never complete.
     #[cold]
+    #[inline(never)]
     fn poison_of(&self, half: Half, at: usize, awaited: u64) -> Option<Box<Error>> {
         let (from, error) = self.poison.get(&(at as u32 | half.bit()))?;
         (awaited >= *from).then(|| Box::new(error.clone()))
@@ -174,12 +175,7 @@ impl Active<'_> {
         if self.now.state == ChainState::Poisoned {
             // The call has failed, so nothing is combined.
         } else if bytes.len() != expected || matches!(came, Payload::Failed(_)) {
-            let error = match came {
-                Payload::Failed(e) => (**e).clone(),
-                _ => chains.wrong_size(self.chain, step, (expected, bytes.len())),
-            };
-            self.now.state = ChainState::Poisoned;
-            self.errors.entry(self.chain).or_insert(error);
+            self.fail_call(step, at, expected);
         } else if chains.mapping.get().access == Access::Copy && step.to != effects.id {
             effects.counters.region_copies.add(1);
             effects.counters.region_copy_bytes.add(bytes.len() as u64);
@@ -211,6 +207,19 @@ impl Active<'_> {
         for _ in 0..self.arrivals() {
             self.give_back(step, step.cell + self.now.offset, large);
         }
+    }
+
+    /// What came in place of a value fails the call.
+    // Never inlined: where the errors are kept would be worked out in every call.
+    #[cold]
+    #[inline(never)]
+    fn fail_call(&mut self, step: &PlannedSubtask, at: usize, expected: usize) {
+        let error = match &self.cells[at].value {
+            Payload::Failed(e) => (**e).clone(),
+            came => self.chains.wrong_size(self.chain, step, (expected, came.bytes().len())),
+        };
+        self.now.state = ChainState::Poisoned;
+        self.errors.entry(self.chain).or_insert(error);
     }
 
     #[inline]
@@ -275,6 +284,7 @@ impl Active<'_> {
     }
 
     #[cold]
+    #[inline(never)]
     fn error(&self) -> Payload {
         let error = self.errors.get(&self.chain).map(|e| e.first().clone());
         Payload::Failed(Box::new(error.unwrap_or_else(unknown)))
