@@ -204,7 +204,9 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
 
     /// An algorithm of the program's own, with a name for reports: a function that gives the schedule of each shard, the
     /// same on every node. [`check`](crate::check) proves it before the collective is made. It may divide one vector into any
-    /// number of blocks, and has the brackets that its schedules have.
+    /// number of blocks, and has the brackets that its schedules have. Both ends of a step must have as many elements: where
+    /// the elements can't be divided evenly, the first blocks have one more. All ranks of a [group](Schedule::in_group)
+    /// contribute, and their only part is the whole vector.
     pub fn schedules(self, name: &str, make: impl Fn(&Goal, u32) -> Schedule + Send + Sync + 'static) -> Self {
         Self { own: Some((name.into(), Arc::new(make))), ..self }
     }

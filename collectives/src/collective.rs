@@ -5,6 +5,7 @@ use crate::role::Role;
 use crate::state::Plain;
 use crate::value::{Contributed, Contribution, Output, Running, Value};
 use maniple_regions::Element;
+use maniple_runtime::replay::ReplayCx;
 use maniple_runtime::{Error, Resolver, Shard, TaskFuture};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -28,8 +29,9 @@ use std::marker::PhantomData;
 /// wait for each other. A call returns a future at once, and several calls may be in flight. A future can be awaited
 /// with a deadline, and again after it.
 ///
-/// If an input of a call fails, or its operator panics, the call fails on every shard that was to get that value. Later
-/// calls are not affected. If a shard fails, the calls that it still owes fail, and later ones fail at once.
+/// If an input of a call fails, or its operator panics, the call fails on every shard that was to get that value. So it does
+/// if a contribution can't be converted to a state; if a result can't be, it fails where that happens. Later calls are not
+/// affected. If a shard fails, the calls that it still owes fail, and later ones fail at once.
 ///
 /// Each round of a call is an update and a read subtask, as in §II-A of "Scalable collectives for distributed
 /// asynchronous many-task runtimes"; see [`protocol`](crate::protocol). Contributors and receivers may be any shards, as
@@ -152,7 +154,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
     pub fn contribute(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
-        contribute(self.id, shard, |_| I::running(input), O::output)
+        contribute(self.id, shard, |_, _, _| I::running(input), O::output)
     }
 
     /// The future of the value that the shard receives. Collective; returns at once.
@@ -179,9 +181,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
         let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine.role(at), self.id, shard).map(|()| None);
         let called = shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| {
             let (resolver, future) = TaskFuture::pending();
-            let by = engine.stateful::<I::Element, O::Element>();
-            let (input, output) = (I::lifted(input, by), O::lowered::<I::Element, S>(resolver));
-            engine.call(at, input, output, cx);
+            let input = engine.lifted::<I, O::Element>(at, input, cx);
+            engine.call(at, input, O::lowered::<I::Element, S>(resolver), cx);
             future
         });
         called.map_err(|refused| *refused)
@@ -193,7 +194,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
     pub fn contribute(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
-        let lifted = |engine: &Engine<S>| I::lifted(input, engine.stateful::<I::Element, O::Element>());
+        let lifted = |engine: &Engine<S>, at, cx: &mut ReplayCx<'_>| engine.lifted::<I, O::Element>(at, input, cx);
         contribute(self.id, shard, lifted, O::lowered::<I::Element, S>)
     }
 
@@ -210,7 +211,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
 fn contribute<E: Element, V: 'static>(
     id: u32,
     shard: &Shard,
-    input: impl FnOnce(&Engine<E>) -> Running<E>,
+    input: impl FnOnce(&Engine<E>, (u32, u64), &mut ReplayCx<'_>) -> Running<E>,
     output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<()>, Error> {
     let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine.role(at), id, shard).map(|()| None);
@@ -221,7 +222,8 @@ fn contribute<E: Element, V: 'static>(
             engine.keep(at.0, Box::new(result));
             output(resolver)
         });
-        engine.call(at, input(engine), Output::Over(Box::new(Contributed { over, result })), cx);
+        let input = input(engine, at, cx);
+        engine.call(at, input, Output::Over(Box::new(Contributed { over, result })), cx);
         future
     });
     called.map_err(|refused| *refused)

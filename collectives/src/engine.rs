@@ -5,8 +5,8 @@ use crate::gathered::Gathered;
 use crate::parts::{Parts, Registers, Spare, combine_in_place, combine_into};
 use crate::role::Role;
 use crate::samples::Samples;
-use crate::state::{Conversion, conversion};
-use crate::value::{Output, Running, Value};
+use crate::state::{Conversion, conversion, lifted_or_failed};
+use crate::value::{Contribution, Output, Running, Value};
 use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::{Element, Stateful};
 use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Slot, Subtask, Watch, pairwise};
@@ -299,6 +299,17 @@ impl<T: Element> Engine<T> {
     pub fn call(&mut self, at: (u32, u64), input: Running<T>, output: Output<T>, cx: &mut ReplayCx<'_>) {
         let number = self.chain(at, cx);
         self.take(number, input, output, cx);
+    }
+
+    /// A contribution as a state, for a call that is about to be made.
+    pub fn lifted<I: Value + ?Sized, O: Element>(
+        &self,
+        at: (u32, u64),
+        input: Contribution<I>,
+        cx: &ReplayCx<'_>,
+    ) -> Running<T> {
+        // Any chain of the shard names its place.
+        lifted_or_failed(at.0 * self.shared.slots, cx, || I::lifted(input, self.stateful::<I::Element, O>()))
     }
 
     #[inline]

@@ -8,6 +8,7 @@ mod collective;
 mod engine;
 mod gathered;
 mod goal;
+mod own;
 mod parts;
 mod plan;
 mod role;

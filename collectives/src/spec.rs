@@ -1,6 +1,7 @@
 //! A collective as every node knows it.
 
 use crate::engine::{Engine, subtasks};
+use crate::own;
 use crate::role::Role;
 use crate::schedule::Make;
 use crate::sizes::Sizes;
@@ -152,6 +153,9 @@ impl<T: Element> Wanted<T> {
                 let schedules = Schedules::made(goal, name, make.clone());
                 // It may divide a vector into blocks as it likes.
                 let blocks = schedules.of(0).blocks();
+                if blocks == 0 {
+                    return Ok(Err(("schedules with at least one block".into(), format!("none in {schedules}"))));
+                }
                 let report = match check(&goal.clone().in_blocks(blocks), |rank| schedules.of(rank)) {
                     Ok(report) => report,
                     Err(error) => return Ok(Err((format!("schedules for this goal: {goal}"), error.to_string()))),
@@ -165,7 +169,7 @@ impl<T: Element> Wanted<T> {
                     let expected = "schedules that combine in the order of a loop".into();
                     return Ok(Err((expected, format!("{schedules}, which has other brackets"))));
                 }
-                return Ok(Ok(schedules));
+                return Ok(own::fit(&schedules, &self.sizes).map(|()| schedules));
             }
             By::Algorithm(algorithm) => {
                 // In the order of a loop the brackets are given, and no law is needed.

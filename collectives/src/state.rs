@@ -91,9 +91,25 @@ where
     }
 }
 
+/// The error of a contribution that could not be lifted, which fails the call.
+struct Unlifted(Error);
+
+impl<S> Coming<Running<S>> for Unlifted {
+    fn start_chain(&self, _: u32, _: &mut ReplayCx<'_>) -> bool {
+        false
+    }
+    fn is_there(&self) -> bool {
+        true
+    }
+    fn value(&self) -> Result<Running<S>, Error> {
+        Err(self.0.clone())
+    }
+}
+
 impl<V: 'static, S, F: Fn(&[S], &Conversion) -> V> Lowered<S> for Lowering<V, F> {
     fn deliver(&self, chain: u32, states: &[S], by: &Conversion, cx: &mut ReplayCx<'_>) {
-        cx.resolve_rarely(chain, &self.0, Ok((self.1)(states, by)));
+        let result = cx.guarded(chain, || (self.1)(states, by));
+        cx.resolve_rarely(chain, &self.0, result);
     }
     fn fail(&self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         cx.resolve_rarely(chain, &self.0, Err(error));
@@ -104,6 +120,11 @@ impl<V: 'static, S, F: Fn(&[S], &Conversion) -> V> Lowered<S> for Lowering<V, F>
 }
 
 type Lift<V, S, R> = fn(<V as Value>::Own, &Stateful<<V as Value>::Element, S, R>) -> Running<S>;
+
+/// A contribution that `lift` lifts for a chain's call. If that panics, the call fails.
+pub fn lifted_or_failed<S>(chain: u32, cx: &ReplayCx<'_>, lift: impl FnOnce() -> Running<S>) -> Running<S> {
+    cx.guarded(chain, lift).unwrap_or_else(|error| Running::Lifted(Box::new(Unlifted(error))))
+}
 
 /// A contribution of any shape.
 pub fn lifted<V: Value + ?Sized + 'static, S: Element, R: Element>(

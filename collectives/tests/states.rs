@@ -152,3 +152,50 @@ fn failures_reach_results() {
         assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, vec![vec![4.0, 2.0]; 4], "{at}");
     }
 }
+
+/// A conversion that panics fails the call: of a contribution on every shard, of a result on the shards that get it.
+#[test]
+fn conversions_that_panic_fail_the_call() {
+    type Outcomes = (Result<u64, String>, Result<Vec<u64>, String>, u64);
+    async fn shard(shard: Shard, (one, many, later): (Sum<u64>, Sum<[u64]>, bool)) -> Result<Outcomes, Error> {
+        let me = u64::from(shard.index());
+        let origin = |e: Error| e.origin().to_string();
+        let (first, second) = if later {
+            let element = shard.launch(|x: Arg<u64>| x.0, (me.into(),)).go()?;
+            let vector = shard.launch(|x: Arg<Vec<u64>>| x.0, (vec![me; 3].into(),)).go()?;
+            (one.call(&shard, &element)?, many.call(&shard, &vector)?)
+        } else {
+            (one.call(&shard, me)?, many.call(&shard, vec![me; 3])?)
+        };
+        let outcomes = (first.await.map_err(origin), second.await.map(Vector::into_vec).map_err(origin));
+        Ok((outcomes.0, outcomes.1, one.call(&shard, 10)?.await?))
+    }
+    type Sum<V> = Collective<V, V, u64>;
+    fn fails_at((lift, lower): (u64, u64)) -> Stateful<u64, u64> {
+        let checked = move |x: &u64, bad: u64, what: &str| {
+            assert!(*x != bad, "bad {what}");
+            *x
+        };
+        Stateful::new(Operator::sum(), move |x| checked(x, lift, "lift"), move |x| checked(x, lower, "lower"))
+    }
+    for number in 0..24 {
+        let (at, runtime) = any_runtime(number);
+        // The highest shard contributes 3, and the sum is 6.
+        let (at_values, says) = if number % 2 == 0 { ((3, 99), "bad lift") } else { ((99, 6), "bad lower") };
+        let outcomes = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", 4)?;
+                let one = Collective::allreduce(fails_at(at_values)).make(&top, &gang, "one")?;
+                let many = Collective::allreduce(fails_at(at_values)).elements(3).make(&top, &gang, "many")?;
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((one, many, number % 4 < 2)))?.all().await
+            })
+        });
+        for (me, (one, many, after)) in outcomes.unwrap_or_else(|e| panic!("{at}: {e}")).0.into_iter().enumerate() {
+            let place = if says == "bad lift" { 3 } else { me };
+            assert_eq!(one, Err(format!("task `one` of shard {place} panicked: {says}")), "{at}");
+            assert_eq!(many, Err(format!("task `many` of shard {place} panicked: {says}")), "{at}");
+            assert_eq!(after, 40, "{at}");
+        }
+    }
+}

@@ -75,7 +75,8 @@ impl ReplayCx<'_> {
 
     #[inline(never)]
     fn take_input<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
-        match object.begin(chain, || self.chains.shard_of(chain)) {
+        // An input may be converted by code of the program.
+        match self.guarded(chain, || object.begin(chain, || self.chains.shard_of(chain))).unwrap_or_else(Err) {
             Ok(begun) => {
                 if begun {
                     self.progress.chains[chain as usize].state = ChainState::Running;
@@ -187,9 +188,8 @@ impl ReplayCx<'_> {
                 self.progress.poison_call(leader, error);
             }
             None if chains[leader as usize].state == ChainState::Running => {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| object.gather(leader, size, slots))) {
-                    let (place, message) = (self.chains.place(leader), panic_message(panic));
-                    self.progress.poison_call(leader, Error::Panicked { place, message });
+                if let Err(error) = self.guarded(leader, || object.gather(leader, size, slots)) {
+                    self.progress.poison_call(leader, error);
                 }
             }
             None => {}

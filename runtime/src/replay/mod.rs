@@ -20,6 +20,7 @@ mod subtasks;
 
 use crate::diagnose::Event;
 use crate::effects::Waiting;
+use crate::error::panic_message;
 use crate::future::{Resolver, TaskFuture};
 use crate::task::Tasks;
 use crate::{Error, Lent};
@@ -30,6 +31,7 @@ pub(crate) use replays::{Caller, Refused, Replays};
 use maniple_regions::Buffer;
 use std::any::Any;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Values larger than this, in bytes, are given back at once when they have been read. For smaller ones that can wait,
@@ -279,6 +281,15 @@ impl ReplayCx<'_> {
     #[inline(never)]
     pub fn resolve_rarely<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
         self.resolve(chain, resolver, outcome);
+    }
+
+    /// Runs code of the program for a chain's call. Its panic becomes an error.
+    ///
+    /// # Errors
+    /// [`Error::Panicked`].
+    pub fn guarded<T>(&self, chain: u32, code: impl FnOnce() -> T) -> Result<T, Error> {
+        catch_unwind(AssertUnwindSafe(code))
+            .map_err(|panic| Error::Panicked { place: self.chains.place(chain), message: panic_message(panic) })
     }
 
     /// Settles another future than that of the call's result.
