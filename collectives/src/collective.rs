@@ -179,12 +179,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
         let input = input.into();
         let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine.role(at), self.id, shard).map(|()| None);
-        let called = shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| {
-            let (resolver, future) = TaskFuture::pending();
-            let input = engine.lifted::<I, O::Element>(at, input, cx);
-            engine.call(at, input, O::lowered::<I::Element, S>(resolver), cx);
-            future
-        });
+        let called =
+            shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| engine.call_lifted::<I, O>(at, input, cx));
         called.map_err(|refused| *refused)
     }
 
@@ -194,7 +190,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
     pub fn contribute(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
-        let lifted = |engine: &Engine<S>, at, cx: &mut ReplayCx<'_>| engine.lifted::<I, O::Element>(at, input, cx);
+        let lifted =
+            |engine: &mut Engine<S>, chain, cx: &ReplayCx<'_>| engine.lifted::<I, O::Element>(chain, input, cx);
         contribute(self.id, shard, lifted, O::lowered::<I::Element, S>)
     }
 
@@ -211,7 +208,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
 fn contribute<E: Element, V: 'static>(
     id: u32,
     shard: &Shard,
-    input: impl FnOnce(&Engine<E>, (u32, u64), &mut ReplayCx<'_>) -> Running<E>,
+    input: impl FnOnce(&mut Engine<E>, u32, &ReplayCx<'_>) -> Running<E>,
     output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<()>, Error> {
     let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine.role(at), id, shard).map(|()| None);
@@ -222,8 +219,9 @@ fn contribute<E: Element, V: 'static>(
             engine.keep(at.0, Box::new(result));
             output(resolver)
         });
-        let input = input(engine, at, cx);
-        engine.call(at, input, Output::Over(Box::new(Contributed { over, result })), cx);
+        let chain = engine.chain(at, cx);
+        let input = input(engine, chain, cx);
+        engine.take(chain, input, Output::Over(Box::new(Contributed { over, result })), cx);
         future
     });
     called.map_err(|refused| *refused)

@@ -5,14 +5,14 @@ use crate::gathered::Gathered;
 use crate::parts::{Parts, Registers, Spare, combine_in_place, combine_into};
 use crate::role::Role;
 use crate::samples::Samples;
-use crate::state::{Conversion, conversion, lifted_or_failed};
+use crate::state::{Conversion, conversion, unlifted};
 use crate::value::{Contribution, Output, Running, Value};
 use crate::{Combine, Operator, Schedule, Step};
-use maniple_regions::{Element, Stateful};
+use maniple_regions::Element;
 use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Slot, Subtask, Watch, pairwise};
 use maniple_runtime::{Error, Lent, TaskFuture};
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -111,12 +111,22 @@ impl<T: Element> Chain<T> {
         if let (Some(fixed), Some(elements)) = (role.fixed, role.receives) {
             self.running = Running::Many(Arc::new(vec![fixed; elements]));
         }
+        // Of the followers. Their leader ends last.
+        shared.lowered.set(None);
         if let Some(output) = self.output.take() {
             self.deliver(chain, &output, shared, cx);
-            if let Output::One(_) = output {
-                // The next call uses its memory again.
-                self.output = Some(output);
-            }
+            self.output = Some(output);
+        }
+        self.over();
+    }
+
+    /// Puts away what the call has used, once its result has been delivered.
+    fn over(&mut self) {
+        match &self.output {
+            // The next state goes where this one is.
+            Some(Output::Lowered(out)) if out.is_small() => return,
+            Some(Output::One(_)) => {}
+            _ => self.output = None,
         }
         if let Running::Many(vector) = std::mem::replace(&mut self.running, Running::One(T::zeroed())) {
             made(&mut self.aside).spare.put(vector);
@@ -178,6 +188,8 @@ struct Shared<T> {
     samples: Option<RefCell<Samples<T>>>,
     /// Room for the values of a group.
     gathered: Gathered<T>,
+    /// The follower of the present group that has lowered the result, if one has.
+    lowered: Cell<Option<u32>>,
 }
 
 impl<T: Element> Shared<T> {
@@ -229,6 +241,7 @@ impl<T: Element> Engine<T> {
                 roles,
                 samples: laws.then(RefCell::default),
                 gathered: Gathered::new(),
+                lowered: Cell::new(None),
             },
             chains,
             claims: Vec::new(),
@@ -244,11 +257,6 @@ impl<T: Element> Engine<T> {
     /// What the shard at a position does.
     pub fn role(&self, position: u32) -> &Role<T> {
         self.shared.role(position)
-    }
-
-    /// How elements become states, and states results.
-    pub fn stateful<I: Element, O: Element>(&self) -> &Stateful<I, T, O> {
-        conversion(self.shared.conversion())
     }
 
     /// Keeps the future of a result until the shard asks for it.
@@ -301,19 +309,52 @@ impl<T: Element> Engine<T> {
         self.take(number, input, output, cx);
     }
 
-    /// A contribution as a state, for a call that is about to be made.
-    pub fn lifted<I: Value + ?Sized, O: Element>(
-        &self,
+    /// Takes a call whose contribution becomes a state, and whose result is lowered.
+    pub fn call_lifted<I: Value + ?Sized, O: Value + ?Sized>(
+        &mut self,
         at: (u32, u64),
+        input: Contribution<I>,
+        cx: &mut ReplayCx<'_>,
+    ) -> TaskFuture<O::Own> {
+        let number = self.chain(at, cx);
+        let chain = &mut self.chains[number as usize];
+        if self.shared.is_one
+            && cx.is_free(number)
+            && let Some(room) = chain.running.room()
+            && let Some(value) = I::one(&input)
+            && let Some(future) = O::renewed::<I::Element, T>(&mut chain.output)
+        {
+            let by = conversion::<I::Element, T, O::Element>(self.shared.conversion());
+            if let Err(error) = cx.guarded(number, || by.lift_into(room, std::slice::from_ref(value))) {
+                chain.running = unlifted(error);
+                cx.submit(self, number);
+            } else {
+                cx.begin(self, number);
+            }
+            return future;
+        }
+        let input = self.lifted::<I, O::Element>(number, input, cx);
+        let (resolver, future) = TaskFuture::pending();
+        self.take(number, input, O::lowered::<I::Element, T>(resolver), cx);
+        future
+    }
+
+    /// A contribution as a state, for a call that a chain is about to get.
+    pub fn lifted<I: Value + ?Sized, O: Element>(
+        &mut self,
+        chain: u32,
         input: Contribution<I>,
         cx: &ReplayCx<'_>,
     ) -> Running<T> {
-        // Any chain of the shard names its place.
-        lifted_or_failed(at.0 * self.shared.slots, cx, || I::lifted(input, self.stateful::<I::Element, O>()))
+        let by = conversion::<I::Element, T, O>(self.shared.conversion());
+        let aside = &mut self.chains[chain as usize].aside;
+        let lift = || I::lifted(input, by, &mut |elements| made(aside).spare.take(elements));
+        cx.guarded(chain, lift).unwrap_or_else(unlifted)
     }
 
+    /// The chain of a call.
     #[inline]
-    fn chain(&mut self, (position, count): (u32, u64), _cx: &mut ReplayCx<'_>) -> u32 {
+    pub fn chain(&mut self, (position, count): (u32, u64), _cx: &mut ReplayCx<'_>) -> u32 {
         // Slots are few, and a power of two nearly always.
         let mask = self.shared.slots - 1;
         let slot = if self.shared.slots & mask == 0 {
@@ -327,11 +368,16 @@ impl<T: Element> Engine<T> {
         number
     }
 
-    fn take(&mut self, number: u32, input: Running<T>, output: Output<T>, cx: &mut ReplayCx<'_>) {
+    /// Takes a call of a chain. It runs when the chain is free.
+    pub fn take(&mut self, number: u32, input: Running<T>, output: Output<T>, cx: &mut ReplayCx<'_>) {
         let chain = &mut self.chains[number as usize];
         match cx.slot(number) {
             Slot::Free => {
-                (chain.running, chain.output) = (input, Some(output));
+                // One that a state was left in.
+                if let Running::Many(last) = std::mem::replace(&mut chain.running, input) {
+                    made(&mut chain.aside).spare.put(last);
+                }
+                chain.output = Some(output);
                 cx.submit(self, number);
             }
             Slot::Failed(error) => output.fail(number, error, cx),
@@ -514,6 +560,16 @@ impl<T: Element> Replay for Engine<T> {
         let (c, leader) = (&mut others[0], &lower[leader as usize].running);
         if let (Running::One(result), Some(Output::One(out)), true) = (leader, &c.output, self.shared.is_one) {
             cx.resolve(chain, out, Ok(*result));
+            return c.next();
+        }
+        if let Some(Output::Lowered(out)) = &c.output {
+            // The first follower has lowered the result, and the others share that.
+            let first = self.shared.lowered.get().and_then(|first| lower.get(first as usize)?.output.as_ref());
+            if !matches!(first, Some(Output::Lowered(first)) if out.share(chain, &**first, cx)) {
+                out.deliver(chain, leader.as_slice(), self.shared.conversion(), cx);
+                self.shared.lowered.set(Some(chain));
+            }
+            c.over();
             return c.next();
         }
         let Chain { running, aside, .. } = c;

@@ -4,8 +4,8 @@ use crate::Value;
 use crate::value::{Coming, Contribution, Output, Running};
 use maniple_regions::{Element, Operator, Stateful};
 use maniple_runtime::replay::{ReplayCx, Watch};
-use maniple_runtime::{Error, Resolver};
-use std::any::Any;
+use maniple_runtime::{Error, Resolver, TaskFuture};
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 /// The marker of a collective whose running values are elements of its contributions. See [`Collective`](crate::Collective).
@@ -63,14 +63,23 @@ impl<T: Element, S: Element, R: Element> Reduction for Stateful<T, S, R> {
 }
 
 /// The future that gets a result which is lowered.
-pub trait Lowered<S> {
+pub trait Lowered<S>: Any {
+    /// Gives it the result that another one has got from the same states. False if that has none of the same type.
+    fn share(&self, chain: u32, other: &dyn Lowered<S>, cx: &mut ReplayCx<'_>) -> bool;
     fn deliver(&self, chain: u32, states: &[S], by: &Conversion, cx: &mut ReplayCx<'_>);
+    /// Whether the result is one element, of which a copy may be kept.
+    fn is_small(&self) -> bool;
     fn fail(&self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
     fn look(&self, watch: &mut Watch<'_>);
 }
 
-/// A result that goes through a function.
-struct Lowering<V, F>(Resolver<V>, F);
+/// A result that goes through the conversion from states.
+struct Lowering<V, T, S, R> {
+    result: Resolver<V>,
+    lower: Lower<V, T, S, R>,
+}
+
+type Lower<V, T, S, R> = fn(&[S], &Stateful<T, S, R>) -> V;
 
 /// A contribution that is lifted when it comes.
 struct Lifting<V: Value + ?Sized, F>(V::Later, F);
@@ -106,48 +115,70 @@ impl<S> Coming<Running<S>> for Unlifted {
     }
 }
 
-impl<V: 'static, S, F: Fn(&[S], &Conversion) -> V> Lowered<S> for Lowering<V, F> {
+impl<V: Clone + 'static, T: Element, S: Element, R: Element> Lowered<S> for Lowering<V, T, S, R> {
+    fn share(&self, chain: u32, other: &dyn Lowered<S>, cx: &mut ReplayCx<'_>) -> bool {
+        let other: Option<&Self> = (other as &dyn Any).downcast_ref();
+        let Some(result) = other.and_then(|other| other.result.value()) else { return false };
+        cx.resolve_rarely(chain, &self.result, Ok(result));
+        true
+    }
     fn deliver(&self, chain: u32, states: &[S], by: &Conversion, cx: &mut ReplayCx<'_>) {
-        let result = cx.guarded(chain, || (self.1)(states, by));
-        cx.resolve_rarely(chain, &self.0, result);
+        let result = cx.guarded(chain, || (self.lower)(states, conversion(by)));
+        cx.resolve_rarely(chain, &self.result, result);
+    }
+    fn is_small(&self) -> bool {
+        TypeId::of::<V>() == TypeId::of::<R>()
     }
     fn fail(&self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
-        cx.resolve_rarely(chain, &self.0, Err(error));
+        cx.resolve_rarely(chain, &self.result, Err(error));
     }
     fn look(&self, watch: &mut Watch<'_>) {
-        watch.look(&self.0);
+        watch.look(&self.result);
     }
 }
 
-type Lift<V, S, R> = fn(<V as Value>::Own, &Stateful<<V as Value>::Element, S, R>) -> Running<S>;
+type Lift<V, S, R> = fn(<V as Value>::Own, &Stateful<<V as Value>::Element, S, R>, Room<'_, S>) -> Running<S>;
 
-/// A contribution that `lift` lifts for a chain's call. If that panics, the call fails.
-pub fn lifted_or_failed<S>(chain: u32, cx: &ReplayCx<'_>, lift: impl FnOnce() -> Running<S>) -> Running<S> {
-    cx.guarded(chain, lift).unwrap_or_else(|error| Running::Lifted(Box::new(Unlifted(error))))
+/// Gives a vector for so many states that nobody else holds, with arbitrary values.
+pub type Room<'a, S> = &'a mut dyn FnMut(usize) -> Arc<Vec<S>>;
+
+/// A contribution that could not be lifted. It fails the call.
+pub fn unlifted<S>(error: Error) -> Running<S> {
+    Running::Lifted(Box::new(Unlifted(error)))
 }
 
 /// A contribution of any shape.
 pub fn lifted<V: Value + ?Sized + 'static, S: Element, R: Element>(
     contribution: Contribution<V>,
     by: &Stateful<V::Element, S, R>,
+    room: Room<'_, S>,
     lift: Lift<V, S, R>,
 ) -> Running<S> {
     match contribution {
-        Contribution::Now(value) => lift(value, by),
+        Contribution::Now(value) => lift(value, by, room),
         Contribution::Later(future) => {
             let by = by.clone();
-            Running::Lifted(Box::new(Lifting::<V, _>(future, move |value| lift(value, &by))))
+            let new = |elements| Arc::new(vec![S::zeroed(); elements]);
+            Running::Lifted(Box::new(Lifting::<V, _>(future, move |value| lift(value, &by, &mut { new }))))
         }
     }
 }
 
 /// A result of any shape.
-pub fn lowered<V: 'static, T: Element, S: Element, R: Element>(
-    resolver: Resolver<V>,
-    lower: fn(&[S], &Stateful<T, S, R>) -> V,
+pub fn lowered<V: Clone + 'static, T: Element, S: Element, R: Element>(
+    result: Resolver<V>,
+    lower: Lower<V, T, S, R>,
 ) -> Output<S> {
-    let lower = move |states: &[S], by: &Conversion| lower(states, conversion(by));
-    Output::Lowered(Box::new(Lowering(resolver, lower)))
+    Output::Lowered(Box::new(Lowering { result, lower }))
+}
+
+/// The future of a new call in place of the result of the one before, if that was one element of the same type.
+pub fn renewed<V: 'static, T: Element, S: Element, R: Element>(
+    output: &mut Option<Output<S>>,
+) -> Option<TaskFuture<V>> {
+    let Some(Output::Lowered(out)) = output else { return None };
+    let out: Option<&mut Lowering<V, T, S, R>> = (&mut **out as &mut dyn Any).downcast_mut();
+    Some(out?.result.renew())
 }
 
 /// The stateful operator of an object.

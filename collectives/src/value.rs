@@ -1,7 +1,7 @@
 //! The values of a call: what a shard contributes, the running value, and the futures of results.
 
 use crate::engine::Engine;
-use crate::state::{Lowered, lifted, lowered};
+use crate::state::{Lowered, Room, lifted, lowered, renewed};
 use maniple_regions::{Element, Stateful, Vector};
 use maniple_runtime::replay::{ReplayCx, Watch};
 use maniple_runtime::{Error, Input, Resolver, TaskFuture};
@@ -24,7 +24,18 @@ pub trait Value {
     fn lifted<S: Element, R: Element>(
         contribution: Contribution<Self>,
         by: &Stateful<Self::Element, S, R>,
+        room: Room<'_, S>,
     ) -> Running<S>;
+    /// The element, if it is one that has come.
+    #[doc(hidden)]
+    fn one(_: &Contribution<Self>) -> Option<&Self::Element> {
+        None
+    }
+    /// A future in place of that of an earlier result, whose memory it uses, if that is of the same type.
+    #[doc(hidden)]
+    fn renewed<T: Element, S: Element>(_: &mut Option<Output<S>>) -> Option<TaskFuture<Self::Own>> {
+        None
+    }
     #[doc(hidden)]
     fn lowered<T: Element, S: Element>(resolver: Resolver<Self::Own>) -> Output<S>;
     /// Makes a call with a value that has come.
@@ -63,12 +74,14 @@ impl<T: Element> Value for T {
     fn output(resolver: Resolver<T>) -> Output<T> {
         Output::One(resolver)
     }
-    fn lifted<S: Element, R: Element>(contribution: Contribution<T>, by: &Stateful<T, S, R>) -> Running<S> {
-        lifted(contribution, by, |element, by| {
+    fn lifted<S: Element, R: Element>(
+        contribution: Contribution<T>,
+        by: &Stateful<T, S, R>,
+        room: Room<'_, S>,
+    ) -> Running<S> {
+        lifted(contribution, by, room, |element, by, room| {
             if size_of::<S>() > LARGE_STATE {
-                let mut states = vec![S::zeroed()];
-                by.lift_into(&mut states, &[element]);
-                return Running::Many(Arc::new(states));
+                return Running::Many(lifted_into(room(1), &[element], by));
             }
             let mut state = S::zeroed();
             by.lift_into(std::slice::from_mut(&mut state), &[element]);
@@ -76,11 +89,13 @@ impl<T: Element> Value for T {
         })
     }
     fn lowered<U: Element, S: Element>(resolver: Resolver<T>) -> Output<S> {
-        lowered(resolver, |states, by: &Stateful<U, S, T>| {
-            let mut result = T::zeroed();
-            by.lower_into(std::slice::from_mut(&mut result), &states[..1]);
-            result
-        })
+        lowered(resolver, lowered_one::<T, U, S>)
+    }
+    fn one(contribution: &Contribution<T>) -> Option<&T> {
+        if let Contribution::Now(value) = contribution { Some(value) } else { None }
+    }
+    fn renewed<U: Element, S: Element>(output: &mut Option<Output<S>>) -> Option<TaskFuture<T>> {
+        renewed::<T, U, S, T>(output)
     }
     #[inline]
     fn call_now<O: Value<Element = T> + ?Sized>(
@@ -97,6 +112,21 @@ impl<T: Element> Value for T {
     }
 }
 
+fn lowered_one<T: Element, U: Element, S: Element>(states: &[S], by: &Stateful<U, S, T>) -> T {
+    let mut result = T::zeroed();
+    by.lower_into(std::slice::from_mut(&mut result), &states[..1]);
+    result
+}
+
+fn lifted_into<T: Element, S: Element, R: Element>(
+    mut states: Arc<Vec<S>>,
+    elements: &[T],
+    by: &Stateful<T, S, R>,
+) -> Arc<Vec<S>> {
+    by.lift_into(Arc::get_mut(&mut states).expect("nobody else holds it"), elements);
+    states
+}
+
 impl<T: Element> Value for [T] {
     type Element = T;
     type Own = Vector<T>;
@@ -110,11 +140,13 @@ impl<T: Element> Value for [T] {
     fn output(resolver: Resolver<Vector<T>>) -> Output<T> {
         Output::Many(resolver)
     }
-    fn lifted<S: Element, R: Element>(contribution: Contribution<[T]>, by: &Stateful<T, S, R>) -> Running<S> {
-        lifted(contribution, by, |elements, by| {
-            let mut states = vec![S::zeroed(); elements.len()];
-            by.lift_into(&mut states, &elements);
-            Running::Many(Arc::new(states))
+    fn lifted<S: Element, R: Element>(
+        contribution: Contribution<[T]>,
+        by: &Stateful<T, S, R>,
+        room: Room<'_, S>,
+    ) -> Running<S> {
+        lifted(contribution, by, room, |elements, by, room| {
+            Running::Many(lifted_into(room(elements.len()), &elements, by))
         })
     }
     fn lowered<U: Element, S: Element>(resolver: Resolver<Vector<T>>) -> Output<S> {
@@ -263,6 +295,12 @@ pub enum Running<T> {
 impl<T: Element> Running<T> {
     pub fn many(vector: Vector<T>) -> Self {
         vector.into_shared().map_or_else(Running::Loan, Running::Many)
+    }
+
+    /// Where one state may be written, as nobody else holds the vector.
+    pub fn room(&mut self) -> Option<&mut [T]> {
+        let Running::Many(states) = self else { return None };
+        Arc::get_mut(states).filter(|states| states.len() == 1).map(Vec::as_mut_slice)
     }
 
     /// Makes the runtime start the chain when the input comes. Returns false if it has come already.

@@ -298,6 +298,17 @@ impl<T: 'static> Resolver<T> {
         TaskFuture::of(self.cell.clone())
     }
 
+    /// A clone of the value, if it is there.
+    pub fn value(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        match self.cell.promise.borrow().state() {
+            PromiseState::Ready(value) => Some(value.clone()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
         Sink::each_waiter(&*self.cell, each);
     }
