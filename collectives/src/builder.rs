@@ -84,7 +84,8 @@ impl<T: Element> Collective<T> {
         builder(Kind::Scan { inclusive: true }, by.parts(), Sizes::Whole(1))
     }
 
-    /// Each shard receives the combination of the contributions before its own. The first one receives `identity`.
+    /// Each shard receives the combination of the contributions before its own. The first one receives `identity`, which is
+    /// combined with nothing.
     pub fn exscan(operator: Operator<T>, identity: T) -> CollectiveBuilder<T> {
         let builder = builder(Kind::Scan { inclusive: false }, operator.parts(), Sizes::Whole(1));
         CollectiveBuilder { identity: Some(identity), ..builder }
@@ -130,18 +131,20 @@ impl<T: Element> Collective<[T]> {
 }
 
 impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuilder<I, O, S> {
-    /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise. By default all.
+    /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise; each counts once. By
+    /// default all.
     pub fn participants(self, shards: impl IntoIterator<Item = u32>) -> Self {
         Self { participants: Some(Ranks::of(shards)), ..self }
     }
 
-    /// The shards that receive. They need not contribute. By default those that contribute; all, if that is only one.
+    /// The shards that receive; each counts once. They need not contribute. By default those that contribute; in a
+    /// broadcast or scatter, all.
     pub fn receivers(self, shards: impl IntoIterator<Item = u32>) -> Self {
         Self { receivers: Some(Ranks::of(shards)), ..self }
     }
 
     /// Vectors instead of single elements: of so many elements, or with so many in each block where contributions or
-    /// results consist of blocks. From 0.
+    /// results consist of blocks. There may be 0.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         let sizes = match self.sizes {
             Sizes::Whole(_) => Sizes::Whole(elements),

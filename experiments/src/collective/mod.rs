@@ -70,7 +70,7 @@ pub struct CollectiveOptions {
     #[command(flatten)]
     shards: Shards,
 
-    /// Elements of a block, increasing, with commas between them. A..B stands for A, 2A, 4A and so on, up to B
+    /// Elements of a block, from 1, increasing, with commas between them. A..B stands for A, 2A, 4A and so on, up to B
     /// [default: 1..4096]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     elements: Option<Counts>,

@@ -25,6 +25,9 @@ use super::Operator;
 ///
 /// fn merge(a: &Moments, b: &Moments) -> Moments {
 ///     let count = a.count + b.count;
+///     if count == 0.0 {
+///         return *a;
+///     }
 ///     let apart = b.mean - a.mean;
 ///     Moments {
 ///         count,

@@ -23,7 +23,8 @@ impl Shard {
     /// The time counts from the first poll. With [`Duration::ZERO`] it never waits, and tests whether `wait` is over. A
     /// loop of such tests must call [`yield_now`](Self::yield_now), or nothing else of this processor runs.
     ///
-    /// A time-out does no harm: the operation goes on, and can be awaited again.
+    /// A time-out does no harm: the operation goes on, and can be awaited again. A call of a collective can't be taken back:
+    /// the shard is over only when the call is.
     ///
     /// - A [`TaskFuture`](crate::TaskFuture), also of a call of a collective: pass `&mut future`, or a clone.
     /// - A `FutureMap`: call [`all`](crate::FutureMap::all) again.
