@@ -153,6 +153,37 @@ fn failures_reach_results() {
     }
 }
 
+/// Followers of a group share what one of them has converted: that of their own call, whichever calls are in flight.
+#[test]
+fn groups_convert_each_result_for_its_own_call() {
+    const CALLS: u64 = 12;
+    async fn shard(shard: Shard, sum: Exact<f64>) -> Result<Vec<f64>, Error> {
+        let own_of = |call| float(own(shard.index(), call, 0));
+        let mut results = Vec::new();
+        let mut earlier = sum.call(&shard, own_of(0))?;
+        for call in 1..CALLS {
+            let later = sum.call(&shard, own_of(call))?;
+            results.push(earlier.await?);
+            earlier = later;
+        }
+        results.push(earlier.await?);
+        Ok(results)
+    }
+    for number in 0..24 {
+        let (at, runtime) = any_runtime(number);
+        let shards = 2 + number as u32 % 7;
+        let results = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let sum = Collective::allreduce(exact_sum()).algorithm(Algorithm::TwoLevel).make(&top, &gang, "sum")?;
+                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sum))?.all().await
+            })
+        });
+        let expected: Vec<f64> = (0..CALLS).map(|call| float((0..shards).map(|s| own(s, call, 0)).sum())).collect();
+        assert_eq!(results.unwrap_or_else(|e| panic!("{at}: {e}")).0, vec![expected; shards as usize], "{at}");
+    }
+}
+
 /// A conversion that panics fails the call: of a contribution on every shard, of a result on the shards that get it.
 #[test]
 fn conversions_that_panic_fail_the_call() {
