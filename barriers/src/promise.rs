@@ -212,6 +212,32 @@ mod tests {
         assert!(!p.wait('d') && p.waiters_mut().is_none());
     }
 
+    #[test]
+    fn a_value_for_one_waiter_or_none() {
+        let promise = |waiters: &[char]| {
+            let mut p = Promise::<i32, char, String>::default();
+            assert!(waiters.iter().all(|w| p.wait(*w)));
+            p
+        };
+        for (waiters, told) in [(&[][..], None), (&['a'], Some('a'))] {
+            let mut p = promise(waiters);
+            assert_eq!(p.settle_for_one(4), Ok(told));
+            assert!(matches!(p.state(), PromiseState::Ready(4)));
+            assert_eq!(p.settle_for_one(5), Err(5));
+            assert!(matches!(p.state(), PromiseState::Ready(4)));
+        }
+        for waiters in [&['a', 'b'][..], &['a', 'b', 'c']] {
+            let mut p = promise(waiters);
+            assert_eq!(p.settle_for_one(4), Err(4));
+            let mut told = Vec::new();
+            p.settle(Ok(4)).unwrap().for_each(|w| told.push(w));
+            assert_eq!(told, waiters);
+        }
+        let mut alone = promise(&['a', 'b']);
+        alone.waiters_mut().unwrap().remove(0);
+        assert_eq!(alone.settle_for_one(4), Err(4), "the second waiter is still there");
+    }
+
     /// Against a map from places to who is there, for a long mixed series of comings and goings.
     #[test]
     fn who_is_removed_leaves_room_and_the_others_keep_their_places() {
