@@ -82,6 +82,21 @@ impl Parts {
     }
 }
 
+/// The most spare vectors that are kept. No more are on loan at a time, for large values.
+const MOST: usize = 2;
+
+/// Keeps a vector for later calls. If there are enough, it takes the place of one that could not be used for the same now:
+/// that one may never come back. Nothing is kept until one has been asked for, which makes room: some shards never ask.
+fn keep<V>(spare: &mut Vec<V>, vector: V, is_usable: impl FnMut(&mut V) -> bool) {
+    if spare.len() < spare.capacity().min(MOST) {
+        spare.push(vector);
+    } else if let Some(at) = spare.iter_mut().map(is_usable).position(|usable| !usable) {
+        // The oldest of them. The others move up.
+        spare.remove(at);
+        spare.push(vector);
+    }
+}
+
 /// The registers of a call. One that is not in use has an empty vector.
 pub struct Registers<T> {
     pub all: Vec<Lendable<T>>,
@@ -98,18 +113,18 @@ impl<T> Registers<T> {
 }
 
 impl<T: Element> Registers<T> {
-    /// The most vectors that are kept. No more are on loan at a time, for large values.
-    const MOST: usize = 2;
-
     /// A vector that nobody else holds, with arbitrary values.
     fn take(spare: &mut Vec<Lendable<T>>, elements: usize) -> Lendable<T> {
+        spare.reserve_exact(MOST.saturating_sub(spare.len()));
         let free = spare.iter_mut().position(|v| v.len() == elements && v.is_free());
         free.map_or_else(|| vec![T::zeroed(); elements].into(), |at| spare.swap_remove(at))
     }
 
     fn put(spare: &mut Vec<Lendable<T>>, vector: Lendable<T>) {
-        if spare.len() < Self::MOST && !vector.is_empty() && !vector.is_shared() {
-            spare.push(vector);
+        // A shared one can never change.
+        if !vector.is_empty() && !vector.is_shared() {
+            let elements = vector.len();
+            keep(spare, vector, |v| v.len() == elements && v.is_free());
         }
     }
 
@@ -194,19 +209,16 @@ impl<T: Element> Registers<T> {
 pub struct Spare<T>(pub Vec<Arc<Vec<T>>>);
 
 impl<T: Element> Spare<T> {
-    /// The most vectors that are kept. No more are on loan at a time, for large values.
-    const MOST: usize = 2;
-
     /// A vector that nobody else holds, with arbitrary values.
     pub fn take(&mut self, elements: usize) -> Arc<Vec<T>> {
+        self.0.reserve_exact(MOST.saturating_sub(self.0.len()));
         let free = self.0.iter_mut().position(|v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
         free.map_or_else(|| Arc::new(vec![T::zeroed(); elements]), |at| self.0.swap_remove(at))
     }
 
     pub fn put(&mut self, vector: Arc<Vec<T>>) {
-        if self.0.len() < Self::MOST {
-            self.0.push(vector);
-        }
+        let elements = vector.len();
+        keep(&mut self.0, vector, |v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
     }
 
     /// `running = f(running)`: in its place if nobody else holds it, or else in another.
@@ -250,5 +262,49 @@ pub fn combine_into<T: Element>(operator: &Operator<T>, how: u8, out: &mut [T], 
         operator.undo(out, incoming);
     } else {
         out.copy_from_slice(incoming);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(values: &[u64]) -> usize {
+        values.as_ptr() as usize
+    }
+
+    /// Vectors that are held for ever, and those of another length, make way.
+    #[test]
+    fn spare_vectors_that_do_not_come_back_make_way() {
+        for other in [4, 5] {
+            let (mut spare, mut held) = (Vec::new(), Vec::new());
+            for _ in 0..5 {
+                let mut vector = Registers::<u64>::take(&mut spare, other);
+                held.push(vector.lend(1..2));
+                Registers::put(&mut spare, vector);
+            }
+            if other == 5 {
+                held.clear();
+            }
+            let vector = Registers::<u64>::take(&mut spare, 4);
+            let place = at(vector.as_slice());
+            Registers::put(&mut spare, vector);
+            assert_eq!((spare.len(), at(Registers::take(&mut spare, 4).as_slice())), (MOST, place), "{other}");
+        }
+        for other in [4, 5] {
+            let (mut spare, mut held) = (Spare(Vec::new()), Vec::new());
+            for _ in 0..5 {
+                let vector = spare.take(other);
+                held.push(vector.clone());
+                spare.put(vector);
+            }
+            if other == 5 {
+                held.clear();
+            }
+            let vector = spare.take(4);
+            let place = at(&vector);
+            spare.put(vector);
+            assert_eq!((spare.0.len(), at(&spare.take(4))), (MOST, place), "{other}");
+        }
     }
 }

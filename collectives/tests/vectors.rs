@@ -99,6 +99,31 @@ fn memory_of_results_is_used_again_when_nobody_holds_them() {
     }
 }
 
+/// A shard that only contributes has no use for the memory after the call.
+#[test]
+fn contributions_to_a_reduction_are_freed() {
+    async fn shard(shard: Shard, all: Of) -> Result<usize, Error> {
+        let mut given = Vec::new();
+        for call in 0..6 {
+            let mine = Arc::new(own(&shard, call));
+            given.push(Arc::downgrade(&mine));
+            let mine = Vector::from(mine);
+            match shard.index() {
+                0 => drop(all.call(&shard, mine)?.await?),
+                _ => all.contribute(&shard, mine)?.await?,
+            }
+        }
+        Ok(given.iter().filter(|given| given.strong_count() > 0).count())
+    }
+    let reduce = || {
+        let all = Collective::reduce(Operator::<u64>::sum(), [0]).elements(ELEMENTS);
+        all.algorithm(Algorithm::Binomial)
+    };
+    let kept = on_all(Access::InPlace, reduce, shard);
+    // Every other shard sends its own and reads nothing.
+    assert!(kept.iter().skip(1).step_by(2).all(|&kept| kept == 0), "{kept:?}");
+}
+
 #[test]
 fn a_contribution_that_is_shared_does_not_change() {
     async fn shard(shard: Shard, all: Of) -> Result<bool, Error> {
