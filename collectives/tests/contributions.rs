@@ -96,7 +96,7 @@ impl Held {
     fn check(&mut self) {
         assert!(self.results.iter().all(|(came, expected)| came == expected), "a result has changed");
         self.shared.retain_mut(|(own, expected)| {
-            assert!(own == expected, "a contribution has changed");
+            assert!(**own == *expected, "a contribution has changed");
             Arc::get_mut(own).map(|own| own.fill(0xbad)).is_none()
         });
         self.lent.retain_mut(|(own, expected)| {

@@ -117,7 +117,7 @@ fn contributions_to_a_reduction_are_freed() {
     }
     let reduce = || {
         let all = Collective::reduce(Operator::<u64>::sum(), [0]).elements(ELEMENTS);
-        all.algorithm(Algorithm::Binomial)
+        all.algorithm(Algorithm::RecursiveDoubling)
     };
     let kept = on_all(Access::InPlace, reduce, shard);
     // Every other shard sends its own and reads nothing.
