@@ -85,15 +85,38 @@ impl Parts {
 /// The most spare vectors that are kept. No more are on loan at a time, for large values.
 const MOST: usize = 2;
 
-/// Keeps a vector for later calls. If there are enough, it takes the place of one that could not be used for the same now:
-/// that one may never come back. Nothing is kept until one has been asked for, which makes room: some shards never ask.
-fn keep<V>(spare: &mut Vec<V>, vector: V, is_usable: impl FnMut(&mut V) -> bool) {
-    if spare.len() < spare.capacity().min(MOST) {
-        spare.push(vector);
-    } else if let Some(at) = spare.iter_mut().map(is_usable).position(|usable| !usable) {
-        // The oldest of them. The others move up.
-        spare.remove(at);
-        spare.push(vector);
+/// Spare vectors of registers. A user may hold some of one for as long as it likes.
+struct Returning<T> {
+    vectors: Vec<Lendable<T>>,
+    /// How often all were on loan when one was needed.
+    missed: u32,
+}
+
+impl<T: Element> Returning<T> {
+    /// A vector that nobody else holds, with arbitrary values.
+    fn take(&mut self, elements: usize) -> Lendable<T> {
+        let free = self.vectors.iter_mut().position(|v| v.len() == elements && v.is_free());
+        if let Some(at) = free {
+            return self.vectors.remove(at);
+        }
+        self.vectors.reserve_exact(MOST - self.vectors.len());
+        if self.vectors.len() == MOST {
+            let other = self.vectors.iter().position(|v| v.len() != elements);
+            self.missed += u32::from(other.is_none());
+            // The oldest may be the next to come back, or it never does: then it goes after a while.
+            if let Some(at) = other.or(self.missed.is_multiple_of(4).then_some(0)) {
+                self.vectors.remove(at);
+            }
+        }
+        vec![T::zeroed(); elements].into()
+    }
+
+    /// Keeps a vector if there are not enough, but not before one has been needed, which makes room.
+    fn put(&mut self, vector: Lendable<T>) {
+        // A shared one can never change.
+        if self.vectors.len() < MOST.min(self.vectors.capacity()) && !vector.is_empty() && !vector.is_shared() {
+            self.vectors.push(vector);
+        }
     }
 }
 
@@ -101,33 +124,18 @@ fn keep<V>(spare: &mut Vec<V>, vector: V, is_usable: impl FnMut(&mut V) -> bool)
 pub struct Registers<T> {
     pub all: Vec<Lendable<T>>,
     /// Vectors with blocks that were on loan when they had to change, and those of earlier calls.
-    spare: Vec<Lendable<T>>,
+    spare: Returning<T>,
     /// Whether the contribution's memory was left to the call, so that its result may have memory of the call.
     given: bool,
 }
 
 impl<T> Registers<T> {
     pub const fn new() -> Self {
-        Self { all: Vec::new(), spare: Vec::new(), given: false }
+        Self { all: Vec::new(), spare: Returning { vectors: Vec::new(), missed: 0 }, given: false }
     }
 }
 
 impl<T: Element> Registers<T> {
-    /// A vector that nobody else holds, with arbitrary values.
-    fn take(spare: &mut Vec<Lendable<T>>, elements: usize) -> Lendable<T> {
-        spare.reserve_exact(MOST.saturating_sub(spare.len()));
-        let free = spare.iter_mut().position(|v| v.len() == elements && v.is_free());
-        free.map_or_else(|| vec![T::zeroed(); elements].into(), |at| spare.swap_remove(at))
-    }
-
-    fn put(spare: &mut Vec<Lendable<T>>, vector: Lendable<T>) {
-        // A shared one can never change.
-        if !vector.is_empty() && !vector.is_shared() {
-            let elements = vector.len();
-            keep(spare, vector, |v| v.len() == elements && v.is_free());
-        }
-    }
-
     /// Begins a call with this contribution, if there is one.
     pub fn begin(&mut self, parts: &Parts, contribution: Running<T>) {
         self.all.resize_with(parts.registers.len(), Lendable::default);
@@ -136,7 +144,7 @@ impl<T: Element> Registers<T> {
             Running::Many(vector) if vector.len() == parts.registers[0] => {
                 let own = Arc::try_unwrap(vector).map_or_else(Lendable::from, Lendable::from);
                 self.given = !own.is_shared();
-                Self::put(&mut self.spare, std::mem::replace(&mut self.all[0], own));
+                self.spare.put(std::mem::replace(&mut self.all[0], own));
                 None
             }
             // It is a part of the register, or one element.
@@ -146,8 +154,8 @@ impl<T: Element> Registers<T> {
         for (register, &elements) in self.all.iter_mut().zip(&parts.registers).skip(placed) {
             // What the last call left there is of no use, so another vector will do while somebody holds it.
             if register.len() != elements || !register.is_free() {
-                let free = Self::take(&mut self.spare, elements);
-                Self::put(&mut self.spare, std::mem::replace(register, free));
+                let free = self.spare.take(elements);
+                self.spare.put(std::mem::replace(register, free));
             }
         }
         if let (Some(contribution), Some(range)) = (to_copy, &parts.contribution) {
@@ -184,12 +192,12 @@ impl<T: Element> Registers<T> {
         if let Some(own) = register.change(range.clone()) {
             return in_place(own);
         }
-        let mut next = Self::take(spare, register.len());
+        let mut next = spare.take(register.len());
         let (own, before) = (next.change(0..register.len()).expect("nobody else holds it"), register.as_slice());
         own[..range.start].copy_from_slice(&before[..range.start]);
         own[range.end..].copy_from_slice(&before[range.end..]);
         elsewhere(&mut own[range.clone()], &before[range]);
-        Self::put(spare, std::mem::replace(register, next));
+        spare.put(std::mem::replace(register, next));
     }
 
     /// Combines an incoming value with a part.
@@ -216,9 +224,18 @@ impl<T: Element> Spare<T> {
         free.map_or_else(|| Arc::new(vec![T::zeroed(); elements]), |at| self.0.swap_remove(at))
     }
 
+    /// Keeps a vector, but not before one has been taken, which makes room: some shards only contribute. If there are
+    /// enough, it takes the place of one that somebody holds, who may never let go of it.
     pub fn put(&mut self, vector: Arc<Vec<T>>) {
-        let elements = vector.len();
-        keep(&mut self.0, vector, |v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
+        if self.0.len() == MOST {
+            let elements = vector.len();
+            let is_of_use = |v: &mut Arc<Vec<T>>| Arc::get_mut(v).is_some_and(|v| v.len() == elements);
+            let Some(at) = self.0.iter_mut().map(is_of_use).position(|is_of_use| !is_of_use) else { return };
+            self.0.remove(at);
+        }
+        if self.0.len() < self.0.capacity() {
+            self.0.push(vector);
+        }
     }
 
     /// `running = f(running)`: in its place if nobody else holds it, or else in another.
@@ -268,43 +285,56 @@ pub fn combine_into<T: Element>(operator: &Operator<T>, how: u8, out: &mut [T], 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::VecDeque;
 
-    fn at(values: &[u64]) -> usize {
-        values.as_ptr() as usize
+    /// How many of the last hundred calls make a new vector for their result, if the first so many results are held for ever,
+    /// and the last so many for a while.
+    fn made(forever: usize, last: usize) -> usize {
+        let (mut spare, mut register) = (Returning { vectors: Vec::new(), missed: 0 }, Lendable::default());
+        let (mut made, mut kept, mut held) = (0, Vec::new(), VecDeque::new());
+        for call in 0..200 {
+            // Of contributions.
+            spare.put(vec![1; 7].into());
+            if register.is_empty() || !register.is_free() {
+                let free = spare.take(4);
+                spare.put(std::mem::replace(&mut register, free));
+            }
+            let own: &mut [u64] = register.change(0..4).expect("nobody else holds it");
+            made += usize::from(call >= 100 && own[0] == 0);
+            own[0] = 1;
+            let result = register.lend(1..3);
+            if call < forever {
+                kept.push(result)
+            } else {
+                held.push_back(result)
+            }
+            if held.len() > last {
+                held.pop_front();
+            }
+        }
+        made
     }
 
-    /// Vectors that are held for ever, and those of another length, make way.
     #[test]
-    fn spare_vectors_that_do_not_come_back_make_way() {
-        for other in [4, 5] {
-            let (mut spare, mut held) = (Vec::new(), Vec::new());
-            for _ in 0..5 {
-                let mut vector = Registers::<u64>::take(&mut spare, other);
-                held.push(vector.lend(1..2));
-                Registers::put(&mut spare, vector);
+    fn results_that_are_held_for_ever_do_not_keep_others_from_being_used_again() {
+        for forever in [0, 1, 2, 5] {
+            for last in 0..=MOST {
+                assert_eq!(made(forever, last), 0, "{forever} held for ever, {last} for a while");
             }
-            if other == 5 {
-                held.clear();
-            }
-            let vector = Registers::<u64>::take(&mut spare, 4);
-            let place = at(vector.as_slice());
-            Registers::put(&mut spare, vector);
-            assert_eq!((spare.len(), at(Registers::take(&mut spare, 4).as_slice())), (MOST, place), "{other}");
+            let made = made(forever, MOST + 1);
+            assert!(made < 60, "{forever} held for ever: {made}");
         }
-        for other in [4, 5] {
-            let (mut spare, mut held) = (Spare(Vec::new()), Vec::new());
-            for _ in 0..5 {
-                let vector = spare.take(other);
-                held.push(vector.clone());
-                spare.put(vector);
-            }
-            if other == 5 {
-                held.clear();
-            }
-            let vector = spare.take(4);
-            let place = at(&vector);
-            spare.put(vector);
-            assert_eq!((spare.0.len(), at(&spare.take(4))), (MOST, place), "{other}");
+    }
+
+    #[test]
+    fn spare_vectors_that_others_hold_make_way() {
+        let (mut spare, shared) = (Spare::<u64>(Vec::new()), Arc::new(vec![1; 4]));
+        let mut own = None;
+        for _ in 0..5 {
+            let mut running = shared.clone();
+            spare.change(&mut running, |_| unreachable!("it is shared"), |out, _| out.fill(2));
+            assert_eq!(running.as_ptr(), *own.get_or_insert(running.as_ptr()));
+            spare.put(running);
         }
     }
 }

@@ -229,12 +229,12 @@ fn check(cases: u64, some_too_long: bool) {
 
 #[test]
 fn neither_contributions_nor_results_change() {
-    check(600, false);
+    check(1000, false);
 }
 
 #[test]
 fn a_contribution_that_is_too_long_fails_its_call_alone() {
-    check(300, true);
+    check(400, true);
 }
 
 #[test]

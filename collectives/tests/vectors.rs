@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Chosen, watched};
-use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Operator};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement};
 use maniple_regions::Vector;
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
@@ -124,6 +124,25 @@ fn contributions_to_a_reduction_are_freed() {
     assert!(kept.iter().skip(1).step_by(2).all(|&kept| kept == 0), "{kept:?}");
 }
 
+/// An allreduce in which all send to all, one half of the vector after the other. While a shard changes the first of them, it
+/// still needs its own values in the other.
+fn in_halves(order: [u32; 2]) -> CollectiveBuilder<[u64]> {
+    let steps = move |rank: u32, ranks: u32| {
+        let mut schedule = Schedule::new(rank, ranks, 2);
+        let parts = order.map(|half| Part::block(0, half));
+        for part in &parts {
+            (0..ranks).filter(|&peer| peer != rank).for_each(|peer| schedule.send(peer, part.clone()));
+        }
+        for part in &parts {
+            (0..rank).rev().for_each(|peer| schedule.receive(peer, part.clone(), Combine::IncomingIsLower));
+            (rank + 1..ranks).for_each(|peer| schedule.receive(peer, part.clone(), Combine::IncomingIsHigher));
+        }
+        schedule
+    };
+    let linked = move |goal: &Goal, rank| Schedule::linked(rank, |rank| steps(rank, goal.ranks()));
+    Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).schedules("in halves", linked)
+}
+
 #[test]
 fn a_contribution_that_is_shared_does_not_change() {
     async fn shard(shard: Shard, all: Of) -> Result<bool, Error> {
@@ -141,6 +160,8 @@ fn a_contribution_that_is_shared_does_not_change() {
         || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::HalvingDoubling),
         || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::RecursiveDoubling),
         || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::TwoLevel),
+        || in_halves([0, 1]),
+        || in_halves([1, 0]),
     ] {
         assert!(on_all(Access::InPlace, of, shard).into_iter().all(|same| same));
     }
