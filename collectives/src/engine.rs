@@ -609,8 +609,9 @@ impl<T: Element> Replay for Engine<T> {
             let contribution = std::mem::replace(&mut c.running, Running::Parts);
             made(&mut c.aside).registers.begin(parts, contribution);
         } else if role.contributes.is_none() && role.whole != 1 {
-            // Its first read brings the vector.
-            c.running = Running::Many(Arc::default());
+            // Its first read brings the vector, but not the number of elements that have no bytes.
+            let elements = if size_of::<T>() == 0 { role.whole } else { 0 };
+            c.running = Running::Many(Arc::new(vec![T::zeroed(); elements]));
         } else if let Running::Loan(some) = &c.running {
             let mut own = made(&mut c.aside).spare.take(some.len());
             Arc::get_mut(&mut own).expect("nobody else holds it").copy_from_slice(some);

@@ -82,37 +82,60 @@ impl Parts {
     }
 }
 
+/// The most spare vectors that are kept. No more are on loan at a time, for large values.
+const MOST: usize = 2;
+
+/// Spare vectors of registers. A user may hold some of one for as long as it likes.
+struct Returning<T> {
+    vectors: Vec<Lendable<T>>,
+    /// How often all were on loan when one was needed.
+    missed: u32,
+}
+
+impl<T: Element> Returning<T> {
+    /// A vector that nobody else holds, with arbitrary values.
+    fn take(&mut self, elements: usize) -> Lendable<T> {
+        let free = self.vectors.iter_mut().position(|v| v.len() == elements && v.is_free());
+        if let Some(at) = free {
+            return self.vectors.remove(at);
+        }
+        self.vectors.reserve_exact(MOST - self.vectors.len());
+        if self.vectors.len() == MOST {
+            let other = self.vectors.iter().position(|v| v.len() != elements);
+            self.missed += u32::from(other.is_none());
+            // The oldest may be the next to come back, or it never does: then it goes after a while.
+            if let Some(at) = other.or(self.missed.is_multiple_of(4).then_some(0)) {
+                self.vectors.remove(at);
+            }
+        }
+        vec![T::zeroed(); elements].into()
+    }
+
+    /// Keeps a vector if there are not enough, but not before one has been needed, which makes room.
+    fn put(&mut self, vector: Lendable<T>) {
+        // A shared one can never change.
+        if self.vectors.len() < MOST.min(self.vectors.capacity()) && !vector.is_empty() && !vector.is_shared() {
+            self.vectors.push(vector);
+        }
+    }
+}
+
 /// The registers of a call. One that is not in use has an empty vector.
 pub struct Registers<T> {
     pub all: Vec<Lendable<T>>,
     /// Vectors with blocks that were on loan when they had to change, and those of earlier calls.
-    spare: Vec<Lendable<T>>,
+    spare: Returning<T>,
     /// Whether the contribution's memory was left to the call, so that its result may have memory of the call.
     given: bool,
 }
 
 impl<T> Registers<T> {
     pub const fn new() -> Self {
-        Self { all: Vec::new(), spare: Vec::new(), given: false }
+        Self { all: Vec::new(), spare: Returning { vectors: Vec::new(), missed: 0 }, given: false }
     }
 }
 
 impl<T: Element> Registers<T> {
-    /// The most vectors that are kept. No more are on loan at a time, for large values.
-    const MOST: usize = 2;
-
-    /// A vector that nobody else holds, with arbitrary values.
-    fn take(spare: &mut Vec<Lendable<T>>, elements: usize) -> Lendable<T> {
-        let free = spare.iter_mut().position(|v| v.len() == elements && v.is_free());
-        free.map_or_else(|| vec![T::zeroed(); elements].into(), |at| spare.swap_remove(at))
-    }
-
-    fn put(spare: &mut Vec<Lendable<T>>, vector: Lendable<T>) {
-        if spare.len() < Self::MOST && !vector.is_empty() && !vector.is_shared() {
-            spare.push(vector);
-        }
-    }
-
     /// Begins a call with this contribution, if there is one.
     pub fn begin(&mut self, parts: &Parts, contribution: Running<T>) {
         self.all.resize_with(parts.registers.len(), Lendable::default);
@@ -121,7 +144,7 @@ impl<T: Element> Registers<T> {
             Running::Many(vector) if vector.len() == parts.registers[0] => {
                 let own = Arc::try_unwrap(vector).map_or_else(Lendable::from, Lendable::from);
                 self.given = !own.is_shared();
-                Self::put(&mut self.spare, std::mem::replace(&mut self.all[0], own));
+                self.spare.put(std::mem::replace(&mut self.all[0], own));
                 None
             }
             // It is a part of the register, or one element.
@@ -131,8 +154,8 @@ impl<T: Element> Registers<T> {
         for (register, &elements) in self.all.iter_mut().zip(&parts.registers).skip(placed) {
             // What the last call left there is of no use, so another vector will do while somebody holds it.
             if register.len() != elements || !register.is_free() {
-                let free = Self::take(&mut self.spare, elements);
-                Self::put(&mut self.spare, std::mem::replace(register, free));
+                let free = self.spare.take(elements);
+                self.spare.put(std::mem::replace(register, free));
             }
         }
         if let (Some(contribution), Some(range)) = (to_copy, &parts.contribution) {
@@ -169,12 +192,12 @@ impl<T: Element> Registers<T> {
         if let Some(own) = register.change(range.clone()) {
             return in_place(own);
         }
-        let mut next = Self::take(spare, register.len());
+        let mut next = spare.take(register.len());
         let (own, before) = (next.change(0..register.len()).expect("nobody else holds it"), register.as_slice());
         own[..range.start].copy_from_slice(&before[..range.start]);
         own[range.end..].copy_from_slice(&before[range.end..]);
         elsewhere(&mut own[range.clone()], &before[range]);
-        Self::put(spare, std::mem::replace(register, next));
+        spare.put(std::mem::replace(register, next));
     }
 
     /// Combines an incoming value with a part.
@@ -194,17 +217,23 @@ impl<T: Element> Registers<T> {
 pub struct Spare<T>(pub Vec<Arc<Vec<T>>>);
 
 impl<T: Element> Spare<T> {
-    /// The most vectors that are kept. No more are on loan at a time, for large values.
-    const MOST: usize = 2;
-
     /// A vector that nobody else holds, with arbitrary values.
     pub fn take(&mut self, elements: usize) -> Arc<Vec<T>> {
+        self.0.reserve_exact(MOST.saturating_sub(self.0.len()));
         let free = self.0.iter_mut().position(|v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
         free.map_or_else(|| Arc::new(vec![T::zeroed(); elements]), |at| self.0.swap_remove(at))
     }
 
+    /// Keeps a vector, but not before one has been taken, which makes room: some shards only contribute. If there are
+    /// enough, it takes the place of one that somebody holds, who may never let go of it.
     pub fn put(&mut self, vector: Arc<Vec<T>>) {
-        if self.0.len() < Self::MOST {
+        if self.0.len() == MOST {
+            let elements = vector.len();
+            let is_of_use = |v: &mut Arc<Vec<T>>| Arc::get_mut(v).is_some_and(|v| v.len() == elements);
+            let Some(at) = self.0.iter_mut().map(is_of_use).position(|is_of_use| !is_of_use) else { return };
+            self.0.remove(at);
+        }
+        if self.0.len() < self.0.capacity() {
             self.0.push(vector);
         }
     }
@@ -250,5 +279,62 @@ pub fn combine_into<T: Element>(operator: &Operator<T>, how: u8, out: &mut [T], 
         operator.undo(out, incoming);
     } else {
         out.copy_from_slice(incoming);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// How many of the last hundred calls make a new vector for their result, if the first so many results are held for ever,
+    /// and the last so many for a while.
+    fn made(forever: usize, last: usize) -> usize {
+        let (mut spare, mut register) = (Returning { vectors: Vec::new(), missed: 0 }, Lendable::default());
+        let (mut made, mut kept, mut held) = (0, Vec::new(), VecDeque::new());
+        for call in 0..200 {
+            // Of contributions.
+            spare.put(vec![1; 7].into());
+            if register.is_empty() || !register.is_free() {
+                let free = spare.take(4);
+                spare.put(std::mem::replace(&mut register, free));
+            }
+            let own: &mut [u64] = register.change(0..4).expect("nobody else holds it");
+            made += usize::from(call >= 100 && own[0] == 0);
+            own[0] = 1;
+            let result = register.lend(1..3);
+            if call < forever {
+                kept.push(result)
+            } else {
+                held.push_back(result)
+            }
+            if held.len() > last {
+                held.pop_front();
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn results_that_are_held_for_ever_do_not_keep_others_from_being_used_again() {
+        for forever in [0, 1, 2, 5] {
+            for last in 0..=MOST {
+                assert_eq!(made(forever, last), 0, "{forever} held for ever, {last} for a while");
+            }
+            let made = made(forever, MOST + 1);
+            assert!(made < 60, "{forever} held for ever: {made}");
+        }
+    }
+
+    #[test]
+    fn spare_vectors_that_others_hold_make_way() {
+        let (mut spare, shared) = (Spare::<u64>(Vec::new()), Arc::new(vec![1; 4]));
+        let mut own = None;
+        for _ in 0..5 {
+            let mut running = shared.clone();
+            spare.change(&mut running, |_| unreachable!("it is shared"), |out, _| out.fill(2));
+            assert_eq!(running.as_ptr(), *own.get_or_insert(running.as_ptr()));
+            spare.put(running);
+        }
     }
 }

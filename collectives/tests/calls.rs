@@ -82,6 +82,31 @@ fn a_call_while_another_launch_is_in_the_middle_of_its_own_is_refused() {
     assert!(refused > 20, "{refused}");
 }
 
+/// The results that a shard's first launch never takes are not those of its second.
+#[test]
+fn results_that_a_launch_never_takes_are_gone() {
+    for (at, runtime) in runtimes() {
+        let program = |top: Top| async move {
+            let gang = top.gang("all", 3)?;
+            let total = Collective::allreduce(Operator::<u64>::sum()).elements(2).make(&top, &gang, "total")?;
+            let task = top.register("adds", move |shard: Shard, launch: u64| async move {
+                let mut came = Vec::new();
+                for call in 0..3 {
+                    total.contribute(&shard, vec![launch * 10 + call; 2])?.detach();
+                    if launch == 1 {
+                        came.push(total.receive(&shard)?.await?[0]);
+                    }
+                }
+                Ok(came)
+            });
+            top.launch(&gang, &task, |_| ShardLaunch::new(0))?.all().await?;
+            top.launch(&gang, &task, |_| ShardLaunch::new(1))?.all().await
+        };
+        let (came, _) = watched(&at, || runtime.run(program)).unwrap_or_else(|e| panic!("{at}: {e}"));
+        assert!(came.iter().all(|came| *came == [30, 33, 36]), "{at}: {came:?}");
+    }
+}
+
 thread_local! {
     static CALLS: RefCell<Option<(Shard, Collective<i64>)>> = const { RefCell::new(None) };
 }

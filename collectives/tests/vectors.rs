@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Chosen, watched};
-use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Operator};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement};
 use maniple_regions::Vector;
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
@@ -99,6 +99,50 @@ fn memory_of_results_is_used_again_when_nobody_holds_them() {
     }
 }
 
+/// A shard that only contributes has no use for the memory after the call.
+#[test]
+fn contributions_to_a_reduction_are_freed() {
+    async fn shard(shard: Shard, all: Of) -> Result<usize, Error> {
+        let mut given = Vec::new();
+        for call in 0..6 {
+            let mine = Arc::new(own(&shard, call));
+            given.push(Arc::downgrade(&mine));
+            let mine = Vector::from(mine);
+            match shard.index() {
+                0 => drop(all.call(&shard, mine)?.await?),
+                _ => all.contribute(&shard, mine)?.await?,
+            }
+        }
+        Ok(given.iter().filter(|given| given.strong_count() > 0).count())
+    }
+    let reduce = || {
+        let all = Collective::reduce(Operator::<u64>::sum(), [0]).elements(ELEMENTS);
+        all.algorithm(Algorithm::RecursiveDoubling)
+    };
+    let kept = on_all(Access::InPlace, reduce, shard);
+    // Every other shard sends its own and reads nothing.
+    assert!(kept.iter().skip(1).step_by(2).all(|&kept| kept == 0), "{kept:?}");
+}
+
+/// An allreduce in which all send to all, one half of the vector after the other. While a shard changes the first of them, it
+/// still needs its own values in the other.
+fn in_halves(order: [u32; 2]) -> CollectiveBuilder<[u64]> {
+    let steps = move |rank: u32, ranks: u32| {
+        let mut schedule = Schedule::new(rank, ranks, 2);
+        let parts = order.map(|half| Part::block(0, half));
+        for part in &parts {
+            (0..ranks).filter(|&peer| peer != rank).for_each(|peer| schedule.send(peer, part.clone()));
+        }
+        for part in &parts {
+            (0..rank).rev().for_each(|peer| schedule.receive(peer, part.clone(), Combine::IncomingIsLower));
+            (rank + 1..ranks).for_each(|peer| schedule.receive(peer, part.clone(), Combine::IncomingIsHigher));
+        }
+        schedule
+    };
+    let linked = move |goal: &Goal, rank| Schedule::linked(rank, |rank| steps(rank, goal.ranks()));
+    Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).schedules("in halves", linked)
+}
+
 #[test]
 fn a_contribution_that_is_shared_does_not_change() {
     async fn shard(shard: Shard, all: Of) -> Result<bool, Error> {
@@ -116,6 +160,8 @@ fn a_contribution_that_is_shared_does_not_change() {
         || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::HalvingDoubling),
         || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::RecursiveDoubling),
         || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::TwoLevel),
+        || in_halves([0, 1]),
+        || in_halves([1, 0]),
     ] {
         assert!(on_all(Access::InPlace, of, shard).into_iter().all(|same| same));
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 /// Elements that several may hold and nobody changes. A clone shares them, and nothing is copied.
 ///
-/// It is read as a slice. [`into_vec`](Self::into_vec) makes it a `Vec`.
+/// It is read as a slice. [`into_vec`](Self::into_vec) makes it a `Vec`. A result that is a part of a larger vector, as that of
+/// a scatter may be, keeps all of that in memory while it is held; `into_vec` copies the part and lets go of the rest.
 ///
 /// ```
 /// use maniple_regions::Vector;
