@@ -131,14 +131,14 @@ impl<T: Element> Collective<[T]> {
 }
 
 impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuilder<I, O, S> {
-    /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise; each counts once. By
-    /// default all.
+    /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise. By default all. They are
+    /// a set: their order does not matter, and one that is named twice counts once.
     pub fn participants(self, shards: impl IntoIterator<Item = u32>) -> Self {
         Self { participants: Some(Ranks::of(shards)), ..self }
     }
 
-    /// The shards that receive; each counts once. They need not contribute. By default those that contribute; in a
-    /// broadcast or scatter, all.
+    /// The shards that receive, a set too. They need not contribute. By default those that contribute; in a broadcast or
+    /// scatter, all.
     pub fn receivers(self, shards: impl IntoIterator<Item = u32>) -> Self {
         Self { receivers: Some(Ranks::of(shards)), ..self }
     }
@@ -285,14 +285,14 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         let is_blocks = |kind| matches!(kind, Kind::Gather | Kind::Scatter | Kind::ReduceScatter);
         match &self.sizes {
             Sizes::Blocks(starts) if !is_blocks(self.kind) => {
-                let expected = format!("`elements`, as a {goal} has no blocks of their own sizes");
+                let expected = format!("`elements`, as {} has no blocks of their own sizes", goal.named());
                 Err((expected, format!("{} sizes", starts.len() - 1)))
             }
             Sizes::Blocks(starts) if starts.len() - 1 != goal.blocks() as usize => {
                 Err((format!("{} sizes of blocks", goal.blocks()), (starts.len() - 1).to_string()))
             }
             Sizes::Between(_) if self.kind != Kind::AllToAll => {
-                Err((format!("`elements` or `sizes` for a {goal}"), "`sizes_between`".into()))
+                Err((format!("`elements` or `sizes` for {}", goal.named()), "`sizes_between`".into()))
             }
             _ => Ok(()),
         }

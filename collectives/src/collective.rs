@@ -1,7 +1,6 @@
 //! The collective that shards call.
 
 use crate::engine::Engine;
-use crate::role::Role;
 use crate::state::Plain;
 use crate::value::{Contributed, Contribution, Output, Running, Value};
 use maniple_regions::Element;
@@ -90,7 +89,8 @@ enum Takes {
 impl Takes {
     /// Refuses a call that is not for the shard.
     #[inline(never)]
-    fn check<T: Element>(self, role: &Role<T>, id: u32, shard: &Shard) -> Result<(), Box<Error>> {
+    fn check<T: Element>(self, engine: &Engine<T>, at: u32, shard: &Shard) -> Result<(), Box<Error>> {
+        let role = engine.role(at);
         let (contributes, receives) = (role.contributes.is_some(), role.receives.is_some());
         let (call, is_for) = match self {
             Takes::Contributes => ("contribute", contributes),
@@ -106,7 +106,7 @@ impl Takes {
             _ => "takes no part",
         };
         Err(Box::new(Error::Misuse {
-            what: format!("`{call}` of collective {id} in shard {}", shard.index()),
+            what: format!("`{call}` of `{}` in shard {}", engine.name(), shard.index()),
             expected: match self {
                 Takes::Contributes => "a shard that contributes",
                 Takes::Receives => "a shard that receives",
@@ -131,7 +131,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         let input = input.into();
         let admit = |engine: &mut Engine<T>, at| match engine.is_one() {
             true => Ok(None),
-            false => Takes::Both.check(engine.role(at), self.id, shard).map(|()| None),
+            false => Takes::Both.check(engine, at, shard).map(|()| None),
         };
         let called = match input {
             // One element stays in a register.
@@ -178,7 +178,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     /// future.
     pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
         let input = input.into();
-        let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine.role(at), self.id, shard).map(|()| None);
+        let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine, at, shard).map(|()| None);
         let called =
             shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| engine.call_lifted::<I, O>(at, input, cx));
         called.map_err(|refused| *refused)
@@ -211,7 +211,7 @@ fn contribute<E: Element, V: 'static>(
     input: impl FnOnce(&mut Engine<E>, u32, &ReplayCx<'_>) -> Running<E>,
     output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<()>, Error> {
-    let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine.role(at), id, shard).map(|()| None);
+    let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine, at, shard).map(|()| None);
     let called = shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
         let (over, future) = TaskFuture::pending();
         let result = engine.role(at.0).receives.map(|_| {
@@ -234,15 +234,14 @@ fn receive<E: Element, V: 'static>(
     output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<V>, Error> {
     let admit = |engine: &mut Engine<E>, at| {
-        let role = engine.role(at);
-        Takes::Receives.check(role, id, shard)?;
-        if role.contributes.is_none() {
+        Takes::Receives.check(engine, at, shard)?;
+        if engine.role(at).contributes.is_none() {
             return Ok(None);
         }
         match engine.claim(at) {
             Some(claim) => Ok(Some(*claim.downcast().expect("an object's results are of one type"))),
             None => Err(Box::new(Error::Misuse {
-                what: format!("`receive` of collective {id} in shard {}", shard.index()),
+                what: format!("`receive` of `{}` in shard {}", engine.name(), shard.index()),
                 expected: "a `contribute` before each `receive`, as the shard does both".into(),
                 came: "none whose result was not asked for".into(),
             })),

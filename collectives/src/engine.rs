@@ -254,6 +254,11 @@ impl<T: Element> Engine<T> {
         self.shared.is_one
     }
 
+    /// The name of the collective.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
     /// What the shard at a position does.
     pub fn role(&self, position: u32) -> &Role<T> {
         self.shared.role(position)

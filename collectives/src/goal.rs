@@ -199,6 +199,12 @@ impl Goal {
         }
     }
 
+    /// The kind with its article, such as `an allreduce`.
+    pub(crate) fn named(&self) -> String {
+        let kind = self.to_string();
+        format!("{} {kind}", if kind.starts_with(['a', 'e']) { "an" } else { "a" })
+    }
+
     /// Who contributes and who receives, in words, unless all ranks do.
     pub(crate) fn sets(&self) -> String {
         let all = Ranks::all(self.ranks);

@@ -143,14 +143,20 @@ impl<T: Element> Wanted<T> {
         choices
     }
 
+    /// The error for an operator without laws that an algorithm needs.
+    fn lacks(&self, missing: Laws, algorithm: impl std::fmt::Display) -> (String, String) {
+        let expected = format!("an operator that is {missing} bit for bit, as {algorithm} needs");
+        (expected, format!("`{}`, which is not", self.operator.name()))
+    }
+
     /// The schedules, or what was expected and what came in its place.
     fn schedules(&self, top: &Top, gang: &Gang, name: &str) -> Result<Result<Schedules, (String, String)>, Error> {
         let Self { goal, order, .. } = self;
         let groups = Groups::runs(&top.placement(gang)?);
         let laws = self.operator.laws();
         let algorithm = match &self.by {
-            By::Own(name, make) => {
-                let schedules = Schedules::made(goal, name, make.clone());
+            By::Own(of, make) => {
+                let schedules = Schedules::made(goal, of, make.clone());
                 // It may divide a vector into blocks as it likes.
                 let blocks = schedules.of(0).blocks();
                 if blocks == 0 {
@@ -158,12 +164,15 @@ impl<T: Element> Wanted<T> {
                 }
                 let report = match check(&goal.clone().in_blocks(blocks), |rank| schedules.of(rank)) {
                     Ok(report) => report,
-                    Err(error) => return Ok(Err((format!("schedules for this goal: {goal}"), error.to_string()))),
+                    Err(error) => {
+                        let (at, expected, came) = error.in_parts();
+                        let at = if at.is_empty() { "in".into() } else { format!("at {at} of") };
+                        return Ok(Err((expected, format!("{came} {at} the schedules `{of}`"))));
+                    }
                 };
                 let missing = report.laws.without(laws);
                 if goal.combines() && missing != Laws::NONE {
-                    let expected = format!("an operator that is {missing} bit for bit, as {schedules} needs");
-                    return Ok(Err((expected, format!("`{}`, which is not", self.operator.name()))));
+                    return Ok(Err(self.lacks(missing, &schedules)));
                 }
                 if goal.combines() && *order == Order::Left && !report.by_loop && !laws.associative {
                     let expected = "schedules that combine in the order of a loop".into();
@@ -175,8 +184,12 @@ impl<T: Element> Wanted<T> {
                 // In the order of a loop the brackets are given, and no law is needed.
                 let by_loop = *order == Order::Left && algorithm.has_order(goal);
                 let laws = if goal.combines() && !by_loop { laws } else { Laws::ALL };
-                if let Err(refused) = algorithm.check(goal, laws) {
+                if let Err(refused) = algorithm.check(goal, Laws::ALL) {
                     return Ok(Err(refused));
+                }
+                let missing = algorithm.laws(goal).without(laws);
+                if missing != Laws::NONE {
+                    return Ok(Err(self.lacks(missing, algorithm)));
                 }
                 if *order == Order::Left && !self.has_usual_bits(*algorithm, &groups) {
                     let expected = "an algorithm that can combine in the order of a loop: direct or sliced";
@@ -192,7 +205,10 @@ impl<T: Element> Wanted<T> {
                 let variants = Algorithm::ALL.iter().flat_map(|algorithm| algorithm.variants());
                 let choices = self.choices(Algorithm::ALL.iter().copied().chain(variants), &groups);
                 if choices.is_empty() {
-                    let expected = format!("a {goal} for which there is an algorithm");
+                    if let Err(refused) = Algorithm::check_any(goal) {
+                        return Ok(Err(refused));
+                    }
+                    let expected = format!("{} for which there is an algorithm", goal.named());
                     return Ok(Err((expected, format!("one of {} shards, {}", goal.most(), self.sizes))));
                 }
                 let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();

@@ -93,7 +93,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// `sliced` are left out for more than 64 shards, unless there is no other.
     ///
     /// # Errors
-    /// Those of [`make`](Self::make), or none of the algorithms is left.
+    /// Those of [`make`](Self::make), an algorithm with a number that it can't have, or none of the algorithms is left.
     pub fn among(
         top: &Top,
         gang: &Gang,
@@ -115,6 +115,9 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         }
         let groups = Groups::runs(&top.placement(gang)?);
         let algorithms: Vec<Algorithm> = algorithms.into_iter().collect();
+        if let Some((expected, came)) = algorithms.iter().find_map(|algorithm| algorithm.check_number().err()) {
+            return refuse(&expected, came);
+        }
         let mut may = wanted.choices(algorithms.iter().copied(), &groups);
         if may.is_empty() {
             let names: Vec<String> = algorithms.iter().map(Algorithm::to_string).collect();

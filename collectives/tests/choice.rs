@@ -3,6 +3,7 @@
 use maniple_collectives::{Algorithm, Collective, Goal, Operator, Ranks};
 use maniple_mapper::{AlgorithmInput, ChoiceTable, Mapper, PlaceShardsInput, Placement, ProcessorId, names, stock};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Top};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 mod common;
@@ -192,6 +193,44 @@ fn the_built_in_table_names_algorithms_for_the_kind() {
         for name in &row.algorithms {
             let algorithm: Algorithm = name.parse().unwrap();
             assert!(algorithm.is_for(&goal) && algorithm.to_string() == *name, "{name}: {row:?}");
+        }
+    }
+}
+
+/// A table may name what a mapper is offered, and nothing else: for each kind, of several numbers of shards and sets of them.
+#[test]
+fn a_table_names_what_mappers_are_offered() {
+    let numbered =
+        || Algorithm::ALL.iter().flat_map(|algorithm| std::iter::once(*algorithm).chain(algorithm.variants()));
+    let mut offered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for ranks in [1, 2, 3, 8, 70] {
+        let (all, some) = (|| Ranks::all(ranks), || Ranks::all(ranks.div_ceil(2)));
+        for goal in [
+            Goal::allreduce(ranks, 1),
+            Goal::reduce(ranks, some(), some(), 1),
+            Goal::reduce(ranks, all(), some(), 1),
+            Goal::reduce_scatter(ranks, all(), all()),
+            Goal::scan(ranks, all(), 1),
+            Goal::exscan(ranks, all(), 1),
+            Goal::broadcast(ranks, 0, 1),
+            Goal::gather(ranks, all(), all()),
+            Goal::gather(ranks, all(), some()),
+            Goal::scatter(ranks, 0, all()),
+            Goal::all_to_all(ranks, all()),
+        ] {
+            let names = numbered().filter(|algorithm| algorithm.is_for(&goal)).map(|algorithm| algorithm.to_string());
+            offered.entry(goal.to_string()).or_default().extend(names);
+        }
+    }
+    assert_eq!(offered.len(), 10, "{:?}", offered.keys());
+    let more = ["chain", "chain-7", "radix-3", "five-cases-0", "dissemination-8", "star"].map(str::to_owned);
+    let names: BTreeSet<String> = numbered().map(|algorithm| algorithm.to_string()).chain(more).collect();
+    for (kind, offered) in &offered {
+        for name in &names {
+            let row = format!("kind = \"{kind}\"\nshards = 1\nbytes = 0\nalgorithms = [\"{name}\"]");
+            let table = format!("machine = \"m\"\ndate = \"d\"\ncommand = \"c\"\n[[row]]\n{row}");
+            let read = table.parse::<ChoiceTable>();
+            assert_eq!(read.is_ok(), offered.contains(name), "{kind} by {name}: {read:?}");
         }
     }
 }

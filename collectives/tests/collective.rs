@@ -58,14 +58,33 @@ fn what_cannot_be_made_is_refused() {
                 "collective `blocks`: expected 4 sizes of blocks, got 2",
             );
             let text = misuse(Collective::allreduce(sum()).sizes([1, 2]).make(&top, &gang, "blocks"));
-            assert!(text.contains("expected `elements`, as a"), "{text}");
+            assert!(text.contains("expected `elements`, as an allreduce has no blocks"), "{text}");
             let text = misuse(Collective::allreduce(sum()).sizes_between(|_, _| 1).make(&top, &gang, "between"));
             assert!(text.ends_with("got `sizes_between`"), "{text}");
             let text = misuse(Collective::<u64>::allreduce(sum()).algorithm(Algorithm::Ring).make(&top, &gang, "ring"));
             assert!(text.contains("allreduce `ring`") && text.contains("ring"), "{text}");
             let floats = Collective::allreduce(Operator::<f64>::sum()).algorithm(Algorithm::Dissemination(1));
             let text = misuse(floats.make(&top, &gang, "floats"));
-            assert!(text.contains("associative"), "{text}");
+            same(
+                text,
+                "allreduce `floats`: expected an operator that is associative bit for bit, as dissemination-1 needs, got \
+                 `sum`, which is not",
+            );
+            // Numbers that an algorithm can't have.
+            for algorithm in [Algorithm::FiveCases(0), Algorithm::Dissemination(255), Algorithm::Radix(3)] {
+                let text = misuse(Collective::allreduce(sum()).algorithm(algorithm).make(&top, &gang, "sum"));
+                assert!(text.contains(" to 64 after `") && text.ends_with(&format!("`, got {algorithm}")), "{text}");
+            }
+            same(
+                misuse(Collective::<u64>::broadcast(0).algorithm(Algorithm::Chain(0)).make(&top, &gang, "news")),
+                "broadcast `news`: expected a number from 1 to 64 after `chain`, got chain-0",
+            );
+            let many = top.gang("many", 1025)?;
+            same(
+                misuse(Collective::<u64, [u64]>::gather([0, 1]).make(&top, &many, "blocks")),
+                "gather `blocks`: expected at most 1024 shards for a gather, got 1025; let fewer take part, or take an \
+                 allgather or a gather at one shard, which are for any number",
+            );
             let left = Collective::allreduce(Operator::<f64>::sum()).order(Order::Left);
             let text = misuse(left.algorithm(Algorithm::RecursiveDoubling).make(&top, &gang, "left"));
             assert!(text.contains("in the order of a loop"), "{text}");
@@ -100,7 +119,11 @@ fn schedules_of_the_program_are_proved_and_run() {
             let gang = top.gang("all", 5)?;
             let make = || Collective::<u64>::allreduce(Operator::sum());
             let text = misuse(make().schedules("neighbours", neighbours).make(&top, &gang, "sum"));
-            assert!(text.starts_with("allreduce `sum`: expected schedules for this goal: allreduce"), "{text}");
+            assert_eq!(
+                text,
+                "allreduce `sum`: expected in block 0 the contributions at positions 0..5, with 1, got (4 0) at rank 0 after \
+                 its last step of the schedules `neighbours`"
+            );
             // A vector in blocks, as many as the schedules say.
             let halves = |goal: &Goal, rank: u32| halving_doubling(rank, goal.ranks());
             let floats = Collective::<f64>::allreduce(Operator::sum()).order(Order::Left);
@@ -121,8 +144,8 @@ fn a_shard_makes_only_the_calls_that_are_for_it() {
     async fn shard(shard: Shard, sum: Collective<u64>) -> Result<u64, Error> {
         let me = shard.index();
         let refused = |text: String, call: &str, does: &str| {
-            assert!(text.starts_with(&format!("`{call}` of collective ")), "{text}");
-            assert!(text.contains(&format!("in shard {me}: ")) && text.contains(does), "{text}");
+            assert!(text.starts_with(&format!("`{call}` of `sum` in shard {me}: ")), "{text}");
+            assert!(text.contains(does), "{text}");
         };
         if me != 1 {
             let does = ["only contributes", "", "only receives", "takes no part"][me as usize];
@@ -136,7 +159,10 @@ fn a_shard_makes_only_the_calls_that_are_for_it() {
             }
             1 => {
                 let early = misuse(sum.receive(&shard));
-                assert!(early.contains("a `contribute` before each `receive`"), "{early}");
+                assert!(
+                    early.starts_with("`receive` of `sum` in shard 1: expected a `contribute` before each"),
+                    "{early}"
+                );
                 sum.contribute(&shard, 6)?.await?;
                 let result = sum.receive(&shard)?.await?;
                 assert!(misuse(sum.receive(&shard)).contains("none whose result was not asked for"));

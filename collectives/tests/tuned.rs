@@ -191,6 +191,10 @@ fn what_cannot_be_tuned_is_refused() {
             "tuned allreduce `mine`: expected at least one call of each algorithm, got 0",
         ),
         (
+            refused(3, 1, sum, &[Algorithm::RecursiveDoubling, Algorithm::FiveCases(0)]),
+            "tuned allreduce `mine`: expected a number from 1 to 64 after `five-cases`, got five-cases-0",
+        ),
+        (
             refused(3, 1, || Collective::broadcast(0), Algorithm::ALL),
             "tuned broadcast `mine`: expected receivers that are the participants",
         ),

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::collective::chosen::{Asked, Chosen};
-use crate::collective::kind::{Kind, Parties};
+use crate::collective::kind::{Kind, Parties, check_once};
 use crate::collective::timed;
 use crate::measure::environment::Environment;
 use crate::measure::noise::warn_if_busy;
@@ -127,6 +127,7 @@ pub fn execute(args: &TuneOptions) -> Result<(), Failure> {
         shards(p)?;
         machine = args.on.workers.machine(p)?.map(|machine| machine.name.to_string());
     }
+    check_once(&args.kind)?;
     for &kind in &args.kind {
         check(kind, args)?;
     }
@@ -166,12 +167,9 @@ pub fn execute(args: &TuneOptions) -> Result<(), Failure> {
     document.write(&text)
 }
 
-/// Refuses a kind that is named twice, and runs that don't fit into memory.
+/// Refuses runs that don't fit into memory.
 fn check(kind: Kind, args: &TuneOptions) -> Result<(), Failure> {
     let name = kind.name();
-    if args.kind.iter().filter(|&&other| other == kind).count() > 1 {
-        return Err(Failure::Usage(format!("--kind: expected each kind once, found {name} twice")));
-    }
     let most = |counts: &Counts| counts.0.iter().copied().max().unwrap_or(0);
     let (p, elements) = (most(&args.shards), most(&args.elements));
     let parties = Parties::usual(kind, shards(p)?);

@@ -348,19 +348,36 @@ fn algorithms_of_other_kinds_are_refused() {
             refused(&args, &[&format!("--algorithm {algorithm}"), "expected an algorithm for this", "direct"]);
         }
     }
-    refused("allreduce --algorithm two-level --participants 0-3", &["found two-level"]);
-    refused("reduce --algorithm radix --receivers 1-3", &["found radix-4"]);
+    refused("allreduce --algorithm two-level --participants 0-3", &["found two-level, which needs all shards"]);
+    refused(
+        "reduce --algorithm radix --receivers 1-3",
+        &["recursive-doubling or direct, found radix-4, which needs the shards"],
+    );
 }
 
 #[test]
 fn numbers_of_shards_that_algorithms_do_not_have_are_refused() {
     refused(
         "allreduce --algorithm five-cases --radix 1 --shards 13 --type i64",
-        &["a number of shards that five-cases-1 exists for, found 13; dissemination-1 is for any number"],
+        &[
+            "--algorithm five-cases-1: expected an algorithm for 13 shards, such as five-cases-",
+            " or dissemination-1, found five-cases-1, which does not exist for so many",
+        ],
     );
     refused("allreduce --algorithm sliced --shards 1025", &["at most 1024 shards for sliced, found 1025"]);
     refused("all-to-all --algorithm bruck --shards 513", &["at most 512 shards for bruck, found 513"]);
-    refused("all-to-all --shards 1025", &["--kind all-to-all: there is no algorithm for 1025 shards"]);
+    refused(
+        "all-to-all --shards 1025",
+        &["--kind all-to-all: expected at most 1024 shards for an all-to-all, found 1025"],
+    );
+    refused(
+        "gather --receivers 0,1 --shards 1025",
+        &["at most 1024 shards for a gather, found 1025; ", "at one shard"],
+    );
+    refused(
+        "reduce-scatter --shards 1025",
+        &["at most 1024 shards for a reduce-scatter, found 1025; ", "an allreduce"],
+    );
 }
 
 #[test]
@@ -395,7 +412,7 @@ fn wrong_arguments_are_refused() {
         ("allreduce --participants 0-16", "--participants: expected shards in 0..16, found 16"),
         ("allreduce --participants 3-1", "a range that grows, found `3-1`"),
         ("allreduce --participants 1,1", "each shard once, found 1 twice"),
-        ("allreduce --participants 0..3", "a whole number"),
+        ("allreduce --participants 0..3", "expected shards, such as `0-3,7`, found `0..3`"),
         ("allreduce --participants 0-18446744073709551615", "expected shards in 0..16"),
         ("allreduce --receivers 0", "--receivers is not for allreduce: all participants receive; take --kind reduce"),
         ("allgather --receivers 0", "--receivers is not for allgather: all participants receive; take --kind gather"),

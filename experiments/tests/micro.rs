@@ -166,9 +166,9 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "allreduce --collective dissemination-2",
-            "an operator that is associative bit for bit, as dissemination-2 needs",
+            "an operator that is associative bit for bit, as dissemination-2 needs, found sum of f64, which is not",
         ),
-        ("allreduce --op max --shards 13 --collective five-cases-1", "a number of shards that five-cases-1 exists for"),
+        ("allreduce --op max --shards 13 --collective five-cases-1", "an algorithm for 13 shards, such as five-cases-"),
         ("allreduce --shards 1025 --collective sliced", "at most 1024 shards for sliced, found 1025"),
         ("allreduce --elements 0", "--elements: expected at least 1, found 0"),
         ("exchange --wire virtual --noise much", "expected a number, such as 0.5, found `much`"),

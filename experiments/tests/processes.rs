@@ -53,6 +53,7 @@ fn what_does_not_go_with_processes_is_refused() {
         ("stencil --wire processes --check races", "--check is not for --wire processes"),
         ("stencil --wire processes --machine local", "--machine, --nodes and --noise are for --wire virtual"),
         ("kernel --wire processes", "--wire processes is for the commands stencil"),
+        ("tune --wire processes", "remote, machine, compare mpi and explore"),
         ("stencil --wire processes --trace /nowhere/t.json", "/nowhere/t.json: can't be written"),
         ("allreduce --wire processes --trace /nowhere/t.json", "/nowhere/t.json: can't be written"),
         ("stencil --wire processes --mapper logging,file=/nowhere/x", "/nowhere/x: can't be written"),

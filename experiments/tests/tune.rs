@@ -105,10 +105,17 @@ fn what_is_no_table_or_no_kind_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("table.toml");
     std::fs::write(&table, "machine = 3").unwrap();
+    let misspelt = folder.path().join("misspelt.toml");
+    let row = "[[row]]\nkind = \"scan\"\nshards = 1\nbytes = 0\nalgorithms = [\"star\"]";
+    std::fs::write(&misspelt, format!("machine = \"m\"\ndate = \"d\"\ncommand = \"c\"\n{row}")).unwrap();
     for (args, expected) in [
         (
             format!("collective --kind scan --shards 2 --mapper collective,table={}", table.display()),
             "expected a table",
+        ),
+        (
+            format!("collective --kind scan --shards 2 --mapper collective,table={}", misspelt.display()),
+            "misspelt.toml: scan: expected algorithms among recursive-doubling, direct, found `star`",
         ),
         (
             "collective --kind scan --shards 2 --mapper collective,table=/nowhere".into(),

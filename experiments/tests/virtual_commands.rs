@@ -426,6 +426,8 @@ fn what_does_not_go_together_is_refused() {
             "compare mpi --wire virtual --machine titan-mpi --workers 2",
             "--workers, --bind and --utility are for --wire threads",
         ),
+        ("compare mpi --wire virtual --kind scan,allreduce,scan", "--kind: expected each kind once, found scan twice"),
+        ("compare mpi --wire virtual --kind barrier --elements 3", "--elements is not for barrier: it has no elements"),
         ("compare mpi --wire virtual", "give --mpi-machine NAME|FILE"),
         ("compare mpi --wire virtual --machine infiniband --shards 3", "give --mpi-machine NAME|FILE"),
         ("compare mpi --wire virtual --mpi-machine ideal --program stencil --cells 3", "at least 4 cells"),

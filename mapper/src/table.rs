@@ -52,7 +52,8 @@ pub struct ChoiceTable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// The kind of collective, such as `allreduce`.
+    /// The kind of collective: `allreduce`, `reduce`, `reduce-scatter`, `scan`, `exscan`, `broadcast`, `gather`, `allgather`,
+    /// `scatter` or `all-to-all`. A barrier is an allreduce of 0 bytes.
     pub kind: String,
     /// Where the participants are. `None` stands for any layout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +65,7 @@ pub struct Choice {
     pub shards: u32,
     /// The least size of the largest value of any participant, in bytes.
     pub bytes: usize,
-    /// The names of algorithms, the best one first.
+    /// The names of algorithms, the best one first. A table that is read may name those that a mapper is offered for the kind.
     pub algorithms: Vec<String>,
 }
 
@@ -213,16 +214,66 @@ impl std::str::FromStr for ChoiceTable {
     }
 }
 
+/// The kinds of collectives, and the algorithms that mappers are offered for each. A test of `maniple-collectives` compares
+/// them with what is offered.
+const ALGORITHMS: &[(&str, &[&str])] = &[
+    (
+        "allreduce",
+        &[
+            "recursive-doubling",
+            "two-level",
+            "radix-2",
+            "radix-4",
+            "radix-8",
+            "radix-16",
+            "halving-doubling",
+            "sliced",
+            "direct",
+            "dissemination-1",
+            "dissemination-2",
+            "dissemination-3",
+            "dissemination-4",
+            "dissemination-5",
+            "dissemination-6",
+            "dissemination-7",
+            "five-cases-1",
+            "five-cases-2",
+            "five-cases-3",
+            "five-cases-4",
+            "five-cases-5",
+            "five-cases-6",
+            "five-cases-7",
+        ],
+    ),
+    ("reduce", &["recursive-doubling", "direct"]),
+    ("reduce-scatter", &["direct"]),
+    ("scan", &["recursive-doubling", "direct"]),
+    ("exscan", &["recursive-doubling", "direct"]),
+    ("broadcast", &["binomial", "chain-4", "chain-16", "chain-64", "direct"]),
+    ("gather", &["binomial", "direct"]),
+    // By binomial if it is of one shard.
+    ("allgather", &["bruck", "ring", "direct", "binomial"]),
+    ("scatter", &["binomial", "direct"]),
+    ("all-to-all", &["bruck", "direct"]),
+];
+
 impl Choice {
     fn check(&self) -> Result<(), String> {
-        if self.kind.is_empty() {
-            return Err("expected the name of a kind of collective, found an empty one".into());
-        }
+        let Some((_, known)) = ALGORITHMS.iter().find(|(kind, _)| *kind == self.kind) else {
+            let kinds: Vec<&str> = ALGORITHMS.iter().map(|(kind, _)| *kind).collect();
+            let (kinds, kind) = (kinds.join(", "), &self.kind);
+            let instead = if kind == "barrier" { "; a barrier is an allreduce of 0 bytes" } else { "" };
+            return Err(format!("kind: expected one of {kinds}, found `{kind}`{instead}"));
+        };
         if self.shards == 0 {
             return Err(format!("{}: expected at least one shard, found 0", self.kind));
         }
         if self.algorithms.is_empty() {
             return Err(format!("{}: expected at least one algorithm, found none", self.kind));
+        }
+        if let Some(name) = self.algorithms.iter().find(|name| !known.contains(&name.as_str())) {
+            let known = known.join(", ");
+            return Err(format!("{}: expected algorithms among {known}, found `{name}`", self.kind));
         }
         match self.algorithms.iter().enumerate().find(|(at, name)| self.algorithms[..*at].contains(name)) {
             Some((_, name)) => Err(format!("{}: expected each algorithm once, found {name} twice", self.kind)),
@@ -507,19 +558,36 @@ mod tests {
     #[test]
     fn what_is_no_table_is_refused() {
         let head = "machine = \"m\"\ndate = \"d\"\ncommand = \"c\"\n";
-        let row = "[[row]]\nkind = \"scan\"\nlayout = \"apart\"\nshards = 1\nbytes = 0\nalgorithms = [\"a\"]\n";
+        let row = "[[row]]\nkind = \"scan\"\nlayout = \"apart\"\nshards = 1\nbytes = 0\nalgorithms = [\"direct\"]\n";
         let other = row.replace("bytes = 0", "bytes = 1");
         // Each is wrong in its last row, the second one.
         for (from, to, expected) in [
-            ("[\"a\"]", "[]", "scan: expected at least one algorithm, found none"),
-            ("[\"a\"]", "[\"a\", \"b\", \"a\"]", "scan: expected each algorithm once, found a twice"),
-            ("[\"a\"]", "3", "invalid type: integer `3`, expected a sequence"),
+            ("[\"direct\"]", "[]", "scan: expected at least one algorithm, found none"),
+            (
+                "[\"direct\"]",
+                "[\"direct\", \"recursive-doubling\", \"direct\"]",
+                "scan: expected each algorithm once, found direct twice",
+            ),
+            ("direct", "star", "scan: expected algorithms among recursive-doubling, direct, found `star`"),
+            ("direct", "ring", "scan: expected algorithms among recursive-doubling, direct, found `ring`"),
+            (
+                "\"scan\"",
+                "\"foo\"",
+                "kind: expected one of allreduce, reduce, reduce-scatter, scan, exscan, broadcast, gather,",
+            ),
+            (
+                "\"scan\"",
+                "\"barrier\"",
+                "kind: expected one of allreduce, reduce, reduce-scatter, scan, exscan, broadcast, gather, allgather, scatter, \
+                 all-to-all, found `barrier`; a barrier is an allreduce of 0 bytes",
+            ),
+            ("[\"direct\"]", "3", "invalid type: integer `3`, expected a sequence"),
             ("shards = 1", "shards = 0", "scan: expected at least one shard, found 0"),
             ("shards = 1", "shards = -1", "invalid value: integer `-1`, expected u32"),
             ("shards = 1\n", "", "missing field `shards`"),
             ("shards = 1", "size = 1", "unknown field `size`, expected one of `kind`, `layout`, `nodes`, `shards`"),
             ("apart", "near", "unknown variant `near`, expected one of `together`, `neighbours`, `apart`"),
-            ("\"scan\"", "\"\"", "expected the name of a kind of collective, found an empty one"),
+            ("\"scan\"", "\"\"", "kind: expected one of allreduce"),
             (
                 "bytes = 0",
                 "bytes = 1",

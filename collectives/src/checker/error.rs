@@ -25,17 +25,14 @@ impl fmt::Display for Channels {
 /// The first mistake found in a set of schedules that does not reach its goal.
 ///
 /// Steps are counted from 0 in the schedule of `rank`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CheckError {
     /// There are no ranks.
-    #[error("expected at least one rank, got 0")]
     NoRanks,
     /// Nobody contributes.
-    #[error("expected at least one contributor, got none")]
     NoContributors,
     /// A contributor or receiver is no rank.
-    #[error("expected contributors and receivers below {ranks}, got {came}")]
     NoSuchRank {
         /// The number of ranks.
         ranks: u32,
@@ -43,10 +40,6 @@ pub enum CheckError {
         came: u32,
     },
     /// The function returned a schedule for another rank, another number of ranks, or other blocks.
-    #[error(
-        "rank {}: expected its schedule among {} ranks with {} blocks, got that of rank {} among {} with {}",
-        expected.0, expected.1, expected.2, came.0, came.1, came.2
-    )]
     Foreign {
         /// The rank asked for, the number of ranks and that of blocks.
         expected: (u32, u32, u32),
@@ -54,7 +47,6 @@ pub enum CheckError {
         came: (u32, u32, u32),
     },
     /// A step names its own rank, or no rank, as its peer.
-    #[error("rank {rank} step {step}: expected another rank below {ranks} as the peer, got {came}")]
     Peer {
         /// The rank of the step.
         rank: u32,
@@ -66,7 +58,6 @@ pub enum CheckError {
         came: u32,
     },
     /// A step names a part that is not there, is empty, or reaches beyond the last block.
-    #[error("rank {rank} step {step}: expected a part with some of the {blocks} blocks, got {came}")]
     Part {
         /// The rank of the step.
         rank: u32,
@@ -78,7 +69,6 @@ pub enum CheckError {
         came: String,
     },
     /// The parts at the two ends of a step differ in their number of blocks.
-    #[error("rank {rank} step {step}: expected {expected} blocks, as its part has, got {came} from the other part")]
     Size {
         /// The rank of the step.
         rank: u32,
@@ -90,7 +80,6 @@ pub enum CheckError {
         came: usize,
     },
     /// A rank is not in the group that it names, does not name the same group as the others, or follows but has steps.
-    #[error("rank {rank}: expected {expected}, got {came}")]
     Group {
         /// The rank.
         rank: u32,
@@ -100,10 +89,6 @@ pub enum CheckError {
         came: String,
     },
     /// The step at the other end of a message is missing, or belongs to another message.
-    #[error(
-        "rank {rank} step {step}: expected both ends of ({expected}), got {} at the other end",
-        came.map_or("nothing".into(), |link| format!("({link})"))
-    )]
     Unmatched {
         /// The rank of the step.
         rank: u32,
@@ -115,9 +100,6 @@ pub enum CheckError {
         came: Option<Link>,
     },
     /// Ranks wait for each other for ever.
-    #[error(
-        "rank {rank} step {step}: expected ({expected}) to complete, got a deadlock of {stuck} ranks with {channels}"
-    )]
     Deadlock {
         /// The lowest rank that can't go on.
         rank: u32,
@@ -131,7 +113,6 @@ pub enum CheckError {
         channels: Channels,
     },
     /// A step stores or combines a block that holds nothing yet.
-    #[error("rank {rank} step {step}: expected a value in {part}, got nothing")]
     Nothing {
         /// The rank of the step.
         rank: u32,
@@ -141,7 +122,6 @@ pub enum CheckError {
         part: String,
     },
     /// A step combines blocks that have different numbers in the contributions.
-    #[error("rank {rank} step {step}: expected blocks of one number to combine, got several")]
     Mixed {
         /// The rank of the step.
         rank: u32,
@@ -149,7 +129,6 @@ pub enum CheckError {
         step: usize,
     },
     /// A receiver ends with something else than the goal wants.
-    #[error("rank {rank} after its last step: expected in block {block} {expected}, got {came}")]
     Result {
         /// The receiver.
         rank: u32,
@@ -161,3 +140,56 @@ pub enum CheckError {
         came: String,
     },
 }
+
+impl CheckError {
+    /// Where the mistake is, what was expected there, and what came.
+    pub(crate) fn in_parts(&self) -> (String, String, String) {
+        let at = |rank: &u32, step: &usize| format!("rank {rank} step {step}");
+        match self {
+            Self::NoRanks => (String::new(), "at least one rank".into(), "0".into()),
+            Self::NoContributors => (String::new(), "at least one contributor".into(), "none".into()),
+            Self::NoSuchRank { ranks, came } => {
+                (String::new(), format!("contributors and receivers below {ranks}"), came.to_string())
+            }
+            Self::Foreign { expected: (rank, ranks, blocks), came } => (
+                format!("rank {rank}"),
+                format!("its schedule among {ranks} ranks with {blocks} blocks"),
+                format!("that of rank {} among {} with {}", came.0, came.1, came.2),
+            ),
+            Self::Peer { rank, step, ranks, came } => {
+                (at(rank, step), format!("another rank below {ranks} as the peer"), came.to_string())
+            }
+            Self::Part { rank, step, blocks, came } => {
+                (at(rank, step), format!("a part with some of the {blocks} blocks"), came.clone())
+            }
+            Self::Size { rank, step, expected, came } => {
+                (at(rank, step), format!("{expected} blocks, as its part has"), format!("{came} from the other part"))
+            }
+            Self::Group { rank, expected, came } => (format!("rank {rank}"), expected.clone(), came.clone()),
+            Self::Unmatched { rank, step, expected, came } => {
+                let came = came.map_or("nothing".into(), |link| format!("({link})"));
+                (at(rank, step), format!("both ends of ({expected})"), format!("{came} at the other end"))
+            }
+            Self::Deadlock { rank, step, expected, stuck, channels } => (
+                at(rank, step),
+                format!("({expected}) to complete"),
+                format!("a deadlock of {stuck} ranks with {channels}"),
+            ),
+            Self::Nothing { rank, step, part } => (at(rank, step), format!("a value in {part}"), "nothing".into()),
+            Self::Mixed { rank, step } => (at(rank, step), "blocks of one number to combine".into(), "several".into()),
+            Self::Result { rank, block, expected, came } => {
+                (format!("rank {rank} after its last step"), format!("in block {block} {expected}"), came.clone())
+            }
+        }
+    }
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (at, expected, came) = self.in_parts();
+        let colon = if at.is_empty() { "" } else { ": " };
+        write!(f, "{at}{colon}expected {expected}, got {came}")
+    }
+}
+
+impl std::error::Error for CheckError {}

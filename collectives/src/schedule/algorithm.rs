@@ -39,7 +39,7 @@ pub enum Algorithm {
     /// The ranks of each processor first, then the processors; see [`two_level`]. The grouping depends on the mapper's
     /// placement. It is that of recursive doubling if each processor has the same power of two of ranks.
     TwoLevel,
-    /// Exchanges in groups of so many ranks, a power of two; see [`radix`].
+    /// Exchanges in groups of so many ranks, a power of two from 2 to 64; see [`radix`].
     Radix(u8),
     /// Each rank combines some blocks of the vector, half of them in each round; see [`halving_doubling`].
     HalvingDoubling,
@@ -47,7 +47,7 @@ pub enum Algorithm {
     Sliced,
     /// A binomial tree; see [`binomial_broadcast`], [`binomial_gather`] and [`binomial_scatter`].
     Binomial,
-    /// From rank to rank in so many pieces; see [`chain_broadcast`].
+    /// From rank to rank in so many pieces, 1 to 64; see [`chain_broadcast`].
     Chain(u8),
     /// Distances that double, in a circle; see [`bruck_allgather`] and [`bruck_all_to_all`].
     Bruck,
@@ -55,9 +55,9 @@ pub enum Algorithm {
     Ring,
     /// Everybody sends to everybody; see [`direct`].
     Direct,
-    /// Dissemination with so many messages a round; see [`dissemination`].
+    /// Dissemination with so many messages a round, 1 to 64; see [`dissemination`].
     Dissemination(u8),
-    /// Dissemination with so many messages a round as the paper does it, without an inverse; see [`five_cases`].
+    /// Dissemination with so many messages a round as the paper does it, 1 to 64, without an inverse; see [`five_cases`].
     FiveCases(u8),
 }
 
@@ -136,9 +136,21 @@ impl Algorithm {
     }
 
     /// Whether the algorithm reaches a goal. Some are for one kind of collective only. The five cases do not exist for
-    /// some numbers of ranks, and where everybody sends to everybody there may be 1024 at most.
+    /// some numbers of ranks, and where everybody sends to everybody there may be 1024 at most. With a number that it can't
+    /// have, such as 0 messages a round, it is for no goal.
     pub fn is_for(self, goal: &Goal) -> bool {
-        self.is_for_kind(goal) && self.is_for_so_many(goal)
+        self.check_number().is_ok() && self.is_for_kind(goal) && self.is_for_so_many(goal)
+    }
+
+    /// Checks the number after the name, if it has one.
+    pub(crate) fn check_number(self) -> Result<(), (String, String)> {
+        let (legal, expected) = match self {
+            Algorithm::Radix(number) => {
+                (number.is_power_of_two() && (2..=64).contains(&number), "a power of two from 2 to 64")
+            }
+            _ => (self.number().is_none_or(|number| (1..=64).contains(&number)), "a number from 1 to 64"),
+        };
+        if legal { Ok(()) } else { Err((format!("{expected} after `{}`", self.name()), self.to_string())) }
     }
 
     fn is_for_kind(self, goal: &Goal) -> bool {
@@ -166,9 +178,34 @@ impl Algorithm {
     fn is_for_so_many(self, goal: &Goal) -> bool {
         match self {
             Algorithm::FiveCases(n) => Adaption::exists(goal.most(), n.into()),
-            Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring => goal.most() <= Self::MOST,
-            Algorithm::Bruck if goal.kind() == Kind::AllToAll => goal.most() <= Self::MOST_ON_THE_WAY,
-            _ => true,
+            _ => self.most_for(goal).is_none_or(|most| goal.most() <= most),
+        }
+    }
+
+    /// The most contributors or receivers for which it reaches a goal of this kind, if there is a limit.
+    fn most_for(self, goal: &Goal) -> Option<u32> {
+        match self {
+            Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring => Some(Self::MOST),
+            Algorithm::Bruck if goal.kind() == Kind::AllToAll => Some(Self::MOST_ON_THE_WAY),
+            _ => None,
+        }
+    }
+
+    /// What it needs of the contributors and receivers of a goal of a kind that it is for.
+    fn needs(self, goal: &Goal) -> Option<&'static str> {
+        match (self, goal.kind()) {
+            (Algorithm::TwoLevel, Kind::Reduce) => Some("all shards to take part, and all that contribute to receive"),
+            (Algorithm::Binomial, Kind::Gather) => Some("one receiver"),
+            (Algorithm::Bruck | Algorithm::Ring, Kind::Gather)
+            | (
+                Algorithm::Radix(_)
+                | Algorithm::HalvingDoubling
+                | Algorithm::Sliced
+                | Algorithm::Dissemination(_)
+                | Algorithm::FiveCases(_),
+                Kind::Reduce,
+            ) => Some("the shards that contribute to be those that receive"),
+            _ => None,
         }
     }
 
@@ -186,27 +223,54 @@ impl Algorithm {
     ///
     /// # Errors
     ///
-    /// What was expected, and what came in its place, in words.
+    /// What was expected, and what came in its place, in words: a number that the algorithm can't have, a goal or a number of
+    /// shards that it is not for, or a law that is missing.
     pub fn check(self, goal: &Goal, laws: Laws) -> Result<(), (String, String)> {
-        let missing = self.laws(goal).without(laws);
+        self.check_number()?;
         if !self.is_for_kind(goal) {
             let names: Vec<String> = Self::all_for(goal).map(|a| a.to_string()).collect();
-            return Err((format!("an algorithm for this {goal}: {}", names.join(", ")), self.to_string()));
+            let needs = self.needs(goal).map_or_else(String::new, |what| format!(", which needs {what}"));
+            return Err((format!("an algorithm for this {goal}: {}", or(&names)), format!("{self}{needs}")));
         }
+        let missing = self.laws(goal).without(laws);
         if missing != Laws::NONE {
             let expected = format!("an operator that is {missing} bit for bit, as {self} needs");
             return Err((expected, "one that is not".into()));
         }
-        match self {
-            _ if self.is_for_so_many(goal) => Ok(()),
-            Algorithm::FiveCases(_) => {
-                Err((format!("a number of shards that {self} exists for"), goal.most().to_string()))
-            }
-            Algorithm::Bruck => {
-                Err((format!("at most {} shards for {self}", Self::MOST_ON_THE_WAY), goal.most().to_string()))
-            }
-            _ => Err((format!("at most {} shards for {self}", Self::MOST), goal.most().to_string())),
+        if self.is_for_so_many(goal) {
+            return Ok(());
         }
+        let came = goal.most();
+        match self.most_for(goal) {
+            Some(most) => Err((format!("at most {most} shards for {self}"), came.to_string())),
+            None => {
+                let others = self.variants().filter(|other| other.is_for_so_many(goal));
+                let others = others.chain(self.number().map(Algorithm::Dissemination)).map(|a| a.to_string());
+                let expected = format!("an algorithm for {came} shards, such as {}", or(&others.collect::<Vec<_>>()));
+                Err((expected, format!("{self}, which does not exist for so many")))
+            }
+        }
+    }
+
+    /// Checks that there is an algorithm for a goal.
+    ///
+    /// # Errors
+    ///
+    /// What was expected, and what came in its place, in words: more shards than any algorithm for the goal can have.
+    pub fn check_any(goal: &Goal) -> Result<(), (String, String)> {
+        if Self::all_for(goal).next().is_some() {
+            return Ok(());
+        }
+        let of_kind = Self::ALL.iter().filter(|algorithm| algorithm.is_for_kind(goal));
+        let most = of_kind.filter_map(|algorithm| algorithm.most_for(goal)).max().unwrap_or(0);
+        let instead = match goal.kind() {
+            Kind::ReduceScatter => "; let fewer take part, or take an allreduce, which is for any number",
+            Kind::Gather => {
+                "; let fewer take part, or take an allgather or a gather at one shard, which are for any number"
+            }
+            _ => "; let fewer take part, or make several collectives of fewer shards each",
+        };
+        Err((format!("at most {most} shards for {}", goal.named()), format!("{}{instead}", goal.most())))
     }
 
     /// Whether a mapper is offered it for a goal that it is for, if there are others.
@@ -248,6 +312,14 @@ impl fmt::Display for Algorithm {
             None => f.pad(self.name()),
             Some(number) => f.pad(&format!("{}-{number}", self.name())),
         }
+    }
+}
+
+/// A list with `or` before its last name.
+fn or(names: &[String]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => names.concat(),
     }
 }
 
@@ -294,21 +366,22 @@ impl FromStr for Algorithm {
             return Ok(known);
         }
         let (kind, number) = name.rsplit_once('-').ok_or_else(unknown)?;
-        let number = number.parse().ok().filter(|number| (1..=64).contains(number)).ok_or_else(unknown)?;
-        match kind {
-            "radix" if number > 1 && u8::is_power_of_two(number) => Ok(Algorithm::Radix(number)),
-            "chain" => Ok(Algorithm::Chain(number)),
-            "dissemination" => Ok(Algorithm::Dissemination(number)),
-            "five-cases" => Ok(Algorithm::FiveCases(number)),
-            _ => Err(unknown()),
-        }
+        let number = number.parse().map_err(|_| unknown())?;
+        let named = match kind {
+            "radix" => Algorithm::Radix(number),
+            "chain" => Algorithm::Chain(number),
+            "dissemination" => Algorithm::Dissemination(number),
+            "five-cases" => Algorithm::FiveCases(number),
+            _ => return Err(unknown()),
+        };
+        named.check_number().map(|()| named).map_err(|_| unknown())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Order, Schedules, check};
+    use crate::{Order, Ranks, Schedules, check};
 
     #[test]
     fn names_round_trip() {
@@ -324,6 +397,90 @@ mod tests {
             assert!(
                 error.to_string().starts_with(&format!("unknown collective algorithm `{name}`, expected one of: "))
             );
+        }
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_names() {
+        let goals = [Goal::allreduce(8, 1), Goal::broadcast(8, 0, 1)];
+        let make: [fn(u8) -> Algorithm; 4] =
+            [Algorithm::Radix, Algorithm::Chain, Algorithm::Dissemination, Algorithm::FiveCases];
+        for (goal, algorithm) in goals.iter().flat_map(|goal| make.iter().map(move |make| (goal, make))) {
+            for number in 0..=255 {
+                let algorithm = algorithm(number);
+                let is_named = algorithm.to_string().parse() == Ok(algorithm);
+                let checked = algorithm.check(goal, Laws::ALL);
+                assert_eq!(algorithm.is_for(goal), checked.is_ok(), "{algorithm}");
+                if !is_named {
+                    let what = if algorithm.name() == "radix" { "a power of two from 2" } else { "a number from 1" };
+                    let expected = format!("{what} to 64 after `{}`", algorithm.name());
+                    assert_eq!(checked, Err((expected, algorithm.to_string())));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_for_a_goal_says_why() {
+        let refused = |algorithm: Algorithm, goal: &Goal| {
+            assert!(!algorithm.is_for(goal));
+            let (expected, came) = algorithm.check(goal, Laws::ALL).unwrap_err();
+            format!("expected {expected}, got {came}")
+        };
+        let some = || Ranks::all(7);
+        assert_eq!(
+            refused(Algorithm::TwoLevel, &Goal::reduce(8, some(), some(), 1)),
+            "expected an algorithm for this allreduce: recursive-doubling, radix-4, halving-doubling, sliced, direct, \
+             dissemination-3 or five-cases-3, got two-level, which needs all shards to take part, and all that contribute \
+             to receive"
+        );
+        assert_eq!(
+            refused(Algorithm::Binomial, &Goal::gather(8, some(), Ranks::all(2))),
+            "expected an algorithm for this gather: direct, got binomial, which needs one receiver"
+        );
+        assert_eq!(
+            refused(Algorithm::Ring, &Goal::allreduce(8, 1)),
+            "expected an algorithm for this allreduce: recursive-doubling, two-level, radix-4, halving-doubling, sliced, \
+             direct, dissemination-3 or five-cases-3, got ring"
+        );
+        let said = refused(Algorithm::FiveCases(1), &Goal::allreduce(13, 1));
+        assert!(said.starts_with("expected an algorithm for 13 shards, such as five-cases-"), "{said}");
+        assert!(said.contains(", five-cases-4, ") && !said.contains("five-cases-1, five"), "{said}");
+        assert!(said.ends_with(" or dissemination-1, got five-cases-1, which does not exist for so many"), "{said}");
+        assert_eq!(
+            refused(Algorithm::Bruck, &Goal::all_to_all(513, Ranks::all(513))),
+            "expected at most 512 shards for bruck, got 513"
+        );
+    }
+
+    #[test]
+    fn a_goal_of_too_many_shards_says_how_many_there_may_be() {
+        let goals = |ranks| {
+            let (all, two) = (Ranks::all(ranks), Ranks::all(2));
+            [
+                (Goal::all_to_all(ranks, all.clone()), "an all-to-all", "several collectives"),
+                (Goal::reduce_scatter(ranks, all.clone(), all.clone()), "a reduce-scatter", "an allreduce"),
+                (Goal::gather(ranks, all, two), "a gather", "a gather at one shard"),
+            ]
+        };
+        for (goal, name, instead) in goals(1025) {
+            let (expected, came) = Algorithm::check_any(&goal).unwrap_err();
+            assert_eq!(expected, format!("at most 1024 shards for {name}"));
+            assert!(came.starts_with("1025; let fewer take part, or ") && came.contains(instead), "{came}");
+        }
+        assert!(goals(1024).iter().all(|(goal, ..)| Algorithm::check_any(goal).is_ok()));
+        // Other kinds are for any number.
+        let all = || Ranks::all(5000);
+        for goal in [
+            Goal::allreduce(5000, 1),
+            Goal::reduce(5000, all(), Ranks::all(3), 1),
+            Goal::broadcast(5000, 7, 1),
+            Goal::gather(5000, all(), all()),
+            Goal::gather(5000, all(), Ranks::one(3)),
+            Goal::scatter(5000, 0, all()),
+            Goal::scan(5000, all(), 1),
+        ] {
+            assert_eq!(Algorithm::check_any(&goal), Ok(()), "{goal}");
         }
     }
 

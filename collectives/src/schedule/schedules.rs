@@ -1,6 +1,7 @@
 //! The schedules of all ranks of one collective.
 
 use super::{Algorithm, Schedule};
+use crate::Laws;
 use crate::algorithms::{
     Groups, Order, Places, Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all,
     bruck_allgather, chain_broadcast, direct, dissemination, five_cases, halving_doubling, radix, radix_unlinked,
@@ -54,7 +55,8 @@ impl Schedules {
     ///
     /// # Panics
     ///
-    /// If the algorithm [is not for](Algorithm::is_for) the goal.
+    /// If the algorithm [is not for](Algorithm::is_for) the goal, also because of the algorithm's number or that of the ranks.
+    /// [`Algorithm::check`] says so without a panic.
     pub fn new(goal: &Goal, algorithm: Algorithm) -> Self {
         Self::with(goal, algorithm, Order::Doubling, Groups::of(goal.ranks(), 1))
     }
@@ -63,9 +65,12 @@ impl Schedules {
     ///
     /// # Panics
     ///
-    /// If the algorithm [is not for](Algorithm::is_for) the goal.
+    /// If the algorithm [is not for](Algorithm::is_for) the goal, also because of the algorithm's number or that of the ranks.
+    /// [`Algorithm::check`] says so without a panic.
     pub fn with(goal: &Goal, algorithm: Algorithm, order: Order, groups: Groups) -> Self {
-        assert!(algorithm.is_for(goal), "{algorithm} is not for a {goal} of {} ranks", goal.ranks());
+        if let Err((expected, came)) = algorithm.check(goal, Laws::ALL) {
+            panic!("{algorithm} for {} of {} ranks: expected {expected}, got {came}", goal.named(), goal.ranks());
+        }
         let all = goal.contributors().len() == goal.ranks() && goal.receivers().len() == goal.ranks();
         let by = match (algorithm, goal.kind()) {
             (Algorithm::RecursiveDoubling, Kind::Reduce) if !all => By::Survivors(Arc::new(survivors(goal))),

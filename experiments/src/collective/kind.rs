@@ -81,6 +81,14 @@ impl Kind {
     }
 }
 
+/// Refuses kinds of which one is named twice.
+pub fn check_once(kinds: &[Kind]) -> Result<(), Failure> {
+    match kinds.iter().enumerate().find(|(at, kind)| kinds[..*at].contains(kind)) {
+        Some((_, kind)) => Err(Failure::Usage(format!("--kind: expected each kind once, found {kind} twice"))),
+        None => Ok(()),
+    }
+}
+
 /// The kind, and the shards that take part. Options of `collective` and `schedule`.
 #[derive(Debug, clap::Args)]
 pub struct KindOptions {
@@ -247,12 +255,14 @@ impl Parties {
     pub fn check(&self, algorithm: Algorithm) -> Result<(), Failure> {
         let checked = algorithm.check(&self.goal(1), maniple_collectives::Laws::ALL);
         checked.map_err(|(expected, came)| {
-            let instead = match algorithm {
-                Algorithm::FiveCases(n) => format!("; dissemination-{n} is for any number"),
-                _ => String::new(),
-            };
-            let instead = if came == algorithm.to_string() { "" } else { &instead };
-            Failure::Usage(format!("--algorithm {algorithm}: expected {expected}, found {came}{instead}"))
+            Failure::Usage(format!("--algorithm {algorithm}: expected {expected}, found {came}"))
+        })
+    }
+
+    /// Refuses a goal that no algorithm is for.
+    pub fn check_any(&self) -> Result<(), Failure> {
+        Algorithm::check_any(&self.goal(1)).map_err(|(expected, came)| {
+            Failure::Usage(format!("--kind {}: expected {expected}, found {came}", self.kind.name()))
         })
     }
 }

@@ -147,11 +147,7 @@ pub fn check_algorithm(parties: &Parties, algorithm: Option<Algorithm>, op: Op, 
     };
     let missing = |algorithm: Algorithm| algorithm.laws(&goal).without(laws);
     let Some(algorithm) = algorithm else {
-        if Algorithm::all_for(&goal).any(|algorithm| missing(algorithm) == Laws::NONE) {
-            return Ok(());
-        }
-        let (name, shards) = (parties.kind.name(), plural(parties.taking_part().len() as usize, "shard"));
-        return Err(Failure::Usage(format!("--kind {name}: there is no algorithm for {shards} that take part")));
+        return parties.check_any();
     };
     parties.check(algorithm)?;
     match missing(algorithm) {

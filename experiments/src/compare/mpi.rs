@@ -3,7 +3,7 @@
 use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
-use crate::collective::kind::{Kind, Parties};
+use crate::collective::kind::{Kind, Parties, check_once};
 use crate::machines::file::{MachineFile, under_mpi};
 use crate::machines::reduced::warn_without_costs;
 use crate::measure::turns::{Order, Rounds, When};
@@ -71,7 +71,7 @@ Open MPI gets --oversubscribe, since there may be more ranks than cores, and the
 With more ranks than cores MPI mostly waits for the kernel's scheduler, so such ratios are for information.
 
 ", exit_codes!("the arguments are at fault, or this maniple was built without MPI")))]
-#[command(mut_arg("elements", |arg| arg.help("Elements of each contribution to a collective, or of each of its blocks, at least 1")))]
+#[command(mut_arg("elements", |arg| arg.help("Elements of each contribution to a collective, or of each of its blocks, at least 1 [default: 1]")))]
 #[command(mut_arg("iterations", |arg| arg.default_value("1000").help("Calls or iterations of each run")))]
 #[command(mut_arg("op", |arg| arg.help("Operator of collectives: sum, product, min or max")))]
 #[command(mut_arg("collective", |arg| {
@@ -202,6 +202,11 @@ impl Program {
         }
     }
 
+    /// Whether contributions have elements, or blocks have.
+    fn has_elements(self) -> bool {
+        !matches!(self, Program::Stencil | Program::Collective(Kind::Barrier))
+    }
+
     /// The kind, if it is a collective by `--kind`.
     pub fn kind(self) -> Option<Kind> {
         match self {
@@ -226,8 +231,15 @@ pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
     let repeats = args.runs.repeats(args.in_virtual_time())?;
     args.iterations.number()?;
     args.elements.number()?;
-    check_wire(args)?;
+    check_once(&args.kind)?;
     let programs = args.programs();
+    if args.elements.elements.is_some()
+        && args.kind.contains(&Kind::Barrier)
+        && !programs.iter().any(|program| program.has_elements())
+    {
+        return Err(Failure::Usage("--elements is not for barrier: it has no elements".into()));
+    }
+    check_wire(args)?;
     if programs.contains(&Program::Remote) && args.shards != [2] {
         return Err(Failure::Usage(
             "--program remote is for --shards 2: one changes the vector, the other sums it".into(),
@@ -321,7 +333,7 @@ fn ranks(args: &CompareMpiOptions, count: usize) -> Result<u32, Failure> {
     }
     let most = i32::MAX as usize;
     let cells = args.cells.cells.saturating_mul(count);
-    let elements = args.elements.elements;
+    let elements = args.elements.count();
     // A kind and its vectors on a rank: three contributions, and the results in each of their variants.
     let vectors = |kind| {
         let parties = Parties::usual(kind, ranks);
@@ -380,14 +392,14 @@ impl Case<'_> {
     }
 
     fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool, exchange_ns: f64) -> Record {
-        let elements = self.args.elements.elements;
+        let elements = self.args.elements.count();
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
         let kind = self.program.kind();
         let combines = match kind {
             Some(kind) => Parties::usual(kind, self.shards).combines(),
             None => self.program == Program::Allreduce,
         };
-        let has_elements = self.program != Program::Stencil && kind != Some(Kind::Barrier);
+        let has_elements = self.program.has_elements();
         let algorithm = match kind {
             Some(_) => ours.algorithm.clone(),
             None => Some(self.args.collective.collective.to_string()),

@@ -149,7 +149,7 @@ impl<'a> Case<'a> {
         }
         if self.program == Program::Remote {
             // The vector and its copy, on both sides.
-            return check_memory("a vector and its copies", self.args.elements.elements, 32);
+            return check_memory("a vector and its copies", self.args.elements.count(), 32);
         }
         let total = self.args.cells.cells.saturating_mul(self.shards as usize);
         let check = |config: Config| config.check().and_then(|()| config.check_memory(total)).map_err(failure);
@@ -190,7 +190,7 @@ impl<'a> Case<'a> {
         let mut add = |name: &str, value: &dyn std::fmt::Display| words.extend([name.to_owned(), value.to_string()]);
         match self.program {
             Program::Allreduce => {
-                add("--elements", &elements.elements);
+                add("--elements", &elements.count());
                 add("--op", &op.op.name());
                 add("--repeat", &1);
             }
@@ -200,13 +200,13 @@ impl<'a> Case<'a> {
                 add("--repeat", &2);
             }
             Program::Remote => {
-                add("--elements", &elements.elements);
+                add("--elements", &elements.count());
                 add("--repeat", &1);
             }
             Program::Collective(kind) => {
                 add("--kind", &kind.name());
                 if kind != Kind::Barrier {
-                    add("--elements", &elements.elements);
+                    add("--elements", &elements.count());
                 }
                 if Parties::usual(kind, self.shards).combines() {
                     add("--operator", &op.op.name());
@@ -283,7 +283,7 @@ impl<'a> Case<'a> {
     }
 
     fn remote(&self, who: &'static str, runtime: Runtime) -> Measure<'_> {
-        let (elements, iterations) = (self.args.elements.elements, self.args.iterations.iterations);
+        let (elements, iterations) = (self.args.elements.count(), self.args.iterations.iterations);
         Box::new(move || {
             let (result, verified, us, stats) = remote::measure(&runtime, elements, iterations)?;
             Ok(Side {
@@ -335,7 +335,7 @@ impl<'a> Case<'a> {
         let args = self.args;
         let numbers = [
             ("--ranks", self.shards as usize),
-            ("--elements", args.elements.elements),
+            ("--elements", args.elements.count()),
             ("--cells", args.cells.cells),
             ("--iterations", args.iterations.iterations),
         ];
@@ -377,13 +377,13 @@ impl<'a> Case<'a> {
     /// What both sides run of a kind, with this side's algorithm.
     fn kind_spec(&self, kind: Kind) -> KindSpec {
         let CompareMpiOptions { elements, iterations, op, algorithm, .. } = self.args;
-        let spec = kinds::spec(kind, self.shards, elements.elements, op.op, iterations.iterations);
+        let spec = kinds::spec(kind, self.shards, elements.count(), op.op, iterations.iterations);
         KindSpec { algorithm: *algorithm, ..spec }
     }
 
     fn spec(&self) -> Spec {
         let CompareMpiOptions { elements, iterations, op, collective, .. } = self.args;
-        let (elements, iterations) = (elements.elements, iterations.iterations);
+        let (elements, iterations) = (elements.count(), iterations.iterations);
         Spec { shards: self.shards, elements, iterations, op: op.op, algorithm: collective.collective }
     }
 

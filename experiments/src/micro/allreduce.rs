@@ -6,7 +6,7 @@ use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{check_memory, count, zero};
 use crate::options::{AllreduceAlgorithm, Iterations, Shards};
 use crate::output::{Field, field};
-use maniple::collectives::{Algorithm, Goal};
+use maniple::collectives::{Algorithm, Goal, Laws};
 use maniple::prelude::*;
 use maniple::runtime::Stats;
 use maniple_stencil::{HostRun, plural};
@@ -56,15 +56,20 @@ pub struct AllreduceOptions {
 /// The length of contributions.
 #[derive(Debug, clap::Args)]
 pub struct Elements {
-    /// Elements of each contribution, at least 1
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
-    pub elements: usize,
+    /// Elements of each contribution, at least 1 [default: 1]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub elements: Option<usize>,
 }
 
 impl Elements {
+    /// The number that was given, or else 1.
+    pub fn count(&self) -> usize {
+        self.elements.unwrap_or(1)
+    }
+
     /// The number, at least one: of nothing, no result can be verified.
     pub fn number(&self) -> Result<usize, Failure> {
-        match self.elements {
+        match self.count() {
             0 => Err(Failure::Usage(zero("elements"))),
             elements => Ok(elements),
         }
@@ -240,10 +245,18 @@ impl Spec {
 
     /// Refuses an algorithm that is not for so many shards, or not for the operator.
     pub fn check_algorithm(&self) -> Result<(), Failure> {
-        let checked = self.algorithm.check(&Goal::allreduce(self.shards, 1), self.op.operator().laws());
-        checked.map_err(|(expected, came)| {
-            Failure::Usage(format!("--collective {}: expected {expected}, found {came}", self.algorithm))
-        })
+        let (algorithm, goal) = (self.algorithm, Goal::allreduce(self.shards, 1));
+        let refused = |(expected, came): (String, String)| {
+            Failure::Usage(format!("--collective {algorithm}: expected {expected}, found {came}"))
+        };
+        algorithm.check(&goal, Laws::ALL).map_err(refused)?;
+        match algorithm.laws(&goal).without(self.op.operator().laws()) {
+            Laws::NONE => Ok(()),
+            missing => Err(refused((
+                format!("an operator that is {missing} bit for bit, as {algorithm} needs"),
+                format!("{} of f64, which is not", self.op.name()),
+            ))),
+        }
     }
 
     /// The last result, without an allreduce.

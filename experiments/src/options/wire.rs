@@ -185,8 +185,10 @@ impl OnWire {
         self.check()?;
         match self.wire() {
             Wire::Processes | Wire::Mpi => {
-                let commands = "stencil, weak-scaling, collective, allreduce, barrier, gang, tasks, remote and machine";
-                Err(Failure::Usage(format!("--wire {} is for the commands {commands}", self.name())))
+                let more =
+                    if self.wire() == Wire::Processes { ", compare mpi and explore" } else { " and compare mpi" };
+                let commands = "stencil, weak-scaling, collective, allreduce, barrier, gang, tasks, remote, machine";
+                Err(Failure::Usage(format!("--wire {} is for the commands {commands}{more}", self.name())))
             }
             Wire::Threads => Ok(false),
             Wire::Virtual => Ok(true),

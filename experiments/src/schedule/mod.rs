@@ -135,12 +135,9 @@ fn algorithm(args: &ScheduleOptions, shards: u32) -> Result<(Algorithm, Option<S
     let parties = args.kind.parties(shards)?;
     let goal = parties.goal(1);
     let Some(algorithm) = args.kind.algorithm()? else {
-        let first = Algorithm::all_for(&goal).next().map(|algorithm| (algorithm, None));
-        let none = || {
-            let name = parties.kind.name();
-            Failure::Usage(format!("--kind {name}: there is no algorithm for {}", plural(shards as usize, "shard")))
-        };
-        return first.ok_or_else(none);
+        parties.check_any()?;
+        let first = Algorithm::all_for(&goal).next().expect("there is one");
+        return Ok((first, None));
     };
     if let Algorithm::FiveCases(n) = algorithm {
         let general = Algorithm::Dissemination(n);

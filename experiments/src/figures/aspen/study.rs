@@ -149,9 +149,18 @@ impl Shape {
 
     fn ratio(self) -> String {
         match self {
-            Shape::Small => format!("concurrent ÷ one by one, the largest up to {SMALL} bytes"),
-            Shape::Every => "concurrent ÷ one by one, the largest".into(),
-            Shape::Balance => "balanced ÷ concurrent, the smallest".into(),
+            Shape::Small => {
+                format!(
+                    "time of concurrent reductions ÷ one by one, the largest of vectors up to {SMALL} bytes, to be at most 0.5"
+                )
+            }
+            Shape::Every => {
+                "time of concurrent reductions ÷ one by one, the largest of all vectors, to be at most 0.5".into()
+            }
+            Shape::Balance => {
+                "time of balanced ÷ not balanced concurrent reductions, the smallest of all vectors, to be at most 0.8"
+                    .into()
+            }
         }
     }
 
