@@ -85,7 +85,7 @@ impl<T: Element> Collective<T> {
     }
 
     /// Each shard receives the combination of the contributions before its own. The first one receives `identity`, which is
-    /// combined with nothing.
+    /// not combined with any contribution.
     pub fn exscan(operator: Operator<T>, identity: T) -> CollectiveBuilder<T> {
         let builder = builder(Kind::Scan { inclusive: false }, operator.parts(), Sizes::Whole(1));
         CollectiveBuilder { identity: Some(identity), ..builder }
@@ -117,22 +117,23 @@ impl<T: Element> Collective<[T], T> {
         CollectiveBuilder { root: Some(root), ..builder(Kind::Scatter, nothing(), Sizes::Each(1)) }
     }
 
-    /// All shards contribute a block for each receiver. These receive the combination of theirs.
+    /// All shards contribute a block for each receiver, which receives the combination of the blocks for it.
     pub fn reduce_scatter<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<[T], By::Out, By::State> {
         builder(Kind::ReduceScatter, by.parts(), Sizes::Each(1))
     }
 }
 
 impl<T: Element> Collective<[T]> {
-    /// Each shard contributes a block for each shard, and receives theirs for it, in the order of shards.
+    /// Each shard contributes one block for every shard, itself included, and receives the blocks for it in the order of
+    /// their senders.
     pub fn all_to_all() -> CollectiveBuilder<[T]> {
         builder(Kind::AllToAll, nothing(), Sizes::Each(1))
     }
 }
 
 impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuilder<I, O, S> {
-    /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise. By default all. They are
-    /// a set: their order does not matter, and one that is named twice counts once.
+    /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise. By default all. They
+    /// are a set: their order does not matter, and one that is named twice counts once.
     pub fn participants(self, shards: impl IntoIterator<Item = u32>) -> Self {
         Self { participants: Some(Ranks::of(shards)), ..self }
     }
@@ -143,8 +144,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         Self { receivers: Some(Ranks::of(shards)), ..self }
     }
 
-    /// Vectors instead of single elements: of so many elements, or with so many in each block where contributions or
-    /// results consist of blocks. There may be 0.
+    /// Makes values vectors of so many elements. Where a value consists of blocks, each block has so many. There may be 0.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         let sizes = match self.sizes {
             Sizes::Whole(_) => Sizes::Whole(elements),
@@ -160,8 +160,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         self.with_sizes(Sizes::blocks(&sizes))
     }
 
-    /// The number of elements that each shard has for each other one in an all-to-all, as a function of their positions
-    /// among the participants. It must be the same function on every node.
+    /// The sizes of blocks in an all-to-all: `size(from, to)` elements go from the participant at position `from` to that at
+    /// `to`, which may be itself. It must be the same function on every node.
     pub fn sizes_between(
         self,
         size: impl Fn(u32, u32) -> usize + Send + Sync + 'static,
@@ -195,7 +195,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     }
 
     /// The brackets of combinations, by default those of recursive doubling. [`Order::Left`] gives the bits of a sequential
-    /// loop over the shards.
+    /// loop over the participants. If the operator is not associative, that takes [`Algorithm::Direct`] or, in an allreduce,
+    /// [`Algorithm::Sliced`]; both are for at most 1024 shards.
     pub fn order(self, order: Order) -> Self {
         Self { order, ..self }
     }
@@ -206,10 +207,10 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     }
 
     /// An algorithm of the program's own, with a name for reports: a function that gives the schedule of each shard, the
-    /// same on every node. [`check`](crate::check) proves it before the collective is made. It may divide one vector into any
-    /// number of blocks, and has the brackets that its schedules have. Both ends of a step must have as many elements: where
-    /// the elements can't be divided evenly, the first blocks have one more. All ranks of a [group](Schedule::in_group)
-    /// contribute, and their only part is the whole vector.
+    /// same on every node. [`check`](crate::check) proves it before the collective is made. It may divide one vector into
+    /// any number of blocks, and has the brackets that its schedules have. Both ends of a step must have the same number of
+    /// elements: where the elements can't be divided evenly, the first blocks have one more. All ranks of a
+    /// [group](Schedule::in_group) contribute, and their only part is the whole vector.
     pub fn schedules(self, name: &str, make: impl Fn(&Goal, u32) -> Schedule + Send + Sync + 'static) -> Self {
         Self { own: Some((name.into(), Arc::new(make))), ..self }
     }

@@ -24,13 +24,13 @@ use std::marker::PhantomData;
 /// A collective that reduces with a [`Stateful`](maniple_regions::Stateful) operator combines states `S`, and converts
 /// contributions to them and them to results. Otherwise `S` is [`Plain`].
 ///
-/// These are collective: every shard that takes part makes the same calls of one object in the same order. Objects do not
-/// wait for each other. A call returns a future at once, and several calls may be in flight. A future can be awaited
-/// with a deadline, and again after it.
+/// These are collective: every shard that takes part makes its calls of one object in the same order, and equally many.
+/// Objects do not wait for each other. A call returns a future at once, and several calls may be in flight. A future can be
+/// awaited with a deadline, and again after it.
 ///
-/// If an input of a call fails, or its operator panics, the call fails on every shard that was to get that value. So it does
-/// if a contribution can't be converted to a state; if a result can't be, it fails where that happens. Later calls are not
-/// affected. If a shard fails, the calls that it still owes fail, and later ones fail at once.
+/// If an input fails, or the operator or `lift` panics, the call fails on every shard whose result depends on that
+/// contribution. If `lower` panics, it fails on that shard only. Later calls are not affected. If a shard fails, the calls
+/// that it still owes fail, and later ones fail at once.
 ///
 /// Each round of a call is an update and a read subtask, as in §II-A of "Scalable collectives for distributed
 /// asynchronous many-task runtimes"; see [`protocol`](crate::protocol). Contributors and receivers may be any shards, as
@@ -170,8 +170,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
 
 /// The same calls of a collective that combines states.
 impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
-    /// As [`call`](Collective::call) without a state: contributes a value, and returns the future of what the shard receives.
-    /// Collective; returns at once.
+    /// As [`call`](Collective::call) without a state: contributes a value, and returns the future of what the shard
+    /// receives. Collective; returns at once.
     ///
     /// # Errors
     /// A shard of another gang, or one that does not both contribute and receive. Failures of the call itself are in the

@@ -41,9 +41,9 @@ pub enum Want {
     },
     /// The combination of the same block of several contributions.
     Fold {
-        /// The position of the first contributor, and that after the last.
+        /// The position of the first contributor.
         from: u32,
-        /// See `from`.
+        /// The position after the last.
         to: u32,
     },
 }

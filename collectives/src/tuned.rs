@@ -17,8 +17,8 @@ use std::time::Duration;
 /// Results do not depend on who wins: only algorithms that give the same bits are candidates. Until it is settled, a call
 /// waits for a barrier first. The candidates keep the memory of their exchange regions to the end of the run.
 ///
-/// This is how §V of "Adaption of the n-way Dissemination Algorithm for GASPI Split-Phase Allreduce" chooses n: it tries 1 to
-/// 7, 15 times each. The paper repeats the first call internally, while here the program's own calls are measured.
+/// This is how §V of "Adaption of the n-way Dissemination Algorithm for GASPI Split-Phase Allreduce" chooses n: it tries 1
+/// to 7, 15 times each. The paper repeats the first call internally, while here the program's own calls are measured.
 ///
 /// ```
 /// use maniple_collectives::{Collective, Operator, Tuned};
@@ -73,7 +73,7 @@ impl<I: ?Sized, O: ?Sized> std::fmt::Debug for Tuned<I, O> {
 impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized> Tuned<I, O> {
     /// Makes a collective with every algorithm that a [mapper](maniple_mapper::Mapper::choose_algorithm) could choose, among
     /// them dissemination with 1 to 7 messages a round where the operator's laws allow it. `calls` calls of each are
-    /// measured. `builder` is asked for each, and must give the same every time but for the algorithm, which is replaced.
+    /// measured. `builder` is called for each, and must return the same collective every time. Its own algorithm is ignored.
     /// Collective among the nodes' top-level tasks; never waits.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl<I: ?Sized, O: ?Sized> Tuned<I, O> {
         self.candidates.iter().map(|(algorithm, _)| *algorithm)
     }
 
-    /// Begins the calls of a shard. Every shard that takes part begins once in a launch. Local.
+    /// Begins the calls of a shard. Every shard that takes part must call it exactly once in each launch. Local.
     pub fn begin(self) -> Tuning<I, O> {
         let times = Vec::with_capacity(self.candidates.len() * self.calls as usize);
         Tuning { trials: 0, times, ranking: Vec::new(), of: self }
@@ -184,10 +184,10 @@ pub struct Tuning<I: ?Sized, O: ?Sized = I> {
 impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized> Tuning<I, O> {
     /// Contributes a value, and waits for what the shard receives. Collective.
     ///
-    /// Until it is settled, a call must not be dropped before it is over: then the shard would fall behind the others.
+    /// While the algorithms are being measured, await every call to its end: a shard that drops one falls behind the others.
     ///
     /// # Errors
-    /// Those of [`Collective::call`], and the failures of the call itself, which counts among those that are measured.
+    /// Those of [`Collective::call`], and the failures of the call. A failed call is measured like any other.
     pub async fn call(&mut self, shard: &Shard, value: impl Into<Contribution<I>>) -> Result<O::Own, Error> {
         if let Some(settled) = self.settled() {
             return settled.call(shard, value)?.await;

@@ -22,14 +22,14 @@ use tabled::builder::Builder;
 /// Measure which algorithm suits which collective, and write a table for --mapper collective,table=FILE
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "The algorithms take turns: each is measured once in each round, and the median of the rounds counts. Among them are \
+    "The algorithms take turns: each is measured once in each repetition, and the median of the repetitions counts. Among them are \
 dissemination with 1 to 7 messages a round, and radix exchanges in groups of 2, 4, 8 and 16. Elements are 64-bit integers, whose \
 sum obeys all laws that an algorithm may need. A row of the table names all algorithms, the fastest first, and a program takes \
 the first one that gives its operator the right bits.
 
 A row is for the number of shards and the size that were measured, and for larger ones up to the next row. The least size is for \
-smaller values too. Rows tell apart shards that share a processor and those that do not, and one node and several, so a table for \
-both needs two runs; the rows of two files may be put into one. The table goes to --output or to stdout.
+smaller values too. A row holds for one layout, and for one node or several. To cover several cases, run the command for each, and \
+put the rows into one file. The table goes to --output or to stdout.
 
 Columns of the report, which goes to stderr:
   Kind, Shards      the collective

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 /// Elements that several may hold and nobody changes. A clone shares them, and nothing is copied.
 ///
-/// It is read as a slice. [`into_vec`](Self::into_vec) makes it a `Vec`. A result that is a part of a larger vector, as that of
-/// a scatter may be, keeps all of that in memory while it is held; `into_vec` copies the part and lets go of the rest.
+/// It is read as a slice. [`into_vec`](Self::into_vec) makes it a `Vec`. A result may be a part of a larger vector, as in a
+/// scatter. Holding it keeps the whole vector in memory; `into_vec` copies the part and lets go of the rest.
 ///
 /// ```
 /// use maniple_regions::Vector;
@@ -51,7 +51,7 @@ impl<T> Vector<T> {
     /// The vector whose elements these are.
     ///
     /// # Errors
-    /// This again, if the elements are lent by a [`Lendable`](crate::Lendable).
+    /// The vector unchanged, if its elements are lent by a [`Lendable`](crate::Lendable).
     pub fn into_shared(self) -> Result<Arc<Vec<T>>, Self> {
         match self.0 {
             Held::All(all) => Ok(all),

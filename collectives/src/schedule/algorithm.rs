@@ -26,9 +26,9 @@ use std::str::FromStr;
 /// | `ring` | allgather | none |
 /// | `direct` | all | none, but scan and exscan: associative, unless in the [order](crate::Order) of a loop |
 ///
-/// An operator must obey the [laws](Self::laws) bit for bit. Without them every rank ends with the same bits for any
-/// operator, and those bits are the same for all algorithms of a kind, except `two-level` on
-/// [unequal groups](Self::groups_by_doubling). The result never depends on timing.
+/// An operator must obey the [laws](Self::laws) of the last column bit for bit. An algorithm that needs none gives every
+/// rank the same bits for any operator. All of these algorithms of a kind agree, except `two-level` on [unequal
+/// groups](Self::groups_by_doubling). The result never depends on timing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
@@ -135,9 +135,9 @@ impl Algorithm {
         })
     }
 
-    /// Whether the algorithm reaches a goal. Some are for one kind of collective only. The five cases do not exist for
-    /// some numbers of ranks, and where everybody sends to everybody there may be 1024 at most. With a number that it can't
-    /// have, such as 0 messages a round, it is for no goal.
+    /// Whether the algorithm reaches a goal. Some are for one kind of collective only. `five-cases` does not exist for some
+    /// numbers of ranks; `sliced`, `direct` and `ring` are for at most 1024 ranks, and `bruck` in an all-to-all for at most
+    /// 512. With a number that it can't have, such as 0 messages a round, an algorithm is for no goal.
     pub fn is_for(self, goal: &Goal) -> bool {
         self.check_number().is_ok() && self.is_for_kind(goal) && self.is_for_so_many(goal)
     }
@@ -223,8 +223,8 @@ impl Algorithm {
     ///
     /// # Errors
     ///
-    /// What was expected, and what came in its place, in words: a number that the algorithm can't have, a goal or a number of
-    /// shards that it is not for, or a law that is missing.
+    /// What was expected, and what came in its place, in words: a number that the algorithm can't have, a goal or a number
+    /// of shards that it is not for, or a law that is missing.
     pub fn check(self, goal: &Goal, laws: Laws) -> Result<(), (String, String)> {
         self.check_number()?;
         if !self.is_for_kind(goal) {

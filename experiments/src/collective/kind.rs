@@ -103,7 +103,7 @@ pub struct KindOptions {
     algorithm: Option<String>,
 
     /// The algorithm's number: the ranks of a group of radix (a power of two), the messages of a round of dissemination and
-    /// five-cases, the pieces of chain. From 1 to 64
+    /// five-cases, the pieces of chain. Up to 64, from 1, radix from 2
     #[arg(long, value_name = "N", value_parser = crate::options::numbers::count, allow_negative_numbers = true)]
     radix: Option<usize>,
 

@@ -31,20 +31,20 @@ use values::{Op, Type};
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
     "Each call begins after a barrier of all shards that take part. Its time is taken on each of them, and then its result is \
-compared with that of a sequential loop over the contributions. These differ from call to call, and are such that no order of \
-combination changes a bit.
+compared with that of a sequential loop over the contributions. The contributions differ from call to call, and are chosen so \
+that the order of combination changes no bit.
 
 Columns of the report:
   Size              bytes of a block: of --elements
   Avg, Min, Max Latency(us)
-                    the mean time of a call on each shard; of these the mean, the least and the most. In virtual time these \
-are microseconds of the machine
+                    mean, minimum and maximum over the shards; each shard's value is its mean time of a call. In virtual \
+time these are microseconds of the machine
   Iterations        the calls that are measured
   Bandwidth(MB/s)   megabytes (10^6 bytes) of a shard's contribution or of its result, whichever is larger, per second of the \
 mean latency
   Algorithm         the algorithm that ran: without --algorithm, the one that the mapper has chosen
-  Verified          whether every shard had the right result in every call. Of a barrier: whether no receiver left one of the \
-last 100 calls before all participants had entered. With several processes, only shards of one host are compared
+  Verified          whether every shard had the right result in every call. Of a barrier: whether in the last 100 calls no \
+receiver left before all participants had entered. With several processes, only shards of one host are compared
 
 JSON and CSV have these as size, avg_latency_us, min_latency_us, max_latency_us, iterations, bandwidth_mb_s, algorithm and \
 verified, and have the options and

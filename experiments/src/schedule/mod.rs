@@ -25,8 +25,8 @@ after the last message that its sender has waited for.
 
 In the text, a line is a round of a rank:
   → 3          a value goes to rank 3
-  ← 3 higher   the value of rank 3 comes, and is combined with the own one as the operand of higher ranks
-  ← 3 lower    likewise as the operand of lower ranks
+  ← 3 higher   the value of rank 3 comes, and is combined with this rank's value, as the right operand
+  ← 3 lower    likewise, as the left operand
   ← 3 replace  it takes the place of the own one
   ← 3 undo     it is taken out of the own one
   local        the rank combines two parts of its memory
@@ -43,7 +43,7 @@ pub struct ScheduleOptions {
     #[command(flatten)]
     shards: Shards,
 
-    /// Show the steps of this rank only. In a drawing, the messages of others are faint
+    /// Show the steps of this rank only; a drawing shows the others faintly
     #[arg(long, value_name = "R", value_parser = count, allow_negative_numbers = true)]
     rank: Option<usize>,
 

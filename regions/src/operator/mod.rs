@@ -36,7 +36,7 @@ pub use stateful::Stateful;
 ///
 /// | | integers | floats |
 /// |---|---|---|
-/// | [`sum`](Operator::sum), [`product`](Operator::product) | wrap around | IEEE 754, rounded once |
+/// | [`sum`](Operator::sum), [`product`](Operator::product) | wrap around | IEEE 754; each addition or multiplication rounds |
 /// | [`min`](Operator::min), [`max`](Operator::max), [`minloc`](Operator::minloc), [`maxloc`](Operator::maxloc) | | NaN if either is NaN; −0 is less than +0 |
 /// | [`and`](Operator::and), [`or`](Operator::or), [`xor`](Operator::xor) | bit by bit | |
 /// | [`logical_and`](Operator::logical_and), [`logical_or`](Operator::logical_or), [`logical_xor`](Operator::logical_xor) | of truth values: all but 0 are true; the result is 0 or 1 | |
@@ -107,7 +107,7 @@ impl<T> Operator<T> {
         }
     }
 
-    /// The identity that a region privilege carries: two reductions are the same one if these are equal.
+    /// An id for region privileges: two operators count as the same reduction if their ids are equal.
     pub fn id(&self) -> ReductionId {
         ReductionId::new(self.name())
     }
@@ -119,8 +119,8 @@ impl<T> Operator<T> {
     /// | `sum` of integers, `xor`, `logical_xor` | yes | yes | | yes | 0 |
     /// | `product` of integers | yes | yes | | | 1 |
     /// | `sum`, `product` of floats | | yes | | | −0, 1 |
-    /// | `min`, `minloc` | yes | yes | yes | | the largest value, at `u64::MAX` |
-    /// | `max`, `maxloc` | yes | yes | yes | | the least value, at `u64::MAX` |
+    /// | `min`, `minloc` | yes | yes | yes | | the largest value (`minloc`: at index `u64::MAX`) |
+    /// | `max`, `maxloc` | yes | yes | yes | | the least value (`maxloc`: at index `u64::MAX`) |
     /// | `and`, `logical_and` | yes | yes | yes | | all bits, 1 |
     /// | `or`, `logical_or` | yes | yes | yes | | 0 |
     /// | exact sum | yes | yes | | | [`ExactSum::zero`] |

@@ -5,8 +5,8 @@
 //!
 //! Adding to a wide integer may carry through all its words. So slices are first added to *chunks*, one for each word,
 //! which are so wide that nothing can carry out of them within a block of elements. This is the small superaccumulator of
-//! R. M. Neal, *Fast exact summation using small and large superaccumulators* (2015), but for the wide integer that the
-//! chunks end in. He keeps the chunks, which are larger and can represent one number in several ways.
+//! R. M. Neal, *Fast exact summation using small and large superaccumulators* (2015). Unlike Neal, we carry the chunks into
+//! one wide integer: it is smaller, and each number has one representation.
 
 mod float;
 #[cfg(test)]
