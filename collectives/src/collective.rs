@@ -89,7 +89,7 @@ enum Takes {
 impl Takes {
     /// Refuses a call that is not for the shard.
     #[inline(never)]
-    fn check<T: Element>(self, engine: &Engine<T>, at: u32, shard: &Shard) -> Result<(), Box<Error>> {
+    fn check<T: Element>(self, engine: &Engine<T>, at: u32, shard: &Shard) -> Result<(), Error> {
         let role = engine.role(at);
         let (contributes, receives) = (role.contributes.is_some(), role.receives.is_some());
         let (call, is_for) = match self {
@@ -105,7 +105,7 @@ impl Takes {
             (_, true) => "only receives: use `receive`",
             _ => "takes no part",
         };
-        Err(Box::new(Error::Misuse {
+        Err(Error::Misuse {
             what: format!("`{call}` of `{}` in shard {}", engine.name(), shard.index()),
             expected: match self {
                 Takes::Contributes => "a shard that contributes",
@@ -114,7 +114,7 @@ impl Takes {
             }
             .into(),
             came: format!("one that {does}"),
-        }))
+        })
     }
 }
 
@@ -133,7 +133,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             true => Ok(None),
             false => Takes::Both.check(engine, at, shard).map(|()| None),
         };
-        let called = match input {
+        match input {
             // One element stays in a register.
             Contribution::Now(value) => {
                 shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| I::call_now::<O>(engine, at, value, cx))
@@ -141,8 +141,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             later => shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
                 engine.call_many::<O>(at, I::running(later), cx)
             }),
-        };
-        called.map_err(|refused| *refused)
+        }
     }
 
     /// Contributes a value, as itself or as a future. The future that it returns is settled when the shard's part of the
@@ -179,9 +178,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
         let input = input.into();
         let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine, at, shard).map(|()| None);
-        let called =
-            shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| engine.call_lifted::<I, O>(at, input, cx));
-        called.map_err(|refused| *refused)
+        shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| engine.call_lifted::<I, O>(at, input, cx))
     }
 
     /// As [`contribute`](Collective::contribute) without a state. Collective; returns at once.
@@ -212,7 +209,7 @@ fn contribute<E: Element, V: 'static>(
     output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<()>, Error> {
     let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine, at, shard).map(|()| None);
-    let called = shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
+    shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
         let (over, future) = TaskFuture::pending();
         let result = engine.role(at.0).receives.map(|_| {
             let (resolver, result) = TaskFuture::<V>::pending();
@@ -223,8 +220,7 @@ fn contribute<E: Element, V: 'static>(
         let input = input(engine, chain, cx);
         engine.take(chain, input, Output::Over(Box::new(Contributed { over, result })), cx);
         future
-    });
-    called.map_err(|refused| *refused)
+    })
 }
 
 /// The future of a value `V` that a shard receives.
@@ -240,17 +236,16 @@ fn receive<E: Element, V: 'static>(
         }
         match engine.claim(at) {
             Some(claim) => Ok(Some(*claim.downcast().expect("an object's results are of one type"))),
-            None => Err(Box::new(Error::Misuse {
+            None => Err(Error::Misuse {
                 what: format!("`receive` of `{}` in shard {}", engine.name(), shard.index()),
                 expected: "a `contribute` before each `receive`, as the shard does both".into(),
                 came: "none whose result was not asked for".into(),
-            })),
+            }),
         }
     };
-    let called = shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
+    shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
         let (resolver, future) = TaskFuture::pending();
         engine.call(at, Running::One(E::zeroed()), output(resolver), cx);
         future
-    });
-    called.map_err(|refused| *refused)
+    })
 }

@@ -276,15 +276,14 @@ fn odds(subtasks: fn(u32) -> Vec<Subtask>, grim: bool, check: impl Fn(&str, Resu
                 let odds = top.replayed(&gang, Arc::new(Odds { subtasks, slots: 1, grim }))?;
                 let task = top.register("calls", move |shard: Shard, _: ()| async move {
                     let (resolver, over) = TaskFuture::pending();
-                    let called = shard.replay(
+                    shard.replay(
                         odds,
                         |_, _| Ok(None),
                         |chains: &mut OddChains, (position, _), cx| {
                             chains.calls[position as usize] = Some(resolver);
                             cx.submit(chains, position);
                         },
-                    );
-                    called.map_err(|refused| *refused)?;
+                    )?;
                     over.await
                 });
                 top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)

@@ -154,11 +154,15 @@ impl Algorithm {
     }
 
     fn is_for_kind(self, goal: &Goal) -> bool {
-        let together = goal.contributors() == goal.receivers();
-        match (self, goal.kind()) {
-            (Algorithm::Direct, _) => true,
-            (Algorithm::RecursiveDoubling, Kind::Reduce | Kind::Scan { .. }) => true,
-            (Algorithm::TwoLevel, Kind::Reduce) => together && goal.contributors().len() == goal.ranks(),
+        self.needs(goal.kind()).is_some_and(|needs| needs.are_met(goal))
+    }
+
+    /// What it needs of the contributors and receivers of goals of a kind. `None` if it is not for that kind.
+    fn needs(self, kind: Kind) -> Option<Needs> {
+        match (self, kind) {
+            (Algorithm::Direct, _) => Some(Needs::Nothing),
+            (Algorithm::RecursiveDoubling, Kind::Reduce | Kind::Scan { .. }) => Some(Needs::Nothing),
+            (Algorithm::TwoLevel, Kind::Reduce) => Some(Needs::All),
             (
                 Algorithm::Radix(_)
                 | Algorithm::HalvingDoubling
@@ -166,12 +170,14 @@ impl Algorithm {
                 | Algorithm::Dissemination(_)
                 | Algorithm::FiveCases(_),
                 Kind::Reduce,
-            ) => together,
-            (Algorithm::Binomial, Kind::Broadcast | Kind::Scatter) => true,
-            (Algorithm::Binomial, Kind::Gather) => goal.receivers().len() == 1,
-            (Algorithm::Chain(_), Kind::Broadcast) => true,
-            (Algorithm::Bruck, Kind::Gather | Kind::AllToAll) | (Algorithm::Ring, Kind::Gather) => together,
-            _ => false,
+            ) => Some(Needs::Together),
+            (Algorithm::Binomial, Kind::Broadcast | Kind::Scatter) => Some(Needs::Nothing),
+            (Algorithm::Binomial, Kind::Gather) => Some(Needs::OneReceiver),
+            (Algorithm::Chain(_), Kind::Broadcast) => Some(Needs::Nothing),
+            (Algorithm::Bruck, Kind::Gather | Kind::AllToAll) | (Algorithm::Ring, Kind::Gather) => {
+                Some(Needs::Together)
+            }
+            _ => None,
         }
     }
 
@@ -187,24 +193,6 @@ impl Algorithm {
         match self {
             Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring => Some(Self::MOST),
             Algorithm::Bruck if goal.kind() == Kind::AllToAll => Some(Self::MOST_ON_THE_WAY),
-            _ => None,
-        }
-    }
-
-    /// What it needs of the contributors and receivers of a goal of a kind that it is for.
-    fn needs(self, goal: &Goal) -> Option<&'static str> {
-        match (self, goal.kind()) {
-            (Algorithm::TwoLevel, Kind::Reduce) => Some("all shards to take part, and all that contribute to receive"),
-            (Algorithm::Binomial, Kind::Gather) => Some("one receiver"),
-            (Algorithm::Bruck | Algorithm::Ring, Kind::Gather)
-            | (
-                Algorithm::Radix(_)
-                | Algorithm::HalvingDoubling
-                | Algorithm::Sliced
-                | Algorithm::Dissemination(_)
-                | Algorithm::FiveCases(_),
-                Kind::Reduce,
-            ) => Some("the shards that contribute to be those that receive"),
             _ => None,
         }
     }
@@ -229,7 +217,8 @@ impl Algorithm {
         self.check_number()?;
         if !self.is_for_kind(goal) {
             let names: Vec<String> = Self::all_for(goal).map(|a| a.to_string()).collect();
-            let needs = self.needs(goal).map_or_else(String::new, |what| format!(", which needs {what}"));
+            let needs = self.needs(goal.kind()).filter(|needs| !needs.are_met(goal));
+            let needs = needs.map_or_else(String::new, |needs| format!(", which needs {}", needs.in_words()));
             return Err((format!("an algorithm for this {goal}: {}", or(&names)), format!("{self}{needs}")));
         }
         let missing = self.laws(goal).without(laws);
@@ -311,6 +300,38 @@ impl fmt::Display for Algorithm {
         match self.number() {
             None => f.pad(self.name()),
             Some(number) => f.pad(&format!("{}-{number}", self.name())),
+        }
+    }
+}
+
+/// What an algorithm needs of the contributors and receivers.
+#[derive(Clone, Copy)]
+enum Needs {
+    Nothing,
+    /// That the contributors are the receivers.
+    Together,
+    /// That all ranks are both.
+    All,
+    OneReceiver,
+}
+
+impl Needs {
+    fn are_met(self, goal: &Goal) -> bool {
+        let together = || goal.contributors() == goal.receivers();
+        match self {
+            Needs::Nothing => true,
+            Needs::Together => together(),
+            Needs::All => together() && goal.contributors().len() == goal.ranks(),
+            Needs::OneReceiver => goal.receivers().len() == 1,
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Needs::Nothing => "nothing",
+            Needs::Together => "the shards that contribute to be those that receive",
+            Needs::All => "all shards to take part, and all that contribute to receive",
+            Needs::OneReceiver => "one receiver",
         }
     }
 }

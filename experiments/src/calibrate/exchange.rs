@@ -77,7 +77,7 @@ pub fn rounds(top: &Top, gang: &Gang, rounds: u16, elements: usize, near: u32) -
 
 /// Calls the object with a value. After each round the value is the sum of both partners' values.
 pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, Error> {
-    let called = shard.replay(
+    shard.replay(
         object,
         |_, _| Ok(None),
         |values: &mut Values, (position, count), cx| {
@@ -98,14 +98,13 @@ pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, E
             cx.begin(values, number);
             future
         },
-    );
-    called.map_err(|refused| *refused)
+    )
 }
 
 /// Calls the object with a value that is to come. The last call but two must be over.
 pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskFuture<f64>, Error> {
     let Input::Later(input) = Input::from(input) else { unreachable!("made of a future") };
-    let called = shard.replay(
+    shard.replay(
         object,
         |_, _| Ok(None),
         |values: &mut Values, (position, count), cx| {
@@ -116,8 +115,7 @@ pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskF
             cx.submit(values, number);
             future
         },
-    );
-    called.map_err(|refused| *refused)
+    )
 }
 
 /// A value of many elements. An incoming value is combined into the other vector, since the value itself is lent.

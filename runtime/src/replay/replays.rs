@@ -85,7 +85,7 @@ impl Replays {
         object: ObjectId,
         by: Caller<'_>,
         refuse: impl Fn(Refused) -> Box<Error>,
-        admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Box<Error>>,
+        admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Error>,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Box<Error>> {
         let all = self.0.borrow();

@@ -168,16 +168,17 @@ impl Shard {
     pub fn replay<R: Replay, T>(
         &self,
         object: ObjectId,
-        admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Box<Error>>,
+        admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Error>,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
-    ) -> Result<T, Box<Error>> {
+    ) -> Result<T, Error> {
         let (core, effects) = (self.core(), self.core().effects());
         let ShardInner { index, owner, origin, .. } = &*self.inner;
         let caller = Caller { gang: &origin.gang, shard: *index, launch: origin.launch, owner };
         let made = core.replays.call(&core.tasks, object, caller, |why| self.refused(object, why), admit, f);
         // The shard's own code may now take its time.
         effects.send_what_is_late();
-        made
+        // Boxed up to here, so that a call that is made moves less.
+        made.map_err(|refused| *refused)
     }
 
     /// The error of a call of a replayed object that is refused.
