@@ -14,10 +14,14 @@ use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
-/// One kind of each operator at every number of shards, elements and vectors in turn, on a runtime drawn from both.
+/// One kind of each operator at every number of shards, elements and vectors in turn, on a runtime drawn from both. Of more
+/// than 17 shards one kind, each in its turn.
 fn every_size<T: Element>(kinds: &[Kind<T>]) {
     for shards in (1..=40).chain([64, 100, 300]) {
         for (number, kind) in (0u64..).zip(kinds) {
+            if shards > 17 && (number + u64::from(shards)) % kinds.len() as u64 != 0 {
+                continue;
+            }
             let number = number + 7 * u64::from(shards);
             let (at, runtime) = any_runtime(number);
             let elements = if number.is_multiple_of(2) { 1 } else { 1 + number as usize % 6 };
@@ -766,13 +770,14 @@ fn fails(fault: Fault) {
         for slots in 1..=3 {
             for call in [0, 1, 3] {
                 for ahead in [false, true] {
-                    for _ in 0..2 {
+                    // The algorithms in turn.
+                    for _ in 0..4 {
                         number += 1;
                         let (at, runtime) = any_runtime(number);
-                        for algorithm in lawless(shards) {
-                            let faulty = Faulty { fault, shards, slots, calls: 7, bad: (bad, call), ahead, algorithm };
-                            faulty.check(&runtime, &at);
-                        }
+                        let algorithms = lawless(shards);
+                        let algorithm = algorithms[number as usize % algorithms.len()];
+                        let faulty = Faulty { fault, shards, slots, calls: 7, bad: (bad, call), ahead, algorithm };
+                        faulty.check(&runtime, &at);
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! The stencil on several processes has the bits of the threads wire: the whole output vector, for every number of shards,
-//! processes and workers, both versions and all stock mappers. On MPI, and on two hosts, one job takes all cases of a number of
-//! processes. The command on `--wire processes` takes a part of this product in which every two values of different options
-//! meet; its full product is ignored, since it takes long.
+//! processes and workers, both versions and all stock mappers. On MPI, and on two hosts, one job takes a third of the cases of
+//! a number of processes. The command on `--wire processes` takes a part of this product in which every two values of different
+//! options meet. The full products are ignored, since they take long.
 
 #![cfg(target_os = "linux")]
 
@@ -106,16 +106,33 @@ fn the_full_product_on_processes() {
     on_processes(&product());
 }
 
+/// A third of the product. In it, every two values of different options meet, and nearly every three.
+fn a_third() -> Vec<Case> {
+    product().into_iter().filter(|case| case.iter().sum::<usize>().is_multiple_of(3)).collect()
+}
+
 /// Says in a process of MPI how many there are, which run the product.
 #[cfg(feature = "mpi")]
 const PROCESSES: &str = "MANIPLE_TEST_PROCESSES";
 
-/// One job for each number of processes, since a launcher takes long to start. Two hosts have two processes each.
 #[cfg(feature = "mpi")]
 #[test]
+fn a_third_of_the_product_on_mpi() {
+    on_mpi("a_third_of_the_product_on_mpi", &a_third());
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+#[ignore = "takes minutes; see CONTRIBUTING.md"]
 fn the_full_product_on_mpi() {
+    on_mpi("the_full_product_on_mpi", &product());
+}
+
+/// One job for each number of processes, since a launcher takes long to start. Two hosts have two processes each.
+#[cfg(feature = "mpi")]
+fn on_mpi(test: &str, cases: &[Case]) {
     if let Ok(processes) = std::env::var(PROCESSES) {
-        return product_in_this_job(processes.parse().expect("a number"));
+        return in_this_job(processes.parse().expect("a number"), cases);
     }
     let two_hosts = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/two-hosts");
     let why_not = Command::new(two_hosts).arg("--why-not").output().expect("starts").stdout;
@@ -128,7 +145,7 @@ fn the_full_product_on_mpi() {
         let mut job = Command::new(launcher);
         job.args(options).args(["-n", &processes.to_string(), "-x", PROCESSES]);
         job.arg(std::env::current_exe().expect("a test"));
-        job.args(["the_full_product_on_mpi", "--exact", "--nocapture", "--test-threads=1"]);
+        job.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
         job.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         let output = job.env(PROCESSES, processes.to_string()).output().expect("mpirun of Open MPI");
         let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -138,13 +155,13 @@ fn the_full_product_on_mpi() {
 }
 
 #[cfg(feature = "mpi")]
-fn product_in_this_job(processes: usize) {
+fn in_this_job(processes: usize, cases: &[Case]) {
     use maniple::runtime::Runtime;
     use maniple_stencil::Collective;
     use maniple_stencil::shards::{Keep, Problem, Start, simulate};
     const CELLS: usize = 40;
     let mut expected = HashMap::new();
-    for [shards, _, workers, version, mapper] in product().into_iter().filter(|case| case[1] + 1 == processes) {
+    for &[shards, _, workers, version, mapper] in cases.iter().filter(|case| case[1] + 1 == processes) {
         let (shards, workers, mapper) = (shards + 1, workers as u32 + 1, mappers()[mapper]);
         let start = (0..shards * CELLS).map(|i| (i as f64 * 0.7).sin() + 1.5).collect();
         let (sizes, start, keep) = (vec![CELLS; shards], Start::Vector(start), Keep::Each);
@@ -164,14 +181,16 @@ fn product_in_this_job(processes: usize) {
 
 /// Every two values of different options meet in a case.
 #[test]
-fn the_part_of_the_product_has_all_pairs() {
-    let (part, sizes) = (all_pairs(), sizes());
+fn the_parts_of_the_product_have_all_pairs() {
+    let (few, sizes) = (all_pairs(), sizes());
     assert_eq!(product().len(), 16 * 4 * 3 * 2 * mappers().len());
-    assert!(part.len() < product().len() / 10, "{}", part.len());
-    for b in 0..5 {
-        for a in 0..b {
-            for (x, y) in (0..sizes[a]).flat_map(|x| (0..sizes[b]).map(move |y| (x, y))) {
-                assert!(part.iter().any(|case| case[a] == x && case[b] == y), "options {a} and {b}: {x} and {y}");
+    assert!(few.len() < product().len() / 10, "{}", few.len());
+    for part in [few, a_third()] {
+        for b in 0..5 {
+            for a in 0..b {
+                for (x, y) in (0..sizes[a]).flat_map(|x| (0..sizes[b]).map(move |y| (x, y))) {
+                    assert!(part.iter().any(|case| case[a] == x && case[b] == y), "options {a} and {b}: {x} and {y}");
+                }
             }
         }
     }

@@ -20,10 +20,23 @@ pub fn add(words: &mut [u64], at: usize, value: u128, negative: bool) {
 /// Adds all words of another integer.
 #[inline]
 pub fn add_all(words: &mut [u64], others: &[u64]) {
+    // Within so many words the carry stays in the processor's flag.
+    let (blocks, rest) = words.as_chunks_mut::<8>();
+    let (other_blocks, other_rest) = others.as_chunks::<8>();
     let mut carry = false;
+    for (block, others) in blocks.iter_mut().zip(other_blocks) {
+        carry = add_carrying(block, others, carry);
+    }
+    add_carrying(rest, other_rest, carry);
+}
+
+/// Adds words and a carry. Returns the carry out of them.
+#[inline(always)]
+fn add_carrying(words: &mut [u64], others: &[u64], mut carry: bool) -> bool {
     for (word, &other) in words.iter_mut().zip(others) {
         (*word, carry) = carrying_add(*word, other, carry);
     }
+    carry
 }
 
 /// Adds chunks, one for each word from the lowest on. Each is less than 2¹²⁷ − 2⁶⁶ either way.
