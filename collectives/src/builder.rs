@@ -145,6 +145,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     }
 
     /// Makes values vectors of so many elements. Where a value consists of blocks, each block has so many. There may be 0.
+    /// Of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between), the last one counts.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         let sizes = match self.sizes {
             Sizes::Whole(_) => Sizes::Whole(elements),
@@ -196,7 +197,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
 
     /// The brackets of combinations, by default those of recursive doubling. [`Order::Left`] gives the bits of a sequential
     /// loop over the participants. If the operator is not associative, that takes [`Algorithm::Direct`] or, in an allreduce,
-    /// [`Algorithm::Sliced`]; both are for at most 1024 shards.
+    /// [`Algorithm::Sliced`]; both are for at most 8192 shards.
     pub fn order(self, order: Order) -> Self {
         Self { order, ..self }
     }
@@ -234,7 +235,10 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         let goal = self.goal(gang.shards()).map_err(|(expected, came)| refuse(expected, came))?;
         self.check_sizes(&goal).map_err(|(expected, came)| refuse(expected, came))?;
         let by = match (self.own, self.algorithm) {
-            (Some((name, make)), _) => By::Own(name, make),
+            (Some((of, _)), Some(algorithm)) => {
+                return Err(refuse("`schedules` or `algorithm`".into(), format!("schedules `{of}` and {algorithm}")));
+            }
+            (Some((name, make)), None) => By::Own(name, make),
             (None, Some(algorithm)) => By::Algorithm(algorithm),
             (None, None) => By::Mapper,
         };
@@ -283,17 +287,17 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     }
 
     fn check_sizes(&self, goal: &Goal) -> Result<(), (String, String)> {
-        let is_blocks = |kind| matches!(kind, Kind::Gather | Kind::Scatter | Kind::ReduceScatter);
+        let by = match self.kind {
+            Kind::Gather | Kind::Scatter | Kind::ReduceScatter => "`elements` or `sizes`",
+            Kind::AllToAll => "`elements` or `sizes_between`",
+            Kind::Reduce | Kind::Scan { .. } | Kind::Broadcast => "`elements`",
+        };
+        let refuse = |came: &str| Err((format!("{by} for {}", goal.named()), came.into()));
         match &self.sizes {
-            Sizes::Blocks(starts) if !is_blocks(self.kind) => {
-                let expected = format!("`elements`, as {} has no blocks of their own sizes", goal.named());
-                Err((expected, format!("{} sizes", starts.len() - 1)))
-            }
+            Sizes::Blocks(_) if !by.ends_with("`sizes`") => refuse("`sizes`"),
+            Sizes::Between(_) if self.kind != Kind::AllToAll => refuse("`sizes_between`"),
             Sizes::Blocks(starts) if starts.len() - 1 != goal.blocks() as usize => {
-                Err((format!("{} sizes of blocks", goal.blocks()), (starts.len() - 1).to_string()))
-            }
-            Sizes::Between(_) if self.kind != Kind::AllToAll => {
-                Err((format!("`elements` or `sizes` for {}", goal.named()), "`sizes_between`".into()))
+                Err((format!("the sizes of {} blocks", goal.blocks()), format!("those of {}", starts.len() - 1)))
             }
             _ => Ok(()),
         }

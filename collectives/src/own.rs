@@ -35,7 +35,7 @@ pub fn fit(schedules: &Schedules, sizes: &Sizes) -> Result<(), (String, String)>
                 Step::Read { .. } => continue,
             };
             if from != to {
-                let expected = format!("steps between parts of as many elements, with vectors of {sizes}");
+                let expected = format!("steps with as many elements at both ends, with vectors of {sizes}");
                 return Err((
                     expected,
                     format!("step {number} of rank {rank}, from {from} elements to {to}: {step:?}"),

@@ -104,8 +104,8 @@ impl<T: Element> Wanted<T> {
     /// Makes the object, and returns its number. Collective; never waits.
     pub fn define(self, top: &Top, gang: &Gang, name: &str, schedules: Schedules) -> Result<u32, Error> {
         if u64::from(self.slots) * u64::from(gang.shards()) >= 1 << 31 {
-            let came = format!("{} slots", self.slots);
-            return self.refuse(name, "slots for fewer than 2^31 calls of all shards", came);
+            let came = format!("{} slots in each of {} shards", self.slots, gang.shards());
+            return self.refuse(name, "fewer than 2^31 slots of all shards together", came);
         }
         let spec = Spec { name: name.into(), wanted: self, schedules };
         top.replayed(gang, Arc::new(spec))
@@ -192,8 +192,10 @@ impl<T: Element> Wanted<T> {
                     return Ok(Err(self.lacks(missing, algorithm)));
                 }
                 if *order == Order::Left && !self.has_usual_bits(*algorithm, &groups) {
-                    let expected = "an algorithm that can combine in the order of a loop: direct or sliced";
-                    return Ok(Err((expected.into(), algorithm.to_string())));
+                    let can = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_order(goal));
+                    let can: Vec<String> = can.map(Algorithm::to_string).collect();
+                    let expected = format!("an algorithm that combines in the order of a loop: {}", can.join(" or "));
+                    return Ok(Err((expected, algorithm.to_string())));
                 }
                 if !self.sizes.are_equal() && algorithm.needs_equal_blocks(goal) {
                     return Ok(Err((format!("blocks of one size for {algorithm}"), self.sizes.to_string())));

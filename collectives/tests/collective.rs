@@ -55,12 +55,30 @@ fn what_cannot_be_made_is_refused() {
             );
             same(
                 misuse(Collective::<u64, [u64]>::allgather().sizes([1, 2]).make(&top, &gang, "blocks")),
-                "collective `blocks`: expected 4 sizes of blocks, got 2",
+                "collective `blocks`: expected the sizes of 4 blocks, got those of 2",
             );
-            let text = misuse(Collective::allreduce(sum()).sizes([1, 2]).make(&top, &gang, "blocks"));
-            assert!(text.contains("expected `elements`, as an allreduce has no blocks"), "{text}");
-            let text = misuse(Collective::allreduce(sum()).sizes_between(|_, _| 1).make(&top, &gang, "between"));
-            assert!(text.ends_with("got `sizes_between`"), "{text}");
+            same(
+                misuse(Collective::allreduce(sum()).sizes([1, 2]).make(&top, &gang, "blocks")),
+                "collective `blocks`: expected `elements` for an allreduce, got `sizes`",
+            );
+            same(
+                misuse(Collective::<u64, [u64]>::allgather().sizes_between(|_, _| 1).make(&top, &gang, "blocks")),
+                "collective `blocks`: expected `elements` or `sizes` for an allgather, got `sizes_between`",
+            );
+            same(
+                misuse(Collective::<[u64]>::all_to_all().sizes([1, 2, 3, 4]).make(&top, &gang, "blocks")),
+                "collective `blocks`: expected `elements` or `sizes_between` for an all-to-all, got `sizes`",
+            );
+            let both = Collective::allreduce(sum()).schedules("own", neighbours).algorithm(Algorithm::Direct);
+            same(
+                misuse(both.make(&top, &gang, "both")),
+                "collective `both`: expected `schedules` or `algorithm`, got schedules `own` and direct",
+            );
+            same(
+                misuse(Collective::allreduce(sum()).slots(1 << 29).make(&top, &gang, "slots")),
+                "allreduce `slots`: expected fewer than 2^31 slots of all shards together, got 536870912 slots in each of 4 \
+                 shards",
+            );
             let text = misuse(Collective::<u64>::allreduce(sum()).algorithm(Algorithm::Ring).make(&top, &gang, "ring"));
             assert!(text.contains("allreduce `ring`") && text.contains("ring"), "{text}");
             let floats = Collective::allreduce(Operator::<f64>::sum()).algorithm(Algorithm::Dissemination(1));
@@ -79,15 +97,18 @@ fn what_cannot_be_made_is_refused() {
                 misuse(Collective::<u64>::broadcast(0).algorithm(Algorithm::Chain(0)).make(&top, &gang, "news")),
                 "broadcast `news`: expected a number from 1 to 64 after `chain`, got chain-0",
             );
-            let many = top.gang("many", 1025)?;
+            let many = top.gang("many", 8193)?;
             same(
                 misuse(Collective::<u64, [u64]>::gather([0, 1]).make(&top, &many, "blocks")),
-                "gather `blocks`: expected at most 1024 shards for a gather, got 1025; let fewer take part, or take an \
+                "gather `blocks`: expected at most 8192 shards for a gather, got 8193; let fewer take part, or take an \
                  allgather or a gather at one shard, which are for any number",
             );
             let left = Collective::allreduce(Operator::<f64>::sum()).order(Order::Left);
-            let text = misuse(left.algorithm(Algorithm::RecursiveDoubling).make(&top, &gang, "left"));
-            assert!(text.contains("in the order of a loop"), "{text}");
+            same(
+                misuse(left.algorithm(Algorithm::RecursiveDoubling).make(&top, &gang, "left")),
+                "allreduce `left`: expected an algorithm that combines in the order of a loop: sliced or direct, got \
+                 recursive-doubling",
+            );
             // Its brackets are not those of recursive doubling.
             let scan = Collective::scan(Operator::<f64>::sum()).algorithm(Algorithm::Direct);
             let text = misuse(scan.make(&top, &gang, "scan"));
@@ -233,6 +254,53 @@ fn the_order_of_a_loop() {
         others += u32::from(common::tree(&values, |a, b| a + b).to_bits() != all[0].to_bits());
     }
     assert!(others > 5, "the brackets of recursive doubling have other bits");
+}
+
+/// Each contributor has a part of its own at a receiver, and numbers of more than 12 bits tell them apart.
+#[test]
+fn thousands_of_shards_send_to_each_receiver() {
+    const P: u32 = 5000;
+    type Three = (Collective<u32, [u32]>, Collective<[u32], u32>, Collective<f64>);
+    type Came = (Option<Vec<u32>>, Option<u32>, Option<u64>);
+    async fn shard(shard: Shard, (blocks, sums, left): Three) -> Result<Came, Error> {
+        let own = shard.index();
+        blocks.contribute(&shard, own)?.detach();
+        sums.contribute(&shard, vec![own, own + 1])?.detach();
+        left.contribute(&shard, any_f64(mix(own.into())))?.detach();
+        let mut came = Came::default();
+        if [1, 4321].contains(&own) {
+            came.0 = Some(blocks.receive(&shard)?.await?.into_vec());
+        }
+        if [3, 4999].contains(&own) {
+            came.1 = Some(sums.receive(&shard)?.await?);
+        }
+        if own == 4097 {
+            came.2 = Some(left.receive(&shard)?.await?.to_bits());
+        }
+        Ok(came)
+    }
+    for number in [0, 1] {
+        let (at, runtime) = any_runtime(number);
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", P)?;
+                let three = (
+                    Collective::gather([1, 4321]).make(&top, &gang, "blocks")?,
+                    Collective::reduce_scatter(Operator::sum()).receivers([3, 4999]).make(&top, &gang, "sums")?,
+                    Collective::reduce(Operator::sum(), [4097]).order(Order::Left).make(&top, &gang, "left")?,
+                );
+                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(three))?.all().await
+            })
+        });
+        let all: Vec<u32> = (0..P).collect();
+        let sum: u32 = all.iter().sum();
+        let left = (0..P).map(|s| any_f64(mix(s.into()))).reduce(|a, b| a + b).map(f64::to_bits);
+        for (s, came) in (0..).zip(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0) {
+            let blocks = [1, 4321].contains(&s).then(|| all.clone());
+            let sum = [3, 4999].contains(&s).then(|| if s == 3 { sum } else { sum + P });
+            assert!(came == (blocks, sum, left.filter(|_| s == 4097)), "{at}, shard {s}");
+        }
+    }
 }
 
 /// A law that does not hold for values of a call is found, and the call fails.

@@ -300,7 +300,7 @@ fn blocks_of_other_sizes_are_no_room() {
     };
     let even = read.clone();
     made(2, |sums| sums.elements(4).schedules("even", even)).unwrap();
-    let expects = "steps between parts of as many elements, with vectors of 5";
+    let expects = "steps with as many elements at both ends, with vectors of 5";
     refused(2, expects, "step 0 of rank 0, from 3 elements to 2: Update", |sums| sums.schedules("read", read));
     refused(2, expects, "step 1 of rank 0, from 3 elements to 2: Local", |sums| sums.schedules("local", local));
 }

@@ -364,19 +364,19 @@ fn numbers_of_shards_that_algorithms_do_not_have_are_refused() {
             " or dissemination-1, found five-cases-1, which does not exist for so many",
         ],
     );
-    refused("allreduce --algorithm sliced --shards 1025", &["at most 1024 shards for sliced, found 1025"]);
-    refused("all-to-all --algorithm bruck --shards 513", &["at most 512 shards for bruck, found 513"]);
+    refused("allreduce --algorithm sliced --shards 8193", &["at most 8192 shards for sliced, found 8193"]);
+    refused("all-to-all --algorithm bruck --shards 8193", &["at most 8192 shards for bruck, found 8193"]);
     refused(
-        "all-to-all --shards 1025",
-        &["--kind all-to-all: expected at most 1024 shards for an all-to-all, found 1025"],
+        "all-to-all --shards 8193",
+        &["--kind all-to-all: expected at most 8192 shards for an all-to-all, found 8193"],
     );
     refused(
-        "gather --receivers 0,1 --shards 1025",
-        &["at most 1024 shards for a gather, found 1025; ", "at one shard"],
+        "gather --receivers 0,1 --shards 8193",
+        &["at most 8192 shards for a gather, found 8193; ", "at one shard"],
     );
     refused(
-        "reduce-scatter --shards 1025",
-        &["at most 1024 shards for a reduce-scatter, found 1025; ", "an allreduce"],
+        "reduce-scatter --shards 8193",
+        &["at most 8192 shards for a reduce-scatter, found 8193; ", "an allreduce"],
     );
 }
 

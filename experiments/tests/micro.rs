@@ -169,7 +169,7 @@ fn what_makes_no_sense_is_refused() {
             "an operator that is associative bit for bit, as dissemination-2 needs, found sum of f64, which is not",
         ),
         ("allreduce --op max --shards 13 --collective five-cases-1", "an algorithm for 13 shards, such as five-cases-"),
-        ("allreduce --shards 1025 --collective sliced", "at most 1024 shards for sliced, found 1025"),
+        ("allreduce --shards 8193 --collective sliced", "at most 8192 shards for sliced, found 8193"),
         ("allreduce --elements 0", "--elements: expected at least 1, found 0"),
         ("exchange --wire virtual --noise much", "expected a number, such as 0.5, found `much`"),
         ("explore --from x", "expected a whole number, such as 16 or 1e3, found `x`"),

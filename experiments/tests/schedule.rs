@@ -293,8 +293,8 @@ fn wrong_arguments_are_refused() {
         ("allreduce --algorithm two-level --per-processor 0", "--per-processor: expected at least 1, found 0"),
         ("allreduce --algorithm two-level --participants 0-2", "found two-level"),
         ("reduce --algorithm five-cases", "found five-cases-3"),
-        ("all-to-all --shards 1025", "--kind all-to-all: expected at most 1024 shards for an all-to-all, found 1025"),
-        ("all-to-all --shards 1025 --algorithm direct", "at most 1024 shards for direct, found 1025"),
+        ("all-to-all --shards 8193", "--kind all-to-all: expected at most 8192 shards for an all-to-all, found 8193"),
+        ("all-to-all --shards 8193 --algorithm direct", "at most 8192 shards for direct, found 8193"),
         (
             "allreduce --shards 257 --format svg",
             "--format svg: expected at most 256 shards and 20000 messages, found 257",

@@ -80,10 +80,8 @@ impl Algorithm {
 
     /// The most ranks for which a mapper is offered an algorithm in which everybody sends to everybody.
     const MOST_OFFERED: u32 = 64;
-    /// The most ranks for it: steps and parts have small numbers, and each rank looks at all.
-    const MOST: u32 = 1024;
-    /// The most ranks for an all-to-all by Bruck's algorithm, for the same reason.
-    const MOST_ON_THE_WAY: u32 = 512;
+    /// The most ranks where a rank has several steps or parts for each of the others: their numbers have 16 bits.
+    const MOST: u32 = 8192;
 
     /// The name without its number, as on command lines.
     pub fn name(self) -> &'static str {
@@ -136,8 +134,8 @@ impl Algorithm {
     }
 
     /// Whether the algorithm reaches a goal. Some are for one kind of collective only. `five-cases` does not exist for some
-    /// numbers of ranks; `sliced`, `direct` and `ring` are for at most 1024 ranks, and `bruck` in an all-to-all for at most
-    /// 512. With a number that it can't have, such as 0 messages a round, an algorithm is for no goal.
+    /// numbers of ranks. `sliced`, `direct`, `ring`, and `bruck` in an all-to-all, are for at most 8192 ranks. With a number
+    /// that it can't have, such as 0 messages a round, an algorithm is for no goal.
     pub fn is_for(self, goal: &Goal) -> bool {
         self.check_number().is_ok() && self.is_for_kind(goal) && self.is_for_so_many(goal)
     }
@@ -192,7 +190,7 @@ impl Algorithm {
     fn most_for(self, goal: &Goal) -> Option<u32> {
         match self {
             Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring => Some(Self::MOST),
-            Algorithm::Bruck if goal.kind() == Kind::AllToAll => Some(Self::MOST_ON_THE_WAY),
+            Algorithm::Bruck if goal.kind() == Kind::AllToAll => Some(Self::MOST),
             _ => None,
         }
     }
@@ -469,8 +467,8 @@ mod tests {
         assert!(said.contains(", five-cases-4, ") && !said.contains("five-cases-1, five"), "{said}");
         assert!(said.ends_with(" or dissemination-1, got five-cases-1, which does not exist for so many"), "{said}");
         assert_eq!(
-            refused(Algorithm::Bruck, &Goal::all_to_all(513, Ranks::all(513))),
-            "expected at most 512 shards for bruck, got 513"
+            refused(Algorithm::Bruck, &Goal::all_to_all(8193, Ranks::all(8193))),
+            "expected at most 8192 shards for bruck, got 8193"
         );
     }
 
@@ -484,25 +482,54 @@ mod tests {
                 (Goal::gather(ranks, all, two), "a gather", "a gather at one shard"),
             ]
         };
-        for (goal, name, instead) in goals(1025) {
+        for (goal, name, instead) in goals(8193) {
             let (expected, came) = Algorithm::check_any(&goal).unwrap_err();
-            assert_eq!(expected, format!("at most 1024 shards for {name}"));
-            assert!(came.starts_with("1025; let fewer take part, or ") && came.contains(instead), "{came}");
+            assert_eq!(expected, format!("at most 8192 shards for {name}"));
+            assert!(came.starts_with("8193; let fewer take part, or ") && came.contains(instead), "{came}");
         }
-        assert!(goals(1024).iter().all(|(goal, ..)| Algorithm::check_any(goal).is_ok()));
+        assert!(goals(8192).iter().all(|(goal, ..)| Algorithm::check_any(goal).is_ok()));
         // Other kinds are for any number.
-        let all = || Ranks::all(5000);
+        let all = || Ranks::all(10_000);
         for goal in [
-            Goal::allreduce(5000, 1),
-            Goal::reduce(5000, all(), Ranks::all(3), 1),
-            Goal::broadcast(5000, 7, 1),
-            Goal::gather(5000, all(), all()),
-            Goal::gather(5000, all(), Ranks::one(3)),
-            Goal::scatter(5000, 0, all()),
-            Goal::scan(5000, all(), 1),
+            Goal::allreduce(10_000, 1),
+            Goal::reduce(10_000, all(), Ranks::all(3), 1),
+            Goal::broadcast(10_000, 7, 1),
+            Goal::gather(10_000, all(), all()),
+            Goal::gather(10_000, all(), Ranks::one(3)),
+            Goal::scatter(10_000, 0, all()),
+            Goal::scan(10_000, all(), 1),
         ] {
             assert_eq!(Algorithm::check_any(&goal), Ok(()), "{goal}");
         }
+    }
+
+    /// The numbers of steps and parts are small enough, also where loans of large values are awaited.
+    #[test]
+    fn so_many_shards_have_schedules() {
+        let most = Algorithm::MOST;
+        let all = || Ranks::all(most);
+        let goals = [
+            Goal::allreduce(most, 1),
+            Goal::reduce_scatter(most, all(), all()),
+            Goal::gather(most, all(), all()),
+            Goal::gather(most, all(), Ranks::all(2)),
+            Goal::all_to_all(most, all()),
+            Goal::scan(most, all(), 1),
+        ];
+        let mut tried = 0;
+        for goal in goals {
+            for algorithm in Algorithm::all_for(&goal).filter(|algorithm| algorithm.most_for(&goal).is_some()) {
+                for order in [Order::Doubling, Order::Left] {
+                    let schedules = Schedules::with(&goal, algorithm, order, Groups::of(most, 1));
+                    for rank in [0, most / 2 + 1, most - 1] {
+                        let subtasks = crate::engine::subtasks(&schedules.of(rank), usize::MAX);
+                        assert!(subtasks.len() <= u16::MAX.into(), "{goal}, {algorithm}: {}", subtasks.len());
+                        tried += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(tried, 6 * 9);
     }
 
     /// What it says of itself is what the checker finds.

@@ -280,7 +280,11 @@ impl ReplayCx<'_> {
                 continue;
             }
             let poison = |cell, from| {
-                effects.send_poison(CellAddress { processor: step.to, object: self.chains.id, cell }, from, &error);
+                effects.send_poison(
+                    CellAddress { processor: step.task.to(), object: self.chains.id, cell },
+                    from,
+                    &error,
+                );
             };
             match step.task.kind() {
                 SubtaskKind::Update if self.chains.gives_back => poison(step.cell + now.offset, from.generation),

@@ -63,18 +63,18 @@ pub(crate) struct CellTable {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlannedSubtask {
     pub(super) task: Task,
+    pub(super) part: u16,
     /// The cell of this chain that it waits for.
     pub(super) waits: u16,
-    /// The peer's processor, and the cell there at which it arrives, in slot 0. A local subtask has its other part there.
-    pub(super) to: ProcessorId,
+    /// The peer's cell at which it arrives, in slot 0. A local subtask has its other part there.
     pub(super) cell: u32,
 }
 
 const _: () = assert!(size_of::<PlannedSubtask>() <= 12);
 
-/// The kind of a subtask, how it combines, and its part, in one word.
+/// The kind of a subtask, how it combines, and the peer's processor, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Task(u16);
+pub(super) struct Task(u32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubtaskKind {
@@ -86,16 +86,16 @@ pub(super) enum SubtaskKind {
 
 impl Task {
     const KINDS: [SubtaskKind; 4] = [SubtaskKind::Update, SubtaskKind::Read, SubtaskKind::Local, SubtaskKind::Await];
-    /// The numbers of parts, and of ways to combine.
-    const PARTS: u16 = 1 << 12;
+    /// The numbers of processors, and of ways to combine.
+    const PROCESSORS: usize = 1 << 28;
     const WAYS: u8 = 1 << 2;
 
-    fn new(kind: SubtaskKind, part: u16, how: u8) -> Self {
-        Self(kind as u16 | u16::from(how) << 2 | part << 4)
+    pub fn new(kind: SubtaskKind, how: u8, to: ProcessorId) -> Self {
+        Self(kind as u32 | u32::from(how) << 2 | to.0 << 4)
     }
 
     pub fn kind(self) -> SubtaskKind {
-        Self::KINDS[usize::from(self.0 & 3)]
+        Self::KINDS[(self.0 & 3) as usize]
     }
 
     /// Neither an update nor a read.
@@ -116,8 +116,8 @@ impl Task {
     }
 
     #[inline(always)]
-    pub fn part(self) -> u16 {
-        self.0 >> 4
+    pub fn to(self) -> ProcessorId {
+        ProcessorId(self.0 >> 4)
     }
 }
 
@@ -278,24 +278,22 @@ impl Chains {
             };
             let ends: Vec<(ProcessorId, u32)> = subtasks.iter().filter_map(of_update).collect();
             for subtask in subtasks {
-                let (task, waits, (to, cell)) = match subtask {
+                let (kind, part, how, waits, (to, cell)) = match subtask {
                     Subtask::Update { peer, at, part } => {
                         update += 1;
-                        (Task::new(SubtaskKind::Update, part, 0), update - 1, end(peer, at))
+                        (SubtaskKind::Update, part, 0, update - 1, end(peer, at))
                     }
                     Subtask::Read { peer, at, part, how } => {
                         read += 1;
-                        (Task::new(SubtaskKind::Read, part, how), read - 1, end(peer, at))
+                        (SubtaskKind::Read, part, how, read - 1, end(peer, at))
                     }
-                    Subtask::Local { from, part, how } => {
-                        (Task::new(SubtaskKind::Local, part, how), 0, (processor, from.into()))
-                    }
+                    Subtask::Local { from, part, how } => (SubtaskKind::Local, part, how, 0, (processor, from.into())),
                     Subtask::Await { update: awaited } => {
                         let in_this_call = u8::from(awaited < update);
-                        (Task::new(SubtaskKind::Await, 0, in_this_call), awaited, ends[usize::from(awaited)])
+                        (SubtaskKind::Await, 0, in_this_call, awaited, ends[usize::from(awaited)])
                     }
                 };
-                plan.push(PlannedSubtask { task, waits, to, cell });
+                plan.push(PlannedSubtask { task: Task::new(kind, how, to), part, waits, cell });
             }
             let len = (plan.len() as u32 - first) as u16;
             let range = spec.block(shard);
@@ -401,16 +399,16 @@ impl Chains {
             let subtasks = spec.subtasks(shard);
             let all = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count();
             for subtask in &subtasks {
-                let (peer, at, parts, ways) = match *subtask {
-                    Subtask::Update { peer, at, part } => {
+                let (peer, at, ways) = match *subtask {
+                    Subtask::Update { peer, at, .. } => {
                         updates += 1;
-                        (peer, at, [part; 2], 0)
+                        (peer, at, 0)
                     }
-                    Subtask::Read { peer, at, part, how } => {
+                    Subtask::Read { peer, at, how, .. } => {
                         reads += 1;
-                        (peer, at, [part; 2], how)
+                        (peer, at, how)
                     }
-                    Subtask::Local { from, part, how } => (shard, 0, [from, part], how),
+                    Subtask::Local { how, .. } => (shard, 0, how),
                     Subtask::Await { update } if usize::from(update) >= all => {
                         return wrong(format!("one of its {all} updates"), format!("{subtask:?}"));
                     }
@@ -423,9 +421,8 @@ impl Chains {
                 if u32::from(at) >= cells.max(1) {
                     return wrong(format!("updates and reads of the peer in 0..{cells}"), format!("{subtask:?}"));
                 }
-                if parts.iter().any(|&part| part >= Task::PARTS) || ways >= Task::WAYS {
-                    let expected = format!("parts in 0..{} and ways to combine in 0..{}", Task::PARTS, Task::WAYS);
-                    return wrong(expected, format!("{subtask:?}"));
+                if ways >= Task::WAYS {
+                    return wrong(format!("ways to combine in 0..{}", Task::WAYS), format!("{subtask:?}"));
                 }
             }
             if subtasks.len() > usize::from(u16::MAX) {
@@ -450,6 +447,10 @@ impl Chains {
                 let expected = format!("no subtasks, as it follows shard {}", block.start);
                 return wrong(expected, subtasks.len().to_string());
             }
+        }
+        if gang.members.len() > Task::PROCESSORS {
+            let expected = format!("at most {} processors", Task::PROCESSORS);
+            return Err(Error::misuse(format!("`{}`", spec.name()), expected, gang.members.len()));
         }
         let slot = own.into_iter().max().unwrap_or(0);
         let chains = gang.members.iter().map(Vec::len).max().unwrap_or(0);
@@ -514,7 +515,7 @@ impl Chains {
 
     #[cold]
     pub(super) fn wrong_size(&self, chain: u32, step: &PlannedSubtask, (expected, came): (usize, usize)) -> Error {
-        let peer = self.shard_at(step.to, step.cell);
+        let peer = self.shard_at(step.task.to(), step.cell);
         let what = format!("{}: the value of shard {peer}", self.place(chain));
         Error::misuse(what, format!("{expected} bytes"), format!("{came} bytes"))
     }

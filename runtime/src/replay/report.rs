@@ -61,7 +61,7 @@ impl Chains {
             let generation = c.completed(half, self.in_cell(now.generation));
             let (cell, complete) = (self.cell_name(i | half.bit()), so_far(generation, "complete"));
             let (step, slot) = (self.plan[now.first as usize + usize::from(now.done)], chain % self.slots);
-            let on = Node::Call { object: self.id, shard: self.shard_at(step.to, step.cell), slot };
+            let on = Node::Call { object: self.id, shard: self.shard_at(step.task.to(), step.cell), slot };
             part.names.push(name(chain));
             part.waits.push((
                 self.node(chain),

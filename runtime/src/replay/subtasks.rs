@@ -3,6 +3,8 @@
 //! The protocol is that of `collectives/PROTOCOL.md`. The object decides what the values are and how they combine
 //! ([`RunningValue`]).
 
+#[cfg(feature = "plant")]
+use super::chains::Task;
 use super::chains::{Chain, ChainCell, ChainState, Chains, PlannedSubtask, SubtaskKind, unknown};
 use crate::Error;
 use crate::effects::{Effects, Late};
@@ -85,7 +87,7 @@ impl Active<'_> {
             let awaited = self.now.generation + u64::from(step.task.how());
             self.wait_for(Half::Empty, (self.now.cells + u32::from(step.waits)) as usize, awaited)?;
         } else if self.now.state != ChainState::Poisoned {
-            value.combine_own(step.cell as u16, step.task.part(), step.task.how());
+            value.combine_own(step.cell as u16, step.part, step.task.how());
         }
         self.now.done += 1;
         Ok(())
@@ -137,9 +139,9 @@ impl Active<'_> {
             let payload = self.error();
             return self.arrive(step, cell, generation, payload);
         }
-        let bytes = value.bytes(step.task.part());
+        let bytes = value.bytes(step.part);
         let large = bytes.len() > Payload::INLINE;
-        if step.to == effects.id && !large {
+        if step.task.to() == effects.id && !large {
             let to = &mut self.cells[cell as usize];
             if chains.arrive_here(effects, to, Half::Ready, cell, generation) {
                 to.value.set(bytes);
@@ -147,15 +149,14 @@ impl Active<'_> {
             return;
         }
         // The network can't send from ordinary memory directly, so the value goes through a buffer.
-        let staged = chains.mapping.get().memory == MemoryKind::Ordinary && step.to != effects.id;
+        let staged = chains.mapping.get().memory == MemoryKind::Ordinary && step.task.to() != effects.id;
         if staged {
             effects.counters.staged_bytes.add(bytes.len() as u64);
         }
         if let Ok(word) = <[u8; 8]>::try_from(bytes) {
-            return effects.send_word(step.to, chains.id, cell, generation, u64::from_ne_bytes(word));
+            return effects.send_word(step.task.to(), chains.id, cell, generation, u64::from_ne_bytes(word));
         }
-        let payload =
-            if large && !staged { Payload::Lent(value.lend(step.task.part())) } else { Payload::copy_of(bytes) };
+        let payload = if large && !staged { Payload::Lent(value.lend(step.part)) } else { Payload::copy_of(bytes) };
         self.arrive(step, cell, generation, payload);
     }
 
@@ -163,7 +164,7 @@ impl Active<'_> {
     #[inline]
     fn read<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask, at: usize) {
         let (effects, chains) = (self.effects, self.chains);
-        let (part, how) = (step.task.part(), step.task.how());
+        let (part, how) = (step.part, step.task.how());
         // Part 0 is all of the value.
         let expected = if part == 0 { chains.bytes } else { value.size(part) };
         let large = expected > Payload::INLINE;
@@ -176,7 +177,7 @@ impl Active<'_> {
             // The call has failed, so nothing is combined.
         } else if bytes.len() != expected || matches!(came, Payload::Failed(_)) {
             self.fail_call(step, at, expected);
-        } else if chains.mapping.get().access == Access::Copy && step.to != effects.id {
+        } else if chains.mapping.get().access == Access::Copy && step.task.to() != effects.id {
             effects.counters.region_copies.add(1);
             effects.counters.region_copy_bytes.add(bytes.len() as u64);
             if large {
@@ -187,7 +188,7 @@ impl Active<'_> {
             }
         } else if large
             && let Payload::Lent(lent) = came
-            && effects.same_node(step.to)
+            && effects.same_node(step.task.to())
             && value.take_loan(part, how, lent)
         {
             taken = true;
@@ -225,7 +226,7 @@ impl Active<'_> {
     #[inline]
     fn give_back(&mut self, step: &PlannedSubtask, cell: u32, large: bool) {
         let (effects, chains, generation) = (self.effects, self.chains, self.now.generation + 1);
-        if step.to == effects.id && !large {
+        if step.task.to() == effects.id && !large {
             chains.arrive_here(effects, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
             return;
         }
@@ -262,25 +263,26 @@ impl Active<'_> {
             return *step;
         }
         let (gang, first) = (&self.chains.gang, &self.chains.table.first);
-        let peer = self.chains.shard_at(step.to, step.cell);
+        let peer = self.chains.shard_at(step.task.to(), step.cell);
         let wrong = (peer + 1) % gang.shards();
         let cell = step.cell - first[peer as usize] + first[wrong as usize];
-        PlannedSubtask { to: gang.at[wrong as usize].0, cell, ..*step }
+        let task = Task::new(step.task.kind(), step.task.how(), gang.at[wrong as usize].0);
+        PlannedSubtask { task, cell, ..*step }
     }
 
     /// Arrives at a cell of the peer.
     #[inline]
     fn arrive(&mut self, step: &PlannedSubtask, cell: u32, generation: u64, payload: Payload) {
         let (effects, object) = (self.effects, self.chains.id);
-        if step.to == effects.id {
+        if step.task.to() == effects.id {
             return self.chains.take_arrival(effects, self.cells, cell, generation, payload);
         }
         if cell & EMPTY != 0 && self.chains.bytes <= LARGE {
             // The peer waits for a value now, but for room only a call later, if at all.
-            return effects.arrive_late(step.to, Late { object, cell, generation });
+            return effects.arrive_late(step.task.to(), Late { object, cell, generation });
         }
-        let also = if cell & EMPTY == 0 { effects.also(step.to, object) } else { Also::NOTHING };
-        effects.send(step.to, Message::Arrive { object, cell, generation, payload, also });
+        let also = if cell & EMPTY == 0 { effects.also(step.task.to(), object) } else { Also::NOTHING };
+        effects.send(step.task.to(), Message::Arrive { object, cell, generation, payload, also });
     }
 
     #[cold]
