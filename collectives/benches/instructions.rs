@@ -1,8 +1,8 @@
 //! Instructions of one allreduce of 8 bytes, counted by callgrind and compared with `instructions.toml` beside this file.
 //!
 //! ```text
-//! cargo bench -p maniple-collectives --bench instructions                # compare; differences beyond 3% fail
-//! cargo bench -p maniple-collectives --bench instructions -- --update    # write the file anew
+//! cargo bench --workspace --bench instructions                # compare; differences beyond 3% fail
+//! cargo bench --workspace --bench instructions -- --update    # write the file anew
 //! ```
 //!
 //! A count is that of all shards together on one worker, where nobody spins: the difference between a run of many calls
@@ -24,7 +24,7 @@ const CALLS: u32 = 16_000;
 const TOLERANCE: f64 = 0.03;
 /// How far two counts of the same program may be apart.
 const REPEATABLE: f64 = 0.001;
-const UPDATE: &str = "cargo bench -p maniple-collectives --bench instructions -- --update";
+const UPDATE: &str = "cargo bench --workspace --bench instructions -- --update";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -147,9 +147,9 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     /// Makes values vectors of so many elements. Where a value consists of blocks, each block has so many. There may be 0.
     /// Of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between), the last one counts.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
-        let sizes = match self.sizes {
-            Sizes::Whole(_) => Sizes::Whole(elements),
-            _ => Sizes::Each(elements),
+        let sizes = match self.kind {
+            Kind::Reduce | Kind::Scan { .. } | Kind::Broadcast => Sizes::Whole(elements),
+            Kind::Gather | Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll => Sizes::Each(elements),
         };
         self.with_sizes(sizes)
     }
@@ -202,7 +202,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         Self { order, ..self }
     }
 
-    /// The algorithm. Without one, the mapper chooses among those that give the same bits.
+    /// The algorithm. Without one, the mapper chooses among those that give the same bits. Not together with
+    /// [`schedules`](Self::schedules).
     pub fn algorithm(self, algorithm: impl Into<Option<Algorithm>>) -> Self {
         Self { algorithm: algorithm.into(), ..self }
     }
@@ -221,7 +222,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     /// # Errors
     /// Shards that the gang does not have, nobody who contributes or receives, sizes that do not fit the kind or the
     /// memory, an algorithm that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses,
-    /// or an illegal decision of the mapper.
+    /// an algorithm beside schedules, or an illegal decision of the mapper.
     pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O, S>, Error> {
         let wanted = self.wanted(gang, name)?;
         let schedules = wanted.prepare(top, gang, name)?;
@@ -236,7 +237,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         self.check_sizes(&goal).map_err(|(expected, came)| refuse(expected, came))?;
         let by = match (self.own, self.algorithm) {
             (Some((of, _)), Some(algorithm)) => {
-                return Err(refuse("`schedules` or `algorithm`".into(), format!("schedules `{of}` and {algorithm}")));
+                let came = format!("both: schedules `{of}` and {algorithm}");
+                return Err(refuse("`schedules` or `algorithm`".into(), came));
             }
             (Some((name, make)), None) => By::Own(name, make),
             (None, Some(algorithm)) => By::Algorithm(algorithm),

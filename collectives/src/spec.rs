@@ -154,6 +154,14 @@ impl<T: Element> Wanted<T> {
         let Self { goal, order, .. } = self;
         let groups = Groups::runs(&top.placement(gang)?);
         let laws = self.operator.laws();
+        if goal.combines()
+            && *order == Order::Left
+            && !laws.associative
+            && !matches!(self.by, By::Own(..))
+            && let Err(refused) = Algorithm::check_order(goal)
+        {
+            return Ok(Err(refused));
+        }
         let algorithm = match &self.by {
             By::Own(of, make) => {
                 let schedules = Schedules::made(goal, of, make.clone());

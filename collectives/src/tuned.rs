@@ -1,6 +1,7 @@
 //! Collectives that measure their algorithms in their first calls.
 
 use crate::goal::Goal;
+use crate::spec::By;
 use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Value};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Gang, Shard, Top, now};
@@ -77,7 +78,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// Collective among the nodes' top-level tasks; never waits.
     ///
     /// # Errors
-    /// Those of [`CollectiveBuilder::make`], no calls, or receivers that are not the participants.
+    /// Those of [`CollectiveBuilder::make`], [schedules](CollectiveBuilder::schedules) of the program's own, no calls, or
+    /// receivers that are not the participants.
     pub fn make(
         top: &Top,
         gang: &Gang,
@@ -107,6 +109,9 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             let what = format!("tuned {} `{name}`", wanted.goal);
             Err(Error::Misuse { what, expected: expected.into(), came })
         };
+        if let By::Own(of, _) = &wanted.by {
+            return refuse("a builder without `schedules`", format!("schedules `{of}`"));
+        }
         if wanted.goal.contributors() != wanted.goal.receivers() {
             return refuse("receivers that are the participants", "other ones".into());
         }

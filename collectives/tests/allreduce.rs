@@ -14,23 +14,29 @@ use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
-/// One kind of each operator at every number of shards, elements and vectors in turn, on a runtime drawn from both. Of more
-/// than 17 shards one kind, each in its turn.
+/// One kind of each operator at every number of shards, elements and vectors in turn, on a runtime drawn from both. With more
+/// than 17 shards two kinds are drawn, one with elements and one with vectors.
 fn every_size<T: Element>(kinds: &[Kind<T>]) {
-    for shards in (1..=40).chain([64, 100, 300]) {
+    let check = |kind, shards, elements, number| {
+        let (at, runtime) = any_runtime(number);
+        let plan = Arc::new(Plan { seed: number, ..Plan::new(kind, shards, elements, 2) });
+        if elements == 1 {
+            plan.check::<One>(&runtime, &at);
+        } else {
+            plan.check::<Many>(&runtime, &at);
+        }
+    };
+    for shards in 1..=17 {
         for (number, kind) in (0u64..).zip(kinds) {
-            if shards > 17 && (number + u64::from(shards)) % kinds.len() as u64 != 0 {
-                continue;
-            }
             let number = number + 7 * u64::from(shards);
-            let (at, runtime) = any_runtime(number);
             let elements = if number.is_multiple_of(2) { 1 } else { 1 + number as usize % 6 };
-            let plan = Arc::new(Plan { seed: number, ..Plan::new(kind, shards, elements, 2) });
-            if elements == 1 {
-                plan.check::<One>(&runtime, &at);
-            } else {
-                plan.check::<Many>(&runtime, &at);
-            }
+            check(kind, shards, elements, number);
+        }
+    }
+    for shards in (18..=40).chain([64, 100, 300]) {
+        for (turn, elements) in [(0, 1), (1, 2 + shards as usize % 5)] {
+            let drawn = mix(u64::from(shards) << 16 | (size_of::<T>() as u64) << 8 | turn);
+            check(&kinds[(drawn >> 32) as usize % kinds.len()], shards, elements, drawn >> 16);
         }
     }
 }
@@ -770,12 +776,11 @@ fn fails(fault: Fault) {
         for slots in 1..=3 {
             for call in [0, 1, 3] {
                 for ahead in [false, true] {
-                    // The algorithms in turn.
                     for _ in 0..4 {
                         number += 1;
                         let (at, runtime) = any_runtime(number);
                         let algorithms = lawless(shards);
-                        let algorithm = algorithms[number as usize % algorithms.len()];
+                        let algorithm = algorithms[(mix(number) >> 32) as usize % algorithms.len()];
                         let faulty = Faulty { fault, shards, slots, calls: 7, bad: (bad, call), ahead, algorithm };
                         faulty.check(&runtime, &at);
                     }

@@ -72,7 +72,7 @@ fn what_cannot_be_made_is_refused() {
             let both = Collective::allreduce(sum()).schedules("own", neighbours).algorithm(Algorithm::Direct);
             same(
                 misuse(both.make(&top, &gang, "both")),
-                "collective `both`: expected `schedules` or `algorithm`, got schedules `own` and direct",
+                "collective `both`: expected `schedules` or `algorithm`, got both: schedules `own` and direct",
             );
             same(
                 misuse(Collective::allreduce(sum()).slots(1 << 29).make(&top, &gang, "slots")),
@@ -109,6 +109,22 @@ fn what_cannot_be_made_is_refused() {
                 "allreduce `left`: expected an algorithm that combines in the order of a loop: sliced or direct, got \
                  recursive-doubling",
             );
+            // The last size counts.
+            let three = Collective::allreduce(sum()).sizes([1, 2]).elements(3).algorithm(Algorithm::HalvingDoubling);
+            let three = three.make(&top, &gang, "three")?;
+            let task = top.register("shard", |shard: Shard, three: Collective<[u64]>| async move {
+                three.call(&shard, vec![1, 2, 3])?.await
+            });
+            let came = top.launch(&gang, &task, |_| ShardLaunch::new(three))?.all().await?;
+            assert!(came.iter().all(|sums| **sums == [4, 8, 12]));
+            for algorithm in [None, Some(Algorithm::RecursiveDoubling)] {
+                let left = Collective::allreduce(Operator::<f64>::sum()).order(Order::Left).algorithm(algorithm);
+                same(
+                    misuse(left.make(&top, &many, "left")),
+                    "allreduce `left`: expected at most 8192 shards in the order of a loop, or an associative operator, got \
+                     8193",
+                );
+            }
             // Its brackets are not those of recursive doubling.
             let scan = Collective::scan(Operator::<f64>::sum()).algorithm(Algorithm::Direct);
             let text = misuse(scan.make(&top, &gang, "scan"));

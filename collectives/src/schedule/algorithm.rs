@@ -80,6 +80,8 @@ impl Algorithm {
 
     /// The most ranks for which a mapper is offered an algorithm in which everybody sends to everybody.
     const MOST_OFFERED: u32 = 64;
+    /// The same for a ring, in which each rank waits for as many others one after another.
+    const MOST_IN_RING: u32 = 1024;
     /// The most ranks where a rank has several steps or parts for each of the others: their numbers have 16 bits.
     const MOST: u32 = 8192;
 
@@ -136,6 +138,9 @@ impl Algorithm {
     /// Whether the algorithm reaches a goal. Some are for one kind of collective only. `five-cases` does not exist for some
     /// numbers of ranks. `sliced`, `direct`, `ring`, and `bruck` in an all-to-all, are for at most 8192 ranks. With a number
     /// that it can't have, such as 0 messages a round, an algorithm is for no goal.
+    ///
+    /// Where everybody sends to everybody, memory grows with the square of the number of ranks: at 8192 ranks some 13 GB for
+    /// all processors together, with two [slots](crate::CollectiveBuilder::slots).
     pub fn is_for(self, goal: &Goal) -> bool {
         self.check_number().is_ok() && self.is_for_kind(goal) && self.is_for_so_many(goal)
     }
@@ -262,7 +267,21 @@ impl Algorithm {
 
     /// Whether a mapper is offered it for a goal that it is for, if there are others.
     pub(crate) fn is_offered(self, goal: &Goal) -> bool {
-        !matches!(self, Algorithm::Sliced | Algorithm::Direct) || goal.most() <= Self::MOST_OFFERED
+        goal.most()
+            <= match self {
+                Algorithm::Sliced | Algorithm::Direct => Self::MOST_OFFERED,
+                Algorithm::Ring => Self::MOST_IN_RING,
+                _ => u32::MAX,
+            }
+    }
+
+    /// Checks that there is an algorithm that combines in the order of a loop.
+    pub(crate) fn check_order(goal: &Goal) -> Result<(), (String, String)> {
+        if Self::ALL.iter().any(|algorithm| algorithm.has_order(goal)) {
+            return Ok(());
+        }
+        let expected = format!("at most {} shards in the order of a loop, or an associative operator", Self::MOST);
+        Err((expected, goal.most().to_string()))
     }
 
     /// The laws that an operator must obey bit for bit, or receivers end with different bits. A scan by `direct` has other

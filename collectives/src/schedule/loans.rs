@@ -1,6 +1,6 @@
 //! The loans of large values. A large part is lent to its reader where it is, and does not change while it is on loan.
 
-use super::{Schedule, Step};
+use super::{Part, Schedule, Step};
 
 impl Schedule {
     /// For each step the updates, by their numbers, whose values must have been read before it may run.
@@ -13,41 +13,44 @@ impl Schedule {
     pub(crate) fn awaits(&self) -> Vec<Vec<u16>> {
         #[derive(Clone, Default)]
         struct Register {
-            /// The updates that lent some of the present vector, with their parts.
-            lent: Vec<(u16, u16)>,
-            /// The updates that lent some of the other one, unless somebody has waited for them.
+            /// The updates that lent some of the present vector.
+            lent: Vec<u16>,
+            /// How often the vectors have changed places, and for each block that number plus one when it was last lent.
+            changes: u32,
+            when: Vec<u32>,
+            /// The updates that lent some of the other vector, unless somebody has waited for them.
             before: Vec<u16>,
         }
-        let mut registers = vec![Register::default(); usize::from(self.registers())];
+        let when = vec![0; self.blocks() as usize];
+        let mut registers = vec![Register { when, ..Register::default() }; usize::from(self.registers())];
+        let blocks = |part: &Part| part.blocks.start as usize..part.blocks.end as usize;
         let (mut updates, mut awaits) = (0, Vec::with_capacity(self.steps.len()));
         for step in &self.steps {
             let mut awaited = Vec::new();
             match *step {
                 Step::Update { part, .. } => {
                     let lent = &self.parts[usize::from(part)];
-                    registers[usize::from(lent.register)].lent.push((updates, part));
+                    let register = &mut registers[usize::from(lent.register)];
+                    register.lent.push(updates);
+                    register.when[blocks(lent)].fill(register.changes + 1);
                     updates += 1;
                 }
                 Step::Read { part, .. } | Step::Local { part, .. } => {
                     let changed = &self.parts[usize::from(part)];
                     let register = &mut registers[usize::from(changed.register)];
-                    let overlaps = |&(_, lent): &(u16, u16)| {
-                        let lent = &self.parts[usize::from(lent)].blocks;
-                        lent.start < changed.blocks.end && changed.blocks.start < lent.end
-                    };
-                    if register.lent.iter().any(overlaps) {
-                        let lent = std::mem::take(&mut register.lent).into_iter().map(|(update, _)| update).collect();
-                        awaited = std::mem::replace(&mut register.before, lent);
+                    if register.when[blocks(changed)].iter().any(|&when| when > register.changes) {
+                        register.changes += 1;
+                        awaited = std::mem::replace(&mut register.before, std::mem::take(&mut register.lent));
                     }
                 }
             }
             awaits.push(awaited);
         }
-        let Register { lent, mut before } = registers.swap_remove(usize::from(self.result()));
+        let Register { lent, mut before, .. } = registers.swap_remove(usize::from(self.result()));
         if self.blocks() == 1 {
             before.clear();
         }
-        before.extend(lent.into_iter().map(|(update, _)| update));
+        before.extend(lent);
         awaits.push(before);
         awaits
     }

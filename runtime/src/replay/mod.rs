@@ -48,7 +48,7 @@ pub enum Subtask {
         peer: u32,
         /// The number of its read, from 0.
         at: u16,
-        /// A number that is passed to [`RunningValue::bytes`], below 4096.
+        /// A number that is passed to [`RunningValue::bytes`].
         part: u16,
     },
     /// Read the value that update number `at` of `peer` stored.
@@ -57,7 +57,7 @@ pub enum Subtask {
         peer: u32,
         /// The number of its update, from 0.
         at: u16,
-        /// Numbers that are passed to [`RunningValue::combine`]: the part, below 4096, and how, below 4.
+        /// Numbers that are passed to [`RunningValue::combine`]: the part, and how, below 4.
         part: u16,
         /// See `part`.
         how: u8,
