@@ -66,6 +66,15 @@ impl<T, S, R> Stateful<T, S, R> {
         Self { operator, lift: Arc::new(lift), lower: Arc::new(lower) }
     }
 
+    /// The same with a `lift` that sets a state where it is. A large state then is not copied.
+    pub(super) fn in_place(
+        operator: Operator<S>,
+        lift: impl Fn(&mut S, &T) + Send + Sync + 'static,
+        lower: impl Fn(&S) -> R + Send + Sync + 'static,
+    ) -> Self {
+        Self { operator, lift: Arc::new(InPlace(lift)), lower: Arc::new(lower) }
+    }
+
     /// The operator that combines states. Its name, laws and identity are those of the reduction.
     pub fn operator(&self) -> &Operator<S> {
         &self.operator
@@ -109,9 +118,21 @@ trait Map<A, B>: Send + Sync {
 
 impl<A, B, F: Fn(&A) -> B + Send + Sync> Map<A, B> for F {
     fn map(&self, to: &mut [B], from: &[A]) {
-        assert!(to.len() == from.len(), "expected as many elements on both sides, {}, got {}", to.len(), from.len());
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = self(from);
-        }
+        in_pairs(to, from, |to, from| *to = self(from));
     }
+}
+
+/// A function that sets its result where it is.
+struct InPlace<F>(F);
+
+impl<A, B, F: Fn(&mut B, &A) + Send + Sync> Map<A, B> for InPlace<F> {
+    fn map(&self, to: &mut [B], from: &[A]) {
+        in_pairs(to, from, &self.0);
+    }
+}
+
+#[inline(always)]
+fn in_pairs<A, B>(to: &mut [B], from: &[A], set: impl Fn(&mut B, &A)) {
+    assert!(to.len() == from.len(), "expected as many elements on both sides, {}, got {}", to.len(), from.len());
+    to.iter_mut().zip(from).for_each(|(to, from)| set(to, from));
 }

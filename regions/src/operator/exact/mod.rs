@@ -188,10 +188,9 @@ impl<T: Summand> Builtin<ExactSum<T>> for Merge {
 /// assert_eq!(result, [1.0]);
 /// ```
 pub fn exact_sum<T: Summand>() -> Stateful<T, ExactSum<T>> {
-    let lift = |x: &T| {
-        let mut sum = ExactSum::zero();
+    let lift = |sum: &mut ExactSum<T>, x: &T| {
+        *sum = ExactSum::zero();
         sum.add(*x);
-        sum
     };
-    Stateful::new(ExactSum::operator(), lift, ExactSum::value)
+    Stateful::in_place(ExactSum::operator(), lift, ExactSum::value)
 }
