@@ -289,15 +289,19 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     }
 
     fn check_sizes(&self, goal: &Goal) -> Result<(), (String, String)> {
-        let by = match self.kind {
-            Kind::Gather | Kind::Scatter | Kind::ReduceScatter => "`elements` or `sizes`",
-            Kind::AllToAll => "`elements` or `sizes_between`",
-            Kind::Reduce | Kind::Scan { .. } | Kind::Broadcast => "`elements`",
+        let is_blocks = matches!(self.kind, Kind::Gather | Kind::Scatter | Kind::ReduceScatter);
+        let is_between = self.kind == Kind::AllToAll;
+        let refuse = |came: &str| {
+            let by = match (is_blocks, is_between) {
+                (true, _) => "`elements` or `sizes`",
+                (_, true) => "`elements` or `sizes_between`",
+                _ => "`elements`",
+            };
+            Err((format!("{by} for {}", goal.named()), came.into()))
         };
-        let refuse = |came: &str| Err((format!("{by} for {}", goal.named()), came.into()));
         match &self.sizes {
-            Sizes::Blocks(_) if !by.ends_with("`sizes`") => refuse("`sizes`"),
-            Sizes::Between(_) if self.kind != Kind::AllToAll => refuse("`sizes_between`"),
+            Sizes::Blocks(_) if !is_blocks => refuse("`sizes`"),
+            Sizes::Between(_) if !is_between => refuse("`sizes_between`"),
             Sizes::Blocks(starts) if starts.len() - 1 != goal.blocks() as usize => {
                 Err((format!("the sizes of {} blocks", goal.blocks()), format!("those of {}", starts.len() - 1)))
             }

@@ -3,7 +3,7 @@
 use crate::engine::{Engine, subtasks};
 use crate::own;
 use crate::role::Role;
-use crate::schedule::Make;
+use crate::schedule::{Make, or};
 use crate::sizes::Sizes;
 use crate::state::Conversion;
 use crate::{Algorithm, Groups, Laws, Operator, Order, Schedules};
@@ -202,7 +202,7 @@ impl<T: Element> Wanted<T> {
                 if *order == Order::Left && !self.has_usual_bits(*algorithm, &groups) {
                     let can = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_order(goal));
                     let can: Vec<String> = can.map(Algorithm::to_string).collect();
-                    let expected = format!("an algorithm that combines in the order of a loop: {}", can.join(" or "));
+                    let expected = format!("an algorithm that combines in the order of a loop: {}", or(&can));
                     return Ok(Err((expected, algorithm.to_string())));
                 }
                 if !self.sizes.are_equal() && algorithm.needs_equal_blocks(goal) {

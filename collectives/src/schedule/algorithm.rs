@@ -354,7 +354,7 @@ impl Needs {
 }
 
 /// A list with `or` before its last name.
-fn or(names: &[String]) -> String {
+pub(crate) fn or(names: &[String]) -> String {
     match names {
         [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
         _ => names.concat(),

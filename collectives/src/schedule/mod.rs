@@ -5,6 +5,7 @@ mod linked;
 mod loans;
 mod schedules;
 
+pub(crate) use algorithm::or;
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub(crate) use schedules::Make;
 pub use schedules::Schedules;
