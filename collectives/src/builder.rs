@@ -145,7 +145,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     }
 
     /// Makes values vectors of so many elements. Where a value consists of blocks, each block has so many. There may be 0.
-    /// Of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between), the last one counts.
+    /// If several of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between) are called, the last one holds.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         let sizes = match self.kind {
             Kind::Reduce | Kind::Scan { .. } | Kind::Broadcast => Sizes::Whole(elements),
@@ -195,7 +195,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         Self { slots, ..self }
     }
 
-    /// The brackets of combinations, by default those of recursive doubling. [`Order::Left`] gives the bits of a sequential
+    /// The brackets of combinations, by default [`Order::Doubling`]. [`Order::Left`] gives the bits of a sequential
     /// loop over the participants. If the operator is not associative, that takes [`Algorithm::Direct`] or, in an allreduce,
     /// [`Algorithm::Sliced`]; both are for at most 8192 shards.
     pub fn order(self, order: Order) -> Self {
@@ -220,8 +220,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     /// Makes the collective. Collective among the nodes' top-level tasks; never waits.
     ///
     /// # Errors
-    /// Shards that the gang does not have, nobody who contributes or receives, sizes that do not fit the kind or the
-    /// memory, an algorithm that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses,
+    /// Shards that the gang does not have, nobody who contributes or receives, participants of a kind in which one shard
+    /// contributes, no slots or more than memory can address, sizes that do not fit the kind or the memory, an algorithm that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses,
     /// an algorithm beside schedules, or an illegal decision of the mapper.
     pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O, S>, Error> {
         let wanted = self.wanted(gang, name)?;

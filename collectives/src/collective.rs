@@ -32,8 +32,8 @@ use std::marker::PhantomData;
 /// contribution. If `lower` panics, it fails on that shard only. Later calls are not affected. If a shard fails, the calls
 /// that it still owes fail, and later ones fail at once.
 ///
-/// Each round of a call is an update and a read subtask, as in §II-A of "Scalable collectives for distributed
-/// asynchronous many-task runtimes"; see [`protocol`](crate::protocol). Contributors and receivers may be any shards, as
+/// A message of a call is an update subtask at one shard and a read subtask at another, as in §II-A of "Scalable collectives
+/// for distributed asynchronous many-task runtimes"; see [`protocol`](crate::protocol). Contributors and receivers may be any shards, as
 /// in §3.2 of "Advanced collective communication in Aspen".
 ///
 /// ```

@@ -228,6 +228,7 @@ impl<T: Element> Engine<T> {
         let chains = (0..roles.len() * slots as usize).map(|_| Chain::new()).collect();
         if roles.iter().all(|role| role.is_as(&roles[0])) {
             roles.truncate(1);
+            roles.shrink_to_fit();
         }
         let one = |role: &Role<T>| role.contributes.and(role.receives).is_some() && role.whole == 1;
         let is_one = roles.len() == 1 && roles.iter().all(|role| one(role) && role.parts.is_none());
@@ -547,8 +548,7 @@ impl<T: Element> Replay for Engine<T> {
         }
         let Shared { operator, gathered, .. } = &mut self.shared;
         if let Running::One(_) = self.chains[of(0)].running {
-            let values = (0..size).map(|i| self.chains[of(i)].running.as_slice()[0]);
-            let combined = gathered.combine(operator, values);
+            let combined = gathered.combine(operator, 0..size, &|i| self.chains[of(i)].running.as_slice()[0]);
             self.chains[of(0)].running = Running::One(combined);
             return;
         }

@@ -2,8 +2,12 @@
 
 use crate::Operator;
 use maniple_regions::Element;
+use std::ops::Range;
 
-/// The values of a group, one after the other, and the lower and higher ones of each pair.
+/// Values that are combined level by level. The results of more of them are combined one by one, which takes no memory.
+const BLOCK: u32 = 64;
+
+/// The values of a level of the tree, and the lower and higher ones of the pairs that they come from.
 pub struct Gathered<T> {
     values: Vec<T>,
     lower: Vec<T>,
@@ -17,25 +21,54 @@ impl<T> Gathered<T> {
 }
 
 impl<T: Element> Gathered<T> {
-    /// Combines the values [pairwise](maniple_runtime::replay::pairwise).
-    pub fn combine(&mut self, operator: &Operator<T>, values: impl Iterator<Item = T>) -> T {
-        let Self { values: all, lower, higher } = self;
-        all.clear();
-        all.extend(values);
-        while all.len() > 1 {
-            let (pairs, half) = (all.chunks_exact(2), all.len() / 2);
+    /// Combines values [pairwise](maniple_runtime::replay::pairwise). There is at least one.
+    pub fn combine(&mut self, operator: &Operator<T>, range: Range<u32>, value: &impl Fn(u32) -> T) -> T {
+        let Range { start, end } = range;
+        let size = end - start;
+        if size > BLOCK {
+            let middle = start + size.next_power_of_two() / 2;
+            let below = self.combine(operator, start..middle, value);
+            return operator.combine(&below, &self.combine(operator, middle..end, value));
+        }
+        let Self { values, lower, higher } = self;
+        lower.clear();
+        lower.extend((0..size / 2).map(|i| value(start + 2 * i)));
+        higher.clear();
+        higher.extend((0..size / 2).map(|i| value(start + 2 * i + 1)));
+        let mut odd = (size % 2 == 1).then(|| value(end - 1));
+        loop {
+            values.resize(lower.len(), T::zeroed());
+            operator.fold_into(values, lower, higher);
+            // The last one of the next level.
+            values.extend(odd);
+            if values.len() < 2 {
+                return values[0];
+            }
+            let pairs = values.chunks_exact(2);
+            odd = pairs.remainder().first().copied();
             lower.clear();
             lower.extend(pairs.clone().map(|pair| pair[0]));
             higher.clear();
             higher.extend(pairs.map(|pair| pair[1]));
-            operator.fold_into(&mut all[..half], lower, higher);
-            if all.len() % 2 == 1 {
-                all.swap(half, 2 * half);
-                all.truncate(half + 1);
-            } else {
-                all.truncate(half);
-            }
         }
-        all[0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maniple_runtime::replay::pairwise;
+
+    #[test]
+    fn values_are_combined_as_pairs_are() {
+        // Every other operand order and every other bracket gives another value.
+        let hash = |a: &u64, b: &u64| (a.wrapping_mul(31) ^ b.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let operator = Operator::user("hash", hash);
+        let mut gathered = Gathered::new();
+        for n in (1..=300).chain([511, 512, 513, 1000, 4096]) {
+            let mut expected: Vec<u64> = (0..n).map(|i| u64::from(i) + 7).collect();
+            pairwise(n, |i, j| expected[i as usize] = hash(&expected[i as usize], &expected[j as usize]));
+            assert_eq!(gathered.combine(&operator, 0..n, &|i| u64::from(i) + 7), expected[0], "{n}");
+        }
     }
 }

@@ -92,7 +92,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     }
 
     /// As [`make`](Self::make), with those of these algorithms that are for the kind and give the usual bits. `direct` and
-    /// `sliced` are left out for more than 64 shards, unless there is no other.
+    /// `sliced` are left out for more than 64 shards, and `ring` for more than 1024, unless there is no other.
     ///
     /// # Errors
     /// Those of [`make`](Self::make), an algorithm with a number that it can't have, or none of the algorithms is left.

@@ -33,7 +33,8 @@ put the rows into one file. The table goes to --output or to stdout.
 
 Columns of the report, which goes to stderr:
   Kind, Shards      the collective
-  Size              bytes of a block: of --elements
+  Size              bytes of a block: of --elements. In the table, `bytes` is the largest value that a shard contributes or receives: \
+in an allgather that is one block of each shard. A barrier is an allreduce of 0 bytes there
   Layout            together: all shards on one processor; neighbours: on several, and neighbouring shards share one; apart: none \
 do
   Nodes             one or several, which share no address space

@@ -28,8 +28,9 @@ fn places(root: u32, receivers: &Ranks) -> u32 {
 
 /// The steps of `rank` in a broadcast of `root` along a binomial tree.
 ///
-/// In step k each of the 2^k ranks that have the value sends it to one more. With r receivers beside the root there are
-/// r messages and ⌈log₂ (r + 1)⌉ steps. A value is sent on at most as often as a number up to r has binary ones.
+/// At level k of the tree each of the 2^k ranks that have the value sends it to one more. With r receivers beside the root
+/// there are r messages and ⌈log₂ (r + 1)⌉ levels. A value makes at most as many hops as a number up to r has binary ones;
+/// so many are the rounds.
 ///
 /// ```
 /// # use maniple_collectives::{Goal, Ranks, binomial_broadcast, check};
@@ -65,7 +66,8 @@ pub fn binomial_broadcast(rank: u32, ranks: u32, root: u32, receivers: &Ranks) -
 /// The steps of `rank` in a broadcast of `root` along a chain, in `blocks` blocks.
 ///
 /// Each rank sends a block on as soon as it has it. With r receivers beside the root there are r·b messages of one block,
-/// and r rounds if there is one block, or r + b − 1 for a rank that handles a block a round. Good for large values.
+/// and r rounds. If a rank handles one message at a time, the last block comes after the time of r + b − 1 messages. Good for
+/// large values.
 ///
 /// # Panics
 ///

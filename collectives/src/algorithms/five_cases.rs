@@ -23,7 +23,7 @@ pub struct Adaption {
 impl Adaption {
     /// The adaption for some ranks, if there is one. With several, the one that needs the least work.
     ///
-    /// There is none for some numbers of ranks, which the paper does not say: of P = 2 … 130, 64, 33 and 12 have none
+    /// Some numbers of ranks have none, which the paper does not mention: of P = 2 … 130, 64, 33 and 12 have none
     /// for n = 1, 2 and 3, and all have one from n = 4 on. The first P without any for n up to 7 is 601. A power of
     /// n + 1 needs none.
     pub fn find(ranks: u32, n: u32) -> Option<Self> {

@@ -8,7 +8,7 @@ use std::ops::Range;
 ///
 /// In each round a rank sends its value to the others of its group, and combines theirs in the order and with the brackets
 /// of [`recursive_doubling`](super::recursive_doubling). So it has fewer rounds and more messages than that, and the same
-/// bits for any operator. With a radix of at least P, rounded down to a power of two, everybody sends to everybody.
+/// bits for any operator. With the largest power of two up to P as the radix, everybody sends to everybody.
 ///
 /// Let 2^m be the largest power of two up to P. The places are the leaves of recursive doubling's tree: there are 2^m, and the
 /// first s = P − 2^m of them have two ranks each. In the first round all ranks of the places of a group exchange values,

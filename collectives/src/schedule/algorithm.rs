@@ -27,8 +27,8 @@ use std::str::FromStr;
 /// | `direct` | all | none, but scan and exscan: associative, unless in the [order](crate::Order) of a loop |
 ///
 /// An operator must obey the [laws](Self::laws) of the last column bit for bit. An algorithm that needs none gives every
-/// rank the same bits for any operator. All of these algorithms of a kind agree, except `two-level` on [unequal
-/// groups](Self::groups_by_doubling). The result never depends on timing.
+/// rank the same bits for any operator. All of these algorithms of a kind agree, except `two-level`
+/// [unless all groups have the same power of two of ranks](Self::groups_by_doubling). The result never depends on timing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
@@ -39,7 +39,8 @@ pub enum Algorithm {
     /// The ranks of each processor first, then the processors; see [`two_level`]. The grouping depends on the mapper's
     /// placement. It is that of recursive doubling if each processor has the same power of two of ranks.
     TwoLevel,
-    /// Exchanges in groups of so many ranks, a power of two from 2 to 64; see [`radix`].
+    /// Exchanges in groups of so many places, a power of two from 2 to 64. A place has one rank, or two if the number of ranks
+    /// is no power of two; see [`radix`].
     Radix(u8),
     /// Each rank combines some blocks of the vector, half of them in each round; see [`halving_doubling`].
     HalvingDoubling,
@@ -118,7 +119,7 @@ impl Algorithm {
         Self::ALL.iter().copied().filter(|algorithm| algorithm.is_for(goal))
     }
 
-    /// The algorithm with the numbers that are worth trying: itself, if it has none.
+    /// The variants worth trying. An algorithm without a number is its own only variant.
     pub fn variants(self) -> impl Iterator<Item = Algorithm> {
         let numbers: &[u8] = match self {
             Algorithm::Radix(_) => &[2, 4, 8, 16],

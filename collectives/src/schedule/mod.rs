@@ -106,7 +106,8 @@ pub enum Step {
         /// How the part changes.
         combine: Combine,
     },
-    /// Combines one part of this rank's memory with another one. Waits for nothing.
+    /// Combines one part of this rank's memory with another one. Waits for no message; above 4 KiB it may wait until readers
+    /// give a vector back.
     Local {
         /// The part whose value comes.
         from: u16,
@@ -217,7 +218,7 @@ impl Schedule {
     ///
     /// # Panics
     ///
-    /// If the schedule has 65,536 updates or parts already, or `at` is larger. Likewise for the other kinds.
+    /// If `at` is larger than 65,535, or the schedule has 65,536 other parts. Likewise for the other kinds of steps.
     pub fn update(&mut self, peer: u32, at: u32, part: Part) {
         let part = self.part(part);
         self.push(Step::Update { peer, at: short(at), part });

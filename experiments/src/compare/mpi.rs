@@ -43,11 +43,11 @@ MPI_Reduce, MPI_Bcast, MPI_Barrier, MPI_Gather, MPI_Allgather, MPI_Scatter, MPI_
 MPI_Exscan. --program allreduce is another allreduce: each call depends on the one before, and no barrier is between them.
 
 With --wire processes or --wire mpi this side runs in --processes processes, each time as a program of its own: this one starts \
-itself, or the launcher of MPI starts it. MPI has a rank for each shard all the same. Without --processes there is one process for \
-each shard too.
+itself, or the launcher of MPI starts it. MPI always has one rank for each shard. Without --processes, this side has one process for \
+each shard.
 
 With --wire virtual this side runs on --machine. The same program by recursive doubling stands for MPI and runs on \
---mpi-machine; of a --kind, by the algorithm that the default mapper chooses there. So no MPI and no launcher is needed, and all times are virtual. --nodes is for this side. MPI has as many nodes \
+--mpi-machine. For --kind, MPI's side uses the algorithm that the default mapper chooses there. So no MPI and no launcher is needed, and all times are virtual. --nodes is for this side. MPI has as many nodes \
 as its machine's file says, or one for each rank.
 
 Columns of the report:

@@ -23,7 +23,7 @@ use tabled::builder::Builder;
 Each shard has a node of its own. The sums are of vectors of 64-bit floats. Three programs compute the same:
   one by one  a reduction to the first receiver by a binomial tree, and a broadcast to the others; then the next reduction. \
 Each shard waits for its part of one before the next
-  concurrent  all reductions at the same time, made one by one
+  concurrent  all reductions at the same time, each made by itself
   balanced    all reductions at the same time, made together in a plan
 
 It is the experiment of Figure 12 in \"Advanced collective communication in Aspen\", whose program is in its Figure 5.

@@ -32,7 +32,7 @@ pub use stateful::Stateful;
 ///
 /// Collectives, phase barriers and the [`Reduce`](crate::Reduce) accessors of regions all combine with it. It is cheap
 /// to clone. The built-in operators commute bit for bit. One made by [`Operator::user`] only has to be deterministic,
-/// because operands are always combined in order: those of lower ranks and earlier launches come first.
+/// because operands are combined in order unless it is declared commutative: those of lower ranks and earlier launches come first.
 ///
 /// | | integers | floats |
 /// |---|---|---|

@@ -44,8 +44,8 @@ fn what_came_out(all: &[Study]) -> Vec<String> {
         format!(
             "<b>Balance</b> differs: the paper's program gains nothing. Its gain comes from the sum of nodes 1 and 2, of which one \
              must send its vector to the other. The paper's heuristic chooses node 1 to receive, because node 2 is busy with the \
-             first sum. Here the lower rank receives even without a plan, which is node 1 too. By the paper's §3.2, with nodes in their order, it \
-             would also be node 1, so its text does not explain the gain of its program. In reverse the lower rank is the busy one. \
+             first sum. Without the heuristic node 1 receives too: by the paper's §3.2, with nodes in their order, and here without a \
+             plan. So the paper's text does not explain the gain of its program. In reverse the lower rank is the busy one. \
              There balance leaves two vectors at the busiest node instead of three, and with the largest vectors the ratio is {}. \
              In the model the line carries both directions at full speed, and the kernel's copies take no time of the processor. \
              With less than that, the gain would be smaller and nearer to the paper's 25 %.",
@@ -88,8 +88,8 @@ pub fn page(studies: &[Study], pictures: &[(String, String)]) -> String {
     page.section("Comparison with the paper");
     page.paragraph(
         "The first shape holds if concurrent reductions take at most 0.5 times as long as one by one. Balance holds if it takes at \
-         most 0.8 times as long as without, at the size where it gains most. The paper has only its own program. The other two are \
-         asked the same here. The bands are those of the ratio when one number of \
+         most 0.8 times as long as without, at the size where it gains most. The paper has only its own program. The same limits apply to \
+         the other two workloads here. The bands are those of the ratio when one number of \
          the machine is halved or doubled, and when all are.",
     );
     for study in studies {

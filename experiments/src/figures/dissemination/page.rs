@@ -28,8 +28,8 @@ fn different(difference: Difference, machines: &Machines, study: &Study) -> Stri
                 )
             });
             format!(
-                "<b>FDR and QDR</b>. The paper's barrier gains much on FDR and little on QDR. Here it gains a little more on QDR, \
-                 and so does larger n. The latency is longer there, and saving a round gains more. {same}The paper explains \
+                "<b>FDR and QDR</b>. The paper's barrier gains much on FDR and little on QDR. Here it gains a little more on QDR. \
+                 Larger n also helps more there: the latency is longer, so a saved round is worth more. {same}The paper explains \
                  the difference by FDR's higher rate of messages. In the model that rate hardly matters: a process needs \
                  {message} ns for a message on QDR, and the adapter's gap is {} ns.{doubling}",
                 number("network.gap_ns")
@@ -106,7 +106,7 @@ pub fn page(machines: &Machines, results: &Results, pictures: &[(String, String)
     page.list(machines.about().map(escaped));
     page.paragraph(
         "Dissemination is the paper's: its five cases, without an inverse, or Bruck and Ho's algorithm for the numbers of nodes \
-         for which these do not exist. The best n of 1 to 7 counts, without the trial runs that choose it. MPI has the same wire, \
+         for which these do not exist. Each time is that of the best n from 1 to 7, without the trial runs that choose it. MPI has the same wire, \
          longer ways through its software, and two copies of each message. Its allreduce is recursive doubling, as in MPICH, \
          MVAPICH and Open MPI up to 2 KiB. Its barrier is dissemination with n = 1, as in MPICH. Elements are 64-bit integers.",
     );
@@ -230,9 +230,9 @@ fn shares(study: &Study, c: usize) -> Table {
 fn today(page: &mut Page, targets: &Targets) {
     page.section(&format!("On a network of today: {MACHINE}"));
     page.paragraph(
-        "Nodes have this framework's own costs, and HDR InfiniBand between them. Dissemination is Bruck and Ho's, and the best n of \
-         1 to 7 counts. Sums are of one 64-bit integer. Floats can't use dissemination, whose ranks would end with different \
-         bits; they use a radix exchange, which has recursive doubling's brackets. The best radix counts. Neither sends \
+        "Nodes have this framework's own costs, and HDR InfiniBand between them. Dissemination is Bruck and Ho's, with the best \
+         n from 1 to 7; beside a radix exchange n may be up to 16. Sums are of one 64-bit integer. Floats can't use dissemination, whose ranks would end with different \
+         bits; they use a radix exchange, which has recursive doubling's brackets, with the best radix. Neither sends \
          empty arrivals, because their calls use two sets of cells in turn. Recursive doubling sends one for each value: by it a \
          reader says that a cell is free again. It costs what other messages cost. The last column has the ratio if empty \
          arrivals cost no time of a processor or of the wire, and a dash where neither side sends any.",
