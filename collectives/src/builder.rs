@@ -197,7 +197,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
 
     /// The brackets of combinations, by default [`Order::Doubling`]. [`Order::Left`] gives the bits of a sequential
     /// loop over the participants. If the operator is not associative, that takes [`Algorithm::Direct`] or, in an allreduce,
-    /// [`Algorithm::Sliced`]; both are for at most 8192 shards.
+    /// [`Algorithm::Sliced`]; both are for at most 8192 shards. [`Order::Any`] allows an [`Algorithm`] with brackets of its own.
     pub fn order(self, order: Order) -> Self {
         Self { order, ..self }
     }
@@ -245,7 +245,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
             (None, None) => By::Mapper,
         };
         let Self { operator, conversion, identity, sizes, slots, order, .. } = self;
-        Ok(Wanted { goal, operator, conversion, identity, sizes, slots, order, by })
+        let most = sizes.most(&goal);
+        Ok(Wanted { goal, operator, conversion, identity, sizes, most, slots, order, by })
     }
 
     /// The goal in a gang of so many shards, or what was expected and what came.

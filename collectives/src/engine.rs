@@ -96,6 +96,7 @@ impl<T: Element> Chain<T> {
             }
             (_, Some(result)) => Running::many(registers.take_result(result)),
         };
+        registers.drop_contribution(parts.result.as_ref().is_some_and(|(register, _)| *register == 0));
     }
 
     /// Ends a call with its result or an error.

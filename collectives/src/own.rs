@@ -1,14 +1,24 @@
 //! What the engine asks of a program's own schedules, beside what the check proves.
 
+use crate::engine::subtasks;
 use crate::parts::Parts;
 use crate::sizes::Sizes;
-use crate::{Schedule, Schedules, Step};
+use crate::{Groups, Schedule, Schedules, Step};
 
-/// Refuses schedules that the engine can't run with vectors of these sizes: says what was expected and what came.
+/// Refuses schedules that the engine can't run: says what was expected and what came. The largest vector has `most` elements
+/// of together `bytes` bytes; `placed` are the runs of ranks on one processor. Every node gives the same answer.
 ///
-/// - A [group](Schedule::in_group) combines whole vectors in place, those of all its ranks.
+/// - A [group](Schedule::in_group) combines whole vectors in place, those of all its ranks. They share a processor.
+/// - A processor counts the steps of a rank in 16 bits.
+/// - A part of all of register 0 is read as one of the largest vector.
 /// - Blocks may differ in size, and a step must not take one for another.
-pub fn fit(schedules: &Schedules, sizes: &Sizes) -> Result<(), (String, String)> {
+pub fn fit(
+    schedules: &Schedules,
+    sizes: &Sizes,
+    placed: &Groups,
+    most: usize,
+    bytes: usize,
+) -> Result<(), (String, String)> {
     let goal = schedules.goal();
     let of = |rank| {
         let schedule = schedules.of(rank);
@@ -24,6 +34,15 @@ pub fn fit(schedules: &Schedules, sizes: &Sizes) -> Result<(), (String, String)>
             let expected = "groups of ranks that contribute, and whose only part is the whole vector";
             return Err((expected.into(), format!("rank {rank} of the group {:?}, which {does}", schedule.group())));
         }
+        let (group, together) = (schedule.group(), placed.of_rank(rank));
+        if group.start < together.start || group.end > together.end {
+            let expected = "groups of ranks that share a processor";
+            return Err((expected.into(), format!("the group {group:?}, of which {together:?} are with rank {rank}")));
+        }
+        let steps = subtasks(schedule, bytes).len();
+        if steps > usize::from(u16::MAX) {
+            return Err((format!("at most {} steps of a rank", u16::MAX), format!("{steps} of rank {rank}")));
+        }
         for (number, step) in schedule.steps().iter().enumerate() {
             let elements = |parts: &Parts, part| parts.at(part).1.len();
             let (from, to) = match *step {
@@ -31,6 +50,10 @@ pub fn fit(schedules: &Schedules, sizes: &Sizes) -> Result<(), (String, String)>
                 Step::Update { peer, at, part } => {
                     let (peer, at) = (peer as usize, usize::from(at));
                     (elements(parts, part), elements(&all[peer].1, reads[peer][at]))
+                }
+                Step::Read { part: 0, .. } if parts.at(0).1.len() != most => {
+                    let expected = format!("reads of all of register 0 where that has {most} elements, as others do");
+                    return Err((expected, format!("step {number} of rank {rank}, into {}", parts.at(0).1.len())));
                 }
                 Step::Read { .. } => continue,
             };

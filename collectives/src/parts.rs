@@ -178,6 +178,17 @@ impl<T: Element> Registers<T> {
         of.lend(range.clone()).into()
     }
 
+    /// Lets go of a contribution that was not copied. Whoever else holds it is the only one then. One that was given and is
+    /// the result stays, because later calls use its memory again.
+    pub fn drop_contribution(&mut self, is_result: bool) {
+        if let Some(first) = self.all.first_mut()
+            && (first.is_shared() || self.given && !is_result)
+        {
+            self.given = false;
+            self.spare.put(std::mem::take(first));
+        }
+    }
+
     /// `own = f(own)` for a range of a register: in its place if nothing of it is on loan, or else in another vector, to which
     /// the rest is copied.
     fn change(

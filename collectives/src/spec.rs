@@ -22,6 +22,8 @@ pub(crate) struct Wanted<T> {
     /// The result where nothing is combined: at the first shard of an exclusive scan.
     pub identity: Option<T>,
     pub sizes: Sizes,
+    /// The elements of the largest vector of any rank.
+    pub most: usize,
     pub slots: u32,
     pub order: Order,
     pub by: By,
@@ -38,6 +40,8 @@ pub(crate) enum By {
 
 struct Spec<T> {
     name: String,
+    /// The size of the largest vector of any rank.
+    bytes: usize,
     wanted: Wanted<T>,
     schedules: Schedules,
 }
@@ -53,16 +57,16 @@ impl<T: Element> ReplaySpec for Spec<T> {
         self.schedules.cells(shard)
     }
     fn cell_bytes(&self) -> usize {
-        self.wanted.bytes()
+        self.bytes
     }
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
-        subtasks(&self.schedules.of(shard), self.cell_bytes())
+        subtasks(&self.schedules.of(shard), self.bytes)
     }
     fn block(&self, shard: u32) -> Range<u32> {
         self.schedules.group(shard)
     }
     fn gives_back(&self) -> bool {
-        self.cell_bytes() > LARGE || self.schedules.give_back()
+        self.bytes > LARGE || self.schedules.give_back()
     }
     fn parameters(&self) -> String {
         let Wanted { goal, operator, sizes, slots, .. } = &self.wanted;
@@ -82,7 +86,7 @@ impl<T: Element> ReplaySpec for Spec<T> {
 impl<T: Element> Wanted<T> {
     /// The size of the largest vector of any rank.
     fn bytes(&self) -> usize {
-        self.sizes.most(&self.goal).saturating_mul(size_of::<T>())
+        self.most.saturating_mul(size_of::<T>())
     }
 
     fn refuse<R>(&self, name: &str, expected: &str, came: String) -> Result<R, Error> {
@@ -94,7 +98,7 @@ impl<T: Element> Wanted<T> {
         if self.slots == 0 {
             return self.refuse(name, "at least one slot", "0".into());
         }
-        let most = self.sizes.most(&self.goal);
+        let most = self.most;
         if most > isize::MAX as usize / size_of::<T>().max(1) {
             return self.refuse(name, "a contribution that fits into memory", format!("{most} elements"));
         }
@@ -107,7 +111,7 @@ impl<T: Element> Wanted<T> {
             let came = format!("{} slots in each of {} shards", self.slots, gang.shards());
             return self.refuse(name, "fewer than 2^31 slots of all shards together", came);
         }
-        let spec = Spec { name: name.into(), wanted: self, schedules };
+        let spec = Spec { name: name.into(), bytes: self.bytes(), wanted: self, schedules };
         top.replayed(gang, Arc::new(spec))
     }
 
@@ -122,6 +126,7 @@ impl<T: Element> Wanted<T> {
         match order {
             Order::Doubling => algorithm.groups_by_doubling(goal, groups),
             Order::Left => algorithm.has_order(goal),
+            Order::Any => algorithm.laws(goal).without(laws) == Laws::NONE,
         }
     }
 
@@ -186,7 +191,7 @@ impl<T: Element> Wanted<T> {
                     let expected = "schedules that combine in the order of a loop".into();
                     return Ok(Err((expected, format!("{schedules}, which has other brackets"))));
                 }
-                return Ok(own::fit(&schedules, &self.sizes).map(|()| schedules));
+                return Ok(own::fit(&schedules, &self.sizes, &groups, self.most, self.bytes()).map(|()| schedules));
             }
             By::Algorithm(algorithm) => {
                 // In the order of a loop the brackets are given, and no law is needed.
@@ -198,6 +203,11 @@ impl<T: Element> Wanted<T> {
                 let missing = algorithm.laws(goal).without(laws);
                 if missing != Laws::NONE {
                     return Ok(Err(self.lacks(missing, algorithm)));
+                }
+                if *order == Order::Doubling && !self.has_usual_bits(*algorithm, &groups) {
+                    let (expected, came) = self.lacks(Laws { associative: true, ..Laws::NONE }, algorithm);
+                    let expected = format!("{expected} where its groups are not alike, or the order `Any`");
+                    return Ok(Err((expected, came)));
                 }
                 if *order == Order::Left && !self.has_usual_bits(*algorithm, &groups) {
                     let can = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_order(goal));

@@ -109,6 +109,15 @@ fn what_cannot_be_made_is_refused() {
                 "allreduce `left`: expected an algorithm that combines in the order of a loop: sliced or direct, got \
                  recursive-doubling",
             );
+            // Groups of three and two shards, on two workers.
+            let five = top.gang("five", 5)?;
+            let uneven = || Collective::allreduce(Operator::<f64>::sum()).algorithm(Algorithm::TwoLevel);
+            same(
+                misuse(uneven().make(&top, &five, "uneven")),
+                "allreduce `uneven`: expected an operator that is associative bit for bit, as two-level needs where its groups \
+                 are not alike, or the order `Any`, got `sum`, which is not",
+            );
+            uneven().order(Order::Any).make(&top, &five, "any")?;
             // The last size counts.
             let three = Collective::allreduce(sum()).sizes([1, 2]).elements(3).algorithm(Algorithm::HalvingDoubling);
             let three = three.make(&top, &gang, "three")?;

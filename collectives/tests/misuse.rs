@@ -275,6 +275,93 @@ fn groups_have_one_part_and_contribute() {
     });
 }
 
+/// Groups on several workers: whether the mapper placed them together does not depend on where the top-level task runs.
+#[test]
+fn groups_share_a_processor() {
+    let own = |workers: u32, shards: u32| {
+        let pairs = move |_: &Goal, rank: u32| {
+            let group = rank / 2;
+            let schedule = match rank % 2 {
+                0 => recursive_doubling(group, shards / 2).among(rank, shards, |group| 2 * group),
+                _ => Schedule::new(rank, shards, 1),
+            };
+            schedule.in_group(2 * group..2 * group + 2)
+        };
+        watched("groups", move || {
+            let run = Runtime::threads(workers).run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let sum = Collective::allreduce(Operator::<u64>::sum()).schedules("pairs", pairs);
+                let sum = sum.make(&top, &gang, "sum")?;
+                let task = top.register("add", |shard: Shard, sum: Collective<u64>| async move {
+                    sum.call(&shard, u64::from(shard.index()))?.await
+                });
+                top.launch(&gang, &task, |_| ShardLaunch::new(sum))?.all().await
+            });
+            run.map(|(sums, _)| sums)
+        })
+    };
+    assert_eq!(own(2, 8).unwrap(), [28; 8]);
+    // The workers have 2, 1, 1 and 2 shards, so the second group is on two of them.
+    let text = own(4, 6).unwrap_err().to_string();
+    let expected = "allreduce `sum`: expected groups of ranks that share a processor, got the group 2..4, of which";
+    assert!(text.starts_with(expected), "{text}");
+}
+
+#[test]
+fn a_rank_has_at_most_65535_steps() {
+    let many = |steps: u32| {
+        move |_: &Goal, rank: u32| {
+            let mut schedule = Schedule::new(rank, 1, 1);
+            (0..steps).for_each(|_| schedule.local(Part::block(0, 0), Part::block(1, 0), Combine::Replace));
+            schedule
+        }
+    };
+    made(1, move |sums| sums.schedules("many", many(65_535))).unwrap();
+    refused(1, "at most 65535 steps of a rank", "65536 of rank 0", move |sums| sums.schedules("more", many(65_536)));
+}
+
+/// Two ranks of an all-to-all, with less to send than a third one, also read all that the other has.
+#[test]
+fn all_of_a_register_is_as_long_as_the_longest() {
+    let exchange = |goal: &Goal, rank: u32| {
+        Schedule::linked(rank, |rank| {
+            let mut schedule = Schedule::new(rank, goal.ranks(), 3).with_result(1);
+            schedule.local(Part::block(0, rank), Part::block(1, rank), Combine::Replace);
+            for peer in (0..3).filter(|&peer| peer != rank) {
+                schedule.send(peer, Part::block(0, peer));
+            }
+            for peer in (0..3).filter(|&peer| peer != rank) {
+                schedule.receive(peer, Part::block(1, peer), Combine::Replace);
+            }
+            if rank < 2 {
+                schedule.send(1 - rank, Part::new(0, 0..3));
+                schedule.receive(1 - rank, Part::new(0, 0..3), Combine::Replace);
+            }
+            schedule
+        })
+    };
+    let made = |sizes: [usize; 3]| {
+        watched("exchange", move || {
+            let run = Runtime::threads(2).run(move |top| async move {
+                let gang = top.gang("all", 3)?;
+                let all = Collective::<[u64]>::all_to_all().sizes_between(move |from, _| sizes[from as usize]);
+                let all = all.schedules("exchange", exchange).make(&top, &gang, "all")?;
+                let task = top.register("exchange", move |shard: Shard, all: Collective<[u64]>| async move {
+                    let mine = vec![u64::from(shard.index()); 3 * sizes[shard.index() as usize]];
+                    all.call(&shard, mine)?.await.map(|all| all.to_vec())
+                });
+                top.launch(&gang, &task, |_| ShardLaunch::new(all))?.all().await
+            });
+            run.map(|(all, _)| all)
+        })
+    };
+    assert_eq!(made([2, 2, 2]).unwrap(), vec![vec![0, 0, 1, 1, 2, 2]; 3]);
+    let text = made([1, 1, 4]).unwrap_err().to_string();
+    let expected =
+        "all-to-all `all`: expected reads of all of register 0 where that has 12 elements, as others do, got step";
+    assert!(text.starts_with(expected), "{text}");
+}
+
 /// Each of two ranks has its first block pass through the place of the second one, which is smaller by an element.
 #[test]
 fn blocks_of_other_sizes_are_no_room() {

@@ -124,6 +124,49 @@ fn contributions_to_a_reduction_are_freed() {
     assert!(kept.iter().skip(1).step_by(2).all(|&kept| kept == 0), "{kept:?}");
 }
 
+/// After a call nobody but its owner holds a contribution, in kinds whose values have blocks too.
+#[test]
+fn contributions_are_let_go_when_a_call_is_over() {
+    async fn shard(shard: Shard, (all, root, done): (Of, u32, Collective<()>)) -> Result<usize, Error> {
+        let mut kept = 0;
+        for call in 0..3 {
+            let sends = root == SHARDS || root == shard.index();
+            let blocks = if root == 0 { 1 } else { SHARDS as usize };
+            let mine = Arc::new(own(&shard, call)[..ELEMENTS / SHARDS as usize * blocks].to_vec());
+            let given = mine.clone();
+            match sends {
+                true => drop(all.call(&shard, Vector::from(mine))?.await?),
+                false => drop((mine, all.receive(&shard)?.await?)),
+            }
+            done.call(&shard, ())?.await?;
+            kept += Arc::strong_count(&given) - 1;
+        }
+        Ok(kept)
+    }
+    type Make = fn() -> CollectiveBuilder<[u64]>;
+    const BLOCK: usize = ELEMENTS / SHARDS as usize;
+    let of: [(Make, Algorithm, u32); 5] = [
+        (|| Collective::<u64>::broadcast(0).elements(BLOCK), Algorithm::Chain(4), 0),
+        (|| Collective::<[u64], u64>::scatter(5).elements(BLOCK), Algorithm::Binomial, 5),
+        (|| Collective::<[u64]>::all_to_all().elements(BLOCK), Algorithm::Direct, SHARDS),
+        (|| Collective::<[u64]>::all_to_all().elements(BLOCK), Algorithm::Bruck, SHARDS),
+        (|| Collective::<[u64], u64>::reduce_scatter(Operator::sum()).elements(BLOCK), Algorithm::Direct, SHARDS),
+    ];
+    for (make, algorithm, root) in of {
+        let kept = watched("contributions", move || {
+            let run = Runtime::threads(2).run(move |top| async move {
+                let gang = top.gang("all", SHARDS)?;
+                let all = make().algorithm(algorithm).make(&top, &gang, "all")?;
+                let done = Collective::barrier().make(&top, &gang, "done")?;
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, move |_| ShardLaunch::new((all, root, done)))?.all().await
+            });
+            run.expect("a run").0
+        });
+        assert_eq!(kept, [0; SHARDS as usize], "{algorithm} with root {root}");
+    }
+}
+
 /// An allreduce in which all send to all, one half of the vector after the other. While a shard changes the first of them, it
 /// still needs its own values in the other.
 fn in_halves(order: [u32; 2]) -> CollectiveBuilder<[u64]> {

@@ -526,11 +526,10 @@ fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Problem) -> R
         async move {
             let (gang, _, blocks, halos) = layout(&top, &input)?;
             let h = 1.0 / input.cells() as f64;
-            let total = collectives::Collective::allreduce(Operator::sum()).algorithm(algorithm).make(
-                &top,
-                &gang,
-                "sum of squares",
-            )?;
+            let total = collectives::Collective::allreduce(Operator::sum())
+                .algorithm(algorithm)
+                .order(collectives::Order::Any)
+                .make(&top, &gang, "sum of squares")?;
             let task = top.register("stencil", iterate);
             let blocks: Vec<Region> = blocks.iter().collect();
             let results = top.launch(&gang, &task, |s| {

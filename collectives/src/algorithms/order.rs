@@ -13,13 +13,15 @@ pub enum Order {
     Doubling,
     /// Those of a sequential loop: (((x₀ ⊕ x₁) ⊕ x₂) ⊕ …).
     Left,
+    /// Those of the algorithm. With [`two_level`](super::two_level) they depend on where the mapper places the ranks.
+    Any,
 }
 
 impl Order {
     /// Cuts the positions of one node of the tree over `all` positions, which are several.
     fn halves(self, all: u32, node: Range<u32>) -> (Range<u32>, Range<u32>) {
         match self {
-            Order::Doubling => Places::of(all).halves(node),
+            Order::Doubling | Order::Any => Places::of(all).halves(node),
             Order::Left => (node.start..node.end - 1, node.end - 1..node.end),
         }
     }

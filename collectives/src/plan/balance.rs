@@ -3,7 +3,7 @@
 use super::load::{Load, Traffic};
 use crate::algorithms::{Choose, Survivors};
 use crate::schedule::{Schedules, Step};
-use crate::sizes::Sizes;
+use crate::sizes::{Sizes, Starts};
 
 /// How often all reductions are chosen anew at most. Few loads change after the second time.
 const PASSES: usize = 4;
@@ -106,6 +106,7 @@ impl Member {
         for rank in 0..goal.ranks() {
             let schedule = self.schedules.of(rank);
             let load = &mut loads[rank as usize];
+            let mut starts: Vec<Option<Starts>> = Vec::new();
             for step in schedule.steps() {
                 let (direction, part) = match *step {
                     Step::Update { part, .. } => (&mut load.sent, part),
@@ -113,7 +114,10 @@ impl Member {
                     Step::Local { .. } => continue,
                 };
                 let part = &schedule.parts()[usize::from(part)];
-                let starts = self.sizes.of(goal, rank, schedule.blocks(), part.register);
+                let register = usize::from(part.register);
+                starts.resize_with(starts.len().max(register + 1), || None);
+                let starts =
+                    starts[register].get_or_insert_with(|| self.sizes.of(goal, rank, schedule.blocks(), part.register));
                 let elements = starts.range(part.blocks.clone()).len();
                 *direction += Traffic::message(elements.saturating_mul(self.element) as u64);
             }

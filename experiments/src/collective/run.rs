@@ -5,7 +5,7 @@ use super::oracle::{IDENTITY, Oracle, VARIANTS, Vectors};
 use super::values::{Measured, Op};
 use maniple::regions::Vector;
 use maniple::runtime::{Error, Gang, Input, Runtime, Shard, ShardLaunch, Top, now};
-use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Value};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Order, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -202,7 +202,7 @@ impl Spec {
         O: Shaped<Element = T> + ?Sized + 'static,
     {
         let builder = match self.algorithm {
-            Some(algorithm) => builder.algorithm(algorithm),
+            Some(algorithm) => builder.algorithm(algorithm).order(Order::Any),
             None => builder,
         };
         let on = builder.make(top, gang, NAME)?;
@@ -225,7 +225,7 @@ impl Spec {
         let Parties { ref participants, ref receivers, .. } = self.parties;
         let builder = Collective::barrier().participants(participants.iter()).receivers(receivers.iter());
         let builder = match self.algorithm {
-            Some(algorithm) => builder.algorithm(algorithm),
+            Some(algorithm) => builder.algorithm(algorithm).order(Order::Any),
             None => builder,
         };
         let on = builder.make(top, gang, NAME)?;

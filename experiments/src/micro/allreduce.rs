@@ -6,7 +6,7 @@ use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{check_memory, count, zero};
 use crate::options::{AllreduceAlgorithm, Iterations, Shards};
 use crate::output::{Field, field};
-use maniple::collectives::{Algorithm, Goal, Laws};
+use maniple::collectives::{Algorithm, Goal, Laws, Order};
 use maniple::prelude::*;
 use maniple::runtime::Stats;
 use maniple_stencil::{HostRun, plural};
@@ -275,7 +275,7 @@ impl Spec {
         let warm_up = self.warm_up();
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
-            let total = Collective::allreduce(op.operator()).algorithm(algorithm);
+            let total = Collective::allreduce(op.operator()).algorithm(algorithm).order(Order::Any);
             let total = match elements {
                 1 => Total::One(total.make(&top, &gang, "total")?),
                 _ => Total::Many(total.elements(elements).make(&top, &gang, "total")?),

@@ -12,7 +12,7 @@ use crate::options::wire::Invocation;
 use crate::options::workers::OnWorkers;
 use crate::options::{AllreduceAlgorithm, ReportedRuns, Shards, Traced};
 use crate::output::field;
-use maniple::collectives::Algorithm;
+use maniple::collectives::{Algorithm, Order};
 use maniple::prelude::*;
 use maniple_stencil::{plural, reported_bytes};
 use std::io::Write;
@@ -103,8 +103,11 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
     let outcome = runtime.run(move |top| async move {
         let before = resident();
         let gang = top.gang("all", shards)?;
-        let total =
-            Collective::allreduce(Operator::sum()).algorithm(algorithm).slots(WARM_UP).make(&top, &gang, "total")?;
+        let total = Collective::allreduce(Operator::sum())
+            .algorithm(algorithm)
+            .order(Order::Any)
+            .slots(WARM_UP)
+            .make(&top, &gang, "total")?;
         let task = top.register("wait", wait);
         Ok((before, top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await?))
     });

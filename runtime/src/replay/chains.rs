@@ -295,7 +295,7 @@ impl Chains {
                 };
                 plan.push(PlannedSubtask { task: Task::new(kind, how, to), part, waits, cell });
             }
-            let len = (plan.len() as u32 - first) as u16;
+            let len = u16::try_from(plan.len() as u32 - first).expect("checked when the object was made");
             let range = spec.block(shard);
             let leader = (position - (shard - range.start)) * slots;
             for slot in 0..slots {
@@ -396,6 +396,8 @@ impl Chains {
             let wrong = |expected: String, came: String| {
                 Err(Error::misuse(format!("the chain of shard {shard} of `{}`", spec.name()), expected, came))
             };
+            let wrong_way =
+                |subtask: &Subtask| wrong(format!("ways to combine in 0..{}", Task::WAYS), format!("{subtask:?}"));
             let subtasks = spec.subtasks(shard);
             let all = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count();
             for subtask in &subtasks {
@@ -408,7 +410,9 @@ impl Chains {
                         reads += 1;
                         (peer, at, how)
                     }
-                    Subtask::Local { how, .. } => (shard, 0, how),
+                    // It names no cell.
+                    Subtask::Local { how, .. } if how < Task::WAYS => continue,
+                    Subtask::Local { .. } => return wrong_way(subtask),
                     Subtask::Await { update } if usize::from(update) >= all => {
                         return wrong(format!("one of its {all} updates"), format!("{subtask:?}"));
                     }
@@ -418,11 +422,11 @@ impl Chains {
                     return wrong(format!("peers in 0..{shards}"), format!("{subtask:?}"));
                 }
                 let cells = cells[peer as usize];
-                if u32::from(at) >= cells.max(1) {
+                if u32::from(at) >= cells {
                     return wrong(format!("updates and reads of the peer in 0..{cells}"), format!("{subtask:?}"));
                 }
                 if ways >= Task::WAYS {
-                    return wrong(format!("ways to combine in 0..{}", Task::WAYS), format!("{subtask:?}"));
+                    return wrong_way(subtask);
                 }
             }
             if subtasks.len() > usize::from(u16::MAX) {
