@@ -84,11 +84,11 @@ impl<T: Element> Collective<T> {
         builder(Kind::Scan { inclusive: true }, by.parts(), Sizes::Whole(1))
     }
 
-    /// Each shard receives the combination of the contributions before its own. The first one receives `identity`, which is
-    /// not combined with any contribution.
-    pub fn exscan(operator: Operator<T>, identity: T) -> CollectiveBuilder<T> {
-        let builder = builder(Kind::Scan { inclusive: false }, operator.parts(), Sizes::Whole(1));
-        CollectiveBuilder { identity: Some(identity), ..builder }
+    /// Each shard receives the combination of the contributions before its own. The first one receives what `identity` alone
+    /// gives, which is not combined with any contribution: `identity` itself, unless `by` has a state.
+    pub fn exscan<By: Reduction<In = T>>(by: By, identity: T) -> CollectiveBuilder<T, By::Out, By::State> {
+        let identity = Some(by.lifted(&identity));
+        CollectiveBuilder { identity, ..builder(Kind::Scan { inclusive: false }, by.parts(), Sizes::Whole(1)) }
     }
 }
 

@@ -36,6 +36,9 @@ pub trait Reduction {
     type State: State<Self::In>;
     #[doc(hidden)]
     fn parts(self) -> Parts<Self::In, Self::State>;
+    /// What a contribution of this element is combined as.
+    #[doc(hidden)]
+    fn lifted(&self, element: &Self::In) -> <Self::State as State<Self::In>>::Element;
 }
 
 /// The operator that is applied to states, and the conversion to them and from them if they are not elements.
@@ -51,6 +54,9 @@ impl<T: Element> Reduction for Operator<T> {
     fn parts(self) -> Parts<T, Plain> {
         (self, None)
     }
+    fn lifted(&self, element: &T) -> T {
+        *element
+    }
 }
 
 impl<T: Element, S: Element, R: Element> Reduction for Stateful<T, S, R> {
@@ -59,6 +65,11 @@ impl<T: Element, S: Element, R: Element> Reduction for Stateful<T, S, R> {
     type State = S;
     fn parts(self) -> Parts<T, S> {
         (self.operator().clone(), Some(Arc::new(self)))
+    }
+    fn lifted(&self, element: &T) -> S {
+        let mut state = S::zeroed();
+        self.lift_into(std::slice::from_mut(&mut state), std::slice::from_ref(element));
+        state
     }
 }
 

@@ -31,10 +31,11 @@ struct Sums {
     vectors: Exact<[f64]>,
     some: Exact<f64>,
     scan: Exact<f64>,
+    before: Exact<[f64]>,
     blocks: Exact<[f64], f64>,
 }
 
-type Results = (f64, Vec<f64>, f64, f64, f64);
+type Results = (f64, Vec<f64>, f64, f64, Vec<f64>, f64);
 
 async fn sums(shard: Shard, (sums, call): (Sums, u64)) -> Result<Results, Error> {
     let (me, p) = (shard.index(), u64::from(shard.shards()));
@@ -44,9 +45,11 @@ async fn sums(shard: Shard, (sums, call): (Sums, u64)) -> Result<Results, Error>
     let vectors = sums.vectors.call(&shard, (0..3).map(own).collect::<Vec<_>>())?;
     sums.some.contribute(&shard, own(0))?.detach();
     let scan = sums.scan.call(&shard, own(0))?;
+    let before = sums.before.call(&shard, vec![own(0), own(1)])?;
     let blocks = sums.blocks.call(&shard, (0..p).map(own).collect::<Vec<_>>())?;
     let some = if u64::from(me) == p - 1 { sums.some.receive(&shard)?.await? } else { 0.0 };
-    Ok((all.await?, vectors.await?.into_vec(), some, scan.await?, blocks.await?))
+    let before = before.await?.into_vec();
+    Ok((all.await?, vectors.await?.into_vec(), some, scan.await?, before, blocks.await?))
 }
 
 /// Against sums of integers, for every algorithm: the sum is associative, so none is refused.
@@ -68,6 +71,7 @@ fn exact_sums_are_rounded_once() {
                     vectors: all().elements(3).algorithm(algorithm).make(&top, &gang, "vectors")?,
                     some: Collective::reduce(exact_sum(), [shards - 1]).make(&top, &gang, "some")?,
                     scan: Collective::scan(exact_sum()).make(&top, &gang, "scan")?,
+                    before: Collective::exscan(exact_sum(), 0.5).elements(2).make(&top, &gang, "before")?,
                     blocks: Collective::reduce_scatter(exact_sum()).make(&top, &gang, "blocks")?,
                 };
                 let task = top.register("sums", sums);
@@ -76,8 +80,11 @@ fn exact_sums_are_rounded_once() {
         });
         let upto = |last: u32, element: u64| float((0..=last).map(|s| own(s, number, element)).sum());
         let sum = |element: u64| upto(shards - 1, element);
-        for (me, (all, vectors, some, scan, block)) in (0..).zip(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0) {
+        let results = outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0;
+        for (me, (all, vectors, some, scan, before, block)) in (0..).zip(results) {
             assert_eq!(bytes(&vectors), bytes(&[sum(0), sum(1), sum(2)]), "{at}");
+            let earlier = if me == 0 { [0.5; 2] } else { [upto(me - 1, 0), upto(me - 1, 1)] };
+            assert_eq!(bytes(&before), bytes(&earlier), "{at}, shard {me}");
             let some = if me == shards - 1 { some } else { sum(0) };
             let came = [all, some, scan, block];
             assert_eq!(bytes(&came), bytes(&[sum(0), sum(0), upto(me, 0), sum(me.into())]), "{at}, shard {me}");

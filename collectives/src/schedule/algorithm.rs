@@ -37,7 +37,8 @@ pub enum Algorithm {
     #[default]
     RecursiveDoubling,
     /// The ranks of each processor first, then the processors; see [`two_level`]. The grouping depends on the mapper's
-    /// placement. It is that of recursive doubling if each processor has the same power of two of ranks.
+    /// placement. It is that of recursive doubling if each processor has the same power of two of ranks; otherwise it needs an
+    /// associative operator or [`Order::Any`](crate::Order::Any).
     TwoLevel,
     /// Exchanges in groups of so many places, a power of two from 2 to 64. A place has one rank, or two if the number of ranks
     /// is no power of two; see [`radix`].
