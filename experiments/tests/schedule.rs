@@ -282,6 +282,16 @@ fn it_can_go_to_a_file() {
     std::fs::remove_file(&file).expect("removed");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_schedule_that_does_not_fit_into_memory_is_refused() {
+    let line = "ulimit -v 2000000; exec \"$0\" schedule --kind reduce-scatter --algorithm direct --shards 4096";
+    let output = Command::new("sh").args(["-c", line, env!("CARGO_BIN_EXE_maniple")]).output().expect("starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let words = "the schedules of 4096 shards by direct: this needs at least 14.8 GiB of memory, and ";
+    assert!(output.status.code() == Some(2) && said.contains(words), "{said}");
+}
+
 #[test]
 fn wrong_arguments_are_refused() {
     for (args, words) in [
