@@ -537,7 +537,9 @@ mod tests {
             ("broadcast", 16, 1 << 20, NEWS, "chain-64"),
             ("broadcast", 64, 1 << 18, NEWS, "binomial"),
             ("all-to-all", 8, 8 << 16, &["bruck", "direct"], "direct"),
+            ("all-to-all", 48, 48 << 3, &["bruck", "direct"], "direct"),
             ("all-to-all", 64, 64 << 3, &["bruck", "direct"], "bruck"),
+            ("all-to-all", 64, 64 << 8, &["bruck", "direct"], "direct"),
             ("all-to-all", 64, 64 << 13, &["bruck", "direct"], "direct"),
             ("allgather", 2, 16, &["bruck", "ring", "direct"], "bruck"),
             ("allgather", 8, 64, &["bruck", "ring", "direct"], "direct"),
@@ -546,7 +548,12 @@ mod tests {
             ("gather", 64, 512, &["binomial", "direct"], "direct"),
             ("scatter", 4, 32, &["binomial", "direct"], "direct"),
             ("reduce", 8, 8, &["recursive-doubling", "direct"], "recursive-doubling"),
+            ("scan", 3, 1 << 13, &["recursive-doubling", "direct"], "direct"),
             ("scan", 8, 8, &["recursive-doubling", "direct"], "direct"),
+            ("scan", 8, 1 << 15, &["recursive-doubling", "direct"], "recursive-doubling"),
+            ("scan", 20, 8, &["recursive-doubling", "direct"], "direct"),
+            ("exscan", 4, 1 << 13, &["recursive-doubling", "direct"], "direct"),
+            ("exscan", 8, 1 << 13, &["recursive-doubling", "direct"], "recursive-doubling"),
             ("exscan", 32, 8, &["recursive-doubling", "direct"], "recursive-doubling"),
         ] {
             assert_eq!(of(Machine::new(shards, 1), shards, kind, bytes, choices), expected, "{kind} {shards} {bytes}");
