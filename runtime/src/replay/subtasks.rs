@@ -83,7 +83,7 @@ impl Active<'_> {
     ///
     /// A local subtask is counted like a read, and so costs as much in virtual time. The price of a subtask is for finding its
     /// part and combining a small value, but also for an arrival, which a local one does not make. Machines have no finer
-    /// price, so this is an upper bound. The bytes of a large value pass through the processor as in a read, and a copy reads
+    /// price, so the arrival is charged too. The bytes of a large value pass through the processor as in a read, and a copy reads
     /// and writes as many as a sum. To wait for what was lent is no step of the schedule, and costs nothing.
     #[inline(never)]
     fn run_rare<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask) -> Result<(), Stop> {
