@@ -26,6 +26,8 @@ pub(crate) fn subtasks(schedule: &Schedule, bytes: usize) -> Vec<Subtask> {
         subtasks.push(match *step {
             Step::Update { peer, at, part } => Subtask::Update { peer, at, part },
             Step::Read { peer, at, part, combine } => Subtask::Read { peer, at, part, how: combine as u8 },
+            // Nothing is there to combine, as in a barrier.
+            Step::Local { .. } if bytes == 0 => continue,
             Step::Local { from, part, combine } => Subtask::Local { from, part, how: combine as u8 },
         });
     }

@@ -3,7 +3,7 @@
 #[path = "../../runtime/tests/common/watchdog.rs"]
 mod watchdog;
 
-use maniple_collectives::{Algorithm, Collective, Operator};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule};
 use maniple_runtime::{
     Costs, Error, Link, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture, TraceFile, VirtualMachine,
     now,
@@ -92,6 +92,90 @@ fn large_values_take_what_combining_their_bytes_takes() {
             assert_eq!(stats.combined_bytes, bytes * (log << log));
         }
     }
+}
+
+/// When the slowest shard has the result of an allreduce by these schedules, and the subtasks and bytes of the run. All shards
+/// call at time 0. Only subtasks and combined bytes take time: 100 ns and a quarter of a nanosecond.
+fn once_by(
+    (nodes, each): (u32, u32),
+    elements: usize,
+    by: impl Fn(CollectiveBuilder<[u64], [u64]>) -> CollectiveBuilder<[u64], [u64]> + Send + Sync + Clone + 'static,
+) -> (u64, u64, u64) {
+    async fn once(shard: Shard, (total, elements): (Collective<[u64]>, usize)) -> Result<(Vec<u64>, u64), Error> {
+        let total = total.call(&shard, vec![1 << shard.index(); elements])?.await?;
+        Ok((total.into_vec(), now().as_nanos() as u64))
+    }
+    let costs = Costs { replayed_ns: 100.0, combine_byte_ns: 0.25, ..Costs::default() };
+    let shards = nodes * each;
+    let (results, stats) = Runtime::virtual_time(VirtualMachine { nodes, costs, ..VirtualMachine::default() })
+        .run(move |top| {
+            let by = by.clone();
+            async move {
+                let gang = top.gang("all", shards)?;
+                let total = by(Collective::allreduce(Operator::<u64>::sum()).elements(elements));
+                let total = total.make(&top, &gang, "total")?;
+                let task = top.register("once", once);
+                top.launch(&gang, &task, move |_| ShardLaunch::new((total, elements)))?.all().await
+            }
+        })
+        .unwrap();
+    assert!(results.iter().all(|(sum, _)| *sum == vec![(1 << shards) - 1; elements]), "{results:?}");
+    let last = results.iter().map(|(_, ns)| *ns).max().unwrap();
+    (last, stats.chain_subtasks, stats.combined_bytes)
+}
+
+/// The subtasks and the vectors that are combined or copied are written out for each algorithm. All ranks do the same at the same
+/// time, so a call takes what those of one rank take.
+#[test]
+fn a_local_step_takes_the_time_of_a_subtask_and_of_its_bytes() {
+    let own = |_: &Goal, rank: u32| {
+        let mut schedule = Schedule::new(rank, 2, 1);
+        schedule.update(1 - rank, 0, Part::block(0, 0));
+        schedule.read(1 - rank, 0, Part::block(1, 0), Combine::Replace);
+        let how = if rank == 0 { Combine::IncomingIsHigher } else { Combine::IncomingIsLower };
+        schedule.local(Part::block(1, 0), Part::block(0, 0), how);
+        schedule
+    };
+    for (elements, bytes) in [(1, 0), (3, 0), (4, 32), (400, 3200), (1000, 8000)] {
+        let is = |shards: u32, (subtasks, vectors): (u64, u64), (took, counted, combined): (u64, u64, u64)| {
+            let all = u64::from(shards);
+            assert_eq!((counted, combined), (all * subtasks, all * vectors * bytes), "{shards}, {elements} elements");
+            assert_eq!(took, 100 * subtasks + vectors * bytes / 4, "{shards} shards, {elements} elements");
+        };
+        let by = |shards, algorithm: Algorithm| once_by((shards, 1), elements, move |c| c.algorithm(algorithm));
+        // An update, a read into another register, and a local step.
+        is(2, (3, 2), once_by((2, 1), elements, move |c| c.schedules("own", own)));
+        // No local steps.
+        is(4, (4, 2), by(4, Algorithm::RecursiveDoubling));
+        // Updates and reads: 2 of each in both rounds. Between the rounds a value is copied and one is combined with the
+        // copy, and at the end the own value is combined.
+        is(8, (4 + 2 + 4 + 1, 4 + 3), by(8, Algorithm::Dissemination(2)));
+        // 3 updates and 3 reads. Two of the values are combined with each other before they are with the own one.
+        is(4, (3 + 3 + 1, 3 + 1), by(4, Algorithm::Radix(4)));
+        // The own value is kept for the last of two rounds with a message each.
+        is(3, (1 + 4, 1 + 2), by(3, Algorithm::FiveCases(1)));
+        // A join and a hand-out of two subtasks each, and a round. The join combines a vector.
+        let (took, subtasks, combined) = once_by((2, 2), elements, |c| c.algorithm(Algorithm::TwoLevel));
+        assert_eq!((took, subtasks, combined), (600 + 2 * bytes / 4, 2 * 6, 2 * 2 * bytes), "{elements} elements");
+    }
+}
+
+/// The values of a barrier have no bytes, so the local steps of dissemination are left out.
+#[test]
+fn a_barrier_has_no_local_steps() {
+    let costs = Costs { replayed_ns: 100.0, ..Costs::default() };
+    let (ends, stats) = Runtime::virtual_time(VirtualMachine { nodes: 8, costs, ..VirtualMachine::default() })
+        .run(|top| async move {
+            let gang = top.gang("all", 8)?;
+            let all = Collective::barrier().algorithm(Algorithm::Dissemination(2)).make(&top, &gang, "all")?;
+            let task = top.register("once", async |shard: Shard, all: Collective<()>| {
+                all.call(&shard, ())?.await?;
+                Ok(now().as_nanos() as u64)
+            });
+            top.launch(&gang, &task, move |_| ShardLaunch::new(all))?.all().await
+        })
+        .unwrap();
+    assert_eq!((ends, stats.chain_subtasks), (vec![800; 8], 8 * 8));
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_mapper_with_the_table_takes_the_fastest() {
 #[test]
 fn the_built_in_table_is_near_the_best() {
     let named = |name: &str| format!(" --algorithm {name}");
-    for shards in [2, 3, 6, 12, 16, 24, 31, 48, 65, 96] {
+    for shards in [2, 3, 6, 12, 16, 24, 31, 48, 65, 96, 200] {
         let (us, chosen) = measured(shards, "");
         let all = ["recursive-doubling", "radix-4", "radix-8", "radix-16", "direct"].map(String::from);
         let all = all.into_iter().chain((2..8).map(|n| format!("dissemination-{n}")));

@@ -69,7 +69,7 @@ counters! {
     inputs,
     /// Leaf tasks run.
     leaf_tasks,
-    /// Subtasks of collectives run: two for each round of recursive doubling.
+    /// Subtasks of collectives run: two for each round of recursive doubling. Local ones count too.
     chain_subtasks,
     /// Polls of shards and inner tasks.
     polls,
@@ -77,7 +77,7 @@ counters! {
     messages,
     /// Calls of collectives that are over, counted once for each shard.
     chain_calls,
-    /// Bytes that reads of collectives combined, of values too large for an arrival.
+    /// Bytes that reads and local subtasks of collectives combined or copied, of values too large for an arrival.
     combined_bytes,
     /// Arrivals at barriers, including local ones and those of collectives.
     arrivals,

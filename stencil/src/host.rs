@@ -14,7 +14,8 @@ pub struct HostRun {
     pub digest: String,
     /// Seconds that the run took on this host.
     pub host_s: f64,
-    /// Rounds of collectives per second of this host, counted for each shard; 0 if there were none.
+    /// Rounds of collectives per second of this host, counted for each shard; 0 if there were none. Two subtasks are a round, as
+    /// in recursive doubling.
     pub shard_rounds_per_s: f64,
     /// The most memory that the process has used so far, in bytes; in JSON `null` where the host does not report it.
     pub peak_bytes: Option<u64>,
@@ -23,7 +24,6 @@ pub struct HostRun {
 impl HostRun {
     /// The report of a run with these statistics that took this long. `None` if it was not in virtual time.
     pub fn of(stats: &Stats, took: Duration) -> Option<Self> {
-        // A round is an update and a read.
         let rounds = stats.chain_subtasks / 2;
         let host_s = took.as_secs_f64();
         (stats.events > 0).then(|| Self {

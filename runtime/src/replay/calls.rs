@@ -188,6 +188,11 @@ impl ReplayCx<'_> {
                 self.progress.poison_call(leader, error);
             }
             None if chains[leader as usize].state == ChainState::Running => {
+                if self.chains.bytes > Payload::INLINE {
+                    // As many bytes as if each join were a read.
+                    let bytes = u64::from(size - 1) * self.chains.bytes as u64;
+                    self.tasks.effects.counters.combined_bytes.add(bytes);
+                }
                 if let Err(error) = self.guarded(leader, || object.gather(leader, size, slots)) {
                     self.progress.poison_call(leader, error);
                 }

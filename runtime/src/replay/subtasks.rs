@@ -80,14 +80,26 @@ impl Active<'_> {
     }
 
     /// Runs a local subtask, or one that only waits.
+    ///
+    /// A local subtask is counted like a read, and so costs as much in virtual time. The price of a subtask is for finding its
+    /// part and combining a small value, but also for an arrival, which a local one does not make. Machines have no finer
+    /// price, so the arrival is charged too. The bytes of a large value pass through the processor as in a read, and a copy reads
+    /// and writes as many as a sum. To wait for what was lent is no step of the schedule, and costs nothing.
     #[inline(never)]
     fn run_rare<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask) -> Result<(), Stop> {
         if step.task.kind() == SubtaskKind::Await {
             // The value of this call, if the update came before, or else that of the call before.
             let awaited = self.now.generation + u64::from(step.task.how());
             self.wait_for(Half::Empty, (self.now.cells + u32::from(step.waits)) as usize, awaited)?;
-        } else if self.now.state != ChainState::Poisoned {
-            value.combine_own(step.cell as u16, step.part, step.task.how());
+        } else {
+            self.effects.counters.chain_subtasks.add(1);
+            if self.now.state != ChainState::Poisoned {
+                value.combine_own(step.cell as u16, step.part, step.task.how());
+                let bytes = value.size(step.part);
+                if bytes > Payload::INLINE {
+                    self.count_combined(bytes);
+                }
+            }
         }
         self.now.done += 1;
         Ok(())

@@ -43,10 +43,11 @@ fn different(difference: Difference, machines: &Machines, study: &Study) -> Stri
                 format!(" ({sum_us} and {barrier_us} µs on {} nodes with FDR)", sum.nodes)
             });
             format!(
-                "<b>Barrier and allreduce</b>. By dissemination, an allreduce of 1 element takes as long as a barrier{both}. The \
-                 paper explains the difference by the time to combine, but to combine single numbers takes next to no time in the \
-                 model. The allreduce even gains a little more: if the number of nodes is no power of two, MPI's recursive \
-                 doubling takes a round more than the dissemination in its barrier."
+                "<b>Barrier and allreduce</b>. By dissemination, an allreduce of 1 element takes hardly longer than a \
+                 barrier{both}. The paper explains the difference by the time to combine, but to combine single numbers takes \
+                 next to no time in the model. With some numbers of nodes the allreduce keeps a value for the last round, which \
+                 a barrier need not. Still the allreduce gains a little more: if the number of nodes is no power of two, MPI's \
+                 recursive doubling takes a round more than the dissemination in its barrier."
             )
         }
         Difference::Elements => format!(

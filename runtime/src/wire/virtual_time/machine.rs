@@ -78,9 +78,10 @@ numbers! {
         start_ns,
         /// The end of a leaf task, from its return until its result is known.
         complete_ns,
-        /// A subtask of a collective that [replays](VirtualMachine::replay) its rounds, with its arrival.
+        /// A subtask of a collective that [replays](VirtualMachine::replay) its rounds, with its arrival. A local one, which
+        /// has none, is charged the same.
         replayed_ns,
-        /// Each byte that a read of a collective combines, of values of more than
+        /// Each byte that a read or a local subtask of a collective combines or copies, of values of more than
         /// [`Payload::INLINE`](crate::Payload::INLINE) bytes. Smaller values are included in the subtask.
         #[serde(default)]
         combine_byte_ns,
