@@ -194,6 +194,7 @@ impl<T: Element> Wanted<T> {
                 return Ok(own::fit(&schedules, &self.sizes, &groups, self.most, self.bytes()).map(|()| schedules));
             }
             By::Algorithm(algorithm) => {
+                let algorithm = &algorithm.taken_for(goal);
                 // In the order of a loop the brackets are given, and no law is needed.
                 let by_loop = *order == Order::Left && algorithm.has_order(goal);
                 let laws = if goal.combines() && !by_loop { laws } else { Laws::ALL };

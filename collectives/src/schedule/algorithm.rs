@@ -59,7 +59,8 @@ pub enum Algorithm {
     Direct,
     /// Dissemination with so many messages a round, 1 to 64; see [`dissemination`].
     Dissemination(u8),
-    /// Dissemination with so many messages a round as the paper does it, 1 to 64, without an inverse; see [`five_cases`].
+    /// Dissemination with so many messages a round as the paper does it, 1 to 64, without an inverse; see [`five_cases`]. A
+    /// collective of a number of ranks for which it does not exist [takes](Self::taken_for) `Dissemination` instead.
     FiveCases(u8),
 }
 
@@ -145,6 +146,17 @@ impl Algorithm {
     /// all processors together, with two [slots](crate::CollectiveBuilder::slots).
     pub fn is_for(self, goal: &Goal) -> bool {
         self.check_number().is_ok() && self.is_for_kind(goal) && self.is_for_so_many(goal)
+    }
+
+    /// The algorithm that is taken where this one is named: if there are no five cases for so many ranks, Bruck and Ho's
+    /// dissemination with the same number, or else itself.
+    pub fn taken_for(self, goal: &Goal) -> Self {
+        match self {
+            Algorithm::FiveCases(n) if self.is_for_kind(goal) && !self.is_for_so_many(goal) => {
+                Algorithm::Dissemination(n)
+            }
+            algorithm => algorithm,
+        }
     }
 
     /// Checks the number after the name, if it has one.

@@ -220,7 +220,8 @@ pub fn wrong(parties: &Parties, found: &[Found]) -> Option<String> {
 /// Measures and reports.
 pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
     let shards = args.shards.number()?;
-    let (parties, algorithm) = (args.kind.parties(shards)?, args.kind.algorithm()?);
+    let parties = args.kind.parties(shards)?;
+    let algorithm = args.kind.algorithm()?.map(|algorithm| algorithm.taken_for(&parties.goal(1)));
     let (sizes, of, op) = args.elements(&parties)?;
     check_algorithm(&parties, algorithm, op, of)?;
     args.iterations(0, false)?;

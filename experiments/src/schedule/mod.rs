@@ -139,16 +139,13 @@ fn algorithm(args: &ScheduleOptions, shards: u32) -> Result<(Algorithm, Option<S
         let first = Algorithm::all_for(&goal).next().expect("there is one");
         return Ok((first, None));
     };
-    if let Algorithm::FiveCases(n) = algorithm {
-        let general = Algorithm::Dissemination(n);
-        if !algorithm.is_for(&goal) && general.is_for(&goal) {
-            let ranks = plural(parties.participants.len() as usize, "rank");
-            let why = format!("{algorithm} does not exist for {ranks}, so {general}, by Bruck and Ho, is taken");
-            return Ok((general, Some(why)));
-        }
-    }
-    parties.check(algorithm)?;
-    Ok((algorithm, None))
+    let taken = algorithm.taken_for(&goal);
+    parties.check(taken)?;
+    let instead = (taken != algorithm).then(|| {
+        let ranks = plural(parties.participants.len() as usize, "rank");
+        format!("{algorithm} does not exist for {ranks}, so {taken}, by Bruck and Ho, is taken")
+    });
+    Ok((taken, instead))
 }
 
 /// The bytes that it takes at least to make and prove the schedules of an algorithm in which everybody sends to everybody, as
