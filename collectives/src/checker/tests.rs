@@ -391,10 +391,61 @@ fn broken_parts_are_refused_by_name() {
         assert_eq!(check_pair(goal, pair).expect_err(text).to_string(), text);
     }
     let error = |goal: &Goal| check(goal, |rank| Schedule::new(rank, 2, 1)).unwrap_err().to_string();
+    let last = Part::block(0, u32::MAX);
+    let refused = check_pair(&two_blocks, [|s| s.update(1, 0, Part::block(0, u32::MAX)), |_| {}]).unwrap_err();
+    assert_eq!(refused, CheckError::Part { rank: 0, step: 0, blocks: 2, came: last.to_string() });
     let goal = |contributors: Vec<u32>| Goal::reduce(2, Ranks::of(contributors), Ranks::all(2), 1);
     assert_eq!(error(&goal(vec![])), "expected at least one contributor, got none");
     assert_eq!(error(&goal(vec![0, 2])), "expected contributors and receivers below 2, got 2");
     assert_eq!(error(&Goal::broadcast(2, 5, 1)), "expected contributors and receivers below 2, got 5");
+}
+
+/// A register may have any number, a step one of 65,536.
+#[test]
+fn the_largest_numbers() {
+    let goal = Goal::allreduce(2, 1);
+    let exchange = |rank: u32| {
+        let (peer, how) = (1 - rank, if rank == 0 { Higher } else { Lower });
+        let mut schedule = Schedule::new(rank, 2, 1);
+        schedule.local(Part::block(0, 0), Part::block(255, 0), Replace);
+        schedule.update(peer, 0, Part::block(255, 0));
+        schedule.read(peer, 0, Part::block(255, 0), how);
+        schedule.with_result(255)
+    };
+    assert_eq!(exchange(0).registers(), 256);
+    assert_eq!(check(&goal, exchange).unwrap().laws, Laws::NONE);
+
+    let many = |messages: u32| {
+        let make = move |rank: u32| {
+            let mut schedule = Schedule::new(rank, 2, 1);
+            (0..messages).for_each(|_| match rank {
+                0 => schedule.send(1, Part::block(0, 0)),
+                _ => schedule.receive(0, Part::block(0, 0), Replace),
+            });
+            schedule
+        };
+        check(&Goal::broadcast(2, 0, 1), |rank| Schedule::linked(rank, make))
+    };
+    assert_eq!(many(1 << 16).unwrap().messages, 1 << 16);
+    let error = many((1 << 16) + 3).unwrap_err();
+    assert!(matches!(error, CheckError::Unmatched { rank: 0, step: 65536, .. }), "{error}");
+}
+
+/// The steps of ranks that there are not are not asked for.
+#[test]
+fn messages_to_nobody_are_refused() {
+    let make = |rank: u32| {
+        assert!(rank < 3, "there is no rank {rank}");
+        let mut schedule = Schedule::new(rank, 3, 1);
+        schedule.send(rank + 1, Part::block(0, 0));
+        schedule
+    };
+    let error = check(&Goal::allreduce(3, 1), |rank| Schedule::linked(rank, make)).unwrap_err();
+    assert_eq!(error, CheckError::Peer { rank: 2, step: 0, ranks: 3, came: 3 });
+    let foreign = |ranks: u32| check(&Goal::allreduce(2, 1), |rank| Schedule::new(rank, ranks, 1)).unwrap_err();
+    for ranks in [0, 1, 3, u32::MAX] {
+        assert_eq!(foreign(ranks), CheckError::Foreign { expected: (0, 2, 1), came: (0, ranks, 1) });
+    }
 }
 
 /// Both change a vector that is on loan three times, before they read. That needs three vectors.
@@ -440,6 +491,14 @@ fn groups_are_named_alike_and_only_their_first_rank_has_steps() {
     assert_eq!((report.rounds, report.messages, report.subtasks), (3, 6, 12));
     let report = checked([0..4, 0..4, 0..4, 0..4], none()).unwrap();
     assert_eq!((report.rounds, report.messages, report.subtasks), (2, 6, 12));
+
+    // The result of those that follow is where their leader has it.
+    let follow = |rank: u32| {
+        let schedule = recursive_doubling(rank / 2, 2).among(rank, 4, |leader| 2 * leader);
+        let schedule = if rank % 2 == 0 { schedule } else { Schedule::new(rank, 4, 1).with_result(7) };
+        schedule.in_group(rank / 2 * 2..rank / 2 * 2 + 2)
+    };
+    assert_eq!(check(&Goal::allreduce(4, 1), follow).unwrap().messages, 6);
 
     let wrong = |groups, steps, at| match checked(groups, steps).unwrap_err() {
         CheckError::Group { rank, .. } => assert_eq!(rank, at),
