@@ -483,15 +483,17 @@ fn exactly_what_is_right_for_every_inverse_passes() {
         let covers = all != taken && all.iter().zip(taken).all(|(all, taken)| *all >= taken);
         if covers { [all[0] - taken[0], all[1] - taken[1]] } else { [1000; 2] }
     }
-    const MESSAGES: u16 = 4;
     let (mut right, mut refused) = (0, 0);
-    for (own, ways) in (0..=MESSAGES).flat_map(|own| (0..4_usize.pow(MESSAGES.into())).map(move |ways| (own, ways))) {
+    let cases = [3, 4].into_iter().flat_map(|messages: u16| {
+        (0..=messages).flat_map(move |own| (0..1 << (2 * messages)).map(move |ways: usize| (messages, own, ways)))
+    });
+    for (messages, own, ways) in cases {
         let how = |at: u16| [Higher, Lower, Replace, Undo][ways >> (2 * at) & 3];
-        let reads = (0..MESSAGES).map(|at| read(1, at, how(at)));
+        let reads = (0..messages).map(|at| read(1, at, how(at)));
         let sends = |from: u16, to: u16| (from..to).map(|at| update(0, at));
         let lists: [Vec<Step>; 2] = [
             [update(1, 0)].into_iter().chain(reads).chain([update(1, 1)]).collect(),
-            sends(0, own).chain([read(0, 0, Lower)]).chain(sends(own, MESSAGES)).chain([read(0, 1, Replace)]).collect(),
+            sends(0, own).chain([read(0, 0, Lower)]).chain(sends(own, messages)).chain([read(0, 1, Replace)]).collect(),
         ];
         let schedules = [0, 1].map(|rank| with(rank, 2, &lists[rank as usize]));
         let operator = Operator::user("count", |a: &[u64; 2], b: &[u64; 2]| [a[0] + b[0], a[1] + b[1]]);
@@ -506,7 +508,7 @@ fn exactly_what_is_right_for_every_inverse_passes() {
             }
             // What was wrong may be replaced later.
             Err(CheckError::Undo { step, .. }) => {
-                let replaced = (*step as u16..MESSAGES).any(|at| how(at) == Replace);
+                let replaced = (*step as u16..messages).any(|at| how(at) == Replace);
                 assert!(!is_right || replaced, "{lists:?}: {checked:?}");
                 refused += 1;
             }

@@ -265,14 +265,30 @@ fn only_what_is_there_can_be_taken_out() {
     refused([Undo, Higher, Higher], 0, lacks, "0");
     refused([Higher, Undo, Undo], 2, lacks, "((0 1) ⊖ 1)");
     refused([Replace, Undo, Higher], 1, "a contribution in r0[0] that is not taken out", "1");
-    // Numbers above 2^31 are not told apart.
-    let mut often = three_values([Higher, Undo, Higher]);
-    let twice = [Step::Local { from: 0, part: 0, combine: Higher }; 40];
-    often[0].splice(1..1, twice);
-    let report = check_lists(&often).unwrap();
-    assert_eq!(report.laws, Laws { idempotent: true, invertible: true, ..ORDER_IS_FREE });
-    often[0].insert(41, Step::Local { from: 0, part: 0, combine: Undo });
-    assert!(matches!(check_lists(&often), Err(CheckError::Undo { rank: 0, step: 41, .. })));
+}
+
+/// Register 0 gets the contribution 2^40 times, and register 1 gets it 2^31 − 2 times.
+#[test]
+fn numbers_above_2_to_31_are_not_told_apart() {
+    let [value, other] = [0, 1].map(|register| Part::block(register, 0));
+    let checked = |taken: &Part| {
+        check(&Goal::allreduce(1, 1), |rank| {
+            let (mut schedule, own) = (Schedule::new(rank, 1, 1), Part::block(2, 0));
+            schedule.local(value.clone(), own.clone(), Replace);
+            schedule.local(value.clone(), other.clone(), Replace);
+            (0..40).for_each(|_| schedule.local(value.clone(), value.clone(), Higher));
+            for _ in 0..29 {
+                schedule.local(other.clone(), other.clone(), Higher);
+                schedule.local(own.clone(), other.clone(), Higher);
+            }
+            schedule.local(other.clone(), other.clone(), Higher);
+            schedule.local(taken.clone(), value.clone(), Undo);
+            schedule
+        })
+    };
+    assert_eq!(checked(&other).unwrap().laws, Laws::ALL);
+    let error = checked(&value).unwrap_err().to_string();
+    assert!(error.contains("expected the contribution of rank 0 in r0[0] as often as it is taken out"), "{error}");
 }
 
 /// One schedule for rank 0 and one for rank 1.
