@@ -511,7 +511,7 @@ fn groups_are_named_alike_and_only_their_first_rank_has_steps() {
     // The result of those that follow is where their leader has it.
     let follow = |rank: u32| {
         let schedule = recursive_doubling(rank / 2, 2).among(rank, 4, |leader| 2 * leader);
-        let schedule = if rank % 2 == 0 { schedule } else { Schedule::new(rank, 4, 1).with_result(7) };
+        let schedule = if rank.is_multiple_of(2) { schedule } else { Schedule::new(rank, 4, 1).with_result(7) };
         schedule.in_group(rank / 2 * 2..rank / 2 * 2 + 2)
     };
     assert_eq!(check(&Goal::allreduce(4, 1), follow).unwrap().messages, 6);
