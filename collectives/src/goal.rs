@@ -260,7 +260,7 @@ impl Ranks {
 
     /// One rank.
     pub fn one(rank: u32) -> Self {
-        Self(Set::Range(rank..rank + 1))
+        Self::of([rank])
     }
 
     /// These ranks, in any order.
@@ -269,8 +269,11 @@ impl Ranks {
         list.sort_unstable();
         list.dedup();
         Self(match (list.first(), list.last()) {
-            (Some(&first), Some(&last)) if (last - first) as usize + 1 == list.len() => Set::Range(first..last + 1),
             (None, _) => Set::Range(0..0),
+            // No range ends after the last number there is.
+            (Some(&first), Some(&last)) if last < u32::MAX && (last - first) as usize + 1 == list.len() => {
+                Set::Range(first..last + 1)
+            }
             _ => Set::List(list),
         })
     }

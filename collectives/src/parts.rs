@@ -43,7 +43,7 @@ impl Parts {
             .for_each(|(p, _)| use_blocks(p.register, &p.blocks));
         contributes.iter().for_each(|blocks| use_blocks(0, blocks));
         receives.iter().for_each(|blocks| use_blocks(schedule.result(), blocks));
-        let registers: Vec<(Starts, usize, usize)> = (0u8..)
+        let registers: Vec<(Starts, usize, usize)> = (0..=u8::MAX)
             .zip(hulls)
             .map(|(register, hull)| {
                 let starts = sizes.of(goal, rank, blocks, register);

@@ -4,7 +4,8 @@ mod common;
 
 use common::{any_f64, any_runtime, bytes, mix, watched};
 use maniple_collectives::{
-    Algorithm, Collective, Goal, Operator, Order, Part, Schedule, Schedules, halving_doubling, recursive_doubling,
+    Algorithm, Collective, Combine, Goal, Operator, Order, Part, Schedule, Schedules, halving_doubling,
+    recursive_doubling,
 };
 use maniple_regions::Vector;
 use maniple_runtime::{Check, Error, Runtime, Shard, ShardLaunch};
@@ -43,6 +44,20 @@ fn what_cannot_be_made_is_refused() {
             same(
                 misuse(Collective::<u64>::broadcast(7).make(&top, &gang, "root")),
                 "collective `root`: expected shards in 0..4, got shard 7, which contributes",
+            );
+            // The largest number of a shard is no reason to count on from 0.
+            let last = u32::MAX;
+            same(
+                misuse(Collective::<u64>::broadcast(last).make(&top, &gang, "root")),
+                "collective `root`: expected shards in 0..4, got shard 4294967295, which contributes",
+            );
+            same(
+                misuse(Collective::reduce(sum(), [last]).make(&top, &gang, "sum")),
+                "collective `sum`: expected shards in 0..4, got shard 4294967295, which receives",
+            );
+            same(
+                misuse(Collective::allreduce(sum()).participants([last, last - 1]).make(&top, &gang, "sum")),
+                "collective `sum`: expected shards in 0..4, got shard 4294967295, which contributes",
             );
             same(
                 misuse(Collective::<u64>::broadcast(1).participants([1]).make(&top, &gang, "root")),
@@ -161,6 +176,27 @@ fn neighbours(goal: &Goal, rank: u32) -> Schedule {
     schedule
 }
 
+/// Everybody combines all in the order of a loop in register 255, with swapped operands at odd ranks.
+fn mirrored(goal: &Goal, rank: u32) -> Schedule {
+    let (own, sum) = (|| Part::block(0, 0), || Part::block(255, 0));
+    let others = |of: u32| (0..goal.ranks()).filter(move |&peer| peer != of);
+    let mut schedule = Schedule::new(rank, goal.ranks(), 1).with_result(255);
+    let number = |of: u32, to: u32| to - u32::from(to > of);
+    others(rank).for_each(|peer| schedule.update(peer, number(peer, rank), own()));
+    for of in 0..goal.ranks() {
+        let how = match (of, rank % 2) {
+            (0, _) => Combine::Replace,
+            (_, 0) => Combine::IncomingIsHigher,
+            _ => Combine::IncomingIsLower,
+        };
+        match of == rank {
+            true => schedule.local(own(), sum(), how),
+            false => schedule.read(of, number(of, rank), sum(), how),
+        }
+    }
+    schedule
+}
+
 #[test]
 fn schedules_of_the_program_are_proved_and_run() {
     async fn shard(shard: Shard, sum: Collective<[u64]>) -> Result<Vec<u64>, Error> {
@@ -178,6 +214,17 @@ fn schedules_of_the_program_are_proved_and_run() {
                 "allreduce `sum`: expected in block 0 the contributions at positions 0..5, with 1, got (4 0) at rank 0 after \
                  its last step of the schedules `neighbours`"
             );
+            // Swapped operands need no associativity, and may be in the order of a loop.
+            let sums: [Collective<f64>; 2] = [Order::Doubling, Order::Left].map(|order| {
+                let floats = Collective::<f64>::allreduce(Operator::sum()).order(order);
+                floats.schedules("mirrored", mirrored).make(&top, &gang, "floats").unwrap()
+            });
+            let add = top.register("add", |shard: Shard, sums: [Collective<f64>; 2]| async move {
+                let own = 0.1 + f64::from(shard.index());
+                Ok([sums[0].call(&shard, own)?.await?, sums[1].call(&shard, own)?.await?])
+            });
+            let came = top.launch(&gang, &add, |_| ShardLaunch::new(sums))?.all().await?;
+            assert_eq!(came, [[(1..5).fold(0.1, |sum, i| sum + (0.1 + f64::from(i))); 2]; 5]);
             // A vector in blocks, as many as the schedules say.
             let halves = |goal: &Goal, rank: u32| halving_doubling(rank, goal.ranks());
             let floats = Collective::<f64>::allreduce(Operator::sum()).order(Order::Left);

@@ -20,6 +20,7 @@ const SAMPLE: Sizes = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 17, 19, 25, 2
 fn a_sample() {
     radix_exchanges_have_the_brackets_of_recursive_doubling(SAMPLE);
     dissemination_takes_the_least_rounds_for_every_size(SAMPLE);
+    the_five_cases_take_the_least_rounds_too(SAMPLE);
     direct_reaches_every_goal(&SAMPLE[..16]);
     large_vectors_are_combined_in_parts(SAMPLE);
     trees_and_chains_broadcast_and_gather(SAMPLE);
@@ -42,6 +43,7 @@ fn all_sizes() {
     large.extend([1000, 1024, 2187, 4096, 5000]);
     radix_exchanges_have_the_brackets_of_recursive_doubling(&large);
     dissemination_takes_the_least_rounds_for_every_size(&large);
+    the_five_cases_take_the_least_rounds_too(&large);
     direct_reaches_every_goal(&few);
     large_vectors_are_combined_in_parts(&few);
     trees_and_chains_broadcast_and_gather(&many);
@@ -50,7 +52,10 @@ fn all_sizes() {
     survivors_reduce_for_any_contributors_and_receivers(&many);
 }
 
-const ORDER_IS_FREE: Laws = Laws { associative: true, commutative: true, ..Laws::NONE };
+/// Each of two ranks has its own contribution on the right. Three have three trees.
+fn laws_of_dissemination(ranks: u32) -> Laws {
+    Laws { associative: ranks > 2, commutative: ranks > 1, ..Laws::NONE }
+}
 
 fn radix_exchanges_have_the_brackets_of_recursive_doubling(sizes: Sizes) {
     for &ranks in sizes {
@@ -95,8 +100,35 @@ fn dissemination_takes_the_least_rounds_for_every_size(sizes: Sizes) {
             let first = (ranks - 1) / (n + 1).pow(rounds.saturating_sub(1));
             let messages = if ranks == 1 { 0 } else { first + n * (rounds - 1) };
             assert_eq!(report.messages, u64::from(ranks) * u64::from(messages), "{what}, {ranks} ranks");
-            // Rank 1 begins at rank 0 if there are two.
-            assert_eq!(report.laws, if ranks > 1 { ORDER_IS_FREE } else { Laws::NONE }, "{what}, {ranks} ranks");
+            assert_eq!(report.laws, laws_of_dissemination(ranks), "{what}, {ranks} ranks");
+        }
+    }
+}
+
+/// The adaption for so many ranks; `None` if they are a power of n + 1, which needs none.
+fn adaption(ranks: u32, n: u32) -> Option<Adaption> {
+    let exact = (n + 1).pow(ceil_log(ranks, n + 1)) == ranks;
+    Adaption::find(ranks, n).filter(|_| !exact)
+}
+
+fn the_five_cases_take_the_least_rounds_too(sizes: Sizes) {
+    for (&ranks, n) in sizes.iter().flat_map(|ranks| (1..=7).map(move |n| (ranks, n))) {
+        let (goal, adaption, rounds) = (Goal::allreduce(ranks, 1), adaption(ranks, n), ceil_log(ranks, n + 1));
+        let left_out = adaption.map_or(0, |a| a.left_out());
+        let last = adaption.map_or(n, |a| a.senders - u32::from(a.case() == 3));
+        let messages = if ranks == 1 { 0 } else { n * (rounds - 1) + last };
+        for inverse in [false, true] {
+            let made = |rank| five_cases(rank, ranks, n, inverse);
+            if !Adaption::exists(ranks, n) {
+                assert!((0..ranks).all(|rank| made(rank).is_none()));
+                continue;
+            }
+            let what = format!("{n}-way five cases, inverse {inverse}");
+            let report = proved(&goal, &what, |rank| made(rank).unwrap());
+            let laws = Laws { invertible: inverse && left_out > 0, ..laws_of_dissemination(ranks) };
+            assert_eq!(report.laws, laws, "{what}, {ranks} ranks: {adaption:?}");
+            assert_eq!(report.rounds, rounds, "{what}, {ranks} ranks");
+            assert_eq!(report.messages, u64::from(ranks) * u64::from(messages), "{what}, {ranks} ranks");
         }
     }
 }
@@ -106,41 +138,14 @@ fn dissemination_takes_the_least_rounds_for_every_size(sizes: Sizes) {
 fn the_five_cases_are_adaptable_where_their_equation_has_a_solution() {
     let mut seen = [0; 6];
     for (n, expected) in [(1, 65), (2, 96), (3, 117), (4, 129)] {
-        let mut adaptable = 0;
-        for ranks in 2..=130u32 {
-            let rounds = ceil_log(ranks, n + 1);
-            let exact = (n + 1).pow(rounds) == ranks;
-            let adaption = Adaption::find(ranks, n);
-            let schedules = |inverse| (0..ranks).map(move |rank| five_cases(rank, ranks, n, inverse));
-            let is_adaptable = exact || adaption.is_some();
-            adaptable += u32::from(is_adaptable);
-            for inverse in [false, true] {
-                assert!(schedules(inverse).all(|schedule| schedule.is_some() == is_adaptable));
-                if !is_adaptable {
-                    continue;
-                }
-                let what = format!("{n}-way five cases, inverse {inverse}");
-                let goal = Goal::allreduce(ranks, 1);
-                let report = proved(&goal, &what, |rank| five_cases(rank, ranks, n, inverse).unwrap());
-                let left_out = adaption.filter(|_| !exact).map_or(0, |a| a.left_out());
-                let laws = Laws { invertible: inverse && left_out > 0, ..ORDER_IS_FREE };
-                assert_eq!(report.laws, laws, "{what}, {ranks} ranks: {adaption:?}");
-                assert_eq!(report.rounds, rounds, "{what}, {ranks} ranks");
-                let last = match adaption.filter(|_| !exact) {
-                    Some(a) => a.senders - u32::from(a.case() == 3),
-                    None => n,
-                };
-                assert_eq!(report.messages, u64::from(ranks) * u64::from(n * (rounds - 1) + last), "{what}, {ranks}");
-            }
-            if let Some(adaption) = adaption.filter(|_| !exact) {
-                seen[adaption.case() as usize] += 1;
-                assert_eq!(u64::from(ranks) + adaption.left_out(), {
-                    let q = u64::from(n + 1).pow(rounds - 1);
-                    u64::from(adaption.senders) * q + adaption.kept()
-                });
-            }
+        assert_eq!((2..=130).filter(|&ranks| Adaption::exists(ranks, n)).count(), expected, "n = {n}");
+        for ranks in 2..=130 {
+            let Some(adaption) = adaption(ranks, n) else { continue };
+            seen[adaption.case() as usize] += 1;
+            let q = u64::from(n + 1).pow(ceil_log(ranks, n + 1) - 1);
+            let sent = u64::from(adaption.senders) * q + adaption.kept();
+            assert_eq!(u64::from(ranks) + adaption.left_out(), sent);
         }
-        assert_eq!(adaptable, expected, "n = {n}");
     }
     assert!(seen[1..].iter().all(|&times| times > 0), "{seen:?}");
     let none = |ranks: u32| (1..=7).all(|n| Adaption::find(ranks, n).is_none());

@@ -475,6 +475,49 @@ fn dissemination_sums_integers_right() {
     }
 }
 
+/// Rank 1 sends its value some times, and then the sum of both. Rank 0 takes them in all ways. Values are how often each
+/// contribution is in them, and take out no more than there is, and not all.
+#[test]
+fn exactly_what_is_right_for_every_inverse_passes() {
+    fn undo(all: [u64; 2], taken: [u64; 2]) -> [u64; 2] {
+        let covers = all != taken && all.iter().zip(taken).all(|(all, taken)| *all >= taken);
+        if covers { [all[0] - taken[0], all[1] - taken[1]] } else { [1000; 2] }
+    }
+    let (mut right, mut refused) = (0, 0);
+    let cases = [3, 4].into_iter().flat_map(|messages: u16| {
+        (0..=messages).flat_map(move |own| (0..1 << (2 * messages)).map(move |ways: usize| (messages, own, ways)))
+    });
+    for (messages, own, ways) in cases {
+        let how = |at: u16| [Higher, Lower, Replace, Undo][ways >> (2 * at) & 3];
+        let reads = (0..messages).map(|at| read(1, at, how(at)));
+        let sends = |from: u16, to: u16| (from..to).map(|at| update(0, at));
+        let lists: [Vec<Step>; 2] = [
+            [update(1, 0)].into_iter().chain(reads).chain([update(1, 1)]).collect(),
+            sends(0, own).chain([read(0, 0, Lower)]).chain(sends(own, messages)).chain([read(0, 1, Replace)]).collect(),
+        ];
+        let schedules = [0, 1].map(|rank| with(rank, 2, &lists[rank as usize]));
+        let operator = Operator::user("count", |a: &[u64; 2], b: &[u64; 2]| [a[0] + b[0], a[1] + b[1]]);
+        let run = Run { schedules: &schedules, operator, undo, slots: 1, calls: 1, seed: 1, fault: Fault::None };
+        let results = run.go(|_, rank| [[1, 0], [0, 1]][rank]).unwrap();
+        let checked = check(&Goal::allreduce(2, 1), |rank| schedules[rank as usize].clone());
+        let is_right = results[0][0] == [1, 1];
+        match &checked {
+            Ok(report) if !report.laws.idempotent => {
+                assert_eq!(results, [[[1, 1]; 2]], "{lists:?}");
+                right += 1;
+            }
+            // What was wrong may be replaced later.
+            Err(CheckError::Undo { step, .. }) => {
+                let replaced = (*step as u16..messages).any(|at| how(at) == Replace);
+                assert!(!is_right || replaced, "{lists:?}: {checked:?}");
+                refused += 1;
+            }
+            _ => assert!(!is_right, "{lists:?}: {checked:?}"),
+        }
+    }
+    assert!(right > 100 && refused > 100, "{right} {refused}");
+}
+
 #[test]
 fn calls_in_flight_do_not_disturb_each_other() {
     for participants in [1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 31] {

@@ -121,6 +121,17 @@ pub enum CheckError {
         /// The block.
         part: String,
     },
+    /// A step takes out what is not in the value, or all that is in it. An inverse is for neither.
+    Undo {
+        /// The rank of the step.
+        rank: u32,
+        /// The number of the step.
+        step: usize,
+        /// What should be in the value.
+        expected: String,
+        /// The value.
+        came: String,
+    },
     /// A step combines blocks that have different numbers in the contributions.
     Mixed {
         /// The rank of the step.
@@ -176,6 +187,7 @@ impl CheckError {
                 format!("a deadlock of {stuck} ranks with {channels}"),
             ),
             Self::Nothing { rank, step, part } => (at(rank, step), format!("a value in {part}"), "nothing".into()),
+            Self::Undo { rank, step, expected, came } => (at(rank, step), expected.clone(), came.clone()),
             Self::Mixed { rank, step } => (at(rank, step), "blocks of one number to combine".into(), "several".into()),
             Self::Result { rank, block, expected, came } => {
                 (format!("rank {rank} after its last step"), format!("in block {block} {expected}"), came.clone())

@@ -1,6 +1,6 @@
 //! One run of all schedules, in some order, on symbolic values.
 
-use super::trees::{Trees, Value};
+use super::trees::{Place, Trees, Value};
 use super::{Channels, CheckError, Rank, groups};
 use crate::goal::Goal;
 use crate::schedule::{Combine, Link, Part, Step};
@@ -16,6 +16,7 @@ enum Cell {
 
 pub struct Execution<'a> {
     ranks: &'a [Rank<'a>],
+    goal: &'a Goal,
     channels: Channels,
     pub trees: Trees,
     /// The value of each block of each register of each rank.
@@ -29,7 +30,7 @@ pub struct Execution<'a> {
 }
 
 impl<'a> Execution<'a> {
-    pub fn new(ranks: &'a [Rank<'a>], goal: &Goal, channels: Channels) -> Self {
+    pub fn new(ranks: &'a [Rank<'a>], goal: &'a Goal, channels: Channels) -> Self {
         let mut trees = Trees::default();
         let begin = |rank: &Rank<'_>| {
             let schedule = rank.schedule;
@@ -48,6 +49,7 @@ impl<'a> Execution<'a> {
         };
         let mut execution = Execution {
             ranks,
+            goal,
             channels,
             trees,
             registers,
@@ -172,17 +174,30 @@ impl<'a> Execution<'a> {
     ) -> Result<(), CheckError> {
         let (register, place) = (usize::from(part.register), (rank as u32, step));
         for (block, &incoming) in part.blocks.clone().zip(incoming) {
-            let held = &mut self.registers[rank][register][block as usize];
+            let held = self.registers[rank][register][block as usize];
             let mine = || held.ok_or_else(|| nothing(rank, step, part.register, block));
             let value = match how {
                 Combine::Replace => incoming,
                 Combine::IncomingIsHigher => self.trees.pair(mine()?, incoming, place),
                 Combine::IncomingIsLower => self.trees.pair(incoming, mine()?, place),
-                Combine::Undo => self.trees.without(mine()?, incoming, place),
+                Combine::Undo => {
+                    let from = mine()?;
+                    let without = self.trees.without(from, incoming, place);
+                    without.map_err(|lacks| self.undo(from, lacks, place, Part::block(part.register, block)))?
+                }
             };
-            *held = Some(value);
+            self.registers[rank][register][block as usize] = Some(value);
         }
         Ok(())
+    }
+
+    /// The error of a step that takes out of a value what it lacks, or all.
+    fn undo(&self, from: Value, lacks: Option<u32>, (rank, step): Place, part: Part) -> CheckError {
+        let expected = match lacks.map(|position| self.goal.contributors().at(position)) {
+            Some(of) => format!("the contribution of rank {of} in {part} as often as it is taken out"),
+            None => format!("a contribution in {part} that is not taken out"),
+        };
+        CheckError::Undo { rank, step, expected, came: self.trees.show(from, self.goal) }
     }
 }
 

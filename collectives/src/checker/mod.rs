@@ -37,11 +37,14 @@ pub struct Report {
     pub subtasks: u64,
     /// The steps of all ranks that combine two of their own parts.
     pub locals: u64,
-    /// The laws that the operator must have. Without any, all receivers compute the same expression in rank order.
+    /// The laws that the operator must have. Without any, all receivers compute the same expression in rank order. The
+    /// [protocol](crate::protocol#why-it-is-right) lists the cases.
     pub laws: Laws,
-    /// Whether every combination has the brackets of [recursive doubling](crate::recursive_doubling).
+    /// Whether every combination has the brackets of [recursive doubling](crate::recursive_doubling). Operands may be
+    /// swapped, in which case `laws` says that the operator must be commutative. So operators with these laws give the same
+    /// bits.
     pub by_doubling: bool,
-    /// Whether every combination has the brackets of a loop over the contributors.
+    /// The same for the brackets of a loop over the contributors.
     pub by_loop: bool,
 }
 
@@ -51,7 +54,7 @@ pub struct Report {
 ///    read has one update with as many blocks.
 /// 2. No execution deadlocks. This holds for small values, and for large ones that are lent where they are, with two
 ///    vectors for each register.
-/// 3. No step reads a block that holds nothing.
+/// 3. No step reads a block that holds nothing, or takes out of a value what is not in it or all that is.
 /// 4. Each receiver ends with what the goal wants. A combination has every contribution once, or more often if the
 ///    operator is idempotent.
 ///
@@ -142,28 +145,28 @@ fn check_results(
     // The same combination in the brackets of the first rank that has it, of recursive doubling and of a loop.
     let mut known: HashMap<((u32, u32), u32), [Value; 3]> = HashMap::new();
     for (rank, registers) in (0u32..).zip(registers) {
-        let result = schedules[rank as usize].result();
+        // Those that follow in a group get their leader's result.
+        let result = schedules[schedules[rank as usize].group().start as usize].result();
         for block in goal.result(rank) {
             let value = registers[usize::from(result)][block as usize];
-            let show = |trees: &Trees, value| trees.show(value, |at| goal.contributors().at(at), goal.blocks() > 1);
             let wrong = |trees: &Trees, expected: String| CheckError::Result {
                 rank,
                 block,
                 expected,
-                came: value.map_or("nothing".into(), |value| show(trees, value)),
+                came: value.map_or("nothing".into(), |value| trees.show(value, goal)),
             };
             match goal.want(rank, block) {
                 Want::Nothing => {}
                 Want::Copy { of, block: from } => {
                     let expected = trees.leaf(of, from);
                     if value != Some(expected) {
-                        return Err(wrong(trees, show(trees, expected)));
+                        return Err(wrong(trees, trees.show(expected, goal)));
                     }
                 }
                 Want::Fold { from, to } => {
                     let expected = || format!("the contributions at positions {from}..{to}");
                     let Some(value) = value else { return Err(wrong(trees, expected())) };
-                    let mut laws = trees.laws(value, (from, to), block).map_err(|why| match why {
+                    let laws = trees.laws(value, (from, to), block).map_err(|why| match why {
                         Wrong::Mixed((rank, step)) => CheckError::Mixed { rank, step },
                         Wrong::Misplaced => wrong(trees, format!("{} in this block", expected())),
                         Wrong::Lacks(of) => wrong(trees, format!("{}, with {of}", expected())),
@@ -172,16 +175,14 @@ fn check_results(
                     let [first, by_doubling, by_loop] = *known.entry(((from, to), block)).or_insert_with(|| {
                         [value, trees.by_doubling((from, to), block), trees.by_loop((from, to), block)]
                     });
-                    laws.associative = value != first;
                     all.laws = all.laws.and(laws);
-                    all.by_doubling &= value == by_doubling;
-                    all.by_loop &= value == by_loop;
+                    all.laws.associative = all.laws.associative || !trees.alike(value, first);
+                    all.by_doubling = all.by_doubling && trees.alike(value, by_doubling);
+                    all.by_loop = all.by_loop && trees.alike(value, by_loop);
                 }
             }
         }
     }
-    // Other brackets in another order are other brackets too.
-    all.laws.associative |= all.laws.commutative;
     Ok(all)
 }
 

@@ -1,6 +1,6 @@
 //! Symbolic values: trees over contributions, equal ones stored once.
 
-use crate::Laws;
+use crate::{Goal, Laws};
 use std::collections::HashMap;
 
 /// A value: its index in [`Trees`].
@@ -33,11 +33,14 @@ struct Content {
     block: Option<u32>,
     /// If its leaves are consecutive positions in order, each once: the first one, and that after the last.
     run: Option<(u32, u32)>,
-    /// How often each position is in it: the number from one position to the next one listed.
+    /// How often each position is in it, at most `MANY`: the number from one position to the next one listed.
     counts: Box<[(u32, i32)]>,
     has_inverse: bool,
     place: Place,
 }
+
+/// Stands for this number and all above.
+const MANY: i32 = i32::MAX;
 
 /// All values of an execution.
 #[derive(Default)]
@@ -45,6 +48,9 @@ pub struct Trees {
     nodes: Vec<Node>,
     contents: Vec<Content>,
     known: HashMap<Node, Value>,
+    /// The first value found with the same tree up to swapped operands, of those that have been compared.
+    unordered: HashMap<Value, Value>,
+    forms: HashMap<Node, Value>,
 }
 
 /// Why a value is not the combination that is wanted.
@@ -79,19 +85,33 @@ impl Trees {
                 (Some((start, middle)), Some((next, end))) if middle == next => Some((start, end)),
                 _ => None,
             };
-            let (counts, has_inverse) = (merged(&a.counts, &b.counts, 1), a.has_inverse || b.has_inverse);
+            let counts = merged(&a.counts, &b.counts, i32::saturating_add);
+            let has_inverse = a.has_inverse || b.has_inverse;
             Content { block: a.block.filter(|_| a.block == b.block), run, counts, has_inverse, place }
         };
         self.known(Node::Pair { lower, higher }, content)
     }
 
-    pub fn without(&mut self, from: Value, what: Value, place: Place) -> Value {
-        let content = |trees: &Self| {
-            let (a, b) = (trees.content(from), trees.content(what));
-            let block = a.block.filter(|_| a.block == b.block);
-            Content { block, run: None, counts: merged(&a.counts, &b.counts, -1), has_inverse: true, place }
+    /// `from` without `what`. An inverse says that (a ⊕ b) ⊖ b = a, so `what` must be in it, and something else as well.
+    ///
+    /// Otherwise an error: the position that `from` lacks, or none if nothing is left.
+    pub fn without(&mut self, from: Value, what: Value, place: Place) -> Result<Value, Option<u32>> {
+        let (a, b) = (self.content(from), self.content(what));
+        let left = |held, taken| match (held, taken) {
+            (MANY, MANY) => -1,
+            (MANY, _) => MANY,
+            _ => held - taken,
         };
-        self.known(Node::Without { from, what }, content)
+        let counts = merged(&a.counts, &b.counts, left);
+        if let Some(&(lacks, _)) = counts.iter().find(|(_, count)| *count < 0) {
+            return Err(Some(lacks));
+        }
+        if counts.iter().all(|(_, count)| *count == 0) {
+            return Err(None);
+        }
+        let block = a.block.filter(|_| a.block == b.block);
+        let content = |_: &Self| Content { block, run: None, counts, has_inverse: true, place };
+        Ok(self.known(Node::Without { from, what }, content))
     }
 
     fn known(&mut self, node: Node, content: impl FnOnce(&Self) -> Content) -> Value {
@@ -139,7 +159,34 @@ impl Trees {
         })
     }
 
-    /// The laws under which a value is the combination of these positions in order, in some brackets.
+    /// Whether two values are one tree up to swapped operands.
+    pub fn alike(&mut self, a: Value, b: Value) -> bool {
+        let in_order = |value| self.content(value).run.is_some();
+        // Trees in order that differ have other brackets.
+        a == b || !(in_order(a) && in_order(b)) && self.unordered(a) == self.unordered(b)
+    }
+
+    /// The same value for all trees that are one up to swapped operands. Where something is taken out they must be equal.
+    fn unordered(&mut self, value: Value) -> Value {
+        let mut todo = vec![value];
+        while let Some(&next) = todo.last() {
+            let mut node = self.nodes[next as usize];
+            if let Node::Pair { lower, higher } = node {
+                let below = [lower, higher].map(|value| self.unordered.get(&value).copied());
+                let [Some(a), Some(b)] = below else {
+                    todo.extend([lower, higher]);
+                    continue;
+                };
+                node = Node::Pair { lower: a.min(b), higher: a.max(b) };
+            }
+            let first = *self.forms.entry(node).or_insert(next);
+            self.unordered.insert(next, first);
+            todo.pop();
+        }
+        self.unordered[&value]
+    }
+
+    /// The laws under which a value is the combination of these positions in order, if every receiver has the same brackets.
     pub fn laws(&self, value: Value, (from, to): (u32, u32), block: u32) -> Result<Laws, Wrong> {
         let content = self.content(value);
         match content.block {
@@ -163,7 +210,8 @@ impl Trees {
             }
             often |= !inside.is_empty() && count > 1;
         }
-        Ok(Laws { associative: false, commutative: true, idempotent: often, invertible: content.has_inverse })
+        let invertible = content.has_inverse;
+        Ok(Laws { associative: often || invertible, commutative: true, idempotent: often, invertible })
     }
 
     /// Where leaves of different blocks, which are in the value, were first combined.
@@ -181,7 +229,8 @@ impl Trees {
     }
 
     /// `((0 1) (2 3))`, cut after some sixty characters. A leaf is the rank at its position.
-    pub fn show(&self, value: Value, rank: impl Fn(u32) -> u32, with_blocks: bool) -> String {
+    pub fn show(&self, value: Value, goal: &Goal) -> String {
+        let (rank, with_blocks) = (|of| goal.contributors().at(of), goal.blocks() > 1);
         let mut text = String::new();
         let mut todo = vec![Err(value)];
         while let Some(item) = todo.pop() {
@@ -206,8 +255,8 @@ impl Trees {
     }
 }
 
-/// The sum of two counts, the second one times `sign`.
-fn merged(a: &[(u32, i32)], b: &[(u32, i32)], sign: i32) -> Box<[(u32, i32)]> {
+/// Two counts combined, position by position.
+fn merged(a: &[(u32, i32)], b: &[(u32, i32)], combine: impl Fn(i32, i32) -> i32) -> Box<[(u32, i32)]> {
     let mut sums: Vec<(u32, i32)> = Vec::with_capacity(a.len() + b.len());
     let (mut i, mut j) = (0, 0);
     while i < a.len() || j < b.len() {
@@ -216,7 +265,7 @@ fn merged(a: &[(u32, i32)], b: &[(u32, i32)], sign: i32) -> Box<[(u32, i32)]> {
         i += usize::from(next(a, i) == start);
         j += usize::from(next(b, j) == start);
         // Both lists begin at 0.
-        let count = a[i - 1].1 + sign * b[j - 1].1;
+        let count = combine(a[i - 1].1, b[j - 1].1);
         if sums.last().is_none_or(|&(_, last)| last != count) {
             sums.push((start, count));
         }

@@ -24,14 +24,15 @@ impl Schedule {
         let when = vec![0; self.blocks() as usize];
         let mut registers = vec![Register { when, ..Register::default() }; usize::from(self.registers())];
         let blocks = |part: &Part| part.blocks.start as usize..part.blocks.end as usize;
-        let (mut updates, mut awaits) = (0, Vec::with_capacity(self.steps.len()));
+        let (mut updates, mut awaits) = (0u32, Vec::with_capacity(self.steps.len()));
         for step in &self.steps {
             let mut awaited = Vec::new();
             match *step {
                 Step::Update { part, .. } => {
                     let lent = &self.parts[usize::from(part)];
                     let register = &mut registers[usize::from(lent.register)];
-                    register.lent.push(updates);
+                    // The last one may be number 65,535.
+                    register.lent.push(updates as u16);
                     register.when[blocks(lent)].fill(register.changes + 1);
                     updates += 1;
                 }

@@ -24,8 +24,8 @@ pub enum Combine {
     IncomingIsLower,
     /// `part = incoming`.
     Replace,
-    /// `part = part ⊕ incoming⁻¹`: takes out again what is in the part. Needs an operator that commutes and has an
-    /// inverse.
+    /// `part = part ⊖ incoming`: takes out again what is in the part, where something must be left. Needs an operator that
+    /// is associative and commutative and has an inverse.
     Undo,
 }
 
@@ -60,7 +60,8 @@ impl Part {
 
     /// One block of a register.
     pub fn block(register: u8, block: u32) -> Self {
-        Self { register, blocks: block..block + 1 }
+        // The last number is not that of a block, so this part is empty.
+        Self { register, blocks: block..block.saturating_add(1) }
     }
 }
 
@@ -305,9 +306,9 @@ impl Schedule {
     }
 
     /// The number of registers.
-    pub fn registers(&self) -> u8 {
+    pub fn registers(&self) -> u16 {
         let used = self.parts.iter().map(|part| part.register).max();
-        used.unwrap_or(0).max(self.result) + 1
+        u16::from(used.unwrap_or(0).max(self.result)) + 1
     }
 
     /// The parts that steps name.
