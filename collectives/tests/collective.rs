@@ -105,12 +105,12 @@ fn what_cannot_be_made_is_refused() {
             );
             // There are no five cases of so many shards, so Bruck and Ho's dissemination is taken.
             let thirteen = top.gang("thirteen", 13)?;
-            let sum = Collective::<u64>::allreduce(Operator::sum()).algorithm(Algorithm::FiveCases(1));
-            let sum = sum.make(&top, &thirteen, "thirteen")?;
+            let added = Collective::<u64>::allreduce(Operator::sum()).algorithm(Algorithm::FiveCases(1));
+            let added = added.make(&top, &thirteen, "thirteen")?;
             let task = top.register("add", |shard: Shard, sum: Collective<u64>| async move {
                 sum.call(&shard, u64::from(shard.index()))?.await
             });
-            assert_eq!(top.launch(&thirteen, &task, |_| ShardLaunch::new(sum))?.all().await?, [78; 13]);
+            assert_eq!(top.launch(&thirteen, &task, |_| ShardLaunch::new(added))?.all().await?, [78; 13]);
             // Numbers that an algorithm can't have.
             for algorithm in [Algorithm::FiveCases(0), Algorithm::Dissemination(255), Algorithm::Radix(3)] {
                 let text = misuse(Collective::allreduce(sum()).algorithm(algorithm).make(&top, &gang, "sum"));
