@@ -10,7 +10,7 @@ use common::{
 use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
 use maniple_regions::{Element, Vector};
-use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch};
+use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch, VirtualMachine};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
@@ -233,20 +233,33 @@ fn vectors_of_16_mib() {
         let right = |v: &[f64], times: u64| (0..LENGTH).filter(|&i| v[i] == (times * sum(i)) as f64).count();
         Ok((right(&first.await?, 1), right(&second.await?, p)))
     }
-    for (shards, runtime) in [(2, Runtime::threads(2)), (3, Runtime::threads(2)), (2, Runtime::seeded(2, 1))] {
-        let (right, _) = watched("16 MiB", || {
+    let (halving, sliced) = (Algorithm::HalvingDoubling, Algorithm::Sliced);
+    let machine = VirtualMachine { nodes: 2, ..VirtualMachine::default() };
+    let runs = match common::processes::runtimes() {
+        None => vec![
+            (2, Runtime::threads(2), Algorithm::RecursiveDoubling),
+            (3, Runtime::threads(2), sliced),
+            (2, Runtime::seeded(2, 1), halving),
+            (3, Runtime::virtual_time(machine), Algorithm::Radix(4)),
+        ],
+        Some(all) => std::iter::zip([3, 2], all).zip([halving, sliced]).map(|((p, (_, r)), a)| (p, r, a)).collect(),
+    };
+    for (shards, runtime, algorithm) in runs {
+        let at = format!("16 MiB, {shards} shards, {algorithm}");
+        let (right, _) = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
                 let total = Collective::<f64>::allreduce(Operator::sum())
                     .elements(LENGTH)
                     .slots(1)
+                    .algorithm(algorithm)
                     .make(&top, &gang, "total")?;
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
         })
         .unwrap();
-        assert_eq!(right, vec![(LENGTH, LENGTH); shards as usize]);
+        assert_eq!(right, vec![(LENGTH, LENGTH); shards as usize], "{at}");
     }
 }
 
@@ -1174,6 +1187,7 @@ fn on_processes() {
             ),
             ("elements_with_large_alignment", elements_with_large_alignment),
             ("vectors_of_any_length", vectors_of_any_length),
+            ("vectors_of_16_mib", vectors_of_16_mib),
             ("calls_in_flight", calls_in_flight),
             ("a_long_chain", a_long_chain),
             ("two_levels_wherever_the_shards_are", two_levels_wherever_the_shards_are),

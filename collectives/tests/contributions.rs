@@ -5,11 +5,11 @@
 mod cases;
 mod common;
 
-use cases::{Case, Draw, Kind};
-use common::{any_mapper, any_runtime, mix, watched};
+use cases::{Case, Draw, Kind, runtime};
+use common::{mix, watched};
 use maniple_collectives::{Collective, Contribution};
 use maniple_regions::{Lendable, Vector};
-use maniple_runtime::{Arg, Error, Runtime, Shard, TaskFuture, VirtualMachine};
+use maniple_runtime::{Arg, Error, Shard, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -198,17 +198,6 @@ async fn calls(case: Arc<Case>, shard: Shard, on: Collective<[u64]>, some_too_lo
         judge(future.await, too_long(call), needed(call))?;
     }
     held.end().await
-}
-
-/// A runtime drawn from a seed, as those of other tests, or in virtual time.
-fn runtime(seed: u64) -> (String, Runtime) {
-    if common::processes::runtimes().is_some() || !seed.is_multiple_of(3) {
-        return any_runtime(seed / 3 * 2 + seed % 3);
-    }
-    let (machine, mapper) =
-        (VirtualMachine { nodes: 1 + (seed % 4) as u32, seed, ..Default::default() }, any_mapper(mix(seed)));
-    let at = format!("virtual time, seed {seed}, {} nodes, mapper {}", machine.nodes, mapper.name());
-    (at, Runtime::virtual_time(machine).mapper(mapper))
 }
 
 fn check(cases: u64, some_too_long: bool) {

@@ -4,25 +4,26 @@
 mod cases;
 mod common;
 
-use cases::Case;
-use common::{affine, any_runtime, mix, watched};
+use cases::{Case, Item, Triple, runtime};
+use common::{affine, any_runtime, bytes, mix, watched};
 use maniple_collectives::{Algorithm, Collective, Goal, Ranks};
 use maniple_regions::Vector;
 use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-async fn shard(case: Arc<Case>, shard: Shard, on: Collective<[u64]>) -> Result<Vec<Vec<u64>>, Error> {
+/// All calls of one shard. Returns how the first wrong result differs.
+async fn shard<T: Item>(case: Arc<Case>, shard: Shard, on: Collective<[T]>) -> Result<Option<String>, Error> {
     let me = shard.index();
     let position = |ranks: &[u32]| ranks.iter().position(|&rank| rank == me);
     let (from, to) = (position(&case.from), position(&case.to));
-    let (mut pending, mut results) = (VecDeque::<TaskFuture<Vector<u64>>>::new(), Vec::new());
+    let (mut pending, mut results) = (VecDeque::<TaskFuture<Vector<T>>>::new(), Vec::new());
     let mut over = Vec::new();
     for call in 0..case.calls {
-        let own = from.map(|from| case.contribution(call, from).concat());
-        let input = |own: Vec<u64>| -> Result<Input<Vec<u64>>, Error> {
+        let own = from.map(|from| case.contribution::<T>(call, from).concat());
+        let input = |own: Vec<T>| -> Result<Input<Vec<T>>, Error> {
             Ok(if mix(case.seed ^ call ^ u64::from(me)).is_multiple_of(3) {
-                (&shard.launch(|own: Arg<Vec<u64>>| own.0, (own.into(),)).go()?).into()
+                (&shard.launch(|own: Arg<Vec<T>>| own.0, (own.into(),)).go()?).into()
             } else {
                 own.into()
             })
@@ -54,19 +55,38 @@ async fn shard(case: Arc<Case>, shard: Shard, on: Collective<[u64]>) -> Result<V
     for future in over {
         future.await?;
     }
+    assert_eq!(results.len() as u64, to.map_or(0, |_| case.calls));
     // None has changed since it came.
-    Ok(results.into_iter().map(Vector::into_vec).collect())
+    Ok((0..).zip(&results).find_map(|(call, came)| {
+        let expected = case.expected::<T>(call, to?);
+        let differs = (0..came.len().min(expected.len())).find(|&i| bytes(&came[i..=i]) != bytes(&expected[i..=i]));
+        if let Some(at) = differs {
+            return Some(format!("call {call}: {:x?} at {at}, expected {:x?}", came[at], expected[at]));
+        }
+        let (came, expected) = (came.len(), expected.len());
+        (came != expected).then(|| format!("call {call}: {came} elements, expected {expected}"))
+    }))
 }
 
-fn check(case: &Arc<Case>, runtime: &Runtime, at: &str) {
-    let at = format!("{at}: {case:?}");
-    let came = watched(&at, || case.run(runtime, shard)).unwrap_or_else(|e| panic!("{at}: {e}"));
-    for (shard, results) in (0u32..).zip(came) {
-        let to = case.to.iter().position(|&rank| rank == shard);
-        let expected: Vec<_> =
-            to.into_iter().flat_map(|to| (0..case.calls).map(move |call| case.expected(call, to))).collect();
-        assert!(results == expected, "{at}: shard {shard} got {results:x?}, expected {expected:x?}");
+fn check_as<T: Item>(case: &Arc<Case>, runtime: &Runtime, at: &str) {
+    let at = format!("{at}: {} in {case:?}", std::any::type_name::<T>());
+    let differ = watched(&at, || case.run(runtime, shard::<T>)).unwrap_or_else(|e| panic!("{at}: {e}"));
+    for (shard, differs) in (0u32..).zip(differ) {
+        assert_eq!(differs, None, "{at}: shard {shard}");
     }
+}
+
+/// With elements of a type drawn from the seed.
+fn check(case: Case, runtime: &Runtime, at: &str) {
+    let as_type = match mix(case.seed) % 8 {
+        0 => check_as::<u8>,
+        1 => check_as::<i32>,
+        2 | 3 => check_as::<f64>,
+        4 => check_as::<Triple>,
+        5 => check_as::<()>,
+        _ => check_as::<u64>,
+    };
+    as_type(&Arc::new(case), runtime, at);
 }
 
 #[test]
@@ -74,8 +94,17 @@ fn all_kinds_give_what_sequential_code_gives() {
     // A run of several processes takes longer.
     let cases = if common::processes::runtimes().is_some() { 250 } else { 2000 };
     for seed in 0..cases {
-        let (at, runtime) = any_runtime(seed);
-        check(&Arc::new(Case::draw(mix(seed))), &runtime, &at);
+        let (at, runtime) = runtime(seed);
+        check(Case::draw(mix(seed)), &runtime, &at);
+    }
+}
+
+#[test]
+fn one_block_may_be_giant_and_the_others_empty() {
+    let cases = if common::processes::runtimes().is_some() { 4 } else { 12 };
+    for seed in 0..cases {
+        let (at, runtime) = runtime(seed);
+        check(Case::draw_giant(seed), &runtime, &at);
     }
 }
 
@@ -182,6 +211,9 @@ fn vectors_of_nothing_have_their_length() {
 fn on_processes() {
     common::processes::bodies_on_processes(
         "on_processes",
-        &[("all_kinds_give_what_sequential_code_gives", all_kinds_give_what_sequential_code_gives)],
+        &[
+            ("all_kinds_give_what_sequential_code_gives", all_kinds_give_what_sequential_code_gives),
+            ("one_block_may_be_giant_and_the_others_empty", one_block_may_be_giant_and_the_others_empty),
+        ],
     );
 }

@@ -1,8 +1,12 @@
 //! Collectives of vectors of every kind, drawn from a seed, and what each of their receivers must get by sequential code.
+#![allow(dead_code)]
 
-use crate::common::{brackets, exact, mix, tree};
+use crate::common::{self, any_mapper, any_runtime, brackets, exact, mix, rounding, tree};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Operator, Ranks};
-use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+use maniple_regions::Element;
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, VirtualMachine};
+use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A source of numbers.
@@ -51,6 +55,62 @@ const KINDS: [Kind; 8] = [
     Kind::AllToAll,
 ];
 
+/// Elements of the vectors.
+pub trait Item: Element + Debug {
+    /// An operator for which neither the order nor the brackets matter, or one that tells them apart.
+    fn kind(commutes: bool) -> common::Kind<Self>;
+}
+
+impl Item for u64 {
+    fn kind(commutes: bool) -> common::Kind<u64> {
+        if commutes { exact() } else { brackets() }
+    }
+}
+
+impl Item for f64 {
+    fn kind(commutes: bool) -> common::Kind<f64> {
+        let sum: fn(&f64, &f64) -> f64 = |a, b| a + b;
+        // Sums of whole numbers are exact.
+        let operator = Operator::user("whole sum", sum).associative().commutative();
+        let whole = common::Kind { operator, combine: sum, make: |bits| f64::from(bits as i16), associative: true };
+        if commutes { whole } else { rounding() }
+    }
+}
+
+/// Three words, as many bytes as an arrival carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Triple([u64; 3]);
+
+/// The operators of these elements, by way of words.
+macro_rules! items {
+    ($($t:ty: $make:expr, $word:expr;)*) => {$(
+        impl Item for $t {
+            fn kind(commutes: bool) -> common::Kind<$t> {
+                fn combine(lower: &$t, higher: &$t) -> $t {
+                    let word: fn(&$t) -> u64 = $word;
+                    ($make)(mix(word(lower).wrapping_mul(3) ^ mix(word(higher))))
+                }
+                fn first(a: &$t, b: &$t) -> $t {
+                    *a.min(b)
+                }
+                let (operator, combine): (_, fn(&$t, &$t) -> $t) = match commutes {
+                    true => (Operator::user("min", first).associative().commutative(), first),
+                    false => (Operator::user("brackets", combine), combine),
+                };
+                common::Kind { operator, combine, make: $make, associative: commutes }
+            }
+        }
+    )*};
+}
+
+items! {
+    u8: |bits| bits as u8, |v| (*v).into();
+    i32: |bits| bits as i32, |v| *v as u64;
+    Triple: |bits| Triple([bits, mix(bits), !bits]), |v| v.0[0] ^ v.0[1].rotate_left(5) ^ v.0[2].rotate_left(9);
+    (): |_| (), |_| 0;
+}
+
 const IDENTITY: u64 = 77;
 
 /// One collective of vectors, and the calls of it.
@@ -66,6 +126,8 @@ pub struct Case {
     pub equal: bool,
     /// Sizes differ between pairs.
     pub between: bool,
+    /// The size of one block, beside which all others are empty; 0 if there is none such.
+    pub giant: usize,
     pub slots: u32,
     pub calls: u64,
     pub ahead: usize,
@@ -75,9 +137,23 @@ pub struct Case {
     pub commutes: bool,
 }
 
-/// What the shard at the first position has for the one at the second.
-fn between(seed: u64) -> impl Fn(u32, u32) -> usize + Send + Sync + 'static {
-    move |from, to| (mix(seed ^ u64::from(from) << 32 ^ u64::from(to)) % 5) as usize
+/// What the shard at the first position has for the one at the second. If one is `giant`, that from `position` to 0.
+fn between(seed: u64, giant: usize, position: u32) -> impl Fn(u32, u32) -> usize + Send + Sync + 'static {
+    move |from, to| match giant {
+        0 => (mix(seed ^ u64::from(from) << 32 ^ u64::from(to)) % 5) as usize,
+        giant => giant * usize::from((from, to) == (position, 0)),
+    }
+}
+
+/// A runtime drawn from a seed, as those of other tests, or in virtual time.
+pub fn runtime(seed: u64) -> (String, Runtime) {
+    if common::processes::runtimes().is_some() || !seed.is_multiple_of(3) {
+        return any_runtime(seed / 3 * 2 + seed % 3);
+    }
+    let (nodes, per_node, mapper) = (1 + (seed % 4) as u32, 1 + (seed / 4 % 2) as u32, any_mapper(mix(seed)));
+    let machine = VirtualMachine { nodes, per_node, seed, ..Default::default() };
+    let at = format!("virtual time, seed {seed}, {nodes} nodes of {per_node}, mapper {}", mapper.name());
+    (at, Runtime::virtual_time(machine).mapper(mapper))
 }
 
 impl Case {
@@ -103,6 +179,7 @@ impl Case {
         let commutes = d.below(3) == 0;
         let mut case = Self {
             between: kind == Kind::AllToAll && d.below(2) == 0,
+            giant: 0,
             slots: 1 + d.below(3) as u32,
             calls: 1 + d.below(5),
             ahead: 1 + d.below(4) as usize,
@@ -118,16 +195,39 @@ impl Case {
             commutes,
         };
         if d.below(4) > 0 {
-            let goal = case.goal();
-            let fits = |a: &Algorithm| {
-                let laws = a.laws(&goal);
-                let lawful = commutes || !laws.associative || !goal.combines();
-                // How two levels group depends on the mapper.
-                lawful && (commutes || *a != Algorithm::TwoLevel) && (!case.between || *a == Algorithm::Direct)
-            };
-            let fitting: Vec<Algorithm> = Algorithm::all_for(&goal).filter(fits).collect();
-            case.algorithm = Some(fitting[d.below(fitting.len() as u64) as usize]);
+            case.algorithm = Some(case.any_algorithm(&mut d));
         }
+        case
+    }
+
+    fn any_algorithm(&self, d: &mut Draw) -> Algorithm {
+        let goal = self.goal();
+        let fits = |a: &Algorithm| {
+            let laws = a.laws(&goal);
+            let lawful = self.commutes || !laws.associative || !goal.combines();
+            // How two levels group depends on the mapper.
+            lawful && (self.commutes || *a != Algorithm::TwoLevel) && (!self.between || *a == Algorithm::Direct)
+        };
+        let fitting: Vec<Algorithm> = Algorithm::all_for(&goal).filter(fits).collect();
+        fitting[d.below(fitting.len() as u64) as usize]
+    }
+
+    /// One with a block of one to two million elements, beside which all others are empty. One of four kinds by the seed.
+    pub fn draw_giant(seed: u64) -> Self {
+        let mut d = Draw(mix(seed));
+        let kind = [Kind::Gather, Kind::Scatter, Kind::AllToAll, Kind::ReduceScatter][seed as usize % 4];
+        let drawn = std::iter::repeat_with(|| Self::draw(d.below(u64::MAX)));
+        let is_small = |case: &Self| {
+            case.kind == kind && (2..=4).contains(&case.sizes.len()) && case.from.len().max(case.to.len()) <= 4
+        };
+        let mut case = drawn.into_iter().find(is_small).expect("there are many");
+        let mut d = Draw(case.seed);
+        let giant = (1 << 20) + d.below(1 << 20) as usize;
+        let at = d.below(case.sizes.len() as u64) as usize;
+        case.sizes.fill(0);
+        case.sizes[at] = giant;
+        case = Self { giant, calls: 1 + d.below(2), equal: false, between: kind == Kind::AllToAll, ..case };
+        case.algorithm = Some(case.any_algorithm(&mut d));
         case
     }
 
@@ -145,28 +245,21 @@ impl Case {
         }
     }
 
-    fn operator(&self) -> Operator<u64> {
-        if self.commutes { exact().operator } else { brackets().operator }
-    }
-
-    fn combine(&self, a: u64, b: u64) -> u64 {
-        if self.commutes { (exact().combine)(&a, &b) } else { (brackets().combine)(&a, &b) }
-    }
-
-    fn builder(&self) -> CollectiveBuilder<[u64], [u64]> {
-        let sized = |builder: CollectiveBuilder<u64, [u64]>| match self.equal {
+    fn builder<T: Item>(&self) -> CollectiveBuilder<[T], [T]> {
+        let common::Kind { operator, make, .. } = T::kind(self.commutes);
+        let sized = |builder: CollectiveBuilder<T, [T]>| match self.equal {
             true => builder.elements(self.sizes[0]),
             false => builder.sizes(self.sizes.clone()),
         };
         let (from, to) = (self.from.clone(), self.to.clone());
         let builder = match self.kind {
-            Kind::Reduce => Collective::reduce(self.operator(), to).participants(from).elements(self.sizes[0]),
-            Kind::Scan => Collective::scan(self.operator()).participants(from).elements(self.sizes[0]),
-            Kind::Exscan => Collective::exscan(self.operator(), IDENTITY).participants(from).elements(self.sizes[0]),
-            Kind::Broadcast => Collective::<u64>::broadcast(from[0]).receivers(to).elements(self.sizes[0]),
+            Kind::Reduce => Collective::reduce(operator, to).participants(from).elements(self.sizes[0]),
+            Kind::Scan => Collective::scan(operator).participants(from).elements(self.sizes[0]),
+            Kind::Exscan => Collective::exscan(operator, make(IDENTITY)).participants(from).elements(self.sizes[0]),
+            Kind::Broadcast => Collective::<T>::broadcast(from[0]).receivers(to).elements(self.sizes[0]),
             Kind::Gather => sized(Collective::gather(to).participants(from)),
             Kind::ReduceScatter => {
-                let builder = Collective::reduce_scatter(self.operator()).participants(from).receivers(to);
+                let builder = Collective::reduce_scatter(operator).participants(from).receivers(to);
                 if self.equal { builder.elements(self.sizes[0]) } else { builder.sizes(self.sizes.clone()) }
             }
             Kind::Scatter => {
@@ -175,7 +268,7 @@ impl Case {
             }
             Kind::AllToAll => {
                 let builder = Collective::all_to_all().participants(from);
-                if self.between { builder.sizes_between(between(self.seed)) } else { builder.elements(self.sizes[0]) }
+                if self.between { builder.sizes_between(self.between()) } else { builder.elements(self.sizes[0]) }
             }
         };
         let builder = builder.slots(self.slots);
@@ -185,10 +278,14 @@ impl Case {
         }
     }
 
+    fn between(&self) -> impl Fn(u32, u32) -> usize + Send + Sync + 'static {
+        between(self.seed, self.giant, self.from.len() as u32 - 1)
+    }
+
     /// The size of a block of a contributor for a receiver, by their positions.
     fn size(&self, from: usize, to: usize) -> usize {
         match self.kind {
-            Kind::AllToAll if self.between => between(self.seed)(from as u32, to as u32),
+            Kind::AllToAll if self.between => self.between()(from as u32, to as u32),
             Kind::AllToAll => self.sizes[0],
             Kind::Gather => self.sizes[from],
             Kind::Scatter | Kind::ReduceScatter => self.sizes[to],
@@ -197,43 +294,45 @@ impl Case {
     }
 
     /// A contribution as blocks.
-    pub fn contribution(&self, call: u64, from: usize) -> Vec<Vec<u64>> {
+    pub fn contribution<T: Item>(&self, call: u64, from: usize) -> Vec<Vec<T>> {
         let blocks = match self.kind {
             Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll => self.to.len(),
             _ => 1,
         };
-        let number = |block: usize, at: usize| {
-            mix(self.seed ^ call << 50 ^ u64::from(self.from[from]) << 40 ^ (block as u64) << 20 ^ at as u64)
-        };
-        let block = |block| (0..self.size(from, block)).map(|at| number(block, at)).collect();
-        (0..blocks).map(block).collect()
+        (0..blocks).map(|block| self.block(call, from, block)).collect()
+    }
+
+    /// One block of a contribution.
+    fn block<T: Item>(&self, call: u64, from: usize, block: usize) -> Vec<T> {
+        let make = T::kind(self.commutes).make;
+        let base = self.seed ^ call << 50 ^ u64::from(self.from[from]) << 40 ^ (block as u64) << 32;
+        (0..self.size(from, block)).map(|at| make(mix(base ^ at as u64))).collect()
     }
 
     /// What a receiver gets, by sequential code.
-    pub fn expected(&self, call: u64, to: usize) -> Vec<u64> {
-        let block = |from: usize, block: usize| self.contribution(call, from).swap_remove(block);
-        let each = |columns: Vec<Vec<u64>>, fold: &dyn Fn(&[u64]) -> u64| -> Vec<u64> {
-            (0..columns[0].len()).map(|at| fold(&columns.iter().map(|c| c[at]).collect::<Vec<_>>())).collect()
-        };
-        let doubling = |values: &[u64]| tree(values, |a, b| self.combine(*a, *b));
+    pub fn expected<T: Item>(&self, call: u64, to: usize) -> Vec<T> {
+        let common::Kind { combine, make, .. } = T::kind(self.commutes);
+        let each = |a: &Vec<T>, b: &Vec<T>| -> Vec<T> { a.iter().zip(b).map(|(a, b)| combine(a, b)).collect() };
+        let of_each =
+            |from: Range<usize>, block| -> Vec<Vec<T>> { from.map(|from| self.block(call, from, block)).collect() };
         let all = 0..self.from.len();
         match self.kind {
-            Kind::Reduce => each(all.map(|from| block(from, 0)).collect(), &doubling),
-            Kind::ReduceScatter => each(all.map(|from| block(from, to)).collect(), &doubling),
+            Kind::Reduce => tree(&of_each(all, 0), each),
+            Kind::ReduceScatter => tree(&of_each(all, to), each),
             // Whatever the brackets of a scan are, these operators tell whether the order is right.
-            Kind::Scan => each((0..=to).map(|from| block(from, 0)).collect(), &|v| self.scanned(v)),
-            Kind::Exscan if to == 0 => vec![IDENTITY; self.sizes[0]],
-            Kind::Exscan => each((0..to).map(|from| block(from, 0)).collect(), &|v| self.scanned(v)),
-            Kind::Broadcast => block(0, 0),
-            Kind::Gather => all.flat_map(|from| block(from, 0)).collect(),
-            Kind::Scatter => block(0, to),
-            Kind::AllToAll => all.flat_map(|from| block(from, to)).collect(),
+            Kind::Scan => self.scanned(&of_each(0..to + 1, 0), each),
+            Kind::Exscan if to == 0 => vec![make(IDENTITY); self.sizes[0]],
+            Kind::Exscan => self.scanned(&of_each(0..to, 0), each),
+            Kind::Broadcast => self.block(call, 0, 0),
+            Kind::Gather => of_each(all, 0).concat(),
+            Kind::Scatter => self.block(call, 0, to),
+            Kind::AllToAll => of_each(all, to).concat(),
         }
     }
 
     /// The combination of a scan's operands. In round k everybody combines what the shard 2^k before it has on the left of
     /// its own; an exclusive scan does so with what came, too.
-    fn scanned(&self, values: &[u64]) -> u64 {
+    fn scanned<V: Clone>(&self, values: &[V], combine: impl Fn(&V, &V) -> V) -> V {
         let exclusive = self.kind == Kind::Exscan;
         // Of an exclusive scan this is what the next shard combines.
         let (mut windows, mut result, mut covered) = (values.to_vec(), None, 0);
@@ -241,15 +340,18 @@ impl Case {
         while covered < values.len() {
             let at = values.len() - 1;
             if exclusive {
-                let came = windows[at - covered];
-                result = Some(result.map_or(came, |result| self.combine(came, result)));
+                let came = windows[at - covered].clone();
+                result = Some(result.map_or(came.clone(), |result| combine(&came, &result)));
                 covered += distance;
             } else {
-                result = Some(windows[at]);
+                result = Some(windows[at].clone());
                 covered = distance;
             }
             windows = (0..windows.len())
-                .map(|i| if i >= distance { self.combine(windows[i - distance], windows[i]) } else { windows[i] })
+                .map(|i| match i.checked_sub(distance) {
+                    Some(lower) => combine(&windows[lower], &windows[i]),
+                    None => windows[i].clone(),
+                })
                 .collect();
             distance *= 2;
         }
@@ -257,10 +359,10 @@ impl Case {
     }
 
     /// Runs `body` in all shards, with the collective. Returns what each of them does.
-    pub fn run<R, F>(
+    pub fn run<T: Item, R, F>(
         self: &Arc<Self>,
         runtime: &Runtime,
-        body: fn(Arc<Self>, Shard, Collective<[u64]>) -> F,
+        body: fn(Arc<Self>, Shard, Collective<[T]>) -> F,
     ) -> Result<Vec<R>, Error>
     where
         R: serde::Serialize + serde::de::DeserializeOwned + Clone + Send + 'static,
@@ -271,7 +373,7 @@ impl Case {
             let case = case.clone();
             async move {
                 let gang = top.gang("all", case.shards)?;
-                let on = case.builder().make(&top, &gang, "it")?;
+                let on = case.builder::<T>().make(&top, &gang, "it")?;
                 let task = top.register("shard", move |shard: Shard, (): ()| body(case.clone(), shard, on));
                 top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             }

@@ -1,11 +1,11 @@
 //! A vector that changes in one place while another is on loan.
 
 use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A vector, of whose elements its owner can lend ranges. A range on loan does not change. The others may.
 ///
@@ -25,15 +25,64 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// ```
 pub struct Lendable<T> {
     elements: Arc<Elements<T>>,
-    /// The ranges that are or were on loan, and whether that is over.
-    loans: Vec<(Range<usize>, Arc<AtomicBool>)>,
+    loans: Loans,
+}
+
+/// The ranges that are or were on loan. There may be thousands, each lent to thousands of readers.
+#[derive(Default)]
+struct Loans {
+    /// By start and end. Every loan of a range holds its token, which the owner alone holds when all of them are over.
+    tokens: BTreeMap<(usize, usize), Arc<()>>,
+    /// The length of the longest of them: those that overlap with a range begin at most so far before it.
+    longest: usize,
+    /// When there are so many, those that are over are looked for.
+    limit: usize,
+}
+
+impl Loans {
+    /// The token of a range.
+    fn lend(&mut self, range: &Range<usize>) -> Arc<()> {
+        let key = (range.start, range.end);
+        if let Some(token) = self.tokens.get(&key) {
+            return token.clone();
+        }
+        if self.tokens.len() >= self.limit {
+            self.forget_what_is_over();
+            // Looking at all costs as much as the loans that came since the last time.
+            self.limit = 2 * self.tokens.len() + 8;
+        }
+        self.longest = self.longest.max(range.len());
+        self.tokens.entry(key).or_default().clone()
+    }
+
+    /// Whether some of a range is on loan. If not, its readers have read it before.
+    fn overlap(&mut self, range: &Range<usize>) -> bool {
+        let first = range.start.saturating_sub(self.longest);
+        let near = self.tokens.range_mut((first, 0)..(range.end, 0));
+        near.into_iter()
+            .any(|(&(start, end), token)| start.max(range.start) < end.min(range.end) && Arc::get_mut(token).is_none())
+    }
+
+    /// Whether nothing is on loan.
+    fn are_over(&mut self) -> bool {
+        self.forget_what_is_over();
+        self.tokens.is_empty()
+    }
+
+    fn forget_what_is_over(&mut self) {
+        self.tokens.retain(|_, token| Arc::get_mut(token).is_none());
+        if self.tokens.is_empty() {
+            self.longest = 0;
+        }
+    }
 }
 
 /// Some elements on loan. Dropping it gives them back.
 pub struct Loan<T> {
     elements: Arc<Elements<T>>,
     range: Range<usize>,
-    over: Arc<AtomicBool>,
+    /// While it is held, the owner does not change the range.
+    _token: Arc<()>,
 }
 
 /// The parts of a vector. Nobody makes a reference to all of it while some of it changes.
@@ -83,7 +132,10 @@ impl<T> From<Vec<T>> for Lendable<T> {
     fn from(vector: Vec<T>) -> Self {
         let mut vector = ManuallyDrop::new(vector);
         let (start, len, capacity) = (vector.as_mut_ptr(), vector.len(), vector.capacity());
-        Self { elements: Arc::new(Elements { start: start.into(), len, capacity, shared: None }), loans: Vec::new() }
+        Self {
+            elements: Arc::new(Elements { start: start.into(), len, capacity, shared: None }),
+            loans: Loans::default(),
+        }
     }
 }
 
@@ -91,7 +143,7 @@ impl<T> From<Arc<Vec<T>>> for Lendable<T> {
     fn from(vector: Arc<Vec<T>>) -> Self {
         let (start, len, capacity) = (vector.as_ptr().cast_mut(), vector.len(), vector.capacity());
         let elements = Elements { start: start.into(), len, capacity, shared: Some(vector) };
-        Self { elements: Arc::new(elements), loans: Vec::new() }
+        Self { elements: Arc::new(elements), loans: Loans::default() }
     }
 }
 
@@ -128,10 +180,8 @@ impl<T> Lendable<T> {
     /// If the range does not lie in the vector.
     pub fn lend(&mut self, range: Range<usize>) -> Loan<T> {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} elements", self.len());
-        self.forget_what_is_over();
-        let over = Arc::new(AtomicBool::new(false));
-        self.loans.push((range.clone(), over.clone()));
-        Loan { elements: self.elements.clone(), range, over }
+        let token = self.loans.lend(&range);
+        Loan { elements: self.elements.clone(), range, _token: token }
     }
 
     /// The elements of a range, to change them, unless some of them are on loan or the vector is shared.
@@ -144,14 +194,13 @@ impl<T> Lendable<T> {
         if self.elements.shared.is_some() {
             return None;
         }
-        self.forget_what_is_over();
-        let overlaps = |lent: &Range<usize>| lent.start.max(range.start) < lent.end.min(range.end);
-        if self.loans.iter().any(|(lent, _)| overlaps(lent)) {
+        if self.loans.overlap(&range) {
             return None;
         }
-        // SAFETY: the range lies in the vector, which is not shared. Loans of it are over: their holders' last reads come before the flags that
-        // `forget_what_is_over` has seen. Those that are not over have other elements. The owner's own references come from
-        // borrows of this, which is borrowed mutably.
+        // SAFETY: the range lies in the vector, which is not shared. Loans of its elements are over: `Arc::get_mut` has given
+        // their tokens to the owner alone, so whatever their holders did before they let go of a token comes before. Loans
+        // that are not over have other elements. The owner's own references come from borrows of this, which is borrowed
+        // mutably.
         #[allow(unsafe_code)]
         Some(unsafe { std::slice::from_raw_parts_mut((*self.elements.start.get()).add(range.start), range.len()) })
     }
@@ -161,11 +210,10 @@ impl<T> Lendable<T> {
     /// # Errors
     /// This again, if some of it is on loan or it is shared.
     pub fn into_vec(mut self) -> Result<Vec<T>, Self> {
-        self.forget_what_is_over();
-        if !self.loans.is_empty() || self.elements.shared.is_some() {
+        if !self.loans.are_over() || self.elements.shared.is_some() {
             return Err(self);
         }
-        // A holder whose loan is over may still be about to let go of the elements, but reads them no more.
+        // The holders of loans that are over have let go of the elements, too, and before their tokens.
         let Self { elements, loans } = self;
         match Arc::try_unwrap(elements) {
             Ok(elements) => {
@@ -180,25 +228,19 @@ impl<T> Lendable<T> {
 
     /// Whether nothing is on loan, so that all of it can change.
     pub fn is_free(&mut self) -> bool {
-        self.forget_what_is_over();
-        self.loans.is_empty() && self.elements.shared.is_none()
+        self.loans.are_over() && self.elements.shared.is_none()
     }
 
     /// Whether it was made from a shared vector.
     pub fn is_shared(&self) -> bool {
         self.elements.shared.is_some()
     }
-
-    fn forget_what_is_over(&mut self) {
-        // Acquire: what the holder has read it read before.
-        self.loans.retain(|(_, over)| !over.load(Ordering::Acquire));
-    }
 }
 
 impl<T> Loan<T> {
     /// The elements.
     pub fn as_slice(&self) -> &[T] {
-        // SAFETY: the owner does not change them while the loan lives, since its flag is set only when it is dropped.
+        // SAFETY: the owner does not change them while the loan lives, since it holds a token of them.
         #[allow(unsafe_code)]
         unsafe {
             self.elements.slice(&self.range)
@@ -206,16 +248,9 @@ impl<T> Loan<T> {
     }
 }
 
-impl<T> Drop for Loan<T> {
-    fn drop(&mut self) {
-        // Release: after all reads.
-        self.over.store(true, Ordering::Release);
-    }
-}
-
 impl<T> fmt::Debug for Lendable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lendable of {} elements, {} loans", self.len(), self.loans.len())
+        write!(f, "Lendable of {} elements, {} ranges lent", self.len(), self.loans.tokens.len())
     }
 }
 
@@ -229,7 +264,7 @@ impl<T> fmt::Debug for Loan<T> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     proptest! {
