@@ -213,6 +213,7 @@ fn contribute<E: Element, V: 'static>(
         let (over, future) = TaskFuture::pending();
         let result = engine.role(at.0).receives.map(|_| {
             let (resolver, result) = TaskFuture::<V>::pending();
+            cx.follows(&future, &result);
             engine.keep(at.0, Box::new(result));
             output(resolver)
         });

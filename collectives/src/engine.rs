@@ -150,7 +150,7 @@ impl<T: Element> Chain<T> {
                 None => cx.resolve_rarely(chain, &out.over, Ok(())),
                 Some(result) => {
                     self.deliver(chain, result, shared, cx);
-                    cx.settle(&out.over, Ok(()));
+                    cx.settle(chain, &out.over, Ok(()));
                 }
             },
         }

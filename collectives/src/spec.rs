@@ -64,6 +64,13 @@ impl<T: Element> ReplaySpec for Spec<T> {
     fn gives_back(&self) -> bool {
         self.cell_bytes() > LARGE || self.schedules.give_back()
     }
+    fn takes_part(&self, shard: u32) -> bool {
+        let Wanted { goal, .. } = &self.wanted;
+        goal.contributors().contains(shard) || goal.receivers().contains(shard)
+    }
+    fn depends_on(&self, shard: u32, other: u32) -> bool {
+        self.wanted.goal.depends_on(shard, other)
+    }
     fn parameters(&self) -> String {
         let Wanted { goal, operator, sizes, slots, .. } = &self.wanted;
         let (element, by) = (std::any::type_name::<T>(), &self.schedules);

@@ -222,6 +222,11 @@ impl Progress {
         caller.owner.as_ref()
     }
 
+    /// The launched shard that calls at `position`.
+    pub fn owner(&self, position: u32) -> Option<&Rc<Owner>> {
+        self.callers.get(position as usize)?.owner.as_ref()
+    }
+
     #[cold]
     pub(super) fn poison_call(&mut self, chain: u32, error: Error) {
         self.chains[chain as usize].state = ChainState::Poisoned;
