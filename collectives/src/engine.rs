@@ -272,9 +272,13 @@ impl<T: Element> Engine<T> {
         self.claims[position as usize].push_back(claim);
     }
 
-    /// The future of the oldest result that the shard has not asked for.
-    pub fn claim(&mut self, position: u32) -> Option<Box<dyn Any>> {
-        self.claims.get_mut(position as usize)?.pop_front()
+    /// The future of the oldest result that the shard has not asked for, if it is of this type.
+    pub fn claim<V: 'static>(&mut self, position: u32) -> Option<TaskFuture<V>> {
+        let claims = self.claims.get_mut(position as usize)?;
+        let claim: &TaskFuture<V> = claims.front()?.downcast_ref()?;
+        let claim = claim.clone();
+        claims.pop_front();
+        Some(claim)
     }
 
     /// Takes a call of one element that has come. `at` is the shard's position and the call's number. The call runs

@@ -9,7 +9,7 @@ use crate::state::Conversion;
 use crate::{Algorithm, Groups, Laws, Operator, Order, Schedules};
 use crate::{Goal, check};
 use maniple_regions::Element;
-use maniple_runtime::replay::{Chained, LARGE, ReplaySpec, Subtask};
+use maniple_runtime::replay::{Chained, Handle, LARGE, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Top};
 use std::ops::Range;
 use std::sync::Arc;
@@ -108,8 +108,8 @@ impl<T: Element> Wanted<T> {
         self.schedules(top, gang, name)?.or_else(|(expected, came)| self.refuse(name, &expected, came))
     }
 
-    /// Makes the object, and returns its number. Collective; never waits.
-    pub fn define(self, top: &Top, gang: &Gang, name: &str, schedules: Schedules) -> Result<u32, Error> {
+    /// Makes the object, and returns its handle. Collective; never waits.
+    pub fn define(self, top: &Top, gang: &Gang, name: &str, schedules: Schedules) -> Result<Handle, Error> {
         if u64::from(self.slots) * u64::from(gang.shards()) >= 1 << 31 {
             let came = format!("{} slots in each of {} shards", self.slots, gang.shards());
             return self.refuse(name, "fewer than 2^31 slots of all shards together", came);

@@ -22,6 +22,7 @@ use crate::diagnose::Event;
 use crate::effects::Waiting;
 use crate::error::panic_message;
 use crate::future::{Resolver, TaskFuture};
+use crate::ids::{ObjectId, Run};
 use crate::task::Tasks;
 use crate::{Error, Lent};
 
@@ -29,6 +30,7 @@ pub(crate) use chains::{Chains, Progress, ReplayObject};
 pub(crate) use replays::{Caller, Refused, Replays};
 
 use maniple_regions::Buffer;
+use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,6 +79,21 @@ pub enum Subtask {
         /// The number of the update, from 0.
         update: u16,
     },
+}
+
+/// The handle of a replayed object, plain data. [`Top::replayed`](crate::Top::replayed) makes the object.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Handle {
+    pub(crate) id: ObjectId,
+    #[serde(skip)]
+    pub(crate) run: Run,
+}
+
+impl Handle {
+    /// The number of the object in its run.
+    pub fn number(&self) -> u32 {
+        self.id
+    }
 }
 
 /// The definition of a replayed object. It is the same on every node.
