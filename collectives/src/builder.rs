@@ -226,7 +226,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O, S>, Error> {
         let wanted = self.wanted(gang, name)?;
         let schedules = wanted.prepare(top, gang, name)?;
-        Ok(Collective { id: wanted.define(top, gang, name, schedules)?, value: PhantomData })
+        Ok(Collective { object: wanted.define(top, gang, name, schedules)?, value: PhantomData })
     }
 
     /// What is asked for, if it fits together.

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::state::Plain;
 use crate::value::{Contributed, Contribution, Output, Running, Value};
 use maniple_regions::Element;
-use maniple_runtime::replay::ReplayCx;
+use maniple_runtime::replay::{Handle, ReplayCx};
 use maniple_runtime::{Error, Resolver, Shard, TaskFuture};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -12,7 +12,8 @@ use std::marker::PhantomData;
 /// A persistent collective of a gang. Shards contribute values of type `I` and receive values of type `O`.
 ///
 /// A value is one element, `T`, or a vector of them, `[T]`. The top-level task makes a collective; see the functions
-/// below, one for each kind. It is plain data, and may travel in arguments. Shards use it like this:
+/// below, one for each kind. It is plain data, and may travel in arguments. Only the run that made it may use it. Shards use
+/// it like this:
 ///
 /// | shard | calls |
 /// |---|---|
@@ -61,7 +62,7 @@ use std::marker::PhantomData;
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Collective<I: ?Sized, O: ?Sized = I, S = Plain> {
-    pub(crate) id: u32,
+    pub(crate) object: Handle,
     #[serde(skip)]
     pub(crate) value: PhantomData<fn(&I, S) -> &O>,
 }
@@ -74,7 +75,7 @@ impl<I: ?Sized, O: ?Sized, S> Clone for Collective<I, O, S> {
 impl<I: ?Sized, O: ?Sized, S> Copy for Collective<I, O, S> {}
 impl<I: ?Sized, O: ?Sized, S> std::fmt::Debug for Collective<I, O, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Collective({})", self.id)
+        write!(f, "Collective({})", self.object.number())
     }
 }
 
@@ -123,8 +124,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// receives. Collective; returns at once.
     ///
     /// # Errors
-    /// A shard of another gang, or one that does not both contribute and receive. Failures of the call itself, such as a
-    /// wrong length, are in the future.
+    /// A shard of another gang, one that does not both contribute and receive, or an object of another run. Failures of the
+    /// call itself, such as a wrong length, are in the future.
     #[inline]
     pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
         // The caller's code, which must not run while the object is borrowed.
@@ -135,10 +136,9 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         };
         match input {
             // One element stays in a register.
-            Contribution::Now(value) => {
-                shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| I::call_now::<O>(engine, at, value, cx))
-            }
-            later => shard.replay(self.id, admit, |engine: &mut Engine<T>, at, cx| {
+            Contribution::Now(value) => shard
+                .replay(self.object, admit, |engine: &mut Engine<T>, at, cx| I::call_now::<O>(engine, at, value, cx)),
+            later => shard.replay(self.object, admit, |engine: &mut Engine<T>, at, cx| {
                 engine.call_many::<O>(at, I::running(later), cx)
             }),
         }
@@ -147,23 +147,31 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// Contributes a value, as itself or as a future. The future that it returns is settled when the shard's part of the
     /// call is over. Collective; returns at once.
     ///
-    /// A shard that also receives asks for its result with [`receive`](Self::receive), then or later.
+    /// A shard that also receives asks for its result with [`receive`](Self::receive), then or later. Its part is over when
+    /// the result is there. So the future comes after the same contributions as the result, and fails with the same error. An
+    /// error that is seen in one of the two counts as seen in both.
+    ///
+    /// In a shard that only contributes, the future says nothing about other contributions.
     ///
     /// # Errors
-    /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
+    /// A shard of another gang, one that does not contribute, or an object of another run. Failures of the call itself are in
+    /// the future.
     pub fn contribute(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<()>, Error> {
         let input = input.into();
-        contribute(self.id, shard, |_, _, _| I::running(input), O::output)
+        contribute(self.object, shard, |_, _, _| I::running(input), O::output)
     }
 
     /// The future of the value that the shard receives. Collective; returns at once.
     ///
-    /// In a shard that also contributes it is the result of the oldest contribution whose result was not asked for.
+    /// In a shard that also contributes it is the result of the oldest contribution whose result was not asked for, even if
+    /// that call failed and the error was seen. So such a shard calls this once for each [`contribute`](Self::contribute).
+    /// Results are kept until they are asked for, or to the end of the launch.
     ///
     /// # Errors
-    /// A shard of another gang, one that does not receive, or one that has not contributed first though it should.
+    /// A shard of another gang, one that does not receive, one that has not contributed first though it should, or an object
+    /// of another run.
     pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
-        receive(self.id, shard, O::output)
+        receive(self.object, shard, O::output)
     }
 }
 
@@ -178,7 +186,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
         let input = input.into();
         let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine, at, shard).map(|()| None);
-        shard.replay(self.id, admit, |engine: &mut Engine<S>, at, cx| engine.call_lifted::<I, O>(at, input, cx))
+        shard.replay(self.object, admit, |engine: &mut Engine<S>, at, cx| engine.call_lifted::<I, O>(at, input, cx))
     }
 
     /// As [`contribute`](Collective::contribute) without a state. Collective; returns at once.
@@ -189,7 +197,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
         let input = input.into();
         let lifted =
             |engine: &mut Engine<S>, chain, cx: &ReplayCx<'_>| engine.lifted::<I, O::Element>(chain, input, cx);
-        contribute(self.id, shard, lifted, O::lowered::<I::Element, S>)
+        contribute(self.object, shard, lifted, O::lowered::<I::Element, S>)
     }
 
     /// As [`receive`](Collective::receive) without a state. Collective; returns at once.
@@ -197,22 +205,23 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
     /// # Errors
     /// A shard of another gang, one that does not receive, or one that has not contributed first though it should.
     pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
-        receive(self.id, shard, O::lowered::<I::Element, S>)
+        receive(self.object, shard, O::lowered::<I::Element, S>)
     }
 }
 
 /// A contribution, to an object that combines elements `E`, of a shard that may also receive a value `V`.
 fn contribute<E: Element, V: 'static>(
-    id: u32,
+    object: Handle,
     shard: &Shard,
     input: impl FnOnce(&mut Engine<E>, u32, &ReplayCx<'_>) -> Running<E>,
     output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<()>, Error> {
     let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine, at, shard).map(|()| None);
-    shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
+    shard.replay(object, admit, |engine: &mut Engine<E>, at, cx| {
         let (over, future) = TaskFuture::pending();
         let result = engine.role(at.0).receives.map(|_| {
             let (resolver, result) = TaskFuture::<V>::pending();
+            cx.follows(&future, &result);
             engine.keep(at.0, Box::new(result));
             output(resolver)
         });
@@ -225,7 +234,7 @@ fn contribute<E: Element, V: 'static>(
 
 /// The future of a value `V` that a shard receives.
 fn receive<E: Element, V: 'static>(
-    id: u32,
+    object: Handle,
     shard: &Shard,
     output: impl FnOnce(Resolver<V>) -> Output<E>,
 ) -> Result<TaskFuture<V>, Error> {
@@ -235,15 +244,15 @@ fn receive<E: Element, V: 'static>(
             return Ok(None);
         }
         match engine.claim(at) {
-            Some(claim) => Ok(Some(*claim.downcast().expect("an object's results are of one type"))),
+            claimed @ Some(_) => Ok(claimed),
             None => Err(Error::Misuse {
                 what: format!("`receive` of `{}` in shard {}", engine.name(), shard.index()),
                 expected: "a `contribute` before each `receive`, as the shard does both".into(),
-                came: "none whose result was not asked for".into(),
+                came: "none of this type whose result was not asked for".into(),
             }),
         }
     };
-    shard.replay(id, admit, |engine: &mut Engine<E>, at, cx| {
+    shard.replay(object, admit, |engine: &mut Engine<E>, at, cx| {
         let (resolver, future) = TaskFuture::pending();
         engine.call(at, Running::One(E::zeroed()), output(resolver), cx);
         future

@@ -153,7 +153,7 @@ impl<T: Element> Chain<T> {
                 None => cx.resolve_rarely(chain, &out.over, Ok(())),
                 Some(result) => {
                     self.deliver(chain, result, shared, cx);
-                    cx.settle(&out.over, Ok(()));
+                    cx.settle(chain, &out.over, Ok(()));
                 }
             },
         }
@@ -275,9 +275,13 @@ impl<T: Element> Engine<T> {
         self.claims[position as usize].push_back(claim);
     }
 
-    /// The future of the oldest result that the shard has not asked for.
-    pub fn claim(&mut self, position: u32) -> Option<Box<dyn Any>> {
-        self.claims.get_mut(position as usize)?.pop_front()
+    /// The future of the oldest result that the shard has not asked for, if it is of this type.
+    pub fn claim<V: 'static>(&mut self, position: u32) -> Option<TaskFuture<V>> {
+        let claims = self.claims.get_mut(position as usize)?;
+        let claim: &TaskFuture<V> = claims.front()?.downcast_ref()?;
+        let claim = claim.clone();
+        claims.pop_front();
+        Some(claim)
     }
 
     /// Takes a call of one element that has come. `at` is the shard's position and the call's number. The call runs

@@ -199,6 +199,11 @@ impl Goal {
         }
     }
 
+    /// Whether the result of a rank depends on the contribution of another one, or on its own.
+    pub(crate) fn depends_on(&self, rank: u32, other: u32) -> bool {
+        self.contributors.position(other).is_some_and(|from| self.message(from, rank).is_some())
+    }
+
     /// The kind with its article, such as `an allreduce`.
     pub(crate) fn named(&self) -> String {
         let kind = self.to_string();

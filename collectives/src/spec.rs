@@ -9,7 +9,7 @@ use crate::state::Conversion;
 use crate::{Algorithm, Groups, Laws, Operator, Order, Schedules};
 use crate::{Goal, check};
 use maniple_regions::Element;
-use maniple_runtime::replay::{Chained, LARGE, ReplaySpec, Subtask};
+use maniple_runtime::replay::{Chained, Handle, LARGE, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Top};
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,6 +68,13 @@ impl<T: Element> ReplaySpec for Spec<T> {
     fn gives_back(&self) -> bool {
         self.bytes > LARGE || self.schedules.give_back()
     }
+    fn takes_part(&self, shard: u32) -> bool {
+        let Wanted { goal, .. } = &self.wanted;
+        goal.contributors().contains(shard) || goal.receivers().contains(shard)
+    }
+    fn depends_on(&self, shard: u32, other: u32) -> bool {
+        self.wanted.goal.depends_on(shard, other)
+    }
     fn parameters(&self) -> String {
         let Wanted { goal, operator, sizes, slots, .. } = &self.wanted;
         let (element, by) = (std::any::type_name::<T>(), &self.schedules);
@@ -105,8 +112,8 @@ impl<T: Element> Wanted<T> {
         self.schedules(top, gang, name)?.or_else(|(expected, came)| self.refuse(name, &expected, came))
     }
 
-    /// Makes the object, and returns its number. Collective; never waits.
-    pub fn define(self, top: &Top, gang: &Gang, name: &str, schedules: Schedules) -> Result<u32, Error> {
+    /// Makes the object, and returns its handle. Collective; never waits.
+    pub fn define(self, top: &Top, gang: &Gang, name: &str, schedules: Schedules) -> Result<Handle, Error> {
         if u64::from(self.slots) * u64::from(gang.shards()) >= 1 << 31 {
             let came = format!("{} slots in each of {} shards", self.slots, gang.shards());
             return self.refuse(name, "fewer than 2^31 slots of all shards together", came);

@@ -371,7 +371,7 @@ impl<T: Element> Output<T> {
                 None => cx.resolve_rarely(chain, &out.over, Err(error)),
                 Some(result) => {
                     result.fail(chain, error.clone(), cx);
-                    cx.settle(&out.over, Err(error));
+                    cx.settle(chain, &out.over, Err(error));
                 }
             },
         }

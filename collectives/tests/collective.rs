@@ -266,7 +266,7 @@ fn a_shard_makes_only_the_calls_that_are_for_it() {
                 );
                 sum.contribute(&shard, 6)?.await?;
                 let result = sum.receive(&shard)?.await?;
-                assert!(misuse(sum.receive(&shard)).contains("none whose result was not asked for"));
+                assert!(misuse(sum.receive(&shard)).contains("none of this type whose result was not asked for"));
                 Ok(result)
             }
             2 => {

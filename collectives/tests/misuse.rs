@@ -4,11 +4,11 @@ mod common;
 
 use common::watched;
 use maniple_collectives::{
-    Algorithm, Collective, CollectiveBuilder, Combine, Goal, Number, Operator, Part, Schedule, halving_doubling,
-    recursive_doubling,
+    Algorithm, Collective, CollectiveBuilder, Combine, Goal, Number, Operator, Part, Plan, Schedule, Tuned,
+    halving_doubling, recursive_doubling,
 };
-use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
-use maniple_runtime::{Arg, Check, Error, Runtime, Shard, ShardLaunch, TaskFuture};
+use maniple_regions::{ExactSum, Field, Privilege, ReadShared, Rect, Region, WriteShared, exact_sum};
+use maniple_runtime::{Arg, Check, Error, Gang, Runtime, Shard, ShardLaunch, TaskFuture, Top};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -399,6 +399,239 @@ fn there_is_a_block() {
     });
 }
 
+/// The error of a call whose shards contribute and receive apart is seen in either of their two futures. Results stay in the
+/// order of contributions.
+#[test]
+fn an_error_that_the_contribution_shows_is_seen() {
+    for (name, runtime) in runtimes(20) {
+        for how in 0..4 {
+            let at = format!("{name}, {how}");
+            let outcome = watched(&at, || {
+                runtime.run(move |top| async move {
+                    let gang = top.gang("all", P)?;
+                    let total = Collective::allreduce(Operator::<u64>::sum()).elements(4).make(&top, &gang, "total")?;
+                    let task = top.register("calls", move |shard: Shard, _: ()| async move {
+                        let elements = if shard.index() == WRONG { 3 } else { 4 };
+                        let over = total.contribute(&shard, vec![1; elements])?;
+                        match how {
+                            0 => assert!(over.await.is_err()),
+                            1 => {
+                                over.detach();
+                                assert!(total.receive(&shard)?.await.is_err());
+                            }
+                            2 => {
+                                assert!(over.await.is_err());
+                                total.contribute(&shard, vec![1; 4])?.await?;
+                                assert!(total.receive(&shard)?.await.is_err());
+                                assert_eq!(total.receive(&shard)?.await?, [u64::from(P); 4]);
+                            }
+                            // Nobody looks.
+                            _ => over.detach(),
+                        }
+                        Ok(())
+                    });
+                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)
+                })
+            });
+            match outcome {
+                Ok(_) => assert!(how < 3, "{at}: nobody has seen the error"),
+                Err(e) => assert!(how == 3 && e.to_string().contains("expected 4 elements, got 3"), "{at}: {e}"),
+            }
+        }
+    }
+}
+
+/// What a run makes.
+#[derive(Clone)]
+struct Made {
+    total: Collective<u64>,
+    blocks: Collective<u64, [u64]>,
+    exact: Collective<f64, f64, ExactSum<f64>>,
+    plan: Plan<(Collective<u64>, Collective<[u64]>)>,
+    tuned: Tuned<u64>,
+}
+
+fn make(top: &Top, gang: &Gang) -> Result<Made, Error> {
+    let sum = || Collective::allreduce(Operator::<u64>::sum());
+    Ok(Made {
+        total: sum().make(top, gang, "total")?,
+        blocks: Collective::allgather().make(top, gang, "blocks")?,
+        exact: Collective::allreduce(exact_sum()).make(top, gang, "exact")?,
+        plan: Plan::make(top, gang, (("one", sum()), ("many", sum().elements(3))))?,
+        tuned: Tuned::make(top, gang, "tuned", 1, sum)?,
+    })
+}
+
+/// Uses all that one run has made, and says what was refused.
+async fn uses(shard: &Shard, made: Made) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let mut used = |outcome: Result<(), Error>| errors.extend(outcome.err());
+    used(made.total.call(shard, 1).map(TaskFuture::detach));
+    used(made.total.contribute(shard, 1).map(TaskFuture::detach));
+    used(made.total.receive(shard).map(TaskFuture::detach));
+    used(made.blocks.contribute(shard, 1).map(TaskFuture::detach));
+    used(made.blocks.receive(shard).map(TaskFuture::detach));
+    used(made.exact.call(shard, 1.0).map(TaskFuture::detach));
+    used(made.exact.contribute(shard, 1.0).map(TaskFuture::detach));
+    used(made.exact.receive(shard).map(TaskFuture::detach));
+    used(made.plan.collectives.0.call(shard, 1).map(TaskFuture::detach));
+    used(made.plan.collectives.1.call(shard, vec![1; 3]).map(TaskFuture::detach));
+    used(made.tuned.begin().call(shard, 1).await.map(drop));
+    errors
+}
+
+const USES: usize = 11;
+
+/// Also where this run has the same object, or one with another type of results, under the same number.
+#[test]
+fn collectives_of_another_run_are_refused() {
+    for (from, first) in runtimes(4) {
+        let (send, made) = std::sync::mpsc::channel();
+        let run = watched(&from, || {
+            first.run(move |top| {
+                let send = send.clone();
+                async move {
+                    send.send(make(&top, &top.gang("all", P)?)?).expect("it is waited for");
+                    Ok(())
+                }
+            })
+        });
+        run.unwrap_or_else(|e| panic!("{from}: {e}"));
+        let old = made.recv().expect("sent");
+        for (to, second) in runtimes(4) {
+            for (shards, earlier) in [(P, 0), (P, 1), (P + 2, 0)] {
+                let (old, at) = (old.clone(), format!("{from}, then {to}, {shards} shards, {earlier} earlier"));
+                let outcome = watched(&at, || {
+                    second.run(move |top| {
+                        let old = old.clone();
+                        async move {
+                            let gang = top.gang("all", shards)?;
+                            for _ in 0..earlier {
+                                Collective::allreduce(Operator::<u64>::max()).make(&top, &gang, "earlier")?;
+                            }
+                            let new = make(&top, &gang)?;
+                            let task = top.register("uses", move |shard: Shard, _: ()| {
+                                let (old, new) = (old.clone(), new.clone());
+                                async move {
+                                    // Whoever calls an object may hold another handle, too.
+                                    for turn in 0..2 {
+                                        let refused = uses(&shard, old.clone()).await;
+                                        assert_eq!(refused.len(), USES, "turn {turn}: {refused:?}");
+                                        for error in refused {
+                                            let text = error.to_string();
+                                            let expected =
+                                                "expected a collective made in this run, got one of another run";
+                                            assert!(text.contains("a call in ") && text.contains(expected), "{text}");
+                                        }
+                                        let fine = uses(&shard, new.clone()).await;
+                                        assert!(fine.is_empty(), "turn {turn}: {fine:?}");
+                                    }
+                                    Ok(())
+                                }
+                            });
+                            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                        }
+                    })
+                });
+                outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
+            }
+        }
+    }
+}
+
+/// Handles come and go as arguments and results: those of this run stay good.
+#[test]
+fn collectives_that_travelled_are_still_good() {
+    for (at, runtime) in runtimes(8) {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", P)?;
+                let Made { total, blocks, exact, tuned, .. } = make(&top, &gang)?;
+                let back = top.register("back", |shard: Shard, all: Travels| async move {
+                    all.0.call(&shard, 1)?.await?;
+                    Ok(all)
+                });
+                let all = top.launch(&gang, &back, |_| ShardLaunch::new((total, blocks, exact, tuned.clone())))?;
+                let all: Vec<Travels> = all.all().await?;
+                let task = top.register("uses", |shard: Shard, (total, blocks, exact, tuned): Travels| async move {
+                    let exact = exact.call(&shard, 0.5)?.await?;
+                    let blocks = blocks.call(&shard, 1)?.await?;
+                    let tuned = tuned.begin().call(&shard, 1).await?;
+                    Ok((total.call(&shard, 1)?.await?, blocks.len() as u64, tuned, exact))
+                });
+                top.launch(&gang, &task, |s| ShardLaunch::new(all[s as usize].clone()))?.all().await
+            })
+        });
+        let p = u64::from(P);
+        assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, [(p, p, p, 2.5); P as usize], "{at}");
+    }
+}
+
+type Travels = (Collective<u64>, Collective<u64, [u64]>, Collective<f64, f64, ExactSum<f64>>, Tuned<u64>);
+
+/// A gang of as many shards, of fewer and of more, before and after those of the object's gang call it.
+#[test]
+fn collectives_of_another_gang_are_refused() {
+    async fn shard(shard: Shard, (total, is_own): (Collective<u64>, bool)) -> Result<u64, Error> {
+        let called = total.call(&shard, 1);
+        if is_own {
+            return called?.await;
+        }
+        for refused in [called.map(drop), total.contribute(&shard, 1).map(drop), total.receive(&shard).map(drop)] {
+            let text = refused.expect_err("of another gang").to_string();
+            assert!(text.contains("expected an object made for this shard's gang, got `total`"), "{text}");
+        }
+        Ok(0)
+    }
+    for (at, runtime) in runtimes(12) {
+        for others in [P, 1, 9] {
+            let outcome = watched(&at, || {
+                runtime.run(move |top| async move {
+                    let (own, other) = (top.gang("own", P)?, top.gang("other", others)?);
+                    let total = Collective::allreduce(Operator::<u64>::sum()).make(&top, &own, "total")?;
+                    let task = top.register("shard", shard);
+                    let mut sums = Vec::new();
+                    for _ in 0..2 {
+                        let refused = top.launch(&other, &task, |_| ShardLaunch::new((total, false)))?;
+                        sums.extend(top.launch(&own, &task, |_| ShardLaunch::new((total, true)))?.all().await?);
+                        refused.all().await?;
+                    }
+                    Ok(sums)
+                })
+            });
+            let expected = [u64::from(P); 2 * P as usize];
+            assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}, {others}: {e}")).0, expected, "{at}, {others}");
+        }
+    }
+}
+
+/// A handle that was read back with another type of results.
+#[test]
+fn a_result_of_another_type_is_refused() {
+    for (at, runtime) in runtimes(4) {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", P)?;
+                let total = Collective::allreduce(Operator::<u64>::sum()).make(&top, &gang, "total")?;
+                let task = top.register("calls", |shard: Shard, total: Collective<u64>| async move {
+                    let bytes = postcard::to_stdvec(&total).expect("plain data");
+                    let other: Collective<u64, [u64]> = postcard::from_bytes(&bytes).expect("it has no more fields");
+                    let over = total.contribute(&shard, 1)?;
+                    let refused = other.receive(&shard).map(drop).expect_err("another type");
+                    assert!(
+                        refused.to_string().contains("none of this type whose result was not asked for"),
+                        "{refused}"
+                    );
+                    over.await?;
+                    total.receive(&shard)?.await
+                });
+                top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
+            })
+        });
+        assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, [u64::from(P); P as usize], "{at}");
+    }
+}
+
 /// Those whose results are values, on several processes.
 #[cfg(target_os = "linux")]
 #[test]
@@ -411,6 +644,7 @@ fn on_processes() {
                 a_wrong_length_names_the_shard_and_both_lengths_on_every_shard,
             ),
             ("objects_may_be_called_in_any_order", objects_may_be_called_in_any_order),
+            ("collectives_that_travelled_are_still_good", collectives_that_travelled_are_still_good),
         ],
     );
 }

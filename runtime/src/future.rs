@@ -221,6 +221,11 @@ impl<T: 'static> TaskFuture<T> {
         self.cell.past.get_or_init(Past::default).clone()
     }
 
+    /// Makes the events before the value of `other` those before this future's.
+    pub(crate) fn follows<U: 'static>(&self, other: &TaskFuture<U>) {
+        let _ = self.cell.past.set(other.event());
+    }
+
     /// Registers a waiter; false when the future is settled already.
     pub(crate) fn wait(&self, waiting: Waiting) -> bool {
         self.cell.promise.borrow_mut().wait(waiting)

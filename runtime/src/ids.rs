@@ -27,8 +27,16 @@ impl Run {
     }
 
     /// Whether a handle of this run may be used in the run `other`.
+    #[inline(always)]
     pub fn may_be(self, other: Self) -> bool {
-        self.0 == other.0 || self.0 == Self::ANY.0 || other.0 == Self::ANY.0
+        self.0 == other.0 || self.either_is_any(other)
+    }
+
+    /// Whether one of the two fits any run. Apart, as calls of collectives ask whether runs are the same.
+    #[cold]
+    #[inline(never)]
+    fn either_is_any(self, other: Self) -> bool {
+        self.0 == Self::ANY.0 || other.0 == Self::ANY.0
     }
 }
 

@@ -135,7 +135,7 @@ where
     fn define(prepared: Prepared<I, O, S>, top: &Top, gang: &Gang, from: &mut Defining) -> Result<Self::Made, Error> {
         let Prepared { name, wanted, value } = prepared;
         let schedules = from.0.next().expect("one was prepared");
-        Ok(Collective { id: wanted.define(top, gang, &name, schedules)?, value })
+        Ok(Collective { object: wanted.define(top, gang, &name, schedules)?, value })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A replayed object with a single kind of round: two shards exchange their values, again and again.
 
 use maniple::prelude::*;
-use maniple_runtime::replay::{Chained, LARGE, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
+use maniple_runtime::replay::{Chained, Handle, LARGE, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
 use maniple_runtime::{Lent, Resolver};
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl ReplaySpec for Spec {
 ///
 /// Partners are drawn at random, but always the same ones. So their data are as far apart as with many partners, and it is as
 /// hard to foresee whether one waits for the other.
-pub fn rounds(top: &Top, gang: &Gang, rounds: u16, elements: usize, near: u32) -> Result<u32, Error> {
+pub fn rounds(top: &Top, gang: &Gang, rounds: u16, elements: usize, near: u32) -> Result<Handle, Error> {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = |n: usize| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -76,7 +76,7 @@ pub fn rounds(top: &Top, gang: &Gang, rounds: u16, elements: usize, near: u32) -
 }
 
 /// Calls the object with a value. After each round the value is the sum of both partners' values.
-pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, Error> {
+pub fn call(shard: &Shard, object: Handle, value: f64) -> Result<TaskFuture<f64>, Error> {
     shard.replay(
         object,
         |_, _| Ok(None),
@@ -102,7 +102,7 @@ pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, E
 }
 
 /// Calls the object with a value that is to come. The last call but two must be over.
-pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskFuture<f64>, Error> {
+pub fn feed(shard: &Shard, object: Handle, input: &TaskFuture<f64>) -> Result<TaskFuture<f64>, Error> {
     let Input::Later(input) = Input::from(input) else { unreachable!("made of a future") };
     shard.replay(
         object,

@@ -6,6 +6,7 @@ use crate::Failure;
 use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, WriteShared};
 use maniple::runtime::Consumer;
+use maniple_runtime::replay::Handle;
 use maniple_stencil::kernel;
 use maniple_stencil::shards::D;
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,8 @@ struct Given {
     near: Edges<f64>,
     back: Edges<f64>,
     far: Edges<f64>,
-    rounds: u32,
+    /// The object of rounds, in programs that have one.
+    rounds: Option<Handle>,
 }
 
 impl Given {
@@ -227,7 +229,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                     _ => shard.launch(advance, args).go()?,
                 };
                 // Two more iterations are launched before this one is over.
-                let call = exchange::feed(&shard, given.rounds, &result)?;
+                let call = exchange::feed(&shard, given.rounds.expect("it was made"), &result)?;
                 ahead.push_back(std::mem::replace(&mut last, call));
                 if ahead.len() > AHEAD
                     && let Some(oldest) = ahead.pop_front()
@@ -237,7 +239,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
             }
             What::Fill(_) => shard.launch(fill, (d.write(D),)).go()?.await?,
             What::Rounds(_) | What::Large(_) => {
-                exchange::call(&shard, given.rounds, 1.0)?.await?;
+                exchange::call(&shard, given.rounds.expect("it was made"), 1.0)?.await?;
             }
             What::Remote if s >= p.shards => {
                 shard.wait(from).await?;
@@ -290,11 +292,12 @@ impl Program {
             let near = top.edges("near", &gang, (0..all).map(|s| (s, beside(&self, s, 1))), 2)?;
             let back = top.edges("back", &gang, (0..all).map(|s| (s, beside(&self, s, self.shards - 1))), 2)?;
             let far = top.edges("far", &gang, (0..all).map(|s| (s, across(&self, s)[0])), 2)?;
+            let rounds = |rounds, elements| exchange::rounds(&top, &gang, rounds, elements, self.shards).map(Some);
             let rounds = match self.what {
-                What::Rounds(rounds) => exchange::rounds(&top, &gang, rounds, 1, self.shards)?,
-                What::Large(rounds) => exchange::rounds(&top, &gang, rounds, ELEMENTS, self.shards)?,
-                What::Fed(_) => exchange::rounds(&top, &gang, FED, 1, self.shards)?,
-                _ => 0,
+                What::Rounds(number) => rounds(number, 1)?,
+                What::Large(number) => rounds(number, ELEMENTS)?,
+                What::Fed(_) => rounds(FED, 1)?,
+                _ => None,
             };
             let given = Given { program: self, line, ghosts, near, back, far, rounds };
             let task = top.register("calibrate", shard);

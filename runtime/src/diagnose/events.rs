@@ -140,10 +140,11 @@ pub(crate) enum Event<'a> {
         call: u64,
     },
     CallMade,
-    /// A call takes a future as its input.
+    /// A shard's part of a call takes a future as its input.
     CallTakes {
         object: ObjectId,
         call: u64,
+        shard: u32,
         input: Past,
     },
     /// The future that is being polled launches shards. If none is being polled, this processor's top-level task does.

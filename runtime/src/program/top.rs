@@ -15,7 +15,7 @@ use crate::program::inner::InnerTask;
 use crate::program::launcher::Launcher;
 use crate::program::phase::{PhaseBarrier, PhaseOptions, members};
 use crate::program::shard::Shard;
-use crate::replay::{Chains, ReplayObject, ReplaySpec};
+use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec};
 use maniple_barriers::{Arrivals, CombiningTree};
 use maniple_mapper::{AlgorithmInput, PlaceShardsInput, validate};
 use maniple_regions::{Element, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
@@ -324,13 +324,13 @@ impl Top {
     }
 
     /// Makes a replayed object for a gang (see [`crate::replay`]). The mapper places its exchange regions. Returns the
-    /// object's number, for [`Shard::replay`]. Collective; never waits.
+    /// object's handle, for [`Shard::replay`]. Collective; never waits.
     ///
     /// # Errors
     /// [`Error::Mapper`] for an illegal decision of the mapper, and [`Error::Misuse`] for a chain that names a peer or
     /// a cell that does not exist.
     #[doc(hidden)]
-    pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
+    pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<Handle, Error> {
         let table = self.table(spec.name(), gang)?;
         let cells = Arc::new(Chains::check(&*spec, &table, self.core().effects().id)?);
         let number = self.core().effects().mapper_number(Asker::EveryNode);
@@ -339,7 +339,8 @@ impl Top {
             Object::Replay(r) => format!("of gang `{}`: {}", r.gang().name, ReplayObject::of(&**r).spec.parameters()),
             _ => String::new(),
         };
-        Ok(self.define(Object::Replay(Arc::new(ReplayObject { spec, gang: table, mapping, number, cells })), of))
+        let object = Object::Replay(Arc::new(ReplayObject { spec, gang: table, mapping, number, cells }));
+        Ok(Handle { id: self.define(object, of), run: self.run })
     }
 
     /// Asks the mapper which algorithm a collective of a gang uses, for the crate that defines the collective. Returns

@@ -8,7 +8,7 @@
 
 use crate::diagnose::Event;
 use crate::effects::{Asker, Effects, Item};
-use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId};
+use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
 use crate::maps::HashMap;
 use crate::message::Also;
 use crate::object::{GangTable, Replayed};
@@ -222,6 +222,11 @@ impl Progress {
         caller.owner.as_ref()
     }
 
+    /// The launched shard that calls at `position`.
+    pub fn owner(&self, position: u32) -> Option<&Rc<Owner>> {
+        self.callers.get(position as usize)?.owner.as_ref()
+    }
+
     #[cold]
     pub(super) fn poison_call(&mut self, chain: u32, error: Error) {
         self.chains[chain as usize].state = ChainState::Poisoned;
@@ -248,6 +253,8 @@ pub(crate) struct Chains {
     /// The number of the run's mapper that chose the mapping.
     pub(super) mapped_by: std::cell::Cell<u64>,
     pub(super) id: ObjectId,
+    /// The run that made the object.
+    pub(super) run: Run,
     pub(super) spec: Arc<dyn ReplaySpec>,
     pub(super) gang: Arc<GangTable>,
     pub(super) processor: ProcessorId,
@@ -341,6 +348,7 @@ impl Chains {
             mapping: std::cell::Cell::new(*mapping),
             mapped_by: std::cell::Cell::new(*number),
             id,
+            run: gang.run,
             spec: spec.clone(),
             gang: gang.clone(),
             processor,

@@ -22,6 +22,7 @@ use crate::diagnose::Event;
 use crate::effects::Waiting;
 use crate::error::panic_message;
 use crate::future::{Resolver, TaskFuture};
+use crate::ids::{ObjectId, Run};
 use crate::task::Tasks;
 use crate::{Error, Lent};
 
@@ -29,6 +30,7 @@ pub(crate) use chains::{Chains, Progress, ReplayObject};
 pub(crate) use replays::{Caller, Refused, Replays};
 
 use maniple_regions::Buffer;
+use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,6 +81,21 @@ pub enum Subtask {
     },
 }
 
+/// The handle of a replayed object, plain data. [`Top::replayed`](crate::Top::replayed) makes the object.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Handle {
+    pub(crate) id: ObjectId,
+    #[serde(skip)]
+    pub(crate) run: Run,
+}
+
+impl Handle {
+    /// The number of the object in its run.
+    pub fn number(&self) -> u32 {
+        self.id
+    }
+}
+
 /// The definition of a replayed object. It is the same on every node.
 pub trait ReplaySpec: Send + Sync + 'static {
     /// The name of the object.
@@ -100,6 +117,17 @@ pub trait ReplaySpec: Send + Sync + 'static {
     /// peer that it sends values to has begun the same call. Then no empty barriers are used, and each cell is there twice,
     /// for every other call of a slot.
     fn gives_back(&self) -> bool {
+        true
+    }
+    /// Whether `shard` takes part in calls. Only the check for races asks.
+    fn takes_part(&self, shard: u32) -> bool {
+        let _ = shard;
+        true
+    }
+    /// Whether the end of a call at `shard` always comes after the input of shard `other`, whatever the subtasks are. Only the
+    /// check for races asks.
+    fn depends_on(&self, shard: u32, other: u32) -> bool {
+        let _ = (shard, other);
         true
     }
     /// The parameters of the object beside its name, in words. They must be the same on every node.
@@ -292,22 +320,37 @@ impl ReplayCx<'_> {
             .map_err(|panic| Error::Panicked { place: self.chains.place(chain), message: panic_message(panic) })
     }
 
-    /// Settles another future than that of the call's result.
+    /// Settles another future than that with which the call ended. It is a second one of the same call, so an error counts as
+    /// seen when somebody sees it in either.
     #[inline(never)]
-    pub fn settle<T: 'static>(&mut self, resolver: &Resolver<T>, outcome: Result<T, Error>) {
-        resolver.settle(outcome, self.tasks.teller());
+    pub fn settle<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
+        match self.progress.owner(self.chains.position(chain)) {
+            Some(owner) => resolver.settle_watched(outcome, &owner.failures, self.tasks.teller()),
+            None => resolver.settle(outcome, self.tasks.teller()),
+        }
+    }
+
+    /// Says that `other` is going to be [settled](Self::settle) after `result`, for the check for races.
+    pub fn follows<T: 'static, U: 'static>(&self, other: &TaskFuture<T>, result: &TaskFuture<U>) {
+        if self.tasks.effects.races().is_some() {
+            other.follows(result);
+        }
     }
 
     /// Notes the events before the result of a call that is over, for the check for races. A call of a lost shard has
     /// none.
     #[cold]
     fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
-        if let Some(races) = self.tasks.effects.races().filter(|_| !self.chains.is_lost(self.progress, chain)) {
-            let (shards, slots) = (self.chains.shards(), self.chains.slots());
-            let call = self.chains.call_of(self.progress, chain).saturating_sub(slots.into());
-            let shard = self.chains.shard_of(chain);
-            resolver.happens(&races.call_over((self.chains.id, call), shard, (shards, slots)));
+        let Some(races) = self.tasks.effects.races() else { return };
+        let (object, shard, slots) = (self.chains.id, self.chains.shard_of(chain), self.chains.slots());
+        if self.chains.is_lost(self.progress, chain) {
+            return races.call_lost(object, shard, (chain % slots, slots));
         }
+        let spec = &self.chains.spec;
+        let parties = (0..self.chains.shards()).filter(|&shard| spec.takes_part(shard)).count();
+        let call = self.chains.call_of(self.progress, chain).saturating_sub(slots.into());
+        let depends_on = |other| spec.depends_on(shard, other);
+        resolver.happens(&races.call_over((object, call), shard, (parties, slots), depends_on));
     }
 
     /// Starts the chain when `future` is settled. Returns false if it is settled already. The object must keep the
@@ -317,7 +360,8 @@ impl ReplayCx<'_> {
         self.tasks.effects.counters.inputs.add(1);
         self.tasks.effects.event(|| {
             let call = self.chains.call_of(self.progress, chain);
-            Event::CallTakes { object: self.chains.id, call, input: future.event() }
+            let shard = self.chains.shard_of(chain);
+            Event::CallTakes { object: self.chains.id, call, shard, input: future.event() }
         });
         future.wait(self.waiting(chain))
     }

@@ -1,7 +1,7 @@
 //! The replayed objects of a processor: the calls of its shards, arrivals, and running chains.
 
 use super::chains::{Chains, ReplayObject};
-use super::{Replay, ReplayCx};
+use super::{Handle, Replay, ReplayCx};
 use crate::Error;
 use crate::diagnose::Event;
 use crate::effects::Effects;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The reason why a call was not made.
 pub(crate) enum Refused {
-    /// The object has another type than the caller expects, or belongs to another gang.
+    /// The object has another type than the caller expects, or belongs to another gang or another run.
     OtherKind,
     /// Calls of another launch's shard at the same position are under way.
     OtherLaunch,
@@ -82,7 +82,7 @@ impl Replays {
     pub fn call<R: Replay, T>(
         &self,
         tasks: &Tasks,
-        object: ObjectId,
+        Handle { id: object, run }: Handle,
         by: Caller<'_>,
         refuse: impl Fn(Refused) -> Box<Error>,
         admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Error>,
@@ -90,7 +90,7 @@ impl Replays {
     ) -> Result<T, Box<Error>> {
         let all = self.0.borrow();
         let chains = all.get(object as usize).and_then(|chains| chains.as_deref());
-        let Some(chains) = chains.filter(|chains| Arc::ptr_eq(&chains.gang, by.gang)) else {
+        let Some(chains) = chains.filter(|chains| run.may_be(chains.run)) else {
             return Err(refuse(Refused::OtherKind));
         };
         chains.keep_mapped(&tasks.effects)?;
@@ -99,8 +99,14 @@ impl Replays {
         let any: &mut dyn Any = &mut **state;
         let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };
         let progress = &mut *chains.progress.borrow_mut();
-        let caller = &mut progress.callers[position as usize];
+        let Some(caller) = progress.callers.get_mut(position as usize) else {
+            return Err(refuse(Refused::OtherKind));
+        };
         if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, by.owner)) {
+            // Whoever has called it before belongs to its gang.
+            if !Arc::ptr_eq(&chains.gang, by.gang) {
+                return Err(refuse(Refused::OtherKind));
+            }
             if caller.under_way > 0 {
                 return Err(refuse(Refused::OtherLaunch));
             }

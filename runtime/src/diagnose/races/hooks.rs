@@ -176,7 +176,7 @@ impl Races {
                 self.state().calls(shard, object, call);
             }
             Event::CallMade => PAUSED.set(false),
-            Event::CallTakes { object, call, input } => self.state().call_takes(object, call, input),
+            Event::CallTakes { object, call, shard, input } => self.state().call_takes((object, call), shard, input),
             Event::Launched { launch } => {
                 let actor = OBSERVER.with_borrow(|o| o.as_ref().map(|o| o.1));
                 self.state().launches(actor.unwrap_or((NOBODY, processor.0)), launch);
@@ -191,9 +191,22 @@ impl Races {
         }
     }
 
+    /// See [`State::call_over`].
     #[cold]
-    pub fn call_over(&self, call: (ObjectId, u64), shard: u32, shards_and_slots: (u32, u32)) -> VectorClock {
-        self.state().call_over(call, shard, shards_and_slots)
+    pub fn call_over(
+        &self,
+        call: (ObjectId, u64),
+        shard: u32,
+        parties_and_slots: (usize, u32),
+        depends_on: impl Fn(u32) -> bool,
+    ) -> VectorClock {
+        self.state().call_over(call, shard, parties_and_slots, depends_on)
+    }
+
+    /// The shard's next call in a slot of an object ends without a result, as do all later ones.
+    #[cold]
+    pub fn call_lost(&self, object: ObjectId, shard: u32, (slot, slots): (u32, u32)) {
+        self.state().call_lost(object, shard, (slot, slots));
     }
 
     #[cold]

@@ -8,8 +8,10 @@
 //!
 //! **Order.** A leaf task comes after everything that its shard had awaited at the launch. It comes after tasks of its
 //! shard that it follows because of their data. It comes after the arrivals for the barrier generations that it waits
-//! for, and after the tasks or calls of its input futures. The result of a collective's call comes after every shard's
-//! input to it, and a call after the previous call in its slot. A shard comes after everything that its launcher had
+//! for, and after the tasks or calls of its input futures. A shard's part of a collective's call comes after its own
+//! input, after the inputs of all shards on which its result depends, and after its part of the previous call in the slot. The
+//! kind of the collective says which these are, and nothing else does: neither the algorithm, by which values may travel
+//! through other shards, nor the number of elements, which may be 0. A shard comes after everything that its launcher had
 //! awaited at the launch. The shard's result comes after the shard and its leaf tasks. Two launches of one launcher
 //! that use the same data are kept apart by the runtime anyway. An observer of a failure comes after the failed task,
 //! as it would after a successful one.
@@ -27,7 +29,7 @@
 //! - a clock for each shard and each task that is not over
 //! - of each field, the uses that no later one stands for; of equal unordered uses by one shard, the newest 64
 //! - of each barrier, the generations that somebody may still wait for, or 1024
-//! - of each collective, the calls that are not over on all shards
+//! - of each collective, the calls that are not over on all shards that take part, and the next one of each slot
 //!
 //! A lane of which no use is kept is used again.
 

@@ -5,7 +5,7 @@ use crate::diagnose::races::clock::{Lanes, Past, VectorClock};
 use crate::diagnose::races::generations::Generations;
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
 use maniple_regions::{FieldId, Rect, TreeId, Use};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// An actor runs code of the program. It is a shard of a launch or, with [`NOBODY`] as the launch, the top-level task of
 /// a processor's node.
@@ -42,12 +42,31 @@ struct LeafPast {
 /// A call of a collective.
 #[derive(Debug, Default)]
 struct CallPast {
-    inputs: VectorClock,
-    later: Vec<Past>,
-    /// The launches of the shards that have called.
-    callers: HashMap<u32, LaunchKey>,
-    /// How many shards have the result.
-    over: u32,
+    parts: BTreeMap<u32, PartPast>,
+    /// Some shards, and everything before their inputs: many results depend on the same ones.
+    joined: (Vec<u32>, VectorClock),
+    /// How many shards' parts are over.
+    over: usize,
+}
+
+/// A shard's part of a call.
+#[derive(Debug, Default)]
+struct PartPast {
+    /// Everything before the call by the shard, and before the end of its part of the previous call in the slot.
+    begin: VectorClock,
+    /// The future that it contributes.
+    input: Option<Past>,
+    /// The shard's launch, once it has called.
+    launch: Option<LaunchKey>,
+    over: bool,
+}
+
+impl PartPast {
+    /// Adds everything before the input.
+    fn add_to(&self, past: &mut VectorClock) {
+        past.join(&self.begin);
+        self.input.as_ref().and_then(Past::past).into_iter().for_each(|input| past.join(input));
+    }
 }
 
 #[derive(Debug, Default)]
@@ -64,9 +83,8 @@ pub(super) struct State {
     actors: HashMap<Actor, Acting>,
     tasks: HashMap<TaskKey, LeafPast>,
     barriers: HashMap<BarrierKey, Generations>,
+    /// The calls that are not over on all shards, and of each slot the next one.
     calls: HashMap<(ObjectId, u64), CallPast>,
-    /// Everything before those calls of a slot that are over on all shards. The slot's next call comes after that.
-    slots: HashMap<(ObjectId, u64), VectorClock>,
     launches: HashMap<LaunchKey, LaunchPast>,
     /// Everything before the ends of launches that are over, by the launcher's number.
     launched: HashMap<u32, VectorClock>,
@@ -269,42 +287,60 @@ impl State {
 
     pub fn calls(&mut self, actor: Actor, object: ObjectId, call: u64) {
         let clock = self.clock_of(actor);
-        let entry = self.calls.entry((object, call)).or_default();
-        entry.inputs.join(&clock);
-        entry.callers.insert(actor.1, actor.0);
+        let part = self.part((object, call), actor.1);
+        part.begin.join(&clock);
+        part.launch = Some(actor.0);
     }
 
-    pub fn call_takes(&mut self, object: ObjectId, call: u64, input: Past) {
-        self.calls.entry((object, call)).or_default().later.push(input);
+    pub fn call_takes(&mut self, call: (ObjectId, u64), shard: u32, input: Past) {
+        self.part(call, shard).input = Some(input);
     }
 
-    /// `shard`, one of `shards`, has the result of a call, or the error that was handed on instead. The end of the
-    /// shard comes after the result, awaited or not.
+    fn part(&mut self, call: (ObjectId, u64), shard: u32) -> &mut PartPast {
+        self.calls.entry(call).or_default().parts.entry(shard).or_default()
+    }
+
+    /// The part of `shard`, one of `parties` shards, in a call is over: it has the result, the error that was handed on
+    /// instead, or nothing to get. `depends_on` says whose inputs come before that, beside its own. Returns everything
+    /// before the end. The shard's next part in the slot comes after it, and so does the end of the shard, awaited or not.
     pub fn call_over(
         &mut self,
         (object, call): (ObjectId, u64),
         shard: u32,
-        (shards, slots): (u32, u32),
+        (parties, slots): (usize, u32),
+        depends_on: impl Fn(u32) -> bool,
     ) -> VectorClock {
         let entry = self.calls.entry((object, call)).or_default();
-        for input in std::mem::take(&mut entry.later) {
-            match input.past() {
-                Some(past) => entry.inputs.join(past),
-                None => entry.later.push(input),
-            }
+        let needed: Vec<u32> = entry.parts.keys().copied().filter(|&other| depends_on(other)).collect();
+        if entry.joined.0 != needed {
+            let mut inputs = VectorClock::default();
+            needed.iter().for_each(|other| entry.parts[other].add_to(&mut inputs));
+            entry.joined = (needed, inputs);
         }
+        let mut past = entry.joined.1.clone();
+        let own = entry.parts.entry(shard).or_default();
+        own.add_to(&mut past);
+        own.over = true;
+        let launch = own.launch;
         entry.over += 1;
-        let (mut inputs, over, launch) = (entry.inputs.clone(), entry.over, entry.callers.remove(&shard));
-        let slot = self.slots.entry((object, call % u64::from(slots))).or_default();
-        inputs.join(slot);
-        if over == shards {
-            slot.join(&inputs);
+        if entry.over == parties {
             self.calls.remove(&(object, call));
         }
+        self.part((object, call + u64::from(slots)), shard).begin.join(&past);
         if let Some(acting) = launch.and_then(|launch| self.actors.get_mut(&(launch, shard))) {
-            acting.leaves.join(&inputs);
+            acting.leaves.join(&past);
         }
-        inputs
+        past
+    }
+
+    /// Forgets the parts of a shard in calls of a slot that are not over: they never will be.
+    pub fn call_lost(&mut self, object: ObjectId, shard: u32, (slot, slots): (u32, u32)) {
+        self.calls.retain(|&(of, call), entry| {
+            if of == object && call % u64::from(slots) == u64::from(slot) {
+                entry.parts.retain(|&other, part| other != shard || part.over);
+            }
+            !entry.parts.is_empty()
+        });
     }
 
     // Launches.
@@ -370,4 +406,30 @@ impl State {
 /// The points that both uses have in common.
 pub(super) fn common(a: &Use, b: &Use) -> Rect {
     a.region.rect.intersect(&b.region.rect)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const SLOTS: u32 = 3;
+
+    /// Calls of two shards of a gang, of which the second one receives: what is kept does not depend on their number.
+    #[test]
+    fn calls_of_some_shards_are_forgotten() {
+        let mut state = State::default();
+        for call in 0..1000 {
+            for shard in [5, 2] {
+                state.calls((7, shard), 1, call);
+                let _ = state.call_over((1, call), shard, (2, SLOTS), |other| shard == 2 && other == 5);
+            }
+            assert!(state.size()[3] <= SLOTS as usize, "call {call}: {:?}", state.calls);
+        }
+        // One ends no more call, and its later ones fail at once. The other is in the middle of those that it waits for.
+        for call in 1000..2000 {
+            state.calls((7, 5), 1, call);
+            state.call_lost(1, 5, ((call % u64::from(SLOTS)) as u32, SLOTS));
+            assert!(state.size()[3] <= 2 * SLOTS as usize, "call {call}: {:?}", state.calls);
+        }
+    }
 }

@@ -17,11 +17,11 @@ pub use launches::Copied;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::gang::Versions;
-use crate::ids::{LaunchKey, ObjectId, ProcessorId};
+use crate::ids::{LaunchKey, ProcessorId};
 use crate::message::Held;
 use crate::object::GangTable;
 use crate::processor::{Core, Origin};
-use crate::replay::{Caller, Refused, Replay, ReplayCx};
+use crate::replay::{Caller, Handle, Refused, Replay, ReplayCx};
 use crate::task::Owner;
 use crate::{Error, Place};
 use std::cell::{OnceCell, RefCell};
@@ -161,13 +161,13 @@ impl Shard {
     /// number of the call, from 0. The shard is not over before [`ReplayCx::resolve`] says that the call is.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when the object is of another kind or of another gang, or when calls of another launch are
+    /// [`Error::Misuse`] when the object is of another kind, of another gang or of another run, or when calls of another launch are
     /// under way.
     #[doc(hidden)]
     #[inline]
     pub fn replay<R: Replay, T>(
         &self,
-        object: ObjectId,
+        object: Handle,
         admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Error>,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
@@ -183,8 +183,13 @@ impl Shard {
 
     /// The error of a call of a replayed object that is refused.
     #[cold]
-    fn refused(&self, object: ObjectId, why: Refused) -> Box<Error> {
-        let name = self.core().effects().objects.name(object);
+    fn refused(&self, object: Handle, why: Refused) -> Box<Error> {
+        let effects = self.core().effects();
+        if !effects.config.run.may_be(object.run) {
+            let (what, expected) = (format!("a call in {}", self.place()), "a collective made in this run");
+            return Box::new(Error::misuse(what, expected, "one of another run"));
+        }
+        let name = effects.objects.name(object.id);
         Box::new(match why {
             Refused::OtherKind => {
                 Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", name)
