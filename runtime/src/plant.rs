@@ -20,6 +20,8 @@ pub enum Bug {
     WrongPartner,
     /// A call of a collective starts before the earlier call of its slot is over.
     EarlySlotReuse,
+    /// A call without empty arrivals uses the cells of the call before, not the other set.
+    OneSet,
     /// A failure is not passed on.
     MissingPoison,
     /// A leaf task waits for the generation of a pair before its own.
@@ -64,7 +66,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Bug; 27] = [
+    pub const ALL: [Bug; 28] = [
         Bug::SkippedEmptyWait,
         Bug::SkippedReadyWait,
         Bug::SwappedGhosts,
@@ -72,6 +74,7 @@ impl Bug {
         Bug::DoubledArrival,
         Bug::WrongPartner,
         Bug::EarlySlotReuse,
+        Bug::OneSet,
         Bug::MissingPoison,
         Bug::EarlierGeneration,
         Bug::MissedDependence,

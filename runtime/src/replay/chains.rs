@@ -255,6 +255,8 @@ pub(crate) struct Chains {
     pub(super) table: Arc<CellTable>,
     pub(super) bytes: usize,
     pub(super) gives_back: bool,
+    /// Whether the calls of a slot use two sets of cells in turn.
+    two_sets: bool,
 }
 
 impl Chains {
@@ -346,6 +348,10 @@ impl Chains {
             table: table.clone(),
             bytes,
             gives_back,
+            #[cfg(not(feature = "plant"))]
+            two_sets: !gives_back,
+            #[cfg(feature = "plant")]
+            two_sets: !gives_back && !effects.config.has(crate::plant::Bug::OneSet),
         }
     }
 
@@ -473,14 +479,14 @@ impl Chains {
     /// The generation of a cell in a call of a slot.
     #[inline(always)]
     pub(super) fn in_cell(&self, generation: u64) -> u64 {
-        generation >> u32::from(!self.gives_back)
+        generation >> u32::from(self.two_sets)
     }
 
     /// The chain has ended a call, and goes on to the cells of the next one.
     #[inline(always)]
     pub(super) fn next_generation(&self, chain: &mut Chain) {
         chain.generation += 1;
-        if !self.gives_back {
+        if self.two_sets {
             let ahead = if chain.generation & 1 == 1 { self.table.slot } else { self.table.slot.wrapping_neg() };
             (chain.cells, chain.offset) = (chain.cells.wrapping_add(ahead), chain.offset.wrapping_add(ahead));
         }
