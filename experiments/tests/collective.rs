@@ -357,7 +357,8 @@ fn algorithms_of_other_kinds_are_refused() {
 
 #[test]
 fn where_there_are_no_five_cases_the_algorithm_of_bruck_and_ho_is_taken_and_named() {
-    let args = "collective --kind allreduce --type i64 --elements 1 --iterations 2 --workers 2 --algorithm five-cases-1";
+    let args =
+        "collective --kind allreduce --type i64 --elements 1 --iterations 2 --workers 2 --algorithm five-cases-1";
     for (shards, algorithm) in [(12, "five-cases-1"), (13, "dissemination-1")] {
         assert_eq!(lines(&format!("{args} --shards {shards}"))[0]["algorithm"], algorithm);
     }
