@@ -7,7 +7,7 @@ use common::{
     Chosen, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes, exact,
     lawless, matrices, mix, rounding, subtasks, tree, watched,
 };
-use maniple_collectives::{Algorithm, Collective, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator, Order};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
 use maniple_regions::{Element, Vector};
 use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch, VirtualMachine};
@@ -253,6 +253,7 @@ fn vectors_of_16_mib() {
                     .elements(LENGTH)
                     .slots(1)
                     .algorithm(algorithm)
+                    .order(Order::Any)
                     .make(&top, &gang, "total")?;
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
@@ -706,6 +707,7 @@ impl Faulty {
                 .elements(ELEMENTS)
                 .slots(self.slots)
                 .algorithm(self.algorithm)
+                .order(Order::Any)
                 .make(&top, &gang, "total")?;
             let task = top.register("shard", move |shard, (): ()| self.calls(shard, total));
             let done = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
@@ -885,7 +887,10 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 4)?;
-                let total = Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "total")?;
+                let total = Collective::allreduce(Operator::sum())
+                    .algorithm(algorithm)
+                    .order(Order::Any)
+                    .make(&top, &gang, "total")?;
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
@@ -1015,6 +1020,7 @@ fn several_failures_at_once() {
                     .elements(1)
                     .slots(slots)
                     .algorithm(algorithm)
+                    .order(Order::Any)
                     .make(&top, &gang, "total")?;
                 let task = top.register("shard", move |shard, launch| calls(shard, total, seed, launch));
                 let mut all = Vec::new();

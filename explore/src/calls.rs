@@ -4,7 +4,7 @@ use crate::joint::{By, IDENTITY, Joint, Kind, Shape, Sizes, between};
 use crate::program::{Number, Stage};
 use crate::values::{composed, contribution, joined};
 use crate::worker::Worker;
-use maniple::collectives::{CollectiveBuilder, Contribution, Order, Plan, Value};
+use maniple::collectives::{Algorithm, CollectiveBuilder, Contribution, Order, Plan, Value};
 use maniple::prelude::*;
 use maniple::regions::Element;
 use serde::{Deserialize, Serialize};
@@ -140,7 +140,12 @@ where
     let all: Vec<u32> = (0..shards).collect();
     let is_from_one = matches!(joint.kind, Kind::Broadcast | Kind::Scatter);
     let builder = builder.slots(joint.slots).algorithm(joint.algorithm);
-    let builder = if joint.left { builder.order(Order::Left) } else { builder };
+    let builder = match (joint.left, joint.algorithm) {
+        (true, _) => builder.order(Order::Left),
+        // Its operators may not have declared what they obey.
+        (false, Some(Algorithm::TwoLevel)) => builder.order(Order::Any),
+        (false, _) => builder,
+    };
     let builder = match is_from_one || joint.contributors == all {
         true => builder,
         false => builder.participants(joint.contributors.iter().copied()),

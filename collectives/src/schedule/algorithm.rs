@@ -152,7 +152,7 @@ impl Algorithm {
     /// dissemination with the same number, or else itself.
     pub fn taken_for(self, goal: &Goal) -> Self {
         match self {
-            Algorithm::FiveCases(n) if self.is_for_kind(goal) && !self.is_for_so_many(goal) => {
+            Algorithm::FiveCases(n) if self.check_number().is_ok() && !self.is_for(goal) && self.is_for_kind(goal) => {
                 Algorithm::Dissemination(n)
             }
             algorithm => algorithm,
