@@ -8,7 +8,7 @@ mod watchdog;
 
 pub use watchdog::watched;
 
-use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Laws, Operator, Value};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Laws, Operator, Order, Value};
 use maniple_mapper::{DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::{Element, Vector};
 use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
@@ -276,6 +276,7 @@ impl<T: Element> Plan<T> {
                 let total = F::with_elements(all, plan.elements)
                     .slots(plan.slots)
                     .algorithm(plan.algorithm)
+                    .order(Order::Any)
                     .make(&top, &gang, "total")?;
                 let task = top.register("shard", move |shard, (): ()| calls::<T, F>(shard, total, plan.clone()));
                 top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
