@@ -195,9 +195,10 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         Self { slots, ..self }
     }
 
-    /// The brackets of combinations, by default [`Order::Doubling`]. [`Order::Left`] gives the bits of a sequential
-    /// loop over the participants. If the operator is not associative, that takes [`Algorithm::Direct`] or, in an allreduce,
-    /// [`Algorithm::Sliced`]; both are for at most 8192 shards. [`Order::Any`] allows an [`Algorithm`] with brackets of its own.
+    /// The brackets of combinations, by default [`Order::Doubling`]. [`Order::Left`] gives the bits of a sequential loop over
+    /// the participants. If the operator is not associative, that takes [`Algorithm::Direct`] or, in an allreduce,
+    /// [`Algorithm::Sliced`]; both are for at most 8192 shards. [`Order::Any`] allows an [`Algorithm`] with brackets of its
+    /// own.
     pub fn order(self, order: Order) -> Self {
         Self { order, ..self }
     }
@@ -221,8 +222,9 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     ///
     /// # Errors
     /// Shards that the gang does not have, nobody who contributes or receives, participants of a kind in which one shard
-    /// contributes, no slots or more than memory can address, sizes that do not fit the kind or the memory, an algorithm that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses,
-    /// an algorithm beside schedules, or an illegal decision of the mapper.
+    /// contributes, no slots or more than memory can address, sizes that do not fit the kind or the memory, an algorithm
+    /// that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses, an algorithm beside
+    /// schedules, or an illegal decision of the mapper.
     pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O, S>, Error> {
         let wanted = self.wanted(gang, name)?;
         let schedules = wanted.prepare(top, gang, name)?;

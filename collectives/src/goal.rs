@@ -134,6 +134,11 @@ impl Goal {
         &self.receivers
     }
 
+    /// Whether a rank contributes or receives.
+    pub(crate) fn takes_part(&self, rank: u32) -> bool {
+        self.contributors.contains(rank) || self.receivers.contains(rank)
+    }
+
     /// The number of contributors, or of receivers if they are more.
     pub(crate) fn most(&self) -> u32 {
         self.contributors.len().max(self.receivers.len())

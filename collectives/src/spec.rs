@@ -69,8 +69,7 @@ impl<T: Element> ReplaySpec for Spec<T> {
         self.bytes > LARGE || self.schedules.give_back()
     }
     fn takes_part(&self, shard: u32) -> bool {
-        let Wanted { goal, .. } = &self.wanted;
-        goal.contributors().contains(shard) || goal.receivers().contains(shard)
+        self.wanted.goal.takes_part(shard)
     }
     fn depends_on(&self, shard: u32, other: u32) -> bool {
         self.wanted.goal.depends_on(shard, other)
@@ -212,16 +211,16 @@ impl<T: Element> Wanted<T> {
                 if missing != Laws::NONE {
                     return Ok(Err(self.lacks(missing, algorithm)));
                 }
-                if *order == Order::Doubling && !self.has_usual_bits(*algorithm, &groups) {
+                if !self.has_usual_bits(*algorithm, &groups) {
+                    if *order == Order::Left {
+                        let can = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_order(goal));
+                        let can: Vec<String> = can.map(Algorithm::to_string).collect();
+                        let expected = format!("an algorithm that combines in the order of a loop: {}", or(&can));
+                        return Ok(Err((expected, algorithm.to_string())));
+                    }
                     let (expected, came) = self.lacks(Laws { associative: true, ..Laws::NONE }, algorithm);
                     let expected = format!("{expected} where its groups are not alike, or the order `Any`");
                     return Ok(Err((expected, came)));
-                }
-                if *order == Order::Left && !self.has_usual_bits(*algorithm, &groups) {
-                    let can = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_order(goal));
-                    let can: Vec<String> = can.map(Algorithm::to_string).collect();
-                    let expected = format!("an algorithm that combines in the order of a loop: {}", or(&can));
-                    return Ok(Err((expected, algorithm.to_string())));
                 }
                 if !self.sizes.are_equal() && algorithm.needs_equal_blocks(goal) {
                     return Ok(Err((format!("blocks of one size for {algorithm}"), self.sizes.to_string())));
@@ -241,9 +240,8 @@ impl<T: Element> Wanted<T> {
                 }
                 let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                let takes_part = |rank| goal.contributors().contains(rank) || goal.receivers().contains(rank);
                 let object = (name, &*goal.to_string());
-                choices[top.choose_algorithm(gang, takes_part, object, self.bytes(), &names)?]
+                choices[top.choose_algorithm(gang, |rank| goal.takes_part(rank), object, self.bytes(), &names)?]
             }
         };
         Ok(Ok(Schedules::with(goal, algorithm, *order, groups)))

@@ -1,8 +1,11 @@
 //! The check for races in random programs that only collectives, futures and deadlines order, against the transitive closure
 //! of their graphs.
 
+#[path = "common/cases.rs"]
+mod cases;
 mod common;
 
+use cases::{KINDS, Kind};
 use common::watched;
 use fastrand::Rng;
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Operator};
@@ -46,29 +49,6 @@ enum Apart {
     AtContribution,
     AtResult,
 }
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
-    Reduce,
-    ReduceScatter,
-    Scan,
-    Exscan,
-    Broadcast,
-    Gather,
-    Scatter,
-    AllToAll,
-}
-
-const KINDS: [Kind; 8] = [
-    Kind::Reduce,
-    Kind::ReduceScatter,
-    Kind::Scan,
-    Kind::Exscan,
-    Kind::Broadcast,
-    Kind::Gather,
-    Kind::Scatter,
-    Kind::AllToAll,
-];
 
 /// A collective, and which shards contribute and receive.
 #[derive(Debug, Clone)]

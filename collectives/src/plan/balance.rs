@@ -2,8 +2,9 @@
 
 use super::load::{Load, Traffic};
 use crate::algorithms::{Choose, Survivors};
+use crate::parts::Parts;
 use crate::schedule::{Schedules, Step};
-use crate::sizes::{Sizes, Starts};
+use crate::sizes::Sizes;
 
 /// How often all reductions are chosen anew at most. Few loads change after the second time.
 const PASSES: usize = 4;
@@ -106,20 +107,15 @@ impl Member {
         for rank in 0..goal.ranks() {
             let schedule = self.schedules.of(rank);
             let load = &mut loads[rank as usize];
-            let mut starts: Vec<Option<Starts>> = Vec::new();
+            let parts = Parts::of(&schedule, goal, &self.sizes);
             for step in schedule.steps() {
                 let (direction, part) = match *step {
                     Step::Update { part, .. } => (&mut load.sent, part),
                     Step::Read { part, .. } => (&mut load.received, part),
                     Step::Local { .. } => continue,
                 };
-                let part = &schedule.parts()[usize::from(part)];
-                let register = usize::from(part.register);
-                starts.resize_with(starts.len().max(register + 1), || None);
-                let starts =
-                    starts[register].get_or_insert_with(|| self.sizes.of(goal, rank, schedule.blocks(), part.register));
-                let elements = starts.range(part.blocks.clone()).len();
-                *direction += Traffic::message(elements.saturating_mul(self.element) as u64);
+                let (_, elements) = parts.at(part);
+                *direction += Traffic::message(elements.len().saturating_mul(self.element) as u64);
             }
         }
     }

@@ -32,7 +32,7 @@ impl Draw {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Reduce,
     ReduceScatter,
@@ -44,7 +44,7 @@ pub enum Kind {
     AllToAll,
 }
 
-const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 8] = [
     Kind::Reduce,
     Kind::ReduceScatter,
     Kind::Scan,

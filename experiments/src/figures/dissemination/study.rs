@@ -57,8 +57,7 @@ impl Cluster {
 
 /// The n-way dissemination of the paper for so many nodes: its five cases, or Bruck and Ho's where these do not exist.
 pub fn ways(nodes: usize, n: usize) -> Algorithm {
-    let five = Algorithm::FiveCases(n as u8);
-    if five.is_for(&Goal::allreduce(nodes as u32, 1)) { five } else { Algorithm::Dissemination(n as u8) }
+    Algorithm::FiveCases(n as u8).taken_for(&Goal::allreduce(nodes as u32, 1))
 }
 
 /// The algorithm that stands for MPI: recursive doubling for an allreduce of up to 2 KiB, as in MPICH, MVAPICH and Open MPI, and
