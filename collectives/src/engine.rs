@@ -58,7 +58,7 @@ struct Aside<T> {
 
 fn made<T>(aside: &mut Option<Box<Aside<T>>>) -> &mut Aside<T> {
     aside.get_or_insert_with(|| {
-        Box::new(Aside { spare: Spare(Vec::new()), registers: Registers::new(), queued: VecDeque::new() })
+        Box::new(Aside { spare: Spare::new(), registers: Registers::new(), queued: VecDeque::new() })
     })
 }
 
@@ -136,14 +136,30 @@ impl<T: Element> Chain<T> {
         }
     }
 
+    /// Puts a vector that another chain has made in the place of the running value.
+    fn replace(&mut self, vector: Arc<Vec<T>>) {
+        let own = std::mem::replace(&mut self.running, Running::Many(vector));
+        if let Some(Aside { spare, .. }) = self.aside.as_deref_mut() {
+            spare.lends = false;
+            if let Running::Many(own) = own {
+                spare.put(own);
+            }
+        }
+    }
+
     /// Gives a result to the output.
     fn deliver(&mut self, chain: u32, output: &Output<T>, shared: &Shared<T>, cx: &mut ReplayCx<'_>) {
         match (output, &mut self.running) {
             (Output::One(out), running) => cx.resolve_rarely(chain, out, Ok(running.as_slice()[0])),
             (Output::Many(out), running) => {
                 let result = match std::mem::replace(running, Running::One(T::zeroed())) {
-                    Running::Many(all) => all.into(),
-                    Running::Loan(some) => some,
+                    Running::Many(all) => {
+                        if let Some(aside) = self.aside.as_mut().filter(|aside| aside.spare.lends) {
+                            aside.spare.put(all.clone());
+                        }
+                        all.into()
+                    }
+                    Running::Held(some) => some,
                     other => other.as_slice().to_vec().into(),
                 };
                 cx.resolve_rarely(chain, out, Ok(result));
@@ -454,6 +470,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
         match &self.chain.running {
             Running::One(v) => bytemuck::bytes_of(v),
             Running::Many(v) => bytemuck::cast_slice(v),
+            Running::Held(v) => bytemuck::cast_slice(v),
             Running::Parts => self.bytes_of_part(part),
             _ => &[],
         }
@@ -462,6 +479,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
     fn lend(&mut self, part: u16) -> Arc<dyn Lent> {
         match &self.chain.running {
             Running::Many(v) => v.clone(),
+            Running::Held(v) => v.clone().into_shared().map_or_else(|some| Arc::new(some) as _, |all| all as _),
             Running::Parts => {
                 let (register, range) = self.parts().at(part);
                 Arc::new(made(&mut self.chain.aside).registers.all[register].lend(range))
@@ -488,11 +506,11 @@ impl<T: Element> RunningValue for Live<'_, T> {
     }
 
     fn take_loan(&mut self, _part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
-        if let Running::Many(running) = &mut self.chain.running
+        if matches!(self.chain.running, Running::Many(_) | Running::Held(_))
             && how == Combine::Replace as u8
             && let Ok(vector) = Arc::downcast(lent.clone() as Arc<dyn Any + Send + Sync>)
         {
-            *running = vector;
+            self.chain.replace(vector);
             return true;
         }
         false
@@ -519,6 +537,13 @@ fn combine<T: Element>(
     match running {
         Running::One(v) => combine_in_place(operator, how, std::slice::from_mut(v), incoming),
         Running::Many(v) => combine_many(operator, aside, how, v, incoming),
+        Running::Held(v) => {
+            let spare = &mut made(aside).spare;
+            spare.lends = true;
+            let mut own = spare.take(v.len());
+            combine_into(operator, how, Arc::get_mut(&mut own).expect("nobody else holds it"), v, incoming);
+            *running = Running::Many(own);
+        }
         _ => {}
     }
 }
@@ -584,13 +609,12 @@ impl<T: Element> Replay for Engine<T> {
             c.over();
             return c.next();
         }
-        let Chain { running, aside, .. } = c;
-        match (running, leader) {
+        match (&mut c.running, leader) {
             (Running::One(value), Running::One(result)) => *value = *result,
             // Nobody changes it any more.
-            (Running::Many(value), Running::Many(result)) => *value = result.clone(),
+            (Running::Many(_) | Running::Held(_), Running::Many(result)) => c.replace(result.clone()),
             (running, result) => {
-                combine(&self.shared.operator, aside, Combine::Replace as u8, running, result.as_slice());
+                combine(&self.shared.operator, &mut c.aside, Combine::Replace as u8, running, result.as_slice());
             }
         }
         c.finish(chain, Ok(()), &self.shared, cx);
@@ -624,10 +648,8 @@ impl<T: Element> Replay for Engine<T> {
             // Its first read brings the vector, but not the number of elements that have no bytes.
             let elements = if size_of::<T>() == 0 { role.whole } else { 0 };
             c.running = Running::Many(Arc::new(vec![T::zeroed(); elements]));
-        } else if let Running::Loan(some) = &c.running {
-            let mut own = made(&mut c.aside).spare.take(some.len());
-            Arc::get_mut(&mut own).expect("nobody else holds it").copy_from_slice(some);
-            c.running = Running::Many(own);
+        } else if let Some(aside) = &mut c.aside {
+            aside.spare.lends = false;
         }
         Ok(true)
     }

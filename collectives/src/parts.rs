@@ -140,6 +140,10 @@ impl<T: Element> Registers<T> {
     pub fn begin(&mut self, parts: &Parts, contribution: Running<T>) {
         self.all.resize_with(parts.registers.len(), Lendable::default);
         self.given = false;
+        let contribution = match contribution {
+            Running::Held(vector) => vector.into_shared().map_or_else(Running::Held, Running::Many),
+            other => other,
+        };
         let to_copy = match contribution {
             Running::Many(vector) if vector.len() == parts.registers[0] => {
                 let own = Arc::try_unwrap(vector).map_or_else(Lendable::from, Lendable::from);
@@ -224,28 +228,39 @@ impl<T: Element> Registers<T> {
     }
 }
 
-/// Vectors that have been lent to readers. When the readers are done, later values go into them.
-pub struct Spare<T>(pub Vec<Arc<Vec<T>>>);
+/// Vectors that have been lent to readers, or to the program as results. When nobody else holds them any more, later values
+/// go into them.
+pub struct Spare<T> {
+    vectors: Vec<Arc<Vec<T>>>,
+    /// Whether the running value came out of these, as the contribution was not given. Then it is lent as the result.
+    pub lends: bool,
+}
+
+impl<T> Spare<T> {
+    pub const fn new() -> Self {
+        Self { vectors: Vec::new(), lends: false }
+    }
+}
 
 impl<T: Element> Spare<T> {
     /// A vector that nobody else holds, with arbitrary values.
     pub fn take(&mut self, elements: usize) -> Arc<Vec<T>> {
-        self.0.reserve_exact(MOST.saturating_sub(self.0.len()));
-        let free = self.0.iter_mut().position(|v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
-        free.map_or_else(|| Arc::new(vec![T::zeroed(); elements]), |at| self.0.swap_remove(at))
+        self.vectors.reserve_exact(MOST.saturating_sub(self.vectors.len()));
+        let free = self.vectors.iter_mut().position(|v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
+        free.map_or_else(|| Arc::new(vec![T::zeroed(); elements]), |at| self.vectors.swap_remove(at))
     }
 
     /// Keeps a vector, but not before one has been taken, which makes room: some shards only contribute. If there are
     /// enough, it takes the place of one that somebody holds, who may never let go of it.
     pub fn put(&mut self, vector: Arc<Vec<T>>) {
-        if self.0.len() == MOST {
+        if self.vectors.len() == MOST {
             let elements = vector.len();
             let is_of_use = |v: &mut Arc<Vec<T>>| Arc::get_mut(v).is_some_and(|v| v.len() == elements);
-            let Some(at) = self.0.iter_mut().map(is_of_use).position(|is_of_use| !is_of_use) else { return };
-            self.0.remove(at);
+            let Some(at) = self.vectors.iter_mut().map(is_of_use).position(|is_of_use| !is_of_use) else { return };
+            self.vectors.remove(at);
         }
-        if self.0.len() < self.0.capacity() {
-            self.0.push(vector);
+        if self.vectors.len() < self.vectors.capacity() {
+            self.vectors.push(vector);
         }
     }
 
@@ -339,7 +354,7 @@ mod tests {
 
     #[test]
     fn spare_vectors_that_others_hold_make_way() {
-        let (mut spare, shared) = (Spare::<u64>(Vec::new()), Arc::new(vec![1; 4]));
+        let (mut spare, shared) = (Spare::<u64>::new(), Arc::new(vec![1; 4]));
         let mut own = None;
         for _ in 0..5 {
             let mut running = shared.clone();

@@ -281,8 +281,8 @@ const LARGE_STATE: usize = 32;
 pub enum Running<T> {
     One(T),
     Many(Arc<Vec<T>>),
-    /// A vector that is a part of another one. It does not change.
-    Loan(Vector<T>),
+    /// A contribution that the program holds too, or that is a part of another vector. It does not change.
+    Held(Vector<T>),
     /// The value is in the chain's registers.
     Parts,
     /// An input that may not be there yet.
@@ -294,7 +294,11 @@ pub enum Running<T> {
 
 impl<T: Element> Running<T> {
     pub fn many(vector: Vector<T>) -> Self {
-        vector.into_shared().map_or_else(Running::Loan, Running::Many)
+        match vector.into_shared() {
+            Ok(all) if Arc::strong_count(&all) == 1 => Running::Many(all),
+            Ok(all) => Running::Held(all.into()),
+            Err(some) => Running::Held(some),
+        }
     }
 
     /// Where one state may be written, as nobody else holds the vector.
@@ -306,7 +310,7 @@ impl<T: Element> Running<T> {
     /// Makes the runtime start the chain when the input comes. Returns false if it has come already.
     pub fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
         match self {
-            Running::One(_) | Running::Many(_) | Running::Loan(_) | Running::Parts => false,
+            Running::One(_) | Running::Many(_) | Running::Held(_) | Running::Parts => false,
             Running::Later(f) => f.start_chain(chain, cx),
             Running::ManyLater(f) => f.start_chain(chain, cx),
             Running::Lifted(later) => later.start_chain(chain, cx),
@@ -315,7 +319,7 @@ impl<T: Element> Running<T> {
 
     pub fn is_there(&self) -> bool {
         match self {
-            Running::One(_) | Running::Many(_) | Running::Loan(_) | Running::Parts => true,
+            Running::One(_) | Running::Many(_) | Running::Held(_) | Running::Parts => true,
             Running::Later(f) => f.is_there(),
             Running::ManyLater(f) => f.is_there(),
             Running::Lifted(later) => later.is_there(),
@@ -325,7 +329,7 @@ impl<T: Element> Running<T> {
     /// Takes the value out of the future that has it.
     pub fn open(&mut self) -> Result<(), Error> {
         *self = match self {
-            Running::One(_) | Running::Many(_) | Running::Loan(_) | Running::Parts => return Ok(()),
+            Running::One(_) | Running::Many(_) | Running::Held(_) | Running::Parts => return Ok(()),
             Running::Later(f) => Running::One(f.value()?),
             Running::ManyLater(f) => Running::many(f.value()?),
             Running::Lifted(later) => later.value()?,
@@ -339,7 +343,7 @@ impl<T: Element> Running<T> {
         match self {
             Running::One(v) => std::slice::from_ref(v),
             Running::Many(v) => v,
-            Running::Loan(v) => v,
+            Running::Held(v) => v,
             _ => &[],
         }
     }

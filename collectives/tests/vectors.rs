@@ -99,6 +99,27 @@ fn memory_of_results_is_used_again_when_nobody_holds_them() {
     }
 }
 
+/// The memory of a given contribution takes the place of that of the result, which the program gets. For a shared one the
+/// collective has to keep memory for later results.
+#[test]
+fn a_result_is_lent_if_the_contribution_was_shared_and_handed_over_if_it_was_given() {
+    async fn shard(shard: Shard, all: Of) -> Result<Vec<usize>, Error> {
+        let shared = Vector::from(own(&shard, 0));
+        let mut holders = Vec::new();
+        for call in 0..12 {
+            let mine = if call % 4 < 2 { shared.clone() } else { own(&shard, 0).into() };
+            let came = all.call(&shard, mine)?.await?;
+            assert!(came.iter().zip(0..).all(|(came, i)| *came == (28 << 32) + 8 * i));
+            holders.push(Arc::strong_count(&came.into_shared().expect("all of a vector")));
+        }
+        Ok(holders)
+    }
+    let sum = || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::RecursiveDoubling);
+    for holders in on_all(Access::InPlace, sum, shard) {
+        assert_eq!(holders, [2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1]);
+    }
+}
+
 /// A shard that only contributes has no use for the memory after the call.
 #[test]
 fn contributions_to_a_reduction_are_freed() {
@@ -145,7 +166,13 @@ fn contributions_are_let_go_when_a_call_is_over() {
     }
     type Make = fn() -> CollectiveBuilder<[u64]>;
     const BLOCK: usize = ELEMENTS / SHARDS as usize;
-    let of: [(Make, Algorithm, u32); 5] = [
+    let of: [(Make, Algorithm, u32); 7] = [
+        (|| Collective::allreduce(Operator::<u64>::sum()).elements(SHARDS as usize * BLOCK), Algorithm::TwoLevel, SHARDS),
+        (
+            || Collective::allreduce(Operator::<u64>::sum()).elements(SHARDS as usize * BLOCK),
+            Algorithm::RecursiveDoubling,
+            SHARDS,
+        ),
         (|| Collective::<u64>::broadcast(0).elements(BLOCK), Algorithm::Chain(4), 0),
         (|| Collective::<[u64], u64>::scatter(5).elements(BLOCK), Algorithm::Binomial, 5),
         (|| Collective::<[u64]>::all_to_all().elements(BLOCK), Algorithm::Direct, SHARDS),

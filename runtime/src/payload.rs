@@ -1,7 +1,7 @@
 //! The values that arrivals carry.
 
 use crate::Error;
-use maniple_regions::{Buffer, Element, Loan};
+use maniple_regions::{Buffer, Element, Loan, Vector};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::fmt;
@@ -54,6 +54,16 @@ impl<T: Element> Lent for Vec<T> {
     }
     fn as_bytes_mut(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut(self)
+    }
+}
+
+impl<T: Element> Lent for Vector<T> {
+    fn as_bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+    fn as_bytes_mut(&mut self) -> &mut [u8] {
+        // Others read it.
+        &mut []
     }
 }
 

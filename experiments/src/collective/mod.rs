@@ -30,8 +30,8 @@ use values::{Op, Type};
 /// Measure a collective of any kind, for several sizes: latency and bandwidth, in the columns of the OSU micro-benchmarks
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "Each call begins after a barrier of all shards that take part. Its time is taken on each of them, and then its result is \
-compared with that of a sequential loop over the contributions. The contributions differ from call to call, and are chosen so \
+    "Each call begins after a barrier of all shards that take part. Its time is taken on each of them. After another \
+barrier its result is compared with that of a sequential loop over the contributions. The contributions differ from call to call, and are chosen so \
 that the order of combination changes no bit.
 
 Columns of the report:

@@ -258,8 +258,8 @@ where
     I: Shaped<Element = T> + ?Sized,
     O: Shaped<Element = T> + ?Sized,
 {
-    /// Makes the calls. Each begins after a barrier, and its result is compared after its time has been taken. The last
-    /// barrier keeps shards from ending while others measure.
+    /// Makes the calls. Each begins after a barrier, and its result is compared after another one: shards that share a worker
+    /// would otherwise compare while others measure.
     async fn make(self, shard: Shard) -> Result<Found, Error> {
         let Parties { participants, receivers, .. } = &self.oracle.parties;
         let [from, to] = [participants, receivers].map(|ranks| ranks.position(shard.index()));
@@ -286,11 +286,11 @@ where
             if call >= self.warm_up {
                 found.ns += (over - began).as_nanos() as u64;
             }
+            self.start.call(&shard, ())?.await?;
             if let (Some(result), Some(right), None) = (&result, &right, found.wrong) {
                 found.wrong = O::wrong(result, &right[variant]).map(|element| (call as u64, element));
             }
         }
-        self.start.call(&shard, ())?.await?;
         Ok(found)
     }
 }

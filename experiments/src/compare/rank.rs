@@ -103,7 +103,7 @@ fn collective(args: &RankOptions, kind: Kind, world: &World, mpi: String) -> Ans
 }
 
 /// Makes the calls of a rank as `maniple collective` makes those of a shard: each begins after a barrier, and its result is
-/// compared after its time has been taken.
+/// compared after another one.
 fn calls(spec: &KindSpec, op: Op, world: &World) -> Found {
     let (kind, rank) = (spec.parties.kind, world.rank() as u32);
     let oracle = Oracle::<f64>::new(&spec.parties, spec.elements, spec.op);
@@ -135,6 +135,7 @@ fn calls(spec: &KindSpec, op: Op, world: &World) -> Found {
         if call >= spec.warm_up {
             found.ns += ns;
         }
+        world.barrier();
         // MPI leaves undefined what rank 0 receives in an exclusive scan.
         let right = right.as_ref().filter(|_| kind != Kind::Exscan || rank > 0);
         if let (Some(right), None) = (right, found.wrong) {
@@ -142,7 +143,6 @@ fn calls(spec: &KindSpec, op: Op, world: &World) -> Found {
             found.wrong = first_difference(result, &right[call % VARIANTS]).map(|element| (call as u64, element));
         }
     }
-    world.barrier();
     found
 }
 
