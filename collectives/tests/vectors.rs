@@ -114,7 +114,8 @@ fn a_result_is_lent_if_the_contribution_was_shared_and_handed_over_if_it_was_giv
         }
         Ok(holders)
     }
-    let sum = || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::RecursiveDoubling);
+    let sum =
+        || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::RecursiveDoubling);
     for holders in on_all(Access::InPlace, sum, shard) {
         assert_eq!(holders, [2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1]);
     }
@@ -167,7 +168,11 @@ fn contributions_are_let_go_when_a_call_is_over() {
     type Make = fn() -> CollectiveBuilder<[u64]>;
     const BLOCK: usize = ELEMENTS / SHARDS as usize;
     let of: [(Make, Algorithm, u32); 7] = [
-        (|| Collective::allreduce(Operator::<u64>::sum()).elements(SHARDS as usize * BLOCK), Algorithm::TwoLevel, SHARDS),
+        (
+            || Collective::allreduce(Operator::<u64>::sum()).elements(SHARDS as usize * BLOCK),
+            Algorithm::TwoLevel,
+            SHARDS,
+        ),
         (
             || Collective::allreduce(Operator::<u64>::sum()).elements(SHARDS as usize * BLOCK),
             Algorithm::RecursiveDoubling,

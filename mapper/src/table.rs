@@ -449,6 +449,7 @@ mod tests {
             assert_eq!(of(&[0, 0], 8), "two-level");
             assert_eq!(of(&[0, 1, 2], 8), "recursive-doubling");
             assert_eq!(of(&[0, 1, 2], 1 << 20), "halving-doubling");
+            assert_eq!(of(&[0, 1], 1 << 20), "recursive-doubling");
             assert_eq!(of(&[0], 1 << 20), "recursive-doubling");
         }
     }
@@ -484,7 +485,8 @@ mod tests {
         // Two threads.
         for (kind, shards, bytes, choices, expected) in [
             ("allreduce", 2, 8, SUMS, "recursive-doubling"),
-            ("allreduce", 2, 1 << 20, SUMS, "halving-doubling"),
+            ("allreduce", 2, 1 << 20, SUMS, "recursive-doubling"),
+            ("allreduce", 8, 1 << 20, SUMS, "two-level"),
             ("allreduce", 3, 8, SUMS, "two-level"),
             ("allreduce", 512, 8, MANY, "two-level"),
             // Groups of 3 give a sum of floats other bits.
@@ -497,9 +499,31 @@ mod tests {
             ("all-to-all", 100, 800, &["bruck"], "bruck"),
             ("allgather", 8, 64, &["bruck", "ring", "direct"], "bruck"),
             ("allgather", 8, 8 << 13, &["bruck", "ring", "direct"], "direct"),
+            ("gather", 8, 8 << 11, &["binomial", "direct"], "binomial"),
+            ("gather", 8, 8 << 13, &["binomial", "direct"], "direct"),
+            ("gather", 64, 64 << 11, &["binomial", "direct"], "binomial"),
+            ("gather", 64, 64 << 13, &["binomial", "direct"], "direct"),
+            ("scatter", 2, 1 << 20, &["binomial", "direct"], "binomial"),
+            ("scatter", 8, 8 << 13, &["binomial", "direct"], "binomial"),
+            ("scatter", 8, 8 << 16, &["binomial", "direct"], "direct"),
+            ("exscan", 8, 8, &["recursive-doubling", "direct"], "recursive-doubling"),
+            ("exscan", 8, 1 << 12, &["recursive-doubling", "direct"], "direct"),
+            ("exscan", 12, 1 << 12, &["recursive-doubling", "direct"], "recursive-doubling"),
+            ("exscan", 12, 1 << 16, &["recursive-doubling", "direct"], "direct"),
+            ("exscan", 32, 1 << 20, &["recursive-doubling", "direct"], "recursive-doubling"),
             ("reduce", 8, 8, &["recursive-doubling", "direct"], "recursive-doubling"),
         ] {
             assert_eq!(of(Machine::new(2, 2), shards, kind, bytes, choices), expected, "{kind} {shards} {bytes}");
+        }
+        // As many threads as shards.
+        for (shards, bytes, choices, expected) in
+            [(3, 8, SUMS, "recursive-doubling"), (3, 1 << 20, SUMS, "sliced"), (100, 1 << 20, MANY, "halving-doubling")]
+        {
+            assert_eq!(
+                of(Machine::new(shards, shards), shards, "allreduce", bytes, choices),
+                expected,
+                "{shards} {bytes}"
+            );
         }
         // As many nodes.
         for (kind, shards, bytes, choices, expected) in [

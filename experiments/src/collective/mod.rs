@@ -31,8 +31,8 @@ use values::{Op, Type};
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
     "Each call begins after a barrier of all shards that take part. Its time is taken on each of them. After another \
-barrier its result is compared with that of a sequential loop over the contributions. The contributions differ from call to call, and are chosen so \
-that the order of combination changes no bit.
+barrier its result is compared with that of a sequential loop over the contributions. The contributions differ from call to call, \
+and are chosen so that the order of combination changes no bit.
 
 Columns of the report:
   Size              bytes of a block: of --elements

@@ -31,8 +31,9 @@ the same values, share the stencil's kernel, verify their results, and are measu
 the elements. A tenth as many calls come before to warm up
               stencil: the median time from the local sum to the total, on shard or rank 0
               remote: the mean time from one sum to the next, on shard or rank 1
-              --kind: the mean time of a call, on the shard or rank that took longest. Each call begins after a barrier of all, and results are checked after another one. \
-Filling and checking the elements is not included. A tenth as many calls come before to warm up
+              --kind: the mean time of a call, on the shard or rank that took longest. Each call begins after a barrier of all, \
+and results are checked after another one. Filling and checking the elements is not included. A tenth as many calls come before to \
+warm up
   mean        --kind: the same, the mean over all shards or ranks
   iteration   stencil: the median time of an iteration, on shard or rank 0. Each side has run once before
 With more shards than workers, the stencil's samples here are means of two iterations, one after the other.
