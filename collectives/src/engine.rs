@@ -8,7 +8,7 @@ use crate::samples::Samples;
 use crate::state::{Conversion, conversion, unlifted};
 use crate::value::{Contribution, Output, Running, Value};
 use crate::{Combine, Operator, Schedule, Step};
-use maniple_regions::Element;
+use maniple_regions::{Element, Vector};
 use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Slot, Subtask, Watch, pairwise};
 use maniple_runtime::{Error, Lent, TaskFuture};
 use std::any::Any;
@@ -136,14 +136,11 @@ impl<T: Element> Chain<T> {
         }
     }
 
-    /// Puts a vector that another chain has made in the place of the running value.
-    fn replace(&mut self, vector: Arc<Vec<T>>) {
-        let own = std::mem::replace(&mut self.running, Running::Many(vector));
-        if let Some(Aside { spare, .. }) = self.aside.as_deref_mut() {
-            spare.lends = false;
-            if let Running::Many(own) = own {
-                spare.put(own);
-            }
+    /// Puts a vector of another chain in the place of the running value.
+    fn replace(&mut self, vector: Vector<T>) {
+        let own = std::mem::replace(&mut self.running, Running::Held(vector));
+        if let (Running::Many(own), Some(aside)) = (own, &mut self.aside) {
+            aside.spare.put(own);
         }
     }
 
@@ -506,14 +503,19 @@ impl<T: Element> RunningValue for Live<'_, T> {
     }
 
     fn take_loan(&mut self, _part: u16, how: u8, lent: &Arc<dyn Lent>) -> bool {
-        if matches!(self.chain.running, Running::Many(_) | Running::Held(_))
-            && how == Combine::Replace as u8
-            && let Ok(vector) = Arc::downcast(lent.clone() as Arc<dyn Any + Send + Sync>)
-        {
-            self.chain.replace(vector);
-            return true;
+        if how != Combine::Replace as u8 || !matches!(self.chain.running, Running::Many(_) | Running::Held(_)) {
+            return false;
         }
-        false
+        let lent = lent.clone() as Arc<dyn Any + Send + Sync>;
+        let vector = match lent.downcast::<Vec<T>>() {
+            Ok(all) => all.into(),
+            Err(lent) => match lent.downcast::<Vector<T>>() {
+                Ok(some) => Vector::clone(&some),
+                Err(_) => return false,
+            },
+        };
+        self.chain.replace(vector);
+        true
     }
 
     fn combine_own(&mut self, from: u16, part: u16, how: u8) {
@@ -612,7 +614,8 @@ impl<T: Element> Replay for Engine<T> {
         match (&mut c.running, leader) {
             (Running::One(value), Running::One(result)) => *value = *result,
             // Nobody changes it any more.
-            (Running::Many(_) | Running::Held(_), Running::Many(result)) => c.replace(result.clone()),
+            (Running::Many(_) | Running::Held(_), Running::Many(result)) => c.replace(result.clone().into()),
+            (Running::Many(_) | Running::Held(_), Running::Held(result)) => c.replace(result.clone()),
             (running, result) => {
                 combine(&self.shared.operator, &mut c.aside, Combine::Replace as u8, running, result.as_slice());
             }

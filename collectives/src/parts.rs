@@ -82,7 +82,7 @@ impl Parts {
     }
 }
 
-/// The most spare vectors that are kept. No more are on loan at a time, for large values.
+/// The most spare vectors that are kept for the steps of a call. No more are on loan at a time, for large values.
 const MOST: usize = 2;
 
 /// Spare vectors of registers. A user may hold some of one for as long as it likes.
@@ -228,8 +228,8 @@ impl<T: Element> Registers<T> {
     }
 }
 
-/// Vectors that have been lent to readers, or to the program as results. When nobody else holds them any more, later values
-/// go into them.
+/// Vectors that were given, or have been lent to readers, or to the program as results. When nobody else holds them any more,
+/// later values go into them.
 pub struct Spare<T> {
     vectors: Vec<Arc<Vec<T>>>,
     /// Whether the running value came out of these, as the contribution was not given. Then it is lent as the result.
@@ -237,6 +237,9 @@ pub struct Spare<T> {
 }
 
 impl<T> Spare<T> {
+    /// The program may still hold the last result while the steps of a call take others.
+    const MOST: usize = MOST + 1;
+
     pub const fn new() -> Self {
         Self { vectors: Vec::new(), lends: false }
     }
@@ -245,7 +248,7 @@ impl<T> Spare<T> {
 impl<T: Element> Spare<T> {
     /// A vector that nobody else holds, with arbitrary values.
     pub fn take(&mut self, elements: usize) -> Arc<Vec<T>> {
-        self.vectors.reserve_exact(MOST.saturating_sub(self.vectors.len()));
+        self.vectors.reserve_exact(Self::MOST.saturating_sub(self.vectors.len()));
         let free = self.vectors.iter_mut().position(|v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
         free.map_or_else(|| Arc::new(vec![T::zeroed(); elements]), |at| self.vectors.swap_remove(at))
     }
@@ -253,7 +256,10 @@ impl<T: Element> Spare<T> {
     /// Keeps a vector, but not before one has been taken, which makes room: some shards only contribute. If there are
     /// enough, it takes the place of one that somebody holds, who may never let go of it.
     pub fn put(&mut self, vector: Arc<Vec<T>>) {
-        if self.vectors.len() == MOST {
+        if vector.is_empty() {
+            return;
+        }
+        if self.vectors.len() == Self::MOST {
             let elements = vector.len();
             let is_of_use = |v: &mut Arc<Vec<T>>| Arc::get_mut(v).is_some_and(|v| v.len() == elements);
             let Some(at) = self.vectors.iter_mut().map(is_of_use).position(|is_of_use| !is_of_use) else { return };
@@ -350,6 +356,29 @@ mod tests {
             let made = made(forever, MOST + 1);
             assert!(made < 60, "{forever} held for ever: {made}");
         }
+    }
+
+    /// Each call of two steps contributes the last result, which the shard holds until it has the next one.
+    #[test]
+    fn a_result_that_is_held_during_the_next_call_is_used_again() {
+        let (mut spare, mut result, mut made) = (Spare::<u64>::new(), Arc::new(vec![1; 4]), 0);
+        for _ in 0..100 {
+            let mut changed = |spare: &mut Spare<u64>| {
+                let mut vector = spare.take(4);
+                let own = Arc::get_mut(&mut vector).expect("nobody else holds it");
+                made += usize::from(own[0] == 0);
+                own[0] = 1;
+                vector
+            };
+            let first = changed(&mut spare);
+            let lent = first.clone();
+            let second = changed(&mut spare);
+            spare.put(first);
+            drop(lent);
+            spare.put(second.clone());
+            result = second;
+        }
+        assert_eq!((result[0], made), (1, 3));
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl<T: Element> ReplaySpec for Spec<T> {
 
 impl<T: Element> Wanted<T> {
     /// The size of the largest vector of any rank.
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.most.saturating_mul(size_of::<T>())
     }
 

@@ -3,6 +3,7 @@
 use crate::goal::Goal;
 use crate::spec::By;
 use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Value};
+use maniple_mapper::AlgorithmInput;
 use maniple_regions::Element;
 use maniple_runtime::{Error, Gang, Shard, Top, now};
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ use std::time::Duration;
 /// Each candidate in turn makes two calls to warm up, and then as many as [`make`](Self::make) was told to measure. An
 /// allreduce of the maximum gives all shards the time that each of these calls took on the slowest shard. The candidate with
 /// the least median wins, and of several the first. All shards look at the same numbers, so they agree.
+///
+/// A [mapper](maniple_mapper::Mapper::choose_algorithm) may name one of the candidates. Then that is the only one, and nothing
+/// is measured.
 ///
 /// Results do not depend on who wins: only algorithms that give the same bits are candidates. Until it is settled, a call
 /// waits for a barrier first. The candidates keep the memory of their exchange regions to the end of the run.
@@ -130,6 +134,13 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             return refuse("an algorithm for this kind that gives the operator's usual bits", came);
         }
         leave_out_other_names(&mut may, &wanted.goal);
+        let names: Vec<String> = may.iter().map(Algorithm::to_string).collect();
+        let names: Vec<&str> = [AlgorithmInput::MEASURED].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let object = (name, &*wanted.goal.to_string());
+        let takes_part = |rank| wanted.goal.takes_part(rank);
+        if let Some(chosen) = top.choose_algorithm(gang, takes_part, object, wanted.bytes(), &names)?.checked_sub(1) {
+            may = vec![may[chosen]];
+        }
         let make = |algorithm: Algorithm| {
             let made = builder().algorithm(algorithm).make(top, gang, &format!("{name} by {algorithm}"))?;
             Ok((algorithm, made))
@@ -166,8 +177,10 @@ impl<I: ?Sized, O: ?Sized> Tuned<I, O> {
 
     /// Begins the calls of a shard. Every shard that takes part must call it exactly once in each launch. Local.
     pub fn begin(self) -> Tuning<I, O> {
+        // Without another one, it is settled.
+        let ranking = if self.candidates.len() == 1 { vec![(0, Duration::ZERO)] } else { Vec::new() };
         let times = Vec::with_capacity(self.candidates.len() * self.calls as usize);
-        Tuning { trials: 0, times, ranking: Vec::new(), of: self }
+        Tuning { trials: 0, times, ranking, of: self }
     }
 }
 
@@ -225,7 +238,7 @@ impl<I: ?Sized, O: ?Sized> Tuning<I, O> {
     }
 
     /// The algorithms and the median times of a call on the slowest shard, the fastest first, the same on all shards. Empty
-    /// while it is measuring. Local.
+    /// while it is measuring. If there is only one algorithm, nothing is measured, and its time is zero. Local.
     pub fn ranking(&self) -> Vec<(Algorithm, Duration)> {
         self.ranking.iter().map(|&(at, time)| (self.of.candidates[at].0, time)).collect()
     }

@@ -281,7 +281,7 @@ const LARGE_STATE: usize = 32;
 pub enum Running<T> {
     One(T),
     Many(Arc<Vec<T>>),
-    /// A contribution that the program holds too, or that is a part of another vector. It does not change.
+    /// A vector that others may hold too, or a part of one. It does not change.
     Held(Vector<T>),
     /// The value is in the chain's registers.
     Parts,
@@ -328,11 +328,16 @@ impl<T: Element> Running<T> {
 
     /// Takes the value out of the future that has it.
     pub fn open(&mut self) -> Result<(), Error> {
-        *self = match self {
-            Running::One(_) | Running::Many(_) | Running::Held(_) | Running::Parts => return Ok(()),
+        *self = match std::mem::replace(self, Running::One(T::zeroed())) {
             Running::Later(f) => Running::One(f.value()?),
-            Running::ManyLater(f) => Running::many(f.value()?),
+            Running::ManyLater(f) => {
+                let value = f.value()?;
+                // It holds the vector, too.
+                drop(f);
+                Running::many(value)
+            }
             Running::Lifted(later) => later.value()?,
+            value => value,
         };
         Ok(())
     }

@@ -4,7 +4,10 @@ mod common;
 
 use common::{mix, tree, watched};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Operator, Order, Tuned};
+use maniple_mapper::{AlgorithmInput, Mapper};
 use maniple_runtime::{Costs, Error, Link, Runtime, Shard, ShardLaunch, VirtualMachine, now};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 
 /// A number that no two orders of addition add up alike.
 fn given(shard: u32, call: usize) -> f64 {
@@ -85,6 +88,61 @@ fn it_sums_as_any_algorithm_does_and_all_agree() {
 fn on_processes() {
     let name = "it_sums_as_any_algorithm_does_and_all_agree";
     common::processes::bodies_on_processes("on_processes", &[(name, sums_are_those_of_any_algorithm)]);
+}
+
+/// Answers with one algorithm, or with the first choice if that is not offered, and keeps what was offered.
+#[derive(Default)]
+struct Naming {
+    algorithm: &'static str,
+    offered: Mutex<Vec<(String, Vec<String>)>>,
+}
+
+impl Mapper for Naming {
+    fn name(&self) -> &str {
+        "naming"
+    }
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        let choices = input.choices.iter().map(|name| name.to_string()).collect();
+        self.offered.lock().unwrap().push((format!("{} `{}`", input.kind, input.collective), choices));
+        input.choices.iter().position(|choice| *choice == self.algorithm).unwrap_or(0)
+    }
+}
+
+#[test]
+fn a_mapper_names_the_algorithm_or_has_it_measured() {
+    for (algorithm, settled) in [("measured", None), ("dissemination-2", Some("dissemination-2")), ("bruck", None)] {
+        let mapper = Arc::new(Naming { algorithm, ..Naming::default() });
+        let runtime = Runtime::threads(2).mapper(mapper.clone());
+        let (names, _) = watched(algorithm, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", 4)?;
+                let tuned = Tuned::make(&top, &gang, "it", 2, || Collective::allreduce(Operator::<u64>::sum()))?;
+                let task = top.register("calls", |shard: Shard, tuned: Tuned<u64>| async move {
+                    let candidates = tuned.candidates().len();
+                    let mut tuning = tuned.begin();
+                    let at_once = tuning.ranking();
+                    assert_eq!(tuning.settled().is_some(), candidates == 1);
+                    for call in 0..3 {
+                        assert_eq!(tuning.call(&shard, call).await?, 4 * call);
+                    }
+                    Ok(at_once
+                        .iter()
+                        .map(|(algorithm, time)| (algorithm.to_string(), time.as_nanos() as u64))
+                        .collect())
+                });
+                top.launch(&gang, &task, move |_| ShardLaunch::new(tuned.clone()))?.all().await
+            })
+        })
+        .unwrap();
+        let expected: Vec<_> = settled.iter().map(|name| (name.to_string(), 0)).collect();
+        assert!(names.iter().all(|found: &Vec<(String, u64)>| *found == expected), "{algorithm}: {names:?}");
+        let offered = mapper.offered.lock().unwrap();
+        let (of, choices) = &offered[0];
+        assert_eq!((&**of, &*choices[0]), ("allreduce `it`", "measured"));
+        // 13 algorithms, each once.
+        assert_eq!((choices.len(), choices.iter().collect::<HashSet<_>>().len()), (14, 14), "{choices:?}");
+        assert!(offered[1..].iter().all(|(_, choices)| !choices.contains(&"measured".into())), "{offered:?}");
+    }
 }
 
 /// The numbers of `experiments/machines/infiniband.toml` and of the host that it is like.

@@ -5,7 +5,7 @@ mod common;
 use common::{Chosen, watched};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement};
-use maniple_regions::Vector;
+use maniple_regions::{Lendable, Vector};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::collections::HashSet;
 use std::future::Future;
@@ -45,8 +45,23 @@ fn at(values: &[u64]) -> usize {
 
 #[test]
 fn a_broadcast_in_one_process_copies_only_if_the_mapper_asks_for_it() {
-    async fn shard(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
+    async fn given(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
         let mine = Vector::from(own(&shard, 0));
+        broadcast_from_5(shard, all, mine).await
+    }
+    async fn shared(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
+        let mine = Vector::from(own(&shard, 0));
+        let found = broadcast_from_5(shard, all, mine.clone()).await;
+        drop(mine);
+        found
+    }
+    /// Of a vector with blocks, which some collectives give.
+    async fn part(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
+        let mut longer = Lendable::from([own(&shard, 0), own(&shard, 0)].concat());
+        let mine = Vector::from(longer.lend(ELEMENTS..2 * ELEMENTS));
+        broadcast_from_5(shard, all, mine).await
+    }
+    async fn broadcast_from_5(shard: Shard, all: Of, mine: Vector<u64>) -> Result<(usize, usize), Error> {
         let sent = if shard.index() == 5 { at(&mine) } else { 0 };
         let came = match shard.index() {
             5 => all.call(&shard, mine)?.await?,
@@ -58,9 +73,14 @@ fn a_broadcast_in_one_process_copies_only_if_the_mapper_asks_for_it() {
         Ok((sent, at(&came)))
     }
     let broadcast = || Collective::<u64>::broadcast(5).elements(ELEMENTS).algorithm(Algorithm::Binomial);
-    let places = on_all(Access::InPlace, broadcast, shard);
-    assert!(places.iter().all(|(_, came)| *came == places[5].0), "{places:?}");
-    let places = on_all(Access::Copy, broadcast, shard);
+    for places in [
+        on_all(Access::InPlace, broadcast, given),
+        on_all(Access::InPlace, broadcast, shared),
+        on_all(Access::InPlace, broadcast, part),
+    ] {
+        assert!(places.iter().all(|(_, came)| *came == places[5].0), "{places:?}");
+    }
+    let places = on_all(Access::Copy, broadcast, given);
     // Each message from one worker to the other makes a copy, which others on that worker share.
     let mut memories: Vec<usize> = places.iter().map(|(_, came)| *came).collect();
     memories.sort_unstable();
@@ -119,6 +139,36 @@ fn a_result_is_lent_if_the_contribution_was_shared_and_handed_over_if_it_was_giv
     for holders in on_all(Access::InPlace, sum, shard) {
         assert_eq!(holders, [2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1]);
     }
+}
+
+/// Shards of a processor that combine first share their result. Only the first of them keeps it for later calls: it can be
+/// used again when it has one owner.
+#[test]
+fn a_result_that_several_share_is_kept_by_one() {
+    async fn shard(shard: Shard, all: Of) -> Result<usize, Error> {
+        let shared = Vector::from(own(&shard, 0));
+        let first = all.call(&shard, shared.clone())?.await?;
+        let first = (shard.index() == 0).then_some(first);
+        // It comes after everybody has let go of the first result.
+        all.call(&shard, shared)?.await?;
+        Ok(first.map_or(0, |first| Arc::strong_count(&first.into_shared().expect("all of a vector"))))
+    }
+    let sum = || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::TwoLevel);
+    assert_eq!(on_all(Access::InPlace, sum, shard)[0], 2);
+}
+
+/// Not where it is lent block by block, either.
+#[test]
+fn a_shared_contribution_is_not_copied() {
+    async fn shard(shard: Shard, all: Of) -> Result<bool, Error> {
+        let mine = Vector::from(own(&shard, 0));
+        Ok(match shard.index() {
+            5 => at(&all.call(&shard, mine.clone())?.await?) == at(&mine),
+            _ => all.receive(&shard)?.await?.iter().zip(0..).all(|(came, i)| *came == 5 << 32 | i),
+        })
+    }
+    let broadcast = || Collective::<u64>::broadcast(5).elements(ELEMENTS).algorithm(Algorithm::Chain(4));
+    assert_eq!(on_all(Access::InPlace, broadcast, shard), [true; SHARDS as usize]);
 }
 
 /// A shard that only contributes has no use for the memory after the call.

@@ -314,10 +314,16 @@ pub struct AlgorithmInput<'a> {
     pub placement: &'a [ProcessorId],
     /// Bytes of the largest value that a participant contributes or receives.
     pub bytes: usize,
-    /// Names of the algorithms that give the same bits here, at least one. The first one is the default.
+    /// Names of the algorithms that give the same bits here, at least one. The first one is the default. If the program wants
+    /// the algorithms measured in its first calls, that is [`MEASURED`](Self::MEASURED).
     pub choices: &'a [&'a str],
     /// The machine.
     pub machine: &'a Machine,
+}
+
+impl AlgorithmInput<'_> {
+    /// The choice to measure the algorithms that follow it, and to stay with the fastest.
+    pub const MEASURED: &'static str = "measured";
 }
 
 /// Input of [`Mapper::profile`](crate::Mapper::profile): the times of a leaf task that ran.
