@@ -681,3 +681,19 @@ impl<T: Element> Replay for Engine<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_a_value_that_is_replaced_is_kept() {
+        let mut chain = Chain::<u64>::new();
+        let own = made(&mut chain.aside).spare.take(4);
+        let place = own.as_ptr();
+        chain.running = Running::Many(own);
+        chain.replace(vec![1; 4].into());
+        assert_eq!(chain.running.as_slice(), [1; 4]);
+        assert_eq!(made(&mut chain.aside).spare.take(4).as_ptr(), place);
+    }
+}

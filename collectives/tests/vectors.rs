@@ -132,12 +132,19 @@ fn a_result_is_lent_if_the_contribution_was_shared_and_handed_over_if_it_was_giv
             assert!(came.iter().zip(0..).all(|(came, i)| *came == (28 << 32) + 8 * i));
             holders.push(Arc::strong_count(&came.into_shared().expect("all of a vector")));
         }
+        // A result whose future goes straight into the next call is given to that.
+        let first = all.call(&shard, own(&shard, 0))?;
+        let second = all.call(&shard, &first)?;
+        drop(first);
+        let came = second.await?;
+        assert!(came.iter().zip(0..).all(|(came, i)| *came == 8 * ((28 << 32) + 8 * i)));
+        holders.push(Arc::strong_count(&came.into_shared().expect("all of a vector")));
         Ok(holders)
     }
     let sum =
         || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::RecursiveDoubling);
     for holders in on_all(Access::InPlace, sum, shard) {
-        assert_eq!(holders, [2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1]);
+        assert_eq!(holders, [2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 1]);
     }
 }
 
@@ -155,6 +162,27 @@ fn a_result_that_several_share_is_kept_by_one() {
     }
     let sum = || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::TwoLevel);
     assert_eq!(on_all(Access::InPlace, sum, shard)[0], 2);
+}
+
+/// Of seven ranks three take the result of another one.
+#[test]
+fn a_result_that_is_read_as_a_whole_is_not_copied() {
+    async fn shard(shard: Shard, all: Of) -> Result<usize, Error> {
+        if shard.index() == 7 {
+            return Ok(0);
+        }
+        let shared = Vector::from(own(&shard, 0));
+        let first = all.call(&shard, shared.clone())?.await?;
+        // Everybody holds the first result when the second one is there.
+        all.call(&shard, shared)?.await?;
+        Ok(at(&first))
+    }
+    let sum = || {
+        let all = Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).participants(0..7);
+        all.algorithm(Algorithm::RecursiveDoubling)
+    };
+    let places = on_all(Access::InPlace, sum, shard);
+    assert_eq!(places[..7].iter().collect::<HashSet<_>>().len(), 4, "{places:?}");
 }
 
 /// Not where it is lent block by block, either.

@@ -232,6 +232,19 @@ fn the_table_has_the_columns_of_osu() {
     assert!(!barrier.contains("type f64"), "{barrier}");
 }
 
+/// Times on a machine in virtual time are the same everywhere.
+#[test]
+fn the_guide_shows_what_the_command_prints() {
+    let guide = include_str!("../../src/guide/measuring.md");
+    let (_, after) = guide.split_once("```text\nmaniple collective --kind allreduce").expect("a command");
+    let mut blocks = after.split("```");
+    let command = blocks.next().expect("the rest of the command");
+    let shown = blocks.nth(1).and_then(|block| block.strip_prefix("text\n")).expect("what it prints");
+    let printed = succeeds(&format!("collective --kind allreduce {}", command.trim()));
+    let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
+    assert_eq!(printed.join("\n").trim_end(), shown.trim_end());
+}
+
 #[test]
 fn iterations_go_with_the_size() {
     let of = |args: &str| -> Vec<u64> {
