@@ -99,7 +99,7 @@ pub mod regions {
     pub use maniple_regions::{
         BrokenLaw, Coherence, Element, ExactSum, Field, FieldId, FieldInfo, Integer, Law, Laws, Located, Number,
         Operator, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, ReductionId,
-        Region, RegionError, Stateful, Summand, Vector, Write, WriteShared, exact_sum,
+        Region, RegionError, Stateful, Summand, Vector, Write, WriteShared, argmax, argmin, exact_sum,
     };
 }
 

@@ -1,11 +1,11 @@
-//! Collectives whose running values are not elements: exact sums, and a mean with its variance.
+//! Built-in operators, and collectives whose running values are not elements: exact sums, places, and a mean with its variance.
 
 mod common;
 
 use bytemuck::{Pod, Zeroable};
 use common::{any_runtime, bytes, mix, watched};
 use maniple_collectives::{Algorithm, Collective, Goal, Operator};
-use maniple_regions::{ExactSum, Stateful, Vector, exact_sum};
+use maniple_regions::{ExactSum, Located, Stateful, Vector, argmax, argmin, exact_sum};
 use maniple_runtime::{Arg, Error, Shard, ShardLaunch};
 
 type Exact<I, O = I> = Collective<I, O, ExactSum<f64>>;
@@ -234,6 +234,76 @@ fn conversions_that_panic_fail_the_call() {
             assert_eq!(one, Err(format!("task `one` of shard {place} panicked: {says}")), "{at}");
             assert_eq!(many, Err(format!("task `many` of shard {place} panicked: {says}")), "{at}");
             assert_eq!(after, 40, "{at}");
+        }
+    }
+}
+
+/// A built-in operator, and what it does to two numbers.
+type BuiltIn = (&'static str, fn() -> Operator<u64>, fn(u64, u64) -> u64);
+
+const BUILT_IN: [BuiltIn; 10] = [
+    ("sum", Operator::sum, u64::wrapping_add),
+    ("product", Operator::product, u64::wrapping_mul),
+    ("min", Operator::min, |a, b| if b < a { b } else { a }),
+    ("max", Operator::max, |a, b| if b > a { b } else { a }),
+    ("and", Operator::and, |a, b| a & b),
+    ("or", Operator::or, |a, b| a | b),
+    ("xor", Operator::xor, |a, b| a ^ b),
+    ("logical_and", Operator::logical_and, |a, b| u64::from(a != 0 && b != 0)),
+    ("logical_or", Operator::logical_or, |a, b| u64::from(a != 0 || b != 0)),
+    ("logical_xor", Operator::logical_xor, |a, b| u64::from((a != 0) != (b != 0))),
+];
+
+/// Numbers with few and with many bits, and zeros.
+fn number(shard: u32, element: u64) -> u64 {
+    let bits = mix(u64::from(shard) << 8 | element);
+    if bits & 4 == 0 { bits } else { bits & 1 }
+}
+
+type All = (Collective<[u64]>, Collective<[u64]>, Collective<u64>, Place, Place);
+type Place = Collective<Located<f64>, u64, Located<f64>>;
+type Found = (Vec<u64>, Vec<u64>, u64, u64, u64);
+
+async fn built_in(shard: Shard, (all, scan, one, least, greatest): All) -> Result<Found, Error> {
+    let me = shard.index();
+    let own: Vec<u64> = (0..3).map(|element| number(me, element)).collect();
+    let value = Located { value: (number(me, 9) % 4) as f64, at: u64::from(me) };
+    let (all, scan) = (all.call(&shard, own.clone())?, scan.call(&shard, own.clone())?);
+    let (one, least, greatest) = (one.call(&shard, own[0])?, least.call(&shard, value)?, greatest.call(&shard, value)?);
+    Ok((all.await?.into_vec(), scan.await?.into_vec(), one.await?, least.await?, greatest.await?))
+}
+
+#[test]
+fn built_in_operators_combine_as_a_loop_does() {
+    for (case, (name, operator, combine)) in (0..40).zip(BUILT_IN.into_iter().cycle()) {
+        let (at, runtime) = any_runtime(case);
+        let shards = 1 + mix(case) as u32 % 9;
+        let algorithms: Vec<Algorithm> = Algorithm::all_for(&Goal::allreduce(shards, 1)).collect();
+        let algorithm = algorithms[case as usize % algorithms.len()];
+        let at = format!("{at}, {shards} shards, {name}, {algorithm}");
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let all =
+                    Collective::allreduce(operator()).elements(3).algorithm(algorithm).make(&top, &gang, "all")?;
+                let scan = Collective::scan(operator()).elements(3).make(&top, &gang, "scan")?;
+                let one = Collective::allreduce(operator()).algorithm(algorithm).make(&top, &gang, "one")?;
+                let least = Collective::allreduce(argmin::<f64>()).make(&top, &gang, "least")?;
+                let greatest = Collective::allreduce(argmax::<f64>()).make(&top, &gang, "greatest")?;
+                let task = top.register("built in", built_in);
+                top.launch(&gang, &task, |_| ShardLaunch::new((all, scan, one, least, greatest)))?.all().await
+            })
+        });
+        let found: Vec<Found> = outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0;
+        let folded = |element, last| (0..=last).map(|shard| number(shard, element)).reduce(combine).unwrap();
+        let values: Vec<u64> = (0..shards).map(|shard| number(shard, 9) % 4).collect();
+        let place = |of: Option<&u64>| values.iter().position(|value| Some(value) == of).unwrap() as u64;
+        let places = (place(values.iter().min()), place(values.iter().max()));
+        for (shard, (all, scan, one, least, greatest)) in (0..).zip(&found) {
+            let total: Vec<u64> = (0..3).map(|element| folded(element, shards - 1)).collect();
+            let before: Vec<u64> = (0..3).map(|element| folded(element, shard)).collect();
+            assert_eq!((all, scan, *one), (&total, &before, total[0]), "{at}, shard {shard}");
+            assert_eq!((*least, *greatest), places, "{at}, shard {shard}");
         }
     }
 }

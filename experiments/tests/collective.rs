@@ -295,6 +295,15 @@ fn the_mappers_choice_is_reported() {
 #[test]
 fn algorithms_that_the_laws_forbid_are_refused() {
     let sums = "which is not";
+    let other = "--order";
+    let groups = ["associative bit for bit", "two-level needs where its groups are not alike", "or the order `Any`"];
+    refused("allreduce --algorithm two-level --shards 7 --workers 2", &groups);
+    refused(
+        "allreduce --algorithm two-level --workers 2 --order left",
+        &["in the order of a loop: sliced or direct", "two-level"],
+    );
+    refused("broadcast --order any", &[other, "broadcast", "it combines nothing"]);
+    refused("barrier --order left", &[other, "barrier", "it combines nothing"]);
     for (args, words) in [
         (
             "allreduce --algorithm dissemination",
@@ -320,6 +329,10 @@ fn algorithms_that_the_laws_forbid_are_refused() {
     for args in [
         "allreduce --algorithm dissemination --type u64",
         "allreduce --algorithm dissemination --operator max",
+        "allreduce --algorithm two-level --workers 2 --order any",
+        "allreduce --algorithm two-level --workers 2 --type i64",
+        "allreduce --order left",
+        "scan --algorithm direct --order left",
         "scan --algorithm direct --type i32 --operator product",
         "scan --algorithm direct --operator min",
         "barrier --algorithm dissemination",

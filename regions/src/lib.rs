@@ -24,7 +24,8 @@ pub use memory::{
     Block, Instance, Lease, Lendable, Loan, MemoryId, OwnBlock, Returned, Rows, RowsMut, SharedInstance, Slot,
 };
 pub use operator::{
-    BrokenLaw, ExactSum, Integer, Law, Laws, Located, Number, Operator, ReductionId, Stateful, Summand, exact_sum,
+    BrokenLaw, ExactSum, Integer, Law, Laws, Located, Number, Operator, ReductionId, Stateful, Summand, argmax, argmin,
+    exact_sum,
 };
 pub use partition::Partition;
 pub use privilege::{Coherence, Interference, Privilege, Use, interference};

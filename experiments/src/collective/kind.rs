@@ -255,6 +255,11 @@ impl Parties {
     pub fn check(&self, algorithm: Algorithm) -> Result<(), Failure> {
         let checked = algorithm.check(&self.goal(1), maniple_collectives::Laws::ALL);
         checked.map_err(|(expected, came)| {
+            // Its goal is that of an allreduce of nothing.
+            let expected = match self.kind {
+                Kind::Barrier => expected.replace("this allreduce", "this barrier"),
+                _ => expected,
+            };
             Failure::Usage(format!("--algorithm {algorithm}: expected {expected}, found {came}"))
         })
     }

@@ -20,12 +20,12 @@ use crate::options::{Reported, Shards, Traced};
 use crate::output::Output;
 use chosen::Chosen;
 use kind::{Kind, KindOptions, Parties};
-use maniple::runtime::{Runtime, TraceFile};
-use maniple_collectives::{Algorithm, Laws};
+use maniple::runtime::{Error, Runtime, TraceFile};
+use maniple_collectives::{Algorithm, Laws, Order};
 use maniple_stencil::{StencilError, plural};
 use report::{Common, Measured};
 use run::{Found, Spec, early};
-use values::{Op, Type};
+use values::{Brackets, Op, Type};
 
 /// Measure a collective of any kind, for several sizes: latency and bandwidth, in the columns of the OSU micro-benchmarks
 #[derive(Debug, clap::Args)]
@@ -83,6 +83,11 @@ pub struct CollectiveOptions {
     #[arg(long, value_name = "NAME")]
     operator: Option<Op>,
 
+    /// Brackets of the combination, of kinds that combine contributions. An algorithm with others is refused, unless no bit can
+    /// depend on them [default: doubling]
+    #[arg(long, value_name = "ORDER")]
+    order: Option<Brackets>,
+
     /// Calls that are measured for each size. A tenth as many come before them to warm up [default: 1000 for sizes up to 8192
     /// bytes, 100 for larger ones, in virtual time 20]
     #[arg(long, value_name = "I", value_parser = count, allow_negative_numbers = true)]
@@ -121,6 +126,16 @@ impl CollectiveOptions {
         Ok((sizes, self.of.unwrap_or(Type::F64), self.operator.unwrap_or(Op::Sum)))
     }
 
+    /// The brackets, for a kind that has some.
+    fn order(&self, parties: &Parties) -> Result<Order, Failure> {
+        match self.order {
+            Some(_) if !parties.combines() => {
+                Err(Failure::Usage(format!("--order is not for {}: it combines nothing", parties.kind.name())))
+            }
+            order => Ok(order.map_or(Order::Doubling, Brackets::order)),
+        }
+    }
+
     /// The calls that are measured, for a block of so many bytes.
     fn iterations(&self, bytes: usize, in_virtual_time: bool) -> Result<usize, Failure> {
         const SMALL: usize = 8192;
@@ -135,7 +150,12 @@ impl CollectiveOptions {
 
 /// Refuses an algorithm that does not reach the goal, or that an operator with these laws forbids. Without an algorithm,
 /// refuses a goal that none reaches.
-pub fn check_algorithm(parties: &Parties, algorithm: Option<Algorithm>, op: Op, of: Type) -> Result<(), Failure> {
+pub fn check_algorithm(
+    parties: &Parties,
+    algorithm: Option<Algorithm>,
+    (op, order): (Op, Order),
+    of: Type,
+) -> Result<(), Failure> {
     let goal = parties.goal(1);
     let laws = match of {
         _ if !parties.combines() => Laws::ALL,
@@ -152,6 +172,8 @@ pub fn check_algorithm(parties: &Parties, algorithm: Option<Algorithm>, op: Op, 
     parties.check(algorithm)?;
     match missing(algorithm) {
         Laws::NONE => Ok(()),
+        // That needs no law, and has algorithms of its own.
+        _ if order == Order::Left => Ok(()),
         missing => Err(Failure::Usage(format!(
             "--algorithm {algorithm}: expected an operator that is {missing} bit for bit, found {} of {}, which is not",
             op.name(),
@@ -185,7 +207,11 @@ fn run(spec: &Spec, of: Type, runtime: &Runtime) -> Result<Vec<Found>, Failure> 
         Type::F32 => spec.run::<f32>(runtime),
         Type::F64 => spec.run::<f64>(runtime),
     };
-    found.map_err(|e| Failure::Run(e.to_string()))
+    found.map_err(|e| match e {
+        // The collective could not be made.
+        Error::Misuse { .. } => Failure::Usage(e.to_string()),
+        _ => Failure::Run(e.to_string()),
+    })
 }
 
 /// The mean time of a call by an algorithm on the slowest shard, in microseconds, for elements of type i64 and their sum.
@@ -198,8 +224,16 @@ pub fn timed(
     runtime: &Runtime,
 ) -> Result<f64, Failure> {
     let warm_up = iterations.div_ceil(10);
-    let spec =
-        Spec { parties: parties.clone(), elements, op: Op::Sum, algorithm, warm_up, iterations, processes: false };
+    let spec = Spec {
+        parties: parties.clone(),
+        elements,
+        op: Op::Sum,
+        order: Order::Doubling,
+        algorithm,
+        warm_up,
+        iterations,
+        processes: false,
+    };
     let found = run(&spec, Type::I64, runtime)?;
     match wrong(parties, &found) {
         None => Ok(found.iter().map(|f| f.us(iterations)).fold(0.0, f64::max)),
@@ -223,7 +257,8 @@ pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
     let parties = args.kind.parties(shards)?;
     let algorithm = args.kind.algorithm()?.map(|algorithm| algorithm.taken_for(&parties.goal(1)));
     let (sizes, of, op) = args.elements(&parties)?;
-    check_algorithm(&parties, algorithm, op, of)?;
+    let order = args.order(&parties)?;
+    check_algorithm(&parties, algorithm, (op, order), of)?;
     args.iterations(0, false)?;
     let largest = sizes.iter().copied().max().unwrap_or(0);
     check_run(&parties, largest, of)?;
@@ -249,13 +284,14 @@ pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
         let bytes = elements * of.bytes();
         let iterations = args.iterations(bytes, machine.is_some())?;
         let warm_up = iterations.div_ceil(10);
-        let spec = Spec { parties: parties.clone(), elements, op, algorithm, warm_up, iterations, processes };
+        let parties = parties.clone();
+        let spec = Spec { parties, elements, op, order, algorithm, warm_up, iterations, processes };
         let found = run(&spec, of, &runtime)?;
-        let wrong = wrong(&parties, &found);
+        let wrong = wrong(&spec.parties, &found);
         let ran = algorithm.map(|algorithm| algorithm.to_string()).or_else(|| chosen.take()?.algorithm);
         let verified = wrong.is_none();
         unverified.extend(wrong.map(|wrong| format!("{}: {wrong}", plural(bytes, "byte"))));
-        let times: Vec<f64> = parties.taking_part().iter().map(|s| found[s as usize].us(iterations)).collect();
+        let times: Vec<f64> = spec.parties.taking_part().iter().map(|s| found[s as usize].us(iterations)).collect();
         output.add(Measured { bytes, elements, times, iterations, algorithm: ran, verified }.record(&common))
     };
     let done = sizes.iter().try_for_each(|&elements| measure(elements));

@@ -20,6 +20,7 @@ pub struct Spec {
     /// Elements of a block.
     pub elements: usize,
     pub op: Op,
+    pub order: Order,
     pub algorithm: Option<Algorithm>,
     /// Calls before those that are measured.
     pub warm_up: usize,
@@ -201,8 +202,9 @@ impl Spec {
         I: Shaped<Element = T> + ?Sized + 'static,
         O: Shaped<Element = T> + ?Sized + 'static,
     {
+        let builder = builder.order(self.order);
         let builder = match self.algorithm {
-            Some(algorithm) => builder.algorithm(algorithm).order(Order::Any),
+            Some(algorithm) => builder.algorithm(algorithm),
             None => builder,
         };
         let on = builder.make(top, gang, NAME)?;
@@ -224,8 +226,9 @@ impl Spec {
     async fn barrier(&self, top: &Top, gang: &Gang) -> Result<Vec<Found>, Error> {
         let Parties { ref participants, ref receivers, .. } = self.parties;
         let builder = Collective::barrier().participants(participants.iter()).receivers(receivers.iter());
+        let builder = builder.order(self.order);
         let builder = match self.algorithm {
-            Some(algorithm) => builder.algorithm(algorithm).order(Order::Any),
+            Some(algorithm) => builder.algorithm(algorithm),
             None => builder,
         };
         let on = builder.make(top, gang, NAME)?;
@@ -394,14 +397,14 @@ mod tests {
 
     /// A run of this kind and operator beside the right results of another.
     fn found(kind: Kind, op: Op, right: (Kind, Op)) -> Vec<Found> {
-        let parties = |kind| {
+        let of = |kind| {
             let participants = if kind == Kind::Broadcast { Ranks::one(1) } else { Ranks::all(4) };
             Parties { kind, shards: 4, participants, receivers: Ranks::all(4) }
         };
         let (warm_up, iterations) = (1, 3);
-        let spec =
-            Spec { parties: parties(kind), elements: 5, op, algorithm: None, warm_up, iterations, processes: false };
-        let oracle = Arc::new(Oracle::<i64>::new(&parties(right.0), 5, right.1));
+        let (parties, order) = (of(kind), Order::Doubling);
+        let spec = Spec { parties, elements: 5, op, order, algorithm: None, warm_up, iterations, processes: false };
+        let oracle = Arc::new(Oracle::<i64>::new(&of(right.0), 5, right.1));
         let outcome = Runtime::threads(2).run(move |top| {
             let (spec, oracle) = (spec.clone(), oracle.clone());
             async move {

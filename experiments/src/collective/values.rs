@@ -2,7 +2,7 @@
 //! bits.
 
 use clap::ValueEnum;
-use maniple_collectives::{Number, Operator};
+use maniple_collectives::{Number, Operator, Order};
 use std::fmt::Debug;
 
 /// The type of elements.
@@ -32,6 +32,28 @@ impl Type {
         match self {
             Type::I32 | Type::F32 => 4,
             Type::I64 | Type::U64 | Type::F64 => 8,
+        }
+    }
+}
+
+/// The brackets of a combination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Brackets {
+    /// Those of recursive doubling, whatever the algorithm is
+    Doubling,
+    /// Those of a loop over the contributions
+    Left,
+    /// Those of the algorithm
+    Any,
+}
+
+impl Brackets {
+    /// The order of the library.
+    pub fn order(self) -> Order {
+        match self {
+            Brackets::Doubling => Order::Doubling,
+            Brackets::Left => Order::Left,
+            Brackets::Any => Order::Any,
         }
     }
 }

@@ -4,14 +4,15 @@ use crate::collective::kind::{Kind, Parties};
 use crate::collective::run::Spec;
 use crate::collective::values;
 use crate::micro::allreduce::Op;
-use maniple::collectives::Algorithm;
+use maniple::collectives::{Algorithm, Order};
 
 /// What both sides run. `elements` are those of a block.
 pub fn spec(kind: Kind, shards: u32, elements: usize, op: Op, iterations: usize) -> Spec {
     let elements = if kind == Kind::Barrier { 0 } else { elements };
     let warm_up = iterations.div_ceil(10);
     let (parties, algorithm) = (Parties::usual(kind, shards), None::<Algorithm>);
-    Spec { parties, elements, op: operator(op), algorithm, warm_up, iterations, processes: false }
+    let (op, order) = (operator(op), Order::Doubling);
+    Spec { parties, elements, op, order, algorithm, warm_up, iterations, processes: false }
 }
 
 /// The operator under the same name.

@@ -143,8 +143,8 @@ impl<'a> Case<'a> {
             return [self.spec()].into_iter().chain(mpi.map(|_| by_doubling)).try_for_each(|spec| spec.check_memory());
         }
         if let Program::Collective(kind) = self.program {
-            let KindSpec { parties, elements, op, algorithm, .. } = self.kind_spec(kind);
-            check_algorithm(&parties, algorithm, op, Type::F64)?;
+            let KindSpec { parties, elements, op, order, algorithm, .. } = self.kind_spec(kind);
+            check_algorithm(&parties, algorithm, (op, order), Type::F64)?;
             return check_run(&parties, elements, Type::F64);
         }
         if self.program == Program::Remote {

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::builtin::{self, Builtin, elementwise};
-use super::{Laws, Number, Operator};
+use super::{Laws, Number, Operator, Stateful};
 
 /// A value and the place where it is: the elements of [`Operator::minloc`] and [`Operator::maxloc`].
 ///
@@ -68,6 +68,31 @@ macro_rules! located {
 
 located!(Minloc "minloc" lesser GREATEST);
 located!(Maxloc "maxloc" greater LEAST);
+
+/// The place of the smallest value, a reduction with a state: contributions are values with their places, and the result is a
+/// place. Values compare as in [`Operator::minloc`].
+///
+/// ```
+/// use maniple_regions::{Located, argmin};
+///
+/// let mut place = [0];
+/// argmin::<f64>().lower_into(&mut place, &[Located { value: 2.5, at: 7 }]);
+/// assert_eq!(place, [7]);
+/// ```
+pub fn argmin<T: Number>() -> Stateful<Located<T>, Located<T>, u64>
+where
+    Located<T>: Pod,
+{
+    Stateful::new(Operator::minloc(), |x| *x, |least| least.at)
+}
+
+/// The place of the largest value, as [`argmin`] gives that of the smallest. Values compare as in [`Operator::maxloc`].
+pub fn argmax<T: Number>() -> Stateful<Located<T>, Located<T>, u64>
+where
+    Located<T>: Pod,
+{
+    Stateful::new(Operator::maxloc(), |x| *x, |greatest| greatest.at)
+}
 
 impl<T: Number> Operator<Located<T>>
 where

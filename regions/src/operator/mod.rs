@@ -23,7 +23,7 @@ use user::{Fold, User};
 pub use exact::{ExactSum, Summand, exact_sum};
 pub use id::ReductionId;
 pub use laws::Laws;
-pub use located::Located;
+pub use located::{Located, argmax, argmin};
 pub use number::{Integer, Number};
 pub use sample::{BrokenLaw, Law};
 pub use stateful::Stateful;
@@ -40,6 +40,7 @@ pub use stateful::Stateful;
 /// | [`min`](Operator::min), [`max`](Operator::max), [`minloc`](Operator::minloc), [`maxloc`](Operator::maxloc) | | NaN if either is NaN; −0 is less than +0 |
 /// | [`and`](Operator::and), [`or`](Operator::or), [`xor`](Operator::xor) | bit by bit | |
 /// | [`logical_and`](Operator::logical_and), [`logical_or`](Operator::logical_or), [`logical_xor`](Operator::logical_xor) | of truth values: all but 0 are true; the result is 0 or 1 | |
+/// | [`argmin`], [`argmax`] | the place only, of `minloc` and `maxloc` | |
 /// | [`ExactSum::operator`], [`exact_sum`] | | rounded correctly, once, at the end |
 ///
 /// A NaN result of a built-in float operator is always the positive quiet NaN without payload. Hardware would take the

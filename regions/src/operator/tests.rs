@@ -388,16 +388,17 @@ fn operators_travel_between_threads() {
 
 /// The place of the largest value, as a reduction with a state.
 #[test]
-fn argmax_has_a_state() {
-    let argmax = Stateful::new(Operator::<Located<f64>>::maxloc(), |x: &Located<f64>| *x, |x: &Located<f64>| x.at);
-    let values = [3.0, 7.0, -1.0, 7.0];
-    let elements: [Located<f64>; 4] = std::array::from_fn(|i| Located { value: values[i], at: i as u64 });
-    let mut states = elements.map(|_| argmax.operator().identity().unwrap());
-    argmax.lift_into(&mut states, &elements);
-    let all = states.into_iter().reduce(|a, b| argmax.operator().combine(&b, &a)).unwrap();
-    let mut at = [0];
-    argmax.clone().lower_into(&mut at, &[all]);
-    assert_eq!((at, format!("{argmax:?}")), ([1], "Stateful(maxloc)".into()));
+fn places_have_a_state() {
+    let values = [3.0, 7.0, -1.0, 7.0, -1.0];
+    for (by, place, name) in [(argmax::<f64>(), 1, "Stateful(maxloc)"), (argmin(), 2, "Stateful(minloc)")] {
+        let elements: [Located<f64>; 5] = std::array::from_fn(|i| Located { value: values[i], at: i as u64 });
+        let mut states = elements.map(|_| by.operator().identity().unwrap());
+        by.lift_into(&mut states, &elements);
+        let all = states.into_iter().reduce(|a, b| by.operator().combine(&b, &a)).unwrap();
+        let mut at = [0];
+        by.clone().lower_into(&mut at, &[all]);
+        assert_eq!((at, format!("{by:?}")), ([place], name.into()));
+    }
 }
 
 #[test]
