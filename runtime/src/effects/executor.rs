@@ -47,9 +47,10 @@ struct Slot {
     /// None while the future is polled.
     waker: Option<Waker>,
     handle: Arc<ShardWaker>,
+    queued: bool,
 }
 
-const _: () = assert!(size_of::<Slot>() == 56);
+const _: () = assert!(size_of::<Slot>() == 64);
 
 struct ShardWaker {
     slot: u32,
@@ -121,8 +122,6 @@ impl Wake for ShardWaker {
 
 pub(crate) struct Executor {
     slots: Vec<Slot>,
-    /// Which slots are in the ready queue. Apart, as it would take a word in each slot.
-    queued: Vec<bool>,
     free: Vec<u32>,
     wakes: Arc<Wakes>,
     stopped: bool,
@@ -130,20 +129,13 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub fn new(signal: Signal) -> Self {
-        Self {
-            slots: Vec::new(),
-            queued: Vec::new(),
-            free: Vec::new(),
-            wakes: Arc::new(Wakes::new(signal)),
-            stopped: false,
-        }
+        Self { slots: Vec::new(), free: Vec::new(), wakes: Arc::new(Wakes::new(signal)), stopped: false }
     }
 
     /// Makes room for this many more shards, and no more.
     pub fn reserve(&mut self, shards: usize) {
         let new = shards.saturating_sub(self.free.len());
         self.slots.reserve_exact(new);
-        self.queued.reserve_exact(new);
     }
 
     fn slot(&mut self) -> u32 {
@@ -151,8 +143,7 @@ impl Executor {
             let slot = self.slots.len() as u32;
             let handle = Arc::new(ShardWaker::new(slot, self.wakes.clone()));
             let waker = Some(Waker::from(handle.clone()));
-            self.slots.push(Slot { whose: None, future: None, waker, handle });
-            self.queued.push(false);
+            self.slots.push(Slot { whose: None, future: None, waker, handle, queued: false });
             slot
         })
     }
@@ -197,12 +188,12 @@ impl Effects {
 
     #[inline]
     fn queue_shard(&self, slot: u32, priority: Priority) {
-        let Executor { slots, queued, .. } = &mut *self.exec.borrow_mut();
-        if let Some(queued) = queued.get_mut(slot as usize)
-            && !*queued
-            && slots[slot as usize].whose.is_some()
+        let mut exec = self.exec.borrow_mut();
+        if let Some(s) = exec.slots.get_mut(slot as usize)
+            && s.whose.is_some()
+            && !s.queued
         {
-            *queued = true;
+            s.queued = true;
             self.queue.push(priority, Item::Shard(slot));
         }
     }
@@ -227,8 +218,8 @@ impl Effects {
         self.counters.polls.add(1);
         let (mut future, waker) = {
             let mut exec = self.exec.borrow_mut();
-            exec.queued[slot as usize] = false;
             let s = &mut exec.slots[slot as usize];
+            s.queued = false;
             s.handle.polled();
             let Some(future) = s.future.take() else { return };
             // The slot's own waker is moved out and back. A clone would cost an atomic operation.
