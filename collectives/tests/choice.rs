@@ -166,8 +166,9 @@ fn direct_is_offered_to_many_only_if_there_is_no_other() {
         let (.., names) = told(shards, |top, gang| Collective::<[u64]>::all_to_all().make(top, gang, "all").map(drop));
         names
     };
-    assert_eq!(offered(64), ["bruck", "direct"]);
-    assert_eq!(offered(65), ["bruck"]);
+    assert_eq!(offered(64), ["bruck", "pairwise", "direct"]);
+    assert_eq!(offered(65), ["bruck", "pairwise"]);
+    assert_eq!(offered(1025), ["bruck"]);
     let (.., names) =
         told(65, |top, gang| Collective::reduce_scatter(Operator::<f64>::sum()).make(top, gang, "sums").map(drop));
     assert_eq!(names, ["direct"]);

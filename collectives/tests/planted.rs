@@ -37,7 +37,7 @@ fn runtime(seed: u64, planted: Planted) -> Runtime {
 }
 
 /// Collectives without empty arrivals: allreduces, allgathers and all-to-alls.
-const NOTHING_GIVEN_BACK: [(Option<Kind>, Algorithm); 11] = [
+const NOTHING_GIVEN_BACK: [(Option<Kind>, Algorithm); 12] = [
     (None, Algorithm::Radix(2)),
     (None, Algorithm::Radix(4)),
     (None, Algorithm::Dissemination(1)),
@@ -48,6 +48,7 @@ const NOTHING_GIVEN_BACK: [(Option<Kind>, Algorithm); 11] = [
     (Some(Kind::Gather), Algorithm::Bruck),
     (Some(Kind::Gather), Algorithm::Direct),
     (Some(Kind::AllToAll), Algorithm::Bruck),
+    (Some(Kind::AllToAll), Algorithm::Pairwise),
     (Some(Kind::AllToAll), Algorithm::Direct),
 ];
 

@@ -3,7 +3,8 @@
 use maniple_collectives::{
     Adaption, CheckError, Goal, Laws, Order, Ranks, Report, Schedule, Survivors, Want, binomial_broadcast,
     binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather, chain_broadcast, check, direct,
-    dissemination, five_cases, halving_doubling, radix, recursive_doubling, ring_allgather, scan, sliced,
+    dissemination, five_cases, halving_doubling, pairwise_all_to_all, radix, recursive_doubling, ring_allgather, scan,
+    sliced,
 };
 
 fn proved(goal: &Goal, what: &str, schedule: impl FnMut(u32) -> Schedule) -> Report {
@@ -290,6 +291,9 @@ fn allgathers_and_all_to_alls_of_any_ranks(sizes: Sizes) {
             let bruck = proved(&goal, "Bruck", |rank| bruck_all_to_all(rank, ranks, &of));
             let bits: u64 = (0..m).map(|way| u64::from(way.count_ones())).sum();
             assert_eq!((bruck.rounds, bruck.messages, bruck.blocks), (rounds, m * u64::from(rounds), m * bits));
+            let pairwise = proved(&goal, "pairwise", |rank| pairwise_all_to_all(rank, ranks, &of));
+            let found = (u64::from(pairwise.rounds), pairwise.messages, pairwise.blocks);
+            assert_eq!(found, (m - 1, m * (m - 1), m * (m - 1)));
         }
     }
 }

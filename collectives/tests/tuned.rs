@@ -310,7 +310,10 @@ fn kinds_with_blocks_and_some_shards_only() {
                 let gang = top.gang("all", 6)?;
                 let all = Tuned::make(&top, &gang, "all", 3, || Collective::all_to_all().participants([1, 3, 5]))?;
                 let scan = Tuned::make(&top, &gang, "scan", 3, || Collective::scan(Operator::sum()))?;
-                assert_eq!(all.candidates().collect::<Vec<_>>(), [Algorithm::Bruck, Algorithm::Direct]);
+                assert_eq!(
+                    all.candidates().collect::<Vec<_>>(),
+                    [Algorithm::Bruck, Algorithm::Pairwise, Algorithm::Direct]
+                );
                 let task = top.register("shard", shard);
                 top.launch(&gang, &task, move |_| ShardLaunch::new((all.clone(), scan.clone())))?.all().await
             })

@@ -254,7 +254,7 @@ const ALGORITHMS: &[(&str, &[&str])] = &[
     // By binomial if it is of one shard.
     ("allgather", &["bruck", "ring", "direct", "binomial"]),
     ("scatter", &["binomial", "direct"]),
-    ("all-to-all", &["bruck", "direct"]),
+    ("all-to-all", &["bruck", "pairwise", "direct"]),
 ];
 
 impl Choice {

@@ -1,4 +1,4 @@
-//! All-to-alls. For large blocks [`direct`](super::direct) is good.
+//! All-to-alls. For large blocks between few ranks [`direct`](super::direct) is good.
 
 use super::gather::circle;
 use crate::goal::Ranks;
@@ -57,6 +57,36 @@ pub fn bruck_all_to_all(rank: u32, ranks: u32, of: &Ranks) -> Schedule {
     for way in 0..all {
         // It comes from as far before.
         copy(&mut schedule, Part::block(ways_of, way), Part::block(result, around(all - way)));
+    }
+    schedule
+}
+
+/// The steps of `rank` in an all-to-all by pairwise exchange: in each of m − 1 rounds, for m ranks, every rank sends a block to
+/// one other and then reads one from another. Good for large blocks between many ranks, as no rank has more than one message
+/// under way at a time.
+///
+/// In round k a rank sends to the one k + 1 places on in the circle of ranks, and reads from the one as far before.
+///
+/// The contributors are the receivers; other ranks have no steps.
+///
+/// ```
+/// # use maniple_collectives::{Goal, Ranks, check, pairwise_all_to_all};
+/// let all = Ranks::all(6);
+/// let goal = Goal::all_to_all(6, all.clone());
+/// let report = check(&goal, |rank| pairwise_all_to_all(rank, 6, &all)).unwrap();
+/// assert_eq!((report.rounds, report.messages), (5, 30));
+/// ```
+pub fn pairwise_all_to_all(rank: u32, ranks: u32, of: &Ranks) -> Schedule {
+    let [mine, result]: [u8; 2] = [0, 1];
+    let all = of.len();
+    let mut schedule = Schedule::new(rank, ranks, all).with_result(result);
+    let Some(position) = of.position(rank) else { return schedule };
+    schedule.local(Part::block(mine, position), Part::block(result, position), Combine::Replace);
+    for distance in 1..all {
+        let (to, from) = ((position + distance) % all, (position + all - distance) % all);
+        let round = distance - 1;
+        schedule.update(of.at(to), round, Part::block(mine, to));
+        schedule.read(of.at(from), round, Part::block(result, from), Combine::Replace);
     }
     schedule
 }

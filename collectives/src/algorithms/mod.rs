@@ -15,7 +15,7 @@ mod scan;
 mod survivors;
 mod two_level;
 
-pub use all_to_all::bruck_all_to_all;
+pub use all_to_all::{bruck_all_to_all, pairwise_all_to_all};
 pub use broadcast::{binomial_broadcast, chain_broadcast};
 pub use direct::direct;
 pub use dissemination::dissemination;

@@ -5,8 +5,8 @@ use crate::algorithms::{Adaption, Groups};
 #[cfg(doc)]
 use crate::algorithms::{
     Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather,
-    chain_broadcast, direct, dissemination, five_cases, halving_doubling, radix, recursive_doubling, ring_allgather,
-    scan, sliced, two_level,
+    chain_broadcast, direct, dissemination, five_cases, halving_doubling, pairwise_all_to_all, radix,
+    recursive_doubling, ring_allgather, scan, sliced, two_level,
 };
 use crate::goal::{Goal, Kind};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,7 @@ use std::str::FromStr;
 /// | `chain` | broadcast | none |
 /// | `bruck` | allgather, all-to-all with blocks of one size | none |
 /// | `ring` | allgather | none |
+/// | `pairwise` | all-to-all | none |
 /// | `direct` | all | none, but scan and exscan: associative, unless in the [order](crate::Order) of a loop |
 ///
 /// An operator must obey the [laws](Self::laws) of the last column bit for bit. An algorithm that needs none gives every
@@ -55,6 +56,8 @@ pub enum Algorithm {
     Bruck,
     /// From neighbour to neighbour in a circle; see [`ring_allgather`].
     Ring,
+    /// One block to another rank in each round; see [`pairwise_all_to_all`].
+    Pairwise,
     /// Everybody sends to everybody; see [`direct`].
     Direct,
     /// Dissemination with so many messages a round, 1 to 64; see [`dissemination`].
@@ -76,6 +79,7 @@ impl Algorithm {
         Algorithm::Chain(16),
         Algorithm::Bruck,
         Algorithm::Ring,
+        Algorithm::Pairwise,
         Algorithm::Direct,
         Algorithm::Dissemination(3),
         Algorithm::FiveCases(3),
@@ -83,8 +87,8 @@ impl Algorithm {
 
     /// The most ranks for which a mapper is offered an algorithm in which everybody sends to everybody.
     const MOST_OFFERED: u32 = 64;
-    /// The same for a ring, in which each rank waits for as many others one after another.
-    const MOST_IN_RING: u32 = 1024;
+    /// The same for rings and pairwise exchanges, in which each rank waits for as many others one after another.
+    const MOST_IN_TURN: u32 = 1024;
     /// The most ranks where a rank has several steps or parts for each of the others: their numbers have 16 bits.
     const MOST: u32 = 8192;
 
@@ -100,6 +104,7 @@ impl Algorithm {
             Algorithm::Chain(_) => "chain",
             Algorithm::Bruck => "bruck",
             Algorithm::Ring => "ring",
+            Algorithm::Pairwise => "pairwise",
             Algorithm::Direct => "direct",
             Algorithm::Dissemination(_) => "dissemination",
             Algorithm::FiveCases(_) => "five-cases",
@@ -139,7 +144,7 @@ impl Algorithm {
     }
 
     /// Whether the algorithm reaches a goal. Some are for one kind of collective only. `five-cases` does not exist for some
-    /// numbers of ranks. `sliced`, `direct`, `ring`, and `bruck` in an all-to-all, are for at most 8192 ranks. With a number
+    /// numbers of ranks. `sliced`, `direct`, `ring`, `pairwise`, and `bruck` in an all-to-all, are for at most 8192 ranks. With a number
     /// that it can't have, such as 0 messages a round, an algorithm is for no goal.
     ///
     /// Where everybody sends to everybody, memory grows with the square of the number of ranks: at 8192 ranks some 13 GB for
@@ -191,9 +196,9 @@ impl Algorithm {
             (Algorithm::Binomial, Kind::Broadcast | Kind::Scatter) => Some(Needs::Nothing),
             (Algorithm::Binomial, Kind::Gather) => Some(Needs::OneReceiver),
             (Algorithm::Chain(_), Kind::Broadcast) => Some(Needs::Nothing),
-            (Algorithm::Bruck, Kind::Gather | Kind::AllToAll) | (Algorithm::Ring, Kind::Gather) => {
-                Some(Needs::Together)
-            }
+            (Algorithm::Bruck, Kind::Gather | Kind::AllToAll)
+            | (Algorithm::Ring, Kind::Gather)
+            | (Algorithm::Pairwise, Kind::AllToAll) => Some(Needs::Together),
             _ => None,
         }
     }
@@ -208,7 +213,7 @@ impl Algorithm {
     /// The most contributors or receivers for which it reaches a goal of this kind, if there is a limit.
     fn most_for(self, goal: &Goal) -> Option<u32> {
         match self {
-            Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring => Some(Self::MOST),
+            Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring | Algorithm::Pairwise => Some(Self::MOST),
             Algorithm::Bruck if goal.kind() == Kind::AllToAll => Some(Self::MOST),
             _ => None,
         }
@@ -284,7 +289,7 @@ impl Algorithm {
         goal.most()
             <= match self {
                 Algorithm::Sliced | Algorithm::Direct => Self::MOST_OFFERED,
-                Algorithm::Ring => Self::MOST_IN_RING,
+                Algorithm::Ring | Algorithm::Pairwise => Self::MOST_IN_TURN,
                 _ => u32::MAX,
             }
     }
@@ -562,7 +567,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(tried, 6 * 9);
+        assert_eq!(tried, 6 * 10);
     }
 
     /// What it says of itself is what the checker finds.

@@ -4,8 +4,8 @@ use super::{Algorithm, Schedule};
 use crate::Laws;
 use crate::algorithms::{
     Groups, Order, Places, Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all,
-    bruck_allgather, chain_broadcast, direct, dissemination, five_cases, halving_doubling, radix, radix_unlinked,
-    recursive_doubling, ring_allgather, scan, sliced, two_level,
+    bruck_allgather, chain_broadcast, direct, dissemination, five_cases, halving_doubling, pairwise_all_to_all, radix,
+    radix_unlinked, recursive_doubling, ring_allgather, scan, sliced, two_level,
 };
 use crate::goal::{Goal, Kind};
 use std::fmt;
@@ -151,6 +151,7 @@ impl Schedules {
             (Algorithm::Bruck, Kind::AllToAll) => bruck_all_to_all(rank, ranks, from),
             (Algorithm::Bruck, _) => bruck_allgather(rank, ranks, from),
             (Algorithm::Ring, _) => ring_allgather(rank, ranks, from),
+            (Algorithm::Pairwise, _) => pairwise_all_to_all(rank, ranks, from),
             (Algorithm::Direct, _) => direct(goal, rank, order),
         }
     }
@@ -168,7 +169,7 @@ impl Schedules {
         let (position, all) = (from.position(rank), from.len());
         match (algorithm, self.goal.kind(), position) {
             (Algorithm::Direct, ..) => self.cells_of_direct(rank),
-            (Algorithm::Ring, _, Some(_)) => all - 1,
+            (Algorithm::Ring | Algorithm::Pairwise, _, Some(_)) => all - 1,
             (Algorithm::Sliced, _, Some(_)) => 2 * (all - 1),
             (Algorithm::Bruck, Kind::AllToAll, Some(_)) => all.next_power_of_two().trailing_zeros(),
             (Algorithm::Bruck, _, Some(position)) => cells_of_bruck(position, all),
@@ -366,6 +367,9 @@ mod tests {
         }
         let mut without: Vec<_> = without.into_iter().collect();
         without.sort_unstable();
-        assert_eq!(without, ["binomial", "bruck", "direct", "dissemination", "five-cases", "radix", "ring", "sliced"]);
+        assert_eq!(
+            without,
+            ["binomial", "bruck", "direct", "dissemination", "five-cases", "pairwise", "radix", "ring", "sliced"]
+        );
     }
 }

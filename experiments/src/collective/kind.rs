@@ -97,8 +97,8 @@ pub struct KindOptions {
     pub kind: Kind,
 
     /// Algorithm by name, with or without its number: recursive-doubling, two-level, radix-N, halving-doubling, sliced,
-    /// binomial, chain-N, bruck, ring, direct, dissemination-N or five-cases-N [default: the mapper's choice; in a schedule the
-    /// first that is for the kind]
+    /// binomial, chain-N, bruck, ring, pairwise, direct, dissemination-N or five-cases-N [default: the mapper's choice; in a
+    /// schedule the first that is for the kind]
     #[arg(long, value_name = "NAME", value_parser = known)]
     algorithm: Option<String>,
 

@@ -156,7 +156,7 @@ fn pair_bytes(algorithm: Algorithm, parties: &Parties) -> u128 {
         Algorithm::Direct if parties.combines() => 950,
         Algorithm::Direct => 550,
         Algorithm::Bruck if parties.kind == Kind::AllToAll => 650,
-        Algorithm::Ring => 230,
+        Algorithm::Ring | Algorithm::Pairwise => 230,
         _ => 0,
     }
 }
