@@ -336,6 +336,7 @@ fn an_option_given_twice_is_refused() {
                 "virtual",
                 "memory=8",
                 "f64",
+                "any",
                 "svg",
             ];
             let mut said = Vec::new();
