@@ -542,8 +542,7 @@ fn combine<T: Element>(
         Running::Held(v) => {
             let spare = &mut made(aside).spare;
             spare.lends = true;
-            let mut own = spare.take(v.len());
-            combine_into(operator, how, Arc::get_mut(&mut own).expect("nobody else holds it"), v, incoming);
+            let own = spare.elsewhere(v, |out, held| combine_into(operator, how, out, held, incoming));
             *running = Running::Many(own);
         }
         _ => {}

@@ -270,6 +270,13 @@ impl<T: Element> Spare<T> {
         }
     }
 
+    /// `f(running)` in another vector.
+    pub fn elsewhere(&mut self, running: &[T], f: impl FnOnce(&mut [T], &[T])) -> Arc<Vec<T>> {
+        let mut next = self.take(running.len());
+        f(Arc::get_mut(&mut next).expect("nobody else holds it"), running);
+        next
+    }
+
     /// `running = f(running)`: in its place if nobody else holds it, or else in another.
     pub fn change(
         &mut self,
@@ -280,8 +287,7 @@ impl<T: Element> Spare<T> {
         if let Some(own) = Arc::get_mut(running) {
             return in_place(own);
         }
-        let mut next = self.take(running.len());
-        elsewhere(Arc::get_mut(&mut next).expect("nobody else holds it"), running);
+        let next = self.elsewhere(running, elsewhere);
         self.put(std::mem::replace(running, next));
     }
 }

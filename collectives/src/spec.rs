@@ -91,7 +91,7 @@ impl<T: Element> ReplaySpec for Spec<T> {
 
 impl<T: Element> Wanted<T> {
     /// The size of the largest vector of any rank.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.most.saturating_mul(size_of::<T>())
     }
 
@@ -152,6 +152,13 @@ impl<T: Element> Wanted<T> {
             choices.retain(|algorithm| algorithm.is_offered(goal));
         }
         choices
+    }
+
+    /// The position of the mapper's choice among these names.
+    pub fn ask_mapper(&self, top: &Top, gang: &Gang, name: &str, choices: &[String]) -> Result<usize, Error> {
+        let names: Vec<&str> = choices.iter().map(String::as_str).collect();
+        let object = (name, &*self.goal.to_string());
+        top.choose_algorithm(gang, |rank| self.goal.takes_part(rank), object, self.bytes(), &names)
     }
 
     /// The error for an operator without laws that an algorithm needs.
@@ -239,9 +246,7 @@ impl<T: Element> Wanted<T> {
                     return Ok(Err((expected, format!("one of {} shards, {}", goal.most(), self.sizes))));
                 }
                 let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                let object = (name, &*goal.to_string());
-                choices[top.choose_algorithm(gang, |rank| goal.takes_part(rank), object, self.bytes(), &names)?]
+                choices[self.ask_mapper(top, gang, name, &names)?]
             }
         };
         Ok(Ok(Schedules::with(goal, algorithm, *order, groups)))

@@ -134,12 +134,10 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             return refuse("an algorithm for this kind that gives the operator's usual bits", came);
         }
         leave_out_other_names(&mut may, &wanted.goal);
-        let names: Vec<String> = may.iter().map(Algorithm::to_string).collect();
-        let names: Vec<&str> = [AlgorithmInput::MEASURED].into_iter().chain(names.iter().map(String::as_str)).collect();
-        let object = (name, &*wanted.goal.to_string());
-        let takes_part = |rank| wanted.goal.takes_part(rank);
-        if let Some(chosen) = top.choose_algorithm(gang, takes_part, object, wanted.bytes(), &names)?.checked_sub(1) {
-            may = vec![may[chosen]];
+        let names = [AlgorithmInput::MEASURED.to_owned()].into_iter().chain(may.iter().map(Algorithm::to_string));
+        let chosen = wanted.ask_mapper(top, gang, name, &names.collect::<Vec<_>>())?;
+        if let Some(named) = chosen.checked_sub(1) {
+            may = vec![may[named]];
         }
         let make = |algorithm: Algorithm| {
             let made = builder().algorithm(algorithm).make(top, gang, &format!("{name} by {algorithm}"))?;

@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use common::{any_runtime, bytes, mix, watched};
 use maniple_collectives::{Algorithm, Collective, Goal, Operator};
 use maniple_regions::{ExactSum, Located, Stateful, Vector, argmax, argmin, exact_sum};
-use maniple_runtime::{Arg, Error, Shard, ShardLaunch};
+use maniple_runtime::{Arg, Error, Runtime, Shard, ShardLaunch};
 
 type Exact<I, O = I> = Collective<I, O, ExactSum<f64>>;
 
@@ -52,16 +52,21 @@ async fn sums(shard: Shard, (sums, call): (Sums, u64)) -> Result<Results, Error>
     Ok((all.await?, vectors.await?.into_vec(), some, scan.await?, before, blocks.await?))
 }
 
+/// A case by its number: its name, a runtime, a number of shards, and an algorithm of their allreduce.
+fn drawn(number: u64) -> (String, Runtime, u32, Algorithm) {
+    let (at, runtime) = any_runtime(number);
+    let shards = 1 + mix(number) as u32 % 9;
+    let algorithms: Vec<Algorithm> = Algorithm::all_for(&Goal::allreduce(shards, 1)).collect();
+    let algorithm = algorithms[number as usize % algorithms.len()];
+    (format!("{at}, {shards} shards, {algorithm}"), runtime, shards, algorithm)
+}
+
 /// Against sums of integers, for every algorithm: the sum is associative, so none is refused.
 #[test]
 fn exact_sums_are_rounded_once() {
     let mut rounds = 0;
     for number in 0..60 {
-        let (at, runtime) = any_runtime(number);
-        let shards = 1 + mix(number) as u32 % 9;
-        let algorithms: Vec<Algorithm> = Algorithm::all_for(&Goal::allreduce(shards, 1)).collect();
-        let algorithm = algorithms[number as usize % algorithms.len()];
-        let at = format!("{at}, {shards} shards, {algorithm}");
+        let (at, runtime, shards, algorithm) = drawn(number);
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
@@ -276,11 +281,8 @@ async fn built_in(shard: Shard, (all, scan, one, least, greatest): All) -> Resul
 #[test]
 fn built_in_operators_combine_as_a_loop_does() {
     for (case, (name, operator, combine)) in (0..40).zip(BUILT_IN.into_iter().cycle()) {
-        let (at, runtime) = any_runtime(case);
-        let shards = 1 + mix(case) as u32 % 9;
-        let algorithms: Vec<Algorithm> = Algorithm::all_for(&Goal::allreduce(shards, 1)).collect();
-        let algorithm = algorithms[case as usize % algorithms.len()];
-        let at = format!("{at}, {shards} shards, {name}, {algorithm}");
+        let (at, runtime, shards, algorithm) = drawn(case);
+        let at = format!("{at}, {name}");
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;

@@ -82,9 +82,9 @@ pub fn pairwise_all_to_all(rank: u32, ranks: u32, of: &Ranks) -> Schedule {
     let mut schedule = Schedule::new(rank, ranks, all).with_result(result);
     let Some(position) = of.position(rank) else { return schedule };
     schedule.local(Part::block(mine, position), Part::block(result, position), Combine::Replace);
-    for distance in 1..all {
+    for round in 0..all - 1 {
+        let distance = round + 1;
         let (to, from) = ((position + distance) % all, (position + all - distance) % all);
-        let round = distance - 1;
         schedule.update(of.at(to), round, Part::block(mine, to));
         schedule.read(of.at(from), round, Part::block(result, from), Combine::Replace);
     }

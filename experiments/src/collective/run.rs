@@ -202,12 +202,7 @@ impl Spec {
         I: Shaped<Element = T> + ?Sized + 'static,
         O: Shaped<Element = T> + ?Sized + 'static,
     {
-        let builder = builder.order(self.order);
-        let builder = match self.algorithm {
-            Some(algorithm) => builder.algorithm(algorithm),
-            None => builder,
-        };
-        let on = builder.make(top, gang, NAME)?;
+        let on = self.asked(builder).make(top, gang, NAME)?;
         let start = self.barrier_of_all().make(top, gang, "start")?;
         let (warm_up, iterations) = (self.warm_up, self.iterations);
         let task = top.register("calls", move |shard: Shard, (): ()| {
@@ -215,6 +210,15 @@ impl Spec {
             calls.make(shard)
         });
         top.launch(gang, &task, |_| ShardLaunch::new(()))?.all().await
+    }
+
+    /// With the brackets and the algorithm that are asked for.
+    fn asked<I: Value + ?Sized, O: Value + ?Sized>(&self, builder: CollectiveBuilder<I, O>) -> CollectiveBuilder<I, O> {
+        let builder = builder.order(self.order);
+        match self.algorithm {
+            Some(algorithm) => builder.algorithm(algorithm),
+            None => builder,
+        }
     }
 
     /// A barrier of all shards that take part. No mapper chooses its algorithm, as the times would depend on the choice. All
@@ -226,12 +230,7 @@ impl Spec {
     async fn barrier(&self, top: &Top, gang: &Gang) -> Result<Vec<Found>, Error> {
         let Parties { ref participants, ref receivers, .. } = self.parties;
         let builder = Collective::barrier().participants(participants.iter()).receivers(receivers.iter());
-        let builder = builder.order(self.order);
-        let builder = match self.algorithm {
-            Some(algorithm) => builder.algorithm(algorithm),
-            None => builder,
-        };
-        let on = builder.make(top, gang, NAME)?;
+        let on = self.asked(builder).make(top, gang, NAME)?;
         // Where the receivers are others, nothing else keeps participants from running ahead.
         let start = match participants == receivers {
             true => None,
