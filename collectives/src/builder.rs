@@ -79,13 +79,14 @@ impl<T: Element> Collective<T> {
         CollectiveBuilder { root: Some(root), ..builder(Kind::Broadcast, nothing(), Sizes::Whole(1)) }
     }
 
-    /// Each shard receives the combination of the contributions up to its own, in the order of shards.
+    /// Each shard receives the combination of the contributions up to its own, in the order of shards. Receivers that do not
+    /// contribute come at their place in that order, but none before the first participant.
     pub fn scan<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<T, By::Out, By::State> {
         builder(Kind::Scan { inclusive: true }, by.parts(), Sizes::Whole(1))
     }
 
-    /// Each shard receives the combination of the contributions before its own. The first one receives what `identity` alone
-    /// gives, which is not combined with any contribution: `identity` itself, unless `by` has a state.
+    /// Each shard receives the combination of the contributions before its own. One before which nobody contributes receives
+    /// what `identity` alone gives, which is not combined with any contribution: `identity` itself, unless `by` has a state.
     pub fn exscan<By: Reduction<In = T>>(by: By, identity: T) -> CollectiveBuilder<T, By::Out, By::State> {
         let identity = Some(by.lifted(&identity));
         CollectiveBuilder { identity, ..builder(Kind::Scan { inclusive: false }, by.parts(), Sizes::Whole(1)) }
@@ -125,7 +126,8 @@ impl<T: Element> Collective<[T], T> {
 
 impl<T: Element> Collective<[T]> {
     /// Each shard contributes one block for every shard, itself included, and receives the blocks for it in the order of
-    /// their senders.
+    /// their senders. With [`receivers`](CollectiveBuilder::receivers) of its own, each participant contributes one block for
+    /// each receiver.
     pub fn all_to_all() -> CollectiveBuilder<[T]> {
         builder(Kind::AllToAll, nothing(), Sizes::Each(1))
     }
@@ -161,8 +163,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         self.with_sizes(Sizes::blocks(&sizes))
     }
 
-    /// The sizes of blocks in an all-to-all: `size(from, to)` elements go from the participant at position `from` to that at
-    /// `to`, which may be itself. It must be the same function on every node.
+    /// The sizes of blocks in an all-to-all: `size(from, to)` elements go from the participant at position `from` to the
+    /// receiver at `to`, which may be itself. It must be the same function on every node.
     pub fn sizes_between(
         self,
         size: impl Fn(u32, u32) -> usize + Send + Sync + 'static,
@@ -275,19 +277,20 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
                 return Err((format!("shards in 0..{shards}"), format!("shard {last}, which {does}")));
             }
         }
-        let both = matches!(self.kind, Kind::Scan { .. } | Kind::AllToAll);
-        if both && contributors != receivers {
-            return Err(("receivers that are the participants".into(), "other ones".into()));
+        let (first, lowest) = (contributors.at(0), receivers.at(0));
+        if self.kind == (Kind::Scan { inclusive: true }) && lowest < first {
+            let expected = format!("receivers from shard {first} on, which is the first that contributes");
+            return Err((expected, format!("shard {lowest}")));
         }
         Ok(match self.kind {
             Kind::Reduce => Goal::reduce(shards, contributors, receivers, 1),
             Kind::ReduceScatter => Goal::reduce_scatter(shards, contributors, receivers),
-            Kind::Scan { inclusive: true } => Goal::scan(shards, contributors, 1),
-            Kind::Scan { inclusive: false } => Goal::exscan(shards, contributors, 1),
+            Kind::Scan { inclusive: true } => Goal::scan(shards, contributors, receivers, 1),
+            Kind::Scan { inclusive: false } => Goal::exscan(shards, contributors, receivers, 1),
             Kind::Broadcast => Goal::broadcast_to(shards, contributors.at(0), receivers, 1),
             Kind::Gather => Goal::gather(shards, contributors, receivers),
             Kind::Scatter => Goal::scatter(shards, contributors.at(0), receivers),
-            Kind::AllToAll => Goal::all_to_all(shards, contributors),
+            Kind::AllToAll => Goal::all_to_all(shards, contributors, receivers),
         })
     }
 

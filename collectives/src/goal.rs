@@ -68,14 +68,15 @@ impl Goal {
         Self::new(Kind::ReduceScatter, (ranks, receivers.len()), contributors, receivers)
     }
 
-    /// The contributor at position i gets the combination of those at positions 0 to i.
-    pub fn scan(ranks: u32, contributors: Ranks, blocks: u32) -> Self {
-        Self::new(Kind::Scan { inclusive: true }, (ranks, blocks), contributors.clone(), contributors)
+    /// A receiver gets the combination of all contributors up to its own rank, which need not be one of them. Before the first
+    /// contributor it gets nothing.
+    pub fn scan(ranks: u32, contributors: Ranks, receivers: Ranks, blocks: u32) -> Self {
+        Self::new(Kind::Scan { inclusive: true }, (ranks, blocks), contributors, receivers)
     }
 
-    /// The contributor at position i gets the combination of those before it. The first one gets nothing.
-    pub fn exscan(ranks: u32, contributors: Ranks, blocks: u32) -> Self {
-        Self::new(Kind::Scan { inclusive: false }, (ranks, blocks), contributors.clone(), contributors)
+    /// A receiver gets the combination of all contributors below its own rank. Without any it gets nothing.
+    pub fn exscan(ranks: u32, contributors: Ranks, receivers: Ranks, blocks: u32) -> Self {
+        Self::new(Kind::Scan { inclusive: false }, (ranks, blocks), contributors, receivers)
     }
 
     /// All ranks get the contribution of `root`.
@@ -99,9 +100,10 @@ impl Goal {
         Self::new(Kind::Scatter, (ranks, receivers.len()), Ranks::one(root), receivers)
     }
 
-    /// Block i of every contribution goes to the rank at position i, which gets them in the order of the contributors.
-    pub fn all_to_all(ranks: u32, of: Ranks) -> Self {
-        Self::new(Kind::AllToAll, (ranks, of.len()), of.clone(), of)
+    /// Block i of every contribution goes to the receiver at position i, which gets them in the order of the contributors.
+    pub fn all_to_all(ranks: u32, contributors: Ranks, receivers: Ranks) -> Self {
+        let blocks = contributors.len().max(receivers.len());
+        Self::new(Kind::AllToAll, (ranks, blocks), contributors, receivers)
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -113,7 +115,7 @@ impl Goal {
         self.ranks
     }
 
-    /// The number of blocks of a contribution and of a result.
+    /// The number of blocks of a contribution and of a result; in an all-to-all, of the one that has more.
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
@@ -160,6 +162,7 @@ impl Goal {
         match (self.kind, self.contributors.position(rank)) {
             (_, None) => 0..0,
             (Kind::Gather, Some(position)) => position..position + 1,
+            (Kind::AllToAll, Some(_)) => 0..self.receivers.len(),
             (_, Some(_)) => 0..self.blocks,
         }
     }
@@ -167,8 +170,10 @@ impl Goal {
     /// The blocks that a rank receives.
     pub fn result(&self, rank: u32) -> Range<u32> {
         match (self.kind, self.receivers.position(rank)) {
-            (_, None) | (Kind::Scan { inclusive: false }, Some(0)) => 0..0,
+            (_, None) => 0..0,
+            (Kind::Scan { inclusive }, Some(_)) if self.scanned(rank, inclusive) == 0 => 0..0,
             (Kind::ReduceScatter | Kind::Scatter, Some(position)) => position..position + 1,
+            (Kind::AllToAll, Some(_)) => 0..self.contributors.len(),
             (_, Some(_)) => 0..self.blocks,
         }
     }
@@ -180,7 +185,7 @@ impl Goal {
         };
         match self.kind {
             Kind::Reduce | Kind::ReduceScatter => Want::Fold { from: 0, to: self.contributors.len() },
-            Kind::Scan { inclusive } => Want::Fold { from: 0, to: position + u32::from(inclusive) },
+            Kind::Scan { inclusive } => Want::Fold { from: 0, to: self.scanned(rank, inclusive) },
             Kind::Broadcast | Kind::Scatter => Want::Copy { of: 0, block },
             Kind::Gather => Want::Copy { of: block, block },
             Kind::AllToAll => Want::Copy { of: block, block: position },
@@ -189,6 +194,11 @@ impl Goal {
 }
 
 impl Goal {
+    /// How many contributors a scan combines for a rank.
+    fn scanned(&self, rank: u32, inclusive: bool) -> u32 {
+        self.contributors.below(rank + u32::from(inclusive))
+    }
+
     /// What the contributor at a position has for a receiver: the blocks of the contribution, and where they go in the
     /// result. Or where they are combined.
     pub(crate) fn message(&self, from: u32, to: u32) -> Option<(Range<u32>, Range<u32>)> {
@@ -196,7 +206,7 @@ impl Goal {
         let one = |block: u32| block..block + 1;
         let same = |blocks: Range<u32>| (blocks.clone(), blocks);
         match self.kind {
-            Kind::Scan { inclusive } if from >= position + u32::from(inclusive) => None,
+            Kind::Scan { inclusive } if from >= self.scanned(to, inclusive) => None,
             Kind::Reduce | Kind::Scan { .. } | Kind::Broadcast => Some(same(0..self.blocks)),
             Kind::ReduceScatter | Kind::Scatter => Some(same(one(position))),
             Kind::Gather => Some(same(one(from))),

@@ -29,7 +29,8 @@ impl<T: Element> Role<T> {
             contributes: parts.contribution.as_ref().map(|range| range.len()),
             receives: parts.result.as_ref().map(|(_, range)| range.len()),
             whole: whole.unwrap_or(0),
-            fixed: identity.filter(|_| goal.combines() && goal.combined(schedule.rank()) == 0),
+            fixed: identity
+                .filter(|_| goal.combines() && parts.result.is_some() && goal.combined(schedule.rank()) == 0),
             parts: whole.is_none().then(|| Arc::new(parts)),
         }
     }

@@ -14,7 +14,7 @@ pub enum Sizes {
     Each(usize),
     /// Where each block begins, and the end.
     Blocks(Arc<[usize]>),
-    /// What the shard at the first position has for the one at the second, in an all-to-all.
+    /// What the contributor at the first position has for the receiver at the second, in an all-to-all.
     Between(Arc<dyn Fn(u32, u32) -> usize + Send + Sync>),
 }
 
@@ -36,8 +36,18 @@ impl Sizes {
             Sizes::Blocks(starts) => Starts::At(starts.clone()),
             Sizes::Between(size) => {
                 // Register 0 holds a contribution, by receivers. Another one holds a result, by contributors.
-                let position = goal.contributors().position(rank).unwrap_or(0);
-                let size = |block| if register == 0 { size(position, block) } else { size(block, position) };
+                let (from, to) = (goal.contributors(), goal.receivers());
+                let size =
+                    |block| match if register == 0 { (from.position(rank), to) } else { (to.position(rank), from) } {
+                        (Some(own), others) if block < others.len() => {
+                            if register == 0 {
+                                size(own, block)
+                            } else {
+                                size(block, own)
+                            }
+                        }
+                        _ => 0,
+                    };
                 let starts = (0..blocks).scan(0_usize, |end, block| {
                     *end = end.saturating_add(size(block));
                     Some(*end)
@@ -55,7 +65,8 @@ impl Sizes {
             Sizes::Blocks(starts) => starts.last().copied().unwrap_or(0),
             Sizes::Between(_) => {
                 let end = |rank, register| self.of(goal, rank, goal.blocks(), register).at(goal.blocks());
-                goal.contributors().iter().map(|rank| end(rank, 0).max(end(rank, 1))).max().unwrap_or(0)
+                let contributions = goal.contributors().iter().map(|rank| end(rank, 0));
+                contributions.chain(goal.receivers().iter().map(|rank| end(rank, 1))).max().unwrap_or(0)
             }
         }
     }

@@ -171,6 +171,12 @@ fn direct_is_offered_to_many_only_if_there_is_no_other() {
     assert_eq!(offered(1025), ["bruck"]);
     let (.., names) =
         told(65, |top, gang| Collective::reduce_scatter(Operator::<f64>::sum()).make(top, gang, "sums").map(drop));
+    assert_eq!(names, ["halving"]);
+    // Halving is for blocks of one size.
+    let (.., names) = told(65, |top, gang| {
+        let sums = Collective::reduce_scatter(Operator::<f64>::sum()).sizes(0..65);
+        sums.make(top, gang, "sums").map(drop)
+    });
     assert_eq!(names, ["direct"]);
 }
 
@@ -184,10 +190,11 @@ fn the_built_in_table_names_algorithms_for_the_kind() {
             "broadcast" => Goal::broadcast(ranks, 0, 1),
             "gather" => Goal::gather(ranks, all, Ranks::one(0)),
             "allgather" => Goal::gather(ranks, all.clone(), all),
+            "reduce-scatter" => Goal::reduce_scatter(ranks, all.clone(), all),
             "scatter" => Goal::scatter(ranks, 0, all),
-            "all-to-all" => Goal::all_to_all(ranks, all),
-            "scan" => Goal::scan(ranks, all, 1),
-            "exscan" => Goal::exscan(ranks, all, 1),
+            "all-to-all" => Goal::all_to_all(ranks, all.clone(), all),
+            "scan" => Goal::scan(ranks, all.clone(), all, 1),
+            "exscan" => Goal::exscan(ranks, all.clone(), all, 1),
             other => panic!("{other} is no kind, or has one algorithm only"),
         };
         assert_eq!(goal.to_string(), row.kind);
@@ -204,20 +211,20 @@ fn a_table_names_what_mappers_are_offered() {
     let numbered =
         || Algorithm::ALL.iter().flat_map(|algorithm| std::iter::once(*algorithm).chain(algorithm.variants()));
     let mut offered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for ranks in [1, 2, 3, 8, 70] {
+    for ranks in [1, 2, 3, 7, 8, 12, 20, 30, 42, 56, 72] {
         let (all, some) = (|| Ranks::all(ranks), || Ranks::all(ranks.div_ceil(2)));
         for goal in [
             Goal::allreduce(ranks, 1),
             Goal::reduce(ranks, some(), some(), 1),
             Goal::reduce(ranks, all(), some(), 1),
             Goal::reduce_scatter(ranks, all(), all()),
-            Goal::scan(ranks, all(), 1),
-            Goal::exscan(ranks, all(), 1),
+            Goal::scan(ranks, all(), all(), 1),
+            Goal::exscan(ranks, all(), all(), 1),
             Goal::broadcast(ranks, 0, 1),
             Goal::gather(ranks, all(), all()),
             Goal::gather(ranks, all(), some()),
             Goal::scatter(ranks, 0, all()),
-            Goal::all_to_all(ranks, all()),
+            Goal::all_to_all(ranks, all(), all()),
         ] {
             let names = numbered().filter(|algorithm| algorithm.is_for(&goal)).map(|algorithm| algorithm.to_string());
             offered.entry(goal.to_string()).or_default().extend(names);

@@ -45,7 +45,7 @@ impl Draw {
             0 => (Goal::allreduce(ranks, 1), Algorithm::Radix(4)),
             1 => (Goal::broadcast_to(ranks, root, of, 1), Algorithm::Binomial),
             2 => (Goal::gather(ranks, of, Ranks::one(root)), Algorithm::Binomial),
-            3 => (Goal::scan(ranks, of, 1), Algorithm::RecursiveDoubling),
+            3 => (Goal::scan(ranks, of.clone(), of, 1), Algorithm::RecursiveDoubling),
             4 => (Goal::allreduce(ranks, 1), Algorithm::RecursiveDoubling),
             _ => (self.reduce(ranks), Algorithm::RecursiveDoubling),
         };

@@ -1,10 +1,10 @@
 //! Proofs of all algorithms, and their numbers against formulas.
 
 use maniple_collectives::{
-    Adaption, CheckError, Goal, Laws, Order, Ranks, Report, Schedule, Survivors, Want, binomial_broadcast,
+    Adaption, CheckError, Goal, Laws, Order, Ranks, Report, Scan, Schedule, Survivors, Want, binomial_broadcast,
     binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather, chain_broadcast, check, direct,
-    dissemination, five_cases, halving_doubling, pairwise_all_to_all, radix, recursive_doubling, ring_allgather, scan,
-    sliced,
+    dissemination, five_cases, halving_doubling, halving_reduce_scatter, pairwise_all_to_all, radix,
+    recursive_doubling, ring_allgather, sliced,
 };
 
 fn proved(goal: &Goal, what: &str, schedule: impl FnMut(u32) -> Schedule) -> Report {
@@ -23,7 +23,8 @@ fn a_sample() {
     dissemination_takes_the_least_rounds_for_every_size(SAMPLE);
     the_five_cases_take_the_least_rounds_too(SAMPLE);
     direct_reaches_every_goal(&SAMPLE[..16]);
-    large_vectors_are_combined_in_parts(SAMPLE);
+    halving_keeps_the_brackets_of_recursive_doubling(SAMPLE);
+    slices_are_combined_in_any_order(SAMPLE);
     trees_and_chains_broadcast_and_gather(SAMPLE);
     allgathers_and_all_to_alls_of_any_ranks(&SAMPLE[..20]);
     scans_by_doubling(SAMPLE);
@@ -46,7 +47,8 @@ fn all_sizes() {
     dissemination_takes_the_least_rounds_for_every_size(&large);
     the_five_cases_take_the_least_rounds_too(&large);
     direct_reaches_every_goal(&few);
-    large_vectors_are_combined_in_parts(&few);
+    halving_keeps_the_brackets_of_recursive_doubling(&many);
+    slices_are_combined_in_any_order(&few);
     trees_and_chains_broadcast_and_gather(&many);
     allgathers_and_all_to_alls_of_any_ranks(&few);
     scans_by_doubling(&large);
@@ -179,12 +181,12 @@ fn goals(ranks: u32, seed: u32) -> Vec<Goal> {
         Goal::allreduce(ranks, 1 + seed % 3),
         Goal::reduce(ranks, some.clone(), others.clone(), 1 + seed % 2),
         Goal::reduce_scatter(ranks, some.clone(), others.clone()),
-        Goal::scan(ranks, some.clone(), 1),
-        Goal::exscan(ranks, some.clone(), 2),
+        Goal::scan(ranks, some.clone(), others.clone(), 1),
+        Goal::exscan(ranks, some.clone(), others.clone(), 2),
         Goal::broadcast_to(ranks, root, some.clone(), 3),
         Goal::gather(ranks, some.clone(), others.clone()),
         Goal::scatter(ranks, root, some.clone()),
-        Goal::all_to_all(ranks, some),
+        Goal::all_to_all(ranks, some, others),
     ]
 }
 
@@ -218,7 +220,7 @@ fn wants_of(goal: &Goal, to: u32, from: u32) -> bool {
     })
 }
 
-fn large_vectors_are_combined_in_parts(sizes: Sizes) {
+fn halving_keeps_the_brackets_of_recursive_doubling(sizes: Sizes) {
     for &ranks in sizes {
         let bits = ranks.ilog2();
         let (size, surplus) = (1u64 << bits, u64::from(ranks) - (1 << bits));
@@ -228,6 +230,17 @@ fn large_vectors_are_combined_in_parts(sizes: Sizes) {
         assert!((2 * bits..=2 * bits + 2).contains(&report.rounds));
         assert_eq!(report.messages, size * 2 * u64::from(bits) + 2 * surplus);
         assert_eq!(report.blocks, size * 2 * (size - 1) + 2 * surplus * size);
+        let (all, goal) = (u64::from(ranks), Goal::reduce_scatter(ranks, Ranks::all(ranks), Ranks::all(ranks)));
+        let report = proved(&goal, "halving", |rank| halving_reduce_scatter(rank, ranks));
+        assert!(report.laws == Laws::NONE && report.by_doubling);
+        assert!((bits..=bits + 2).contains(&report.rounds));
+        assert_eq!(report.messages, size * u64::from(bits) + 2 * surplus);
+        assert_eq!(report.blocks, all * (size - 1) + surplus * (all + 1));
+    }
+}
+
+fn slices_are_combined_in_any_order(sizes: Sizes) {
+    for &ranks in sizes {
         for order in [Order::Doubling, Order::Left] {
             let goal = Goal::allreduce(ranks, ranks);
             let report = proved(&goal, "sliced", |rank| sliced(rank, ranks, order));
@@ -287,7 +300,7 @@ fn allgathers_and_all_to_alls_of_any_ranks(sizes: Sizes) {
             assert!(bruck.messages <= 2 * m * u64::from(rounds));
             let ring = proved(&goal, "ring", |rank| ring_allgather(rank, ranks, &of));
             assert_eq!((u64::from(ring.rounds), ring.messages, ring.blocks), (m - 1, m * (m - 1), m * (m - 1)));
-            let goal = Goal::all_to_all(ranks, of.clone());
+            let goal = Goal::all_to_all(ranks, of.clone(), of.clone());
             let bruck = proved(&goal, "Bruck", |rank| bruck_all_to_all(rank, ranks, &of));
             let bits: u64 = (0..m).map(|way| u64::from(way.count_ones())).sum();
             assert_eq!((bruck.rounds, bruck.messages, bruck.blocks), (rounds, m * u64::from(rounds), m * bits));
@@ -299,18 +312,33 @@ fn allgathers_and_all_to_alls_of_any_ranks(sizes: Sizes) {
 }
 
 fn scans_by_doubling(sizes: Sizes) {
-    for &ranks in sizes {
+    for (&ranks, inclusive) in sizes.iter().flat_map(|ranks| [(ranks, true), (ranks, false)]) {
+        let kind = if inclusive { Goal::scan } else { Goal::exscan };
+        let proved = |from: &Ranks, to: &Ranks| {
+            let scan = Scan::new(ranks, from.clone(), to.clone(), inclusive);
+            let what = format!("scan of {from} for {to}");
+            let report = proved(&kind(ranks, from.clone(), to.clone(), 1), &what, |rank| scan.schedule(rank));
+            assert_eq!(report.laws, Laws::NONE, "{what}");
+            let idle = (0..ranks).filter(|&rank| !from.contains(rank) && !to.contains(rank));
+            assert!(idle.into_iter().all(|rank| scan.schedule(rank).steps().is_empty()), "{what}");
+            report
+        };
         for seed in [0, 1, 4, 5] {
             let of = some_ranks(ranks, seed);
-            let m = of.len();
-            for inclusive in [true, false] {
-                let goal = if inclusive { Goal::scan } else { Goal::exscan }(ranks, of.clone(), 1);
-                let report = proved(&goal, "scan", |rank| scan(rank, ranks, &of, inclusive));
-                assert_eq!(report.laws, Laws::NONE);
-                let messages: u32 = (0..ceil_log(m, 2)).map(|round| m - (1 << round)).sum();
-                assert_eq!(report.messages, u64::from(messages));
-                assert!(report.rounds <= ceil_log(m, 2));
-            }
+            let (c, report) = (of.len(), proved(&of, &of));
+            let messages: u32 = (0..ceil_log(c, 2)).map(|round| c - (1 << round)).sum();
+            assert_eq!(report.messages, u64::from(messages));
+            assert!(report.rounds <= ceil_log(c, 2));
+            // With fewer receivers never more than that, and one for each that does not contribute.
+            let to = some_ranks(ranks, seed + 3);
+            let outside = to.iter().filter(|&rank| !of.contains(rank) && of.iter().any(|from| from < rank)).count();
+            let other = proved(&of, &to);
+            assert!(other.messages <= u64::from(messages) + outside as u64, "scan of {of} for {to}: {other:?}");
+            assert!(other.rounds <= ceil_log(c + 1, 2) + ceil_log(outside as u32 + 1, 2));
+            // For one, as few as there are contributions from others.
+            let one = to.at(to.len() / 2);
+            let others = of.iter().filter(|&from| from < one).count();
+            assert_eq!(proved(&of, &Ranks::one(one)).messages, others as u64, "scan of {of} for {one}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Schedules that take operands out again, with operators that have an inverse and with one that has none.
 
-use maniple_collectives::{Adaption, Collective, Operator, five_cases};
+use maniple_collectives::{Adaption, Algorithm, Collective, Goal, Operator, five_cases};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 
 type Vector = Collective<[i64], [i64]>;
@@ -19,11 +19,11 @@ fn taken_out() -> impl Iterator<Item = (u32, u32)> {
 }
 
 #[test]
-fn five_cases_with_an_inverse() {
+fn five_cases_with_an_inverse_and_without() {
     let mut runs = 0;
     for (shards, n) in taken_out().take(8) {
-        for modulo in [false, true] {
-            let operator = move || match modulo {
+        for own in [false, true] {
+            let operator = move || match own {
                 false => Operator::sum(),
                 // The same sum as a program's own operator.
                 true => Operator::user("own sum", |a: &i64, b: &i64| a.wrapping_add(*b))
@@ -31,36 +31,64 @@ fn five_cases_with_an_inverse() {
                     .commutative()
                     .with_inverse(|all, b| all.wrapping_sub(*b)),
             };
-            let (came, _) = Runtime::threads(2)
-                .run(move |top| async move {
-                    let gang = top.gang("all", shards)?;
-                    let make = move |_: &_, rank| five_cases(rank, shards, n, true).expect("there is an adaption");
-                    let one = Collective::allreduce(operator()).schedules("undoing", make).make(&top, &gang, "one")?;
-                    let many = Collective::allreduce(operator()).elements(3).schedules("undoing", make);
-                    let many = many.make(&top, &gang, "many")?;
-                    let task = top.register("shard", shard);
-                    top.launch(&gang, &task, |_| ShardLaunch::new((one, many)))?.all().await
-                })
-                .unwrap();
-            let all = || (0..shards).map(|s| i64::from(s).pow(3) - 40);
-            let sum = |f: fn(i64) -> i64| all().map(f).fold(0, i64::wrapping_add);
-            let expected = (sum(|x| x), vec![sum(|x| x), sum(|x| i64::MAX.wrapping_sub(x)), sum(|x| -x)]);
-            assert_eq!(came, vec![expected; shards as usize], "{shards} shards, {n} messages a round");
-            runs += 1;
+            for algorithm in [Algorithm::FiveCasesInverse(n as u8), Algorithm::FiveCases(n as u8)] {
+                let (came, _) = Runtime::threads(2)
+                    .run(move |top| async move {
+                        let gang = top.gang("all", shards)?;
+                        let one = Collective::allreduce(operator()).algorithm(algorithm).make(&top, &gang, "one")?;
+                        let many = Collective::allreduce(operator()).elements(3).algorithm(algorithm);
+                        let many = many.make(&top, &gang, "many")?;
+                        let task = top.register("shard", shard);
+                        top.launch(&gang, &task, |_| ShardLaunch::new((one, many)))?.all().await
+                    })
+                    .unwrap();
+                let all = || (0..shards).map(|s| i64::from(s).pow(3) - 40);
+                let sum = |f: fn(i64) -> i64| all().map(f).fold(0, i64::wrapping_add);
+                let expected = (sum(|x| x), vec![sum(|x| x), sum(|x| i64::MAX.wrapping_sub(x)), sum(|x| -x)]);
+                assert_eq!(came, vec![expected; shards as usize], "{shards} shards, {algorithm}");
+                runs += 1;
+            }
         }
     }
-    assert_eq!(runs, 16);
+    assert_eq!(runs, 32);
 }
 
 #[test]
 fn an_operator_without_an_inverse_is_refused() {
     let (shards, n) = taken_out().next().unwrap();
-    let outcome = Runtime::threads(1).run(move |top| async move {
-        let gang = top.gang("all", shards)?;
-        let largest = Collective::allreduce(Operator::<i64>::max());
-        let schedules = move |_: &_, rank| five_cases(rank, shards, n, true).expect("there is an adaption");
-        largest.schedules("undoing", schedules).make(&top, &gang, "largest").map(|_| ())
-    });
-    let error = outcome.map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("an operator that is invertible bit for bit") && error.contains("`max`"), "{error}");
+    let refused = |own: bool| {
+        let outcome = Runtime::threads(1).run(move |top| async move {
+            let gang = top.gang("all", shards)?;
+            let largest = Collective::allreduce(Operator::<i64>::max());
+            let schedules = move |_: &_, rank| five_cases(rank, shards, n, true).expect("there is an adaption");
+            let largest = match own {
+                true => largest.schedules("undoing", schedules),
+                false => largest.algorithm(Algorithm::FiveCasesInverse(n as u8)),
+            };
+            largest.make(&top, &gang, "largest").map(|_| ())
+        });
+        outcome.map(|_| ()).unwrap_err().to_string()
+    };
+    for (own, name) in [(true, "undoing".to_owned()), (false, format!("five-cases-inverse-{n}"))] {
+        let (error, needs) = (refused(own), format!("an operator that is invertible bit for bit, as {name} needs"));
+        assert!(error.contains(&needs) && error.contains("`max`"), "{error}");
+    }
+}
+
+/// Where nothing is left out, an inverse has nothing to do.
+#[test]
+fn without_anything_to_leave_out_the_five_cases_are_taken_as_they_are() {
+    for (shards, n) in (1..=40).flat_map(|shards| (1..=7).map(move |n| (shards, n))) {
+        let goal = Goal::allreduce(shards, 1);
+        let exists = Adaption::exists(shards, n);
+        let leaves_out =
+            exists && (0..shards).any(|rank| five_cases(rank, shards, n, true) != five_cases(rank, shards, n, false));
+        let n = n as u8;
+        let taken = match (exists, leaves_out) {
+            (_, true) => Algorithm::FiveCasesInverse(n),
+            (true, false) => Algorithm::FiveCases(n),
+            (false, false) => Algorithm::Dissemination(n),
+        };
+        assert_eq!(Algorithm::FiveCasesInverse(n).taken_for(&goal), taken, "{shards} shards");
+    }
 }

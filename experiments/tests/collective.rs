@@ -95,7 +95,7 @@ fn every_algorithm_is_verified() {
         (
             "allreduce",
             "recursive-doubling two-level radix-4 radix-8 halving-doubling sliced direct dissemination-1 dissemination-3 \
-             five-cases-3",
+             five-cases-3 five-cases-inverse-1",
         ),
         ("barrier", "recursive-doubling two-level radix-4 halving-doubling sliced direct dissemination-3 five-cases-4"),
         ("reduce", "recursive-doubling direct"),
@@ -103,7 +103,7 @@ fn every_algorithm_is_verified() {
         ("gather", "binomial direct"),
         ("allgather", "bruck ring direct"),
         ("scatter", "binomial direct"),
-        ("reduce-scatter", "direct"),
+        ("reduce-scatter", "halving direct"),
         ("all-to-all", "bruck pairwise direct"),
         ("scan", "recursive-doubling direct"),
         ("exscan", "recursive-doubling direct"),

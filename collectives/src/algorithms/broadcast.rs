@@ -44,23 +44,26 @@ fn places(root: u32, receivers: &Ranks) -> u32 {
 /// If the root or a receiver is not below `ranks`.
 pub fn binomial_broadcast(rank: u32, ranks: u32, root: u32, receivers: &Ranks) -> Schedule {
     let mut schedule = Schedule::new(rank, ranks, 1);
-    let (Some(place), places) = (place_of(rank, root, receivers), places(root, receivers)) else { return schedule };
-    let value = || Part::block(0, 0);
-    // The round in which it gets the value is that of its highest bit.
-    let first = |place: u32| if place == 0 { 0 } else { place.ilog2() + 1 };
-    if place > 0 {
-        let round = place.ilog2();
-        let parent = place - (1 << round);
-        schedule.read(at(parent, root, receivers), round - first(parent), value(), Combine::Replace);
+    let Some(place) = place_of(rank, root, receivers) else { return schedule };
+    let (value, (parent, children)) = (|| Part::block(0, 0), binomial(place, places(root, receivers)));
+    if let Some(parent) = parent {
+        let update = place.ilog2() - first_round(parent);
+        schedule.read(at(parent, root, receivers), update, value(), Combine::Replace);
     }
-    for round in first(place).. {
-        let child = u64::from(place) + (1 << round);
-        if child >= u64::from(places) {
-            return schedule;
-        }
-        schedule.update(at(child as u32, root, receivers), 0, value());
-    }
+    children.for_each(|child| schedule.update(at(child, root, receivers), 0, value()));
     schedule
+}
+
+/// The parent and the children of a place in the binomial tree of so many places. Place 0 is the root.
+pub fn binomial(place: u32, places: u32) -> (Option<u32>, impl Iterator<Item = u32>) {
+    let parent = (place > 0).then(|| place - (1 << place.ilog2()));
+    let children = (first_round(place)..u32::BITS).map(move |round| u64::from(place) + (1 << round));
+    (parent, children.take_while(move |&child| child < u64::from(places)).map(|child| child as u32))
+}
+
+/// The first round in which a place sends. It gets the value in the round before, that of its highest bit.
+fn first_round(place: u32) -> u32 {
+    if place == 0 { 0 } else { place.ilog2() + 1 }
 }
 
 /// The steps of `rank` in a broadcast of `root` along a chain, in `blocks` blocks.

@@ -46,6 +46,11 @@ impl Adaption {
         is_exact(ranks, n) || Self::find(ranks, n).is_some()
     }
 
+    /// Whether [`five_cases`] with an inverse has a schedule of its own for some ranks: a value is left out.
+    pub fn needs_inverse(ranks: u32, n: u32) -> bool {
+        !is_exact(ranks, n) && Self::find(ranks, n).is_some_and(|adaption| adaption.left_out() > 0)
+    }
+
     /// The number of the case in Theorem 1 of the paper, from 1.
     pub fn case(&self) -> u32 {
         match (self.left_out_after.0, self.sent_after.0) {

@@ -1,4 +1,5 @@
-//! Allreduces of large vectors: each rank combines a part of the vector, and then all collect the parts.
+//! Allreduces of large vectors, where each rank combines a part of the vector and then all collect the parts, and
+//! reduce-scatters, where they don't.
 
 use super::order::{self, Fold, Order};
 use super::places::Places;
@@ -41,17 +42,8 @@ pub fn halving_doubling(rank: u32, ranks: u32) -> Schedule {
     }
     let partner = |round: u32| place ^ (1 << round);
     let folds = |place: u32| u32::from(places.is_pair(place));
-    // What a place still has before a round, and after all of them.
-    let kept = |round: u32| {
-        (0..round).fold(0..1 << rounds, |Range { start, end }, round| {
-            let middle = u32::midpoint(start, end);
-            if place >> round & 1 == 0 { start..middle } else { middle..end }
-        })
-    };
-    // What this place keeps in a round, and what its partner does.
     let halves = |round: u32| {
-        let (before, mine) = (kept(round), kept(round + 1));
-        let theirs = if mine.start == before.start { mine.end..before.end } else { before.start..mine.start };
+        let (mine, theirs) = halves(place, rounds, round);
         (Part::new(0, mine), Part::new(0, theirs))
     };
     for round in 0..rounds {
@@ -71,8 +63,84 @@ pub fn halving_doubling(rank: u32, ranks: u32) -> Schedule {
     schedule
 }
 
+/// What a place keeps in a round of halving 2^rounds blocks, and what its partner keeps.
+fn halves(place: u32, rounds: u32, round: u32) -> (Range<u32>, Range<u32>) {
+    let cut = |of: &Range<u32>| {
+        let middle = u32::midpoint(of.start, of.end);
+        (of.start..middle, middle..of.end)
+    };
+    let kept =
+        (0..round).fold(0..1 << rounds, |of, round| if place >> round & 1 == 0 { cut(&of).0 } else { cut(&of).1 });
+    let (lower, higher) = cut(&kept);
+    if place >> round & 1 == 0 { (lower, higher) } else { (higher, lower) }
+}
+
 const HIGHER: Combine = Combine::IncomingIsHigher;
 const LOWER: Combine = Combine::IncomingIsLower;
+
+/// The steps of `rank` in a reduce-scatter by recursive halving, with the brackets of
+/// [`recursive_doubling`](super::recursive_doubling): log₂ P messages from each rank if P is a power of two.
+///
+/// In round k a rank exchanges half of the blocks that it still has with the rank at distance 2^k, and combines the other
+/// half. These halves are runs of blocks, because each rank first puts its blocks in another order: that of their ranks'
+/// bits from the lowest on. All blocks must have the same size.
+///
+/// For any other P, the surplus ranks hand their contributions to their neighbours first, and get their blocks at the end.
+///
+/// ```
+/// # use maniple_collectives::{Goal, Ranks, check, halving_reduce_scatter};
+/// let goal = Goal::reduce_scatter(8, Ranks::all(8), Ranks::all(8));
+/// let report = check(&goal, |rank| halving_reduce_scatter(rank, 8)).unwrap();
+/// assert_eq!((report.rounds, report.messages, report.blocks), (3, 8 * 3, 8 * 7));
+/// assert!(report.by_doubling);
+/// ```
+///
+/// # Panics
+///
+/// If `rank >= ranks`.
+pub fn halving_reduce_scatter(rank: u32, ranks: u32) -> Schedule {
+    assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
+    let [mine, halved, result]: [u8; 3] = [0, 1, 2];
+    let places = Places::of(ranks);
+    let (place, rounds) = (places.place(rank), places.bits);
+    let mut schedule = Schedule::new(rank, ranks, ranks).with_result(result);
+    let own = Part::block(result, rank);
+    if rank != places.first(place) {
+        schedule.update(rank - 1, 0, Part::new(mine, 0..ranks));
+        schedule.read(rank - 1, rounds, own, Combine::Replace);
+        return schedule;
+    }
+    if places.is_pair(place) {
+        schedule.read(rank + 1, 0, Part::new(mine, 0..ranks), HIGHER);
+    }
+    // Where the blocks of each place begin in the new order, and the end.
+    let mut starts = vec![0];
+    for at in 0..1_u32 << rounds {
+        let of = places.ranks(reversed(at, rounds));
+        let start = starts[at as usize];
+        starts.push(start + of.len() as u32);
+        schedule.local(Part::new(mine, of), Part::new(halved, start..starts[at as usize + 1]), Combine::Replace);
+    }
+    let part = |places: Range<u32>| Part::new(halved, starts[places.start as usize]..starts[places.end as usize]);
+    let folds = |place: u32| u32::from(places.is_pair(place));
+    for round in 0..rounds {
+        let (keeps, gives) = halves(place, rounds, round);
+        let other = place ^ (1 << round);
+        schedule.update(places.first(other), round + folds(other), part(gives));
+        schedule.read(places.first(other), round, part(keeps), if other > place { HIGHER } else { LOWER });
+    }
+    let start = starts[reversed(place, rounds) as usize];
+    if places.is_pair(place) {
+        schedule.update(rank + 1, 0, Part::block(halved, start + 1));
+    }
+    schedule.local(Part::block(halved, start), own, Combine::Replace);
+    schedule
+}
+
+/// The lowest `bits` bits of a number, the other way round.
+fn reversed(number: u32, bits: u32) -> u32 {
+    if bits == 0 { 0 } else { number.reverse_bits() >> (u32::BITS - bits) }
+}
 
 /// The steps of `rank` in an allreduce in two rounds: each rank combines its block of all contributions, and then sends
 /// that to all others.

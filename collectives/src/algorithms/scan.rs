@@ -1,47 +1,198 @@
 //! Scans: each rank gets the combination of the contributions up to its own, or before it.
 
+use super::broadcast::binomial;
 use crate::goal::Ranks;
 use crate::schedule::{Combine, Part, Schedule};
+use std::ops::Range;
 
-/// The steps of `rank` in a scan by doubling: ⌈log₂ m⌉ rounds for m contributors.
+/// Scans by doubling for any contributors and receivers: ⌈log₂ (c + 1)⌉ rounds at most for c contributors, and ⌈log₂ (r + 1)⌉
+/// more where r receivers that do not contribute stand between two contributors.
 ///
-/// In round k each rank sends what it has to the rank 2^k after it. An exclusive scan combines what comes in another
-/// register too, without the own contribution.
+/// In round k each contributor sends what it has to the one 2^k positions after it, if some receiver needs that. An exclusive
+/// scan combines what comes in another register too, without the own contribution. A receiver that does not contribute has
+/// what a contributor in its place would have. In an inclusive scan that is the result of the contributor before it. In an
+/// exclusive one it reads what that contributor's successor reads. If there are several, they hand the result on along a
+/// binomial tree.
 ///
 /// Contributions stay in rank order. Their brackets differ from rank to rank, but the combination that each rank wants is
 /// its own. So the operator needs no laws.
 ///
 /// ```
-/// # use maniple_collectives::{Goal, Ranks, check, scan};
-/// let goal = Goal::exscan(6, Ranks::all(6), 1);
-/// let report = check(&goal, |rank| scan(rank, 6, &Ranks::all(6), false)).unwrap();
-/// assert_eq!(report.messages, 5 + 4 + 2);
+/// # use maniple_collectives::{Goal, Ranks, Scan, check};
+/// let all = Ranks::all(6);
+/// let messages = |to: Ranks| {
+///     let scan = Scan::new(6, all.clone(), to.clone(), false);
+///     let goal = Goal::exscan(6, all.clone(), to, 1);
+///     check(&goal, |rank| scan.schedule(rank)).unwrap().messages
+/// };
+/// assert_eq!(messages(all.clone()), 5 + 4 + 2);
+/// assert_eq!(messages(Ranks::one(5)), 5);
 /// ```
-pub fn scan(rank: u32, ranks: u32, of: &Ranks, inclusive: bool) -> Schedule {
-    // What it has, what has come, and what came before the own contribution.
-    let [mine, came, before] = [0, 1, 2].map(|register| Part::block(register, 0));
-    let mut schedule = Schedule::new(rank, ranks, 1).with_result(if inclusive { 0 } else { 2 });
-    let Some(position) = of.position(rank) else { return schedule };
-    for round in (0..u32::BITS).take_while(|round| (of.len() - 1) >> round > 0) {
-        let distance = 1 << round;
-        if position + distance < of.len() {
-            schedule.update(of.at(position + distance), round, mine.clone());
-        }
-        if position < distance {
-            continue;
-        }
-        let from = of.at(position - distance);
-        let how = if round == 0 { Combine::Replace } else { Combine::IncomingIsLower };
-        let passes_on = position + 2 * distance < of.len();
-        match (inclusive, passes_on) {
-            (true, _) => schedule.read(from, round, mine.clone(), Combine::IncomingIsLower),
-            (false, false) => schedule.read(from, round, before.clone(), how),
-            (false, true) => {
-                schedule.read(from, round, came.clone(), Combine::Replace);
-                schedule.local(came.clone(), mine.clone(), Combine::IncomingIsLower);
-                schedule.local(came.clone(), before.clone(), how);
+#[derive(Clone, Debug)]
+pub struct Scan {
+    ranks: u32,
+    from: Ranks,
+    to: Ranks,
+    inclusive: bool,
+    /// What is needed at each position, unless all of it is: whether there is a result, [`RESULT`], and as bit k whether the
+    /// result of a later one needs what it has after round k.
+    needs: Option<Vec<u32>>,
+}
+
+/// This bit says that somebody receives a result at a position. The position after the last contributor may have one, too.
+const RESULT: u32 = 1 << 31;
+
+impl Scan {
+    /// Those of an inclusive or an exclusive scan. Takes time O(1) if the receivers are the contributors, and otherwise
+    /// O(c·log c).
+    pub fn new(ranks: u32, contributors: Ranks, receivers: Ranks, inclusive: bool) -> Self {
+        let all = contributors == receivers;
+        let mut scan = Self { ranks, from: contributors, to: receivers, inclusive, needs: None };
+        if !all {
+            let mut needs = vec![0; scan.from.len() as usize + 1];
+            for position in (0..needs.len()).rev() {
+                // What a result combines in later rounds comes from multiples of the next distance before it.
+                let is_on_the_way = |round: &u32| {
+                    let later: Option<&u32> = needs.get(position + (2 << round));
+                    later.is_some_and(|later| later & (RESULT | 1 << round) != 0)
+                };
+                let on_the_way: u32 = scan.rounds().filter(is_on_the_way).map(|round| 1 << round).sum();
+                needs[position] = on_the_way | if scan.has_result(position as u32) { RESULT } else { 0 };
             }
+            scan.needs = Some(needs);
+        }
+        scan
+    }
+
+    fn rounds(&self) -> Range<u32> {
+        0..self.from.len().ilog2() + 1
+    }
+
+    /// Whether somebody receives what is combined at a position.
+    fn has_result(&self, position: u32) -> bool {
+        let of = |contributor: u32| !self.between(contributor).is_empty();
+        let own = position < self.from.len() && self.to.contains(self.from.at(position));
+        own || if self.inclusive { position < self.from.len() && of(position + 1) } else { of(position) }
+    }
+
+    /// The steps of `rank`. Local and pure.
+    pub fn schedule(&self, rank: u32) -> Schedule {
+        Schedule::linked(rank, |rank| self.unlinked(rank))
+    }
+
+    /// The same without the numbers of steps.
+    pub(crate) fn unlinked(&self, rank: u32) -> Schedule {
+        let schedule = Schedule::new(rank, self.ranks, 1).with_result(if self.inclusive { MINE } else { BEFORE });
+        match self.from.position(rank) {
+            Some(position) => self.of_contributor(schedule, position),
+            None if self.to.contains(rank) => self.of_other(schedule),
+            None => schedule,
         }
     }
-    schedule
+
+    fn of_contributor(&self, mut schedule: Schedule, position: u32) -> Schedule {
+        let [mine, came, before] = [MINE, CAME, BEFORE].map(|register| Part::block(register, 0));
+        let receives = self.to.contains(schedule.rank());
+        for round in self.rounds() {
+            let later = position + (1 << round);
+            if later < self.from.len() && self.reads(later, round) {
+                schedule.send(self.from.at(later), mine.clone());
+            }
+            if !self.inclusive && later <= self.from.len() {
+                // The first receiver before that contributor reads the same.
+                let first = self.between(later).next();
+                first.into_iter().for_each(|first| schedule.send(self.to.at(first), mine.clone()));
+            }
+            if !self.reads(position, round) {
+                continue;
+            }
+            let peer = self.from.at(position - (1 << round));
+            let goes_on = self.inclusive || self.is_on_the_way(position, round);
+            match (goes_on, !self.inclusive && receives) {
+                (true, false) => schedule.receive(peer, mine.clone(), Combine::IncomingIsLower),
+                (false, _) => schedule.receive(peer, before.clone(), lower(round)),
+                (true, true) => {
+                    schedule.receive(peer, came.clone(), Combine::Replace);
+                    schedule.local(came.clone(), mine.clone(), Combine::IncomingIsLower);
+                    schedule.local(came.clone(), before.clone(), lower(round));
+                }
+            }
+        }
+        if self.inclusive {
+            self.hand_out(&mut schedule, self.from.at(position), self.between(position + 1));
+        }
+        schedule
+    }
+
+    /// Those of a receiver that does not contribute.
+    fn of_other(&self, mut schedule: Schedule) -> Schedule {
+        let position = self.from.below(schedule.rank());
+        let mut all = self.between(position);
+        if position == 0 {
+            return schedule;
+        }
+        if self.inclusive {
+            self.hand_out(&mut schedule, self.from.at(position - 1), all);
+            return schedule;
+        }
+        let first = all.next().map_or(schedule.rank(), |first| self.to.at(first));
+        if first == schedule.rank() {
+            for round in self.rounds().take_while(|round| position >> round > 0) {
+                schedule.receive(self.from.at(position - (1 << round)), Part::block(BEFORE, 0), lower(round));
+            }
+        }
+        self.hand_out(&mut schedule, first, all);
+        schedule
+    }
+
+    /// Whether a contributor combines what comes in a round.
+    fn reads(&self, position: u32, round: u32) -> bool {
+        let is_result = || match (&self.needs, self.inclusive) {
+            (None, _) => true,
+            (Some(needs), true) => needs[position as usize] & RESULT != 0,
+            // Who does not contribute reads for itself.
+            (Some(_), false) => self.to.contains(self.from.at(position)),
+        };
+        position >> round > 0 && (is_result() || self.is_on_the_way(position, round))
+    }
+
+    /// Whether the result of a later position needs what this one has after a round.
+    fn is_on_the_way(&self, position: u32, round: u32) -> bool {
+        match &self.needs {
+            None => u64::from(position) + (2 << round) < self.from.len().into(),
+            Some(needs) => needs[position as usize] >> round & 1 != 0,
+        }
+    }
+
+    /// The positions, among the receivers, of those between a contributor and the one before it. No receiver is before the
+    /// first: it has nothing to combine.
+    fn between(&self, position: u32) -> Range<u32> {
+        let Some(before) = position.checked_sub(1) else { return 0..0 };
+        let end = if position < self.from.len() { self.from.at(position) } else { self.ranks };
+        self.to.below(self.from.at(before) + 1)..self.to.below(end)
+    }
+
+    /// Adds what a rank does to bring the result of `root` to receivers.
+    fn hand_out(&self, schedule: &mut Schedule, root: u32, receivers: Range<u32>) {
+        // The root has place 0.
+        let own = self.to.position(schedule.rank()).filter(|at| receivers.contains(at));
+        let place = own.map_or(0, |at| at - receivers.start + 1);
+        let rank = |place: u32| place.checked_sub(1).map_or(root, |at| self.to.at(receivers.start + at));
+        let value = Part::block(schedule.result(), 0);
+        let (parent, children) = binomial(place, receivers.len() as u32 + 1);
+        if let Some(parent) = parent {
+            schedule.receive(rank(parent), value.clone(), Combine::Replace);
+        }
+        children.for_each(|child| schedule.send(rank(child), value.clone()));
+    }
+}
+
+/// The registers: what a rank has, what has come, and what came before its own contribution.
+const MINE: u8 = 0;
+const CAME: u8 = 1;
+const BEFORE: u8 = 2;
+
+/// Nothing comes before the own contribution until the first round.
+fn lower(round: u32) -> Combine {
+    if round == 0 { Combine::Replace } else { Combine::IncomingIsLower }
 }

@@ -5,8 +5,8 @@ use crate::algorithms::{Adaption, Groups};
 #[cfg(doc)]
 use crate::algorithms::{
     Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather,
-    chain_broadcast, direct, dissemination, five_cases, halving_doubling, pairwise_all_to_all, radix,
-    recursive_doubling, ring_allgather, scan, sliced, two_level,
+    chain_broadcast, direct, dissemination, five_cases, halving_doubling, halving_reduce_scatter, pairwise_all_to_all,
+    radix, recursive_doubling, ring_allgather, scan, sliced, two_level,
 };
 use crate::goal::{Goal, Kind};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,9 @@ use std::str::FromStr;
 /// |---|---|---|
 /// | `recursive-doubling` | allreduce, reduce, scan, exscan, barrier | none |
 /// | `two-level`, `radix`, `halving-doubling`, `sliced` | allreduce, barrier | none |
+/// | `halving` | reduce-scatter with blocks of one size | none |
 /// | `dissemination`, `five-cases` | allreduce, barrier | associative, commutative |
+/// | `five-cases-inverse` | allreduce, barrier | associative, commutative, invertible |
 /// | `binomial` | broadcast, gather, scatter | none |
 /// | `chain` | broadcast | none |
 /// | `bruck` | allgather, all-to-all with blocks of one size | none |
@@ -34,7 +36,7 @@ use std::str::FromStr;
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Pairwise exchanges at doubling distance; see [`recursive_doubling`], [`Survivors`] and [`scan`].
+    /// Pairwise exchanges at doubling distance; see [`recursive_doubling`], [`Survivors`] and [`Scan`].
     #[default]
     RecursiveDoubling,
     /// The ranks of each processor first, then the processors; see [`two_level`]. The grouping depends on the mapper's
@@ -48,6 +50,9 @@ pub enum Algorithm {
     HalvingDoubling,
     /// Each rank combines its block of the vector; see [`sliced`].
     Sliced,
+    /// Each rank combines half of the blocks that it still has in each round, down to its own; see
+    /// [`halving_reduce_scatter`].
+    Halving,
     /// A binomial tree; see [`binomial_broadcast`], [`binomial_gather`] and [`binomial_scatter`].
     Binomial,
     /// From rank to rank in so many pieces, 1 to 64; see [`chain_broadcast`].
@@ -65,6 +70,9 @@ pub enum Algorithm {
     /// Dissemination with so many messages a round as the paper does it, 1 to 64, without an inverse; see [`five_cases`]. A
     /// collective of a number of ranks for which it does not exist [takes](Self::taken_for) `Dissemination` instead.
     FiveCases(u8),
+    /// The same with the operator's inverse, for numbers of ranks where something is left out. Others
+    /// [take](Self::taken_for) what `FiveCases` with the same number takes.
+    FiveCasesInverse(u8),
 }
 
 impl Algorithm {
@@ -75,6 +83,7 @@ impl Algorithm {
         Algorithm::Radix(4),
         Algorithm::HalvingDoubling,
         Algorithm::Sliced,
+        Algorithm::Halving,
         Algorithm::Binomial,
         Algorithm::Chain(16),
         Algorithm::Bruck,
@@ -83,6 +92,7 @@ impl Algorithm {
         Algorithm::Direct,
         Algorithm::Dissemination(3),
         Algorithm::FiveCases(3),
+        Algorithm::FiveCasesInverse(3),
     ];
 
     /// The most ranks for which a mapper is offered an algorithm in which everybody sends to everybody.
@@ -100,6 +110,7 @@ impl Algorithm {
             Algorithm::Radix(_) => "radix",
             Algorithm::HalvingDoubling => "halving-doubling",
             Algorithm::Sliced => "sliced",
+            Algorithm::Halving => "halving",
             Algorithm::Binomial => "binomial",
             Algorithm::Chain(_) => "chain",
             Algorithm::Bruck => "bruck",
@@ -108,15 +119,18 @@ impl Algorithm {
             Algorithm::Direct => "direct",
             Algorithm::Dissemination(_) => "dissemination",
             Algorithm::FiveCases(_) => "five-cases",
+            Algorithm::FiveCasesInverse(_) => "five-cases-inverse",
         }
     }
 
     /// The number after the name: the radix, the pieces, or the messages a round.
     pub fn number(self) -> Option<u8> {
         match self {
-            Algorithm::Radix(n) | Algorithm::Chain(n) | Algorithm::Dissemination(n) | Algorithm::FiveCases(n) => {
-                Some(n)
-            }
+            Algorithm::Radix(n)
+            | Algorithm::Chain(n)
+            | Algorithm::Dissemination(n)
+            | Algorithm::FiveCases(n)
+            | Algorithm::FiveCasesInverse(n) => Some(n),
             _ => None,
         }
     }
@@ -131,7 +145,9 @@ impl Algorithm {
         let numbers: &[u8] = match self {
             Algorithm::Radix(_) => &[2, 4, 8, 16],
             Algorithm::Chain(_) => &[4, 16, 64],
-            Algorithm::Dissemination(_) | Algorithm::FiveCases(_) => &[1, 2, 3, 4, 5, 6, 7],
+            Algorithm::Dissemination(_) | Algorithm::FiveCases(_) | Algorithm::FiveCasesInverse(_) => {
+                &[1, 2, 3, 4, 5, 6, 7]
+            }
             _ => &[0],
         };
         numbers.iter().map(move |&number| match self {
@@ -139,12 +155,13 @@ impl Algorithm {
             Algorithm::Chain(_) => Algorithm::Chain(number),
             Algorithm::Dissemination(_) => Algorithm::Dissemination(number),
             Algorithm::FiveCases(_) => Algorithm::FiveCases(number),
+            Algorithm::FiveCasesInverse(_) => Algorithm::FiveCasesInverse(number),
             alone => alone,
         })
     }
 
-    /// Whether the algorithm reaches a goal. Some are for one kind of collective only. `five-cases` does not exist for some
-    /// numbers of ranks. `sliced`, `direct`, `ring`, `pairwise`, and `bruck` in an all-to-all, are for at most 8192 ranks. With a number
+    /// Whether the algorithm reaches a goal. Some are for one kind of collective only. `five-cases` and
+    /// `five-cases-inverse` do not exist for some numbers of ranks. `sliced`, `halving`, `direct`, `ring`, `pairwise`, and `bruck` in an all-to-all, are for at most 8192 ranks. With a number
     /// that it can't have, such as 0 messages a round, an algorithm is for no goal.
     ///
     /// Where everybody sends to everybody, memory grows with the square of the number of ranks: at 8192 ranks some 13 GB for
@@ -154,12 +171,14 @@ impl Algorithm {
     }
 
     /// The algorithm that is taken where this one is named: if there are no five cases for so many ranks, Bruck and Ho's
-    /// dissemination with the same number, or else itself.
+    /// dissemination with the same number; if nothing is left out in them, the five cases without an inverse; or else itself.
     pub fn taken_for(self, goal: &Goal) -> Self {
+        if self.check_number().is_err() || !self.is_for_kind(goal) || self.is_for_so_many(goal) {
+            return self;
+        }
         match self {
-            Algorithm::FiveCases(n) if self.check_number().is_ok() && !self.is_for(goal) && self.is_for_kind(goal) => {
-                Algorithm::Dissemination(n)
-            }
+            Algorithm::FiveCasesInverse(n) => Algorithm::FiveCases(n).taken_for(goal),
+            Algorithm::FiveCases(n) => Algorithm::Dissemination(n),
             algorithm => algorithm,
         }
     }
@@ -190,9 +209,11 @@ impl Algorithm {
                 | Algorithm::HalvingDoubling
                 | Algorithm::Sliced
                 | Algorithm::Dissemination(_)
-                | Algorithm::FiveCases(_),
+                | Algorithm::FiveCases(_)
+                | Algorithm::FiveCasesInverse(_),
                 Kind::Reduce,
-            ) => Some(Needs::Together),
+            )
+            | (Algorithm::Halving, Kind::ReduceScatter) => Some(Needs::Together),
             (Algorithm::Binomial, Kind::Broadcast | Kind::Scatter) => Some(Needs::Nothing),
             (Algorithm::Binomial, Kind::Gather) => Some(Needs::OneReceiver),
             (Algorithm::Chain(_), Kind::Broadcast) => Some(Needs::Nothing),
@@ -206,6 +227,7 @@ impl Algorithm {
     fn is_for_so_many(self, goal: &Goal) -> bool {
         match self {
             Algorithm::FiveCases(n) => Adaption::exists(goal.most(), n.into()),
+            Algorithm::FiveCasesInverse(n) => Adaption::needs_inverse(goal.most(), n.into()),
             _ => self.most_for(goal).is_none_or(|most| goal.most() <= most),
         }
     }
@@ -213,7 +235,9 @@ impl Algorithm {
     /// The most contributors or receivers for which it reaches a goal of this kind, if there is a limit.
     fn most_for(self, goal: &Goal) -> Option<u32> {
         match self {
-            Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring | Algorithm::Pairwise => Some(Self::MOST),
+            Algorithm::Sliced | Algorithm::Direct | Algorithm::Ring | Algorithm::Pairwise | Algorithm::Halving => {
+                Some(Self::MOST)
+            }
             Algorithm::Bruck if goal.kind() == Kind::AllToAll => Some(Self::MOST),
             _ => None,
         }
@@ -226,7 +250,7 @@ impl Algorithm {
 
     /// Whether it moves blocks through others' places, so that all must have the same size.
     pub(crate) fn needs_equal_blocks(self, goal: &Goal) -> bool {
-        self == Algorithm::Bruck && goal.kind() == Kind::AllToAll
+        self == Algorithm::Halving || self == Algorithm::Bruck && goal.kind() == Kind::AllToAll
     }
 
     /// Checks that the algorithm is for a goal, and that an operator with these laws has the same bits on all receivers.
@@ -311,6 +335,9 @@ impl Algorithm {
             (Algorithm::Dissemination(_) | Algorithm::FiveCases(_), _) => {
                 Laws { associative: true, commutative: true, ..Laws::NONE }
             }
+            (Algorithm::FiveCasesInverse(_), _) => {
+                Laws { associative: true, commutative: true, invertible: true, ..Laws::NONE }
+            }
             (Algorithm::Direct, Kind::Scan { .. }) => Laws { associative: true, ..Laws::NONE },
             _ => Laws::NONE,
         }
@@ -318,7 +345,10 @@ impl Algorithm {
 
     /// Whether nearly every rank that sends a value also reads one of the same partner.
     pub(crate) fn exchanges_in_pairs(self) -> bool {
-        matches!(self, Algorithm::RecursiveDoubling | Algorithm::TwoLevel | Algorithm::HalvingDoubling)
+        matches!(
+            self,
+            Algorithm::RecursiveDoubling | Algorithm::TwoLevel | Algorithm::HalvingDoubling | Algorithm::Halving
+        )
     }
 
     /// Whether contributions are grouped as in recursive doubling, so that any operator gives the same bits.
@@ -429,6 +459,7 @@ impl FromStr for Algorithm {
             "chain" => Algorithm::Chain(number),
             "dissemination" => Algorithm::Dissemination(number),
             "five-cases" => Algorithm::FiveCases(number),
+            "five-cases-inverse" => Algorithm::FiveCasesInverse(number),
             _ => return Err(unknown()),
         };
         named.check_number().map(|()| named).map_err(|_| unknown())
@@ -505,7 +536,7 @@ mod tests {
         assert!(said.contains(", five-cases-4, ") && !said.contains("five-cases-1, five"), "{said}");
         assert!(said.ends_with(" or dissemination-1, got five-cases-1, which does not exist for so many"), "{said}");
         assert_eq!(
-            refused(Algorithm::Bruck, &Goal::all_to_all(8193, Ranks::all(8193))),
+            refused(Algorithm::Bruck, &Goal::all_to_all(8193, Ranks::all(8193), Ranks::all(8193))),
             "expected at most 8192 shards for bruck, got 8193"
         );
     }
@@ -515,7 +546,7 @@ mod tests {
         let goals = |ranks| {
             let (all, two) = (Ranks::all(ranks), Ranks::all(2));
             [
-                (Goal::all_to_all(ranks, all.clone()), "an all-to-all", "several collectives"),
+                (Goal::all_to_all(ranks, all.clone(), all.clone()), "an all-to-all", "several collectives"),
                 (Goal::reduce_scatter(ranks, all.clone(), all.clone()), "a reduce-scatter", "an allreduce"),
                 (Goal::gather(ranks, all, two), "a gather", "a gather at one shard"),
             ]
@@ -535,7 +566,7 @@ mod tests {
             Goal::gather(10_000, all(), all()),
             Goal::gather(10_000, all(), Ranks::one(3)),
             Goal::scatter(10_000, 0, all()),
-            Goal::scan(10_000, all(), 1),
+            Goal::scan(10_000, all(), all(), 1),
         ] {
             assert_eq!(Algorithm::check_any(&goal), Ok(()), "{goal}");
         }
@@ -551,8 +582,8 @@ mod tests {
             Goal::reduce_scatter(most, all(), all()),
             Goal::gather(most, all(), all()),
             Goal::gather(most, all(), Ranks::all(2)),
-            Goal::all_to_all(most, all()),
-            Goal::scan(most, all(), 1),
+            Goal::all_to_all(most, all(), all()),
+            Goal::scan(most, all(), all(), 1),
         ];
         let mut tried = 0;
         for goal in goals {
@@ -567,7 +598,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(tried, 6 * 10);
+        assert_eq!(tried, 6 * 11);
     }
 
     /// What it says of itself is what the checker finds.

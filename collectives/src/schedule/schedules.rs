@@ -3,9 +3,9 @@
 use super::{Algorithm, Schedule};
 use crate::Laws;
 use crate::algorithms::{
-    Groups, Order, Places, Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all,
-    bruck_allgather, chain_broadcast, direct, dissemination, five_cases, halving_doubling, pairwise_all_to_all, radix,
-    radix_unlinked, recursive_doubling, ring_allgather, scan, sliced, two_level,
+    Groups, Order, Places, Scan, Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all,
+    bruck_allgather, chain_broadcast, direct, dissemination, five_cases, halving_doubling, halving_reduce_scatter,
+    pairwise_all_to_all, radix, radix_unlinked, recursive_doubling, ring_allgather, sliced, two_level,
 };
 use crate::goal::{Goal, Kind};
 use std::fmt;
@@ -38,6 +38,7 @@ enum By {
         groups: Groups,
     },
     Survivors(Arc<Survivors>),
+    Scan(Arc<Scan>),
     /// With choices that depend on other collectives.
     Planned(Arc<Survivors>),
     Own(Arc<str>, Arc<Make>),
@@ -74,6 +75,10 @@ impl Schedules {
         let all = goal.contributors().len() == goal.ranks() && goal.receivers().len() == goal.ranks();
         let by = match (algorithm, goal.kind()) {
             (Algorithm::RecursiveDoubling, Kind::Reduce) if !all => By::Survivors(Arc::new(survivors(goal))),
+            (Algorithm::RecursiveDoubling, Kind::Scan { inclusive }) => {
+                let (from, to) = (goal.contributors().clone(), goal.receivers().clone());
+                By::Scan(Arc::new(Scan::new(goal.ranks(), from, to, inclusive)))
+            }
             _ => By::Algorithm { algorithm, order, groups },
         };
         Self { goal: goal.clone(), by, alike: Default::default() }
@@ -120,6 +125,7 @@ impl Schedules {
         assert!(rank < self.goal.ranks(), "rank {rank} is not below the {} ranks", self.goal.ranks());
         match &self.by {
             By::Survivors(survivors) | By::Planned(survivors) => survivors.schedule(rank),
+            By::Scan(scan) => scan.schedule(rank),
             By::Own(_, make) => make(&self.goal, rank),
             By::Algorithm { algorithm, order, groups } => self.by_algorithm(rank, *algorithm, *order, groups),
         }
@@ -134,7 +140,6 @@ impl Schedules {
             Some(position) => make(position, from.len()).among(rank, ranks, |position| from.at(position)),
         };
         match (algorithm, goal.kind()) {
-            (Algorithm::RecursiveDoubling, Kind::Scan { inclusive }) => scan(rank, ranks, from, inclusive),
             (Algorithm::RecursiveDoubling, _) => recursive_doubling(rank, ranks),
             (Algorithm::TwoLevel, _) => two_level(rank, groups),
             (Algorithm::Radix(of), _) => among(&|rank, ranks| radix(rank, ranks, of.into())),
@@ -144,6 +149,10 @@ impl Schedules {
             (Algorithm::FiveCases(n), _) => {
                 among(&|rank, ranks| five_cases(rank, ranks, n.into(), false).expect("it is for so many ranks"))
             }
+            (Algorithm::FiveCasesInverse(n), _) => {
+                among(&|rank, ranks| five_cases(rank, ranks, n.into(), true).expect("it is for so many ranks"))
+            }
+            (Algorithm::Halving, _) => among(&halving_reduce_scatter),
             (Algorithm::Binomial, Kind::Gather) => binomial_gather(rank, ranks, to.at(0), from),
             (Algorithm::Binomial, Kind::Scatter) => binomial_scatter(rank, ranks, from.at(0), to),
             (Algorithm::Binomial, _) => binomial_broadcast(rank, ranks, from.at(0), to),
@@ -164,6 +173,7 @@ impl Schedules {
         let algorithm = match &self.by {
             By::Own(..) => return of(self.of(rank)),
             By::Survivors(survivors) | By::Planned(survivors) => return of(survivors.unlinked(rank)),
+            By::Scan(scan) => return of(scan.unlinked(rank)),
             By::Algorithm { algorithm, .. } => *algorithm,
         };
         let (position, all) = (from.position(rank), from.len());
@@ -174,9 +184,9 @@ impl Schedules {
             (Algorithm::Bruck, Kind::AllToAll, Some(_)) => all.next_power_of_two().trailing_zeros(),
             (Algorithm::Bruck, _, Some(position)) => cells_of_bruck(position, all),
             (Algorithm::Radix(number), _, Some(position)) => of(radix_unlinked(position, all, number.into())),
-            (Algorithm::HalvingDoubling, _, Some(position)) => self.cells_alike(rank, position),
+            (Algorithm::HalvingDoubling | Algorithm::Halving, _, Some(position)) => self.cells_alike(rank, position),
             (Algorithm::RecursiveDoubling, Kind::Reduce, Some(position)) => self.cells_alike(rank, position),
-            (Algorithm::Dissemination(_) | Algorithm::FiveCases(_), _, Some(_)) => {
+            (Algorithm::Dissemination(_) | Algorithm::FiveCases(_) | Algorithm::FiveCasesInverse(_), _, Some(_)) => {
                 *self.alike[2].get_or_init(|| of(self.of(rank)))
             }
             _ if position.is_none() && !to.contains(rank) => 0,
@@ -199,7 +209,10 @@ impl Schedules {
         let (from, to) = (self.goal.contributors(), self.goal.receivers());
         let (own, receives) = (from.position(rank), to.contains(rank));
         let (reads, updates) = match (self.goal.kind(), own) {
-            (Kind::Scan { .. }, Some(own)) => (own, from.len() - 1 - own),
+            (Kind::Scan { .. }, _) => {
+                let combined = if receives { self.goal.combined(rank) } else { 0 };
+                (combined - u32::from(own.is_some_and(|own| own < combined)), to.len() - to.below(rank + 1))
+            }
             _ => (from.len() - u32::from(own.is_some()), to.len() - u32::from(receives)),
         };
         let (reads, updates) = (if receives { reads } else { 0 }, if own.is_some() { updates } else { 0 });
@@ -211,7 +224,7 @@ impl Schedules {
     pub(crate) fn give_back(&self) -> bool {
         match &self.by {
             By::Algorithm { algorithm, .. } => algorithm.exchanges_in_pairs() || !self.goal.is_mutual(),
-            By::Survivors(_) | By::Planned(_) | By::Own(..) => true,
+            By::Survivors(_) | By::Planned(_) | By::Scan(_) | By::Own(..) => true,
         }
     }
 
@@ -243,7 +256,7 @@ impl fmt::Display for Schedules {
         match &self.by {
             By::Algorithm { algorithm, order: Order::Left, .. } => write!(f, "{algorithm} in the order of a loop"),
             By::Algorithm { algorithm, .. } => write!(f, "{algorithm}"),
-            By::Survivors(_) => write!(f, "{}", Algorithm::RecursiveDoubling),
+            By::Survivors(_) | By::Scan(_) => write!(f, "{}", Algorithm::RecursiveDoubling),
             By::Planned(survivors) => {
                 write!(f, "{} in a plan with choices {:08x}", Algorithm::RecursiveDoubling, survivors.digest())
             }
@@ -307,9 +320,9 @@ mod tests {
                     Goal::reduce(ranks, from.clone(), to.clone(), 1),
                     Goal::reduce_scatter(ranks, from.clone(), to.clone()),
                     Goal::gather(ranks, from.clone(), to.clone()),
-                    Goal::all_to_all(ranks, from.clone()),
-                    Goal::scan(ranks, from.clone(), 1),
-                    Goal::exscan(ranks, from.clone(), 1),
+                    Goal::all_to_all(ranks, from.clone(), to.clone()),
+                    Goal::scan(ranks, from.clone(), to.clone(), 1),
+                    Goal::exscan(ranks, from.clone(), to.clone(), 1),
                     Goal::broadcast_to(ranks, from.at(0), to.clone(), 1),
                     Goal::scatter(ranks, from.at(0), to.clone()),
                 ];
@@ -342,9 +355,9 @@ mod tests {
                     Goal::reduce(ranks, of.clone(), of.clone(), 1),
                     Goal::reduce_scatter(ranks, of.clone(), of.clone()),
                     Goal::gather(ranks, of.clone(), of.clone()),
-                    Goal::all_to_all(ranks, of.clone()),
-                    Goal::scan(ranks, of.clone(), 1),
-                    Goal::exscan(ranks, of.clone(), 1),
+                    Goal::all_to_all(ranks, of.clone(), of.clone()),
+                    Goal::scan(ranks, of.clone(), of.clone(), 1),
+                    Goal::exscan(ranks, of.clone(), of.clone(), 1),
                     Goal::broadcast_to(ranks, of.at(0), of.clone(), 1),
                     Goal::scatter(ranks, of.at(0), of.clone()),
                     Goal::gather(ranks, of.clone(), Ranks::one(0)),
@@ -369,7 +382,18 @@ mod tests {
         without.sort_unstable();
         assert_eq!(
             without,
-            ["binomial", "bruck", "direct", "dissemination", "five-cases", "pairwise", "radix", "ring", "sliced"]
+            [
+                "binomial",
+                "bruck",
+                "direct",
+                "dissemination",
+                "five-cases",
+                "five-cases-inverse",
+                "pairwise",
+                "radix",
+                "ring",
+                "sliced"
+            ]
         );
     }
 }

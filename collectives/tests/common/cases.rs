@@ -164,8 +164,14 @@ impl Case {
         let (mut from, mut to) = (d.ranks(shards), d.ranks(shards));
         match kind {
             Kind::Broadcast | Kind::Scatter => from.truncate(1),
-            Kind::Scan | Kind::Exscan | Kind::AllToAll => to = from.clone(),
             _ if d.below(2) == 0 => to = from.clone(),
+            // Before the first that contributes there is nothing.
+            Kind::Scan => {
+                to.retain(|&rank| rank >= from[0]);
+                if to.is_empty() {
+                    to = from.clone();
+                }
+            }
             _ => {}
         }
         let blocks = match kind {
@@ -200,13 +206,20 @@ impl Case {
         case
     }
 
+    fn sizes_are_equal(&self) -> bool {
+        self.sizes.iter().all(|size| *size == self.sizes[0])
+    }
+
     fn any_algorithm(&self, d: &mut Draw) -> Algorithm {
         let goal = self.goal();
         let fits = |a: &Algorithm| {
             let laws = a.laws(&goal);
-            let lawful = self.commutes || !laws.associative || !goal.combines();
+            // Not all of the operators have an inverse.
+            let lawful = (self.commutes || !laws.associative) && !laws.invertible || !goal.combines();
             // How two levels group depends on the mapper.
-            lawful && (self.commutes || *a != Algorithm::TwoLevel) && (!self.between || *a == Algorithm::Direct)
+            let blocks =
+                !(self.between || *a == Algorithm::Halving && !self.sizes_are_equal()) || *a == Algorithm::Direct;
+            lawful && (self.commutes || *a != Algorithm::TwoLevel) && blocks
         };
         let fitting: Vec<Algorithm> = Algorithm::all_for(&goal).filter(fits).collect();
         fitting[d.below(fitting.len() as u64) as usize]
@@ -236,12 +249,12 @@ impl Case {
         match self.kind {
             Kind::Reduce => Goal::reduce(self.shards, from, to, 1),
             Kind::ReduceScatter => Goal::reduce_scatter(self.shards, from, to),
-            Kind::Scan => Goal::scan(self.shards, from, 1),
-            Kind::Exscan => Goal::exscan(self.shards, from, 1),
+            Kind::Scan => Goal::scan(self.shards, from, to, 1),
+            Kind::Exscan => Goal::exscan(self.shards, from, to, 1),
             Kind::Broadcast => Goal::broadcast_to(self.shards, self.from[0], to, 1),
             Kind::Gather => Goal::gather(self.shards, from, to),
             Kind::Scatter => Goal::scatter(self.shards, self.from[0], to),
-            Kind::AllToAll => Goal::all_to_all(self.shards, from),
+            Kind::AllToAll => Goal::all_to_all(self.shards, from, to),
         }
     }
 
@@ -254,8 +267,11 @@ impl Case {
         let (from, to) = (self.from.clone(), self.to.clone());
         let builder = match self.kind {
             Kind::Reduce => Collective::reduce(operator, to).participants(from).elements(self.sizes[0]),
-            Kind::Scan => Collective::scan(operator).participants(from).elements(self.sizes[0]),
-            Kind::Exscan => Collective::exscan(operator, make(IDENTITY)).participants(from).elements(self.sizes[0]),
+            Kind::Scan => Collective::scan(operator).participants(from).receivers(to).elements(self.sizes[0]),
+            Kind::Exscan => {
+                let builder = Collective::exscan(operator, make(IDENTITY)).participants(from).receivers(to);
+                builder.elements(self.sizes[0])
+            }
             Kind::Broadcast => Collective::<T>::broadcast(from[0]).receivers(to).elements(self.sizes[0]),
             Kind::Gather => sized(Collective::gather(to).participants(from)),
             Kind::ReduceScatter => {
@@ -267,7 +283,7 @@ impl Case {
                 if self.equal { builder.elements(self.sizes[0]) } else { builder.sizes(self.sizes.clone()) }
             }
             Kind::AllToAll => {
-                let builder = Collective::all_to_all().participants(from);
+                let builder = Collective::all_to_all().participants(from).receivers(to);
                 if self.between { builder.sizes_between(self.between()) } else { builder.elements(self.sizes[0]) }
             }
         };
@@ -320,9 +336,9 @@ impl Case {
             Kind::Reduce => tree(&of_each(all, 0), each),
             Kind::ReduceScatter => tree(&of_each(all, to), each),
             // Whatever the brackets of a scan are, these operators tell whether the order is right.
-            Kind::Scan => self.scanned(&of_each(0..to + 1, 0), each),
-            Kind::Exscan if to == 0 => vec![make(IDENTITY); self.sizes[0]],
-            Kind::Exscan => self.scanned(&of_each(0..to, 0), each),
+            Kind::Scan => self.scanned(&of_each(0..self.up_to(to), 0), false, each),
+            Kind::Exscan if self.before(to) == 0 => vec![make(IDENTITY); self.sizes[0]],
+            Kind::Exscan => self.scanned(&of_each(0..self.before(to), 0), true, each),
             Kind::Broadcast => self.block(call, 0, 0),
             Kind::Gather => of_each(all, 0).concat(),
             Kind::Scatter => self.block(call, 0, to),
@@ -330,10 +346,17 @@ impl Case {
         }
     }
 
+    /// The contributors up to the receiver at a position, and those before it.
+    fn up_to(&self, to: usize) -> usize {
+        self.from.iter().filter(|&&rank| rank <= self.to[to]).count()
+    }
+    fn before(&self, to: usize) -> usize {
+        self.from.iter().filter(|&&rank| rank < self.to[to]).count()
+    }
+
     /// The combination of a scan's operands. In round k everybody combines what the shard 2^k before it has on the left of
     /// its own; an exclusive scan does so with what came, too.
-    fn scanned<V: Clone>(&self, values: &[V], combine: impl Fn(&V, &V) -> V) -> V {
-        let exclusive = self.kind == Kind::Exscan;
+    fn scanned<V: Clone>(&self, values: &[V], exclusive: bool, combine: impl Fn(&V, &V) -> V) -> V {
         // Of an exclusive scan this is what the next shard combines.
         let (mut windows, mut result, mut covered) = (values.to_vec(), None, 0);
         let mut distance = 1;
