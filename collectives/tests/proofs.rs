@@ -329,12 +329,14 @@ fn scans_by_doubling(sizes: Sizes) {
             let messages: u32 = (0..ceil_log(c, 2)).map(|round| c - (1 << round)).sum();
             assert_eq!(report.messages, u64::from(messages));
             assert!(report.rounds <= ceil_log(c, 2));
-            // With fewer receivers never more than that, and one for each that does not contribute.
+            // With other receivers never more than that, and some for each that does not contribute.
             let to = some_ranks(ranks, seed + 3);
-            let outside = to.iter().filter(|&rank| !of.contains(rank) && of.iter().any(|from| from < rank)).count();
-            let other = proved(&of, &to);
-            assert!(other.messages <= u64::from(messages) + outside as u64, "scan of {of} for {to}: {other:?}");
-            assert!(other.rounds <= ceil_log(c + 1, 2) + ceil_log(outside as u32 + 1, 2));
+            for to in [to.clone(), Ranks::all(ranks)] {
+                let outside = to.iter().filter(|&rank| !of.contains(rank) && of.at(0) < rank).count() as u32;
+                let (other, each) = (proved(&of, &to), if inclusive { 1 } else { ceil_log(c + 1, 2) });
+                assert!(other.messages <= (messages + outside * each).into(), "scan of {of} for {to}: {other:?}");
+                assert!(other.rounds <= ceil_log(c + 1, 2) + ceil_log(outside + 1, 2));
+            }
             // For one, as few as there are contributions from others.
             let one = to.at(to.len() / 2);
             let others = of.iter().filter(|&from| from < one).count();

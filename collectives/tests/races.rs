@@ -73,8 +73,11 @@ impl Joint {
         };
         let is_from_one = matches!(kind, Kind::Broadcast | Kind::Scatter);
         let from = some(if is_from_one { 1 } else { shards as usize });
-        let to = some(shards as usize);
-        let together = matches!(kind, Kind::Scan | Kind::Exscan | Kind::AllToAll) || !is_from_one && r.bool();
+        let mut to = some(shards as usize);
+        if kind == Kind::Scan {
+            to.retain(|&shard| shard >= from[0]);
+        }
+        let together = to.is_empty() || !is_from_one && r.bool();
         let to = if together { from.clone() } else { to };
         let algorithm = r.bool().then(|| Algorithm::ALL[r.usize(0..Algorithm::ALL.len())]);
         Self { kind, from, to, elements: r.usize(0..=2), slots: r.u32(1..=3), algorithm }

@@ -153,6 +153,10 @@ fn any_shards_take_part() {
         ("reduce-scatter", "0-4", "5-7"),
         ("broadcast", "6", "0-2"),
         ("scatter", "7", "1,7"),
+        ("scan", "0,2,5", "1-3,7"),
+        ("exscan", "2-3,6", "0-1,4-7"),
+        ("all-to-all", "0-4", "3-7"),
+        ("all-to-all", "6", "0-7"),
     ] {
         let of = if kind == "barrier" { "" } else { " --elements 1,20" };
         let args =
@@ -359,7 +363,10 @@ fn algorithms_of_other_kinds_are_refused() {
     for (kind, algorithms) in [
         ("allreduce", "binomial chain bruck ring"),
         ("barrier", "binomial chain bruck ring"),
-        ("reduce", "two-level radix halving-doubling sliced dissemination five-cases binomial ring"),
+        (
+            "reduce",
+            "two-level radix halving-doubling sliced halving dissemination five-cases five-cases-inverse binomial ring",
+        ),
         ("broadcast", "recursive-doubling two-level radix halving-doubling sliced dissemination five-cases bruck ring"),
         ("gather", "recursive-doubling two-level chain bruck ring dissemination"),
         ("allgather", "recursive-doubling binomial chain dissemination"),
@@ -384,11 +391,18 @@ fn algorithms_of_other_kinds_are_refused() {
 
 #[test]
 fn where_there_are_no_five_cases_the_algorithm_of_bruck_and_ho_is_taken_and_named() {
-    let args =
-        "collective --kind allreduce --type i64 --elements 1 --iterations 2 --workers 2 --algorithm five-cases-1";
-    for (shards, algorithm) in [(12, "five-cases-1"), (13, "dissemination-1")] {
-        assert_eq!(lines(&format!("{args} --shards {shards}"))[0]["algorithm"], algorithm);
+    let args = "collective --kind allreduce --type i64 --elements 1 --iterations 2 --workers 2";
+    for (asked, shards, algorithm) in [
+        ("five-cases-1", 12, "five-cases-1"),
+        ("five-cases-1", 13, "dissemination-1"),
+        ("five-cases-inverse-1", 12, "five-cases-inverse-1"),
+        // Nothing is left out.
+        ("five-cases-inverse-1", 9, "five-cases-1"),
+        ("five-cases-inverse-1", 13, "dissemination-1"),
+    ] {
+        assert_eq!(lines(&format!("{args} --algorithm {asked} --shards {shards}"))[0]["algorithm"], algorithm);
     }
+    refused("allreduce --type i64 --operator max --shards 12 --algorithm five-cases-inverse-1", &["invertible", "max"]);
 }
 
 #[test]
@@ -445,8 +459,14 @@ fn wrong_arguments_are_refused() {
         ("allreduce --participants 0-18446744073709551615", "expected shards in 0..16"),
         ("allreduce --receivers 0", "--receivers is not for allreduce: all participants receive; take --kind reduce"),
         ("allgather --receivers 0", "--receivers is not for allgather: all participants receive; take --kind gather"),
-        ("scan --receivers 0", "--receivers is not for scan: all participants receive"),
-        ("all-to-all --receivers 0-15", "--receivers is not for all-to-all"),
+        (
+            "scan --participants 3,5 --receivers 2-4",
+            "--receivers: expected shards from 3 on, the first participant, found 2",
+        ),
+        (
+            "all-to-all --receivers 0-3 --algorithm bruck",
+            "found bruck, which needs the shards that contribute to be those",
+        ),
         ("reduce --receivers 99", "--receivers: expected shards in 0..16, found 99"),
         ("broadcast --participants 0,1", "--participants: expected one shard for broadcast, found 2"),
         ("scatter --participants 0-15", "--participants: expected one shard for scatter, found 16"),

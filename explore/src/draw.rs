@@ -180,8 +180,7 @@ fn joint(r: &mut Rng, shards: u32) -> Joint {
     };
     let contributors = if matches!(kind, Broadcast | Scatter) { vec![r.u32(0..shards)] } else { some(r) };
     let receivers = match kind {
-        Scan | Exscan | AllToAll => contributors.clone(),
-        Reduce | Barrier | Gather | ReduceScatter if r.bool() => contributors.clone(),
+        Reduce | Barrier | Gather | ReduceScatter | AllToAll | Scan | Exscan if r.bool() => contributors.clone(),
         _ => some(r),
     };
     let elements = |r: &mut Rng| [0, 1, 2, 5, 5, 600][r.usize(0..6)];

@@ -161,9 +161,9 @@ impl Joint {
             Kind::Gather => Goal::gather(shards, from, to),
             Kind::Scatter => Goal::scatter(shards, self.contributors[0], to),
             Kind::ReduceScatter => Goal::reduce_scatter(shards, from, to),
-            Kind::AllToAll => Goal::all_to_all(shards, from),
-            Kind::Scan => Goal::scan(shards, from, 1),
-            Kind::Exscan => Goal::exscan(shards, from, 1),
+            Kind::AllToAll => Goal::all_to_all(shards, from, to),
+            Kind::Scan => Goal::scan(shards, from, to, 1),
+            Kind::Exscan => Goal::exscan(shards, from, to, 1),
         }
     }
 
@@ -178,6 +178,7 @@ impl Joint {
         algorithm.check(&goal, laws).is_ok()
             && in_order
             && (brackets || !self.combines())
+            && (equal || algorithm != Algorithm::Halving)
             && (equal || self.kind != Kind::AllToAll || algorithm != Algorithm::Bruck)
     }
 
@@ -187,11 +188,18 @@ impl Joint {
         all.filter(|&a| self.takes(a, shards)).collect()
     }
 
-    /// Makes up for a change. An algorithm that does not fit any more is left to the mapper. A scan whose operator is not
+    /// Makes up for a change. No shard receives a scan of nothing. An algorithm that does not fit any more is left to the mapper. A scan whose operator is not
     /// associative gets the order of a loop, because the interpreter does not know the brackets of a scan by doubling.
     pub fn mend(&mut self, shards: u32) {
         if !self.has_blocks() && matches!(self.sizes, Sizes::Blocks(_)) {
             self.sizes = Sizes::One;
+        }
+        if self.kind == Kind::Scan {
+            let first = self.contributors[0];
+            self.receivers.retain(|&s| s >= first);
+            if self.receivers.is_empty() {
+                self.receivers = self.contributors.clone();
+            }
         }
         self.left |= self.by == By::Digits && self.is_scan();
         self.algorithm = self.algorithm.filter(|&a| self.takes(a, shards));

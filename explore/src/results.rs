@@ -115,15 +115,17 @@ impl Play<'_> {
 
 /// The result of the receiver at a position, as a number.
 fn result(joint: &Joint, call: &Call, to: usize) -> Known {
+    let receiver = joint.receivers[to];
+    let (up_to, own) =
+        (joint.contributors.partition_point(|&c| c <= receiver), joint.contributors.binary_search(&receiver).ok());
     let combined = match joint.kind {
-        Kind::Scan => to + 1,
-        Kind::Exscan => to,
+        Kind::Scan => up_to,
+        Kind::Exscan => own.unwrap_or(up_to),
         _ => call.inputs.len(),
     };
-    let own = joint.contributors.iter().position(|&c| c == joint.receivers[to]);
     let needs: Vec<&Known> = call.inputs[..combined].iter().chain(own.map(|own| &call.inputs[own])).collect();
     let causes = needs.iter().flat_map(|k| &k.causes).copied().collect();
-    if call.stuck.is_some_and(|first| !joint.is_scan() || to >= first) {
+    if call.stuck.is_some_and(|first| !joint.is_scan() || first < up_to) {
         return Known::never(&causes).may(&[Cause::Stuck].into());
     }
     if needs.iter().any(|k| k.value.is_none()) {

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// The brackets of a combination, which decide the bits of operators that are not associative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Those of [recursive doubling](super::recursive_doubling); in a scan those of [`scan`](super::scan()), which differ
+    /// Those of [recursive doubling](super::recursive_doubling); in a scan those of [`Scan`](super::Scan), which differ
     /// from rank to rank.
     #[default]
     Doubling,

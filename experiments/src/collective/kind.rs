@@ -75,9 +75,13 @@ impl Kind {
         }
     }
 
-    /// Whether the receivers are always the participants.
-    fn is_mutual(self) -> bool {
-        matches!(self, Kind::Allreduce | Kind::Allgather | Kind::AllToAll | Kind::Scan | Kind::Exscan)
+    /// The kind with receivers of its own, where the participants of this one are always its receivers.
+    fn with_receivers(self) -> Option<Kind> {
+        match self {
+            Kind::Allreduce => Some(Kind::Reduce),
+            Kind::Allgather => Some(Kind::Gather),
+            _ => None,
+        }
     }
 }
 
@@ -97,13 +101,13 @@ pub struct KindOptions {
     pub kind: Kind,
 
     /// Algorithm by name, with or without its number: recursive-doubling, two-level, radix-N, halving-doubling, sliced,
-    /// binomial, chain-N, bruck, ring, pairwise, direct, dissemination-N or five-cases-N [default: the mapper's choice; in a
-    /// schedule the first that is for the kind]
+    /// halving, binomial, chain-N, bruck, ring, pairwise, direct, dissemination-N, five-cases-N or five-cases-inverse-N
+    /// [default: the mapper's choice; in a schedule the first that is for the kind]
     #[arg(long, value_name = "NAME", value_parser = known)]
     algorithm: Option<String>,
 
-    /// The algorithm's number: the ranks of a group of radix (a power of two), the messages of a round of dissemination and
-    /// five-cases, the pieces of chain. Up to 64, from 1, radix from 2
+    /// The algorithm's number: the ranks of a group of radix (a power of two), the messages of a round of dissemination,
+    /// five-cases and five-cases-inverse, the pieces of chain. Up to 64, from 1, radix from 2
     #[arg(long, value_name = "N", value_parser = crate::options::numbers::count, allow_negative_numbers = true)]
     radix: Option<usize>,
 
@@ -111,9 +115,8 @@ pub struct KindOptions {
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     participants: Option<ShardList>,
 
-    /// Shards that receive, such as 0-3,7; they need not contribute. For reduce, broadcast, barrier, gather, scatter and
-    /// reduce-scatter [default: 0 for reduce and gather, the participants for barrier and reduce-scatter, all for broadcast
-    /// and scatter]
+    /// Shards that receive, such as 0-3,7; they need not contribute. For all kinds but allreduce and allgather [default: 0 for
+    /// reduce and gather, all for broadcast and scatter, otherwise the participants]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     receivers: Option<ShardList>,
 }
@@ -155,16 +158,18 @@ impl KindOptions {
             let (name, came) = (kind.name(), participants.len());
             return Err(Failure::Usage(format!("--participants: expected one shard for {name}, found {came}")));
         }
-        if kind.is_mutual() && self.receivers.is_some() {
-            let instead = match kind {
-                Kind::Allreduce => "; take --kind reduce",
-                Kind::Allgather => "; take --kind gather",
-                _ => "",
-            };
-            let name = kind.name();
-            return Err(Failure::Usage(format!("--receivers is not for {name}: all participants receive{instead}")));
+        if let (Some(instead), Some(_)) = (kind.with_receivers(), &self.receivers) {
+            let (name, instead) = (kind.name(), instead.name());
+            let message = format!("--receivers is not for {name}: all participants receive; take --kind {instead}");
+            return Err(Failure::Usage(message));
         }
         let receivers = ranks("receivers", &self.receivers, kind.usual_receivers(shards, &participants))?;
+        let (first, lowest) = (participants.at(0), receivers.at(0));
+        if kind == Kind::Scan && lowest < first {
+            let message =
+                format!("--receivers: expected shards from {first} on, the first participant, found {lowest}");
+            return Err(Failure::Usage(message));
+        }
         Ok(Parties { kind, shards, participants, receivers })
     }
 
@@ -214,9 +219,9 @@ impl Parties {
             Kind::Gather | Kind::Allgather => Goal::gather(shards, from, to),
             Kind::Scatter => Goal::scatter(shards, self.root(), to),
             Kind::ReduceScatter => Goal::reduce_scatter(shards, from, to),
-            Kind::AllToAll => Goal::all_to_all(shards, from),
-            Kind::Scan => Goal::scan(shards, from, blocks),
-            Kind::Exscan => Goal::exscan(shards, from, blocks),
+            Kind::AllToAll => Goal::all_to_all(shards, from, to),
+            Kind::Scan => Goal::scan(shards, from, to, blocks),
+            Kind::Exscan => Goal::exscan(shards, from, to, blocks),
         }
     }
 

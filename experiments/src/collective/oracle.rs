@@ -21,7 +21,7 @@ pub struct Oracle<T> {
     pub elements: usize,
     values: Values,
     op: Op,
-    /// The results that several receivers have in common: of all, or of each position of a scan.
+    /// The results that several receivers may have in common: of all, or in a scan of each number of contributors.
     common: OnceLock<Vec<Vectors<T>>>,
 }
 
@@ -43,12 +43,19 @@ impl<T: Measured> Oracle<T> {
     pub fn results(&self, position: u32) -> Vectors<T> {
         let common = || self.common.get_or_init(|| self.all_common());
         match self.parties.kind {
-            Kind::Scan | Kind::Exscan => common()[position as usize].clone(),
+            Kind::Scan | Kind::Exscan => common()[self.scanned(position)].clone(),
             Kind::ReduceScatter | Kind::Scatter | Kind::AllToAll => {
                 [0, 1, 2].map(|variant| self.own(variant, position).into())
             }
             _ => common()[0].clone(),
         }
+    }
+
+    /// How many contributors a scan combines for the receiver at a position.
+    fn scanned(&self, position: u32) -> usize {
+        let Parties { kind, participants, receivers, .. } = &self.parties;
+        let last = receivers.at(position);
+        participants.iter().take_while(|&rank| rank < last || *kind == Kind::Scan && rank == last).count()
     }
 
     /// A part of the contribution at a position.
@@ -61,12 +68,10 @@ impl<T: Measured> Oracle<T> {
     fn all_common(&self) -> Vec<Vectors<T>> {
         let vectors = |of: [Vec<T>; VARIANTS]| of.map(Arc::from);
         match self.parties.kind {
-            Kind::Scan => transposed([0, 1, 2].map(|variant| self.running(variant))),
-            Kind::Exscan => {
+            Kind::Scan | Kind::Exscan => {
                 let first = vec![T::whole(IDENTITY); self.elements];
                 transposed([0, 1, 2].map(|variant| {
                     let mut running = self.running(variant);
-                    running.pop();
                     running.insert(0, first.clone().into());
                     running
                 }))
@@ -156,11 +161,22 @@ mod tests {
             assert_eq!(all(Kind::Exscan, &from, 0), [77, 77]);
             assert_eq!(all(Kind::Exscan, &from, 1), a);
             assert_eq!(all(Kind::Exscan, &from, 2), [a[0] + b[0], a[1] + b[1]]);
+            // Of others than the contributors.
+            let others = [0, 1, 5, 7];
+            assert_eq!(all(Kind::Scan, &others[1..], 1), [a[0] + b[0], a[1] + b[1]]);
+            assert_eq!(all(Kind::Scan, &others[1..], 2), sum);
+            for (at, expected) in [vec![77, 77], vec![77, 77], vec![a[0] + b[0], a[1] + b[1]], sum].iter().enumerate() {
+                assert_eq!(all(Kind::Exscan, &others, at as u32), *expected);
+            }
             let [a, b, c] = x(Kind::Gather);
             assert_eq!(all(Kind::Gather, &[3], 0), [a, b, c].concat());
             let [a, b, c] = x(Kind::AllToAll);
             assert_eq!(a.len(), 6);
             assert_eq!(all(Kind::AllToAll, &from, 1), [a[2], a[3], b[2], b[3], c[2], c[3]]);
+            let two = oracle(Kind::AllToAll, &from, &[0, 6]);
+            assert_eq!(two.contributions(2)[variant].len(), 4);
+            let of = |at: u32| two.contributions(at)[variant][2..].to_vec();
+            assert_eq!(two.results(1)[variant][..], [of(0), of(1), of(2)].concat());
             let [a, b, c] = x(Kind::ReduceScatter);
             assert_eq!(all(Kind::ReduceScatter, &from, 2), [a[4] + b[4] + c[4], a[5] + b[5] + c[5]]);
             let one = oracle(Kind::Scatter, &[2], &[0, 5, 7]);

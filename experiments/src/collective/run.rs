@@ -125,7 +125,7 @@ impl Spec {
                 }
             }
             Kind::Scan => {
-                let builder = Collective::scan(operator).participants(from);
+                let builder = Collective::scan(operator).participants(from).receivers(to);
                 if one {
                     self.with(builder, top, gang, oracle).await
                 } else {
@@ -133,7 +133,7 @@ impl Spec {
                 }
             }
             Kind::Exscan => {
-                let builder = Collective::exscan(operator, T::whole(IDENTITY)).participants(from);
+                let builder = Collective::exscan(operator, T::whole(IDENTITY)).participants(from).receivers(to);
                 if one {
                     self.with(builder, top, gang, oracle).await
                 } else {
@@ -173,7 +173,7 @@ impl Spec {
                 }
             }
             Kind::AllToAll => {
-                let builder = Collective::<[T]>::all_to_all().participants(from);
+                let builder = Collective::<[T]>::all_to_all().participants(from).receivers(to);
                 self.of(builder, top, gang, oracle).await
             }
         }

@@ -140,7 +140,8 @@ impl ReportedRuns {
 /// The algorithm of an allreduce.
 #[derive(Debug, Args)]
 pub struct AllreduceAlgorithm {
-    /// Algorithm: recursive-doubling, two-level, radix-N, halving-doubling, sliced, direct, dissemination-N or five-cases-N
+    /// Algorithm: recursive-doubling, two-level, radix-N, halving-doubling, sliced, direct, dissemination-N, five-cases-N or
+    /// five-cases-inverse-N
     #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling, value_parser = algorithm)]
     pub collective: Algorithm,
 }

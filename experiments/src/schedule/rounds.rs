@@ -127,8 +127,8 @@ mod tests {
                 Box::new(|_| Goal::gather(ranks, all.clone(), all.clone())),
                 Box::new(|_| Goal::scatter(ranks, root, all.clone())),
                 Box::new(|_| Goal::reduce_scatter(ranks, all.clone(), all.clone())),
-                Box::new(|_| Goal::all_to_all(ranks, all.clone())),
-                Box::new(|blocks| Goal::exscan(ranks, all.clone(), blocks)),
+                Box::new(|_| Goal::all_to_all(ranks, all.clone(), all.clone())),
+                Box::new(|blocks| Goal::exscan(ranks, all.clone(), Ranks::of((0..ranks).step_by(2)), blocks)),
             ];
             for goal in goals {
                 for algorithm in Algorithm::all_for(&goal(1)) {
