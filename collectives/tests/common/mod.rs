@@ -1,6 +1,7 @@
 //! What the tests share: a watchdog, a source of noise, and programs of calls whose results are computed a second time.
 #![allow(dead_code)]
 
+pub mod cases;
 #[path = "../../../runtime/tests/common/processes.rs"]
 pub mod processes;
 #[path = "../../../runtime/tests/common/watchdog.rs"]

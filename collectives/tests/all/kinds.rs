@@ -1,0 +1,216 @@
+//! Every kind of collective against sequential code: random participants, receivers, sizes, types of calls and wires.
+
+use crate::common;
+use crate::common::cases::{Case, Item, Triple, runtime};
+use crate::common::{affine, any_runtime, bytes, mix, watched};
+use maniple_collectives::{Algorithm, Collective, Goal, Ranks};
+use maniple_regions::Vector;
+use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, TaskFuture};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// All calls of one shard. Returns how the first wrong result differs.
+async fn shard<T: Item>(case: Arc<Case>, shard: Shard, on: Collective<[T]>) -> Result<Option<String>, Error> {
+    let me = shard.index();
+    let position = |ranks: &[u32]| ranks.iter().position(|&rank| rank == me);
+    let (from, to) = (position(&case.from), position(&case.to));
+    let (mut pending, mut results) = (VecDeque::<TaskFuture<Vector<T>>>::new(), Vec::new());
+    let mut over = Vec::new();
+    for call in 0..case.calls {
+        let own = from.map(|from| case.contribution::<T>(call, from).concat());
+        let input = |own: Vec<T>| -> Result<Input<Vec<T>>, Error> {
+            Ok(if mix(case.seed ^ call ^ u64::from(me)).is_multiple_of(3) {
+                (&shard.launch(|own: Arg<Vec<T>>| own.0, (own.into(),)).go()?).into()
+            } else {
+                own.into()
+            })
+        };
+        match (own, to) {
+            (Some(own), Some(_)) if case.split => {
+                over.push(on.contribute(&shard, input(own)?)?);
+                if call % 2 == 1 || call + 1 == case.calls {
+                    // Two results at a time.
+                    for _ in 0..1 + call % 2 {
+                        pending.push_back(on.receive(&shard)?);
+                    }
+                }
+            }
+            (Some(own), Some(_)) => pending.push_back(on.call(&shard, input(own)?)?),
+            (Some(own), None) => over.push(on.contribute(&shard, input(own)?)?),
+            (None, Some(_)) => pending.push_back(on.receive(&shard)?),
+            (None, None) => {}
+        }
+        while pending.len() >= case.ahead
+            && let Some(oldest) = pending.pop_front()
+        {
+            results.push(oldest.await?);
+        }
+    }
+    for future in pending {
+        results.push(future.await?);
+    }
+    for future in over {
+        future.await?;
+    }
+    assert_eq!(results.len() as u64, to.map_or(0, |_| case.calls));
+    // None has changed since it came.
+    Ok((0..).zip(&results).find_map(|(call, came)| {
+        let expected = case.expected::<T>(call, to?);
+        let differs = (0..came.len().min(expected.len())).find(|&i| bytes(&came[i..=i]) != bytes(&expected[i..=i]));
+        if let Some(at) = differs {
+            return Some(format!("call {call}: {:x?} at {at}, expected {:x?}", came[at], expected[at]));
+        }
+        let (came, expected) = (came.len(), expected.len());
+        (came != expected).then(|| format!("call {call}: {came} elements, expected {expected}"))
+    }))
+}
+
+fn check_as<T: Item>(case: &Arc<Case>, runtime: &Runtime, at: &str) {
+    let at = format!("{at}: {} in {case:?}", std::any::type_name::<T>());
+    let differ = watched(&at, || case.run(runtime, shard::<T>)).unwrap_or_else(|e| panic!("{at}: {e}"));
+    for (shard, differs) in (0u32..).zip(differ) {
+        assert_eq!(differs, None, "{at}: shard {shard}");
+    }
+}
+
+/// With elements of a type drawn from the seed.
+fn check(case: Case, runtime: &Runtime, at: &str) {
+    let as_type = match mix(case.seed) % 8 {
+        0 => check_as::<u8>,
+        1 => check_as::<i32>,
+        2 | 3 => check_as::<f64>,
+        4 => check_as::<Triple>,
+        5 => check_as::<()>,
+        _ => check_as::<u64>,
+    };
+    as_type(&Arc::new(case), runtime, at);
+}
+
+#[test]
+fn all_kinds_give_what_sequential_code_gives() {
+    // A run of several processes takes longer.
+    let cases = if common::processes::runtimes().is_some() { 250 } else { 2000 };
+    for seed in 0..cases {
+        let (at, runtime) = runtime(seed);
+        check(Case::draw(mix(seed)), &runtime, &at);
+    }
+}
+
+#[test]
+fn one_block_may_be_giant_and_the_others_empty() {
+    let cases = if common::processes::runtimes().is_some() { 4 } else { 12 };
+    for seed in 0..cases {
+        let (at, runtime) = runtime(seed);
+        check(Case::draw_giant(seed), &runtime, &at);
+    }
+}
+
+#[test]
+fn scans_keep_the_order_of_shards() {
+    let kind = affine();
+    for shards in 1..=17 {
+        let operator = kind.operator.clone();
+        let (sums, _) = Runtime::threads(2)
+            .run(move |top| {
+                let operator = operator.clone();
+                async move {
+                    let gang = top.gang("all", shards)?;
+                    let all = Collective::scan(operator).make(&top, &gang, "all")?;
+                    let make = kind.make;
+                    let task = top.register("shard", move |shard: Shard, (): ()| async move {
+                        Ok(common::bytes(&[all.call(&shard, make(shard.index().into()))?.await?]))
+                    });
+                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                }
+            })
+            .unwrap();
+        let mut expected = (kind.make)(0);
+        assert_eq!(sums[0], common::bytes(&[expected]));
+        for shard in 1..shards {
+            expected = (kind.combine)(&expected, &(kind.make)(shard.into()));
+            assert_eq!(sums[shard as usize], common::bytes(&[expected]));
+        }
+    }
+}
+
+/// Those with several registers, too, although a barrier has nothing to put there.
+#[test]
+fn barriers_by_every_algorithm() {
+    for shards in 1..=9 {
+        for algorithm in Algorithm::all_for(&Goal::allreduce(shards, 1)) {
+            for seed in 0..3 {
+                let (at, runtime) = any_runtime(seed);
+                let at = format!("{at}: {algorithm}, {shards} shards");
+                let outcome = watched(&at, || {
+                    runtime.run(move |top| async move {
+                        let gang = top.gang("all", shards)?;
+                        let barrier = Collective::barrier().algorithm(algorithm).make(&top, &gang, "barrier")?;
+                        let task = top.register("shard", move |shard: Shard, (): ()| async move {
+                            for _ in 0..5 {
+                                barrier.call(&shard, ())?.await?;
+                            }
+                            Ok(())
+                        });
+                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                    })
+                });
+                outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
+            }
+        }
+    }
+}
+
+/// What comes at each shard, contributors or not, has its length, although its elements have no bytes.
+#[test]
+fn vectors_of_nothing_have_their_length() {
+    type Both = (Collective<[()]>, Collective<[()]>);
+    async fn shard(shard: Shard, (sent, met): Both) -> Result<(usize, usize), Error> {
+        let (own, last) = (|| vec![(); 5], shard.shards() - 1);
+        let sent = if shard.index() == 0 { sent.call(&shard, own())? } else { sent.receive(&shard)? };
+        // The first only contributes, the last only receives.
+        let met = match shard.index() {
+            0 => {
+                met.contribute(&shard, own())?.await?;
+                5
+            }
+            rank if rank == last => met.receive(&shard)?.await?.len(),
+            _ => met.call(&shard, own())?.await?.len(),
+        };
+        Ok((sent.await?.len(), met))
+    }
+    for shards in 2..=7 {
+        let (from, to) = (Ranks::of(0..shards - 1), Ranks::of(1..shards));
+        let sends: Vec<_> = Algorithm::all_for(&Goal::broadcast_to(shards, 0, Ranks::of(0..shards), 1)).collect();
+        let meets: Vec<_> = Algorithm::all_for(&Goal::reduce(shards, from, to, 1)).collect();
+        for (seed, send) in (0..).zip(sends) {
+            for &meet in &meets {
+                let (at, runtime) = any_runtime(seed);
+                let at = format!("{at}: {send} and {meet}, {shards} shards");
+                let outcome = watched(&at, || {
+                    runtime.run(move |top| async move {
+                        let gang = top.gang("all", shards)?;
+                        let sent = Collective::<()>::broadcast(0).elements(5).algorithm(send);
+                        let met = Collective::barrier().participants(0..shards - 1).receivers(1..shards);
+                        let met = met.elements(5).algorithm(meet).make(&top, &gang, "met")?;
+                        let both = (sent.make(&top, &gang, "sent")?, met);
+                        let task = top.register("shard", shard);
+                        top.launch(&gang, &task, |_| ShardLaunch::new(both))?.all().await
+                    })
+                });
+                let (lengths, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
+                assert!(lengths.iter().all(|&lengths| lengths == (5, 5)), "{at}: {lengths:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "kinds::on_processes",
+        &[
+            ("all_kinds_give_what_sequential_code_gives", all_kinds_give_what_sequential_code_gives),
+            ("one_block_may_be_giant_and_the_others_empty", one_block_may_be_giant_and_the_others_empty),
+        ],
+    );
+}

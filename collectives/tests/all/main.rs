@@ -1,0 +1,25 @@
+//! The tests of collectives. One program, because most of them use the same types: built apart they take three times as long.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod allreduce;
+mod calls;
+mod choice;
+mod collective;
+mod contributions;
+mod deadlines;
+mod kinds;
+mod misuse;
+mod plans;
+#[cfg(feature = "plant")]
+mod planted;
+mod proofs;
+mod races;
+mod schedules;
+mod states;
+mod swap;
+mod tuned;
+mod undo;
+mod vectors;
+mod virtual_time;

@@ -1,0 +1,319 @@
+//! The memory of vectors: what is copied, what is shared, and what is used again.
+
+use crate::common::{Chosen, watched};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule};
+use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement};
+use maniple_regions::{Lendable, Vector};
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::Arc;
+
+const SHARDS: u32 = 8;
+const ELEMENTS: usize = 1000;
+
+type Of = Collective<[u64]>;
+
+/// What a task of eight shards on two workers returns, the first four on one of them.
+fn on_all<R, F>(access: Access, of: fn() -> CollectiveBuilder<[u64]>, shard: fn(Shard, Of) -> F) -> Vec<R>
+where
+    R: serde::Serialize + serde::de::DeserializeOwned + Clone + Send + 'static,
+    F: Future<Output = Result<R, Error>> + 'static,
+{
+    let exchange = ExchangeOutput { memory: MemoryKind::Registered, access, ..ExchangeOutput::default() };
+    let mapper = Arc::new(Chosen { placement: Placement::Blocked, exchange });
+    watched("vectors", move || {
+        let run = Runtime::threads(2).mapper(mapper).run(move |top| async move {
+            let gang = top.gang("all", SHARDS)?;
+            let made = of().make(&top, &gang, "vectors")?;
+            let task = top.register("shard", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(made))?.all().await
+        });
+        run.expect("a run").0
+    })
+}
+
+fn own(shard: &Shard, call: u64) -> Vec<u64> {
+    (0..ELEMENTS as u64).map(|i| call << 40 | u64::from(shard.index()) << 32 | i).collect()
+}
+
+fn at(values: &[u64]) -> usize {
+    values.as_ptr() as usize
+}
+
+#[test]
+fn a_broadcast_in_one_process_copies_only_if_the_mapper_asks_for_it() {
+    async fn given(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
+        let mine = Vector::from(own(&shard, 0));
+        broadcast_from_5(shard, all, mine).await
+    }
+    async fn shared(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
+        let mine = Vector::from(own(&shard, 0));
+        let found = broadcast_from_5(shard, all, mine.clone()).await;
+        drop(mine);
+        found
+    }
+    /// Of a vector with blocks, which some collectives give.
+    async fn part(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
+        let mut longer = Lendable::from([own(&shard, 0), own(&shard, 0)].concat());
+        let mine = Vector::from(longer.lend(ELEMENTS..2 * ELEMENTS));
+        broadcast_from_5(shard, all, mine).await
+    }
+    async fn broadcast_from_5(shard: Shard, all: Of, mine: Vector<u64>) -> Result<(usize, usize), Error> {
+        let sent = if shard.index() == 5 { at(&mine) } else { 0 };
+        let came = match shard.index() {
+            5 => all.call(&shard, mine)?.await?,
+            _ => all.receive(&shard)?.await?,
+        };
+        assert!(came.iter().zip(0..).all(|(came, i)| *came == 5 << 32 | i));
+        // Until all have theirs, no memory is used twice.
+        shard.yield_now().await;
+        Ok((sent, at(&came)))
+    }
+    let broadcast = || Collective::<u64>::broadcast(5).elements(ELEMENTS).algorithm(Algorithm::Binomial);
+    for places in [
+        on_all(Access::InPlace, broadcast, given),
+        on_all(Access::InPlace, broadcast, shared),
+        on_all(Access::InPlace, broadcast, part),
+    ] {
+        assert!(places.iter().all(|(_, came)| *came == places[5].0), "{places:?}");
+    }
+    let places = on_all(Access::Copy, broadcast, given);
+    // Each message from one worker to the other makes a copy, which others on that worker share.
+    let mut memories: Vec<usize> = places.iter().map(|(_, came)| *came).collect();
+    memories.sort_unstable();
+    memories.dedup();
+    assert!(memories.len() > 1 && places[..4].iter().all(|(_, came)| *came != places[5].0), "{places:?}");
+}
+
+#[test]
+fn memory_of_results_is_used_again_when_nobody_holds_them() {
+    async fn shard(shard: Shard, all: Of) -> Result<(usize, usize), Error> {
+        let (mut places, mut held) = (HashSet::new(), Vec::new());
+        for call in 0..20 {
+            let came = all.call(&shard, own(&shard, call))?.await?;
+            places.insert(at(&came));
+        }
+        let dropped = places.len();
+        places.clear();
+        for call in 20..40 {
+            held.push(all.call(&shard, own(&shard, call))?.await?);
+            places.insert(at(&held[held.len() - 1]));
+        }
+        for (call, came) in (20..).zip(&held) {
+            let expected = (0..SHARDS as u64 * ELEMENTS as u64).map(|i| {
+                let (from, i) = (i / ELEMENTS as u64, i % ELEMENTS as u64);
+                call << 40 | from << 32 | i
+            });
+            assert!(came.iter().copied().eq(expected), "call {call} has changed");
+        }
+        Ok((dropped, places.len()))
+    }
+    let allgather = || Collective::<u64, [u64]>::allgather().elements(ELEMENTS).algorithm(Algorithm::Direct);
+    for (dropped, held) in on_all(Access::InPlace, allgather, shard) {
+        // Two slots, and two spare ones of each for peers that still read.
+        assert!(dropped <= 6, "{dropped}");
+        assert_eq!(held, 20);
+    }
+}
+
+/// The memory of a given contribution takes the place of that of the result, which the program gets. For a shared one the
+/// collective has to keep memory for later results.
+#[test]
+fn a_result_is_lent_if_the_contribution_was_shared_and_handed_over_if_it_was_given() {
+    async fn shard(shard: Shard, all: Of) -> Result<Vec<usize>, Error> {
+        let shared = Vector::from(own(&shard, 0));
+        let mut holders = Vec::new();
+        for call in 0..12 {
+            let mine = if call % 4 < 2 { shared.clone() } else { own(&shard, 0).into() };
+            let came = all.call(&shard, mine)?.await?;
+            assert!(came.iter().zip(0..).all(|(came, i)| *came == (28 << 32) + 8 * i));
+            holders.push(Arc::strong_count(&came.into_shared().expect("all of a vector")));
+        }
+        // A result whose future goes straight into the next call is given to that.
+        let first = all.call(&shard, own(&shard, 0))?;
+        let second = all.call(&shard, &first)?;
+        drop(first);
+        let came = second.await?;
+        assert!(came.iter().zip(0..).all(|(came, i)| *came == 8 * ((28 << 32) + 8 * i)));
+        holders.push(Arc::strong_count(&came.into_shared().expect("all of a vector")));
+        Ok(holders)
+    }
+    let sum =
+        || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::RecursiveDoubling);
+    for holders in on_all(Access::InPlace, sum, shard) {
+        assert_eq!(holders, [2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 1]);
+    }
+}
+
+/// Shards of a processor that combine first share their result. Only the first of them keeps it for later calls: it can be
+/// used again when it has one owner.
+#[test]
+fn a_result_that_several_share_is_kept_by_one() {
+    async fn shard(shard: Shard, all: Of) -> Result<usize, Error> {
+        let shared = Vector::from(own(&shard, 0));
+        let first = all.call(&shard, shared.clone())?.await?;
+        let first = (shard.index() == 0).then_some(first);
+        // It comes after everybody has let go of the first result.
+        all.call(&shard, shared)?.await?;
+        Ok(first.map_or(0, |first| Arc::strong_count(&first.into_shared().expect("all of a vector"))))
+    }
+    let sum = || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::TwoLevel);
+    assert_eq!(on_all(Access::InPlace, sum, shard)[0], 2);
+}
+
+/// Of seven ranks three take the result of another one.
+#[test]
+fn a_result_that_is_read_as_a_whole_is_not_copied() {
+    async fn shard(shard: Shard, all: Of) -> Result<usize, Error> {
+        if shard.index() == 7 {
+            return Ok(0);
+        }
+        let shared = Vector::from(own(&shard, 0));
+        let first = all.call(&shard, shared.clone())?.await?;
+        // Everybody holds the first result when the second one is there.
+        all.call(&shard, shared)?.await?;
+        Ok(at(&first))
+    }
+    let sum = || {
+        let all = Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).participants(0..7);
+        all.algorithm(Algorithm::RecursiveDoubling)
+    };
+    let places = on_all(Access::InPlace, sum, shard);
+    assert_eq!(places[..7].iter().collect::<HashSet<_>>().len(), 4, "{places:?}");
+}
+
+/// Not where it is lent block by block, either.
+#[test]
+fn a_shared_contribution_is_not_copied() {
+    async fn shard(shard: Shard, all: Of) -> Result<bool, Error> {
+        let mine = Vector::from(own(&shard, 0));
+        Ok(match shard.index() {
+            5 => at(&all.call(&shard, mine.clone())?.await?) == at(&mine),
+            _ => all.receive(&shard)?.await?.iter().zip(0..).all(|(came, i)| *came == 5 << 32 | i),
+        })
+    }
+    let broadcast = || Collective::<u64>::broadcast(5).elements(ELEMENTS).algorithm(Algorithm::Chain(4));
+    assert_eq!(on_all(Access::InPlace, broadcast, shard), [true; SHARDS as usize]);
+}
+
+/// A shard that only contributes has no use for the memory after the call.
+#[test]
+fn contributions_to_a_reduction_are_freed() {
+    async fn shard(shard: Shard, all: Of) -> Result<usize, Error> {
+        let mut given = Vec::new();
+        for call in 0..6 {
+            let mine = Arc::new(own(&shard, call));
+            given.push(Arc::downgrade(&mine));
+            let mine = Vector::from(mine);
+            match shard.index() {
+                0 => drop(all.call(&shard, mine)?.await?),
+                _ => all.contribute(&shard, mine)?.await?,
+            }
+        }
+        Ok(given.iter().filter(|given| given.strong_count() > 0).count())
+    }
+    let reduce = || {
+        let all = Collective::reduce(Operator::<u64>::sum(), [0]).elements(ELEMENTS);
+        all.algorithm(Algorithm::RecursiveDoubling)
+    };
+    let kept = on_all(Access::InPlace, reduce, shard);
+    // Every other shard sends its own and reads nothing.
+    assert!(kept.iter().skip(1).step_by(2).all(|&kept| kept == 0), "{kept:?}");
+}
+
+/// After a call nobody but its owner holds a contribution, in kinds whose values have blocks too.
+#[test]
+fn contributions_are_let_go_when_a_call_is_over() {
+    async fn shard(shard: Shard, (all, root, done): (Of, u32, Collective<()>)) -> Result<usize, Error> {
+        let mut kept = 0;
+        for call in 0..3 {
+            let sends = root == SHARDS || root == shard.index();
+            let blocks = if root == 0 { 1 } else { SHARDS as usize };
+            let mine = Arc::new(own(&shard, call)[..ELEMENTS / SHARDS as usize * blocks].to_vec());
+            let given = mine.clone();
+            match sends {
+                true => drop(all.call(&shard, Vector::from(mine))?.await?),
+                false => drop((mine, all.receive(&shard)?.await?)),
+            }
+            done.call(&shard, ())?.await?;
+            kept += Arc::strong_count(&given) - 1;
+        }
+        Ok(kept)
+    }
+    type Make = fn() -> CollectiveBuilder<[u64]>;
+    const BLOCK: usize = ELEMENTS / SHARDS as usize;
+    let of: [(Make, Algorithm, u32); 7] = [
+        (
+            || Collective::allreduce(Operator::<u64>::sum()).elements(SHARDS as usize * BLOCK),
+            Algorithm::TwoLevel,
+            SHARDS,
+        ),
+        (
+            || Collective::allreduce(Operator::<u64>::sum()).elements(SHARDS as usize * BLOCK),
+            Algorithm::RecursiveDoubling,
+            SHARDS,
+        ),
+        (|| Collective::<u64>::broadcast(0).elements(BLOCK), Algorithm::Chain(4), 0),
+        (|| Collective::<[u64], u64>::scatter(5).elements(BLOCK), Algorithm::Binomial, 5),
+        (|| Collective::<[u64]>::all_to_all().elements(BLOCK), Algorithm::Direct, SHARDS),
+        (|| Collective::<[u64]>::all_to_all().elements(BLOCK), Algorithm::Bruck, SHARDS),
+        (|| Collective::<[u64], u64>::reduce_scatter(Operator::sum()).elements(BLOCK), Algorithm::Direct, SHARDS),
+    ];
+    for (make, algorithm, root) in of {
+        let kept = watched("contributions", move || {
+            let run = Runtime::threads(2).run(move |top| async move {
+                let gang = top.gang("all", SHARDS)?;
+                let all = make().algorithm(algorithm).make(&top, &gang, "all")?;
+                let done = Collective::barrier().make(&top, &gang, "done")?;
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, move |_| ShardLaunch::new((all, root, done)))?.all().await
+            });
+            run.expect("a run").0
+        });
+        assert_eq!(kept, [0; SHARDS as usize], "{algorithm} with root {root}");
+    }
+}
+
+/// An allreduce in which all send to all, one half of the vector after the other. While a shard changes the first of them, it
+/// still needs its own values in the other.
+fn in_halves(order: [u32; 2]) -> CollectiveBuilder<[u64]> {
+    let steps = move |rank: u32, ranks: u32| {
+        let mut schedule = Schedule::new(rank, ranks, 2);
+        let parts = order.map(|half| Part::block(0, half));
+        for part in &parts {
+            (0..ranks).filter(|&peer| peer != rank).for_each(|peer| schedule.send(peer, part.clone()));
+        }
+        for part in &parts {
+            (0..rank).rev().for_each(|peer| schedule.receive(peer, part.clone(), Combine::IncomingIsLower));
+            (rank + 1..ranks).for_each(|peer| schedule.receive(peer, part.clone(), Combine::IncomingIsHigher));
+        }
+        schedule
+    };
+    let linked = move |goal: &Goal, rank| Schedule::linked(rank, |rank| steps(rank, goal.ranks()));
+    Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).schedules("in halves", linked)
+}
+
+#[test]
+fn a_contribution_that_is_shared_does_not_change() {
+    async fn shard(shard: Shard, all: Of) -> Result<bool, Error> {
+        let mine = Vector::from(own(&shard, 0));
+        let first = all.call(&shard, mine.clone())?.await?;
+        let second = all.call(&shard, first.clone())?.await?;
+        let expected = |factor: u64| {
+            (0..ELEMENTS as u64).map(move |i| factor * ((0..u64::from(SHARDS)).sum::<u64>() << 32) + factor * 8 * i)
+        };
+        assert!(first.iter().copied().eq(expected(1)));
+        assert!(second.iter().copied().eq(expected(8)));
+        Ok(mine == own(&shard, 0))
+    }
+    for of in [
+        || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::HalvingDoubling),
+        || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::RecursiveDoubling),
+        || Collective::allreduce(Operator::<u64>::sum()).elements(ELEMENTS).algorithm(Algorithm::TwoLevel),
+        || in_halves([0, 1]),
+        || in_halves([1, 0]),
+    ] {
+        assert!(on_all(Access::InPlace, of, shard).into_iter().all(|same| same));
+    }
+}

@@ -1,0 +1,25 @@
+//! The tests of the runtime that need no process of their own. One program, because most of them use the same types: built
+//! apart they take much longer.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod arrivals;
+mod barriers;
+mod deadlines;
+mod edges;
+mod failures;
+mod faults;
+mod gangs;
+mod handles;
+mod mapping;
+mod parents;
+mod races;
+mod replicas;
+mod reports;
+mod shards;
+mod trace;
+mod unawaited;
+mod utility;
+mod wakers;
+mod wires;

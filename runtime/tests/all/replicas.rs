@@ -1,0 +1,193 @@
+//! Top-level tasks that do not do the same on every node: what differs is named, and nothing else is an error.
+
+use crate::common::{run, watched};
+use maniple_mapper::{CollectiveMapper, Mapper, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId};
+use maniple_regions::{Field, Privilege, Rect};
+use maniple_runtime::{Check, Edges, Error, PhaseOptions, Runtime, Shard, ShardLaunch, Top};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const U: Field<f64> = Field::new(0, "u");
+const V: Field<i32> = Field::new(0, "v");
+const NODES: u32 = 3;
+
+async fn nothing(_: Shard, (): ()) -> Result<(), Error> {
+    Ok(())
+}
+
+/// What the program does on one of the nodes that it does not do on the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Odd {
+    Nothing,
+    TreeSize,
+    TreeField,
+    TreeName,
+    GangSize,
+    TaskType,
+    Consumer,
+    Waiters,
+    Window,
+    Requirement,
+    /// Which shard holds a region.
+    Holder,
+    OneMore,
+    EndsEarly,
+    Order,
+}
+
+async fn program(top: Top, odd: Odd) -> Result<(), Error> {
+    let n = 4;
+    let cells = if odd == Odd::TreeSize { 9 } else { 8 };
+    let field = if odd == Odd::TreeField { V.info() } else { U.info() };
+    let name = if odd == Odd::TreeName { "cell" } else { "cells" };
+    let tree = top.region_tree(name, Rect::line(0, cells), &[field])?;
+    let gang = top.gang("all", if odd == Odd::GangSize { n + 1 } else { n })?;
+    let task = top.register("nothing", nothing);
+    if odd == Odd::TaskType {
+        let _ = top.register("more", |_, _: u32| async { Ok(()) });
+    } else {
+        let _ = top.register("more", |_, _: u64| async { Ok(()) });
+    }
+    if odd == Odd::EndsEarly {
+        return Err(Error::user("enough"));
+    }
+    let _: Edges = top.edges(
+        "ring",
+        &gang,
+        (0..gang.shards()).map(|s| (s, (s + if odd == Odd::Consumer { 2 } else { 1 }) % n)),
+        1,
+    )?;
+    let gate = PhaseOptions::between(0..n, if odd == Odd::Waiters { 0..n - 1 } else { 0..n });
+    let gate = gate.window(if odd == Odd::Window { 5 } else { 6 });
+    if odd == Odd::Order {
+        top.gang("between", 2)?;
+        top.phase_barrier("gate", &gang, gate)?;
+    } else {
+        top.phase_barrier("gate", &gang, gate)?;
+        top.gang("between", 2)?;
+    }
+    let privilege = if odd == Odd::Requirement { Privilege::ReadWrite } else { Privilege::Read };
+    let hold = |_| ShardLaunch::new(()).shares(tree, [field.id], privilege);
+    top.launch(&gang, &task, hold)?.all().await?;
+    let holder = if odd == Odd::Holder { 2 } else { 1 };
+    let hold = |s| if s == holder { hold(s) } else { ShardLaunch::new(()) };
+    top.launch(&gang, &task, hold)?.all().await?;
+    if odd == Odd::OneMore {
+        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+    }
+    Ok(())
+}
+
+/// Runs the program with one node that is odd: the first, the second or the last to begin.
+fn outcome(at: &str, runtime: &Runtime, who: u32, odd: Odd) -> Result<(), Error> {
+    let begun = Arc::new(AtomicU32::new(0));
+    run(at, runtime, move |top| {
+        let me = begun.fetch_add(1, Ordering::Relaxed);
+        program(top, if me == who { odd } else { Odd::Nothing })
+    })
+}
+
+#[test]
+fn what_differs_between_nodes_is_named() {
+    let cases = [
+        (Odd::TreeSize, 0, "region tree `cells` of [0, 9)", "region tree `cells` of [0, 8)"),
+        (Odd::TreeField, 0, "with fields [v: i32]", "with fields [u: f64]"),
+        (Odd::TreeName, 0, "region tree `cell` of", "region tree `cells` of"),
+        (Odd::GangSize, 1, "gang `all` of 5 shards", "gang `all` of 4 shards"),
+        (Odd::TaskType, 3, "task `more` of u32 -> ()", "task `more` of u64 -> ()"),
+        (Odd::EndsEarly, 4, "the end, with the error: enough", "edges `ring`"),
+        (Odd::Consumer, 4, "[0 -> 2 tag 0, 1 -> 3 tag 0, ", "[0 -> 1 tag 0, 1 -> 2 tag 0, "),
+        (Odd::Waiters, 5, "waiters [0, 1, 2], window 6", "waiters [0, 1, 2, 3], window 6"),
+        (Odd::Window, 5, "window 5", "window 6"),
+        (Odd::Order, 5, "gang `between` of 2 shards", "phase barrier `gate` of gang `all`"),
+        (Odd::Requirement, 7, "shard 0: simultaneous read-write on", "shard 0: simultaneous read on"),
+        (Odd::Holder, 8, "[shard 2: simultaneous read on", "[shard 1: simultaneous read on"),
+        (Odd::OneMore, 9, "launch of task `nothing`", "the end"),
+    ];
+    for seed in 0..40 {
+        let who = (seed % u64::from(NODES)) as u32;
+        let runtime = Runtime::seeded(NODES, seed).check(Check::ControlReplication);
+        for (odd, number, odds, others) in cases {
+            let at = format!("{odd:?} on node {who}, seed {seed}");
+            let e = outcome(&at, &runtime, who, odd).expect_err(&at);
+            let Error::Divergence { call, reference: NodeId(0), expected, node, came } = &e else {
+                panic!("{at}: {e}")
+            };
+            let (first, second) = if who == 0 { (odds, others) } else { (others, odds) };
+            assert_eq!(*call, number, "{at}: {e}");
+            assert!(node.0 == who || who == 0 && node.0 > 0, "{at}: {e}");
+            assert!(expected.contains(first) && came.contains(second), "{at}: {e}");
+        }
+        let at = format!("alike, seed {seed}");
+        assert_eq!(outcome(&at, &runtime, who, Odd::Nothing), Ok(()), "{at}");
+    }
+}
+
+/// A mapper that is no function of its input places the shards of one gang here or there.
+#[test]
+fn a_mapper_that_answers_nodes_differently_is_found() {
+    struct Moody(AtomicU32);
+    impl Mapper for Moody {
+        fn name(&self) -> &str {
+            "moody"
+        }
+        fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+            let asked = self.0.fetch_add(1, Ordering::Relaxed);
+            Placement::Explicit((0..input.shards).map(|s| ProcessorId((s + asked / 2) % 2)).collect())
+        }
+    }
+    let runtime = Runtime::seeded(3, 1)
+        .mapper(Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>)
+        .check(Check::ControlReplication);
+    let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("placed differently");
+    let Error::Divergence { call: 1, expected, node: NodeId(2), came, .. } = &e else { panic!("{e}") };
+    assert!(expected.contains("on processors [0, 1, 0, 1]") && came.contains("on processors [1, 0, 1, 0]"), "{e}");
+}
+
+/// So is one that gives a shared region a home here or there.
+#[test]
+fn a_mapper_that_gives_a_region_two_homes_is_found() {
+    struct Moody(AtomicU32);
+    impl Mapper for Moody {
+        fn name(&self) -> &str {
+            "moody"
+        }
+        fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+            Placement::Explicit((0..input.shards).map(|s| ProcessorId(s % 2)).collect())
+        }
+        fn place_shared(&self, _: &PlaceSharedInput<'_>) -> ProcessorId {
+            ProcessorId(u32::from(self.0.fetch_add(1, Ordering::Relaxed) == 2))
+        }
+    }
+    for seed in 0..20 {
+        let moody = Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>;
+        let runtime = Runtime::seeded(3, seed).mapper(moody).check(Check::ControlReplication);
+        let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("two homes");
+        let Error::Divergence { call: 7 | 8, expected, came, .. } = &e else { panic!("seed {seed}: {e}") };
+        let mut both = [expected, came].map(|call| call.contains("at home on processor 1"));
+        both.sort_unstable();
+        assert_eq!(both, [false, true], "seed {seed}: {e}");
+    }
+}
+
+/// Nodes that fail alike, each with an error of its own wording, do not diverge.
+#[test]
+fn nodes_that_fail_alike_do_the_same() {
+    for seed in 0..50 {
+        let runtime = Runtime::seeded(3, seed)
+            .mapper(Arc::new(CollectiveMapper) as Arc<dyn Mapper>)
+            .check(Check::ControlReplication);
+        let begun = AtomicU32::new(0);
+        let outcome = watched("failing", || {
+            runtime.run(move |top| {
+                let me = begun.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    let (gang, task) = (top.gang("all", 2)?, top.register("nothing", nothing));
+                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+                    Err::<(), _>(Error::user(format!("node {me} has had enough")))
+                }
+            })
+        });
+        assert_eq!(outcome.map(|_| ()), Err(Error::user("node 0 has had enough")));
+    }
+}
