@@ -4,9 +4,9 @@ use crate::Laws;
 use crate::algorithms::{Adaption, Groups};
 #[cfg(doc)]
 use crate::algorithms::{
-    Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather,
+    Scan, Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather,
     chain_broadcast, direct, dissemination, five_cases, halving_doubling, halving_reduce_scatter, pairwise_all_to_all,
-    radix, recursive_doubling, ring_allgather, scan, sliced, two_level,
+    radix, recursive_doubling, ring_allgather, sliced, two_level,
 };
 use crate::goal::{Goal, Kind};
 use serde::{Deserialize, Serialize};
