@@ -204,7 +204,7 @@ fn a_refused_run_leaves_the_old_log() {
     fs::write(&log, "old").expect("written");
     for args in [
         "allreduce --shards 0",
-        "collective --kind scan --receivers 1",
+        "collective --kind allgather --receivers 1",
         "collective --kind allreduce --algorithm dissemination",
         "allreduce --shards 16777215 --elements 1000000",
         "barrier --iterations 0",

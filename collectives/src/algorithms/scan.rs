@@ -65,7 +65,7 @@ impl Scan {
     }
 
     fn rounds(&self) -> Range<u32> {
-        0..self.from.len().ilog2() + 1
+        0..u32::BITS - self.from.len().leading_zeros()
     }
 
     /// Whether somebody receives what is combined at a position.
