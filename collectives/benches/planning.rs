@@ -53,13 +53,14 @@ fn main() {
     };
     type Make = fn() -> CollectiveBuilder<[u64]>;
     let allreduce: Make = || Collective::allreduce(Operator::<u64>::sum()).elements(1);
-    let of: [(&str, Make, Algorithm); 8] = [
+    let of: [(&str, Make, Algorithm); 9] = [
         ("allreduce", allreduce, Algorithm::RecursiveDoubling),
         ("allreduce", allreduce, Algorithm::TwoLevel),
         ("allreduce", allreduce, Algorithm::Radix(4)),
         ("allreduce", allreduce, Algorithm::Dissemination(3)),
         ("allreduce", allreduce, Algorithm::FiveCases(3)),
         ("scan", || Collective::scan(Operator::<u64>::sum()).elements(1), Algorithm::RecursiveDoubling),
+        ("reduce-scatter", || Collective::reduce_scatter(Operator::<u64>::sum()).elements(1), Algorithm::Halving),
         ("broadcast", || Collective::<u64>::broadcast(0).elements(1), Algorithm::Binomial),
         ("all-to-all", || Collective::<[u64]>::all_to_all().elements(1), Algorithm::Bruck),
     ];

@@ -79,14 +79,16 @@ impl<T: Element> Collective<T> {
         CollectiveBuilder { root: Some(root), ..builder(Kind::Broadcast, nothing(), Sizes::Whole(1)) }
     }
 
-    /// Each shard receives the combination of the contributions up to its own, in the order of shards. Receivers that do not
-    /// contribute come at their place in that order, but none before the first participant.
+    /// Each shard receives the combination of the contributions up to its own, in the order of shards. A receiver that
+    /// does not contribute gets the combination of all contributions before it. No receiver may come before the first
+    /// participant.
     pub fn scan<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<T, By::Out, By::State> {
         builder(Kind::Scan { inclusive: true }, by.parts(), Sizes::Whole(1))
     }
 
-    /// Each shard receives the combination of the contributions before its own. One before which nobody contributes receives
-    /// what `identity` alone gives, which is not combined with any contribution: `identity` itself, unless `by` has a state.
+    /// Each shard receives the combination of the contributions before its own. If nobody before a shard contributes, it
+    /// receives `identity`, or what `by` makes of `identity` alone if `by` has a state. `identity` is not combined with any
+    /// contribution.
     pub fn exscan<By: Reduction<In = T>>(by: By, identity: T) -> CollectiveBuilder<T, By::Out, By::State> {
         let identity = Some(by.lifted(&identity));
         CollectiveBuilder { identity, ..builder(Kind::Scan { inclusive: false }, by.parts(), Sizes::Whole(1)) }
@@ -126,8 +128,8 @@ impl<T: Element> Collective<[T], T> {
 
 impl<T: Element> Collective<[T]> {
     /// Each shard contributes one block for every shard, itself included, and receives the blocks for it in the order of
-    /// their senders. With [`receivers`](CollectiveBuilder::receivers) of its own, each participant contributes one block for
-    /// each receiver.
+    /// their senders. If [`receivers`](CollectiveBuilder::receivers) names other shards, each participant contributes one block
+    /// for each receiver.
     pub fn all_to_all() -> CollectiveBuilder<[T]> {
         builder(Kind::AllToAll, nothing(), Sizes::Each(1))
     }
@@ -224,7 +226,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     ///
     /// # Errors
     /// Shards that the gang does not have, nobody who contributes or receives, participants of a kind in which one shard
-    /// contributes, no slots or more than memory can address, sizes that do not fit the kind or the memory, an algorithm
+    /// contributes, receivers of a scan before its first participant, no slots or more than memory can address, sizes that do not fit the kind or the memory, an algorithm
     /// that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses, an algorithm beside
     /// schedules, or an illegal decision of the mapper.
     pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O, S>, Error> {
@@ -279,7 +281,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         }
         let (first, lowest) = (contributors.at(0), receivers.at(0));
         if self.kind == (Kind::Scan { inclusive: true }) && lowest < first {
-            let expected = format!("receivers from shard {first} on, which is the first that contributes");
+            let expected = format!("no receiver before shard {first}, the first that contributes");
             return Err((expected, format!("shard {lowest}")));
         }
         Ok(match self.kind {

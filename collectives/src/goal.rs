@@ -68,13 +68,13 @@ impl Goal {
         Self::new(Kind::ReduceScatter, (ranks, receivers.len()), contributors, receivers)
     }
 
-    /// A receiver gets the combination of all contributors up to its own rank, which need not be one of them. Before the first
-    /// contributor it gets nothing.
+    /// Each receiver gets the combination of the contributions of all ranks up to its own. It need not contribute. A receiver
+    /// before the first contributor gets nothing.
     pub fn scan(ranks: u32, contributors: Ranks, receivers: Ranks, blocks: u32) -> Self {
         Self::new(Kind::Scan { inclusive: true }, (ranks, blocks), contributors, receivers)
     }
 
-    /// A receiver gets the combination of all contributors below its own rank. Without any it gets nothing.
+    /// Each receiver gets the combination of the contributions of all ranks below its own, or nothing if there are none.
     pub fn exscan(ranks: u32, contributors: Ranks, receivers: Ranks, blocks: u32) -> Self {
         Self::new(Kind::Scan { inclusive: false }, (ranks, blocks), contributors, receivers)
     }
@@ -115,7 +115,7 @@ impl Goal {
         self.ranks
     }
 
-    /// The number of blocks of a contribution and of a result; in an all-to-all, of the one that has more.
+    /// The number of blocks of a contribution and of a result; in an all-to-all, the larger of the two numbers.
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
@@ -196,7 +196,7 @@ impl Goal {
 impl Goal {
     /// How many contributors a scan combines for a rank.
     fn scanned(&self, rank: u32, inclusive: bool) -> u32 {
-        self.contributors.below(rank + u32::from(inclusive))
+        self.contributors.below(rank.saturating_add(inclusive.into()))
     }
 
     /// What the contributor at a position has for a receiver: the blocks of the contribution, and where they go in the
@@ -320,7 +320,7 @@ impl Ranks {
     }
 
     /// The number of ranks in the set that are below this one.
-    pub(crate) fn below(&self, rank: u32) -> u32 {
+    pub fn below(&self, rank: u32) -> u32 {
         match &self.0 {
             Set::Range(range) => rank.clamp(range.start, range.end) - range.start,
             Set::List(list) => list.partition_point(|&other| other < rank) as u32,

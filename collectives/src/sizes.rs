@@ -14,7 +14,7 @@ pub enum Sizes {
     Each(usize),
     /// Where each block begins, and the end.
     Blocks(Arc<[usize]>),
-    /// What the contributor at the first position has for the receiver at the second, in an all-to-all.
+    /// In an all-to-all: the number of elements from the contributor at the first position to the receiver at the second.
     Between(Arc<dyn Fn(u32, u32) -> usize + Send + Sync>),
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Wanted<T> {
     pub goal: Goal,
     pub operator: Operator<T>,
     pub conversion: Option<Arc<Conversion>>,
-    /// The result where nothing is combined: at the first shard of an exclusive scan.
+    /// The result where nothing is combined: in an exclusive scan, at shards before which nobody contributes.
     pub identity: Option<T>,
     pub sizes: Sizes,
     /// The elements of the largest vector of any rank.

@@ -461,7 +461,7 @@ fn wrong_arguments_are_refused() {
         ("allgather --receivers 0", "--receivers is not for allgather: all participants receive; take --kind gather"),
         (
             "scan --participants 3,5 --receivers 2-4",
-            "--receivers: expected shards from 3 on, the first participant, found 2",
+            "--receivers: expected no shard before 3, the first participant, found 2",
         ),
         (
             "all-to-all --receivers 0-3 --algorithm bruck",

@@ -147,6 +147,11 @@ fn five_cases_that_do_not_exist_say_so() {
     assert_eq!((&of["algorithm"], &of["instead"]), (&"dissemination-1".into(), &lines[1].into()));
     assert_eq!(of["laws"], serde_json::json!(["associative", "commutative"]));
     assert!(succeeds("allreduce --shards 13 --algorithm five-cases-1 --format svg").contains(lines[1]));
+    let inverse = json("allreduce --shards 9 --algorithm five-cases-inverse-1");
+    let said = "five-cases-inverse-1 leaves nothing out for 9 ranks, so five-cases-1 is taken";
+    assert_eq!((&inverse["algorithm"], &inverse["instead"]), (&"five-cases-1".into(), &said.into()));
+    let none = json("allreduce --shards 13 --algorithm five-cases-inverse-1");
+    assert_eq!(none["instead"], lines[1].replace("five-cases-1", "five-cases-inverse-1"));
     let exists = json("allreduce --shards 13 --algorithm five-cases --radix 4");
     assert_eq!((&exists["algorithm"], &exists["instead"]), (&"five-cases-4".into(), &Value::Null));
 }
@@ -285,11 +290,18 @@ fn it_can_go_to_a_file() {
 #[cfg(unix)]
 #[test]
 fn a_schedule_that_does_not_fit_into_memory_is_refused() {
-    let line = "ulimit -v 2000000; exec \"$0\" schedule --kind reduce-scatter --algorithm direct --shards 4096";
-    let output = Command::new("sh").args(["-c", line, env!("CARGO_BIN_EXE_maniple")]).output().expect("starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let words = "the schedules of 4096 shards by direct: this needs at least 14.8 GiB of memory, and ";
-    assert!(output.status.code() == Some(2) && said.contains(words), "{said}");
+    for (args, algorithm, gib) in [
+        ("reduce-scatter --algorithm direct", "direct", "14.8"),
+        ("reduce-scatter", "halving", "10.2"),
+        ("allreduce --algorithm halving-doubling", "halving-doubling", "4.4"),
+    ] {
+        let line = format!("ulimit -v 2000000; exec \"$0\" schedule --kind {args} --shards 4096");
+        let output = Command::new("sh").args(["-c", &line, env!("CARGO_BIN_EXE_maniple")]).output().expect("starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let words =
+            format!("the schedules of 4096 shards by {algorithm}: this needs at least {gib} GiB of memory, and ");
+        assert!(output.status.code() == Some(2) && said.contains(&words), "{said}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub struct Joint {
     pub kind: Kind,
     /// The shards that contribute, in ascending order. In a broadcast and a scatter it is one.
     pub contributors: Vec<u32>,
-    /// The shards that receive, in ascending order. In a scan and an all-to-all they are those that contribute.
+    /// The shards that receive, in ascending order. In a scan none comes before the first that contributes.
     pub receivers: Vec<u32>,
     pub by: By,
     /// Values are combined in the order of a sequential loop, not in that of recursive doubling.
@@ -70,7 +70,7 @@ pub enum Shape {
     ManyToOne,
 }
 
-/// The result of the first shard of an exclusive scan.
+/// The result of an exclusive scan where nobody contributes before.
 pub const IDENTITY: i64 = 77;
 
 impl Joint {
@@ -188,7 +188,8 @@ impl Joint {
         all.filter(|&a| self.takes(a, shards)).collect()
     }
 
-    /// Makes up for a change. No shard receives a scan of nothing. An algorithm that does not fit any more is left to the mapper. A scan whose operator is not
+    /// Repairs what a change made illegal. Receivers before the first contributor of a scan are removed; if none is left, the
+    /// contributors receive. If the algorithm no longer fits, the mapper chooses one. A scan whose operator is not
     /// associative gets the order of a loop, because the interpreter does not know the brackets of a scan by doubling.
     pub fn mend(&mut self, shards: u32) {
         if !self.has_blocks() && matches!(self.sizes, Sizes::Blocks(_)) {
@@ -233,7 +234,8 @@ pub fn between(sizes: &[usize], from: usize, to: usize) -> usize {
 impl By {
     fn laws(self) -> Laws {
         match self {
-            By::Sum | By::Max => Laws { associative: true, commutative: true, ..Laws::NONE },
+            By::Sum => Laws { associative: true, commutative: true, invertible: true, ..Laws::NONE },
+            By::Max => Laws { associative: true, commutative: true, ..Laws::NONE },
             By::Associative => Laws { associative: true, ..Laws::NONE },
             By::Composition | By::Digits => Laws::NONE,
         }

@@ -1,5 +1,5 @@
 //! What must not grow: memory over ten million generations of a barrier and a million waits given up, memory and threads
-//! over a thousand runs, memory with hundreds of workers.
+//! over a thousand runs.
 
 mod common;
 
@@ -255,34 +255,4 @@ fn a_run_has_a_thread_for_each_processor() {
     });
     let (counts, _) = outcome.unwrap_or_else(|e| panic!("{e}"));
     assert!(counts.iter().all(|n| *n >= 3), "{counts:?}");
-}
-
-/// Most memory this process has used so far, in bytes.
-#[cfg(target_os = "linux")]
-fn most_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("a process has one");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn hundreds_of_workers_take_little_memory() {
-    static SUM: AtomicU64 = AtomicU64::new(0);
-    async fn shard(shard: Shard, _: ()) -> Result<(), Error> {
-        SUM.fetch_add(u64::from(shard.index()), Ordering::Relaxed);
-        Ok(())
-    }
-    let _turn = turn();
-    watched("300 workers", || {
-        Runtime::threads(300)
-            .run(|top| async move {
-                let gang = top.gang("all", 300)?;
-                let task = top.register("sums", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
-            })
-            .expect("nothing is wrong")
-    });
-    assert_eq!(SUM.load(Ordering::Relaxed), 299 * 300 / 2);
-    assert!(most_memory() < 400 << 20, "{} MiB", most_memory() >> 20);
 }

@@ -15,7 +15,7 @@ use crate::schedule::{Combine, Part, Schedule};
 /// ```
 /// # use maniple_collectives::{Goal, Ranks, bruck_all_to_all, check};
 /// let all = Ranks::all(6);
-/// let goal = Goal::all_to_all(6, all.clone());
+/// let goal = Goal::all_to_all(6, all.clone(), all.clone());
 /// let report = check(&goal, |rank| bruck_all_to_all(rank, 6, &all)).unwrap();
 /// assert_eq!((report.rounds, report.messages), (3, 18));
 /// ```
@@ -72,7 +72,7 @@ pub fn bruck_all_to_all(rank: u32, ranks: u32, of: &Ranks) -> Schedule {
 /// ```
 /// # use maniple_collectives::{Goal, Ranks, check, pairwise_all_to_all};
 /// let all = Ranks::all(6);
-/// let goal = Goal::all_to_all(6, all.clone());
+/// let goal = Goal::all_to_all(6, all.clone(), all.clone());
 /// let report = check(&goal, |rank| pairwise_all_to_all(rank, 6, &all)).unwrap();
 /// assert_eq!((report.rounds, report.messages), (5, 30));
 /// ```

@@ -46,7 +46,7 @@ impl Adaption {
         is_exact(ranks, n) || Self::find(ranks, n).is_some()
     }
 
-    /// Whether [`five_cases`] with an inverse has a schedule of its own for some ranks: a value is left out.
+    /// Whether the schedule of [`five_cases`] for some ranks uses the inverse. It does if a value is left out.
     pub fn needs_inverse(ranks: u32, n: u32) -> bool {
         !is_exact(ranks, n) && Self::find(ranks, n).is_some_and(|adaption| adaption.left_out() > 0)
     }

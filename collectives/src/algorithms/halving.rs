@@ -1,5 +1,5 @@
-//! Allreduces of large vectors, where each rank combines a part of the vector and then all collect the parts, and
-//! reduce-scatters, where they don't.
+//! Allreduces of large vectors: each rank combines a part of the vector, and then all collect the parts. Reduce-scatters,
+//! which omit the second step.
 
 use super::order::{self, Fold, Order};
 use super::places::Places;
@@ -81,11 +81,12 @@ const LOWER: Combine = Combine::IncomingIsLower;
 /// The steps of `rank` in a reduce-scatter by recursive halving, with the brackets of
 /// [`recursive_doubling`](super::recursive_doubling): log₂ P messages from each rank if P is a power of two.
 ///
-/// In round k a rank exchanges half of the blocks that it still has with the rank at distance 2^k, and combines the other
-/// half. These halves are runs of blocks, because each rank first puts its blocks in another order: that of their ranks'
-/// bits from the lowest on. All blocks must have the same size.
+/// In round k a rank sends half of its remaining blocks to the rank at distance 2^k, and combines the other half with what
+/// that rank sends. Each half is a contiguous run, because each rank first puts its blocks in bit-reversed order. All blocks
+/// must have the same size.
 ///
-/// For any other P, the surplus ranks hand their contributions to their neighbours first, and get their blocks at the end.
+/// If P is no power of two, the surplus ranks first hand their contributions to their neighbours, and get their blocks at the
+/// end.
 ///
 /// ```
 /// # use maniple_collectives::{Goal, Ranks, check, halving_reduce_scatter};
@@ -97,7 +98,7 @@ const LOWER: Combine = Combine::IncomingIsLower;
 ///
 /// # Panics
 ///
-/// If `rank >= ranks`.
+/// If `rank >= ranks`, or for 32,768 ranks and more, which would have too many parts.
 pub fn halving_reduce_scatter(rank: u32, ranks: u32) -> Schedule {
     assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
     let [mine, halved, result]: [u8; 3] = [0, 1, 2];
@@ -137,7 +138,7 @@ pub fn halving_reduce_scatter(rank: u32, ranks: u32) -> Schedule {
     schedule
 }
 
-/// The lowest `bits` bits of a number, the other way round.
+/// The lowest `bits` bits of a number, in reverse order.
 fn reversed(number: u32, bits: u32) -> u32 {
     if bits == 0 { 0 } else { number.reverse_bits() >> (u32::BITS - bits) }
 }

@@ -5,14 +5,14 @@ use crate::goal::Ranks;
 use crate::schedule::{Combine, Part, Schedule};
 use std::ops::Range;
 
-/// Scans by doubling for any contributors and receivers: ⌈log₂ (c + 1)⌉ rounds at most for c contributors, and ⌈log₂ (r + 1)⌉
-/// more where r receivers that do not contribute stand between two contributors.
+/// Scans by doubling, for any contributors and receivers. With c contributors they take at most ⌈log₂ (c + 1)⌉ rounds. Where q
+/// receivers that do not contribute follow the same contributor, they take up to ⌈log₂ (q + 1)⌉ more.
 ///
 /// In round k each contributor sends what it has to the one 2^k positions after it, if some receiver needs that. An exclusive
-/// scan combines what comes in another register too, without the own contribution. A receiver that does not contribute has
-/// what a contributor in its place would have. In an inclusive scan that is the result of the contributor before it. In an
-/// exclusive one it reads what that contributor's successor reads. If there are several, they hand the result on along a
-/// binomial tree.
+/// scan also combines the incoming values in a second register, which leaves out the rank's own contribution. A receiver that
+/// does not contribute gets what a contributor in its place would get. In an inclusive scan this is the result of the
+/// contributor before it. In an exclusive scan it reads the values that the next contributor would read. Several such
+/// receivers between the same two contributors pass the result on in a binomial tree.
 ///
 /// Contributions stay in rank order. Their brackets differ from rank to rank, but the combination that each rank wants is
 /// its own. So the operator needs no laws.
@@ -34,24 +34,24 @@ pub struct Scan {
     from: Ranks,
     to: Ranks,
     inclusive: bool,
-    /// What is needed at each position, unless all of it is: whether there is a result, [`RESULT`], and as bit k whether the
-    /// result of a later one needs what it has after round k.
+    /// What is needed of each position, or `None` if everything is. Bit k says that a later position needs the value of this one
+    /// after round k. [`RESULT`] says that a result is received at this position.
     needs: Option<Vec<u32>>,
 }
 
-/// This bit says that somebody receives a result at a position. The position after the last contributor may have one, too.
+/// Somebody receives a result at a position. The position after the last contributor may have one, too.
 const RESULT: u32 = 1 << 31;
 
 impl Scan {
-    /// Those of an inclusive or an exclusive scan. Takes time O(1) if the receivers are the contributors, and otherwise
-    /// O(c·log c).
+    /// The schedules of an inclusive or an exclusive scan. Takes time O(c) at most if the receivers are the contributors, and
+    /// O(c·(log c + log r)) for r other receivers.
     pub fn new(ranks: u32, contributors: Ranks, receivers: Ranks, inclusive: bool) -> Self {
         let all = contributors == receivers;
         let mut scan = Self { ranks, from: contributors, to: receivers, inclusive, needs: None };
         if !all {
             let mut needs = vec![0; scan.from.len() as usize + 1];
             for position in (0..needs.len()).rev() {
-                // What a result combines in later rounds comes from multiples of the next distance before it.
+                // After round k a result combines only values from positions that are a multiple of 2^(k + 1) before it.
                 let is_on_the_way = |round: &u32| {
                     let later: Option<&u32> = needs.get(position + (2 << round));
                     later.is_some_and(|later| later & (RESULT | 1 << round) != 0)
@@ -124,7 +124,7 @@ impl Scan {
         schedule
     }
 
-    /// Those of a receiver that does not contribute.
+    /// The steps of a receiver that does not contribute.
     fn of_other(&self, mut schedule: Schedule) -> Schedule {
         let position = self.from.below(schedule.rank());
         let mut all = self.between(position);
@@ -150,7 +150,7 @@ impl Scan {
         let is_result = || match (&self.needs, self.inclusive) {
             (None, _) => true,
             (Some(needs), true) => needs[position as usize] & RESULT != 0,
-            // Who does not contribute reads for itself.
+            // A receiver that does not contribute reads for itself.
             (Some(_), false) => self.to.contains(self.from.at(position)),
         };
         position >> round > 0 && (is_result() || self.is_on_the_way(position, round))
@@ -164,12 +164,12 @@ impl Scan {
         }
     }
 
-    /// The positions, among the receivers, of those between a contributor and the one before it. No receiver is before the
-    /// first: it has nothing to combine.
+    /// The positions, in the set of receivers, of those between the contributor at `position` and the one before it. None for
+    /// position 0, as a receiver before the first contributor has nothing to combine.
     fn between(&self, position: u32) -> Range<u32> {
         let Some(before) = position.checked_sub(1) else { return 0..0 };
         let end = if position < self.from.len() { self.from.at(position) } else { self.ranks };
-        self.to.below(self.from.at(before) + 1)..self.to.below(end)
+        self.to.below(self.from.at(before).saturating_add(1))..self.to.below(end)
     }
 
     /// Adds what a rank does to bring the result of `root` to receivers.
@@ -192,7 +192,7 @@ const MINE: u8 = 0;
 const CAME: u8 = 1;
 const BEFORE: u8 = 2;
 
-/// Nothing comes before the own contribution until the first round.
+/// In round 0 the register [`BEFORE`] is still empty, so the incoming value replaces it.
 fn lower(round: u32) -> Combine {
     if round == 0 { Combine::Replace } else { Combine::IncomingIsLower }
 }

@@ -29,6 +29,8 @@ use std::str::FromStr;
 /// | `pairwise` | all-to-all | none |
 /// | `direct` | all | none, but scan and exscan: associative, unless in the [order](crate::Order) of a loop |
 ///
+/// In a reduce-scatter or an all-to-all, `halving`, `bruck` and `pairwise` need the receivers to be the contributors.
+///
 /// An operator must obey the [laws](Self::laws) of the last column bit for bit. An algorithm that needs none gives every
 /// rank the same bits for any operator. All of these algorithms of a kind agree, except `two-level`
 /// [unless all groups have the same power of two of ranks](Self::groups_by_doubling). The result never depends on timing.
@@ -50,7 +52,7 @@ pub enum Algorithm {
     HalvingDoubling,
     /// Each rank combines its block of the vector; see [`sliced`].
     Sliced,
-    /// Each rank combines half of the blocks that it still has in each round, down to its own; see
+    /// In each round a rank combines half of its remaining blocks, until only its own is left; see
     /// [`halving_reduce_scatter`].
     Halving,
     /// A binomial tree; see [`binomial_broadcast`], [`binomial_gather`] and [`binomial_scatter`].
@@ -70,8 +72,8 @@ pub enum Algorithm {
     /// Dissemination with so many messages a round as the paper does it, 1 to 64, without an inverse; see [`five_cases`]. A
     /// collective of a number of ranks for which it does not exist [takes](Self::taken_for) `Dissemination` instead.
     FiveCases(u8),
-    /// The same with the operator's inverse, for numbers of ranks where something is left out. Others
-    /// [take](Self::taken_for) what `FiveCases` with the same number takes.
+    /// `FiveCases` with the operator's inverse. It exists for numbers of ranks where a value is left out. For other numbers of
+    /// ranks a collective [takes](Self::taken_for) what it would take for `FiveCases`.
     FiveCasesInverse(u8),
 }
 
@@ -160,9 +162,9 @@ impl Algorithm {
         })
     }
 
-    /// Whether the algorithm reaches a goal. Some are for one kind of collective only. `five-cases` and
-    /// `five-cases-inverse` do not exist for some numbers of ranks. `sliced`, `halving`, `direct`, `ring`, `pairwise`, and `bruck` in an all-to-all, are for at most 8192 ranks. With a number
-    /// that it can't have, such as 0 messages a round, an algorithm is for no goal.
+    /// Whether the algorithm reaches a goal. Some are for one kind of collective only. `five-cases` and `five-cases-inverse`
+    /// exist only for some numbers of ranks. `sliced`, `halving`, `direct`, `ring` and `pairwise` are for at most 8192 ranks, as
+    /// is `bruck` in an all-to-all. With a number that it can't have, such as 0 messages a round, an algorithm is for no goal.
     ///
     /// Where everybody sends to everybody, memory grows with the square of the number of ranks: at 8192 ranks some 13 GB for
     /// all processors together, with two [slots](crate::CollectiveBuilder::slots).
@@ -170,8 +172,9 @@ impl Algorithm {
         self.check_number().is_ok() && self.is_for_kind(goal) && self.is_for_so_many(goal)
     }
 
-    /// The algorithm that is taken where this one is named: if there are no five cases for so many ranks, Bruck and Ho's
-    /// dissemination with the same number; if nothing is left out in them, the five cases without an inverse; or else itself.
+    /// The algorithm that is run where this one is named. If there are no five cases for so many ranks, `FiveCases` and
+    /// `FiveCasesInverse` become `Dissemination` with the same number. If no value is left out, `FiveCasesInverse` becomes
+    /// `FiveCases`. Otherwise it is the algorithm itself.
     pub fn taken_for(self, goal: &Goal) -> Self {
         if self.check_number().is_err() || !self.is_for_kind(goal) || self.is_for_so_many(goal) {
             return self;

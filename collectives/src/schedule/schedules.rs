@@ -136,7 +136,7 @@ impl Schedules {
         let (ranks, from, to) = (goal.ranks(), goal.contributors(), goal.receivers());
         // Algorithms for all ranks run among the positions of those that take part.
         let among = |make: &dyn Fn(u32, u32) -> Schedule| match from.position(rank) {
-            None => Schedule::new(rank, ranks, make(0, from.len()).blocks()),
+            None => Schedule::new(rank, ranks, self.blocks_among(algorithm)),
             Some(position) => make(position, from.len()).among(rank, ranks, |position| from.at(position)),
         };
         match (algorithm, goal.kind()) {
@@ -162,6 +162,16 @@ impl Schedules {
             (Algorithm::Ring, _) => ring_allgather(rank, ranks, from),
             (Algorithm::Pairwise, _) => pairwise_all_to_all(rank, ranks, from),
             (Algorithm::Direct, _) => direct(goal, rank, order),
+        }
+    }
+
+    /// The blocks of an algorithm that runs among the contributors.
+    fn blocks_among(&self, algorithm: Algorithm) -> u32 {
+        let all = self.goal.contributors().len();
+        match algorithm {
+            Algorithm::Sliced | Algorithm::Halving => all,
+            Algorithm::HalvingDoubling => 1 << all.ilog2(),
+            _ => 1,
         }
     }
 

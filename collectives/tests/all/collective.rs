@@ -65,7 +65,7 @@ fn what_cannot_be_made_is_refused() {
             );
             same(
                 misuse(Collective::scan(sum()).participants([1, 3]).receivers([3, 0]).make(&top, &gang, "scan")),
-                "collective `scan`: expected receivers from shard 1 on, which is the first that contributes, got shard 0",
+                "collective `scan`: expected no receiver before shard 1, the first that contributes, got shard 0",
             );
             same(
                 misuse(Collective::<u64, [u64]>::allgather().sizes([1, 2]).make(&top, &gang, "blocks")),

@@ -1,4 +1,5 @@
-//! The tests of collectives. One program, because most of them use the same types: built apart they take three times as long.
+//! The tests of collectives. They are one program because most of them use the same types: separate programs take twice as
+//! long to build.
 
 #[path = "../common/mod.rs"]
 mod common;

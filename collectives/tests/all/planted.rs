@@ -32,11 +32,13 @@ fn runtime(seed: u64, planted: Planted) -> Runtime {
 }
 
 /// Collectives without empty arrivals: allreduces, allgathers and all-to-alls.
-const NOTHING_GIVEN_BACK: [(Option<Kind>, Algorithm); 12] = [
+const NOTHING_GIVEN_BACK: [(Option<Kind>, Algorithm); 14] = [
     (None, Algorithm::Radix(2)),
     (None, Algorithm::Radix(4)),
     (None, Algorithm::Dissemination(1)),
     (None, Algorithm::Dissemination(3)),
+    (None, Algorithm::FiveCases(1)),
+    (None, Algorithm::FiveCasesInverse(1)),
     (None, Algorithm::Sliced),
     (None, Algorithm::Direct),
     (Some(Kind::Gather), Algorithm::Ring),

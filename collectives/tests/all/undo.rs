@@ -1,15 +1,20 @@
 //! Schedules that take operands out again, with operators that have an inverse and with one that has none.
 
+use crate::common::any_runtime;
 use maniple_collectives::{Adaption, Algorithm, Collective, Goal, Operator, five_cases};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 
 type Vector = Collective<[i64], [i64]>;
 
-async fn shard(shard: Shard, (one, many): (Collective<i64>, Vector)) -> Result<(i64, Vec<i64>), Error> {
+/// In a message, and lent.
+const SIZES: [usize; 2] = [3, 900];
+
+async fn shard(shard: Shard, (one, many): (Collective<i64>, [Vector; 2])) -> Result<(i64, [Vec<i64>; 2]), Error> {
     let own = i64::from(shard.index()).pow(3) - 40;
-    let vector = vec![own, i64::MAX.wrapping_sub(own), -own];
-    let (one, many) = (one.call(&shard, own)?, many.call(&shard, vector)?);
-    Ok((one.await?, many.await?.to_vec()))
+    let vector = |size| [own, i64::MAX.wrapping_sub(own), -own].repeat(size / 3);
+    let one = one.call(&shard, own)?;
+    let [few, many] = [0, 1].map(|at| many[at].call(&shard, vector(SIZES[at])));
+    Ok((one.await?, [few?.await?.to_vec(), many?.await?.to_vec()]))
 }
 
 /// Numbers of shards, and of messages a round, where an operand is taken out.
@@ -32,20 +37,24 @@ fn five_cases_with_an_inverse_and_without() {
                     .with_inverse(|all, b| all.wrapping_sub(*b)),
             };
             for algorithm in [Algorithm::FiveCasesInverse(n as u8), Algorithm::FiveCases(n as u8)] {
-                let (came, _) = Runtime::threads(2)
+                let (at, runtime) = any_runtime(runs);
+                let at = format!("{at}, {shards} shards, {algorithm}");
+                let (came, _) = runtime
                     .run(move |top| async move {
                         let gang = top.gang("all", shards)?;
                         let one = Collective::allreduce(operator()).algorithm(algorithm).make(&top, &gang, "one")?;
-                        let many = Collective::allreduce(operator()).elements(3).algorithm(algorithm);
-                        let many = many.make(&top, &gang, "many")?;
+                        let many =
+                            |at: usize| Collective::allreduce(operator()).elements(SIZES[at]).algorithm(algorithm);
+                        let many = [many(0).make(&top, &gang, "few")?, many(1).make(&top, &gang, "many")?];
                         let task = top.register("shard", shard);
                         top.launch(&gang, &task, |_| ShardLaunch::new((one, many)))?.all().await
                     })
-                    .unwrap();
+                    .unwrap_or_else(|e| panic!("{at}: {e}"));
                 let all = || (0..shards).map(|s| i64::from(s).pow(3) - 40);
                 let sum = |f: fn(i64) -> i64| all().map(f).fold(0, i64::wrapping_add);
-                let expected = (sum(|x| x), vec![sum(|x| x), sum(|x| i64::MAX.wrapping_sub(x)), sum(|x| -x)]);
-                assert_eq!(came, vec![expected; shards as usize], "{shards} shards, {algorithm}");
+                let three = [sum(|x| x), sum(|x| i64::MAX.wrapping_sub(x)), sum(|x| -x)];
+                let expected = (three[0], SIZES.map(|size| three.repeat(size / 3)));
+                assert!(came.iter().all(|came| *came == expected), "{at}");
                 runs += 1;
             }
         }

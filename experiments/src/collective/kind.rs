@@ -24,11 +24,11 @@ pub enum Kind {
     Scatter,
     /// Each receiver gets its block of the combination
     ReduceScatter,
-    /// Each participant has a block for each other one
+    /// Each participant has a block for each receiver
     AllToAll,
-    /// Each participant receives the combination up to its own contribution
+    /// Each receiver gets the combination of the contributions up to its own place
     Scan,
-    /// Each participant receives the combination before its own contribution
+    /// Each receiver gets the combination of the contributions before its own place
     Exscan,
 }
 
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// The kind with receivers of its own, where the participants of this one are always its receivers.
+    /// The kind to use instead if receivers are named, for a kind that all participants receive.
     fn with_receivers(self) -> Option<Kind> {
         match self {
             Kind::Allreduce => Some(Kind::Reduce),
@@ -107,7 +107,7 @@ pub struct KindOptions {
     algorithm: Option<String>,
 
     /// The algorithm's number: the ranks of a group of radix (a power of two), the messages of a round of dissemination,
-    /// five-cases and five-cases-inverse, the pieces of chain. Up to 64, from 1, radix from 2
+    /// five-cases and five-cases-inverse, the pieces of chain. From 1 to 64; for radix, from 2
     #[arg(long, value_name = "N", value_parser = crate::options::numbers::count, allow_negative_numbers = true)]
     radix: Option<usize>,
 
@@ -115,8 +115,9 @@ pub struct KindOptions {
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     participants: Option<ShardList>,
 
-    /// Shards that receive, such as 0-3,7; they need not contribute. For all kinds but allreduce and allgather [default: 0 for
-    /// reduce and gather, all for broadcast and scatter, otherwise the participants]
+    /// Shards that receive, such as 0-3,7. They need not contribute. For all kinds except allreduce and allgather; in a scan,
+    /// none before the first participant [default: 0 for reduce and gather, all for broadcast and scatter, otherwise the
+    /// participants]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     receivers: Option<ShardList>,
 }
@@ -167,7 +168,7 @@ impl KindOptions {
         let (first, lowest) = (participants.at(0), receivers.at(0));
         if kind == Kind::Scan && lowest < first {
             let message =
-                format!("--receivers: expected shards from {first} on, the first participant, found {lowest}");
+                format!("--receivers: expected no shard before {first}, the first participant, found {lowest}");
             return Err(Failure::Usage(message));
         }
         Ok(Parties { kind, shards, participants, receivers })

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 /// neither neighbours nor those of one slot.
 pub const VARIANTS: usize = 3;
 
-/// The result of an exclusive scan at the first position.
+/// The result of an exclusive scan where nobody contributes before.
 pub const IDENTITY: u32 = 77;
 
 /// One vector for each variant.
@@ -54,8 +54,7 @@ impl<T: Measured> Oracle<T> {
     /// How many contributors a scan combines for the receiver at a position.
     fn scanned(&self, position: u32) -> usize {
         let Parties { kind, participants, receivers, .. } = &self.parties;
-        let last = receivers.at(position);
-        participants.iter().take_while(|&rank| rank < last || *kind == Kind::Scan && rank == last).count()
+        participants.below(receivers.at(position) + u32::from(*kind == Kind::Scan)) as usize
     }
 
     /// A part of the contribution at a position.

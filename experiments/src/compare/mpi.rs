@@ -338,7 +338,7 @@ fn ranks(args: &CompareMpiOptions, count: usize) -> Result<u32, Failure> {
     // A kind and its vectors on a rank: three contributions, and the results in each of their variants.
     let vectors = |kind| {
         let parties = Parties::usual(kind, ranks);
-        let common = if matches!(kind, Kind::Scan | Kind::Exscan) { ranks } else { 1 };
+        let common = if matches!(kind, Kind::Scan | Kind::Exscan) { ranks + 1 } else { 1 };
         let [given, received] = [parties.blocks_in(), parties.blocks_out()].map(u128::from);
         (given.max(received) as usize, 3 * given + received + 3 * received * u128::from(common))
     };

@@ -143,19 +143,25 @@ fn algorithm(args: &ScheduleOptions, shards: u32) -> Result<(Algorithm, Option<S
     parties.check(taken)?;
     let instead = (taken != algorithm).then(|| {
         let ranks = plural(parties.participants.len() as usize, "rank");
-        format!("{algorithm} does not exist for {ranks}, so {taken}, by Bruck and Ho, is taken")
+        match taken {
+            Algorithm::FiveCases(_) => format!("{algorithm} leaves nothing out for {ranks}, so {taken} is taken"),
+            _ => format!("{algorithm} does not exist for {ranks}, so {taken}, by Bruck and Ho, is taken"),
+        }
     });
     Ok((taken, instead))
 }
 
-/// The bytes that it takes at least to make and prove the schedules of an algorithm in which everybody sends to everybody, as
-/// measured with 400 and 800 ranks, for each contributor and receiver.
+/// The bytes that it takes at least to make and prove the schedules of an algorithm in which everybody sends to everybody, or
+/// has a block for everybody, as measured with 400 and 800 ranks, for each contributor and receiver.
 fn pair_bytes(algorithm: Algorithm, parties: &Parties) -> u128 {
     match algorithm {
         Algorithm::Sliced => 1150,
         Algorithm::Direct if parties.combines() => 950,
         Algorithm::Direct => 550,
         Algorithm::Bruck if parties.kind == Kind::AllToAll => 650,
+        Algorithm::Halving => 650,
+        // For each contributor and block; the blocks are at least half as many.
+        Algorithm::HalvingDoubling => 280,
         Algorithm::Ring | Algorithm::Pairwise => 230,
         _ => 0,
     }

@@ -1,5 +1,5 @@
-//! The tests of the runtime that need no process of their own. One program, because most of them use the same types: built
-//! apart they take much longer.
+//! The tests of the runtime that need no process of their own. They are one program because most of them use the same types:
+//! separate programs take twice as long to build.
 
 #[path = "../common/mod.rs"]
 mod common;

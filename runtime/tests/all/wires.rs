@@ -1,12 +1,13 @@
 //! What the drivers owe a program: every run ends, wakers work from anywhere, and a deadlock is reported when it is one.
 
+use crate::common;
 use crate::common::{any_virtual, mix, watched};
 use maniple_runtime::{
     Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask,
 };
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -384,6 +385,38 @@ fn polling_again_and_again_registers_once() {
         });
         outcome.expect(&at);
     }
+}
+
+/// Most memory this process has used so far, in bytes.
+#[cfg(target_os = "linux")]
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("a process has one");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+/// In a process of its own, whose memory no other test uses.
+#[test]
+#[cfg(target_os = "linux")]
+fn hundreds_of_workers_take_little_memory() {
+    static SUM: AtomicU64 = AtomicU64::new(0);
+    async fn shard(shard: Shard, _: ()) -> Result<(), Error> {
+        SUM.fetch_add(u64::from(shard.index()), Ordering::Relaxed);
+        Ok(())
+    }
+    common::processes::on_processes("wires::hundreds_of_workers_take_little_memory", &[(1, 1)], |_| {
+        watched("300 workers", || {
+            Runtime::threads(300)
+                .run(|top| async move {
+                    let gang = top.gang("all", 300)?;
+                    let task = top.register("sums", shard);
+                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                })
+                .expect("nothing is wrong")
+        });
+        assert_eq!(SUM.load(Ordering::Relaxed), 299 * 300 / 2);
+        assert!(most_memory() < 400 << 20, "{} MiB", most_memory() >> 20);
+    });
 }
 
 #[test]
