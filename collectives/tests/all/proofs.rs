@@ -329,6 +329,9 @@ fn scans_by_doubling(sizes: Sizes) {
             let messages: u32 = (0..ceil_log(c, 2)).map(|round| c - (1 << round)).sum();
             assert_eq!(report.messages, u64::from(messages));
             assert!(report.rounds <= ceil_log(c, 2));
+            // An exclusive scan combines twice where somebody further on needs what the rank has after that round.
+            let both = (0..ceil_log(c, 2)).map(|round| c.saturating_sub(3 << round)).sum::<u32>();
+            assert_eq!(report.locals, if inclusive { 0 } else { 2 * u64::from(both) });
             // With other receivers never more than that, and some for each that does not contribute.
             let to = some_ranks(ranks, seed + 3);
             for to in [to.clone(), Ranks::all(ranks)] {

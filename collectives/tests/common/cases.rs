@@ -295,7 +295,12 @@ impl Case {
     }
 
     fn between(&self) -> impl Fn(u32, u32) -> usize + Send + Sync + 'static {
-        between(self.seed, self.giant, self.from.len() as u32 - 1)
+        let (contributors, receivers) = (self.from.len() as u32, self.to.len() as u32);
+        let size = between(self.seed, self.giant, contributors - 1);
+        move |from, to| {
+            assert!(from < contributors && to < receivers, "no block goes from position {from} to {to}");
+            size(from, to)
+        }
     }
 
     /// The size of a block of a contributor for a receiver, by their positions.
