@@ -26,12 +26,14 @@ fn a_sample() {
     halving_keeps_the_brackets_of_recursive_doubling(SAMPLE);
     slices_are_combined_in_any_order(SAMPLE);
     trees_and_chains_broadcast_and_gather(SAMPLE);
-    allgathers_and_all_to_alls_of_any_ranks(&SAMPLE[..20]);
+    bruck_takes_the_least_rounds(&SAMPLE[..20]);
+    rings_and_pairs_take_turns(&SAMPLE[..20]);
     scans_by_doubling(SAMPLE);
     survivors_reduce_for_any_contributors_and_receivers(SAMPLE);
 }
 
-/// Rounds that grow with the logarithm for P = 1 to 300 and some sizes to 5,000, linear ones to 130.
+/// Rounds that grow with the logarithm for P = 1 to 300, and but for those with P blocks for some sizes to 5,000. Linear ones
+/// to 130.
 #[test]
 #[ignore = "takes minutes; after a change of an algorithm or of the checker"]
 fn all_sizes() {
@@ -49,10 +51,11 @@ fn all_sizes() {
     direct_reaches_every_goal(&few);
     halving_keeps_the_brackets_of_recursive_doubling(&many);
     slices_are_combined_in_any_order(&few);
-    trees_and_chains_broadcast_and_gather(&many);
-    allgathers_and_all_to_alls_of_any_ranks(&few);
+    trees_and_chains_broadcast_and_gather(&large);
+    bruck_takes_the_least_rounds(&many);
+    rings_and_pairs_take_turns(&few);
     scans_by_doubling(&large);
-    survivors_reduce_for_any_contributors_and_receivers(&many);
+    survivors_reduce_for_any_contributors_and_receivers(&large);
 }
 
 /// Each of two ranks has its own contribution on the right. Three have three trees.
@@ -289,7 +292,7 @@ fn trees_and_chains_broadcast_and_gather(sizes: Sizes) {
     }
 }
 
-fn allgathers_and_all_to_alls_of_any_ranks(sizes: Sizes) {
+fn bruck_takes_the_least_rounds(sizes: Sizes) {
     for &ranks in sizes {
         for seed in [0, 1, 4, 5, 6] {
             let of = some_ranks(ranks, seed);
@@ -298,15 +301,26 @@ fn allgathers_and_all_to_alls_of_any_ranks(sizes: Sizes) {
             let bruck = proved(&goal, "Bruck", |rank| bruck_allgather(rank, ranks, &of));
             assert_eq!((bruck.rounds, bruck.blocks), (rounds, m * (m - 1)));
             assert!(bruck.messages <= 2 * m * u64::from(rounds));
-            let ring = proved(&goal, "ring", |rank| ring_allgather(rank, ranks, &of));
-            assert_eq!((u64::from(ring.rounds), ring.messages, ring.blocks), (m - 1, m * (m - 1), m * (m - 1)));
             let goal = Goal::all_to_all(ranks, of.clone(), of.clone());
             let bruck = proved(&goal, "Bruck", |rank| bruck_all_to_all(rank, ranks, &of));
             let bits: u64 = (0..m).map(|way| u64::from(way.count_ones())).sum();
             assert_eq!((bruck.rounds, bruck.messages, bruck.blocks), (rounds, m * u64::from(rounds), m * bits));
-            let pairwise = proved(&goal, "pairwise", |rank| pairwise_all_to_all(rank, ranks, &of));
-            let found = (u64::from(pairwise.rounds), pairwise.messages, pairwise.blocks);
-            assert_eq!(found, (m - 1, m * (m - 1), m * (m - 1)));
+        }
+    }
+}
+
+fn rings_and_pairs_take_turns(sizes: Sizes) {
+    for &ranks in sizes {
+        for seed in [0, 1, 4, 5, 6] {
+            let of = some_ranks(ranks, seed);
+            let (m, gather) = (u64::from(of.len()), Goal::gather(ranks, of.clone(), of.clone()));
+            let ring = proved(&gather, "ring", |rank| ring_allgather(rank, ranks, &of));
+            let all = Goal::all_to_all(ranks, of.clone(), of.clone());
+            let pairwise = proved(&all, "pairwise", |rank| pairwise_all_to_all(rank, ranks, &of));
+            for report in [ring, pairwise] {
+                let found = (u64::from(report.rounds), report.messages, report.blocks);
+                assert_eq!(found, (m - 1, m * (m - 1), m * (m - 1)));
+            }
         }
     }
 }
