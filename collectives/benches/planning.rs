@@ -17,8 +17,9 @@ fn planned(shards: u32, of: fn() -> CollectiveBuilder<[u64]>, algorithm: Algorit
         let all = of().algorithm(algorithm).make(&top, &gang, "all")?;
         let made = start.elapsed();
         let task = top.register("call", move |shard: Shard, all: Collective<[u64]>| async move {
-            // In a broadcast the others only receive.
-            let mine = vec![1; if algorithm == Algorithm::Bruck { shard.shards() as usize } else { 1 }];
+            // A block for each shard, or one element. In a broadcast the others only receive.
+            let blocks = matches!(algorithm, Algorithm::Bruck | Algorithm::Halving);
+            let mine = vec![1; if blocks { shard.shards() as usize } else { 1 }];
             let call = if shard.index() == 0 || !matches!(algorithm, Algorithm::Binomial) {
                 all.call(&shard, mine)?
             } else {
