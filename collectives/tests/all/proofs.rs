@@ -346,6 +346,10 @@ fn scans_by_doubling(sizes: Sizes) {
             // An exclusive scan combines twice where somebody further on needs what the rank has after that round.
             let both = (0..ceil_log(c, 2)).map(|round| c.saturating_sub(3 << round)).sum::<u32>();
             assert_eq!(report.locals, if inclusive { 0 } else { 2 * u64::from(both) });
+            // A check compares with a tree for each prefix, which takes time c².
+            if ranks > 1000 {
+                continue;
+            }
             // With other receivers never more than that, and some for each that does not contribute.
             let to = some_ranks(ranks, seed + 3);
             for to in [to.clone(), Ranks::all(ranks)] {
