@@ -226,9 +226,9 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     ///
     /// # Errors
     /// Shards that the gang does not have, nobody who contributes or receives, participants of a kind in which one shard
-    /// contributes, receivers of a scan before its first participant, no slots or more than memory can address, sizes that do not fit the kind or the memory, an algorithm
-    /// that does not fit the kind, the sizes or the operator's laws, schedules that the check refuses, an algorithm beside
-    /// schedules, or an illegal decision of the mapper.
+    /// contributes, receivers of a scan before its first participant, no slots or more than memory can address, sizes that do
+    /// not fit the kind or the memory, an algorithm that does not fit the kind, the sizes or the operator's laws, schedules
+    /// that the check refuses, an algorithm beside schedules, or an illegal decision of the mapper.
     pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O, S>, Error> {
         let wanted = self.wanted(gang, name)?;
         let schedules = wanted.prepare(top, gang, name)?;

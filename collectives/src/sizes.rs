@@ -37,17 +37,15 @@ impl Sizes {
             Sizes::Between(size) => {
                 // Register 0 holds a contribution, by receivers. Another one holds a result, by contributors.
                 let (from, to) = (goal.contributors(), goal.receivers());
-                let size =
-                    |block| match if register == 0 { (from.position(rank), to) } else { (to.position(rank), from) } {
-                        (Some(own), others) if block < others.len() => {
-                            if register == 0 {
-                                size(own, block)
-                            } else {
-                                size(block, own)
-                            }
-                        }
-                        _ => 0,
-                    };
+                let (own, others) = match register {
+                    0 => (from.position(rank), to.len()),
+                    _ => (to.position(rank), from.len()),
+                };
+                let size = |block| match own {
+                    Some(own) if block < others && register == 0 => size(own, block),
+                    Some(own) if block < others => size(block, own),
+                    _ => 0,
+                };
                 let starts = (0..blocks).scan(0_usize, |end, block| {
                     *end = end.saturating_add(size(block));
                     Some(*end)

@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::cases::{KINDS, Kind};
+use crate::common::unordered::{Side, unordered};
 use crate::common::watched;
 use fastrand::Rng;
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Operator};
@@ -190,9 +191,6 @@ fn random(seed: u64) -> Program {
     Program { shards, joint, fails, scripts }
 }
 
-/// A task's shard, cells, and whether it writes.
-type Side = (u32, (i64, i64), bool);
-
 /// The pairs of leaves that nothing orders. Each shard's part in a call has two nodes. The first is its beginning, after what
 /// the shard had awaited, its input and its part in the call before in the slot. The second is its end, after the beginnings of
 /// all parts that it needs.
@@ -241,25 +239,7 @@ fn expected(program: &Program) -> HashSet<(Side, Side)> {
             }
         }
     }
-    let mut reach = vec![vec![false; nodes]; nodes];
-    edges.iter().for_each(|&(a, b)| reach[a][b] = true);
-    for k in 0..nodes {
-        for i in 0..nodes {
-            for j in 0..nodes {
-                reach[i][j] |= reach[i][k] && reach[k][j];
-            }
-        }
-    }
-    let mut pairs = HashSet::new();
-    for (a, i) in &leaves {
-        for (b, j) in &leaves {
-            let overlap = a.1.0.max(b.1.0) < a.1.1.min(b.1.1);
-            if i != j && overlap && (a.2 || b.2) && !reach[*i][*j] && !reach[*j][*i] {
-                pairs.insert((*a, *b));
-            }
-        }
-    }
-    pairs
+    unordered(nodes, &edges, &leaves)
 }
 
 fn look(shared: ReadShared<i64>, _: Arg<Vector<i64>>) -> Vector<i64> {

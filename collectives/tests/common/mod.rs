@@ -4,6 +4,8 @@
 pub mod cases;
 #[path = "../../../runtime/tests/common/processes.rs"]
 pub mod processes;
+#[path = "../../../runtime/tests/common/unordered.rs"]
+pub mod unordered;
 #[path = "../../../runtime/tests/common/watchdog.rs"]
 mod watchdog;
 

@@ -1,6 +1,7 @@
 //! Races under simultaneous coherence: random programs against the transitive closure of their graphs, rings with a wait
 //! left out, launches that the runtime keeps apart.
 
+use crate::common::unordered::{Side, unordered};
 use crate::common::{mix, run, runtimes, watched};
 use fastrand::Rng;
 use maniple_regions::{
@@ -127,9 +128,6 @@ fn change_own(mut shared: ReadWriteShared<i64>, mut own: ReadWrite<i64>, _: Arg<
     1
 }
 
-/// A task's shard, cells, and whether it writes.
-type Side = (u32, (i64, i64), bool);
-
 /// The pairs of leaves that nothing orders, by the closure of the program's graph.
 fn expected(program: &Program) -> HashSet<(Side, Side)> {
     // Nodes: each step of each shard; a leaf is another node than the step that launches it.
@@ -182,25 +180,7 @@ fn expected(program: &Program) -> HashSet<(Side, Side)> {
             edges.extend(arrivals.iter().filter(|(g, _)| g <= generation).map(|(_, from)| (*from, *waiter)));
         }
     }
-    let mut reach = vec![vec![false; nodes]; nodes];
-    edges.iter().for_each(|&(a, b)| reach[a][b] = true);
-    for k in 0..nodes {
-        for i in 0..nodes {
-            for j in 0..nodes {
-                reach[i][j] |= reach[i][k] && reach[k][j];
-            }
-        }
-    }
-    let mut pairs = HashSet::new();
-    for (a, i) in &leaves {
-        for (b, j) in &leaves {
-            let overlap = a.1.0.max(b.1.0) < a.1.1.min(b.1.1);
-            if i != j && overlap && (a.2 || b.2) && !reach[*i][*j] && !reach[*j][*i] {
-                pairs.insert((*a, *b));
-            }
-        }
-    }
-    pairs
+    unordered(nodes, &edges, &leaves)
 }
 
 async fn script(

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod processes;
+pub mod unordered;
 mod watchdog;
 
 pub use watchdog::watched;
