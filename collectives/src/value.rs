@@ -234,8 +234,7 @@ impl<V: Clone + 'static> Coming<V> for TaskFuture<V> {
         self.is_settled()
     }
     fn value(&self) -> Result<V, Error> {
-        let value = self.peek(|outcome| outcome.cloned().map_err(Clone::clone));
-        value.unwrap_or_else(|| Err(Error::Stopped { what: "a collective's input".into() }))
+        self.input().unwrap_or_else(|| Err(Error::Stopped { what: "a collective's input".into() }))
     }
 }
 

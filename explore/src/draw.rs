@@ -59,10 +59,8 @@ pub fn draw(seed: u64) -> Program {
         stages.iter_mut().filter(|s| s.by_parent).for_each(|s| s.awaited = true);
         stages.iter_mut().flat_map(|s| &mut s.joints).for_each(|joint| joint.tells = true);
         for step in stages.iter_mut().flat_map(|s| &mut s.steps) {
-            match step {
-                Step::Leaf { detached, .. } => *detached = false,
-                Step::Index { all, .. } => *all = None,
-                _ => {}
+            if let Step::Index { all, .. } = step {
+                *all = None;
             }
         }
     }

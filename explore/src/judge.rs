@@ -8,7 +8,7 @@ use crate::tasks::bomb;
 use crate::wild::Wild;
 use maniple::barriers::BarrierError;
 use maniple::prelude::*;
-use maniple::runtime::Stats;
+use maniple::runtime::{Place, Stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -136,23 +136,25 @@ pub struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// The cause that an error names, if the program has it.
+    /// The causes that an error may name, of those that the program has. Several bombs have the same message.
+    fn causes(&self, e: &Error) -> Vec<Cause> {
+        let of_top = |message: &str| (message == bomb(TOP_BOMB)).then_some(Cause::Bomb(TOP_BOMB));
+        match e.origin() {
+            Error::Panicked { place, message } if place.shard.is_none() => {
+                of_top(message).filter(|_| place.task == "top level").into_iter().collect()
+            }
+            Error::Panicked { place, message } => self.bombs(message, place),
+            Error::User(message) => match failed(e) {
+                Some(Error::Failed { place, .. }) => self.bombs(message, place),
+                _ => of_top(message).into_iter().collect(),
+            },
+            _ => self.cause(e).into_iter().collect(),
+        }
+    }
+
+    /// The cause that an error names, if it is no bomb.
     fn cause(&self, e: &Error) -> Option<Cause> {
         match e.origin() {
-            Error::Panicked { place, message } => {
-                if place.shard.is_none() && place.task == "top level" && message == &bomb(TOP_BOMB) {
-                    return Some(Cause::Bomb(TOP_BOMB));
-                }
-                let number = message.strip_prefix("bomb ")?.parse().ok()?;
-                self.is_place(number, place.shard?, &place.task).then_some(Cause::Bomb(number))
-            }
-            Error::User(message) => {
-                let Some(Error::Failed { place, .. }) = failed(e) else {
-                    return (message == &bomb(TOP_BOMB)).then_some(Cause::Bomb(TOP_BOMB));
-                };
-                let number = message.strip_prefix("bomb ")?.parse().ok()?;
-                self.is_place(number, place.shard?, &place.task).then_some(Cause::Bomb(number))
-            }
             Error::Lost { processor, .. } => {
                 let dies = self.program.faults.losses.iter().any(|d| d.processor == *processor);
                 dies.then_some(Cause::Lost(*processor))
@@ -175,24 +177,28 @@ impl Judge<'_> {
     }
 
     fn is_loss(&self, e: &Error) -> bool {
-        matches!(self.cause(e), Some(Cause::Lost(_)))
+        self.causes(e).iter().any(|cause| matches!(cause, Cause::Lost(_)))
     }
 
-    /// Whether a bomb went off in this task of this shard.
-    fn is_place(&self, bomb: u32, shard: u32, task: &str) -> bool {
-        self.program.steps().any(|step| match *step {
-            Step::Leaf { shard: s, op, bomb: Some(b), .. } => b == bomb && s == shard && task == name(op),
-            Step::Index { shard: s, bomb: Some((b, _)), .. } => b == bomb && s == shard && task.contains("run"),
-            Step::Exchange { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "put",
-            Step::Barrier { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "arrive",
-            Step::Arrive { shard: s, bomb: Some(b), .. } => b == bomb && s == shard && task == "mark",
-            Step::Board { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "board",
-            Step::Call { bomb: Some((b, s)), .. } | Step::Contribute { bomb: Some((b, s)), .. } => {
-                b == bomb && s == shard && task == "make"
-            }
-            Step::Crash { shard: s, bomb: b, .. } => b == bomb && s == shard && task == "stage",
-            _ => false,
-        })
+    /// The bombs with this message that may go off in this task.
+    fn bombs(&self, message: &str, Place { task, shard }: &Place) -> Vec<Cause> {
+        let there = self.program.steps().filter_map(|step| {
+            let (number, of, is_it) = match *step {
+                Step::Leaf { shard, op, bomb, .. } => (bomb, shard, *task == name(op)),
+                Step::Index { shard, bomb, .. } => (bomb.map(|b| b.0), shard, task.contains("run")),
+                Step::Exchange { bomb: Some((b, s)), .. } => (Some(b), s, task == "put"),
+                Step::Barrier { bomb: Some((b, s)), .. } => (Some(b), s, task == "arrive"),
+                Step::Arrive { shard, bomb, .. } => (bomb, shard, task == "mark"),
+                Step::Board { bomb: Some((b, s)), .. } => (Some(b), s, task == "board"),
+                Step::Call { bomb: Some((b, s)), .. } | Step::Contribute { bomb: Some((b, s)), .. } => {
+                    (Some(b), s, task == "make")
+                }
+                Step::Crash { shard, bomb, .. } => (Some(bomb), shard, task == "stage"),
+                _ => return None,
+            };
+            number.filter(|n| is_it && Some(of) == *shard && bomb(*n) == message)
+        });
+        there.map(Cause::Bomb).collect()
     }
 
     /// Whether any value of the program may fail for this cause.
@@ -226,7 +232,7 @@ impl Judge<'_> {
                     Error::Stopped { what } if what.contains("steps") => Kind::Endless,
                     _ => Kind::Cause,
                 };
-                match self.cause(&e).filter(|&c| self.is_anywhere(c)) {
+                match self.causes(&e).into_iter().find(|&c| self.is_anywhere(c)) {
                     Some(Cause::Lost(_)) => right.lost = true,
                     Some(Cause::Mapper) => right.mapper = true,
                     Some(Cause::Bomb(_)) => right.top_failed = true,
@@ -275,14 +281,15 @@ impl Judge<'_> {
                 _ => None,
             });
             let told = |what: String| format!("the end of shard {s} of launch {i}: {what}");
+            let own = &self.expected.ends[*i][*s];
             match end {
-                Ok(_) if crash.is_some() => {
+                Ok(_) if crash.is_some() || own.value.is_none() => {
                     return Err(Wrong { kind: Kind::Unnoticed, what: told("no error, expected one".into()) });
                 }
                 Ok(seen) => self.compare(*i, *s, seen, &mut Right::default())?,
                 Err(e) => {
-                    let cause = self.cause(e);
-                    if cause.is_none() || cause != crash && !cause.is_some_and(|c| self.is_anywhere(c)) {
+                    let right = |c: &Cause| Some(*c) == crash || own.causes.contains(c) || self.is_anywhere(*c);
+                    if !self.causes(e).iter().any(right) {
                         return Err(Wrong { kind: Kind::Cause, what: told(e.to_string()) });
                     }
                     if ended && self.is_loss(e) {
@@ -299,14 +306,14 @@ impl Judge<'_> {
                 Ok(v) => {
                     return Err(Wrong { kind: Kind::Value, what: format!("{}: {v}, expected {expected}", at()) });
                 }
-                Err(e) if self.cause(e).is_some_and(|c| self.is_anywhere(c)) => {}
+                Err(e) if self.causes(e).iter().any(|&c| self.is_anywhere(c)) => {}
                 Err(e) => return Err(Wrong { kind: Kind::Cause, what: format!("{}: {e}", at()) }),
             }
         }
         let errors = records.iter().flatten().flatten().flatten().filter_map(|seen| seen.as_ref().err());
         let mut told = errors.chain(ends.iter().filter_map(|(_, _, end)| end.as_ref().err()));
         let strikes = self.wild.map_or(0, Wild::strikes);
-        if ended && strikes > 0 && !told.any(|e| self.cause(e) == Some(Cause::Mapper)) {
+        if ended && strikes > 0 && !told.any(|e| self.causes(e).contains(&Cause::Mapper)) {
             let what = format!("{strikes} answers of the mapper were illegal, and nobody got an error");
             return Err(Wrong { kind: Kind::Unnoticed, what });
         }
@@ -345,8 +352,7 @@ impl Judge<'_> {
                 }
                 Err(e) => {
                     right.failed += 1;
-                    let cause = self.cause(e);
-                    if !cause.is_some_and(|c| causes.contains(&c) || self.is_anywhere(c)) {
+                    if !self.causes(e).iter().any(|&c| causes.contains(&c) || self.is_anywhere(c)) {
                         let expected = value.map_or_else(String::new, |v| format!("{v} or "));
                         let expected = format!("expected {expected}an error from {}", show(causes));
                         return Err(Wrong { kind: Kind::Cause, what: format!("{}: {e}; {expected}", at(i)) });

@@ -78,6 +78,9 @@ pub struct Expected {
     /// The values that each shard of each launch must see, in its order, and no others if it crashes. An inner task
     /// follows after the shards.
     pub seen: Vec<Vec<Vec<Known>>>,
+    /// The end of each shard of each launch: 0, or the failures of detached tasks that none of its awaits returns. It may
+    /// crash besides.
+    pub ends: Vec<Vec<Known>>,
     /// The value that each shard of each loose launch of a stage returns. Only programs without failures have these.
     pub loose: Vec<Vec<Vec<i64>>>,
     /// The waits at phase barriers that never end, all in the last launch.
@@ -112,6 +115,7 @@ pub fn interpret(program: &Program) -> Expected {
     let launches: Vec<usize> = program.launches().collect();
     let mut expected = Expected {
         seen: Vec::new(),
+        ends: Vec::new(),
         loose: vec![Vec::new(); program.stages.len()],
         stuck: Vec::new(),
         stopped: BTreeSet::new(),

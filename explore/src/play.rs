@@ -83,11 +83,27 @@ pub struct Shard {
     pub block: [Block; 3],
     pub values: Vec<Known>,
     seen: Vec<Known>,
+    /// The values of tasks that nobody awaits.
+    detached: Vec<Known>,
+    /// The causes of errors that other awaits than those of values may have returned.
+    told: BTreeSet<Cause>,
     /// It has failed, or waits for ever.
     over: bool,
 }
 
 impl Shard {
+    /// Its end: it fails if a detached task has failed for a cause of which it has not learned.
+    fn end(&self) -> Known {
+        let mut told: BTreeSet<Cause> = self.seen.iter().flat_map(|seen| &seen.causes).copied().collect();
+        told.extend(&self.told);
+        let untold = |value: &&Known| value.value.is_none() && value.causes.is_disjoint(&told);
+        let mut end = self.detached.iter().fold(Known::sure(0), |end, value| end.may(&value.causes));
+        if self.detached.iter().any(|value| untold(&value)) {
+            end.value = None;
+        }
+        end
+    }
+
     pub fn number(&self, n: Number) -> Known {
         match n {
             Number::Given(k) => Known::sure(k),
@@ -133,7 +149,14 @@ pub fn play(
         let all = program.block(number, s);
         let cells = |f: usize| Block::of(all.points().map(|p| (p, trees[stage.tree][f][&p])));
         let block = [cells(0), cells(1), cells(2)];
-        let mut shard = Shard { block, values: Vec::new(), seen: Vec::new(), over: false };
+        let mut shard = Shard {
+            block,
+            values: Vec::new(),
+            seen: Vec::new(),
+            detached: Vec::new(),
+            told: BTreeSet::new(),
+            over: false,
+        };
         if stage.loads {
             for f in 0..3 {
                 shard.block[f].write(all, &Known::sure(0), true, |p, _| Some(fresh(f as i64, place(p))));
@@ -209,6 +232,7 @@ impl Play<'_> {
 
     /// Lets a shard await a value. Returns whether it goes on.
     fn awaits(&mut self, shard: u32, value: &Known) -> bool {
+        self.shards[shard as usize].told.extend(&value.causes);
         if value.is_stuck() {
             self.ends(shard, Cause::Stuck);
         }
@@ -229,7 +253,7 @@ impl Play<'_> {
                 let block = self.program.block(self.number, shard);
                 let s = &mut self.shards[shard as usize];
                 let value = leaf(s, block, (far, self.program.all()), op, bomb);
-                s.values.extend((!detached).then_some(value));
+                if detached { &mut s.detached } else { &mut s.values }.push(value);
             }
             Step::Index { shard, field, points, looks, number, bomb, all } if !over(shard) => {
                 let s = &mut self.shards[shard as usize];
@@ -307,8 +331,9 @@ impl Play<'_> {
                 self.ends(shard, Cause::Bomb(bomb));
             }
             Step::InVain { shard, .. } if !over(shard) => {
-                // A shard that crashes ends all waits at barriers of its gang.
-                let crashes = self.stage.steps.iter().filter(|s| matches!(s, Step::Crash { .. }));
+                // A shard that crashes, or fails at its end, ends all waits at barriers of its gang.
+                let detaches = self.stage.steps.iter().any(|s| matches!(s, Step::Leaf { detached: true, .. }));
+                let crashes = self.stage.steps.iter().filter(|s| detaches || matches!(s, Step::Crash { .. }));
                 let causes = crashes.filter_map(Step::bomb).map(Cause::Bomb).collect();
                 self.shards[shard as usize].seen.push(Known::sure(TIMED_OUT).may(&causes));
             }
@@ -396,6 +421,7 @@ impl Play<'_> {
         let missing = |stuck: Stuck| Stuck { missing: self.marks[stuck.phase].missing(stuck.generation), ..stuck };
         expected.uncertain |= self.uncertain;
         expected.stuck.extend(self.stuck.into_iter().map(missing));
+        expected.ends.push(self.shards.iter().map(Shard::end).collect());
         let mut seen: Vec<Vec<Known>> = self.shards.into_iter().map(|s| s.seen).collect();
         if self.stage.by_parent {
             seen.push(look(self.stage, tree));

@@ -1,6 +1,6 @@
 //! The errors of a run, and the places where they happen.
 
-use crate::ids::{NodeId, ProcessorId};
+use crate::ids::{LaunchKey, NodeId, ProcessorId};
 use maniple_barriers::BarrierError;
 use maniple_mapper::MapperError;
 use maniple_regions::{Privilege, Rect, RegionError};
@@ -23,6 +23,81 @@ impl fmt::Display for Place {
             Some(s) => write!(f, "task `{}` of shard {s}", self.task),
             None => write!(f, "task `{}`", self.task),
         }
+    }
+}
+
+/// Tells the failures of a run apart: all errors that follow from one failure carry its number. It is no part of what an
+/// error says, so errors that differ only in it are equal.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[doc(hidden)]
+pub struct FailureNumber(u64);
+
+impl FailureNumber {
+    /// The number of a failure that ends the run anyway.
+    const NONE: Self = Self(0);
+
+    /// Failure `nth` of a processor, counted from 1.
+    pub(crate) fn new(processor: ProcessorId, nth: u64) -> Self {
+        Self(u64::from(processor.0) << 40 | nth)
+    }
+
+    /// The failure to encode the result of a shard, which every other node learns of.
+    pub(crate) fn of_result(launch: LaunchKey, shard: u32) -> Self {
+        Self(1 << 63 | launch << 32 | u64::from(shard))
+    }
+
+    pub(crate) fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl PartialEq for FailureNumber {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// A failure on its way from the thing that failed to those who await it or depend on it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// The error for those who depend on the thing that failed: an [`Error::Poisoned`].
+    poison: Box<Error>,
+    /// The failure began here. Those who await the thing itself get the cause of the poison.
+    is_own: bool,
+}
+
+impl Failure {
+    /// The failure of `place`. If `error` follows from no other failure, `fresh` gives a number.
+    pub fn new(error: Error, place: impl FnOnce() -> Place, fresh: impl FnOnce() -> FailureNumber) -> Self {
+        match error {
+            Error::Poisoned { .. } => Self { poison: Box::new(error), is_own: false },
+            _ => {
+                let poison = Error::Poisoned { place: place(), cause: Box::new(error), number: fresh() };
+                Self { poison: Box::new(poison), is_own: true }
+            }
+        }
+    }
+
+    /// An error that ends the run, whoever learns of it.
+    pub fn of_the_run(error: &Error) -> Self {
+        Self { poison: Box::new(error.poisons(Place { task: "the run".into(), shard: None })), is_own: true }
+    }
+
+    /// The error for those who await the thing that failed.
+    pub fn error(&self) -> &Error {
+        match &*self.poison {
+            Error::Poisoned { cause, .. } if self.is_own => cause,
+            error => error,
+        }
+    }
+
+    /// The error for those who depend on the thing that failed.
+    pub fn poison(&self) -> &Error {
+        &self.poison
+    }
+
+    pub fn number(&self) -> FailureNumber {
+        self.poison.number()
     }
 }
 
@@ -75,6 +150,8 @@ pub enum Error {
         place: Place,
         /// The error of the thing that it waited for.
         cause: Box<Error>,
+        #[doc(hidden)]
+        number: FailureNumber,
     },
     /// A barrier refused an arrival: one that came twice, or too far ahead. The source says which, and what to do.
     #[error("{barrier}: {source}")]
@@ -272,7 +349,15 @@ impl Error {
     /// This error as the cause of a failure of `place`. Chains stay short: one link from the effect to the first
     /// failure.
     pub(crate) fn poisons(&self, place: Place) -> Error {
-        Error::Poisoned { place, cause: Box::new(self.first().clone()) }
+        Error::Poisoned { place, cause: Box::new(self.first().clone()), number: self.number() }
+    }
+
+    /// The number of the failure that this error follows from.
+    pub(crate) fn number(&self) -> FailureNumber {
+        match self {
+            Error::Poisoned { number, .. } => *number,
+            _ => FailureNumber::NONE,
+        }
     }
 
     /// This error as returned by `place`: an error of the program does not say itself where it comes from.

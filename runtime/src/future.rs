@@ -1,10 +1,12 @@
-//! Futures: the value of a task or a call, its waiters, and the failures that nobody has seen.
+//! Futures: the value of a task or a call, and its waiters.
 
 use crate::Error;
 use crate::diagnose::races;
 use crate::diagnose::races::{Past, VectorClock};
 use crate::effects::polling::Poller;
 use crate::effects::{Tell, Waiting, polling};
+use crate::error::Failure;
+use crate::failures::Failures;
 use maniple_barriers::{Promise, PromiseState};
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -18,21 +20,36 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// The reason why there is no value.
-struct Poison {
-    error: Box<Error>,
-    /// Somebody has seen it, or a task or a call has been told of it.
-    seen: Cell<bool>,
+pub(crate) struct Poison {
+    failure: Failure,
+    /// The failures of its launcher, if that has to learn of it.
+    among: Option<Failures>,
 }
 
-impl From<Box<Error>> for Poison {
-    fn from(error: Box<Error>) -> Self {
-        Self { error, seen: Cell::new(false) }
+impl Poison {
+    /// A failure of which the launcher with these failures has to learn.
+    pub fn new(failure: Failure, among: &Failures) -> Box<Self> {
+        among.add(&failure);
+        Box::new(Self { failure, among: Some(among.clone()) })
+    }
+
+    /// An error of the whole run.
+    pub fn of_the_run(error: &Error) -> Box<Self> {
+        Box::new(Self { failure: Failure::of_the_run(error), among: None })
+    }
+
+    /// The error, which an await returns to the program now.
+    fn tell(&self) -> Error {
+        if let Some(failures) = &self.among {
+            failures.tell(self.failure.poison());
+        }
+        self.failure.error().clone()
     }
 }
 
 /// A value to come. In the same allocation is the leaf task that makes it, if one does.
 pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
-    promise: RefCell<Promise<T, Waiting, Poison>>,
+    promise: RefCell<Promise<T, Waiting, Box<Poison>>>,
     /// The events before the value, for the check for races.
     past: OnceCell<Past>,
     task: B,
@@ -44,7 +61,9 @@ pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
 /// `.await` gives a clone of the value, or the error of the task that should have made it. Local, not collective; may
 /// wait. A future is not `Send`: it stays with the shard that made the launch or the call.
 ///
-/// If a task fails and nobody learns of it through its future, the shard or task that launched it fails.
+/// If a task fails, the shard or the task that launched it has to learn of it: from an await of this future, or of something
+/// that depended on the task. If it has not when it ends, it fails with the same error. What another shard learns does not
+/// count.
 #[must_use = "`.await` it for the value, pass it on, or `detach()` it: a failure that nobody sees fails the shard"]
 pub struct TaskFuture<T> {
     cell: Rc<FutureCell<T>>,
@@ -158,8 +177,8 @@ impl<T: 'static> TaskFuture<T> {
         Stamp(noted)
     }
 
-    /// Gives the value up, as dropping the future does. The task still runs. If it fails and nobody else learns of it,
-    /// the shard, the inner task or the run that launched it fails.
+    /// Gives the value up, as dropping the future does. The task still runs. If it fails and the shard, the inner task or
+    /// the top-level task that launched it does not learn of that from another await, it fails, too.
     pub fn detach(self) {}
 
     /// Awaits the value and moves it out. It is cloned only if somebody else, such as the runtime, still holds the
@@ -180,7 +199,7 @@ impl<T: 'static> TaskFuture<T> {
         })
         .await;
         match Rc::get_mut(&mut self.cell).and_then(|own| own.promise.get_mut().take()) {
-            Some(outcome) => outcome.map_err(|poison| *poison.error),
+            Some(outcome) => outcome.map_err(|poison| poison.tell()),
             None => self.await,
         }
     }
@@ -209,11 +228,26 @@ impl<T: 'static> TaskFuture<T> {
                 Some(look(Ok(v)))
             }
             PromiseState::Poisoned(poison) => {
-                poison.seen.set(true);
                 self.cell.is_seen();
-                Some(look(Err(&poison.error)))
+                Some(look(Err(&poison.tell())))
             }
         }
+    }
+
+    /// The value or the error for a task or a call that takes it, if one is there: nobody is told of the error yet.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn input(&self) -> Option<Result<T, Error>>
+    where
+        T: Clone,
+    {
+        let outcome = match self.cell.promise.borrow().state() {
+            PromiseState::Pending(_) => return None,
+            PromiseState::Ready(value) => Ok(value.clone()),
+            PromiseState::Poisoned(poison) => Err(poison.failure.poison().clone()),
+        };
+        self.cell.is_seen();
+        Some(outcome)
     }
 
     /// The events before the value, for the check for races.
@@ -324,21 +358,9 @@ impl<T: 'static> Resolver<T> {
     }
 
     /// Settles the future.
-    #[inline]
-    pub(crate) fn settle(&self, outcome: Result<T, Error>, tell: impl Tell) {
-        self.cell.settle(outcome.map_err(Box::new), tell);
-    }
-
-    /// The same, with `failures` told of an error that nobody may be awaiting.
     #[inline(always)]
-    pub(crate) fn settle_watched(&self, outcome: Result<T, Error>, failures: &Failures, tell: impl Tell) {
-        match outcome {
-            Ok(value) => self.cell.settle(Ok(value), tell),
-            Err(error) => {
-                self.cell.settle(Err(Box::new(error.clone())), tell);
-                failures.add(error, self.cell.clone());
-            }
-        }
+    pub(crate) fn settle(&self, outcome: Result<T, Box<Poison>>, tell: impl Tell) {
+        self.cell.settle(outcome, tell);
     }
 }
 
@@ -383,7 +405,7 @@ impl<T, B> FutureCell<T, B> {
 
     /// Settles the promise and tells its waiters. A second outcome is ignored: the first stays.
     #[inline(always)]
-    pub fn settle(&self, outcome: Result<T, Box<Error>>, mut tell: impl Tell) {
+    pub fn settle(&self, outcome: Result<T, Box<Poison>>, mut tell: impl Tell) {
         let outcome = match outcome {
             Ok(value) => {
                 let settled = self.promise.borrow_mut().settle_for_one(value);
@@ -399,9 +421,9 @@ impl<T, B> FutureCell<T, B> {
     }
 
     #[inline(never)]
-    fn settle_for_all(&self, outcome: Result<T, Box<Error>>, mut tell: impl Tell) {
+    fn settle_for_all(&self, outcome: Result<T, Box<Poison>>, mut tell: impl Tell) {
         let poison = outcome.is_err();
-        let Ok(waiters) = self.promise.borrow_mut().settle(outcome.map_err(Poison::from)) else { return };
+        let Ok(waiters) = self.promise.borrow_mut().settle(outcome) else { return };
         match poison {
             true => waiters.for_each(|waiting| self.tell_poison(waiting, &mut tell)),
             false => waiters.for_each(|waiting| tell(waiting, None)),
@@ -410,10 +432,8 @@ impl<T, B> FutureCell<T, B> {
 
     #[cold]
     fn tell_poison(&self, waiting: Waiting, tell: &mut impl Tell) {
-        if let PromiseState::Poisoned(Poison { error, seen }) = self.promise.borrow().state() {
-            // A poller has not seen it before it polls again, and may have given up.
-            seen.set(seen.get() || Poller::of(&waiting).is_none());
-            tell(waiting, Some(error));
+        if let PromiseState::Poisoned(poison) = self.promise.borrow().state() {
+            tell(waiting, Some(poison.failure.poison()));
         }
     }
 }
@@ -426,12 +446,11 @@ impl<T, B: ?Sized> FutureCell<T, B> {
         }
     }
 
-    /// The error, which somebody sees now.
+    /// The error, which an await returns now.
     #[cold]
     fn see(&self, poison: &Poison) -> Error {
-        poison.seen.set(true);
         self.is_seen();
-        (*poison.error).clone()
+        poison.tell()
     }
 
     /// Notes, for the check for races, that somebody sees the value or the error.
@@ -447,9 +466,6 @@ impl<T, B: ?Sized> FutureCell<T, B> {
 pub(crate) trait Sink {
     /// Those who await it.
     fn each_waiter(&self, each: &mut dyn FnMut(&Waiting));
-
-    /// Whether somebody has seen the error, or has been told of it.
-    fn seen(&self) -> bool;
 }
 
 impl<T, B> Sink for FutureCell<T, B> {
@@ -457,30 +473,6 @@ impl<T, B> Sink for FutureCell<T, B> {
         if let PromiseState::Pending(waiters) = self.promise.borrow().state() {
             waiters.iter().for_each(each);
         }
-    }
-    fn seen(&self) -> bool {
-        matches!(self.promise.borrow().state(), PromiseState::Poisoned(poison) if poison.seen.get())
-    }
-}
-
-/// Failures of tasks that one shard or launcher launched, with their futures.
-#[derive(Default)]
-#[allow(clippy::box_collection)] // There is one for each shard: it is small.
-pub(crate) struct Failures(RefCell<Option<Box<Vec<Failed>>>>);
-
-type Failed = (Error, Rc<dyn Sink>);
-
-impl Failures {
-    pub fn add(&self, error: Error, future: Rc<dyn Sink>) {
-        self.0.borrow_mut().get_or_insert_default().push((error, future));
-    }
-
-    /// The first failure that nobody saw, neither itself nor its effects.
-    pub fn unseen(&self) -> Option<Error> {
-        let all = self.0.borrow();
-        let all = all.as_ref()?;
-        let seen: Vec<&Error> = all.iter().filter(|(_, f)| f.seen()).map(|(e, _)| e.origin()).collect();
-        all.iter().map(|(e, _)| e).find(|e| !seen.contains(&e.origin())).cloned()
     }
 }
 
@@ -514,8 +506,8 @@ impl<T: 'static> FutureMap<T> {
         self.futures.get(point).ok_or_else(|| Error::misuse("FutureMap::get", format!("a point in 0..{legal}"), point))
     }
 
-    /// Gives the values up, as dropping the map does. The tasks still run. If one fails and nobody else learns of it,
-    /// the shard, the inner task or the run that launched them fails.
+    /// Gives the values up, as dropping the map does. The tasks still run. If one fails and the shard, the inner task or
+    /// the top-level task that launched them does not learn of that from another await, it fails, too.
     pub fn detach(self) {}
 
     /// The futures, in the order of the points or shards.

@@ -11,6 +11,7 @@ mod data;
 mod diagnose;
 mod effects;
 mod error;
+mod failures;
 mod future;
 mod gang;
 mod ids;

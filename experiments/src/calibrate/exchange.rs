@@ -196,7 +196,7 @@ impl Replay for Values {
     }
     fn begin(&mut self, chain: u32, _shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let Chain { value, input, .. } = &mut self.chains[chain as usize];
-        let Some(came) = input.as_ref().and_then(|f| f.peek(|v| v.copied().map_err(Clone::clone))) else {
+        let Some(came) = input.as_ref().and_then(TaskFuture::input) else {
             return Ok(false);
         };
         // Never 0: the stencil's task divides by its root.

@@ -26,6 +26,7 @@ pub(crate) use waiting::{Tell, Waiting};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::panic_message;
+use crate::error::{Failure, FailureNumber};
 use crate::ids::{CellAddress, ObjectId, ProcessorId};
 use crate::message::{Also, Message, Wire};
 use crate::payload::Payload;
@@ -65,6 +66,8 @@ pub(crate) struct Effects {
     in_chains: Cell<bool>,
     timers: timers::Timers,
     failure: OnceCell<Box<Error>>,
+    /// How many failures have begun here.
+    failures: Cell<u64>,
     /// The error of a lost processor. Once it is set, nothing that comes from others can be relied on.
     lost: OnceCell<Box<Error>>,
 }
@@ -86,6 +89,7 @@ impl Effects {
             in_chains: Cell::new(false),
             timers: timers::Timers::default(),
             failure: OnceCell::new(),
+            failures: Cell::new(0),
             lost: OnceCell::new(),
             config,
         }
@@ -201,6 +205,24 @@ impl Effects {
     #[inline]
     pub fn more_urgent(&self, than: Priority) -> bool {
         self.queue.has_above(than)
+    }
+
+    /// The failure of `place`, with a number of its own if `error` follows from no other failure.
+    #[cold]
+    pub fn failed(&self, error: Error, place: impl FnOnce() -> Place) -> Failure {
+        Failure::new(error, place, || self.next_failure())
+    }
+
+    /// The error of `place`, which fails because of `cause`.
+    #[cold]
+    pub fn poisons(&self, cause: &Error, place: Place) -> Error {
+        self.failed(cause.clone(), || place.clone()).poison().poisons(place)
+    }
+
+    /// A number for a failure that follows from no other.
+    pub fn next_failure(&self) -> FailureNumber {
+        self.failures.set(self.failures.get() + 1);
+        FailureNumber::new(self.id, self.failures.get())
     }
 
     /// Remembers the first error that nobody may be awaiting.

@@ -3,6 +3,7 @@
 use super::operations::{Number, Operations};
 use crate::Error;
 use crate::diagnose::deadlock::Node;
+use crate::error::Failure;
 use crate::ids::{LaunchKey, ObjectId};
 use crate::maps::{HashMap, HashSet};
 use crate::message::{Batch, Reply, Valid};
@@ -19,7 +20,7 @@ pub(super) struct RunningBatch {
     pub(super) hold: bool,
     pub(super) reply: Reply,
     pub(super) left: usize,
-    pub(super) results: Vec<(u32, Result<Parcel, Error>)>,
+    pub(super) results: Vec<(u32, Result<Parcel, Failure>)>,
     /// The errors of shards that failed, whether or not the shards are over.
     pub(super) failed: Vec<Error>,
     pub(super) valid: Vec<Valid>,
@@ -132,7 +133,7 @@ impl Batches {
         &mut self,
         launch: LaunchKey,
         shard: u32,
-        result: Result<Parcel, Error>,
+        result: Result<Parcel, Failure>,
         valid: Vec<Valid>,
     ) -> bool {
         let Some(running) = self.running.get_mut(&launch) else { return false };

@@ -5,6 +5,7 @@ use super::operations::{Number, Order};
 use super::results::LaunchState;
 use crate::Error;
 use crate::effects::Effects;
+use crate::error::Failure;
 use crate::ids::{LaunchKey, ProcessorId};
 use crate::maps::HashMap;
 use crate::message::{Batch, BatchDone, Columns, Message, Reply, Results, Transfer, Valid};
@@ -98,7 +99,7 @@ impl Gangs {
     }
 
     /// A shard is over. True if it was the last of its batch.
-    pub fn end_shard(&self, launch: LaunchKey, shard: u32, result: Result<Parcel, Error>, valid: Vec<Valid>) -> bool {
+    pub fn end_shard(&self, launch: LaunchKey, shard: u32, result: Result<Parcel, Failure>, valid: Vec<Valid>) -> bool {
         self.batches().borrow_mut().end_shard(launch, shard, result, valid)
     }
 

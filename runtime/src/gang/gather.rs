@@ -4,7 +4,8 @@
 //! A node begins when its own shards are over. In round k it sends the results that it has to the node 2ᵏ before it, and
 //! receives as many from the node 2ᵏ after it. So each node's results go along a tree of their own.
 
-use crate::Error;
+use crate::Place;
+use crate::error::{Failure, FailureNumber};
 use crate::message::BatchDone;
 use crate::parcel::Parcel;
 
@@ -89,10 +90,16 @@ impl Gather {
     }
 }
 
+fn of_shard(shard: u32) -> Place {
+    Place { task: "result of a shard".into(), shard: Some(shard) }
+}
+
 /// A copy for another node.
 fn copy(done: &BatchDone) -> BatchDone {
-    let result = |(shard, result): &(u32, Result<Parcel, Error>)| {
-        (*shard, result.as_ref().map_err(Clone::clone).and_then(Parcel::encoded))
+    let result = |(shard, result): &(u32, Result<Parcel, Failure>)| {
+        let number = || FailureNumber::of_result(done.launch, *shard);
+        let encoded = |parcel: &Parcel| parcel.encoded().map_err(|e| Failure::new(e, || of_shard(*shard), number));
+        (*shard, result.as_ref().map_err(Clone::clone).and_then(encoded))
     };
     BatchDone { launch: done.launch, results: done.results.iter().map(result).collect(), valid: done.valid.clone() }
 }

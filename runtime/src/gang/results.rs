@@ -5,7 +5,8 @@ use super::versions::Versions;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::VectorClock;
 use crate::effects::Effects;
-use crate::future::Resolver;
+use crate::error::Failure;
+use crate::future::{Poison, Resolver};
 use crate::ids::{LaunchKey, NodeId, ProcessorId};
 use crate::message::{BatchDone, Message, Results};
 use crate::parcel::Parcel;
@@ -15,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Takes one shard's result. If races are checked, also the events that came before it.
-pub(crate) type Settle = Box<dyn FnMut(&Tasks, u32, Result<Parcel, Error>, Option<&VectorClock>)>;
+pub(crate) type Settle = Box<dyn FnMut(&Tasks, u32, Result<Parcel, Failure>, Option<&VectorClock>)>;
 
 /// A launch that is not over.
 pub(crate) struct LaunchState {
@@ -89,10 +90,10 @@ impl LaunchState {
     /// Fails every shard whose result has not come.
     pub fn give_up(&self, tasks: &Tasks, error: &Error) {
         for shard in 0..self.shards {
-            (self.settle.borrow_mut())(tasks, shard, Err(error.poisons(self.by())), None);
+            (self.settle.borrow_mut())(tasks, shard, Err(Failure::of_the_run(&error.poisons(self.by()))), None);
         }
         if let Some(over) = self.over.borrow_mut().take() {
-            over.settle(Err(error.clone()), tasks.teller());
+            over.settle(Err(Poison::of_the_run(error)), tasks.teller());
         }
     }
 
@@ -125,8 +126,8 @@ impl LaunchState {
             self.versions.borrow_mut().write(&v.column, v.from, v.at);
         }
         for (shard, result) in done.results {
-            if let Err(e) = &result {
-                self.failed.borrow_mut().push(e.clone());
+            if let Err(failure) = &result {
+                self.failed.borrow_mut().push(failure.error().clone());
             }
             let past = tasks.effects.races().map(|races| races.end_of(self.key, shard));
             (self.settle.borrow_mut())(tasks, shard, result, past.as_ref());

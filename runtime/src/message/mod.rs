@@ -18,6 +18,7 @@ pub(crate) use touch::{Does, Touch, union_of};
 pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;
+use crate::error::Failure;
 use crate::ids::{Ancestors, ArrivalAt, ColumnKey, LaunchKey, ObjectId, ProcessorId};
 use crate::parcel::Parcel;
 use crate::payload::Payload;
@@ -224,7 +225,7 @@ pub(crate) enum Reply {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BatchDone {
     pub launch: LaunchKey,
-    pub results: Vec<(u32, Result<Parcel, Error>)>,
+    pub results: Vec<(u32, Result<Parcel, Failure>)>,
     pub valid: Vec<Valid>,
 }
 

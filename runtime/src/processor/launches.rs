@@ -1,12 +1,13 @@
 //! Operations of gangs on this processor: their start, the start and end of shards, and the results.
 
 use super::Core;
-use crate::Error;
+use crate::error::Failure;
 use crate::gang::{Number, Order};
 use crate::ids::{Ancestors, LaunchKey};
 use crate::message::{Batch, Columns, Held, Message, SendColumns, Valid};
 use crate::object::{GangTable, Object};
 use crate::parcel::Parcel;
+use crate::{Error, Place};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -113,12 +114,19 @@ impl Core {
     fn refuse_batch(self: &Rc<Self>, batch: Batch) {
         for start in batch.shards {
             let e = Error::misuse("a launch", "a task and a gang made with `Top`", "another object");
-            self.end_shard(batch.launch, start.shard, Err(e), Vec::new());
+            let failure = self.effects().failed(e, || Place { task: "a launch".into(), shard: Some(start.shard) });
+            self.end_shard(batch.launch, start.shard, Err(failure), Vec::new());
         }
     }
 
     /// A shard and its leaf tasks are over; `valid` lists the instances that it leaves valid.
-    pub fn end_shard(self: &Rc<Self>, launch: LaunchKey, shard: u32, result: Result<Parcel, Error>, valid: Vec<Valid>) {
+    pub fn end_shard(
+        self: &Rc<Self>,
+        launch: LaunchKey,
+        shard: u32,
+        result: Result<Parcel, Failure>,
+        valid: Vec<Valid>,
+    ) {
         if self.gangs.end_shard(launch, shard, result, valid) {
             self.end_batch(launch);
         }

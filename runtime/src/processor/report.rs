@@ -58,7 +58,7 @@ impl Core {
     /// The errors of failed shards that the program has not dealt with: other shards of the launch are not over, or
     /// nobody has looked at the error.
     pub fn failed_shards(&self) -> BTreeSet<String> {
-        let failed = self.gangs.failed().into_iter().chain(self.tasks.unseen_failures());
+        let failed = self.gangs.failed().into_iter().chain(self.tasks.untold_failures());
         failed.map(|error| error.first().to_string()).collect()
     }
 }

@@ -102,7 +102,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         }
         // A task that follows all points arrives for them. Without points it still waits.
         let last = shard.launch(|_: Many<Done<F::Output>>| (), (Many::from_iter([]),));
-        let last = with_priority(last.named("end of points").follows(), priority);
+        let last = with_priority(last.named("end of points"), priority);
         let last = arrivals.iter().fold(last, |last, barrier| last.arrive_at(*barrier));
         let end = match (!arrivals.is_empty()).then(|| last.map()).transpose() {
             Ok(end) => end,

@@ -63,6 +63,7 @@ impl InnerTask {
         let mut launcher =
             Launcher::new(&core, shard.task(), core.gangs.next_parent(core.effects().machine().processors()), false);
         launcher.within = shard.inner.origin.within.clone();
+        launcher.failures = shard.inner.owner.failures().clone();
         launcher.node = Some(shard.node());
         launcher.planner.held = Some(shard.held().clone());
         for h in shard.held().iter() {
@@ -85,12 +86,13 @@ impl InnerTask {
         let result = unwound(code).await.unwrap_or_else(|message| {
             let error = Error::Panicked { place: self.place(), message };
             // Its gangs may wait for something that it will not do.
-            self.shard.abandon(&error);
+            self.shard.abandon(error.clone());
             Err(error)
         });
         self.launcher.settle().await;
         self.launcher.ended();
-        self.launcher.outcome(result)
+        // Gangs are on the shard's list of failures, too.
+        result
     }
 
     /// Launches every shard of a gang, as [`Top::launch`](crate::Top::launch) does. Local: only this inner task makes

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::data::UseAt;
-use crate::future::{FutureCell, TaskFuture};
+use crate::future::{FutureCell, Poison, TaskFuture};
 use crate::ids::{ArrivalAt, CellAddress, ProcessorId, TaskId, WaitAt};
 use crate::message::{SendTask, UNSAID};
 use crate::payload::Payload;
@@ -216,13 +216,13 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Cell<Call<F, M>>
     fn succeed(&self, tasks: &Tasks) {
         let outcome = match self.task().replace(Call::Gone) {
             Call::Done(output) => Ok(output),
-            _ => Err(Box::new(Error::Stopped { what: "a task had a result".into() })),
+            _ => Err(Poison::of_the_run(&Error::Stopped { what: "a task had a result".into() })),
         };
         self.settle(outcome, tasks.teller());
     }
 
-    fn fail(&self, tasks: &Tasks, error: Error) {
-        self.settle(Err(Box::new(error)), tasks.teller());
+    fn fail(&self, tasks: &Tasks, poison: Box<Poison>) {
+        self.settle(Err(poison), tasks.teller());
     }
 
     fn discard(&self) {
@@ -350,8 +350,6 @@ pub struct Launch<'s, F: Leaf<M>, M> {
     /// The processor it is meant for.
     target: ProcessorId,
     priority: Option<Priority>,
-    /// It fails only if others have.
-    follows: bool,
     /// In virtual time, in nanoseconds; [`UNSAID`] if the machine is to say.
     takes: u64,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
@@ -369,7 +367,6 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
             name: std::any::type_name::<F>(),
             target: shard.processor(),
             priority: None,
-            follows: false,
             takes: UNSAID,
             waits: SmallVec::new(),
             arrivals: SmallVec::new(),
@@ -387,12 +384,6 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// Tells the mapper that the task is meant for a processor of the node.
     pub(crate) fn meant_for(mut self, processor: ProcessorId) -> Self {
         self.target = processor;
-        self
-    }
-
-    /// Says that the task fails only if others have. Nobody has to learn of its failure.
-    pub(crate) fn follows(mut self) -> Self {
-        self.follows = true;
         self
     }
 
@@ -463,7 +454,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         let &Launch { shard, name, target, priority, .. } = self;
         let tasks = &shard.core().tasks;
         let (id, mut body) = tasks.reserve_leaf();
-        (body.name, body.shard, body.takes, body.follows) = (name, shard.index(), self.takes, self.follows);
+        (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
         let mut declaring = Declaring::new(shard, id, &mut body);
         let declared = F::declare(&self.args, &mut declaring);
         let unmet = declaring.unmet;

@@ -4,7 +4,8 @@ use crate::Error;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::replicas::hash;
-use crate::future::{Failures, FutureMap, TaskFuture};
+use crate::failures::Failures;
+use crate::future::{FutureMap, Poison, TaskFuture};
 use crate::gang::{Dispatch, Plan, Planner, Settle, Wanted};
 use crate::ids::{Ancestors, ObjectId, ProcessorId};
 use crate::message::{Held, ShardStart};
@@ -34,8 +35,8 @@ pub(crate) struct Launcher {
     pub node: Option<Node>,
     /// The task that asks each node for its newest mapper, and the gang for it, once they are needed.
     pub newest_mapper: OnceCell<(Gang, ShardTask<(), u64>)>,
-    /// Shards that failed.
-    pub failures: Rc<Failures>,
+    /// Shards that failed. An inner task has one list for its gangs and its leaf tasks.
+    pub failures: Failures,
     /// Launches under way, and perhaps some that are over.
     pub pending: RefCell<Vec<TaskFuture<()>>>,
 }
@@ -50,7 +51,7 @@ impl Launcher {
             planner: Planner::new(name, replicated),
             node: None,
             newest_mapper: OnceCell::new(),
-            failures: Rc::default(),
+            failures: Failures::default(),
             pending: RefCell::default(),
         }
     }
@@ -76,16 +77,18 @@ impl Launcher {
             resolvers.push(Some(resolver));
             futures.push(future);
         }
-        let failures = self.failures.clone();
+        let (failures, by) = (self.failures.clone(), self.planner.place());
         let settle: Settle = Box::new(move |tasks, shard, result, past| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
                 if let Some(past) = past {
                     resolver.happens(past);
                 }
-                if result.is_err() {
+                let opened = |parcel: Parcel| parcel.open().map_err(|e| tasks.effects.failed(e, || by.clone()));
+                let outcome = result.and_then(opened).map_err(|failure| {
                     tasks.note_failures(&failures);
-                }
-                resolver.settle_watched(result.and_then(Parcel::open), &failures, tasks.teller());
+                    Poison::new(failure, &failures)
+                });
+                resolver.settle(outcome, tasks.teller());
             }
         });
         let mut args = |shard: u32| Some(Parcel::new(args.get_mut(shard as usize)?.take()?.make()));
@@ -212,10 +215,10 @@ impl Launcher {
         Ok(())
     }
 
-    /// The result of the launcher's code, unless a shard failed and nobody saw it. Called after [`Self::settle`].
+    /// The result of the launcher's code, unless it has not learned of a shard's failure. Called after [`Self::settle`].
     pub fn outcome<R>(&self, result: Result<R, Error>) -> Result<R, Error> {
-        match (result, self.failures.unseen()) {
-            (Ok(_), Some(e)) => Err(e),
+        match (result, self.failures.first_untold()) {
+            (Ok(_), Some(failure)) => Err(failure.error().clone()),
             (result, _) => result,
         }
     }

@@ -348,9 +348,7 @@ impl<T: Clone + Send + 'static> Param for Arg<T> {
     fn resolve(kept: Input<T>) -> Result<T, Error> {
         match kept {
             Input::Now(value) => Ok(value),
-            Input::Later(future) => {
-                future.peek(|outcome| outcome.cloned().map_err(Clone::clone)).unwrap_or_else(unsettled)
-            }
+            Input::Later(future) => future.input().unwrap_or_else(unsettled),
         }
     }
     #[inline]

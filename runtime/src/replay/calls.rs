@@ -84,7 +84,7 @@ impl ReplayCx<'_> {
                 begun
             }
             Err(e) => {
-                self.progress.poison_call(chain, e);
+                self.poison_call(chain, e);
                 true
             }
         }
@@ -119,7 +119,7 @@ impl ReplayCx<'_> {
                         let first = self.progress.errors.remove(&chain).unwrap_or(error);
                         return self.fail(object, chain, first);
                     }
-                    self.progress.poison_call(chain, error);
+                    self.poison_call(chain, error);
                     continue;
                 }
             }
@@ -185,7 +185,7 @@ impl ReplayCx<'_> {
         match b.failed.take() {
             Some(follower) => {
                 let error = self.progress.errors.get(&follower).cloned().unwrap_or_else(unknown);
-                self.progress.poison_call(leader, error);
+                self.poison_call(leader, error);
             }
             None if chains[leader as usize].state == ChainState::Running => {
                 if self.chains.bytes > Payload::INLINE {
@@ -194,7 +194,7 @@ impl ReplayCx<'_> {
                     self.tasks.effects.counters.combined_bytes.add(bytes);
                 }
                 if let Err(error) = self.guarded(leader, || object.gather(leader, size, slots)) {
-                    self.progress.poison_call(leader, error);
+                    self.poison_call(leader, error);
                 }
             }
             None => {}
@@ -220,7 +220,7 @@ impl ReplayCx<'_> {
             let another = self.end_call(chain, |cx| match outcome {
                 Ok(()) => object.follow(chain, leader, cx),
                 Err(e) => {
-                    let error = cx.take_error(chain, || e.first().clone());
+                    let error = cx.take_error(chain, || (**e).clone());
                     object.end(chain, Err(error), cx)
                 }
             });
@@ -228,6 +228,13 @@ impl ReplayCx<'_> {
                 self.start(chain);
             }
         }
+    }
+
+    /// The chain's call fails. It runs all the same, and hands the error on.
+    #[cold]
+    fn poison_call(&mut self, chain: u32, error: Error) {
+        let failure = self.tasks.effects.failed(error, || self.chains.place(chain));
+        self.progress.poison_call(chain, failure.poison().clone());
     }
 
     /// The error of a chain's failed call: the chain's own, or else that of others.

@@ -21,9 +21,9 @@ mod subtasks;
 use crate::diagnose::Event;
 use crate::effects::Waiting;
 use crate::error::panic_message;
-use crate::future::{Resolver, TaskFuture};
+use crate::future::{Poison, Resolver, TaskFuture};
 use crate::ids::{ObjectId, Run};
-use crate::task::Tasks;
+use crate::task::{Owner, Tasks};
 use crate::{Error, Lent};
 
 pub(crate) use chains::{Chains, Progress, ReplayObject};
@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Values larger than this, in bytes, are given back at once when they have been read. For smaller ones that can wait,
@@ -288,6 +289,15 @@ pub struct ReplayCx<'a> {
     pub(crate) progress: &'a mut Progress,
 }
 
+/// The error of a call, of which the calling shard has to learn.
+#[cold]
+fn poison(tasks: &Tasks, chains: &Chains, owner: Option<&Rc<Owner>>, chain: u32, error: Error) -> Box<Poison> {
+    match owner {
+        Some(owner) => Poison::new(tasks.effects.failed(error, || chains.place(chain)), owner.failures()),
+        None => Poison::of_the_run(&error),
+    }
+}
+
 impl ReplayCx<'_> {
     /// Ends a call of the chain's shard, and settles its future.
     #[inline(always)]
@@ -296,12 +306,11 @@ impl ReplayCx<'_> {
             self.happens(chain, resolver);
         }
         self.tasks.effects.counters.chain_calls.add(1);
-        match self.progress.call_over(self.chains.position(chain)) {
-            Some(owner) => {
-                resolver.settle_watched(outcome, &owner.failures, self.tasks.teller());
-                owner.one_over(|waiting| self.tasks.notify(waiting));
-            }
-            None => resolver.settle(outcome, self.tasks.teller()),
+        let owner = self.progress.call_over(self.chains.position(chain));
+        let outcome = outcome.map_err(|error| poison(self.tasks, self.chains, owner, chain, error));
+        resolver.settle(outcome, self.tasks.teller());
+        if let Some(owner) = owner {
+            owner.one_over(|waiting| self.tasks.notify(waiting));
         }
     }
 
@@ -324,10 +333,9 @@ impl ReplayCx<'_> {
     /// seen when somebody sees it in either.
     #[inline(never)]
     pub fn settle<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
-        match self.progress.owner(self.chains.position(chain)) {
-            Some(owner) => resolver.settle_watched(outcome, &owner.failures, self.tasks.teller()),
-            None => resolver.settle(outcome, self.tasks.teller()),
-        }
+        let owner = self.progress.owner(self.chains.position(chain));
+        let outcome = outcome.map_err(|error| poison(self.tasks, self.chains, owner, chain, error));
+        resolver.settle(outcome, self.tasks.teller());
     }
 
     /// Says that `other` is going to be [settled](Self::settle) after `result`, for the check for races.

@@ -300,7 +300,7 @@ impl Active<'_> {
     #[cold]
     #[inline(never)]
     fn error(&self) -> Payload {
-        let error = self.errors.get(&self.chain).map(|e| e.first().clone());
+        let error = self.errors.get(&self.chain).cloned();
         Payload::Failed(Box::new(error.unwrap_or_else(unknown)))
     }
 }

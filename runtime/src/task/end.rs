@@ -4,6 +4,7 @@ use super::Tasks;
 use crate::data::{Column, Request, Served, Staged};
 use crate::diagnose::Event;
 use crate::effects::Known;
+use crate::future::Poison;
 use crate::ids::{ArrivalAt, CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId, ValueAt};
 use crate::payload::Payload;
 use crate::task::slab::{Entry, Next, Stage};
@@ -151,6 +152,8 @@ impl Tasks {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         let Some(mut body) = leaf.body.take() else { return };
+        let failure = self.effects.failed(error.clone(), || body.place());
+        let error = failure.poison();
         for u in body.uses.drain(..) {
             // Under simultaneous coherence, tasks that were launched earlier may still have to run. Later tasks learn
             // of the failure from the barriers or futures that order them.
@@ -163,17 +166,14 @@ impl Tasks {
         body.values.clear();
         body.values_at.clear();
         let (task, owner, name, shard) = (body.task.take(), body.owner.take(), body.name, body.shard);
-        let follows = body.follows;
         let (arrivals, successors) = (std::mem::take(&mut body.arrivals), std::mem::take(&mut leaf.successors));
         leaves.free(id, body);
         drop(leaves);
         self.effects.event(|| Event::TaskFailed { task: id, arrivals: &arrivals });
         self.poison_arrivals(&arrivals, error);
         if let Some(task) = task.clone() {
-            task.fail(self, error.clone());
-            if let Some(owner) = owner.as_ref().filter(|_| !follows) {
-                owner.failures.add(error.clone(), task);
-            }
+            let Some(owner) = &owner else { unreachable!("a task that is launched has an owner") };
+            task.fail(self, Poison::new(failure.clone(), owner.failures()));
         }
         for next in successors {
             self.leaf_has_one_less(next);
@@ -262,6 +262,6 @@ impl Tasks {
     }
 
     pub(super) fn poisons(&self, id: TaskId, cause: &Error) -> Error {
-        cause.poisons(self.place_of(id))
+        self.effects.poisons(cause, self.place_of(id))
     }
 }

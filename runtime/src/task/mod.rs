@@ -17,7 +17,8 @@ use crate::barrier::Barriers;
 use crate::data::{Data, UseAt};
 use crate::diagnose::races::Past;
 use crate::effects::{Effects, Item, Tell, Waiting};
-use crate::future::{Failures, Sink};
+use crate::failures::{Failures, WeakFailures};
+use crate::future::{Poison, Sink};
 use crate::ids::{ArrivalAt, ProcessorId, ValueAt};
 use crate::message::{SendTask, Work};
 use crate::payload::Payload;
@@ -27,7 +28,7 @@ use maniple_mapper::Priority;
 use maniple_regions::Lease;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 /// A leaf task together with the future of its result.
 pub(crate) trait LeafTask: Sink + Any {
@@ -39,7 +40,7 @@ pub(crate) trait LeafTask: Sink + Any {
     fn take_back(&self, ran: &mut dyn SendTask);
     /// Settles the future with the result.
     fn succeed(&self, tasks: &Tasks);
-    fn fail(&self, tasks: &Tasks, error: Error);
+    fn fail(&self, tasks: &Tasks, poison: Box<Poison>);
     /// Drops function, arguments and result.
     fn discard(&self);
     /// Drops the result, in the future or kept back. Nobody else holds the future.
@@ -70,8 +71,6 @@ pub(crate) struct Body {
     pub shard: u32,
     /// The duration in virtual time given at the launch, in nanoseconds, or [`UNSAID`](crate::message::UNSAID).
     pub takes: u64,
-    /// It fails only because other tasks have failed, so its error need not be reported.
-    pub follows: bool,
     /// The task. Between two tasks it is the last one, unless somebody holds its future. The next task of the same type
     /// reuses its memory.
     pub task: Option<Rc<dyn LeafTask>>,
@@ -130,7 +129,7 @@ pub(crate) struct Tasks {
     /// Belongs to the leaf task that is being called.
     held: RefCell<Holding>,
     /// The failures of launchers with failed shards, for reports.
-    failures: RefCell<Vec<Weak<Failures>>>,
+    failures: RefCell<Vec<WeakFailures>>,
 }
 
 impl Tasks {
@@ -184,19 +183,19 @@ impl Tasks {
         }
     }
 
-    /// Remembers failures that perhaps nobody sees.
+    /// Remembers the failures of a launcher that may not learn of them.
     #[cold]
-    pub fn note_failures(&self, failures: &Rc<Failures>) {
+    pub fn note_failures(&self, failures: &Failures) {
         let mut all = self.failures.borrow_mut();
-        all.retain(|other| other.strong_count() > 0);
-        if !all.iter().any(|other| other.as_ptr() == Rc::as_ptr(failures)) {
-            all.push(Rc::downgrade(failures));
+        all.retain(|other| !other.is_gone());
+        if !all.iter().any(|other| other.is(failures)) {
+            all.push(failures.downgrade());
         }
     }
 
-    /// The errors of failed shards that nobody has seen.
-    pub fn unseen_failures(&self) -> Vec<Error> {
-        self.failures.borrow().iter().filter_map(|failures| failures.upgrade()?.unseen()).collect()
+    /// The errors of failed shards of which their launchers have not learned.
+    pub fn untold_failures(&self) -> Vec<Error> {
+        self.failures.borrow().iter().filter_map(|failures| Some(failures.first_untold()?.error().clone())).collect()
     }
 
     /// How many entries there are, of any kind.

@@ -2,8 +2,9 @@
 
 use crate::effects::Waiting;
 use crate::effects::polling::Poller;
-use crate::future::Failures;
-use std::cell::{Cell, RefCell};
+use crate::error::Failure;
+use crate::failures::Failures;
+use std::cell::{Cell, OnceCell, RefCell};
 
 /// The state that a shard shares with its leaf tasks and its calls of collectives. The shard ends when all of them are
 /// over.
@@ -13,13 +14,24 @@ pub(crate) struct Owner {
     running: Cell<u32>,
     /// The waiters are told when fewer than this many are left. 0 if nobody waits.
     enough: Cell<u32>,
-    /// Failures, each with the future that may have reported it.
-    pub failures: Failures,
+    /// Failures of its tasks, calls and gangs, once there are any.
+    failures: OnceCell<Failures>,
     /// The waiters for enough tasks to be over. There is rarely one.
     waiting: RefCell<Option<Box<Vec<Waiting>>>>,
 }
 
 impl Owner {
+    /// Failures of its tasks, calls and gangs.
+    pub fn failures(&self) -> &Failures {
+        self.failures.get_or_init(Failures::default)
+    }
+
+    /// The first failure that no await of the shard has returned.
+    #[inline]
+    pub fn first_untold(&self) -> Option<Failure> {
+        self.failures.get()?.first_untold()
+    }
+
     pub fn is_over(&self) -> bool {
         self.running.get() == 0
     }

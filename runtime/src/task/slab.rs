@@ -30,7 +30,6 @@ impl Entry {
             name: "",
             shard: u32::MAX,
             takes: UNSAID,
-            follows: false,
             task: None,
             owner: None,
             uses: Vec::new(),

@@ -5,7 +5,7 @@ use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::effects::{Resident, ShardFuture};
-use crate::error::panic_message;
+use crate::error::{Failure, panic_message};
 use crate::parcel::Parcel;
 use crate::processor::{Core, Seat};
 use crate::{Error, Place};
@@ -33,14 +33,12 @@ impl Resident for ShardInner {
 /// Ends a shard that has failed or has leaf tasks left. If it has failed, those who wait for it learn of it at once.
 /// The launch learns of it when the shard's leaf tasks are over.
 async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
-    if let Err(e) = &result {
-        shard.abandon(e);
-    }
-    let unseen = shard.leaves_over().await;
-    let result = match (result, unseen) {
-        (Ok(_), Some(e)) => {
-            shard.abandon(&e);
-            Err(e)
+    let result = result.map_err(|error| shard.abandon(error));
+    let untold = shard.leaves_over().await;
+    let result = match (result, untold) {
+        (Ok(_), Some(failure)) => {
+            shard.spread(&failure);
+            Err(failure)
         }
         (result, _) => result,
     };
@@ -72,10 +70,9 @@ impl Shard {
 
     /// The shard's own code is over.
     pub(crate) fn end(&self, result: Result<Parcel, Error>) {
-        if result.is_ok() && self.is_over_well() {
-            self.over(result);
-        } else {
-            self.clone().end_later(result.map_err(|e| e.returned_by(|| self.place())));
+        match result {
+            Ok(value) if self.is_over_well() => self.over(Ok(value)),
+            result => self.clone().end_later(result.map_err(|e| e.returned_by(|| self.place()))),
         }
     }
 
@@ -85,17 +82,25 @@ impl Shard {
     }
 
     /// The shard and its leaf tasks are over.
-    fn over(&self, result: Result<Parcel, Error>) {
+    fn over(&self, result: Result<Parcel, Failure>) {
         let valid = self.take_valid();
         self.give_up_columns();
         self.core().effects().event(|| Event::ShardEnded { shard: self.actor() });
         self.core().end_shard(self.launch_key(), self.index(), result, valid);
     }
 
+    /// Tells everybody who waits for the shard that it fails with an error.
+    pub(crate) fn abandon(&self, error: Error) -> Failure {
+        let own = || self.inner.owner.failures().own(|| self.core().effects().next_failure());
+        let failure = Failure::new(error, || self.place(), own);
+        self.spread(&failure);
+        failure
+    }
+
     /// Tells everybody who waits for the shard that it has failed.
-    pub(crate) fn abandon(&self, error: &Error) {
-        self.core().gangs.note_failed(self.launch_key(), error);
-        let error = error.poisons(self.place());
+    fn spread(&self, failure: &Failure) {
+        self.core().gangs.note_failed(self.launch_key(), failure.error());
+        let error = failure.poison().poisons(self.place());
         self.core().effects().event(|| Event::ShardFailed { shard: self.actor() });
         self.core().abandon(&self.inner.origin.gang, self.inner.index, &error);
         self.core().tasks.fail_waiting(&self.inner.owner, &error);

@@ -6,6 +6,7 @@ use crate::barrier::Waited;
 use crate::diagnose::Event;
 use crate::effects::polling::Poller;
 use crate::effects::{Waiting, polling};
+use crate::error::Failure;
 use crate::ids::ArrivalAt;
 use crate::program::deadline::UnderWay;
 use crate::program::launch::{Arrivable, Waitable};
@@ -68,6 +69,8 @@ impl Shard {
                 }
                 Waited::Poisoned(e) => {
                     core.effects().event(|| Event::WaitedInVain { shard: self.actor(), at: point });
+                    // The shard's program learns of it now.
+                    self.inner.owner.failures().tell(&e);
                     Err(e.poisons(self.place()))
                 }
             };
@@ -189,14 +192,14 @@ impl Shard {
         self.core().effects().event(|| Event::TasksAwaited { shard: self.actor() });
     }
 
-    /// Waits for the leaf tasks of this shard. Gives the first failure among them that nobody has seen.
-    pub(crate) async fn leaves_over(&self) -> Option<Error> {
+    /// Waits for the leaf tasks of this shard. Gives the first failure that no await of the shard has returned.
+    pub(crate) async fn leaves_over(&self) -> Option<Failure> {
         self.no_leaves().await;
-        self.inner.owner.failures.unseen()
+        self.inner.owner.first_untold()
     }
 
-    /// Whether no leaf task runs and no failure is unseen.
+    /// Whether no leaf task runs, and awaits of the shard have returned every failure.
     pub(crate) fn is_over_well(&self) -> bool {
-        self.inner.owner.is_over() && self.inner.owner.failures.unseen().is_none()
+        self.inner.owner.is_over() && self.inner.owner.first_untold().is_none()
     }
 }

@@ -23,6 +23,7 @@ use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::effects::Signal;
+use crate::error::Failure;
 use crate::ids::{EMPTY, NodeId, ProcessorId};
 use crate::message::{BatchDone, Message, UNSAID, Wire, Work};
 use crate::names::short_name;
@@ -182,7 +183,7 @@ fn size(message: &Message) -> usize {
     /// The kind, the object, the generation and the like.
     const HEAD: usize = 32;
     let results = |done: &BatchDone| {
-        let result = |r: &Result<crate::parcel::Parcel, Error>| r.as_ref().map_or(0, |parcel| parcel.size());
+        let result = |r: &Result<crate::parcel::Parcel, Failure>| r.as_ref().map_or(0, |parcel| parcel.size());
         HEAD + done.results.iter().map(|(_, r)| 8 + result(r)).sum::<usize>() + HEAD * done.valid.len()
     };
     match message {
