@@ -5,12 +5,12 @@
 use super::changes::{changes, concatenated};
 use super::column::{Column, Staged, Store};
 use super::{Data, memory, region_error};
-use crate::Error;
 use crate::diagnose::Event;
 use crate::effects::Effects;
 use crate::ids::{ArrivalAt, ColumnKey, LaunchKey, ProcessorId, TaskId};
 use crate::maps::HashMap;
 use crate::message::{Mapped, Message, Put, RefusedData, Remote};
+use crate::{Error, Place};
 use maniple_mapper::MemoryKind;
 use maniple_regions::{Buffer, Privilege, Rect, RegionError, SharedInstance};
 use std::rc::Rc;
@@ -201,10 +201,14 @@ impl Data {
             let shared = self.shared_instance(effects, key, field)?;
             answer(effects, from, (launch, key), &shared, request).map_err(|e| region_error(effects, &key, e))
         });
-        if let Err(error) = &served {
-            let error = error.clone();
-            effects.send(from, Message::Refused(Box::new(RefusedData { launch, column: key, token, error })));
-        }
+        // One failure, for the task that asked and for those who wait for its arrivals.
+        let served = served.map_err(|error| {
+            let place = Place { task: "a request for data".into(), shard: None };
+            let error = effects.failed(error, || place).poison().clone();
+            let refused = RefusedData { launch, column: key, token, error: error.clone() };
+            effects.send(from, Message::Refused(Box::new(refused)));
+            error
+        });
         Served { arrivals, outcome: served }
     }
 
