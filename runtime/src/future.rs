@@ -7,6 +7,7 @@ use crate::effects::polling::Poller;
 use crate::effects::{Tell, Waiting, polling};
 use crate::error::Failure;
 use crate::failures::Failures;
+use crate::ids::TaskId;
 use maniple_barriers::{Promise, PromiseState};
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -52,6 +53,8 @@ pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
     promise: RefCell<Promise<T, Waiting, Box<Poison>>>,
     /// The events before the value, for the check for races.
     past: OnceCell<Past>,
+    /// The leaf task, if one makes the value. It may be over.
+    maker: Cell<Option<TaskId>>,
     task: B,
 }
 
@@ -260,6 +263,12 @@ impl<T: 'static> TaskFuture<T> {
         let _ = self.cell.past.set(other.event());
     }
 
+    /// The leaf task that makes the value, if one does. It may be over.
+    #[inline]
+    pub(crate) fn maker(&self) -> Option<TaskId> {
+        self.cell.maker.get()
+    }
+
     /// Registers a waiter; false when the future is settled already.
     pub(crate) fn wait(&self, waiting: Waiting) -> bool {
         self.cell.promise.borrow_mut().wait(waiting)
@@ -366,7 +375,13 @@ impl<T: 'static> Resolver<T> {
 
 impl<T, B> FutureCell<T, B> {
     pub fn new(task: B) -> Self {
-        Self { promise: RefCell::default(), past: OnceCell::new(), task }
+        Self { promise: RefCell::default(), past: OnceCell::new(), maker: Cell::new(None), task }
+    }
+
+    /// Notes the leaf task that makes the value.
+    #[inline]
+    pub fn made_by(&self, task: TaskId) {
+        self.maker.set(Some(task));
     }
 
     /// Notes the events before the value of a task that is launched.

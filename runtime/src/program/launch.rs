@@ -502,6 +502,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         let unmet = taking.unmet;
         let work = Cell::new(Call::Waits(function, F::keep(args)));
         let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
+        task.made_by(id);
         body.task = Some(task.clone());
         if let Some(past) = past {
             task.begins(past);

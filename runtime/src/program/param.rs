@@ -263,6 +263,7 @@ impl<'a> Declaring<'a> {
         }
         if future.wait(Waiting::Task(self.task)) {
             self.unmet += 1;
+            self.body.after.extend(future.maker());
         }
     }
 

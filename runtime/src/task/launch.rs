@@ -47,18 +47,26 @@ impl Tasks {
         owner.one_more();
         body.owner = Some(owner.clone());
         let mut leaves = self.leaves.borrow_mut();
-        for u in &body.uses {
+        let Body { uses, after, .. } = &mut *body;
+        for u in &*uses {
             #[cfg(feature = "plant")]
             if self.effects.config.strikes(crate::plant::Bug::MissedDependence) {
                 continue;
             }
-            count += leaves.depend(id, u);
+            count += leaves.depend(id, u, after);
         }
+        let lends = leaves.prioritise(id, mapped.priority);
         let leaf = &mut leaves.slab[id.index as usize];
         leaf.unmet += count;
-        (leaf.processor, leaf.priority, leaf.poison) = (mapped.processor, mapped.priority, unmet.poison);
+        (leaf.processor, leaf.poison) = (mapped.processor, unmet.poison);
         // The old value is `None`, so there is nothing to drop.
         std::mem::forget(leaf.body.replace(body));
+        if lends {
+            for id in leaves.lend(id, self.effects.id) {
+                // The queue has it twice now. The second item finds a task that is over or runs.
+                self.effects.queue.push(mapped.priority, Item::Leaf(id));
+            }
+        }
         let next = leaves.one_less(id);
         drop(leaves);
         self.go_on(id, next);

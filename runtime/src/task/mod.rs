@@ -19,7 +19,7 @@ use crate::diagnose::races::Past;
 use crate::effects::{Effects, Item, Tell, Waiting};
 use crate::failures::{Failures, WeakFailures};
 use crate::future::{Poison, Sink};
-use crate::ids::{ArrivalAt, ProcessorId, ValueAt};
+use crate::ids::{ArrivalAt, ProcessorId, TaskId, ValueAt};
 use crate::message::{SendTask, Work};
 use crate::payload::Payload;
 use crate::{Error, Place};
@@ -76,6 +76,8 @@ pub(crate) struct Body {
     pub task: Option<Rc<dyn LeafTask>>,
     owner: Option<Rc<Owner>>,
     pub uses: Vec<UseAt>,
+    /// The leaf tasks that it waits for, because of futures and data. Some may be over.
+    pub after: Vec<TaskId>,
     /// All input futures, between declaration and launch, if races are checked.
     pub inputs: Vec<Past>,
     pub arrivals: Vec<ArrivalAt>,

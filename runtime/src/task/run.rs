@@ -11,6 +11,7 @@ use crate::ids::{ProcessorId, TaskId};
 use crate::message::{Away, Message, Offloaded, SendTask, Work};
 use crate::object::Object;
 use crate::payload::Payload;
+use crate::task::slab::Stage;
 use crate::task::{Body, Holding, LeafTask, task_place};
 use maniple_mapper::ProfileInput;
 use maniple_regions::{Coherence, Lease, Privilege, RegionError, Use};
@@ -20,7 +21,7 @@ impl Tasks {
     /// Runs a queued task here, or sends it to the processor that the mapper chose.
     pub fn run_leaf(&self, id: TaskId) {
         let mut leaves = self.leaves.borrow_mut();
-        let Some(leaf) = leaves.get(id) else { return };
+        let Some(leaf) = leaves.get(id).filter(|leaf| leaf.stage == Stage::Ready) else { return };
         if leaf.poison.is_some() || leaf.uses().iter().any(|u| u.column.is_poisoned_for(u.privilege)) {
             drop(leaves);
             return self.refuse_leaf(id);

@@ -33,6 +33,7 @@ impl Entry {
             task: None,
             owner: None,
             uses: Vec::new(),
+            after: Vec::new(),
             inputs: Vec::new(),
             arrivals: Vec::new(),
             values_at: Vec::new(),
@@ -90,10 +91,17 @@ pub(super) enum Next {
     Finish,
 }
 
-#[derive(Default)]
 pub(crate) struct Leaves {
     pub(super) slab: Vec<Entry>,
     pub(super) free: Vec<u32>,
+    /// The lowest priority of a task so far.
+    lowest: Priority,
+}
+
+impl Default for Leaves {
+    fn default() -> Self {
+        Self { slab: Vec::new(), free: Vec::new(), lowest: Priority(Priority::LEVELS - 1) }
+    }
 }
 
 impl Leaves {
@@ -121,7 +129,8 @@ impl Leaves {
 
     /// Ends a task. Its entry and `body` are free for the next.
     #[inline(always)]
-    pub(super) fn free(&mut self, id: TaskId, body: Box<Body>) {
+    pub(super) fn free(&mut self, id: TaskId, mut body: Box<Body>) {
+        body.after.clear();
         if let Some(leaf) = self.get(id) {
             leaf.turn = leaf.turn.wrapping_add(1);
             leaf.stage = Stage::Free;
@@ -148,25 +157,26 @@ impl Leaves {
         self.get(id)?.body.as_mut()?.uses.get_mut(index)
     }
 
-    /// Makes `id` follow the tasks that its use `u` must follow, in program order. Returns how many there are.
+    /// Makes `id` follow the tasks that its use `u` must follow, in program order, and adds them to `after`. Returns how
+    /// many there are.
     #[inline(always)]
-    pub(super) fn depend(&mut self, id: TaskId, u: &UseAt) -> u32 {
+    pub(super) fn depend(&mut self, id: TaskId, u: &UseAt, after: &mut Vec<TaskId>) -> u32 {
         if u.coherence == Coherence::Simultaneous {
             return 0;
         }
         let writes = u.privilege != Privilege::Read;
         let mut found = 0;
         u.column.each_overlap(|other| {
-            found += self.follow(id, &other.users.borrow(), writes);
+            found += self.follow(id, &other.users.borrow(), writes, after);
         });
         let mut users = u.column.users.borrow_mut();
-        found += self.follow(id, &users, writes);
+        found += self.follow(id, &users, writes, after);
         users.add(id, writes, |t| self.get(t).is_some());
         found
     }
 
     #[inline]
-    pub(super) fn follow(&mut self, id: TaskId, users: &Users, writes: bool) -> u32 {
+    pub(super) fn follow(&mut self, id: TaskId, users: &Users, writes: bool, after: &mut Vec<TaskId>) -> u32 {
         let mut found = 0;
         users.earlier(writes, |earlier| {
             // If `id` already follows that task, for another use, it is the last in the list.
@@ -175,10 +185,40 @@ impl Leaves {
                 && leaf.successors.last() != Some(&id)
             {
                 leaf.successors.push(id);
+                after.push(earlier);
                 found += 1;
             }
         });
         found
+    }
+
+    /// Notes the priority of a task. True if it may have to lend it to tasks that it waits for.
+    #[inline]
+    pub(super) fn prioritise(&mut self, id: TaskId, priority: Priority) -> bool {
+        self.slab[id.index as usize].priority = priority;
+        self.lowest = self.lowest.min(priority);
+        priority > self.lowest
+    }
+
+    /// Lends the priority of `id` to the tasks that it waits for, and to those that they wait for. Returns those of them
+    /// that are in the queue of `here`, at a lower level.
+    #[cold]
+    pub(super) fn lend(&mut self, id: TaskId, here: ProcessorId) -> Vec<TaskId> {
+        let (mut queued, mut lenders) = (Vec::new(), vec![id]);
+        let priority = self.slab[id.index as usize].priority;
+        while let Some(lender) = lenders.pop() {
+            let after = self.get(lender).and_then(|leaf| leaf.body.as_ref()).map(|body| body.after.clone());
+            for id in after.unwrap_or_default() {
+                let Some(leaf) = self.get(id).filter(|leaf| leaf.priority < priority) else { continue };
+                leaf.priority = priority;
+                match leaf.stage {
+                    Stage::Waiting | Stage::Staging => lenders.push(id),
+                    Stage::Ready if leaf.processor == here && leaf.body.is_some() => queued.push(id),
+                    _ => {}
+                }
+            }
+        }
+        queued
     }
 
     /// The task waits for one thing less.

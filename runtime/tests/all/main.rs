@@ -14,6 +14,7 @@ mod gangs;
 mod handles;
 mod mapping;
 mod parents;
+mod priorities;
 mod races;
 mod replicas;
 mod reports;
