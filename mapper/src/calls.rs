@@ -7,6 +7,9 @@ use std::ops::Range;
 
 /// Rank of a ready task among the ready tasks of its processor: the higher one runs first. A task that runs is never
 /// interrupted.
+///
+/// A leaf task that waits for another one of its processor, because of a future or of data, lends it its priority. So an
+/// urgent task does not wait for plain ones that it does not need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Priority(pub u8);
 
