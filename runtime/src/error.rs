@@ -70,7 +70,10 @@ impl Failure {
     /// The failure of `place`. If `error` follows from no other failure, `fresh` gives a number.
     pub fn new(error: Error, place: impl FnOnce() -> Place, fresh: impl FnOnce() -> FailureNumber) -> Self {
         match error {
-            Error::Poisoned { .. } => Self { poison: Box::new(error), is_own: false },
+            Error::Poisoned { number, .. } if number.get() != 0 => Self { poison: Box::new(error), is_own: false },
+            Error::Poisoned { place, cause, .. } => {
+                Self { poison: Box::new(Error::Poisoned { place, cause, number: fresh() }), is_own: false }
+            }
             _ => {
                 let poison = Error::Poisoned { place: place(), cause: Box::new(error), number: fresh() };
                 Self { poison: Box::new(poison), is_own: true }
@@ -350,6 +353,14 @@ impl Error {
     /// failure.
     pub(crate) fn poisons(&self, place: Place) -> Error {
         Error::Poisoned { place, cause: Box::new(self.first().clone()), number: self.number() }
+    }
+
+    /// The same as an error of a run that is over. In another run it is a new failure.
+    pub(crate) fn of_the_past(mut self) -> Self {
+        if let Error::Poisoned { number, .. } = &mut self {
+            *number = FailureNumber::NONE;
+        }
+        self
     }
 
     /// The number of the failure that this error follows from.

@@ -54,7 +54,7 @@ pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
     /// The events before the value, for the check for races.
     past: OnceCell<Past>,
     /// The leaf task, if one makes the value. It may be over.
-    maker: Cell<Option<TaskId>>,
+    maker: Cell<TaskId>,
     task: B,
 }
 
@@ -221,7 +221,7 @@ impl<T: 'static> TaskFuture<T> {
         self.cell.promise.borrow().is_settled()
     }
 
-    /// Calls `look` with the value or the error, if one is there. Never waits.
+    /// Calls `look` with the value or the error, if one is there. The program has then learned of the error. Never waits.
     #[inline(always)]
     pub fn peek<R>(&self, look: impl FnOnce(Result<&T, &Error>) -> R) -> Option<R> {
         match self.cell.promise.borrow().state() {
@@ -266,7 +266,7 @@ impl<T: 'static> TaskFuture<T> {
     /// The leaf task that makes the value, if one does. It may be over.
     #[inline]
     pub(crate) fn maker(&self) -> Option<TaskId> {
-        self.cell.maker.get()
+        Some(self.cell.maker.get()).filter(|task| *task != TaskId::NONE)
     }
 
     /// Registers a waiter; false when the future is settled already.
@@ -375,13 +375,13 @@ impl<T: 'static> Resolver<T> {
 
 impl<T, B> FutureCell<T, B> {
     pub fn new(task: B) -> Self {
-        Self { promise: RefCell::default(), past: OnceCell::new(), maker: Cell::new(None), task }
+        Self { promise: RefCell::default(), past: OnceCell::new(), maker: Cell::new(TaskId::NONE), task }
     }
 
     /// Notes the leaf task that makes the value.
     #[inline]
     pub fn made_by(&self, task: TaskId) {
-        self.maker.set(Some(task));
+        self.maker.set(task);
     }
 
     /// Notes the events before the value of a task that is launched.

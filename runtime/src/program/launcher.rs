@@ -4,10 +4,11 @@ use crate::Error;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::replicas::hash;
+use crate::error::{Failure, FailureNumber};
 use crate::failures::Failures;
 use crate::future::{FutureMap, Poison, TaskFuture};
 use crate::gang::{Dispatch, Plan, Planner, Settle, Wanted};
-use crate::ids::{Ancestors, ObjectId, ProcessorId};
+use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
 use crate::message::{Held, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
@@ -77,13 +78,14 @@ impl Launcher {
             resolvers.push(Some(resolver));
             futures.push(future);
         }
-        let (failures, by) = (self.failures.clone(), self.planner.place());
+        let (failures, by, launch) = (self.failures.clone(), self.planner.place(), self.next_launch());
         let settle: Settle = Box::new(move |tasks, shard, result, past| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
                 if let Some(past) = past {
                     resolver.happens(past);
                 }
-                let opened = |parcel: Parcel| parcel.open().map_err(|e| tasks.effects.failed(e, || by.clone()));
+                let number = || FailureNumber::of_result(launch, shard);
+                let opened = |parcel: Parcel| parcel.open().map_err(|e| Failure::new(e, || by.clone(), number));
                 let outcome = result.and_then(opened).map_err(|failure| {
                     tasks.note_failures(&failures);
                     Poison::new(failure, &failures)
@@ -173,6 +175,11 @@ impl Launcher {
         format!("launch of {task} on gang `{}` with {requirements}{copies}", table.name)
     }
 
+    /// The number of the next launch.
+    fn next_launch(&self) -> LaunchKey {
+        u64::from(self.number) << 32 | u64::from(self.launches.get())
+    }
+
     /// Sends a plan.
     fn dispatch(
         &self,
@@ -182,8 +189,8 @@ impl Launcher {
         settle: Settle,
     ) -> Result<TaskFuture<()>, Error> {
         let (planner, within, node) = (&self.planner, &self.within, self.node);
-        let number = self.launches.replace(self.launches.get() + 1);
-        let launch = u64::from(self.number) << 32 | u64::from(number);
+        let launch = self.next_launch();
+        self.launches.set(self.launches.get() + 1);
         let dispatch = Dispatch { planner, plan, launch, within, node, task, table };
         let done = self.core.gangs.dispatch(&self.core.tasks, &dispatch, shards, settle)?;
         let mut pending = self.pending.borrow_mut();

@@ -404,7 +404,7 @@ impl Runtime {
             let future = top(handle);
             Box::pin(async move { Ok(Box::new(future.await?) as AnyResult) })
         };
-        let (result, stats) = self.run_any(&of_any_type)?;
+        let (result, stats) = self.run_any(&of_any_type).map_err(Error::of_the_past)?;
         Ok((*result.downcast().expect("a result of the type that it was made from"), stats))
     }
 
