@@ -8,6 +8,7 @@
 #[path = "../runtime/tests/common/processes.rs"]
 mod processes;
 
+use maniple::collectives::Algorithm;
 use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 use maniple::prelude::*;
 use maniple::runtime::InnerTask;
@@ -40,13 +41,15 @@ enum Fails {
     Contribution,
     /// The operator of an allreduce.
     Operator,
+    /// The same, of a call in two halves, of which the first is given up.
+    Halves,
     /// A task that writes a block whose halo is then sent.
     Halo,
 }
 
-const FAILS: [Fails; 10] = {
+const FAILS: [Fails; 11] = {
     use Fails::*;
-    [Leaf, Point, Gang, Inner, Fill, Copy, Put, Contribution, Operator, Halo]
+    [Leaf, Point, Gang, Inner, Fill, Copy, Put, Contribution, Operator, Halves, Halo]
 };
 
 /// Who would learn of it.
@@ -103,19 +106,22 @@ const LEARNS: [Learns; 15] = {
     ]
 };
 
-/// What the shard has handled before.
+/// What else the shard has handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Before {
+enum Handled {
     Nothing,
+    /// Before, a failure with the same text.
     SameText,
     OtherText,
+    /// Afterwards, a failure with the same text.
+    SameTextLater,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Case {
     fails: Fails,
     learns: Learns,
-    before: Before,
+    handled: Handled,
     /// It fails only after all else is launched.
     late: bool,
     /// The top-level task awaits each shard. If not it awaits none.
@@ -126,13 +132,13 @@ fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for fails in FAILS {
         for learns in LEARNS {
-            for before in [Before::Nothing, Before::SameText, Before::OtherText] {
+            for handled in [Handled::Nothing, Handled::SameText, Handled::OtherText, Handled::SameTextLater] {
                 for late in [true, false] {
                     // A wait for what has failed already is over at once.
                     if matches!(learns, Learns::TimesOut | Learns::Drops) && !late {
                         continue;
                     }
-                    all.extend([true, false].map(|watched| Case { fails, learns, before, late, watched }));
+                    all.extend([true, false].map(|watched| Case { fails, learns, handled, late, watched }));
                 }
             }
         }
@@ -276,27 +282,39 @@ async fn learn<T: Clone + Send + 'static>(
     }
 }
 
-/// The first shard: something was handled, then something fails.
-async fn fails(shard: &Shard, actor: Actor<'_>, tools: &Tools) -> Result<Told, Error> {
+/// The first shard: something fails, and perhaps something is handled before or afterwards.
+async fn first(shard: &Shard, actor: Actor<'_>, tools: &Tools) -> Result<Told, Error> {
     let case = tools.case;
-    let mut all = match (case.before, &actor) {
-        (Before::Nothing, _) => Vec::new(),
-        (Before::SameText, Actor::Inner(inner, gang, [task, _])) => {
-            told(inner.launch_gang(gang, task, |_| ShardLaunch::new(())).await?.all().await)
-        }
-        (Before::SameText, Actor::Shard) if case.fails == Fails::Copy => {
-            told(shard.copy(shard.region(tools.two)?.read(U), shard.region(tools.one)?.write(U)).go()?.await)
-        }
-        (Before::SameText, Actor::Shard) => told(shard.launch(bomb, (().into(),)).go()?.await),
-        (Before::OtherText, _) => told(shard.launch(other_bomb, (().into(),)).go()?.await),
+    let same_text = async || -> Result<Told, Error> {
+        Ok(match &actor {
+            Actor::Inner(inner, gang, [task, _]) => {
+                told(inner.launch_gang(gang, task, |_| ShardLaunch::new(())).await?.all().await)
+            }
+            Actor::Shard if case.fails == Fails::Copy => {
+                told(shard.copy(shard.region(tools.two)?.read(U), shard.region(tools.one)?.write(U)).go()?.await)
+            }
+            Actor::Shard => told(shard.launch(bomb, (().into(),)).go()?.await),
+        })
     };
+    let mut all = match case.handled {
+        Handled::Nothing | Handled::SameTextLater => Vec::new(),
+        Handled::SameText => same_text().await?,
+        Handled::OtherText => told(shard.launch(other_bomb, (().into(),)).go()?.await),
+    };
+    all.extend(fails(shard, &actor, tools).await?);
+    if case.handled == Handled::SameTextLater {
+        all.extend(same_text().await?);
+    }
+    Ok(all)
+}
+
+async fn fails(shard: &Shard, actor: &Actor<'_>, tools: &Tools) -> Result<Told, Error> {
+    let case = tools.case;
     if let Actor::Inner(inner, gang, tasks) = actor {
         let task = &tasks[usize::from(case.fails == Fails::Inner)];
-        let done = inner.launch_gang(&gang, task, |_| ShardLaunch::new(())).await?;
-        all.extend(learn(shard, tools, done.get(0)?.clone(), async || ()).await?);
-        return Ok(all);
+        let done = inner.launch_gang(gang, task, |_| ShardLaunch::new(())).await?;
+        return learn(shard, tools, done.get(0)?.clone(), async || ()).await;
     }
-
     let (gate, opens) = (tools.gate.consumer(shard, 0)?, tools.gate.producer(shard, 0)?);
     if !case.late {
         shard.arrive(opens.ready());
@@ -315,11 +333,11 @@ async fn fails(shard: &Shard, actor: Actor<'_>, tools: &Tools) -> Result<Told, E
             shard.window(0).await;
         }
     };
-    let learned = match case.fails {
+    match case.fails {
         Fails::Leaf => {
             let future = shard.launch(bomb, (now(),)).go()?;
             settle().await;
-            learn(shard, tools, future, open).await?
+            learn(shard, tools, future, open).await
         }
         Fails::Point => {
             fn point(at: Arg<usize>, _: Arg<()>) {
@@ -329,7 +347,7 @@ async fn fails(shard: &Shard, actor: Actor<'_>, tools: &Tools) -> Result<Told, E
             }
             let points = shard.index_launch(3, point, |at| (at.into(), now())).go()?;
             settle().await;
-            learn(shard, tools, points.get(1)?.clone(), open).await?
+            learn(shard, tools, points.get(1)?.clone(), open).await
         }
         Fails::Gang | Fails::Inner => unreachable!("an inner task"),
         Fails::Fill => {
@@ -337,7 +355,7 @@ async fn fails(shard: &Shard, actor: Actor<'_>, tools: &Tools) -> Result<Told, E
             shard.launch(bomb, (now(),)).arrive(&arrive).go()?.detach();
             let future = shard.fill(one.write(U), 3).wait(&wait).go()?;
             settle().await;
-            learn(shard, tools, future, open).await?
+            learn(shard, tools, future, open).await
         }
         Fails::Copy => {
             fn hold(_: ReadWrite<i64>, _: Arg<()>) {}
@@ -345,7 +363,7 @@ async fn fails(shard: &Shard, actor: Actor<'_>, tools: &Tools) -> Result<Told, E
             shard.launch(hold, (two.read_write(U), now())).go()?.detach();
             let future = shard.copy(two.read(U), one.write(U)).go()?;
             settle().await;
-            learn(shard, tools, future, open).await?
+            learn(shard, tools, future, open).await
         }
         Fails::Put => {
             fn put(_: Put<i64>, _: Arg<()>) {
@@ -355,20 +373,27 @@ async fn fails(shard: &Shard, actor: Actor<'_>, tools: &Tools) -> Result<Told, E
             shard.launch(put, (to.put(1), now())).go()?.detach();
             let future = shard.launch(|_: Get<i64>| (), (from.get(),)).go()?;
             settle().await;
-            learn(shard, tools, future, open).await?
+            learn(shard, tools, future, open).await
         }
         Fails::Contribution => {
             let value = shard.launch(|_: Arg<()>| -> i64 { panic!("{TEXT}") }, (now(),)).go()?;
             let future = tools.product.call(shard, &value)?;
             drop(value);
             settle().await;
-            learn(shard, tools, future, open).await?
+            learn(shard, tools, future, open).await
         }
         Fails::Operator => {
             let value = shard.launch(|_: Arg<()>| 1, (now(),)).go()?;
             let future = tools.broken.call(shard, &value)?;
             settle().await;
-            learn(shard, tools, future, open).await?
+            learn(shard, tools, future, open).await
+        }
+        Fails::Halves => {
+            let value = shard.launch(|_: Arg<()>| 1, (now(),)).go()?;
+            tools.broken.contribute(shard, &value)?.detach();
+            let future = tools.broken.receive(shard)?;
+            settle().await;
+            learn(shard, tools, future, open).await
         }
         Fails::Halo => {
             fn write(_: Write<i64>, _: Arg<()>) {
@@ -379,11 +404,9 @@ async fn fails(shard: &Shard, actor: Actor<'_>, tools: &Tools) -> Result<Told, E
             ends.send(block.read(U))?;
             let future = shard.launch(|_: Ghosts<i64>| (), (ends.ghosts(),)).go()?;
             settle().await;
-            learn(shard, tools, future, open).await?
+            learn(shard, tools, future, open).await
         }
-    };
-    all.extend(learned);
-    Ok(all)
+    }
 }
 
 /// The second shard takes part, and handles what it learns of.
@@ -392,6 +415,10 @@ async fn takes_part(shard: &Shard, tools: &Tools) -> Result<Told, Error> {
     match tools.case.fails {
         Fails::Contribution => all.extend(told(tools.product.call(shard, 1)?.await)),
         Fails::Operator => all.extend(told(tools.broken.call(shard, 1)?.await)),
+        Fails::Halves => {
+            tools.broken.contribute(shard, 1)?.detach();
+            all.extend(told(tools.broken.receive(shard)?.await));
+        }
         _ => {}
     }
     match tools.case.learns {
@@ -443,7 +470,7 @@ fn run(runtime: Runtime, case: Case) -> Result<Vec<Outcome>, Error> {
                 let actor = (single.clone(), [fails.clone(), inner.clone()]);
                 async move {
                     match inner_task.index() {
-                        0 => self::fails(&inner_task, Actor::Inner(&inner_task, actor.0, actor.1), &tools).await,
+                        0 => first(&inner_task, Actor::Inner(&inner_task, actor.0, actor.1), &tools).await,
                         _ => takes_part(&inner_task, &tools).await,
                     }
                 }
@@ -451,7 +478,7 @@ fn run(runtime: Runtime, case: Case) -> Result<Vec<Outcome>, Error> {
         } else {
             top.register("main", |shard: Shard, tools: Tools| async move {
                 match shard.index() {
-                    0 => fails(&shard, Actor::Shard, &tools).await,
+                    0 => first(&shard, Actor::Shard, &tools).await,
                     _ => takes_part(&shard, &tools).await,
                 }
             })
@@ -478,15 +505,16 @@ fn run(runtime: Runtime, case: Case) -> Result<Vec<Outcome>, Error> {
 fn expected(case: Case) -> [Outcome; 2] {
     let text = |text: &str| vec![text.to_string()];
     let failure = if case.fails == Fails::Copy { COPY } else { TEXT };
-    let before = match case.before {
-        Before::Nothing => Vec::new(),
-        Before::SameText => text(failure),
-        Before::OtherText => text(OTHER),
+    let (before, after) = match case.handled {
+        Handled::Nothing => (Vec::new(), Vec::new()),
+        Handled::SameText => (text(failure), Vec::new()),
+        Handled::OtherText => (text(OTHER), Vec::new()),
+        Handled::SameTextLater => (Vec::new(), text(failure)),
     };
     let learns = matches!(case.learns, Learns::Awaits | Learns::Through(_, Then::Awaited));
-    let first = if learns { Ok([before, text(failure)].concat()) } else { Err(failure.into()) };
+    let first = if learns { Ok([before, text(failure), after].concat()) } else { Err(failure.into()) };
     let mut second = Vec::new();
-    if matches!(case.fails, Fails::Contribution | Fails::Operator) {
+    if matches!(case.fails, Fails::Contribution | Fails::Operator | Fails::Halves) {
         second.extend(text(failure));
     }
     if matches!(case.learns, Learns::OtherShard | Learns::Through(Way::Collective, _)) {
@@ -497,13 +525,13 @@ fn expected(case: Case) -> [Outcome; 2] {
 
 fn check(at: &str, runtime: Runtime, case: Case) {
     let came = run(runtime, case);
-    let [first, second] = expected(case);
+    let [own, others] = expected(case);
     let right = match &came {
-        Ok(outcomes) if case.watched => *outcomes == [first.clone(), second.clone()],
-        Ok(_) => first.is_ok(),
-        Err(e) => !case.watched && first.is_err() && outcome(Err(e.clone())) == first,
+        Ok(outcomes) if case.watched => *outcomes == [own.clone(), others.clone()],
+        Ok(_) => own.is_ok(),
+        Err(e) => !case.watched && own.is_err() && outcome(Err(e.clone())) == own,
     };
-    assert!(right, "{case:?} on {at}:\n  came {came:?}\n  expected {first:?}, {second:?}");
+    assert!(right, "{case:?} on {at}:\n  came {came:?}\n  expected {own:?}, {others:?}");
 }
 
 /// The panics on purpose would hide what tests say.
@@ -526,6 +554,105 @@ fn every_failure_reaches_somebody_once() {
     }
 }
 
+/// How shard 1 learns that a task of shard 0 has failed.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum Meets {
+    Edge,
+    Barrier,
+    Allreduce,
+    TwoLevel,
+}
+
+/// A detached task of shard 0 fails, so both shards fail. The top-level task awaits shard 1 alone: it has learned of the
+/// failure, as that of shard 1 follows from it.
+fn effect(at: &str, runtime: Runtime, meets: Meets) {
+    let run = runtime.run(move |top| async move {
+        let gang = top.gang("both", 2)?;
+        let edges = top.edges::<i64>("edge", &gang, [(0, 1)], 1)?;
+        let phase = top.phase_barrier("phase", &gang, PhaseOptions::between([0], [1]))?;
+        let sum = Collective::allreduce(Operator::<i64>::sum());
+        let sum = match meets {
+            Meets::TwoLevel => sum.algorithm(Algorithm::TwoLevel),
+            _ => sum,
+        };
+        let sum = sum.make(&top, &gang, "sum")?;
+        let task = top.register("main", move |shard: Shard, ()| async move {
+            match (shard.index(), meets) {
+                (0, Meets::Edge) => {
+                    let put = |mut to: Put<i64>| -> () {
+                        to[0] = 1;
+                        panic!("{TEXT}")
+                    };
+                    shard.launch(put, (edges.producer(&shard, 1)?.put(1),)).go()?.detach();
+                }
+                (0, Meets::Barrier) => {
+                    let arriver = phase.arriver(&shard)?;
+                    shard.launch(bomb, (().into(),)).arrive(&arriver).go()?.detach();
+                }
+                (0, _) => {
+                    let value = shard.launch(|| -> i64 { panic!("{TEXT}") }, ()).go()?;
+                    sum.call(&shard, &value)?.detach();
+                }
+                (_, Meets::Edge) => shard.wait(edges.consumer(&shard, 0)?.ready()).await?,
+                (_, Meets::Barrier) => shard.wait(&phase.waiter(&shard)?).await?,
+                (..) => drop(sum.call(&shard, 1)?.await?),
+            }
+            Ok(())
+        });
+        let done = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
+        Ok(told(done.get(1)?.clone().await))
+    });
+    assert_eq!(run.map(|(told, _)| told), Ok(vec![TEXT.to_string()]), "{meets:?} on {at}");
+}
+
+const MEETS: [Meets; 4] = [Meets::Edge, Meets::Barrier, Meets::Allreduce, Meets::TwoLevel];
+
+#[test]
+fn whoever_learns_of_an_effect_has_learned_of_its_cause() {
+    silent();
+    for meets in MEETS {
+        for seed in 0..20 {
+            effect(&format!("seed {seed}"), Runtime::seeded(1 + (seed % 3) as u32, seed), meets);
+        }
+        (1..=2).for_each(|workers| effect("threads", Runtime::threads(workers), meets));
+    }
+}
+
+/// An error of an earlier run is no failure of this one until it is returned.
+#[test]
+fn an_error_of_another_run_is_a_failure_of_its_own() {
+    silent();
+    async fn fails(shard: Shard, (): ()) -> Result<(), Error> {
+        let value = shard.launch(bomb, (().into(),)).go()?;
+        shard.launch(|_: Arg<()>| (), ((&value).into(),)).go()?.await
+    }
+    let error = Runtime::threads(1)
+        .run(|top| async move {
+            let task = top.register("fails", fails);
+            top.launch(&top.gang("one", 1)?, &task, |_| ShardLaunch::new(()))?.all().await
+        })
+        .expect_err("it fails");
+    // The first failure of the second run would have the same number.
+    let again = error.clone();
+    let run = Runtime::threads(1).run(move |top| {
+        let again = again.clone();
+        async move {
+            let task = top.register("again", move |shard: Shard, ()| {
+                let again = again.clone();
+                async move {
+                    told(fails(shard, ()).await);
+                    Err::<(), Error>(again)
+                }
+            });
+            let (gang, other) = (top.gang("one", 1)?, top.register("fails", fails));
+            told(top.launch(&gang, &other, |_| ShardLaunch::new(()))?.all().await);
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.detach();
+            Ok(())
+        }
+    });
+    assert_eq!(run.map(drop), Err(error));
+}
+
 #[test]
 fn on_processes() {
     silent();
@@ -534,5 +661,6 @@ fn on_processes() {
         for case in cases() {
             check("two processes", Runtime::processes(2).workers(1), case);
         }
+        MEETS.into_iter().for_each(|meets| effect("two processes", Runtime::processes(2).workers(1), meets));
     });
 }
