@@ -212,7 +212,7 @@ async fn learn<T: Clone + Send + 'static>(
         return Ok(match tools.case.learns {
             Learns::Awaits => {
                 open().await;
-                told(future.await)
+                told(if tools.case.watched { future.await } else { future.take().await })
             }
             Learns::Drops => {
                 assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut future).poll(cx).is_pending())).await);
