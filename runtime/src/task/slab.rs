@@ -110,6 +110,7 @@ impl Leaves {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         let leaf = &mut self.slab[index as usize];
         let Some(body) = leaf.body.take() else { unreachable!("a free entry has a body") };
+        debug_assert!(body.after.is_empty(), "a free entry waits for nobody");
         leaf.stage = Stage::Waiting;
         // The launch itself counts as one, until it is complete.
         leaf.unmet = 1;

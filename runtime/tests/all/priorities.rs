@@ -1,8 +1,8 @@
 //! An urgent task does not wait behind plain ones, nor do the tasks that it waits for.
 
 use crate::common::{any_virtual, run};
-use maniple_mapper::Priority;
-use maniple_regions::{Field, Read, ReadWrite, Rect, Region, Write};
+use maniple_mapper::{Priority, stock};
+use maniple_regions::{Field, Privilege, Read, ReadWrite, Rect, Region, Write, WriteShared};
 use maniple_runtime::{Arg, Edges, Error, Runtime, Shard, ShardLaunch};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -139,5 +139,47 @@ fn in_virtual_time_too() {
         for way in [Way::Future, Way::Region, Way::Both] {
             before_the_urgent_task(&at, &runtime, way, [Priority::NORMAL, urgent, Priority::NORMAL]);
         }
+    }
+}
+
+/// A task that has been lent a priority is in the queue twice. It runs once, even if its changes go to another processor
+/// after it has run.
+#[test]
+fn a_task_that_was_lent_a_priority_runs_once() {
+    async fn shard(shard: Shard, board: Region, runs: Log) -> Result<u64, Error> {
+        let (board, urgent) = (shard.region(board)?, Priority(Priority::LEVELS - 1));
+        let mut sum = 0;
+        for round in 0..8 {
+            for _ in 0..4 {
+                shard.launch(|| (), ()).go()?.detach();
+            }
+            let of_task = runs.clone();
+            let write = move |mut board: WriteShared<u64>| {
+                note(&of_task, Event::Other);
+                board.fill(round);
+                round
+            };
+            let written = shard.launch(write, (board.write_shared(U),)).go()?;
+            sum += shard.launch(|v: Arg<u64>| *v, ((&written).into(),)).priority(urgent).go()?.await?;
+        }
+        Ok(sum)
+    }
+    for seed in 0..60 {
+        let runs = Log::default();
+        let of_run = runs.clone();
+        let mapper = stock(&format!("random,seed={seed}")).expect("a stock mapper");
+        let runtime = Runtime::seeded(2, seed).mapper(mapper);
+        let sums = run(&format!("seed {seed}"), &runtime, move |top| {
+            let runs = of_run.clone();
+            async move {
+                let gang = top.gang("both", 2)?;
+                let board = top.region_tree("board", Rect::line(0, 3), &[U.info()])?;
+                let task = top.register("main", move |s, board| shard(s, board, runs.clone()));
+                let start = |_| ShardLaunch::new(board).shares(board, [U], Privilege::ReadWrite);
+                top.launch(&gang, &task, start)?.all().await
+            }
+        });
+        assert_eq!(sums, Ok(vec![28, 28]), "seed {seed}");
+        assert_eq!(runs.lock().unwrap_or_else(PoisonError::into_inner).len(), 16, "seed {seed}");
     }
 }
