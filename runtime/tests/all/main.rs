@@ -23,3 +23,4 @@ mod unawaited;
 mod utility;
 mod wakers;
 mod wires;
+mod words;
