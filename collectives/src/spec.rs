@@ -77,7 +77,7 @@ impl<T: Element> ReplaySpec for Spec<T> {
     fn parameters(&self) -> String {
         let Wanted { goal, operator, sizes, slots, .. } = &self.wanted;
         let (element, by) = (std::any::type_name::<T>(), &self.schedules);
-        let operator = if goal.combines() { format!(" by operator `{}`", operator.name()) } else { String::new() };
+        let operator = if goal.combines() { format!(" by {}", operator.described()) } else { String::new() };
         let sets = goal.sets();
         format!("{goal}{sets} of {sizes} x {element}{operator}, {slots} slots, {by}")
     }

@@ -35,6 +35,14 @@ pub struct IllegalDecision {
     pub legal: String,
 }
 
+impl MapperError {
+    /// The same error with the subject in other words.
+    pub fn about(mut self, subject: impl std::fmt::Display) -> Self {
+        self.0.subject = subject.to_string();
+        self
+    }
+}
+
 #[cold]
 fn error(mapper: &str, call: &str, subject: &str, what: &str, value: String, legal: String) -> MapperError {
     let (mapper, call, subject, what) = (mapper.into(), call.into(), subject.into(), what.into());

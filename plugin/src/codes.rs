@@ -1,7 +1,7 @@
 //! Values of the Rust interface as numbers and structures of the C interface, and back.
 
 use crate::abi;
-use maniple_mapper::{Access, Machine, MemoryKind, NodeId, ProcessorId};
+use maniple_mapper::{Access, Machine, MemoryKind, NodeId, Priority, ProcessorId};
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, ReductionId, Region, TreeId};
 
 /// The error of a number that has no meaning.
@@ -41,6 +41,12 @@ pub fn access_of(number: u32) -> Result<Access, String> {
         abi::COPY => Ok(Access::Copy),
         _ => unknown("access", number, "0 (in place), 1 (copy)"),
     }
+}
+
+/// The priority of a number.
+pub fn priority_of(number: u32) -> Result<Priority, String> {
+    let legal = u8::try_from(number).ok().filter(|level| *level < Priority::LEVELS);
+    legal.map_or_else(|| unknown("priority", number, &format!("0..{}", Priority::LEVELS)), |level| Ok(Priority(level)))
 }
 
 /// The meaning of a number that stands for yes or no.

@@ -435,7 +435,9 @@ unsafe extern "C-unwind" fn choose_algorithm(
         let (bytes, choices, placement) = (input.bytes as usize, &choices[..], &codes::processors_of(placement)[..]);
         let input = AlgorithmInput { collective, kind, placement, bytes, choices, machine: &machine };
         let choice = mapper.choose_algorithm(&input);
-        unsafe { (*output).choice = u32::try_from(choice).unwrap_or(u32::MAX) };
+        let legal = u32::try_from(choice);
+        let choice = legal.map_err(|_| format!("illegal algorithm {choice}; legal: below {}", input.choices.len()))?;
+        unsafe { (*output).choice = choice };
         Ok(())
     };
     unsafe { call(mapper, (input, output), (message, capacity), answer) }

@@ -284,7 +284,7 @@ impl Mapper for Hosted {
         let copied = (0..).zip(&access).filter_map(copied).collect();
         LeafOutput {
             processor: ProcessorId(output.processor),
-            priority: priority(output.priority),
+            priority: self.decoded(codes::priority_of(output.priority)),
             copied,
             copies_in: self.decoded(codes::memory_of(output.copies_in)),
             profile: self.decoded(codes::flag_of("profile", output.profile)),
@@ -333,7 +333,7 @@ impl Mapper for Hosted {
         self.call(call, &input, &mut output);
         let memory: MemoryKind = self.decoded(codes::memory_of(output.memory));
         let access = self.decoded(codes::access_of(output.access));
-        ExchangeOutput { memory, access, priority: priority(output.priority) }
+        ExchangeOutput { memory, access, priority: self.decoded(codes::priority_of(output.priority)) }
     }
 
     fn profile(&self, input: &ProfileInput<'_>) {
@@ -352,11 +352,6 @@ impl Mapper for Hosted {
         let status = kept(&self.path, || unsafe { call(self.mapper, &input, buffer.as_mut_ptr().cast(), MESSAGE) });
         self.returned(status, &buffer);
     }
-}
-
-/// A priority. One that is out of range stays so, and the check of the answer reports it.
-fn priority(number: u32) -> Priority {
-    Priority(u8::try_from(number).unwrap_or(u8::MAX))
 }
 
 /// The function `add` of [`abi::SliceIndexOutput`].

@@ -130,7 +130,9 @@ fn answers() -> impl Strategy<Value = Answers> {
         prop::collection::vec(run, 0..5).prop_map(Slicing::Explicit),
     ];
     let copied = prop::collection::btree_set(0..MOST, 0..MOST as usize);
-    let leaf = (number(), any::<u8>(), copied, kinds(), any::<bool>()).prop_map(
+    // Others are refused.
+    let priority = || 0..Priority::LEVELS;
+    let leaf = (number(), priority(), copied, kinds(), any::<bool>()).prop_map(
         |(processor, priority, copied, copies_in, profile)| LeafOutput {
             processor,
             priority: Priority(priority),
@@ -139,7 +141,7 @@ fn answers() -> impl Strategy<Value = Answers> {
             profile,
         },
     );
-    let exchange = (kinds(), accesses(), any::<u8>()).prop_map(|(memory, access, p)| ExchangeOutput {
+    let exchange = (kinds(), accesses(), priority()).prop_map(|(memory, access, p)| ExchangeOutput {
         memory,
         access,
         priority: Priority(p),

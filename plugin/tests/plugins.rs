@@ -201,6 +201,30 @@ fn calls_that_fail_say_so() {
     assert_eq!(error.to_string(), expected);
 }
 
+/// A priority in C has more bits than one in Rust. None of them is lost.
+#[test]
+fn a_priority_out_of_range_is_reported_as_it_came() {
+    let machine = Machine::new(4, 4);
+    for priority in ["8", "255", "256", "4000000000", "4294967295"] {
+        let path = built(&format!("priority-{priority}"), &[&format!("ANSWER_PRIORITY={priority}u")]);
+        let mapper = loads(&path);
+        let leaf = LeafInput {
+            task: "t",
+            shard: 0,
+            processor: ProcessorId(1),
+            requirements: Requirements::listed(&[]),
+            machine: &machine,
+        };
+        let exchange = ExchangeInput { collective: "total", shards: 2, bytes: 8, machine: &machine };
+        let calls: [&dyn Fn(); 2] = [&|| _ = mapper.map_leaf(&leaf), &|| _ = mapper.map_exchange(&exchange)];
+        for call in calls {
+            let panic = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+            let expected = format!("{}: illegal priority {priority}; legal: 0..8", path.display());
+            assert_eq!(*panic.downcast::<String>().unwrap(), expected);
+        }
+    }
+}
+
 /// A path without a directory is in the working directory, which a test must not change.
 #[test]
 fn specifications_of_libraries() {

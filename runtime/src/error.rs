@@ -1,6 +1,7 @@
 //! The errors of a run, and the places where they happen.
 
 use crate::ids::{LaunchKey, NodeId, ProcessorId};
+use crate::names::TaskName;
 use maniple_barriers::BarrierError;
 use maniple_mapper::MapperError;
 use maniple_regions::{Privilege, Rect, RegionError};
@@ -383,13 +384,30 @@ impl Error {
         Error::Region { place, source: Box::new(source) }
     }
 
+    /// The error of an argument that does not fit its parameter. [`of_argument`](Self::of_argument) adds the task.
+    #[cold]
+    pub(crate) fn unbound(source: RegionError) -> Box<Self> {
+        Box::new(Error::region(Place { task: String::new(), shard: None }, source))
+    }
+
+    /// Adds its task to the error of an argument.
+    #[cold]
+    pub(crate) fn of_argument(mut self: Box<Self>, of: impl FnOnce() -> Place) -> Box<Self> {
+        if let Error::Region { place, .. } = &mut *self
+            && place.task.is_empty()
+        {
+            *place = of();
+        }
+        self
+    }
+
     /// Adds the name of its task to the refusal of a launch.
     #[cold]
-    pub(crate) fn of_launch(mut self, task: &str) -> Self {
+    pub(crate) fn of_launch(mut self, task: TaskName) -> Self {
         if let Error::Misuse { what, .. } = &mut self
             && let Some(rest) = what.strip_prefix("a launch ")
         {
-            *what = format!("the launch of `{}` {rest}", crate::names::short_name(task));
+            *what = format!("the launch of `{task}` {rest}");
         }
         self
     }

@@ -110,7 +110,7 @@ fn bad_npy() {
     assert_eq!(shape("(1, 2, 1,)"), "expected a 1-D array, found a 3-D array of shape (1, 2, 1)");
     assert_eq!(shape("()"), "expected a 1-D array, found a 0-D array of shape ()");
     let empty = npy(&good.replace("(2,)", "(0,)"), &[]);
-    assert_eq!(fault("a.npy", empty), "expected at least one number, found an empty file");
+    assert_eq!(fault("a.npy", empty), "expected at least one number, found an array of shape (0,)");
     assert_eq!(shape("(3,)"), "expected 3 numbers of 8 bytes, found 16 bytes of data (the file is truncated)");
     assert_eq!(
         shape("(1,)"),
@@ -189,9 +189,12 @@ fn bad_text() {
     assert_eq!(text("1\n\n3\n"), "line 2: expected one number a line, found a blank line");
     assert_eq!(text("1\r\n \r\n3\r\n"), "line 2: expected one number a line, found a blank line");
     assert_eq!(text("\n1\n"), "line 1: expected one number a line, found a blank line");
-    for nothing in ["", "\n", "  \r\n\n", "\u{feff}"] {
-        assert_eq!(text(nothing), "expected at least one number, found an empty file");
+    assert_eq!(text(""), "expected at least one number, found an empty file");
+    for nothing in ["\n", "  \r\n\n", "\u{feff}"] {
+        assert_eq!(text(nothing), "expected at least one number, found only blanks");
     }
+    let quoted = r#"line 1: expected one number a line, found `"1.5" 'x' \n`"#;
+    assert_eq!(text("\"1.5\" 'x' \\n\n2\n"), quoted);
     assert_eq!(text("1\nnan\n"), "line 2, index 1: expected a finite number, found `nan`");
     assert_eq!(text("-inf\n1\n"), "line 1, index 0: expected a finite number, found `-inf`");
     assert_eq!(text("1\n2\n1e999\n"), "line 3, index 2: expected a finite number, found `1e999`");

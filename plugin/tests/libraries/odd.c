@@ -57,6 +57,22 @@ static int32_t place_shards(void *mapper, const struct maniple_place_shards_inpu
     return MANIPLE_OK;
 }
 
+#if defined(ANSWER_PRIORITY)
+static int32_t map_leaf(void *mapper, const struct maniple_map_leaf_input *input,
+                        struct maniple_map_leaf_output *output, char *message, size_t capacity) {
+    (void)mapper, (void)input, (void)message, (void)capacity;
+    output->priority = ANSWER_PRIORITY;
+    return MANIPLE_OK;
+}
+
+static int32_t map_exchange(void *mapper, const struct maniple_map_exchange_input *input,
+                            struct maniple_map_exchange_output *output, char *message, size_t capacity) {
+    (void)mapper, (void)input, (void)message, (void)capacity;
+    output->priority = ANSWER_PRIORITY;
+    return MANIPLE_OK;
+}
+#endif
+
 #if defined(NEEDS_MORE)
 extern int maniple_needs(void);
 __attribute__((constructor)) static void need(void) { anything = maniple_needs(); }
@@ -90,6 +106,10 @@ static const struct maniple_library library = {
     .name = name,
 #endif
     .place_shards = place_shards,
+#if defined(ANSWER_PRIORITY)
+    .map_leaf = map_leaf,
+    .map_exchange = map_exchange,
+#endif
 };
 
 const struct maniple_library *maniple_mapper_library(void) {

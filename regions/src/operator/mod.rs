@@ -155,6 +155,19 @@ impl<T: Pod + Send + Sync> Operator<T> {
         }
     }
 
+    /// All of the operator that processes can compare: the name, and for one of the program's own its laws and identity.
+    #[doc(hidden)]
+    pub fn described(&self) -> String {
+        let name = format!("operator `{}`", self.name());
+        match &self.kind {
+            Kind::Builtin(..) => name,
+            Kind::User(_, user) => {
+                let identity = user.identity.as_ref().map_or("none".into(), sample::show);
+                format!("{name} (laws: {}; identity: {identity})", user.laws)
+            }
+        }
+    }
+
     /// `running = running ⊕ incoming`: the incoming values come from higher ranks.
     ///
     /// # Panics

@@ -127,7 +127,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
 }
 
 /// A number, or the bytes of an element of another type.
-fn show<T: Pod>(x: &T) -> String {
+pub(super) fn show<T: Pod>(x: &T) -> String {
     let bytes = bytemuck::bytes_of(x);
     macro_rules! numbers {
         ($($t:ty)*) => {$(

@@ -406,3 +406,14 @@ fn places_have_a_state() {
 fn states_and_elements_are_as_many() {
     exact_sum::<f64>().lift_into(&mut [ExactSum::zero()], &[1.0, 2.0]);
 }
+
+/// All that can be compared of two operators that a program makes in several processes.
+#[test]
+fn operators_are_described_by_name_laws_and_identity() {
+    assert_eq!(Operator::<u64>::sum().described(), "operator `sum`");
+    let most = |a: &u64, b: &u64| *a.max(b);
+    let plain = Operator::user("most", most);
+    assert_eq!(plain.described(), "operator `most` (laws: none; identity: none)");
+    let lawful = plain.associative().commutative().with_identity(0);
+    assert_eq!(lawful.described(), "operator `most` (laws: associative, commutative; identity: 0)");
+}

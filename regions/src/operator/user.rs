@@ -35,7 +35,8 @@ impl<T: Pod + Send + Sync> Operator<T> {
     ///
     /// `f` must give the same result for the same operands on every rank, or ranks end with different values. It need
     /// be neither commutative nor associative: operands come in order. It must not call the framework, because a
-    /// collective is running. `name` appears in errors and figures, and makes the operator's [`id`](Self::id).
+    /// collective is running. `name` appears in errors and figures, and makes the operator's [`id`](Self::id). Processes compare
+    /// operators by name, laws and identity. They can't see what `f` captures, so give the name all that it depends on.
     ///
     /// Declared laws open the way to more algorithms. They must hold bit for bit, for all elements that can occur.
     /// [`sample`](Self::sample) tries them on three.

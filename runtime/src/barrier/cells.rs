@@ -93,7 +93,11 @@ impl Bank {
     pub fn wait(&mut self, cell: u32, generation: u64, waiting: Waiting) -> Waited {
         match self.cell_mut(cell) {
             Some(cell) => owned(cell.wait(generation, waiting)),
-            None => Waited::Poisoned(Box::new(Error::misuse("waiting for a barrier", "a cell of this shard", cell))),
+            None => Waited::Poisoned(Box::new(Error::misuse(
+                "waiting for a barrier",
+                "an end of an edge of this shard",
+                format!("number {cell}"),
+            ))),
         }
     }
 

@@ -291,7 +291,7 @@ impl Barriers {
 #[cold]
 fn no_such_cell(effects: &Effects, object: ObjectId, cell: u32) -> Waited {
     let error = if object < effects.objects.len() {
-        Error::misuse("waiting for a barrier", "a cell of this shard", cell)
+        Error::misuse("waiting for a barrier", "an end of an edge of this shard", format!("number {cell}"))
     } else {
         Error::misuse("a wait", "a barrier of this run", object)
     };

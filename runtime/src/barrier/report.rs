@@ -1,33 +1,41 @@
 //! Barriers in the report of a deadlock.
 
 use super::Barriers;
-use crate::diagnose::deadlock::{Node, On, PhaseReport, ReportPart, Wait, list, so_far, waits_for};
+use crate::diagnose::deadlock::{Node, On, PhaseReport, ReportPart, Wait, list, so_far, values_so_far, waits_for};
 use crate::effects::{Effects, Known, Waiting};
-use crate::ids::EMPTY;
-use crate::object::{EdgeTable, PhaseSpec};
+use crate::ids::{EMPTY, ObjectId};
+use crate::object::{Edge, EdgeTable, PhaseSpec};
 
 impl Barriers {
-    /// Adds the waiters for edges, and who they wait for. `node_of` turns a waiter into a node of the graph.
+    /// Adds the waiters for edges, and who they wait for. `node_of` turns a waiter into a node of the graph. `moves_value` says
+    /// whether a waiter gets or puts the value of a generation: then its program knows values, and no barriers.
     pub fn report_edges(
         &self,
         effects: &Effects,
         (known, edges): (&Known, &EdgeTable),
         node_of: &dyn Fn(&Waiting) -> Node,
+        moves_value: &dyn Fn(&Waiting, (ObjectId, u32, u64)) -> bool,
         part: &mut ReportPart,
     ) {
         let banks = self.banks.borrow();
         let Some(bank) = banks.get(known.id as usize).and_then(|bank| bank.as_ref()) else { return };
         for (cell, generation, arrivals, waiting) in bank.waiting() {
-            let (name, early) = (known.object.cell_name(effects.id, cell), list(arrivals.early()));
-            let complete = so_far(arrivals.next(), "complete");
+            let early = list(arrivals.early());
             let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
-            let what = format!(" waits for generation {generation} of {name}; {complete}{early}");
-            let by = edges
-                .edge_of(effects.id, cell)
-                .map(|edge| (edges.gang.id, if cell & EMPTY == 0 { edge.from } else { edge.to }));
+            let (edge, consumes) = (edges.edge_of(effects.id, cell), cell & EMPTY == 0);
+            let (what, lacks) = match edge.filter(|_| moves_value(waiting, (known.id, cell, generation))) {
+                Some(edge) => value_words(edges, edge, consumes, generation, arrivals.next()),
+                None => {
+                    let name = known.object.cell_name(effects.id, cell);
+                    let (what, complete) =
+                        (format!("generation {generation} of {name}"), so_far(arrivals.next(), "complete"));
+                    (format!("waits for {what}; {complete}"), format!("arrives for {what}"))
+                }
+            };
+            let by = edge.map(|edge| (edges.gang.id, if consumes { edge.from } else { edge.to }));
             let arrival = (effects.id, known.id, cell, generation);
-            let on = by.map_or(On::Nodes(Vec::new()), |by| On::Arrival { arrival, by });
-            part.waits.push((node_of(waiting), Wait { what, on }));
+            let on = by.map_or(On::Nodes(Vec::new()), |by| On::Arrival { arrival, by, lacks });
+            part.waits.push((node_of(waiting), Wait { what: format!(" {what}{early}"), on }));
         }
     }
 
@@ -54,4 +62,17 @@ impl Barriers {
             part.phases.push((known.id, report));
         });
     }
+}
+
+/// The wait of a task that gets or puts a value, and what is missing.
+fn value_words(edges: &EdgeTable, edge: Edge, gets: bool, value: u64, complete: u64) -> (String, String) {
+    let (name, depth) = (&edges.name, u64::from(edges.depth));
+    if gets {
+        let what = format!("waits to get value {value} of `{name}`, {edge}; {}", values_so_far(complete, "put"));
+        return (what, format!("puts value {value} of `{name}`, {edge}"));
+    }
+    // As many generations of room are complete from the start as there is room.
+    let got = values_so_far(complete.saturating_sub(depth), "got");
+    let what = format!("waits to put value {value} of `{name}`, {edge}; there is room for {depth}, and {got}");
+    (what, format!("gets value {} of `{name}`, {edge}", value.saturating_sub(depth)))
 }

@@ -166,6 +166,12 @@ impl Column {
         }
     }
 
+    /// Whether the shard has columns that overlap this one.
+    #[inline]
+    pub fn has_overlaps(&self) -> bool {
+        self.overlaps.borrow().is_some()
+    }
+
     #[inline(always)]
     pub fn each_overlap(&self, each: impl FnMut(Rc<Self>)) {
         if let Some(overlaps) = &*self.overlaps.borrow() {

@@ -2,6 +2,7 @@
 
 use super::races::{Actor, Past};
 use crate::ids::{Ancestors, ArrivalAt, LaunchKey, ObjectId, ProcessorId, TaskId, WaitAt};
+use crate::names::TaskName;
 
 /// An event. Leaf tasks are those of this processor; a shard is an [`Actor`].
 pub(crate) enum Event<'a> {
@@ -68,7 +69,7 @@ pub(crate) enum Event<'a> {
     },
     /// A leaf task is called. It has a number unless it is called for another processor.
     TaskCalled {
-        name: &'static str,
+        name: TaskName,
         shard: u32,
         task: Option<TaskId>,
     },

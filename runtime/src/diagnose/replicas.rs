@@ -38,8 +38,13 @@ impl Replicas {
         {
             let (own, others) = &mut self.own[(*compared - first) as usize];
             *others += 1;
-            if own.what != theirs.what {
-                let (call, expected, came) = (*compared, own.to_string(), theirs.to_string());
+            let shards = own.given.differs(&theirs.given);
+            if own.what != theirs.what || shards.is_some() {
+                let shown = |c: &ReplicatedCall| match shards {
+                    Some(at) => format!("{}{}{}", c.what, c.given.shown(at), c.detail),
+                    None => c.to_string(),
+                };
+                let (call, expected, came) = (*compared, shown(own), shown(&theirs));
                 difference.get_or_insert(Error::Divergence { call, reference, expected, node, came });
             }
             *compared += 1;

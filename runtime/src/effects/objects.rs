@@ -119,8 +119,9 @@ impl Objects {
     pub fn field(&self, tree: TreeId, field: maniple_regions::FieldId) -> Result<&'static FieldInfo, Error> {
         self.with(tree.0, |object| match object {
             Some(Object::Tree(t)) => t.field(field).ok_or_else(|| {
-                let known: Vec<_> = t.fields.iter().map(|f| f.name).collect();
-                Error::misuse(format!("region tree `{}`", t.name), format!("one of its fields {known:?}"), field)
+                let known: Vec<_> = t.fields.iter().map(|f| format!("{} `{}`", f.id.0, f.name)).collect();
+                let expected = format!("one of its fields ({})", known.join(", "));
+                Error::misuse(format!("region tree `{}`", t.name), expected, field)
             }),
             _ => Err(Error::misuse("a region", "a region of a tree made with `Top::region_tree`", tree)),
         })

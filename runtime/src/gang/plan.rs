@@ -36,14 +36,17 @@ pub(crate) struct Plan {
     /// The questions to the mapper with its answers.
     pub homes: Vec<AskedHome>,
     pub sources: Vec<AskedSource>,
-    /// See [`Self::hash`].
-    hash: OnceCell<u64>,
+    /// See [`Self::hashes`].
+    hashes: OnceCell<(Vec<u64>, u64)>,
 }
 
 impl Plan {
-    /// A hash of what must be the same on every node.
-    pub fn hash(&self) -> u64 {
-        *self.hash.get_or_init(|| maps::Hash.hash_one((&self.held, &self.orders)))
+    /// Hashes of what must be the same on every node: of the requirements of each shard, and of the orders.
+    pub fn hashes(&self) -> &(Vec<u64>, u64) {
+        self.hashes.get_or_init(|| {
+            let of_shards = self.held.iter().map(|held| maps::Hash.hash_one(held));
+            (of_shards.collect(), maps::Hash.hash_one(&self.orders))
+        })
     }
 }
 
@@ -202,7 +205,7 @@ impl Planner {
         let nothing: Arc<[Held]> = Arc::new([]);
         let shared = |held: Vec<Held>| if held.is_empty() { nothing.clone() } else { held.into() };
         let held = wanted.held.into_iter().map(shared).collect();
-        Ok(Plan { held, orders: orders.into_iter().collect(), batches, homes, sources, hash: OnceCell::new() })
+        Ok(Plan { held, orders: orders.into_iter().collect(), batches, homes, sources, hashes: OnceCell::new() })
     }
 
     /// Asks the mapper which of several holders sends the values of a field of a region, or of a part of one.

@@ -20,11 +20,13 @@ pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work}
 use crate::Error;
 use crate::error::Failure;
 use crate::ids::{Ancestors, ArrivalAt, ColumnKey, LaunchKey, ObjectId, ProcessorId};
+use crate::maps;
 use crate::parcel::Parcel;
 use crate::payload::Payload;
 use maniple_regions::{Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// An arrival at an empty half that travels with one at a ready half of the same object.
@@ -205,6 +207,8 @@ pub(crate) struct Batch {
 pub(crate) struct ReplicatedCall {
     /// The description, which must be the same on every node.
     pub what: String,
+    /// What a launch gives to its shards, which must be the same too.
+    pub given: Given,
     /// A detail that may differ between nodes.
     pub detail: String,
 }
@@ -212,6 +216,44 @@ pub(crate) struct ReplicatedCall {
 impl std::fmt::Display for ReplicatedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}{}", self.what, self.detail)
+    }
+}
+
+/// Hashes of the arguments and the requirements of a launch's shards.
+#[derive(Debug, Clone, Default, Hash, Serialize, Deserialize)]
+pub(crate) struct Given {
+    /// The number of shards of each hash.
+    each: u32,
+    hashes: Vec<u32>,
+}
+
+impl Given {
+    /// The most hashes of a launch. With more shards, neighbours share one.
+    const MOST: usize = 4096;
+
+    pub fn new(shards: impl ExactSizeIterator<Item = u64>) -> Self {
+        let each = shards.len().div_ceil(Self::MOST).max(1);
+        let mut hashes = vec![0; shards.len().div_ceil(each)];
+        for (shard, hash) in shards.enumerate() {
+            let of_run = &mut hashes[shard / each];
+            *of_run = (maps::Hash.hash_one((*of_run, hash)) >> 32) as u32;
+        }
+        Self { each: each as u32, hashes }
+    }
+
+    /// The first shards that two launches give something else.
+    pub fn differs(&self, other: &Self) -> Option<usize> {
+        self.hashes.iter().zip(&other.hashes).position(|(mine, theirs)| mine != theirs)
+    }
+
+    /// The hash at a place, in words.
+    pub fn shown(&self, at: usize) -> String {
+        let (first, hash) = (at as u64 * u64::from(self.each), self.hashes[at]);
+        let shards = match self.each {
+            1 => format!("shard {first}"),
+            n => format!("a shard from {first} to {}", first + u64::from(n) - 1),
+        };
+        format!("; the argument and the requirements of {shards} have the hash {hash:08x}")
     }
 }
 

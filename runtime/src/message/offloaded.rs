@@ -3,6 +3,7 @@
 use super::Work;
 use crate::Error;
 use crate::ids::TaskId;
+use crate::names::TaskName;
 use crate::payload::Payload;
 use maniple_regions::Lease;
 use std::any::Any;
@@ -36,13 +37,13 @@ impl std::fmt::Debug for Offloaded {
 /// The work of a leaf task that is sent to another processor.
 #[derive(Clone, Copy)]
 pub(crate) struct Away {
-    pub name: &'static str,
+    pub name: TaskName,
     pub takes: u64,
     pub bytes: usize,
 }
 
 impl Work for Away {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> TaskName {
         self.name
     }
     fn takes(&self) -> u64 {

@@ -3,6 +3,7 @@
 use super::{Also, Message};
 use crate::Error;
 use crate::ids::{ObjectId, ProcessorId};
+use crate::names::TaskName;
 use maniple_regions::{FieldInfo, MemoryId, Rect, RegionError, SharedInstance};
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +89,7 @@ impl CycleCounter {
 
 /// A leaf task, for the question how long it takes.
 pub(crate) trait Work {
-    fn name(&self) -> &'static str;
+    fn name(&self) -> TaskName;
     /// The duration given at the launch, in nanoseconds; [`UNSAID`] if there is none.
     fn takes(&self) -> u64;
     /// Bytes of the regions that it uses.

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::config::Compares;
 use crate::diagnose::replicas::Replicas;
 use crate::ids::{NodeId, ProcessorId};
-use crate::message::{Message, ReplicatedCall};
+use crate::message::{Given, Message, ReplicatedCall};
 use std::cell::RefCell;
 use std::hash::Hash;
 
@@ -22,6 +22,11 @@ impl Core {
         }
     }
 
+    /// Whether calls of top-level tasks are compared in this run.
+    pub fn compares_copies(&self) -> bool {
+        self.compares() != Compares::Nothing
+    }
+
     /// The top-level task of this node makes a call. `what` describes it, in the same words on every node.
     #[inline]
     pub fn replicated(&self, what: impl FnOnce() -> String) {
@@ -30,24 +35,26 @@ impl Core {
             Compares::Hashes => {
                 self.replicas().borrow_mut().add_to_hash(what());
             }
-            Compares::Words => self.compare(ReplicatedCall { what: what(), detail: String::new() }),
+            Compares::Words => self.compare(what(), Given::default(), String::new()),
         }
     }
 
-    /// The same for a launch. `name` names it, and `parts` have all that must be alike.
+    /// The same for a launch. `name` names it, and `parts` have all that must be alike, but for what `given` has of the
+    /// shards.
     pub fn replicated_launch<H: Hash>(
         &self,
         what: impl FnOnce() -> String,
         name: impl FnOnce() -> String,
         parts: impl FnOnce() -> H,
+        given: impl FnOnce() -> Given,
     ) {
         match self.compares() {
             Compares::Nothing => {}
             Compares::Hashes => {
                 let hash = self.replicas().borrow_mut().add_to_hash(parts());
-                self.compare_hash(name(), hash, String::new());
+                self.compare_hash(name(), hash, given(), String::new());
             }
-            Compares::Words => self.compare(ReplicatedCall { what: what(), detail: String::new() }),
+            Compares::Words => self.compare(what(), given(), String::new()),
         }
     }
 
@@ -59,9 +66,9 @@ impl Core {
             Compares::Nothing => {}
             Compares::Hashes => {
                 let hash = self.replicas().borrow_mut().add_to_hash(());
-                self.compare_hash("the end".into(), hash, detail());
+                self.compare_hash("the end".into(), hash, Given::default(), detail());
             }
-            Compares::Words => self.compare(ReplicatedCall { what: "the end".into(), detail: detail() }),
+            Compares::Words => self.compare("the end".into(), Given::default(), detail()),
         }
     }
 
@@ -71,12 +78,9 @@ impl Core {
         (self.compares() != Compares::Nothing).then(|| self.replicas().borrow().calls())
     }
 
-    fn compare_hash(&self, name: String, hash: u64, detail: String) {
+    fn compare_hash(&self, name: String, hash: u64, given: Given, detail: String) {
         let what = format!("{name}, and the calls up to it have the hash {hash:016x}");
-        self.compare(ReplicatedCall {
-            what,
-            detail: format!("{detail} (`Check::ControlReplication` shows each call)"),
-        });
+        self.compare(what, given, format!("{detail} (`Check::ControlReplication` shows each call)"));
     }
 
     /// The node above this one, and how many are below it.
@@ -93,13 +97,14 @@ impl Core {
     }
 
     #[cold]
-    fn compare(&self, call: ReplicatedCall) {
+    fn compare(&self, what: String, given: Given, detail: String) {
         let effects = self.effects();
         if effects.lost_processor().is_some() {
             // Other nodes may hear of the loss later, or never, and go on.
             return;
         }
-        self.replicas().borrow_mut().add_to_hash(&call.what);
+        self.replicas().borrow_mut().add_to_hash((&what, &given));
+        let call = ReplicatedCall { what, given, detail };
         let (above, below) = self.tree();
         let kept = (below > 0).then(|| call.clone());
         if let Some(above) = above {

@@ -136,11 +136,16 @@ impl<A> std::fmt::Debug for ShardLaunch<A> {
 
 impl<A> ShardLaunch<A> {
     /// The launch of a shard with argument `args` and no regions.
+    ///
+    /// Where several nodes run the top-level task, all make the arguments of all shards, and must make equal ones. With several
+    /// processes, in debug builds and with [`Check::ControlReplication`](crate::Check::ControlReplication) they are compared:
+    /// [`Error::Divergence`] names the launch and the shard. Two `HashMap`s or `HashSet`s are equal in any order.
     pub fn new(args: A) -> Self {
         Self { argument: Argument::Made(args), held: Vec::new() }
     }
 
-    /// The same with an argument that is made only on the node where the shard runs. `make` is called during the launch.
+    /// The same with an argument that is made only on the node where the shard runs, and compared with no other. `make` is called
+    /// during the launch.
     ///
     /// Where each process runs the top-level task for itself, [`new`](Self::new) has all of them make the arguments of all
     /// shards. That is too much if an argument is large, such as a part of a file.

@@ -3,13 +3,13 @@
 use super::launch::{Arrivable, Launch, Leaf, MappedLeaf, Waitable};
 use super::param::{Declaring, Done, Many};
 use super::shard::Shard;
-use crate::Error;
 use crate::data::UseAt;
 use crate::effects::Asker;
 use crate::future::{FutureMap, TaskFuture};
 use crate::gang::{Claim, Claimants, conflict};
 use crate::ids::WaitAt;
-use crate::names::short_name;
+use crate::names::{TaskName, short_name};
+use crate::{Error, Place};
 use maniple_mapper::{Priority, SliceInput, validate};
 use maniple_regions::{Coherence, Interference, Use};
 use smallvec::SmallVec;
@@ -22,21 +22,22 @@ pub struct IndexLaunch<'s, F: Leaf<M>, M> {
     shard: &'s Shard,
     function: F,
     args: Vec<F::Args>,
-    name: &'static str,
+    name: TaskName,
     priority: Option<Priority>,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
 }
 
 impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
+    #[track_caller]
     pub(crate) fn new(shard: &'s Shard, function: F, args: Vec<F::Args>) -> Self {
-        let name = std::any::type_name::<F>();
+        let name = TaskName::new(std::any::type_name::<F>());
         Self { shard, function, args, name, priority: None, waits: SmallVec::new(), arrivals: SmallVec::new() }
     }
 
     /// Names the tasks in reports, errors and traces. Without this they have the name of their function.
     pub fn named(mut self, name: &'static str) -> Self {
-        self.name = name;
+        self.name.of_type = name;
         self
     }
 
@@ -70,17 +71,18 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
         let Self { shard, function, args, name, priority, waits, arrivals } = self;
         check::<F, M>(shard, &args, name)?;
-        let (task, points) = (short_name(name), args.len());
+        let (task, points) = (short_name(name.of_type), args.len());
         let slices = match points {
             0 => Vec::new(),
             _ => {
                 let (index, processor, machine) = (shard.index(), shard.processor(), shard.core().effects().machine());
                 let input = SliceInput { task: &task, shard: index, processor, points, machine };
+                let place = Place { task: name.to_string(), shard: Some(index) };
                 shard.core().effects().ask(
                     Asker::Processor,
-                    ("slice_index", &format_args!("task `{task}` of shard {index}")),
+                    ("slice_index", &place),
                     |m| m.slice_index(&input),
-                    |name, answer| validate::slices(name, &input, answer),
+                    |mapper, answer| validate::slices(mapper, &input, answer).map_err(|e| e.about(&place)),
                 )?
             }
         };
@@ -93,7 +95,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         };
         let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
         for (args, target) in args.into_iter().zip(targets) {
-            let launch = shard.launch(function.clone(), args).named(name).meant_for(target);
+            let launch = shard.launch(function.clone(), args).called(name).meant_for(target);
             let launch = with_priority(launch, priority);
             match launch.map() {
                 Ok(leaf) => mapped.push((launch, leaf)),
@@ -128,7 +130,7 @@ fn with_priority<'s, F: Leaf<M>, M: 'static>(launch: Launch<'s, F, M>, priority:
 }
 
 /// Refuses an index launch if two of its points interfere.
-fn check<F: Leaf<M>, M>(shard: &Shard, args: &[F::Args], name: &str) -> Result<(), Error> {
+fn check<F: Leaf<M>, M>(shard: &Shard, args: &[F::Args], name: TaskName) -> Result<(), Error> {
     let mut claims = Vec::new();
     let (task, mut body) = shard.core().tasks.reserve_leaf();
     let mut declaring = Declaring::new(shard, task, &mut body);
@@ -152,7 +154,7 @@ fn check<F: Leaf<M>, M>(shard: &Shard, args: &[F::Args], name: &str) -> Result<(
         // The order of launches keeps points apart that must only not run at the same time.
         Some((_, _, Interference::Serializes)) => Ok(()),
         Some((a, b, _)) => Err(Error::Interference {
-            place: crate::Place { task: short_name(name), shard: Some(shard.index()) },
+            place: Place { task: name.to_string(), shard: Some(shard.index()) },
             between: format!("point {} ({}) and point {} ({})", a.user, a.at, b.user, b.at),
             hint: "give each point a region of its own, or launch the points one after the other".into(),
         }),

@@ -5,8 +5,10 @@ use crate::data::UseAt;
 use crate::future::{FutureCell, Poison, TaskFuture};
 use crate::ids::{ArrivalAt, CellAddress, ProcessorId, TaskId, WaitAt};
 use crate::message::{SendTask, UNSAID};
+use crate::names::TaskName;
 use crate::payload::Payload;
-use crate::program::param::{Bindings, Declaring, Param, Taking, unbound};
+use crate::program::apart;
+use crate::program::param::{Bindings, Declaring, Param, Taking};
 use crate::program::phase::{PhaseArriver, PhaseWaiter};
 use crate::program::shard::Shard;
 use crate::task::{Body, LeafTask, Mapped, Tasks};
@@ -88,6 +90,9 @@ pub trait Leaf<Marker>: Send + 'static {
     type Sent: Send + 'static;
     #[doc(hidden)]
     fn declare(args: &Self::Args, declaring: &mut Declaring<'_>) -> Result<(), Error>;
+    /// The number of regions that each argument names.
+    #[doc(hidden)]
+    fn regions(args: &Self::Args) -> Vec<usize>;
     #[doc(hidden)]
     fn take(args: &Self::Args, taking: &mut Taking<'_>);
     #[doc(hidden)]
@@ -119,6 +124,12 @@ macro_rules! leaf {
                 let ($($a,)*) = args;
                 $($P::declare($a, declaring)?;)*
                 Ok(())
+            }
+
+            #[cold]
+            fn regions(args: &Self::Args) -> Vec<usize> {
+                let ($($a,)*) = args;
+                vec![$($P::regions($a)),*]
             }
 
             #[inline(always)]
@@ -239,7 +250,7 @@ impl<F: Leaf<M>, M: 'static> SendTask for Detached<F, M> {
     fn run(&mut self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         if let Some((function, sent)) = self.call.take() {
             let bindings = Bindings::new(leases, values);
-            self.output = Some(function.call(sent, bindings).map_err(unbound)?);
+            self.output = Some(function.call(sent, bindings).map_err(Error::unbound)?);
         }
         Ok(())
     }
@@ -346,7 +357,7 @@ pub struct Launch<'s, F: Leaf<M>, M> {
     shard: &'s Shard,
     function: F,
     args: F::Args,
-    name: &'static str,
+    name: TaskName,
     /// The processor it is meant for.
     target: ProcessorId,
     priority: Option<Priority>,
@@ -359,12 +370,13 @@ pub struct Launch<'s, F: Leaf<M>, M> {
 
 impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     #[inline]
+    #[track_caller]
     pub(crate) fn new(shard: &'s Shard, function: F, args: F::Args) -> Self {
         Self {
             shard,
             function,
             args,
-            name: std::any::type_name::<F>(),
+            name: TaskName::new(std::any::type_name::<F>()),
             target: shard.processor(),
             priority: None,
             takes: UNSAID,
@@ -374,9 +386,16 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         }
     }
 
-    /// Names the task in reports, errors and traces. Without this it has the name of its function.
+    /// Names the task in reports, errors and traces. Without this it has the name of its function. A closure is called by the
+    /// function that it is in, and the line of the launch.
     #[inline]
     pub fn named(mut self, name: &'static str) -> Self {
+        self.name.of_type = name;
+        self
+    }
+
+    /// Names the task as the launch of several tasks that it is part of.
+    pub(crate) fn called(mut self, name: TaskName) -> Self {
         self.name = name;
         self
     }
@@ -436,6 +455,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// # Errors
     /// - [`Error::Misuse`] for a field, privilege or coherence that the shard does not hold. Data held with
     ///   simultaneous coherence needs shared accessors, and other data needs slices.
+    /// - [`Error::Misuse`] for two arguments on the same data, unless both only read it or share it.
     /// - [`Error::Misuse`] for data that an inner task has to [map](crate::InnerTask::map) first.
     /// - [`Error::Mapper`] for an illegal decision of the mapper, [`Error::MapperFailed`] if the mapper panics.
     ///
@@ -458,7 +478,14 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         let mut declaring = Declaring::new(shard, id, &mut body);
         let declared = F::declare(&self.args, &mut declaring);
         let unmet = declaring.unmet;
-        match declared.and_then(|()| tasks.map_leaf(target, priority, &mut body)) {
+        let apart = declared.and_then(|()| match apart::clash(&body.uses) {
+            None => Ok(()),
+            Some(two) => {
+                let regions = F::regions(&self.args);
+                Err(apart::refusal(shard.place(), &tasks.effects.objects, &body.uses, two, &regions))
+            }
+        });
+        match apart.and_then(|()| tasks.map_leaf(target, priority, &mut body)) {
             Ok(mapped) => Ok(MappedLeaf { id, unmet, mapped, body }),
             Err(refused) => {
                 tasks.cancel_leaf(id, body);

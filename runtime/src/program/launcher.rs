@@ -3,22 +3,32 @@
 use crate::Error;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
-use crate::diagnose::replicas::hash;
+use crate::diagnose::digest::digest;
 use crate::error::{Failure, FailureNumber};
 use crate::failures::Failures;
 use crate::future::{FutureMap, Poison, TaskFuture};
 use crate::gang::{Dispatch, Plan, Planner, Settle, Wanted};
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
-use crate::message::{Held, ShardStart};
+use crate::maps;
+use crate::message::{Given, Held, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
-use crate::program::gang::{Gang, ShardLaunch, ShardTask};
+use crate::program::gang::{Argument, Gang, ShardLaunch, ShardTask};
 use maniple_regions::{FieldId, Privilege, Rect, Region};
 use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// A hash of a shard's argument, for the comparison of top-level tasks. An argument that is made later has none.
+fn argument_hash<A: Portable>(argument: Option<&Argument<A>>) -> u64 {
+    match argument {
+        Some(Argument::Made(made)) => digest(made),
+        Some(Argument::Later(_)) | None => 0,
+    }
+}
 
 /// Sees the requirements of a launch's shards.
 type ShowPlan<'a> = &'a dyn Fn(&[Arc<[Held]>]);
@@ -78,6 +88,10 @@ impl Launcher {
             resolvers.push(Some(resolver));
             futures.push(future);
         }
+        // Before they are made into parcels, which have no types.
+        let compares = self.planner.replicated && self.core.compares_copies();
+        let arguments =
+            if compares { args.iter().map(Option::as_ref).map(argument_hash).collect() } else { Vec::new() };
         let (failures, by, launch) = (self.failures.clone(), self.planner.place(), self.next_launch());
         let settle: Settle = Box::new(move |tasks, shard, result, past| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
@@ -94,7 +108,7 @@ impl Launcher {
             }
         });
         let mut args = |shard: u32| Some(Parcel::new(args.get_mut(shard as usize)?.take()?.make()));
-        self.launch_any(&table, task.id, (&mut args, held), show, settle)?;
+        self.launch_any(&table, task.id, (&mut args, &arguments, held), show, settle)?;
         Ok(FutureMap::new(futures))
     }
 
@@ -104,15 +118,16 @@ impl Launcher {
         &self,
         table: &GangTable,
         task: ObjectId,
-        (args, held): (&mut dyn FnMut(u32) -> Option<Parcel>, Vec<Vec<Held>>),
+        (args, hashes, held): (&mut dyn FnMut(u32) -> Option<Parcel>, &[u64], Vec<Vec<Held>>),
         show: ShowPlan<'_>,
         settle: Settle,
     ) -> Result<(), Error> {
         let plan = self.planner.plan_or_recall(self.core.effects(), Wanted { table, held, instances: None })?;
         if self.planner.replicated {
             let name = || format!("launch of {} on gang `{}`", self.core.effects().objects.name(task), table.name);
-            let parts = || (task, table.id, plan.hash());
-            self.core.replicated_launch(|| self.described(task, table, &plan), name, parts);
+            let parts = || (task, table.id, plan.hashes().1);
+            let given = || Given::new(plan.hashes().0.iter().zip(hashes).map(|both| maps::Hash.hash_one(both)));
+            self.core.replicated_launch(|| self.described(task, table, &plan), name, parts, given);
         }
         show(&plan.held);
         // Before anything is sent: in virtual time these counts take time.
@@ -148,29 +163,21 @@ impl Launcher {
         Ok(())
     }
 
-    /// The parts of a launch that must be the same on every node, in words. Many requirements are shown as hashes of
-    /// runs of shards, so that the words of two nodes differ where their requirements do.
+    /// The parts of a launch that must be the same on every node, in words, but for the arguments of shards.
     fn described(&self, task: ObjectId, table: &GangTable, plan: &Plan) -> String {
-        const RUNS: usize = 8;
         let task = self.core.effects().objects.name(task);
         let hold = |(shard, h): (usize, &Held)| {
             let home = h.shared_home().map_or(String::new(), |p| format!(" at home on processor {p}"));
             format!("shard {shard}: {} {} on {} of {:?}{home}", h.coherence, h.privilege, h.region, h.fields)
         };
-        let held: Vec<Vec<String>> =
-            (0..).zip(&plan.held).map(|(s, list)| list.iter().map(|h| hold((s, h))).collect()).collect();
-        let requirements = match held.iter().map(Vec::len).sum() {
-            0..=4 => format!("[{}]", held.concat().join(", ")),
-            n => {
-                let size = held.len().div_ceil(RUNS);
-                let run = |(i, run)| format!("shards from {}: hash {:016x}", i * size, hash(&run));
-                let runs: Vec<String> = held.chunks(size).enumerate().map(run).collect();
-                format!("{n} requirements ({})", runs.join(", "))
-            }
+        let held = || (0..).zip(&plan.held).flat_map(|(s, list)| list.iter().map(move |h| (s, h)));
+        let requirements = match held().count() {
+            0..=4 => format!("[{}]", held().map(hold).collect::<Vec<_>>().join(", ")),
+            n => format!("{n} requirements"),
         };
         let copies = match plan.orders.len() {
             0 => String::new(),
-            n => format!(" and {n} orders to copy, hash {:016x}", hash(&format!("{:?}", plan.orders))),
+            n => format!(" and {n} orders to copy, hash {:016x}", plan.hashes().1),
         };
         format!("launch of {task} on gang `{}` with {requirements}{copies}", table.name)
     }

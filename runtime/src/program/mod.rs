@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `runtime` | a run and its drivers |
 //! | `top`, `inner`, `shard` | the three kinds of tasks that launch others |
-//! | `launch`, `param`, `index` | leaf tasks |
+//! | `launch`, `param`, `index`, `apart` | leaf tasks |
 //! | `gang`, `launcher` | gangs and their launches |
 //! | `edges`, `phase` | barriers between shards |
 //! | `region` | a region as a shard holds it |
@@ -13,6 +13,7 @@
 //! | `switch` | replaces the mappers of several processes |
 //! | `trace` | which process writes a trace |
 
+mod apart;
 pub(crate) mod deadline;
 pub(crate) mod edges;
 pub(crate) mod gang;

@@ -1,6 +1,7 @@
 //! The parameters of a leaf task and the arguments of its launch: regions, values, values of edges, and any number of
 //! each.
 
+use crate::Error;
 use crate::barrier::Waited;
 use crate::data::UseAt;
 use crate::effects::Waiting;
@@ -9,7 +10,6 @@ use crate::ids::{ArrivalAt, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
 use crate::program::shard::Shard;
 use crate::task::{Body, Tasks, Unmet};
-use crate::{Error, Place};
 use maniple_regions::{
     Coherence, Element, Field, FieldInfo, Lease, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
     Reduce, RegionError, Write, WriteShared,
@@ -130,6 +130,11 @@ pub trait Param {
     type Sent: Send + 'static;
     #[doc(hidden)]
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error>;
+    /// The number of regions that the argument names.
+    #[doc(hidden)]
+    fn regions(_: &Self::Arg) -> usize {
+        0
+    }
     /// Takes the generations of barriers that the argument stands for. It can't fail.
     #[doc(hidden)]
     fn take(_: &Self::Arg, _: &mut Taking<'_>) {}
@@ -143,14 +148,8 @@ pub trait Param {
     #[doc(hidden)]
     #[inline]
     fn bind_here<'a>(bindings: &mut Bindings<'a>, kept: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
-        Self::bind(bindings, Self::resolve(kept)?).map_err(unbound)
+        Self::bind(bindings, Self::resolve(kept)?).map_err(Error::unbound)
     }
-}
-
-/// The error of an argument that does not fit its parameter.
-#[cold]
-pub(super) fn unbound(source: RegionError) -> Box<Error> {
-    Box::new(Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source))
 }
 
 /// The leases and values that a task's parameters are made from, in the order in which its launch named them.
@@ -293,6 +292,9 @@ macro_rules! accessor_param {
             fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
                 arg.declare::<T>(declaring)
             }
+            fn regions(_: &Self::Arg) -> usize {
+                1
+            }
             fn keep(_: Self::Arg) {}
             fn resolve((): ()) -> Result<(), Error> {
                 Ok(())
@@ -319,6 +321,9 @@ impl<T: Element, const D: usize> Param for Reduce<'_, T, D> {
     type Sent = Operator<T>;
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         arg.requirement.declare::<T>(declaring)
+    }
+    fn regions(_: &Self::Arg) -> usize {
+        1
     }
     fn keep(arg: Self::Arg) -> Operator<T> {
         arg.operator
@@ -435,6 +440,9 @@ impl<P: Param> Param for Many<P> {
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         arg.iter().try_for_each(|one| P::declare(one, declaring))
     }
+    fn regions(arg: &Self::Arg) -> usize {
+        arg.iter().map(P::regions).sum()
+    }
     fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
         arg.iter().for_each(|one| P::take(one, taking));
     }
@@ -460,6 +468,9 @@ impl<P: Param> Param for Option<P> {
     type Sent = Option<P::Sent>;
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         arg.as_ref().map_or(Ok(()), |one| P::declare(one, declaring))
+    }
+    fn regions(arg: &Self::Arg) -> usize {
+        arg.as_ref().map_or(0, P::regions)
     }
     fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
         if let Some(one) = arg {

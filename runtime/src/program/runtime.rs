@@ -209,7 +209,8 @@ impl Runtime {
     }
 
     /// Call this before the process exits because of an error that only it has. The [`Error::ProcessLost`] of the others
-    /// then shows `text`. It is cut after 4096 bytes, and only the first call counts.
+    /// then shows `text`. It is cut after 4096 bytes, and only the first call counts. It may come before the first run; under a
+    /// launcher of MPI, after [`Runtime::mpi`].
     pub fn last_words(text: &str) {
         #[cfg(all(target_os = "linux", not(loom)))]
         wire::processes::last_words(text);

@@ -475,7 +475,7 @@ impl Chains {
         // The highest bit of a cell's number marks its half.
         let sets = if spec.gives_back() { 1 } else { 2 };
         if sets * u64::from(spec.slots().max(1)) * slot.max(chains as u64) >= EMPTY.into() {
-            let expected = "slots for fewer than 2^31 chains and cells of a processor";
+            let expected = "fewer slots: those of all shards of a processor are numbered below 2^31";
             return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
         }
         let slot = slot as u32;

@@ -1,10 +1,11 @@
 //! Chains in the report of a deadlock.
 
 use super::chains::{BlockStage, ChainState, Chains};
-use crate::diagnose::deadlock::{Node, ReportPart, so_far, waits_for};
+use crate::diagnose::deadlock::{Node, ReportPart, waits_for};
 use crate::effects::Waiting;
 use crate::ids::EMPTY;
 use crate::replay::Watch;
+use maniple_barriers::Half;
 
 impl Chains {
     /// The name of a cell in reports.
@@ -55,18 +56,18 @@ impl Chains {
     pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
         let progress = self.progress.borrow();
         let name = |chain: u32| (self.node(chain), self.describe(chain));
-        for (i, c) in (0u32..).zip(&progress.cells) {
+        for c in &progress.cells {
             let Some((half, chain)) = c.waiting() else { continue };
             let now = &progress.chains[chain as usize];
-            let generation = c.completed(half, self.in_cell(now.generation));
-            let (cell, complete) = (self.cell_name(i | half.bit()), so_far(generation, "complete"));
             let (step, slot) = (self.plan[now.first as usize + usize::from(now.done)], chain % self.slots);
-            let on = Node::Call { object: self.id, shard: self.shard_at(step.task.to(), step.cell), slot };
+            let partner = self.shard_at(step.task.to(), step.cell);
+            let what = match half {
+                Half::Ready => format!("a value of shard {partner}"),
+                Half::Empty => format!("shard {partner} to take the value of an earlier call"),
+            };
+            let on = Node::Call { object: self.id, shard: partner, slot };
             part.names.push(name(chain));
-            part.waits.push((
-                self.node(chain),
-                waits_for(format!("generation {generation} of {cell}; {complete}"), vec![on]),
-            ));
+            part.waits.push((self.node(chain), waits_for(what, vec![on])));
         }
         for b in &progress.blocks {
             let joined = |c: &u32| progress.chains[*c as usize].state == ChainState::Joined;

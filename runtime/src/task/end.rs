@@ -6,6 +6,7 @@ use crate::diagnose::Event;
 use crate::effects::Known;
 use crate::future::Poison;
 use crate::ids::{ArrivalAt, CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId, ValueAt};
+use crate::names::TaskName;
 use crate::payload::Payload;
 use crate::task::slab::{Entry, Next, Stage};
 use crate::task::{Body, Holding, Owner, task_place};
@@ -191,7 +192,8 @@ impl Tasks {
     pub fn drop_leaves(&self) {
         let leaves = std::mem::take(&mut *self.leaves.borrow_mut());
         for leaf in leaves.slab {
-            let (name, shard) = leaf.body.as_ref().map_or(("", u32::MAX), |body| (body.name, body.shard));
+            let (name, shard) =
+                leaf.body.as_ref().map_or((TaskName::new(""), u32::MAX), |body| (body.name, body.shard));
             self.effects.drop_guarded(|| task_place(name, shard), leaf);
         }
     }

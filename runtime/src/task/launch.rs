@@ -90,7 +90,7 @@ impl Tasks {
         let (machine, uses) = (self.effects.machine(), &body.uses);
         let requirement = |i: usize| uses[i].column.requirement(&uses[i], machine);
         let input = LeafInput {
-            task: body.name,
+            task: body.name.of_type,
             shard: body.shard,
             processor: target,
             requirements: Requirements::worked_out(uses.len(), &requirement),
@@ -109,7 +109,7 @@ impl Tasks {
             decided
         };
         let check = |name: &str, decided| match more.get() {
-            Some(out) => validate::leaf(name, &input, out).map(|()| decided),
+            Some(out) => validate::leaf(name, &input, out).map(|()| decided).map_err(|e| e.about(&*body)),
             None => Ok(decided),
         };
         let (processor, priority) = self.effects.ask(Asker::Processor, ("map_leaf", &*body), question, check)?;

@@ -21,6 +21,7 @@ use crate::failures::{Failures, WeakFailures};
 use crate::future::{Poison, Sink};
 use crate::ids::{ArrivalAt, ProcessorId, TaskId, ValueAt};
 use crate::message::{SendTask, Work};
+use crate::names::TaskName;
 use crate::payload::Payload;
 use crate::{Error, Place};
 
@@ -47,8 +48,8 @@ pub(crate) trait LeafTask: Sink + Any {
     fn clear(&self);
 }
 
-pub(super) fn task_place(name: &str, shard: u32) -> Place {
-    Place { task: crate::names::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
+pub(super) fn task_place(name: impl std::fmt::Display, shard: u32) -> Place {
+    Place { task: name.to_string(), shard: (shard != u32::MAX).then_some(shard) }
 }
 
 /// What a task that is being launched waits for.
@@ -67,7 +68,7 @@ pub(crate) struct Mapped {
 
 /// The parts of a task. The lists stay with the entry from task to task, so that they are allocated once.
 pub(crate) struct Body {
-    pub name: &'static str,
+    pub name: TaskName,
     pub shard: u32,
     /// The duration in virtual time given at the launch, in nanoseconds, or [`UNSAID`](crate::message::UNSAID).
     pub takes: u64,
@@ -98,7 +99,7 @@ impl std::fmt::Display for Body {
 }
 
 impl Work for Body {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> TaskName {
         self.name
     }
     fn takes(&self) -> u64 {

@@ -3,7 +3,7 @@
 use super::Tasks;
 use crate::diagnose::deadlock::{Node, ReportPart, waits_for};
 use crate::effects::Waiting;
-use crate::ids::{ArrivalAt, TaskId};
+use crate::ids::{ArrivalAt, EMPTY, ObjectId, TaskId, ValueAt};
 use crate::task::Body;
 use crate::task::slab::{Entry, Stage};
 
@@ -11,6 +11,23 @@ impl Tasks {
     /// A leaf task in the graph of a deadlock.
     pub fn node_of_task(&self, id: TaskId) -> Node {
         Node::Task { processor: self.effects.id, index: id.index }
+    }
+
+    /// Whether a waiter for a generation of an edge is a task that gets its value, or that will put the value for which the
+    /// generation announces room.
+    pub fn moves_value(&self, waiting: &Waiting, (object, cell, generation): (ObjectId, u32, u64)) -> bool {
+        let Waiting::Task(id) = waiting else { return false };
+        let leaves = self.leaves.borrow();
+        let Some(body) = leaves.busy().find(|(other, ..)| other == id).map(|(.., body)| body) else { return false };
+        let gets = |v: &ValueAt| match *v {
+            ValueAt::Get { object: o, cell: c, generation: g } => (o, c, g) == (object, cell, generation),
+            ValueAt::Put { .. } => false,
+        };
+        let puts = |a: &ArrivalAt| match a {
+            ArrivalAt::Value(at, g, _) => (at.object, *g) == (object, generation) && cell & EMPTY != 0,
+            ArrivalAt::Cell(..) | ArrivalAt::Phase { .. } => false,
+        };
+        body.values_at.iter().any(gets) || body.arrivals.iter().any(puts)
     }
 
     /// Adds the waits of leaf tasks, and the waits for them.
@@ -44,7 +61,10 @@ impl Tasks {
         // Waits that nothing else explains, such as inputs that the program itself settles.
         let explained: std::collections::HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
         for (id, leaf, _) in busy.iter().filter(|(id, ..)| !explained.contains(&self.node_of_task(*id))) {
-            let what = format!("{} predecessors or inputs", leaf.unmet);
+            let what = match leaf.unmet {
+                1 => "1 earlier task or input".into(),
+                n => format!("{n} earlier tasks or inputs"),
+            };
             part.waits.push((self.node_of_task(*id), waits_for(what, Vec::new())));
         }
     }

@@ -137,9 +137,12 @@ impl Tasks {
         let ran = catch_unwind(AssertUnwindSafe(run));
         // Counted afterwards, because in virtual time this count takes the task's time.
         self.effects.counters.leaf_tasks.add(1);
-        ran.unwrap_or_else(|panic| {
-            Err(Box::new(Error::Panicked { place: task_place(work.name(), shard), message: panic_message(panic) }))
-        })
+        let place = || task_place(work.name(), shard);
+        match ran {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error.of_argument(place)),
+            Err(panic) => Err(Box::new(Error::Panicked { place: place(), message: panic_message(panic) })),
+        }
     }
 
     /// Tells the mapper how a task went that ran on `processor` between two times.
@@ -147,7 +150,7 @@ impl Tasks {
     fn profile(&self, body: &Body, processor: ProcessorId, (began, ended): (u64, u64)) {
         let launched = body.launched.take().unwrap_or(began);
         let (waited_ns, ran_ns) = (began.saturating_sub(launched), ended.saturating_sub(began));
-        let input = ProfileInput { task: body.name, shard: body.shard, processor, waited_ns, ran_ns };
+        let input = ProfileInput { task: body.name.of_type, shard: body.shard, processor, waited_ns, ran_ns };
         let profiled =
             self.effects.ask(Asker::Processor, ("profile", &body.place()), |m| m.profile(&input), |_, ()| Ok(()));
         // Nobody awaits the `profile` call, so its error is one of the run.

@@ -5,6 +5,7 @@ use crate::Error;
 use crate::data::{UseAt, Users};
 use crate::ids::{ProcessorId, TaskId};
 use crate::message::UNSAID;
+use crate::names::TaskName;
 use maniple_mapper::Priority;
 use maniple_regions::{Coherence, Privilege};
 use std::cell::Cell;
@@ -27,7 +28,7 @@ impl Entry {
     /// An entry before its first task.
     pub(super) fn new() -> Self {
         let body = Body {
-            name: "",
+            name: TaskName::new(""),
             shard: u32::MAX,
             takes: UNSAID,
             task: None,

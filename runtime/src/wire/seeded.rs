@@ -64,7 +64,7 @@ impl Net {
                     let delay = self.random.u64(0..200);
                     self.put(processor, to, delay, bytes);
                 }
-                Err(e) => drop(self.error.get_or_insert(undecoded(processor, to, &e))),
+                Err(e) => drop(self.error.get_or_insert(uncoded(processor, to, &e))),
             }
         }
         self.loss.get_or_insert(error);
@@ -99,10 +99,7 @@ impl Wire for SeededWire {
                 let delay = net.random.u64(0..if slow { 200 } else { 4 });
                 net.put(self.from, to, delay, bytes);
             }
-            Err(e) => {
-                let what = format!("a message from processor {} to {to}: {message:?}", self.from);
-                net.error.get_or_insert(Error::Encoding { what, message: e.to_string() });
-            }
+            Err(e) => _ = net.error.get_or_insert(uncoded(self.from, to, &e)),
         }
     }
 
@@ -168,12 +165,12 @@ fn compare(cores: &[Rc<Core>], net: &RefCell<Net>) -> Option<Error> {
         let Some((from, to, bytes)) = next else { return net.borrow_mut().error.take() };
         match postcard::from_bytes(&bytes) {
             Ok(message) => cores[to.index()].deliver(from, message),
-            Err(e) => return Some(undecoded(from, to, &e)),
+            Err(e) => return Some(uncoded(from, to, &e)),
         }
     }
 }
 
-fn undecoded(from: ProcessorId, to: ProcessorId, e: &postcard::Error) -> Error {
+fn uncoded(from: ProcessorId, to: ProcessorId, e: &postcard::Error) -> Error {
     Error::Encoding { what: format!("a message from processor {from} to {to}"), message: e.to_string() }
 }
 
@@ -284,7 +281,7 @@ fn deliver_next(cores: &[Rc<Core>], net: &RefCell<Net>, pair: usize) -> Result<b
     let Some((_, bytes)) = net.borrow_mut().queues[pair].pop_front() else { return Ok(false) };
     let n = cores.len();
     let (from, to) = (ProcessorId((pair / n) as u32), ProcessorId((pair % n) as u32));
-    let message = postcard::from_bytes(&bytes).map_err(|e| undecoded(from, to, &e))?;
+    let message = postcard::from_bytes(&bytes).map_err(|e| uncoded(from, to, &e))?;
     cores[to.index()].receive(from, message);
     Ok(true)
 }

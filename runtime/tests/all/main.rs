@@ -24,3 +24,4 @@ mod unawaited;
 mod utility;
 mod wakers;
 mod wires;
+mod words;

@@ -1,9 +1,12 @@
 //! Top-level tasks that do not do the same on every node: what differs is named, and nothing else is an error.
 
+use crate::common::processes::on_processes;
 use crate::common::{run, watched};
 use maniple_mapper::{CollectiveMapper, Mapper, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId};
 use maniple_regions::{Field, Privilege, Rect};
 use maniple_runtime::{Check, Edges, Error, PhaseOptions, Runtime, Shard, ShardLaunch, Top};
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -120,6 +123,110 @@ fn what_differs_between_nodes_is_named() {
         }
         let at = format!("alike, seed {seed}");
         assert_eq!(outcome(&at, &runtime, who, Odd::Nothing), Ok(()), "{at}");
+    }
+}
+
+/// What the shards of a launch are given belongs to the calls that are compared.
+#[test]
+fn arguments_that_differ_between_nodes_are_named() {
+    #[derive(Serialize, Deserialize)]
+    struct Given {
+        numbers: HashMap<u32, u32>,
+        names: HashSet<String>,
+        list: Vec<f64>,
+        last: Option<u32>,
+    }
+    // No two of these have the same order.
+    let equal = || Given {
+        numbers: (0..20).map(|i| (i, i)).collect(),
+        names: (0..20).map(|i| i.to_string()).collect(),
+        list: vec![0.0, 2.0],
+        last: None,
+    };
+    // Where the shards are too many to be hashed one by one, neighbours are named together.
+    for (shards, odd, named) in [(1, 0, "shard 0"), (5, 3, "shard 3"), (5000, 4321, "a shard from 4320 to 4321")] {
+        for how in 0..6u32 {
+            let seed = u64::from(how);
+            let runtime = Runtime::seeded(NODES, seed).check(Check::ControlReplication);
+            let begun = AtomicU32::new(0);
+            let at = format!("way {how}, {shards} shards");
+            let outcome = run(&at, &runtime, move |top| {
+                let is_odd = begun.fetch_add(1, Ordering::Relaxed) == 1;
+                async move {
+                    let (gang, task) =
+                        (top.gang("all", shards)?, top.register("given", |_, _: Given| async { Ok(()) }));
+                    top.launch(&gang, &task, |shard| {
+                        let mut given = equal();
+                        match if is_odd && shard == odd { how } else { 0 } {
+                            0 => {}
+                            1 => *given.numbers.entry(7).or_default() = 8,
+                            2 => _ = given.names.remove("7"),
+                            3 => given.list.reverse(),
+                            4 => given.last = Some(0),
+                            // Nodes need not agree on what only one of them makes.
+                            _ => return ShardLaunch::from_fn(move || given),
+                        }
+                        if how == 5 { ShardLaunch::from_fn(move || given) } else { ShardLaunch::new(given) }
+                    })?
+                    .all()
+                    .await
+                    .map(drop)
+                }
+            });
+            if how == 0 || how == 5 {
+                assert_eq!(outcome, Ok(()), "{at}");
+                continue;
+            }
+            let e = outcome.expect_err(&at);
+            let Error::Divergence { call: 2, expected, came, .. } = &e else { panic!("{at}: {e}") };
+            let words = format!(
+                "launch of task `given` on gang `all` with []; the argument and the requirements of {named} have"
+            );
+            assert!(expected.starts_with(&words) && came.starts_with(&words) && expected != came, "{at}: {e}");
+        }
+    }
+}
+
+/// A `HashMap` has an order of its own in each process.
+#[test]
+fn keys_of_a_hash_map_are_not_dealt_out() {
+    let all = on_processes("replicas::keys_of_a_hash_map_are_not_dealt_out", &[(2, 1), (2, 2), (3, 1)], |runtime| {
+        let keys: Vec<u32> = (0..30).map(|i| (i, ())).collect::<HashMap<u32, ()>>().into_keys().collect();
+        let text = format!("keys: {keys:?}\n");
+        std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes()).expect("written");
+        let outcome = runtime.run(move |top| {
+            let keys = keys.clone();
+            async move {
+                let (gang, task) = (top.gang("all", 30)?, top.register("key", |_, key: u32| async move { Ok(key) }));
+                top.launch(&gang, &task, |s| ShardLaunch::new(keys[s as usize]))?.all().await
+            }
+        });
+        let e = outcome.map(|(keys, _)| keys).expect_err("orders differ");
+        let Error::Divergence { reference, node, expected, came, .. } = e else { panic!("{e}") };
+        assert!(expected.starts_with("launch of task `key` on gang `all`"), "{expected}");
+        let shard = |side: &str| {
+            side.split_once("requirements of shard ").map(|(_, rest)| rest.split_once(' ').unwrap().0.to_string())
+        };
+        assert_eq!(shard(&expected), shard(&came));
+        if Runtime::process_number() == 0 {
+            let text = format!("named: {} of {reference} and {node}\n", shard(&came).expect("a shard"));
+            std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes()).expect("written");
+        }
+    });
+    for said in all {
+        let list = |line: &str| {
+            line.strip_prefix("keys: [")
+                .map(|keys| keys.trim_end_matches(']').split(", ").map(str::to_string).collect::<Vec<_>>())
+        };
+        let lists: Vec<Vec<String>> = said.lines().filter_map(list).collect();
+        let named = said.lines().find_map(|line| line.strip_prefix("named: ")).expect("named");
+        let shard: usize = named.split(' ').next().and_then(|shard| shard.parse().ok()).expect("a number");
+        // Which of the lists are those of the two processes is not known.
+        let differ = |a: &Vec<String>, b: &Vec<String>| a[..shard] == b[..shard] && a[shard] != b[shard];
+        assert!(
+            lists.iter().any(|a| lists.iter().any(|b| differ(a, b))),
+            "shard {shard} is not the first to differ:\n{said}"
+        );
     }
 }
 

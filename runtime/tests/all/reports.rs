@@ -60,9 +60,10 @@ fn a_barrier_is_called_by_its_kind_once() {
     }
 }
 
-/// A closure is called by the function that it is in, however deep.
+/// A closure is called by the function that it is in, however deep, and the line of its launch.
 #[test]
-fn a_closure_is_called_by_its_function() {
+fn a_closure_is_called_by_its_function_and_line() {
+    const FIRST: u32 = line!();
     async fn explodes(shard: Shard, how: u32) -> Result<(), Error> {
         match how {
             0 => shard.launch(|_: Arg<u64>| panic!("bomb"), (1.into(),)).go()?.await,
@@ -77,7 +78,8 @@ fn a_closure_is_called_by_its_function() {
         shard.launch(|_: Arg<u64>| panic!("bomb of {}", size_of::<T>()), (1.into(),)).go()?.await
     }
     for (at, runtime) in drivers() {
-        for (how, name) in [(0, "explodes::{{closure}}"), (1, "explodes::{{closure}}"), (2, "generic::{{closure}}")] {
+        for (how, function, line) in [(0, "explodes", 3), (1, "explodes", 5), (2, "generic", 12)] {
+            let name = format!("closure in {function}, {}:{}", file!(), FIRST + line);
             let outcome = run(&at, &runtime, move |top| async move {
                 let (gang, task) = (top.gang("one", 1)?, top.register("main", explodes));
                 top.launch(&gang, &task, |_| ShardLaunch::new(how))?.all().await
@@ -328,7 +330,7 @@ fn nothing_is_said_twice() {
             "  task `top level` waits for a launch",
             "    task `launches`, launch 0 of `top level`: shard 0 is not over on processor 0",
             "      task `launches` of shard 0 waits for the result of task `nothing` of shard 0",
-            "        task `nothing` of shard 0 waits for 1 predecessors or inputs ×5",
+            "        task `nothing` of shard 0 waits for 1 earlier task or input ×5",
         ];
         assert_eq!(said, expected, "{at}");
     }

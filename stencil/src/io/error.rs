@@ -78,11 +78,14 @@ impl Fault {
     }
 }
 
-/// Text from a file for a message: at most 40 characters, control characters escaped.
+/// Text from a file for a message: at most 40 characters. Those that can't be seen are escaped.
 pub(super) fn shown(bytes: &[u8]) -> String {
     const MAX: usize = 40;
     // Four bytes a character at most; a character cut in two is beyond those shown.
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX + 4)]);
     let more = if text.chars().nth(MAX).is_some() { "…" } else { "" };
-    text.chars().take(MAX).flat_map(char::escape_debug).chain(more.chars()).collect()
+    let quotes = |c| matches!(c, '"' | '\'' | '\\');
+    let mut shown = String::new();
+    text.chars().take(MAX).for_each(|c| if quotes(c) { shown.push(c) } else { shown.extend(c.escape_debug()) });
+    shown + more
 }

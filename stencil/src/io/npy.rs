@@ -38,8 +38,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<f64>, Fault> {
         let why = if short { "the file is truncated" } else { "there is something after the array" };
         return malformed(format!("{len} numbers of {size} bytes"), format!("{} bytes of data ({why})", data.len()));
     }
-    if data.is_empty() {
-        return Err(Fault::Empty);
+    if len == 0 {
+        return malformed("at least one number", "an array of shape (0,)");
     }
     match float {
         Float::Little8 => finite(data.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b))),

@@ -11,7 +11,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<f64>, Fault> {
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes).trim_ascii_end();
     if text.is_empty() {
-        return Err(Fault::Empty);
+        return Err(Fault::Malformed { expected: "at least one number".into(), found: "only blanks".into() });
     }
     text.split(|&b| b == b'\n').enumerate().map(|(index, line)| number(index, line.trim_ascii())).collect()
 }

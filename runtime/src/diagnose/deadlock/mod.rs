@@ -60,8 +60,9 @@ pub(crate) fn waits_for(what: impl std::fmt::Display, on: Vec<Node>) -> Wait {
 pub(crate) enum On {
     /// All of these nodes.
     Nodes(Vec<Node>),
-    /// An arrival. This shard owes it, unless one of its waiting tasks is about to make it.
-    Arrival { arrival: Arrival, by: Member },
+    /// An arrival. This shard owes it, unless one of its waiting tasks is about to make it. `lacks` says what is missing:
+    /// `arrives for …`.
+    Arrival { arrival: Arrival, by: Member, lacks: String },
 }
 
 /// A shard of a gang, in any launch.
@@ -191,7 +192,7 @@ impl Graph {
         for (node, Wait { what, on }) in all.waits {
             let on = match on {
                 On::Nodes(on) => on,
-                On::Arrival { arrival, by } => match owed.get(&arrival) {
+                On::Arrival { arrival, by, lacks } => match owed.get(&arrival) {
                     Some(&maker) => vec![maker],
                     None => {
                         let by = graph.member_beside(node, by);
@@ -201,8 +202,7 @@ impl Graph {
                         }
                         // In a ring of shards that wait for each other, this one is to blame.
                         for by in by.iter().filter(|by| !graph.over.contains(by)) {
-                            let asked = what.trim_start_matches(" waits for ").split(';').next().unwrap_or_default();
-                            idle.insert(format!("{} has launched nothing that arrives for {asked}", graph.name(*by)));
+                            idle.insert(format!("{} has launched nothing that {lacks}", graph.name(*by)));
                         }
                         by
                     }
@@ -361,6 +361,15 @@ pub(crate) fn so_far(n: u64, what: &str) -> String {
         0 => format!("none is {what}"),
         1 => format!("generation 0 is {what}"),
         n => format!("generations 0 to {} are {what}", n - 1),
+    }
+}
+
+/// A sentence about how many values have been put or got.
+pub(crate) fn values_so_far(n: u64, what: &str) -> String {
+    match n {
+        0 => format!("none has been {what}"),
+        1 => format!("value 0 has been {what}"),
+        n => format!("values 0 to {} have been {what}", n - 1),
     }
 }
 

@@ -3,12 +3,13 @@
 use crate::Place;
 use crate::diagnose::races::clock::{AccessNumber, Lanes, Past, VectorClock};
 use crate::ids::{Ancestors, LaunchKey};
+use crate::names::TaskName;
 use maniple_regions::{Interference, Privilege, Rect, Use, interference};
 
 /// A leaf task that uses a region.
 #[derive(Debug, Clone)]
 pub(super) struct User {
-    pub name: &'static str,
+    pub name: TaskName,
     pub shard: u32,
     pub launch: LaunchKey,
     /// Its launch, the launch that the launcher is part of, and so on.
@@ -17,7 +18,7 @@ pub(super) struct User {
 
 impl User {
     pub fn place(&self) -> Place {
-        Place { task: crate::names::short_name(self.name), shard: Some(self.shard) }
+        Place { task: self.name.to_string(), shard: Some(self.shard) }
     }
 
     /// Whether the runtime keeps the uses of both apart anyway. It does so for launches that are not part of one

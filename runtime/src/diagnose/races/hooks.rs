@@ -5,6 +5,7 @@ use super::state::{Actor, BarrierKey, State, common};
 use crate::diagnose::Event;
 use crate::error::{Error, RacingAccess};
 use crate::ids::{ArrivalAt, LaunchKey, NOBODY, ObjectId, ProcessorId, TaskId, WaitAt};
+use crate::names::TaskName;
 use maniple_regions::{FieldId, TreeId, Use};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -103,7 +104,7 @@ impl Races {
     pub fn leaf_begins(
         &self,
         task: LeafId,
-        name: &'static str,
+        name: TaskName,
         shared: &[Use],
         describe: impl FnOnce(TreeId, FieldId) -> (String, String),
     ) -> Result<(), Error> {

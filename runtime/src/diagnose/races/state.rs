@@ -4,6 +4,7 @@ use crate::diagnose::races::accesses::{Accessed, ColumnUses, FieldUses, User};
 use crate::diagnose::races::clock::{Lanes, Past, VectorClock};
 use crate::diagnose::races::generations::Generations;
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
+use crate::names::TaskName;
 use maniple_regions::{FieldId, Rect, TreeId, Use};
 use std::collections::{BTreeMap, HashMap};
 
@@ -156,7 +157,7 @@ impl State {
     pub fn leaf_begins(
         &mut self,
         (processor, id): (ProcessorId, TaskId),
-        name: &'static str,
+        name: TaskName,
         uses: &[Use],
     ) -> Option<(Accessed, Accessed)> {
         let task = self.tasks.get_mut(&key(processor, id))?;

@@ -7,9 +7,10 @@
 use crate::diagnose::Event;
 use crate::ids::{ProcessorId, TaskId};
 use crate::message::{CycleCounter, Wire};
-use crate::names::short_name;
+use crate::names::{TaskName, short_name};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::panic::Location;
 
 /// The kind of an event. The first ones begin slices, one after the other on their processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -163,8 +164,8 @@ fn task_key(id: TaskId) -> u32 {
 struct Names {
     list: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// The last name for each hash of an address in memory.
-    recent: [(&'static str, u32); Self::RECENT],
+    /// The last name for each hash of an address in memory, with the line of a task's launch.
+    recent: [(&'static str, Option<&'static Location<'static>>, u32); Self::RECENT],
 }
 
 impl Names {
@@ -172,7 +173,7 @@ impl Names {
     const MAP_LEAF: u32 = 0;
 
     fn new() -> Self {
-        let mut names = Self { list: Vec::new(), numbers: HashMap::new(), recent: [("", UNKNOWN); Self::RECENT] };
+        let mut names = Self { list: Vec::new(), numbers: HashMap::new(), recent: [("", None, UNKNOWN); Self::RECENT] };
         names.number("map_leaf");
         names
     }
@@ -187,22 +188,38 @@ impl Names {
         number
     }
 
-    /// Like [`Self::number`] for the last part of a path, but quicker.
+    /// Like [`Self::number`], but quicker.
     #[inline]
     fn number_of_static(&mut self, name: &'static str) -> u32 {
-        let at = (name.as_ptr() as usize >> 3 ^ name.len()) % Self::RECENT;
-        let (recent, number) = self.recent[at];
-        if std::ptr::eq(recent, name) && number != UNKNOWN {
+        self.recent(name, None)
+    }
+
+    /// Like [`Self::number`] for a task, but quicker.
+    #[inline]
+    fn number_of_task(&mut self, name: TaskName) -> u32 {
+        self.recent(name.of_type, Some(name.launched))
+    }
+
+    #[inline]
+    fn recent(&mut self, name: &'static str, launched: Option<&'static Location<'static>>) -> u32 {
+        let line = launched.map_or(0, |launched| std::ptr::from_ref(launched) as usize >> 3);
+        let at = (name.as_ptr() as usize >> 3 ^ name.len() ^ line) % Self::RECENT;
+        let (recent, its_launched, number) = self.recent[at];
+        let same_line = launched.map(std::ptr::from_ref) == its_launched.map(std::ptr::from_ref);
+        if std::ptr::eq(recent, name) && same_line && number != UNKNOWN {
             return number;
         }
-        self.is_recent(at, name)
+        self.is_recent(at, name, launched)
     }
 
     #[cold]
     #[inline(never)]
-    fn is_recent(&mut self, at: usize, name: &'static str) -> u32 {
-        let number = self.number(&short_name(name));
-        self.recent[at] = (name, number);
+    fn is_recent(&mut self, at: usize, name: &'static str, launched: Option<&'static Location<'static>>) -> u32 {
+        let number = match launched {
+            Some(launched) => self.number(&TaskName { of_type: name, launched }.to_string()),
+            None => self.number(&short_name(name)),
+        };
+        self.recent[at] = (name, launched, number);
         number
     }
 }
@@ -367,7 +384,7 @@ impl Recorder {
                 self.begin(wire, Kind::Chains, object, shard, Entry::first_run(call));
             }
             Event::TaskCalled { name, shard, task } => {
-                let name = self.names.number_of_static(name);
+                let name = self.names.number_of_task(name);
                 self.begin(wire, Kind::Leaf, name, shard, task.map_or(UNKNOWN, task_key));
             }
             Event::TaskDispatched { task } => self.begin(wire, Kind::Dispatch, UNKNOWN, UNKNOWN, task_key(task)),

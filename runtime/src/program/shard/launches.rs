@@ -54,6 +54,7 @@ impl Shard {
     /// `args` is a tuple with one argument for each parameter; [`Param`](crate::Param) lists them. A tuple of one is
     /// written `(argument,)`.
     #[inline]
+    #[track_caller]
     pub fn launch<F: Leaf<M>, M: 'static>(&self, function: F, args: F::Args) -> Launch<'_, F, M> {
         Launch::new(self, function, args)
     }
@@ -63,6 +64,7 @@ impl Shard {
     ///
     /// `args` gives the arguments of each point; it is called once for each. The points run in any order and in
     /// parallel, on the processors that the mapper's slices name.
+    #[track_caller]
     pub fn index_launch<F: Leaf<M> + Clone, M: 'static>(
         &self,
         points: usize,

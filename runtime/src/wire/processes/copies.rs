@@ -23,10 +23,7 @@ pub fn lobby(processes: u32) -> Result<Arc<Lobby>, Error> {
     if call.orphan {
         return Err(Error::ProcessLost { process: 0, host: super::host(), why: "it is gone".into() });
     }
-    let all = (0..call.size).collect();
-    let lobby = Lobby::open(call.rank as usize, all, (call.first.as_raw_pid().cast_unsigned(), call.file))
-        .map_err(|e| cannot("meet", &e))?;
-    let lobby = Arc::new(lobby);
+    let lobby = Arc::new(call.open().map_err(|e| cannot("meet", &e))?);
     // That one watches the others.
     watch(&lobby, vec![Watched::process(call.first, 0).map_err(|e| cannot("watch the first one", &e))?], true)?;
     Ok(lobby)
@@ -97,6 +94,12 @@ impl Call {
         CALL.get_or_init(Self::read).as_ref()
     }
 
+    /// Opens the lobby that the first process has made.
+    fn open(&self) -> io::Result<Lobby> {
+        let first = self.first.as_raw_pid().cast_unsigned();
+        Lobby::open(self.rank as usize, (0..self.size).collect(), (first, self.file))
+    }
+
     fn read() -> Option<Self> {
         let text = std::env::var(VARIABLE).ok()?;
         let mut numbers = text.split(' ').map_while(|n| n.parse::<u32>().ok());
@@ -119,6 +122,15 @@ fn is_over(process: Pid) -> bool {
 /// The number of this process, if it is a copy.
 pub fn number() -> Option<u32> {
     Call::here().map(|call| call.rank)
+}
+
+/// Says why this process ends, if it is a copy that has not met the others yet. They may wait for it.
+pub fn last_words(text: &str) {
+    let copy = Call::here().filter(|call| !call.orphan);
+    // If the lobby can't be opened, nobody can be told.
+    if let Some(Ok(lobby)) = copy.map(Call::open) {
+        lobby.last_words(text);
+    }
 }
 
 pub fn cannot(what: &str, e: &io::Error) -> Error {

@@ -82,8 +82,9 @@ pub fn reports() -> bool {
 
 /// Says why this process ends, for the others to tell if they miss it.
 pub fn last_words(text: &str) {
-    if let Some(meeting) = met() {
-        meeting.lobby.last_words(text);
+    match met() {
+        Some(meeting) => meeting.lobby.last_words(text),
+        None => copies::last_words(text),
     }
 }
 

@@ -481,8 +481,8 @@ mod leaves {
     struct Long;
 
     impl Work for Long {
-        fn name(&self) -> &'static str {
-            "long"
+        fn name(&self) -> crate::names::TaskName {
+            crate::names::TaskName::new("long")
         }
         fn takes(&self) -> u64 {
             crate::message::UNSAID

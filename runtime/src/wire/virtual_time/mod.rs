@@ -252,7 +252,7 @@ impl Wire for VirtualWire {
     fn works(&self, task: &dyn Work) {
         let (shared, meter) = (&self.shared, self.shared.meter(self.id));
         let time = match task.takes() {
-            UNSAID => meter.work(&shared.machine, &short_name(task.name()), task.bytes()),
+            UNSAID => meter.work(&shared.machine, &short_name(task.name().of_type), task.bytes()),
             ns => ns.saturating_mul(1000).min(END),
         };
         let time = shared.net.borrow_mut().noisy(time);

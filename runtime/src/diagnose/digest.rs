@@ -1,0 +1,292 @@
+//! Hashes of arguments, by which nodes compare them.
+//!
+//! A value is hashed by what it serializes to, without its bytes being kept. Two equal maps have one hash, and so have two
+//! equal `HashSet`s: their order differs from process to process, and means nothing. The order of any other sequence counts.
+
+use serde::Serialize;
+use serde::ser::{self, Serializer};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A hash of a value, the same in every process of the program. 0 if the value refuses to be serialized.
+pub(crate) fn digest<T: Serialize>(value: &T) -> u64 {
+    let mut digest = Digest::default();
+    digest.put(value).map_or(0, |()| digest.hasher.finish())
+}
+
+#[derive(Default)]
+struct Digest {
+    /// Not a quick one: the hashes of a map's entries are added, and quick hashes are sums themselves.
+    hasher: DefaultHasher,
+    /// The value that is about to be serialized is a set without an order.
+    is_set: bool,
+}
+
+type Outcome = Result<(), postcard::Error>;
+
+impl Digest {
+    fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Outcome {
+        // A set serializes as a sequence, so only its type tells.
+        let name = std::any::type_name::<T>();
+        self.is_set = name.split('<').next().is_some_and(|name| name.ends_with("HashSet"));
+        value.serialize(self)
+    }
+
+    fn hash(&mut self, value: impl Hash) -> Outcome {
+        value.hash(&mut self.hasher);
+        Ok(())
+    }
+}
+
+/// The parts of a value that has several.
+struct Parts<'a> {
+    digest: &'a mut Digest,
+    number: u64,
+    /// Without an order, the sum of the parts' hashes.
+    sum: Option<u64>,
+    /// The key of a map that waits for its value.
+    key: Digest,
+}
+
+impl<'a> Parts<'a> {
+    fn new(digest: &'a mut Digest, unordered: bool) -> Result<Self, postcard::Error> {
+        Ok(Self { digest, number: 0, sum: unordered.then_some(0), key: Digest::default() })
+    }
+
+    fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Outcome {
+        self.number += 1;
+        match &mut self.sum {
+            None => self.digest.put(value),
+            Some(sum) => {
+                let mut part = std::mem::take(&mut self.key);
+                part.put(value)?;
+                *sum = sum.wrapping_add(part.hasher.finish());
+                Ok(())
+            }
+        }
+    }
+
+    fn over(self) -> Outcome {
+        self.digest.hash((self.number, self.sum))
+    }
+}
+
+macro_rules! plain {
+    ($($method:ident: $t:ty),*) => {$(
+        fn $method(self, value: $t) -> Outcome {
+            self.hash(value)
+        }
+    )*};
+}
+
+impl<'a> Serializer for &'a mut Digest {
+    type Ok = ();
+    type Error = postcard::Error;
+    type SerializeSeq = Parts<'a>;
+    type SerializeTuple = Parts<'a>;
+    type SerializeTupleStruct = Parts<'a>;
+    type SerializeTupleVariant = Parts<'a>;
+    type SerializeMap = Parts<'a>;
+    type SerializeStruct = Parts<'a>;
+    type SerializeStructVariant = Parts<'a>;
+
+    plain!(
+        serialize_bool: bool, serialize_char: char, serialize_str: &str, serialize_bytes: &[u8],
+        serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64, serialize_i128: i128,
+        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_u128: u128
+    );
+
+    fn serialize_f32(self, value: f32) -> Outcome {
+        self.hash(value.to_bits())
+    }
+    fn serialize_f64(self, value: f64) -> Outcome {
+        self.hash(value.to_bits())
+    }
+    fn serialize_none(self) -> Outcome {
+        self.hash(false)
+    }
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Outcome {
+        self.hash(true)?;
+        self.put(value)
+    }
+    fn serialize_unit(self) -> Outcome {
+        Ok(())
+    }
+    fn serialize_unit_struct(self, _: &'static str) -> Outcome {
+        Ok(())
+    }
+    fn serialize_unit_variant(self, _: &'static str, variant: u32, _: &'static str) -> Outcome {
+        self.hash(variant)
+    }
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Outcome {
+        self.put(value)
+    }
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        variant: u32,
+        _: &'static str,
+        value: &T,
+    ) -> Outcome {
+        self.hash(variant)?;
+        self.put(value)
+    }
+    fn serialize_seq(self, _: Option<usize>) -> Result<Parts<'a>, postcard::Error> {
+        let unordered = self.is_set;
+        Parts::new(self, unordered)
+    }
+    fn serialize_tuple(self, _: usize) -> Result<Parts<'a>, postcard::Error> {
+        Parts::new(self, false)
+    }
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Parts<'a>, postcard::Error> {
+        Parts::new(self, false)
+    }
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        variant: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Parts<'a>, postcard::Error> {
+        self.hash(variant)?;
+        Parts::new(self, false)
+    }
+    fn serialize_map(self, _: Option<usize>) -> Result<Parts<'a>, postcard::Error> {
+        Parts::new(self, true)
+    }
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Parts<'a>, postcard::Error> {
+        Parts::new(self, false)
+    }
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        variant: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Parts<'a>, postcard::Error> {
+        self.hash(variant)?;
+        Parts::new(self, false)
+    }
+    /// As on the way to another process.
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+}
+
+macro_rules! parts {
+    ($($of:ident $method:ident $($key:ty)?),*) => {$(
+        impl ser::$of for Parts<'_> {
+            type Ok = ();
+            type Error = postcard::Error;
+            fn $method<T: Serialize + ?Sized>(&mut self, $(_: $key,)? value: &T) -> Outcome {
+                self.put(value)
+            }
+            fn end(self) -> Outcome {
+                self.over()
+            }
+        }
+    )*};
+}
+
+parts!(
+    SerializeSeq serialize_element,
+    SerializeTuple serialize_element,
+    SerializeTupleStruct serialize_field,
+    SerializeTupleVariant serialize_field,
+    SerializeStruct serialize_field &'static str,
+    SerializeStructVariant serialize_field &'static str
+);
+
+impl ser::SerializeMap for Parts<'_> {
+    type Ok = ();
+    type Error = postcard::Error;
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Outcome {
+        self.key.put(key)
+    }
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Outcome {
+        self.put(value)
+    }
+    fn end(self) -> Outcome {
+        self.over()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::digest;
+    use serde::Serialize;
+    use std::collections::{BTreeMap, HashMap, HashSet};
+
+    #[derive(Serialize)]
+    enum Kind {
+        None,
+        One(u32),
+        Two(u32, f64),
+        Named { first: Option<String>, second: Vec<u8> },
+    }
+
+    #[derive(Serialize)]
+    struct Held {
+        set: HashSet<u32>,
+        list: Vec<u32>,
+    }
+
+    /// Each `HashMap` of a process has an order of its own, as each process has.
+    #[test]
+    fn maps_and_sets_have_no_order() {
+        for n in 0..40u32 {
+            let map = |add: u32| (0..n).map(|i| (i, vec![i + add])).collect::<HashMap<u32, Vec<u32>>>();
+            let sorted: BTreeMap<u32, Vec<u32>> = (0..n).map(|i| (i, vec![i])).collect();
+            assert_eq!(digest(&map(0)), digest(&map(0)), "{n}");
+            assert_eq!(digest(&map(0)), digest(&sorted), "{n}");
+            assert!(n == 0 || digest(&map(0)) != digest(&map(1)), "{n}");
+            let held = |by: u32| Held { set: (0..n).map(|i| i * by).collect(), list: (0..n).collect() };
+            assert_eq!(digest(&held(3)), digest(&held(3)), "{n}");
+            assert!(n < 2 || digest(&held(3)) != digest(&held(4)), "{n}");
+            let nested = || (0..n).map(|i| (i, held(3))).collect::<Vec<_>>();
+            assert_eq!(digest(&nested()), digest(&nested()), "{n}");
+        }
+    }
+
+    #[test]
+    fn whatever_else_differs_counts() {
+        let named =
+            |first: Option<&str>, second: &[u8]| Kind::Named { first: first.map(Into::into), second: second.into() };
+        let all = [
+            digest(&Kind::None),
+            digest(&Kind::One(1)),
+            digest(&Kind::One(2)),
+            digest(&Kind::Two(1, 0.0)),
+            digest(&Kind::Two(1, -0.0)),
+            digest(&named(None, &[])),
+            digest(&named(Some(""), &[])),
+            digest(&named(Some("a"), &[])),
+            digest(&named(None, &[0])),
+            digest(&named(None, &[0, 0])),
+            digest(&vec![1u32, 2]),
+            digest(&vec![2u32, 1]),
+            digest(&vec![0.0, 2.0]),
+            digest(&vec![2.0, 0.0]),
+            digest(&vec![vec![1u32], vec![2]]),
+            digest(&vec![vec![1u32, 2], vec![]]),
+            digest(&BTreeMap::from([(1u32, 2u32), (3, 4)])),
+            digest(&BTreeMap::from([(1u32, 4u32), (3, 2)])),
+            digest(&BTreeMap::from([(2u32, 1u32), (4, 3)])),
+            digest(&BTreeMap::from([(0u32, 0u32), (1, 1)])),
+            digest(&BTreeMap::from([(0u32, 1u32), (1, 0)])),
+        ];
+        for (i, one) in all.iter().enumerate() {
+            assert!(!all[..i].contains(one), "{i}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_serialized_is_not_compared() {
+        struct Refuses;
+        impl Serialize for Refuses {
+            fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+                Err(serde::ser::Error::custom("no"))
+            }
+        }
+        assert_eq!(digest(&(1, Refuses)), 0);
+    }
+}
