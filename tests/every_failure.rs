@@ -646,6 +646,8 @@ fn an_error_of_another_run_is_a_failure_of_its_own() {
             });
             let (gang, other) = (top.gang("one", 1)?, top.register("fails", fails));
             told(top.launch(&gang, &other, |_| ShardLaunch::new(()))?.all().await);
+            // Each time that it is returned it is another failure.
+            told(top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await);
             top.launch(&gang, &task, |_| ShardLaunch::new(()))?.detach();
             Ok(())
         }
