@@ -4,10 +4,14 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
+#[path = "common/denied.rs"]
+mod denied;
 #[path = "../runtime/tests/common/processes.rs"]
 mod processes;
 #[path = "common/say.rs"]
 mod say;
+#[path = "../runtime/tests/common/stacks.rs"]
+mod stacks;
 #[path = "common/stuck.rs"]
 mod stuck;
 #[path = "common/switch.rs"]
@@ -294,6 +298,39 @@ fn limits_of_a_process_are_kept() {
             setrlimit(resource, Rlimit { current: Some(limit), ..getrlimit(resource) }).expect("a lower limit");
             relax(&runtime, 3).expect("runs");
         }
+    });
+}
+
+/// The number of the error that the system gives for some of its calls.
+const DENIED: &str = "MANIPLE_TEST_DENIED";
+
+/// As on old kernels and under the rules of old containers.
+#[test]
+fn calls_that_the_system_refuses_are_done_without() {
+    for error in [denied::ENOSYS, denied::EPERM] {
+        let test = "calls_that_the_system_refuses_are_done_without";
+        on_processes_with(&[(DENIED, &error.to_string())], test, &[(1, 2), (2, 1), (3, 2)], |runtime| {
+            let error = std::env::var(DENIED).expect("set").parse().expect("a number");
+            denied::deny(&[denied::MEMFD_CREATE, denied::PIDFD_OPEN], error);
+            let file = rustix::fs::memfd_create("denied", rustix::fs::MemfdFlags::empty());
+            let process = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
+            assert!(file.is_err() && process.is_err());
+            let expected = relax(&Runtime::threads(2), 3).expect("runs on threads");
+            assert_eq!(relax(&runtime, 3).expect("runs"), expected);
+            if shape_processes() > 1 {
+                let error = with_last(&runtime, || std::process::abort());
+                let is_known =
+                    matches!(&error, Error::ProcessLost { process: 1.., why, .. } if why.contains("signal 6"));
+                assert!(is_known, "{error}");
+            }
+        });
+    }
+}
+
+#[test]
+fn tasks_have_the_stack_of_the_run() {
+    on_processes("tasks_have_the_stack_of_the_run", &[(2, 1), (3, 2)], |runtime| {
+        stacks::tasks_have_the_stack_of_the_run("processes", &runtime);
     });
 }
 

@@ -110,6 +110,15 @@ pub struct OnWire {
     loaded: Loaded,
 }
 
+/// The launcher of this process if it has started several, and the ways out for a command that runs in one.
+pub fn launcher() -> Option<String> {
+    let (size, variables) = (Runtime::launched()?, Runtime::launcher_variables()?);
+    Some(format!(
+        "a launcher has started {size}; start it once, without the launcher. The launcher is known by {variables}: unset \
+         these variables if there is none, as in an interactive SLURM shell, or if each process is to give results of its own"
+    ))
+}
+
 /// The file of a machine. It is read once, since it may be stdin, or may change.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded(OnceCell<MachineFile>);
@@ -144,10 +153,10 @@ impl OnWire {
         if wire != Wire::Virtual && (self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some()) {
             return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
         }
-        if let (Wire::Processes, Some(size)) = (wire, Runtime::launched()) {
-            let instead = "take --wire mpi, or leave the launcher out";
+        if let (Wire::Processes | Wire::Threads | Wire::Virtual, Some(job)) = (wire, launcher()) {
             return Err(Failure::Usage(format!(
-                "--wire processes starts processes of its own, here in each of the {size} of a launcher: {instead}"
+                "--wire {} is for one process, which gives the results, and {job}. Take --wire mpi to use all of them",
+                self.name()
             )));
         }
         if wire != Wire::Mpi && self.progress.is_some() {
