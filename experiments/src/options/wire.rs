@@ -110,12 +110,13 @@ pub struct OnWire {
     loaded: Loaded,
 }
 
-/// The launcher of this process if it has started several, and the ways out for a command that runs in one.
+/// That a launcher has started several processes, and the ways out for a command that does not run on them.
 pub fn launcher() -> Option<String> {
     let (size, variables) = (Runtime::launched()?, Runtime::launcher_variables()?);
+    let started = format!("a launcher has started {size}; start it once, without the launcher");
+    let known = format!("The launcher is known by {variables}. Unset these variables if there is none");
     Some(format!(
-        "a launcher has started {size}; start it once, without the launcher. The launcher is known by {variables}: unset \
-         these variables if there is none, as in an interactive SLURM shell, or if each process is to give results of its own"
+        "{started}. {known}, as in an interactive SLURM shell, or if each process is to run and report by itself"
     ))
 }
 
@@ -154,10 +155,8 @@ impl OnWire {
             return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
         }
         if let (Wire::Processes | Wire::Threads | Wire::Virtual, Some(job)) = (wire, launcher()) {
-            return Err(Failure::Usage(format!(
-                "--wire {} is for one process, which gives the results, and {job}. Take --wire mpi to use all of them",
-                self.name()
-            )));
+            let refused = format!("--wire {} is not for the processes of a launcher", self.name());
+            return Err(Failure::Usage(format!("{refused}, and {job}. Take --wire mpi to use all processes")));
         }
         if wire != Wire::Mpi && self.progress.is_some() {
             return Err(Failure::Usage("--progress is for --wire mpi".into()));

@@ -99,7 +99,7 @@ impl Lobby {
         let n = ranks.len();
         let room = ROOM.min(super::segment::limit() / 4 / (n + 1)) / LINE * LINE;
         let bytes = (n + 1) * (LINE + room) + n * WORDS;
-        let memory = if n == 1 { Segment::alone(bytes)? } else { Segment::new("maniple lobby", bytes)? };
+        let memory = Segment::new("maniple lobby", bytes, n > 1)?;
         let lobby = Self::in_memory(0, ranks, memory);
         lobby.word::<AtomicU64>(TOKEN).store(RandomState::new().hash_one(lobby.file()), Ordering::Relaxed);
         Ok(lobby)

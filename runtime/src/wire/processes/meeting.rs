@@ -81,6 +81,10 @@ pub fn reports() -> bool {
     let all_have_left = lost.is_some_and(|lost| meeting.lobby.is_of_left_host(lost));
     let left = || (0..meeting.size()).filter(|rank| Some(*rank) != lost && !(all_have_left && of_lost(rank)));
     let beside = left().find(of_lost);
+    if lost == Some(meeting.rank) && beside.is_none() {
+        // For an error of its own, which nobody else of its host can tell.
+        return true;
+    }
     let first = beside.or_else(|| left().next()).unwrap_or(0);
     meeting.hosts[meeting.rank as usize] == meeting.hosts[first as usize] && meeting.lobby.reports()
 }

@@ -18,7 +18,8 @@ use std::sync::OnceLock;
 pub fn limit() -> usize {
     let limit = |resource| getrlimit(resource).current.map_or(usize::MAX, |limit| limit as usize);
     let free = |directory: &PathBuf| rustix::fs::statvfs(directory).map_or(0, |of| of.f_bavail * of.f_frsize);
-    let free = directory().map_or(usize::MAX, |(directory, _)| free(directory) as usize);
+    let directory = directory().filter(|(directory, _)| nameless(directory).is_ok());
+    let free = directory.map_or(usize::MAX, |(directory, _)| free(directory) as usize);
     limit(Resource::As).min(limit(Resource::Fsize)).min(free)
 }
 
@@ -65,21 +66,21 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Makes a segment for this process alone, of so many bytes, all zero.
-    pub fn alone(bytes: usize) -> io::Result<Self> {
-        Ok(Self { at: map(None, bytes)?, bytes, file: None })
-    }
-
-    /// Makes a segment of so many bytes, all zero.
-    pub fn new(name: &str, bytes: usize) -> io::Result<Self> {
-        if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| *limit < bytes as u64) {
-            // The system would send a signal, which ends the process.
-            return Err(io::Error::other(format!("{bytes} bytes, where `ulimit -f` allows files of {limit}")));
+    /// Makes a segment of so many bytes, all zero. One that is not shared may be memory without a file.
+    pub fn new(name: &str, bytes: usize, shared: bool) -> io::Result<Self> {
+        let in_file = || {
+            if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| *limit < bytes as u64) {
+                // The system would send a signal, which ends the process.
+                return Err(io::Error::other(format!("{bytes} bytes, where `ulimit -f` allows files of {limit}")));
+            }
+            let file = file(name)?;
+            rustix::fs::ftruncate(&file, bytes as u64)?;
+            Ok(Self { at: map(Some(&file), bytes)?, bytes, file: Some(file) })
+        };
+        match in_file() {
+            Err(_) if !shared => Ok(Self { at: map(None, bytes)?, bytes, file: None }),
+            made => made,
         }
-        let file = file(name)?;
-        rustix::fs::ftruncate(&file, bytes as u64)?;
-        let at = map(Some(&file), bytes)?;
-        Ok(Self { at, bytes, file: Some(file) })
     }
 
     /// Opens the segment of another process, by its number of the file.
