@@ -9,7 +9,8 @@ const USED: usize = 256 << 10;
 
 /// The bytes from here down to the end of this thread's stack.
 fn room() -> usize {
-    let here = (&raw const *black_box(&0u8)).addr();
+    let local = 0u8;
+    let here = (&raw const *black_box(&local)).addr();
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
     let bounds = maps.lines().filter_map(|line| line.split(' ').next()?.split_once('-'));
     let bounds = bounds.map(|(from, to)| [from, to].map(|text| usize::from_str_radix(text, 16).expect("an address")));

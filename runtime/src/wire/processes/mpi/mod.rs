@@ -245,8 +245,9 @@ pub fn meet() -> Result<Meeting, Error> {
         let between = Hosts { world, firsts: firsts.map(Handle), lobby: lobby.clone(), carrier };
         Arc::new(between) as Arc<dyn Between>
     });
-    let met = Meeting::new(Started::Launcher, world.rank, hosts, lobby, between);
-    Ok(Meeting { unshared, ..met })
+    let mut met = Meeting::new(Started::Launcher, world.rank, hosts, lobby, between);
+    met.unshared = unshared;
+    Ok(met)
 }
 
 /// What this process has done, unless some process has an error; collective. Otherwise the others would wait for that one.
