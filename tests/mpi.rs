@@ -5,8 +5,12 @@
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 #![allow(missing_docs)]
 
+#[path = "common/denied.rs"]
+mod denied;
 #[path = "common/say.rs"]
 mod say;
+#[path = "../runtime/tests/common/stacks.rs"]
+mod stacks;
 #[path = "common/stuck.rs"]
 mod stuck;
 #[path = "common/switch.rs"]
@@ -279,6 +283,62 @@ fn a_lost_process_is_named_with_its_shards() {
         let told = job.told();
         assert!(told.contains(&format!("process {last} of the run, on ")), "{told}");
         assert!(told.contains("shards 2, 3 of gang `all`") || told.contains("shard 3 of gang `all`"), "{told}");
+    }
+}
+
+/// As on old kernels and under the rules of old containers: results are right, and a lost process is named.
+#[test]
+fn calls_that_the_system_refuses_are_done_without() {
+    let test = "calls_that_the_system_refuses_are_done_without";
+    let errors = [denied::ENOSYS, denied::EPERM].map(|error| error.to_string());
+    let cases = errors.each_ref().map(String::as_str);
+    let jobs = cases_on_mpi(test, &cases, &[On::Here(2), On::TwoHosts], |case| {
+        denied::deny(&[denied::MEMFD_CREATE, denied::PIDFD_OPEN], case.parse().expect("a number"));
+        assert!(rustix::fs::memfd_create("denied", rustix::fs::MemfdFlags::empty()).is_err());
+        let runtime = Runtime::mpi().workers(1);
+        // They share memory all the same.
+        let met = runtime.meet().expect("they meet");
+        assert_eq!(met.first_of[1], 0);
+        assert_eq!(sums(&runtime, 1000, nothing), Ok(vec![1.5; 4]));
+        let kill = || {
+            known();
+            drop(Command::new("kill").args(["-9", &std::process::id().to_string()]).status());
+        };
+        end(&sums(&runtime, 1, kill).expect_err("a loss"));
+    });
+    for (_, job) in jobs {
+        if other_launcher().is_some() {
+            job.was_soon_over();
+            continue;
+        }
+        let told = job.told();
+        let last = if job.on == On::Here(2) { 1 } else { 3 };
+        assert!(told.contains(&format!("process {last} of the run, on ")), "{told}");
+    }
+}
+
+#[test]
+fn tasks_have_the_stack_of_the_run() {
+    for job in on_mpi("tasks_have_the_stack_of_the_run", &[On::Here(2)], || {
+        stacks::tasks_have_the_stack_of_the_run("MPI", &Runtime::mpi().workers(1));
+    }) {
+        assert!(job.success, "{:?}: {}", job.on, job.text);
+    }
+}
+
+/// A task farm: each process is a program of its own, and none believes that another one prints.
+#[test]
+fn runs_on_threads_under_a_launcher_are_the_first_process_each() {
+    let test = "runs_on_threads_under_a_launcher_are_the_first_process_each";
+    for job in on_mpi(test, &[On::Here(4)], || {
+        assert_eq!(Runtime::launched(), Some(4));
+        let sum = sums(&Runtime::threads(2), 1, nothing).expect("runs")[0];
+        if Runtime::process_number() == 0 && Runtime::reports_errors() {
+            say(&format!("sum {sum} of {}", Runtime::process_count()));
+        }
+    }) {
+        let sums = job.text.matches("sum 1.5 of 1\n").count();
+        assert!(job.success && sums == 4, "{}", job.text);
     }
 }
 

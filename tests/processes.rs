@@ -4,10 +4,14 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
+#[path = "common/denied.rs"]
+mod denied;
 #[path = "../runtime/tests/common/processes.rs"]
 mod processes;
 #[path = "common/say.rs"]
 mod say;
+#[path = "../runtime/tests/common/stacks.rs"]
+mod stacks;
 #[path = "common/stuck.rs"]
 mod stuck;
 #[path = "common/switch.rs"]
@@ -294,6 +298,42 @@ fn limits_of_a_process_are_kept() {
             setrlimit(resource, Rlimit { current: Some(limit), ..getrlimit(resource) }).expect("a lower limit");
             relax(&runtime, 3).expect("runs");
         }
+    });
+}
+
+/// Runs where the system ends calls that the wire can do without with this error.
+fn without_calls(test: &str, error: u32) {
+    on_processes(test, &[(1, 2), (2, 1), (3, 2)], |runtime| {
+        denied::deny(&[denied::MEMFD_CREATE, denied::PIDFD_OPEN], error);
+        let file = rustix::fs::memfd_create("denied", rustix::fs::MemfdFlags::empty());
+        let process = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
+        assert!(file.is_err() && process.is_err());
+        let expected = relax(&Runtime::threads(2), 3).expect("runs on threads");
+        assert_eq!(relax(&runtime, 3).expect("runs"), expected);
+        if shape_processes() > 1 {
+            let error = with_last(&runtime, || std::process::abort());
+            let is_known = matches!(&error, Error::ProcessLost { process: 1.., why, .. } if why.contains("signal 6"));
+            assert!(is_known, "{error}");
+        }
+    });
+}
+
+/// As on old kernels.
+#[test]
+fn calls_that_the_system_does_not_have_are_done_without() {
+    without_calls("calls_that_the_system_does_not_have_are_done_without", denied::ENOSYS);
+}
+
+/// As under the rules of old containers.
+#[test]
+fn calls_that_the_system_forbids_are_done_without() {
+    without_calls("calls_that_the_system_forbids_are_done_without", denied::EPERM);
+}
+
+#[test]
+fn tasks_have_the_stack_of_the_run() {
+    on_processes("tasks_have_the_stack_of_the_run", &[(2, 1), (3, 2)], |runtime| {
+        stacks::tasks_have_the_stack_of_the_run("processes", &runtime);
     });
 }
 

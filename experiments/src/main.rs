@@ -152,16 +152,14 @@ impl Command {
 
     /// Refuses a launcher of several processes for a command that would do the same in each of them.
     fn check_launcher(&self) -> Result<(), Failure> {
-        let Some(processes) = Runtime::launched() else { return Ok(()) };
+        let Some(job) = options::wire::launcher() else { return Ok(()) };
         match self {
             Command::Stencil(_) | Command::WeakScaling(_) | Command::Allreduce(_) | Command::Tasks(_) => Ok(()),
             Command::Collective(_) => Ok(()),
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => Ok(()),
             #[cfg(feature = "mpi")]
             Command::MpiRank(_) => Ok(()),
-            _ => Err(Failure::Usage(format!(
-                "this command runs in one process, and a launcher has started {processes}; start it once, without the launcher"
-            ))),
+            _ => Err(Failure::Usage(format!("this command runs in one process, and {job}"))),
         }
     }
 }
@@ -211,18 +209,15 @@ fn end(done: Result<(), Failure>) -> ExitCode {
 
 /// Prints clap's messages: help and version on stdout, errors in the form of all others.
 fn refuse(e: &clap::Error) -> ExitCode {
-    // All processes of a launcher have the same arguments.
-    if Runtime::process_number() != 0 {
-        return if e.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-    }
-    if !e.use_stderr() {
-        return end(output::Stdout::new().write(&e.render().to_string()));
-    }
     let text = e.render().to_string();
+    let is_first = Runtime::process_number() == 0;
     match text.strip_prefix("error: ") {
+        _ if !e.use_stderr() && is_first => return end(output::Stdout::new().write(&text)),
+        _ if !e.use_stderr() => return ExitCode::SUCCESS,
         Some(text) => complain(text.trim_end()),
         // The help, which clap gives where there is no subcommand.
-        None => drop(write!(io::stderr(), "{text}")),
+        None if is_first => drop(write!(io::stderr(), "{text}")),
+        None => Runtime::last_words("it has no subcommand"),
     }
     ExitCode::from(2)
 }
@@ -242,11 +237,13 @@ fn complain(message: impl Display) {
     }
 }
 
-/// Writes a warning to stderr: the command goes on.
+/// Writes a warning to stderr: the command goes on. Of several processes, each writes its own.
 fn warn(message: impl Display) {
-    if Runtime::process_number() == 0 {
-        let _ = writeln!(io::stderr(), "maniple: warning: {message}");
-    }
+    let whose = match (Runtime::process_number(), Runtime::process_count()) {
+        (0, 1) => String::new(),
+        (number, _) => format!("process {number}: "),
+    };
+    let _ = writeln!(io::stderr(), "maniple: warning: {whose}{message}");
 }
 
 /// The framework's warnings. Each is written once, however many runs a command does.

@@ -278,6 +278,41 @@ fn an_interrupted_run_says_so() {
     assert_eq!((output.status.code(), stderr(&output)), (Some(130), said));
 }
 
+/// The first process of a container has no default action for signals.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_request_to_end_ends_the_first_process_of_a_container() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::Read;
+    let unshare = || {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+        unshare
+    };
+    if !unshare().arg("true").output().is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: namespaces are refused here");
+        return;
+    }
+    for processes in [&[][..], &["--wire", "processes", "--processes", "2", "--workers", "1"]] {
+        let mut command = unshare();
+        command.arg(env!("CARGO_BIN_EXE_maniple")).args(processes);
+        command.args(["barrier", "--shards", "2", "--iterations", "10", "--repeat", "1e9", "--format", "json"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        child.stdout.as_mut().expect("piped").read_exact(&mut [0; 10]).expect("a report");
+        let reader = std::thread::spawn({
+            let mut out = child.stdout.take().expect("piped");
+            move || std::io::copy(&mut out, &mut std::io::sink())
+        });
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).expect("Linux");
+        let first = children.split_whitespace().next().expect("a child").parse().expect("a number");
+        kill_process(Pid::from_raw(first).expect("a process"), Signal::TERM).expect("it runs");
+        let output = child.wait_with_output().expect("ends");
+        reader.join().expect("no panic").expect("read");
+        let said = "maniple: ended by a signal (SIGTERM): the run is not finished, and nothing more is written\n";
+        assert_eq!((output.status.code(), stderr(&output)), (Some(143), said));
+    }
+}
+
 #[test]
 fn input_and_output_in_every_format() {
     let input = file("in.csv", text(37));

@@ -122,17 +122,44 @@ fn the_machine_shows_hosts_and_processes() {
     assert!(tree.starts_with("3 processes on 1 host, 2 workers each\n"), "{tree}");
 }
 
-/// Without the launcher: its variables are all that it takes.
+/// Without the launcher: its variables are all that it takes. Nobody has met the others, so each process speaks for itself. An
+/// interactive shell of SLURM has such variables too.
 #[test]
-fn commands_of_one_process_refuse_a_launcher_once() {
-    for command in ["kernel", "exchange", "memory", "explore", "benchmarks", "compare mpi", "calibrate"] {
-        for (rank, said) in [("0", 1), ("1", 0)] {
-            let mut maniple = Command::new(env!("CARGO_BIN_EXE_maniple"));
-            maniple.args(command.split(' ')).env("PMI_SIZE", "2").env("PMI_RANK", rank);
-            let output = maniple.output().expect("starts");
-            let text = String::from_utf8_lossy(&output.stderr);
-            assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{command}: {output:?}");
-            assert_eq!(text.matches("a launcher has started 2; start it once").count(), said, "{command}: {text}");
+fn variables_of_a_launcher_are_refused_with_the_way_out() {
+    for (command, why) in [
+        ("kernel", "this command runs in one process"),
+        ("exchange", "this command runs in one process"),
+        ("memory", "this command runs in one process"),
+        ("explore", "this command runs in one process"),
+        ("benchmarks", "this command runs in one process"),
+        ("compare mpi", "this command runs in one process"),
+        ("calibrate", "this command runs in one process"),
+        ("stencil --wire threads --output", "--wire threads is not for the processes of a launcher"),
+        ("stencil --wire virtual --output", "--wire virtual is not for the processes of a launcher"),
+        ("stencil --wire processes --output", "--wire processes is not for the processes of a launcher"),
+        ("weak-scaling --wire threads --report", "--wire threads is not for the processes of a launcher"),
+        ("machine --wire threads", "--wire threads is not for the processes of a launcher"),
+        ("stencil --output", "a run on MPI: expected "),
+        ("stencil --wire mpi --output", "a run on MPI: expected "),
+        ("machine", "a run on MPI: expected "),
+    ] {
+        for (size, number) in [("PMI_SIZE", "PMI_RANK"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID")] {
+            for rank in ["0", "1"] {
+                let output = path("refused");
+                let mut maniple = Command::new(env!("CARGO_BIN_EXE_maniple"));
+                maniple.args(command.split(' ')).env(size, "2").env(number, rank);
+                maniple.args(command.ends_with('t').then_some(&output));
+                let ended = maniple.output().expect("starts");
+                let text = String::from_utf8_lossy(&ended.stderr);
+                assert_eq!((ended.status.code(), ended.stdout.len()), (Some(2), 0), "{command}: {ended:?}");
+                assert!(text.contains(&format!("maniple: error: {why}")), "{command}: {text}");
+                let known = format!("{size}=2 {number}={rank}");
+                assert!(
+                    text.contains(&known) && text.to_lowercase().contains("unset these variables"),
+                    "{command}: {text}"
+                );
+                assert!(!output.exists(), "{command}");
+            }
         }
     }
 }

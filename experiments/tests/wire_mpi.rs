@@ -281,6 +281,52 @@ fn ctrl_c_ends_all_processes_with_one_message() {
     }
 }
 
+/// In namespaces of their own, as in containers, processes can't open what those of other containers have.
+#[test]
+fn processes_in_containers_of_one_machine_say_that_they_use_mpi_and_share_its_processors() {
+    let unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    if !Command::new(unshare[0]).args(&unshare[1..]).arg("true").status().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: namespaces are refused here");
+        return;
+    }
+    // The memory that Open MPI shares itself ends a plain program in C there with a segmentation fault.
+    let launcher = "mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl self,tcp -n 2";
+    let launcher: Vec<String> = launcher.split(' ').chain(unshare).map(str::to_owned).collect();
+    let of = "stencil --shards 5 --cells 40 --iterations 8 --repeat 2";
+    let (output, expected) = (path("containers.f64"), path("no-containers.f64"));
+    let own = format!("{of} --output {}", expected.display());
+    assert!(Command::new(MANIPLE).args(own.split(' ')).status().expect("starts").success());
+    let ended = maniple(&launcher, &format!("{of} --output {}", output.display()));
+    let text = errors(&ended);
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(std::fs::read(&output).expect("an output") == std::fs::read(&expected).expect("an output"));
+    let warned = text.matches("maniple: warning: process 1: processes of ").count();
+    assert!(warned == 1 && text.matches("can't share memory, and use MPI instead").count() == 1, "{text}");
+    let shown = maniple(&launcher, "machine --format json");
+    let shown: Value = serde_json::from_slice(&shown.stdout).expect("one JSON object");
+    let workers = (std::thread::available_parallelism().expect("known").get() / 2).max(1);
+    for process in shown["processes"].as_array().expect("processes") {
+        assert_eq!(process["workers"], workers, "{shown}");
+    }
+}
+
+/// With the variables that srun gives a shell, Open MPI ends the process before it can say anything.
+#[test]
+fn an_interactive_shell_of_slurm_is_told_the_way_out() {
+    let mut shell = Command::new(MANIPLE);
+    let step = "SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_JOB_ID=12 SLURM_JOBID=12 SLURM_STEP_ID=0 SLURM_STEPID=0 \
+                SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_NNODES=1 SLURM_TASKS_PER_NODE=4";
+    shell.args(["stencil", "--shards", "3"]).envs(step.split_whitespace().filter_map(|set| set.split_once('=')));
+    let ended = shell.output().expect("starts");
+    let text = errors(&ended);
+    assert!(!ended.status.success() && ended.stdout.is_empty(), "{ended:?}");
+    let said = "maniple: warning: SLURM has started 4 processes without a plug-in for MPI";
+    assert!(text.contains(said) && text.contains("SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0"), "{text}");
+    // Without the variable it is a run on threads.
+    shell.env_remove("SLURM_STEP_NUM_TASKS");
+    assert!(shell.output().expect("starts").status.success());
+}
+
 /// Before it has parsed its options a process has met the others, so they miss it.
 #[test]
 fn a_process_with_other_options_ends_all() {

@@ -21,6 +21,8 @@ pub(crate) enum Compares {
 pub(crate) struct Config {
     /// Tells this run from the others of this process.
     pub run: Run,
+    /// Bytes of the stack of a thread that runs processors.
+    pub stack: usize,
     pub machine: Machine,
     /// The same processors, grouped by which copy of the top-level task they share. Normally that is one copy a node.
     /// Every copy knows every shard and gets every result, so with one copy a node that work grows with the square of

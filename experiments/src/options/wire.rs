@@ -110,6 +110,16 @@ pub struct OnWire {
     loaded: Loaded,
 }
 
+/// That a launcher has started several processes, and the ways out for a command that does not run on them.
+pub fn launcher() -> Option<String> {
+    let (size, variables) = (Runtime::launched()?, Runtime::launcher_variables()?);
+    let started = format!("a launcher has started {size}; start it once, without the launcher");
+    let known = format!("The launcher is known by {variables}. Unset these variables if there is none");
+    Some(format!(
+        "{started}. {known}, as in an interactive SLURM shell, or if each process is to run and report by itself"
+    ))
+}
+
 /// The file of a machine. It is read once, since it may be stdin, or may change.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded(OnceCell<MachineFile>);
@@ -144,11 +154,9 @@ impl OnWire {
         if wire != Wire::Virtual && (self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some()) {
             return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
         }
-        if let (Wire::Processes, Some(size)) = (wire, Runtime::launched()) {
-            let instead = "take --wire mpi, or leave the launcher out";
-            return Err(Failure::Usage(format!(
-                "--wire processes starts processes of its own, here in each of the {size} of a launcher: {instead}"
-            )));
+        if let (Wire::Processes | Wire::Threads | Wire::Virtual, Some(job)) = (wire, launcher()) {
+            let refused = format!("--wire {} is not for the processes of a launcher", self.name());
+            return Err(Failure::Usage(format!("{refused}, and {job}. Take --wire mpi to use all processes")));
         }
         if wire != Wire::Mpi && self.progress.is_some() {
             return Err(Failure::Usage("--progress is for --wire mpi".into()));

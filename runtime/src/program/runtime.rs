@@ -121,6 +121,7 @@ pub struct Runtime {
     mapper: MapperSlot,
     binding: Binding,
     utility: u32,
+    stack: usize,
     progress: Progress,
     trace: Option<TraceFile>,
     checks: Vec<Check>,
@@ -133,6 +134,11 @@ pub struct Runtime {
 }
 
 impl Runtime {
+    /// The bytes of a worker's stack, unless [`stack`](Self::stack) sets another number: 8 MiB.
+    pub const STACK: usize = 8 << 20;
+    /// The fewest bytes of a worker's stack: 64 KiB.
+    pub const LEAST_STACK: usize = 64 << 10;
+
     /// A run on the given driver, with the [`CollectiveMapper`]. Workers are not bound.
     pub fn new(driver: Driver) -> Self {
         Self {
@@ -140,6 +146,7 @@ impl Runtime {
             mapper: Arc::new(CollectiveMapper).into(),
             binding: Binding::None,
             utility: 0,
+            stack: Self::STACK,
             progress: Progress::Poll,
             trace: None,
             checks: Vec::new(),
@@ -173,8 +180,8 @@ impl Runtime {
     }
 
     /// A run on the processes that a launcher of MPI such as `mpirun` or `srun` has started. By default the
-    /// processes of a host divide its CPUs, with one worker for each. The host with the fewest CPUs per process sets the number
-    /// for all. [`workers`](Self::workers) sets another number. On Linux only.
+    /// processes of a machine divide its CPUs, with one worker for each. The machine with the fewest CPUs per process sets the
+    /// number for all. [`workers`](Self::workers) sets another number. On Linux only.
     ///
     /// This needs the feature `mpi`, an MPI library and its launcher. Each process runs the program, and takes part in all
     /// runs on MPI, in the same order. Code outside the runs is executed by every process.
@@ -189,14 +196,24 @@ impl Runtime {
         runtime
     }
 
-    /// The number of this process: that of a copy which [`Runtime::processes`] has started, or the rank that a launcher of
-    /// MPI has given; else 0. A program can leave it to process 0 to print and to write files. It stays the same if another
-    /// process is lost.
+    /// The number of this process among those of the program's runs: that of a copy which [`Runtime::processes`] has
+    /// started, or the rank of MPI once [`Runtime::mpi`] has met the others; else 0. A program can leave it to process 0 to
+    /// print and to write files. It stays the same if another process is lost.
+    ///
+    /// Processes of a launcher that run on threads are programs of their own: each has number 0.
     pub fn process_number() -> u32 {
         #[cfg(all(target_os = "linux", not(loom)))]
         return wire::processes::number();
         #[cfg(not(all(target_os = "linux", not(loom))))]
         0
+    }
+
+    /// The number of processes of the program's runs, this one included; 1 before they have met.
+    pub fn process_count() -> u32 {
+        #[cfg(all(target_os = "linux", not(loom)))]
+        return wire::processes::count();
+        #[cfg(not(all(target_os = "linux", not(loom))))]
+        1
     }
 
     /// Whether this process is the one to report an error that all processes have. It is process 0. If a process is lost,
@@ -223,6 +240,14 @@ impl Runtime {
     pub fn launched() -> Option<u32> {
         #[cfg(all(target_os = "linux", not(loom)))]
         return wire::processes::launched().map(|job| job.size);
+        #[cfg(not(all(target_os = "linux", not(loom))))]
+        None
+    }
+
+    /// The variables by which [`launched`](Self::launched) knows of a launcher, with their values, for messages.
+    pub fn launcher_variables() -> Option<&'static str> {
+        #[cfg(all(target_os = "linux", not(loom)))]
+        return wire::processes::launched().map(|job| job.variables.as_str());
         #[cfg(not(all(target_os = "linux", not(loom))))]
         None
     }
@@ -272,6 +297,14 @@ impl Runtime {
     /// its processors is a node of its own. In virtual time [`VirtualMachine::utility`] says how many there are.
     pub fn utility(mut self, processors: u32) -> Self {
         self.utility = processors;
+        self
+    }
+
+    /// Sets the bytes of each worker's stack, at least [`LEAST_STACK`](Self::LEAST_STACK); the default is
+    /// [`STACK`](Self::STACK). All shards and leaf tasks run on such a stack, on every driver. The system gives a page of it
+    /// memory when it is first used. A task that needs more ends the process. `ulimit -s` and `RUST_MIN_STACK` have no effect.
+    pub fn stack(mut self, bytes: usize) -> Self {
+        self.stack = bytes;
         self
     }
 
@@ -512,6 +545,10 @@ impl Runtime {
             let expected = format!("fewer than the {processors} processors of the run");
             return Err(Error::misuse("number of utility processors", expected, utility));
         }
+        if self.stack < Self::LEAST_STACK {
+            let expected = format!("at least {} bytes", Self::LEAST_STACK);
+            return Err(Error::misuse("the stack of a worker", expected, self.stack));
+        }
         self.check_faults(processors)?;
         let mut machine = Machine::new(processors, per_node).with_utility(utility);
         if matches!(self.driver, Driver::Virtual(_)) {
@@ -519,6 +556,7 @@ impl Runtime {
         }
         let config = Arc::new(Config {
             run: Run::next(),
+            stack: self.stack,
             machine,
             copies: Machine::new(processors, if one_copy { processors } else { per_node }),
             agreed: self.mapper.number().into(),
@@ -539,11 +577,12 @@ impl Runtime {
             }
             Driver::Processes { .. } | Driver::Mpi { .. } => self.run_processes(&config, begin),
             Driver::Seeded { seed, .. } => {
-                wire::seeded::run(config.clone(), (*seed, &self.faults, self.most_steps), begin)
+                let how = (*seed, &self.faults, self.most_steps);
+                wire::one_thread::run(self.stack, || wire::seeded::run(config.clone(), how, begin))
             }
-            Driver::Virtual(machine) => {
+            Driver::Virtual(machine) => wire::one_thread::run(self.stack, || {
                 wire::virtual_time::run(config.clone(), machine.clone(), self.most_steps, begin)
-            }
+            }),
         };
         let result = match &config.races {
             Some(races) => races.outcome(result),

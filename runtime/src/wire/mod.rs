@@ -4,7 +4,7 @@ mod alarm;
 pub(crate) mod bind;
 mod clock;
 mod faults;
-mod one_thread;
+pub(crate) mod one_thread;
 pub(crate) mod park;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub(crate) mod processes;

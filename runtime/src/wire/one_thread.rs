@@ -5,8 +5,17 @@ use crate::Error;
 use crate::counters::Stats;
 use crate::ids::ProcessorId;
 use crate::processor::Core;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
+
+/// Runs a program in a thread of its own, which has the stack of a worker.
+pub(crate) fn run<T: Send>(stack: usize, run: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    let thread = std::thread::Builder::new().name("maniple".into()).stack_size(stack);
+    std::thread::scope(|scope| match thread.spawn_scoped(scope, run) {
+        Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+        Err(e) => Err(Error::misuse("a run", format!("a thread with a stack of {stack} bytes"), e)),
+    })
+}
 
 /// Ends a run: drops all that is left, and finds the result. `failure` is the reason why the driver stopped, and
 /// `compared` the result of comparing the nodes' calls.

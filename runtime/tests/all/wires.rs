@@ -28,6 +28,14 @@ fn report_of<R: std::fmt::Debug>(at: &str, outcome: Result<R, Error>) -> String 
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn tasks_have_the_stack_of_the_run() {
+    for (name, runtime) in drivers() {
+        common::stacks::tasks_have_the_stack_of_the_run(&name, &runtime);
+    }
+}
+
 #[test]
 fn a_run_ends_however_much_its_top_level_task_has_said() {
     for workers in 2..=3 {

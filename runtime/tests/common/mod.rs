@@ -2,6 +2,8 @@
 #![allow(dead_code)]
 
 pub mod processes;
+#[cfg(target_os = "linux")]
+pub mod stacks;
 pub mod unordered;
 mod watchdog;
 

@@ -170,7 +170,8 @@ impl TraceFile {
     /// Writes the events that a run has collected, in place of the file's content, if this process writes it.
     pub(crate) fn write(&self, tracing: &Tracing, machine: &Machine, driver: &str, error: Option<&Error>) {
         let mut recordings = std::mem::take(&mut *lock(&tracing.recordings));
-        if let Some(file) = &self.file {
+        // This process may have met the others since it made the file.
+        if let Some(file) = self.file.as_ref().filter(|_| crate::Runtime::process_number() == 0) {
             recordings.sort_by_key(|r| r.processor);
             let nodes = lock(&tracing.nodes).take();
             let about = write::Run { machine, driver, nodes, error };

@@ -1,10 +1,9 @@
 //! Starts the processes of the wire `processes`: the first process starts the others, as copies of itself.
 
 use super::lobby::Lobby;
-use super::watch::{Watched, watch};
+use super::watch::{Watched, life, watch, watch_child};
 use crate::Error;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
+use rustix::process::{Pid, getppid};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 
-/// Tells a process that it is a copy: its number, how many there are, and where the lobby is.
+/// Tells a process that it is a copy: its number, how many there are, and where the lobby and the life of the first one are.
 const VARIABLE: &str = "MANIPLE_PROCESS";
 /// The most processes that are started.
 const MOST: u32 = 256;
@@ -25,7 +24,8 @@ pub fn lobby(processes: u32) -> Result<Arc<Lobby>, Error> {
     }
     let lobby = Arc::new(call.open().map_err(|e| cannot("meet", &e))?);
     // That one watches the others.
-    watch(&lobby, vec![Watched::process(call.first, 0).map_err(|e| cannot("watch the first one", &e))?], true)?;
+    let first = Watched::process((call.first_id(), call.life), 0).map_err(|e| cannot("watch the first one", &e))?;
+    watch(&lobby, vec![first], true)?;
     Ok(lobby)
 }
 
@@ -34,15 +34,13 @@ fn start(size: u32) -> Result<Arc<Lobby>, Error> {
         return Err(Error::misuse("number of processes", format!("1 to {MOST}"), size));
     }
     let lobby = Arc::new(Lobby::new((0..size).collect()).map_err(|e| cannot("share memory", &e))?);
+    let life = life().map_err(|e| cannot("be watched", &e))?;
     let mut copies = Vec::new();
     let started = (1..size).try_for_each(|rank| {
-        copies.push(start_copy(rank, size, lobby.file())?);
+        copies.push(start_copy(rank, size, (lobby.file(), life))?);
         Ok(())
     });
-    let watched = |copies: Vec<Child>| {
-        let watched = copies.into_iter().enumerate().map(|(i, copy)| Watched::child(copy, i + 1));
-        watch(&lobby, watched.collect::<Result<_, _>>()?, false)
-    };
+    let watched = |copies: Vec<Child>| (1..).zip(copies).try_for_each(|(i, copy)| watch_child(&lobby, copy, i));
     match started.map_err(|e: io::Error| cannot("be started", &e)) {
         // The copies see it if this process can't watch them.
         Ok(()) => watched(copies).inspect_err(|_| lobby.has_ended(0, None))?,
@@ -55,14 +53,14 @@ fn start(size: u32) -> Result<Arc<Lobby>, Error> {
     Ok(lobby)
 }
 
-fn start_copy(rank: u32, size: u32, file: i32) -> io::Result<Child> {
+fn start_copy(rank: u32, size: u32, (lobby, life): (i32, i32)) -> io::Result<Child> {
     let mut arguments = std::env::args_os();
     let mut copy = Command::new(program());
     if let Some(name) = arguments.next() {
         copy.arg0(name);
     }
     copy.args(arguments).stdin(Stdio::null());
-    copy.env(VARIABLE, format!("{rank} {size} {} {file}", std::process::id()));
+    copy.env(VARIABLE, format!("{rank} {size} {} {lobby} {life}", std::process::id()));
     copy.spawn()
 }
 
@@ -80,9 +78,10 @@ fn program() -> PathBuf {
 struct Call {
     rank: u32,
     size: u32,
-    /// The first process, and the number of the lobby's file there.
+    /// The first process, and the numbers of the lobby's file and of its life there.
     first: Pid,
     file: i32,
+    life: i32,
     /// The first process had ended before this one asked.
     orphan: bool,
 }
@@ -96,27 +95,31 @@ impl Call {
 
     /// Opens the lobby that the first process has made.
     fn open(&self) -> io::Result<Lobby> {
-        let first = self.first.as_raw_pid().cast_unsigned();
-        Lobby::open(self.rank as usize, (0..self.size).collect(), (first, self.file))
+        Lobby::open(self.rank as usize, (0..self.size).collect(), (self.first_id(), self.file))
+    }
+
+    fn first_id(&self) -> u32 {
+        self.first.as_raw_pid().cast_unsigned()
     }
 
     fn read() -> Option<Self> {
         let text = std::env::var(VARIABLE).ok()?;
         let mut numbers = text.split(' ').map_while(|n| n.parse::<u32>().ok());
-        let (rank, size, parent, file) = (numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?);
+        let (rank, size, parent) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let (file, life) = (numbers.next()?.cast_signed(), numbers.next()?.cast_signed());
         let first = Pid::from_raw(parent.cast_signed())?;
         // A program that a copy has started is no copy. Its first process is there, but is not its parent.
         let orphan = getppid() != Some(first) && is_over(first);
         let is_copy = orphan || getppid() == Some(first);
-        is_copy.then_some(Self { rank, size, first, file: file.cast_signed(), orphan })
+        is_copy.then_some(Self { rank, size, first, file, life, orphan })
     }
 }
 
 /// Whether a process has ended, even if nobody has asked how.
 fn is_over(process: Pid) -> bool {
-    let Ok(end) = pidfd_open(process, PidfdFlags::empty()) else { return true };
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&now)).is_ok_and(|over| over > 0)
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // After its name, which may be any text.
+    stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['Z', 'X']))
 }
 
 /// The number of this process, if it is a copy.
@@ -140,6 +143,7 @@ pub fn cannot(what: &str, e: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
 
     #[test]
     fn a_process_is_over_before_and_after_somebody_asks_how_it_ended() {
@@ -147,8 +151,7 @@ mod tests {
         let pid = Pid::from_raw(child.id().cast_signed()).expect("a number");
         assert!(!is_over(pid));
         child.kill().expect("a child");
-        let end = pidfd_open(pid, PidfdFlags::empty()).expect("a child");
-        poll(&mut [PollFd::new(&end, PollFlags::IN)], None).expect("it ends");
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("a child");
         assert!(is_over(pid));
         child.wait().expect("a child");
         assert!(is_over(pid));

@@ -98,7 +98,8 @@ impl Lobby {
     pub fn new(ranks: Vec<u32>) -> io::Result<Self> {
         let n = ranks.len();
         let room = ROOM.min(super::segment::limit() / 4 / (n + 1)) / LINE * LINE;
-        let memory = Segment::new("maniple lobby", (n + 1) * (LINE + room) + n * WORDS)?;
+        let bytes = (n + 1) * (LINE + room) + n * WORDS;
+        let memory = Segment::new("maniple lobby", bytes, n > 1)?;
         let lobby = Self::in_memory(0, ranks, memory);
         lobby.word::<AtomicU64>(TOKEN).store(RandomState::new().hash_one(lobby.file()), Ordering::Relaxed);
         Ok(lobby)
@@ -106,8 +107,12 @@ impl Lobby {
 
     /// Opens the lobby that the first of these processes has made: its number of the system, and that of the file.
     pub fn open(index: usize, ranks: Vec<u32>, (process, file): (u32, i32)) -> io::Result<Self> {
-        let memory = Segment::open(process, file, None)?;
-        Ok(Self::in_memory(index, ranks, memory))
+        let memory = Segment::open(process, file)?;
+        let least = (ranks.len() + 1) * 2 * LINE + ranks.len() * WORDS;
+        match memory.bytes() < least {
+            true => Err(io::Error::other("another file")),
+            false => Ok(Self::in_memory(index, ranks, memory)),
+        }
     }
 
     fn in_memory(index: usize, ranks: Vec<u32>, memory: Segment) -> Self {

@@ -4,6 +4,7 @@
 use super::copies;
 use super::link::Carrier;
 use super::lobby::{GiveUp, Lobby};
+use super::segment;
 use crate::Error;
 use crate::wire::bind::{Binding, Places};
 use maniple_mapper::Topology;
@@ -37,8 +38,10 @@ pub trait Between: Send + Sync {
 pub struct Meeting {
     /// This process's number.
     pub rank: u32,
-    /// For each process, the first process of its host.
+    /// For each process, the first process of its host: those that share memory.
     pub hosts: Vec<u32>,
+    /// For each process, the first one on its machine. Containers may be hosts of their own on one machine.
+    machines: Vec<u32>,
     started: Started,
     lobby: Arc<Lobby>,
     between: Option<Arc<dyn Between>>,
@@ -46,12 +49,14 @@ pub struct Meeting {
     pub names: Vec<String>,
     /// The processors of its host that each process may use, by the system's numbers.
     pub cpus: Vec<Vec<u32>>,
-    /// The part of its host's processors that each process can have at least.
+    /// The part of its machine's processors that each process can have at least.
     pub share: u32,
-    /// How many processors of this host its processes may use.
+    /// How many processors of this machine its processes may use.
     processors: usize,
     /// Why they have not met. Then no run can.
     amiss: Option<Error>,
+    /// Why processes that a launcher believes to be on one host share no memory, in the first one that noticed.
+    pub unshared: Option<String>,
 }
 
 /// The processes of this program, once they have met; or why those of a launcher can't. The lock is held while they meet.
@@ -76,6 +81,10 @@ pub fn reports() -> bool {
     let all_have_left = lost.is_some_and(|lost| meeting.lobby.is_of_left_host(lost));
     let left = || (0..meeting.size()).filter(|rank| Some(*rank) != lost && !(all_have_left && of_lost(rank)));
     let beside = left().find(of_lost);
+    if lost == Some(meeting.rank) && beside.is_none() {
+        // For an error of its own, which nobody else of its host can tell.
+        return true;
+    }
     let first = beside.or_else(|| left().next()).unwrap_or(0);
     meeting.hosts[meeting.rank as usize] == meeting.hosts[first as usize] && meeting.lobby.reports()
 }
@@ -115,18 +124,31 @@ impl Meeting {
             #[cfg(not(feature = "mpi"))]
             Started::Launcher => {
                 let came = "one without; build it with `--features mpi`";
+                let came = super::launched().map_or_else(|| came.to_owned(), |job| job.explained(came));
                 return Err(Error::misuse("a run on MPI", "a program built with the feature `mpi`", came));
             }
         };
         let cpus: Vec<u32> = Topology::here().cpus.iter().map(|cpu| cpu.os).collect();
-        match met.all(&(super::host(), cpus)) {
+        match met.all(&(super::host(), machine(), cpus)) {
             Ok(all) => {
-                (met.names, met.cpus) = all.into_iter().unzip();
+                let mut seen = HashMap::new();
+                for (rank, (name, machine, cpus)) in (0..).zip(all) {
+                    let host = met.hosts[rank as usize];
+                    // Without a name, those that share memory are on one.
+                    let machine = if machine.is_empty() { host.to_string() } else { machine };
+                    met.machines.push(*seen.entry(machine).or_insert(rank));
+                    met.names.push(name);
+                    met.cpus.push(cpus);
+                }
                 met.count_processors();
             }
             Err(e) => met.amiss = Some(e),
         }
-        MET.get_or_init(|| Ok(Arc::new(met))).clone().and_then(|met| met.whole())
+        let met = Arc::new(met);
+        let _ = MET.set(Ok(met.clone()));
+        // From now on a warning has this process's number.
+        met.say_how_memory_is_shared();
+        met.whole()
     }
 
     fn whole(self: &Arc<Self>) -> Result<Arc<Self>, Error> {
@@ -141,8 +163,21 @@ impl Meeting {
         lobby: Arc<Lobby>,
         between: Option<Arc<dyn Between>>,
     ) -> Self {
-        let (names, cpus) = (Vec::new(), Vec::new());
-        Self { rank, hosts, started, lobby, between, names, cpus, share: 1, processors: 1, amiss: None }
+        let (machines, names, cpus) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            rank,
+            hosts,
+            machines,
+            started,
+            lobby,
+            between,
+            names,
+            cpus,
+            share: 1,
+            processors: 1,
+            amiss: None,
+            unshared: None,
+        }
     }
 
     /// How many processes there are.
@@ -150,43 +185,58 @@ impl Meeting {
         self.hosts.len() as u32
     }
 
-    /// The processes of this one's host.
-    fn of_host(&self, host: u32) -> impl Iterator<Item = u32> {
-        (0..self.size()).filter(move |rank| self.hosts[*rank as usize] == host)
-    }
-
     /// How many processes this one's host has.
     pub fn on_host(&self) -> usize {
-        self.of_host(self.hosts[self.rank as usize]).count()
+        self.hosts.iter().filter(|host| **host == self.hosts[self.rank as usize]).count()
     }
 
-    /// Counts the processors that the processes of each host may use.
+    /// The processes on this one's machine.
+    fn on_machine(&self) -> impl Iterator<Item = u32> {
+        let own = self.machines[self.rank as usize];
+        (0..self.size()).filter(move |rank| self.machines[*rank as usize] == own)
+    }
+
+    /// Counts the processors that the processes of each machine may use.
     fn count_processors(&mut self) {
-        let mut of_hosts: HashMap<u32, (usize, HashSet<u32>)> = HashMap::new();
-        for (host, cpus) in self.hosts.iter().zip(&self.cpus) {
-            let (processes, all) = of_hosts.entry(*host).or_default();
+        let mut of_machines: HashMap<u32, (usize, HashSet<u32>)> = HashMap::new();
+        for (machine, cpus) in self.machines.iter().zip(&self.cpus) {
+            let (processes, all) = of_machines.entry(*machine).or_default();
             *processes += 1;
             all.extend(cpus);
         }
-        let share = of_hosts.values().map(|(processes, all)| all.len() / processes).min();
+        let share = of_machines.values().map(|(processes, all)| all.len() / processes).min();
         self.share = share.map_or(1, |share| share.max(1) as u32);
-        self.processors = of_hosts.get(&self.hosts[self.rank as usize]).map_or(1, |(_, all)| all.len());
+        self.processors = of_machines.get(&self.machines[self.rank as usize]).map_or(1, |(_, all)| all.len());
     }
 
-    /// Whether there are more workers on this host than processors for them.
+    /// Warns, once a host, if its processes share memory in another way than they should, or none.
+    fn say_how_memory_is_shared(&self) {
+        if let Some(why) = &self.unshared {
+            log::warn!("processes of {} can't share memory, and use MPI instead: {why}", super::host());
+        }
+        let is_first = self.hosts[self.rank as usize] == self.rank && self.on_host() > 1;
+        if let Some((directory, refused)) = is_first.then(segment::directory).flatten() {
+            let (directory, room) = (directory.display(), segment::limit() >> 20);
+            log::warn!(
+                "the call memfd_create is refused ({refused}): processes of {} share memory in {directory}, which has {room} MiB",
+                super::host()
+            );
+        }
+    }
+
+    /// Whether there are more workers on this machine than processors for them.
     pub fn is_crowded(&self, workers: u32) -> bool {
         let workers = workers as usize;
         let bound = self.cpus[self.rank as usize].len();
-        workers > bound || workers * self.on_host() > self.processors
+        workers > bound || workers * self.on_machine().count() > self.processors
     }
 
-    /// The places of this process's workers. A launcher's binding is kept; processes that it has not bound share the host's
-    /// processors.
+    /// The places of this process's workers. A launcher's binding is kept; processes that it has not bound share the
+    /// machine's processors.
     pub fn places(&self, binding: &Binding, workers: u32) -> Result<Places, Error> {
-        let host = self.hosts[self.rank as usize];
         let own = &self.cpus[self.rank as usize];
-        let unbound = self.of_host(host).all(|rank| self.cpus[rank as usize] == *own);
-        let sharing: Vec<u32> = if unbound { self.of_host(host).collect() } else { vec![self.rank] };
+        let unbound = self.on_machine().all(|rank| self.cpus[rank as usize] == *own);
+        let sharing: Vec<u32> = if unbound { self.on_machine().collect() } else { vec![self.rank] };
         let places = Places::of(binding, workers.saturating_mul(sharing.len() as u32))?;
         let before = sharing.iter().position(|rank| *rank == self.rank).unwrap_or(0) as u32;
         Ok(places.from(self.rank * workers, before * workers))
@@ -310,8 +360,17 @@ impl Meeting {
     }
 }
 
-/// The number of this process among those of its program.
+/// The number of this process among those of its program. Processes of a launcher that have not met are alone.
 pub fn number() -> u32 {
-    let met = met().map(|meeting| meeting.rank);
-    met.or_else(copies::number).or_else(|| super::launcher::launched().map(|job| job.rank)).unwrap_or(0)
+    met().map(|meeting| meeting.rank).or_else(copies::number).unwrap_or(0)
+}
+
+/// How many processes have met.
+pub fn count() -> u32 {
+    met().map_or(1, |meeting| meeting.size())
+}
+
+/// What tells this machine from others in all of its containers. Empty if the system does not say.
+fn machine() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }

@@ -46,7 +46,7 @@ pub(crate) use launcher::launched;
 use link::{Hosts, Link};
 use lobby::GiveUp;
 use meeting::Meeting;
-pub(crate) use meeting::{Started, last_words, number, reports};
+pub(crate) use meeting::{Started, count, last_words, number, reports};
 use memory::Registered;
 use rings::{Failure, Ways};
 use segment::Segment;
@@ -84,10 +84,9 @@ struct Hello {
     alike: Alike,
     /// An error of this process.
     error: Option<Error>,
-    /// The process's number of the system, and the number of its segment's file and its size.
+    /// The process's number of the system, and the number of its segment's file.
     process: u32,
     file: i32,
-    bytes: usize,
 }
 
 /// What the processes must have alike.
@@ -211,7 +210,8 @@ fn run_of(
     let me = meeting.rank as usize;
     let layout = Layout { processes: meeting.size(), workers };
     let bytes = room(layout, meeting.on_host());
-    let own = Segment::new("maniple", bytes).inspect(|own| Segments::prepare(layout, own));
+    let own = Segment::new("maniple", bytes, meeting.on_host() > 1);
+    let own = own.inspect(|own| Segments::prepare(layout, own));
     let places = meeting.places(binding, workers);
     let error = meeting.check(started).err();
     let error = error.or(own.as_ref().err().map(unshared)).or(places.as_ref().err().cloned());
@@ -234,7 +234,7 @@ fn run_of(
         faults: faults_text,
         traced,
     };
-    let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file, bytes }))?;
+    let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),
         other => Err(mixed(&other)),
@@ -251,7 +251,7 @@ fn run_of(
         Some(own) => Ok(Some(Arc::new(own))),
         None if meeting.hosts[rank] != meeting.hosts[me] => Ok(None),
         None => {
-            let opened = Segment::open(hello.process, hello.file, Some(hello.bytes));
+            let opened = Segment::open(hello.process, hello.file);
             opened.map(|of| Some(Arc::new(of))).map_err(|e| unshared(&e))
         }
     };
@@ -496,7 +496,7 @@ fn host() -> String {
 fn unshared(e: &std::io::Error) -> Error {
     Error::misuse(
         "a run on several processes",
-        "memory that they can share (memfd, /proc, `ulimit -v`, `ulimit -f`)",
+        "memory that they can share (memfd_create, /proc, `ulimit -v`, `ulimit -f`)",
         e,
     )
 }

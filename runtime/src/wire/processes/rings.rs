@@ -56,7 +56,9 @@ impl Failure {
     fn full(&self, from: ProcessorId, room: usize) {
         let expected = format!("at most {room} bytes of rings, messages and shared regions in a process");
         let what = format!("memory for messages of processor {from} to other processes");
-        self.note(Error::misuse(what, expected, "more; raise `ulimit -v` and `ulimit -f` if they are set"));
+        let more =
+            "more; raise `ulimit -v` and `ulimit -f` if they are set, and the size of `/dev/shm` if a warning names it";
+        self.note(Error::misuse(what, expected, more));
     }
 }
 
@@ -284,7 +286,7 @@ mod tests {
     fn a_full_segment_ends_the_run_with_an_error() {
         let layout = Layout { processes: 2, workers: 1 };
         const BYTES: usize = 64 << 30;
-        let own = || Segment::new("test", BYTES).inspect(|own| Segments::prepare(layout, own)).map(Arc::new).ok();
+        let own = || Segment::new("test", BYTES, true).inspect(|own| Segments::prepare(layout, own)).map(Arc::new).ok();
         let segments = Arc::new(Segments::new(layout, (0, BYTES), vec![own(), own()]));
         // SAFETY: They have been made above, and the segments keep them.
         let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };

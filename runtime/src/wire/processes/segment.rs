@@ -1,17 +1,54 @@
-//! Memory that processes of a host share: a file without a name (memfd), made by one process and opened by the others
-//! through `/proc`. It has far more room than is used; memory is taken up only where something has been written.
+//! Memory that processes of a host share: a file without a name, made by one process and opened by the others through
+//! `/proc`. It has far more room than is used; memory is taken up only where something has been written.
+//!
+//! The file is in memory (memfd). Where the system refuses that, it is one in a directory, and all that may be written fits
+//! into the space that is free there: with less, a write would end the process.
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
-/// The most bytes that this process may map, and that a file of it may have (`ulimit -v`, `ulimit -f`).
+/// The most bytes that this process may map, and that its files may have: all together in a directory (see [`directory`]),
+/// otherwise each (`ulimit -v`, `ulimit -f`).
 pub fn limit() -> usize {
     let limit = |resource| getrlimit(resource).current.map_or(usize::MAX, |limit| limit as usize);
-    limit(Resource::As).min(limit(Resource::Fsize))
+    let free = |directory: &PathBuf| rustix::fs::statvfs(directory).map_or(0, |of| of.f_bavail * of.f_frsize);
+    let directory = directory().filter(|(directory, _)| nameless(directory).is_ok());
+    let free = directory.map_or(usize::MAX, |(directory, _)| free(directory) as usize);
+    limit(Resource::As).min(limit(Resource::Fsize)).min(free)
+}
+
+/// The directory of the files if the system refuses those in memory, and its error.
+pub fn directory() -> Option<&'static (PathBuf, io::Error)> {
+    static DIRECTORY: OnceLock<Option<(PathBuf, io::Error)>> = OnceLock::new();
+    let find = || {
+        let refused = rustix::fs::memfd_create("maniple", MemfdFlags::CLOEXEC).err()?;
+        let shared = PathBuf::from("/dev/shm");
+        let directory = if nameless(&shared).is_ok() { shared } else { std::env::temp_dir() };
+        Some((directory, refused.into()))
+    };
+    DIRECTORY.get_or_init(find).as_ref()
+}
+
+/// A file without a name in a directory.
+fn nameless(directory: &PathBuf) -> io::Result<OwnedFd> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?)
+}
+
+fn file(name: &str) -> io::Result<OwnedFd> {
+    let Some((directory, refused)) = directory() else {
+        return Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
+    };
+    nameless(directory).map_err(|e| {
+        let of_memory = format!("the call memfd_create, which Linux has from 3.17 on, is refused ({refused})");
+        io::Error::other(format!("{of_memory}, and so is a file without a name in {} ({e})", directory.display()))
+    })
 }
 
 /// A mapping of such memory.
@@ -29,27 +66,29 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Makes a segment of so many bytes, all zero.
-    pub fn new(name: &str, bytes: usize) -> io::Result<Self> {
-        if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| *limit < bytes as u64) {
-            // The system would send a signal, which ends the process.
-            return Err(io::Error::other(format!("{bytes} bytes, where `ulimit -f` allows files of {limit}")));
+    /// Makes a segment of so many bytes, all zero. One that is not shared may be memory without a file.
+    pub fn new(name: &str, bytes: usize, shared: bool) -> io::Result<Self> {
+        let in_file = || {
+            if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| *limit < bytes as u64) {
+                // The system would send a signal, which ends the process.
+                return Err(io::Error::other(format!("{bytes} bytes, where `ulimit -f` allows files of {limit}")));
+            }
+            let file = file(name)?;
+            rustix::fs::ftruncate(&file, bytes as u64)?;
+            Ok(Self { at: map(Some(&file), bytes)?, bytes, file: Some(file) })
+        };
+        match in_file() {
+            Err(_) if !shared => Ok(Self { at: map(None, bytes)?, bytes, file: None }),
+            made => made,
         }
-        let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
-        rustix::fs::ftruncate(&file, bytes as u64)?;
-        let at = map(&file, bytes)?;
-        Ok(Self { at, bytes, file: Some(file) })
     }
 
-    /// Opens the segment of another process, by its number of the file. Without a number of bytes, all of it.
-    pub fn open(process: u32, file: i32, bytes: Option<usize>) -> io::Result<Self> {
+    /// Opens the segment of another process, by its number of the file.
+    pub fn open(process: u32, file: i32) -> io::Result<Self> {
         let path = format!("/proc/{process}/fd/{file}");
         let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-        let bytes = match bytes {
-            Some(bytes) => bytes,
-            None => usize::try_from(rustix::fs::fstat(&file)?.st_size).map_err(io::Error::other)?,
-        };
-        let at = map(&file, bytes)?;
+        let bytes = usize::try_from(rustix::fs::fstat(&file)?.st_size).map_err(io::Error::other)?;
+        let at = map(Some(&file), bytes)?;
         Ok(Self { at, bytes, file: None })
     }
 
@@ -119,10 +158,18 @@ impl Segment {
     }
 }
 
-fn map(file: &OwnedFd, bytes: usize) -> io::Result<NonNull<u8>> {
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+fn map(file: Option<&OwnedFd>, bytes: usize) -> io::Result<NonNull<u8>> {
+    let (anywhere, protection) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
     // SAFETY: A new mapping, at an address that the system chooses.
-    let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_fd(), 0) }?;
+    let at = unsafe {
+        match file {
+            Some(file) => {
+                let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+                rustix::mm::mmap(anywhere, bytes, protection, flags, file.as_fd(), 0)
+            }
+            None => rustix::mm::mmap_anonymous(anywhere, bytes, protection, MapFlags::PRIVATE | MapFlags::NORESERVE),
+        }
+    }?;
     NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
 }
 

@@ -35,12 +35,12 @@ unsafe impl Sync for Run {}
 struct Line([u8; 128]);
 
 impl Segment {
-    pub fn new(_: &str, _: usize) -> io::Result<Self> {
+    pub fn new(_: &str, _: usize, _: bool) -> io::Result<Self> {
         Ok(Self::default())
     }
 
     /// Clones are used instead.
-    pub fn open(_: u32, _: i32, _: Option<usize>) -> io::Result<Self> {
+    pub fn open(_: u32, _: i32) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -1,38 +1,44 @@
-//! Watches other processes of the host: one thread sleeps until one of them ends.
+//! Watches other processes of the host. This process waits for those that it has started. Any other one holds a pipe open for
+//! as long as it lives.
 
 use super::copies::cannot;
 use super::lobby::Lobby;
 use super::meeting::number;
 use crate::Error;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::io;
-use std::os::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use std::io::{self, PipeWriter};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Child;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
 use std::time::Duration;
+
+/// The end of a pipe that only this process has. It closes when the process ends, however it does.
+static LIFE: Mutex<Option<PipeWriter>> = Mutex::new(None);
+
+/// The number by which other processes open the pipe of this one.
+pub fn life() -> io::Result<i32> {
+    let mut life = LIFE.lock().unwrap_or_else(PoisonError::into_inner);
+    let pipe = match life.take() {
+        Some(pipe) => pipe,
+        None => io::pipe()?.1,
+    };
+    Ok(life.insert(pipe).as_raw_fd())
+}
 
 /// A process to be watched.
 pub struct Watched {
-    end: OwnedFd,
+    life: OwnedFd,
     /// Its place in the lobby.
     index: usize,
-    /// Says how it ended.
-    child: Option<Child>,
 }
 
 impl Watched {
-    pub fn process(pid: Pid, index: usize) -> io::Result<Self> {
-        Ok(Self { end: pidfd_open(pid, PidfdFlags::empty())?, index, child: None })
-    }
-
-    pub fn child(child: Child, index: usize) -> Result<Self, Error> {
-        let end = Pid::from_raw(child.id().cast_signed()).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        match end {
-            Some(Ok(end)) => Ok(Self { end, index, child: Some(child) }),
-            Some(Err(e)) => Err(cannot("be watched", &e.into())),
-            None => Err(Error::misuse("a copy of this process", "a number of the system", child.id())),
-        }
+    /// A process, with its number of the system and that of its [`life`].
+    pub fn process((process, life): (u32, i32), index: usize) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(Self { life: rustix::fs::open(format!("/proc/{process}/fd/{life}"), flags, Mode::empty())?, index })
     }
 }
 
@@ -45,15 +51,13 @@ pub fn watch(lobby: &Arc<Lobby>, mut watched: Vec<Watched>, is_last: bool) -> Re
     let lobby = lobby.clone();
     let body = move || {
         while !watched.is_empty() {
-            let mut ends: Vec<PollFd<'_>> = watched.iter().map(|w| PollFd::new(&w.end, PollFlags::IN)).collect();
+            let mut ends: Vec<PollFd<'_>> = watched.iter().map(|w| PollFd::new(&w.life, PollFlags::empty())).collect();
             if poll(&mut ends, None).is_err() {
                 continue;
             }
             let over: Vec<bool> = ends.iter().map(|end| !end.revents().is_empty()).collect();
             for i in (0..over.len()).rev().filter(|i| over[*i]) {
-                let Watched { index, child, .. } = watched.swap_remove(i);
-                let status = child.and_then(|mut child| child.wait().ok());
-                lobby.has_ended(index, status);
+                lobby.has_ended(watched.swap_remove(i).index, None);
             }
         }
         if is_last {
@@ -64,6 +68,15 @@ pub fn watch(lobby: &Arc<Lobby>, mut watched: Vec<Watched>, is_last: bool) -> Re
             }
         }
     };
-    let thread = std::thread::Builder::new().name("maniple watch".into()).spawn(body);
+    let thread = Builder::new().name("maniple watch".into()).spawn(body);
+    thread.map(drop).map_err(|e| cannot("be watched", &e))
+}
+
+/// Tells the lobby when a process that this one has started ends, and how. A thread for each: a process can wait for one
+/// child or for all, and those that the program has started are its own.
+pub fn watch_child(lobby: &Arc<Lobby>, mut child: Child, index: usize) -> Result<(), Error> {
+    let lobby = lobby.clone();
+    let body = move || lobby.has_ended(index, child.wait().ok());
+    let thread = Builder::new().name("maniple watch".into()).stack_size(1 << 17).spawn(body);
     thread.map(drop).map_err(|e| cannot("be watched", &e))
 }

@@ -166,7 +166,7 @@ impl Ended {
 /// Runs the processors of this process.
 pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended {
     let RunOn { post, memory, places, processors, crowded } = on;
-    let n = processors.len();
+    let (n, stack) = (processors.len(), config.stack);
     let crowded = crowded || places.shared();
     let counter = config.trace.as_ref().and_then(|_| CycleCounter::find());
     let shared = Arc::new(Shared { memory, counter, crowded, ..Shared::new(post, places) });
@@ -183,12 +183,13 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended
                     let _ = ends.send(ProcessorEnd { failure: Some(crashed(id, panic)), ..ProcessorEnd::default() });
                 }
             };
-            let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
+            let thread = std::thread::Builder::new().name(format!("maniple {id}")).stack_size(stack);
+            let spawned = thread.spawn_scoped(scope, body);
             if let Err(e) = spawned {
                 // Not all threads could be started. The others would wait for a missing processor that is never idle,
                 // so end them.
                 shared.post.give_up();
-                return Err(Error::misuse("a run", format!("{n} threads"), e));
+                return Err(Error::misuse("a run", format!("{n} threads with stacks of {stack} bytes"), e));
             }
         }
         Ok(())
@@ -381,6 +382,7 @@ mod tests {
     fn alone_config() -> Config {
         Config {
             run: crate::ids::Run::ANY,
+            stack: crate::Runtime::STACK,
             races: None,
             laws: false,
             compares: crate::config::Compares::Nothing,

@@ -8,7 +8,7 @@ mod carrier;
 use super::link::Carrier;
 use super::lobby::Lobby;
 use super::meeting::{Between, Meeting, Started};
-use super::watch::{Watched, watch};
+use super::watch::{Watched, life, watch};
 use crate::Error;
 use carrier::MpiCarrier;
 use mpi::collective::SystemOperation;
@@ -102,6 +102,10 @@ impl World {
     }
 
     fn join(threads: Threading) -> Result<Self, Error> {
+        // Some MPI libraries end the process if they do not find its launcher.
+        if let Some(unfound) = super::launcher::unfound() {
+            log::warn!("{unfound}");
+        }
         let Some((universe, given)) = mpi::initialize_with_threading(threads) else {
             return Err(Error::misuse(
                 "MPI",
@@ -118,7 +122,7 @@ impl World {
             let expected = format!("the {} processes that its launcher ({}) has started", job.size, job.by);
             let came =
                 format!("{size}: the program is built with {}, and the launcher is that of another MPI", library());
-            return Err(Error::misuse("a run on MPI", expected, came));
+            return Err(Error::misuse("a run on MPI", expected, job.explained(came)));
         }
         let all = Handle(world.duplicate());
         *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = Some(universe);
@@ -185,7 +189,8 @@ pub fn meet() -> Result<Meeting, Error> {
     let _calls = world.calls();
     let all = &world.all.0;
     let host = all.split_shared(world.rank as c_int);
-    let lobby = Arc::new(all_or_none(all, open_lobby(world, &host))?);
+    let (lobby, unshared) = all_or_none(all, open_lobby(world, &host))?;
+    let lobby = Arc::new(lobby);
     let of_host = lobby.ranks().len();
     let first = lobby.ranks()[0];
     let mut hosts = vec![0; world.size as usize];
@@ -201,13 +206,16 @@ pub fn meet() -> Result<Meeting, Error> {
         lobby.tell_with(Box::new(move |error, has_left| carrier.tell_loss(error, has_left)));
     }
     // Each process watches the others of its host.
-    let mut pids = vec![0u32; host.size() as usize];
-    host.all_gather_into(&std::process::id(), &mut pids[..]);
+    let life = life();
+    let own = [std::process::id(), life.as_ref().map_or(u32::MAX, |life| life.cast_unsigned())];
+    let mut lives = vec![0u32; 2 * host.size() as usize];
+    host.all_gather_into(&own[..], &mut lives[..]);
     let watch_others = || {
-        let others = pids.iter().enumerate().filter(|(index, _)| *index != host.rank() as usize);
-        let watched = others.filter_map(|(index, pid)| Some((index, Pid::from_raw(pid.cast_signed())?)));
-        let watched = watched.map(|(index, pid)| Watched::process(pid, index)).collect::<Result<_, _>>();
-        watch(&lobby, watched.map_err(|e| super::copies::cannot("watch each other", &e))?, false)
+        let unwatched = |e| super::copies::cannot("watch each other", &e);
+        life.map_err(unwatched)?;
+        let others = lives.as_chunks().0.iter().enumerate().filter(|(index, _)| *index != host.rank() as usize);
+        let watched = others.map(|(index, &[pid, life])| Watched::process((pid, life.cast_signed()), index));
+        watch(&lobby, watched.collect::<Result<_, _>>().map_err(unwatched)?, false)
     };
     all_or_none(all, if of_host > 1 { watch_others() } else { Ok(()) })?;
     let (of, carries) = (lobby.clone(), carrier.clone());
@@ -237,7 +245,9 @@ pub fn meet() -> Result<Meeting, Error> {
         let between = Hosts { world, firsts: firsts.map(Handle), lobby: lobby.clone(), carrier };
         Arc::new(between) as Arc<dyn Between>
     });
-    Ok(Meeting::new(Started::Launcher, world.rank, hosts, lobby, between))
+    let mut met = Meeting::new(Started::Launcher, world.rank, hosts, lobby, between);
+    met.unshared = unshared;
+    Ok(met)
 }
 
 /// What this process has done, unless some process has an error; collective. Otherwise the others would wait for that one.
@@ -254,8 +264,9 @@ fn all_or_none<T>(all: &SimpleCommunicator, done: Result<T, Error>) -> Result<T,
     }
 }
 
-/// The lobby of this host. Where processes of a host can't share memory, that of this process alone.
-fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<Lobby, Error> {
+/// The lobby of this host. Where processes of a host can't share memory, that of this process alone; then the first one that
+/// can't gets the cause, too.
+fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<(Lobby, Option<String>), Error> {
     let unshared = |e: &std::io::Error| super::unshared(e);
     let mut ranks = vec![0; host.size() as usize];
     host.all_gather_into(&world.rank, &mut ranks[..]);
@@ -277,15 +288,13 @@ fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<Lobby, Error> 
             })
         }
     };
-    let (ok, mut all_ok) = (u8::from(mine.is_ok()), 0u8);
-    host.all_reduce_into(&ok, &mut all_ok, SystemOperation::min());
+    let (refused, mut first_refused) = (if mine.is_ok() { u32::MAX } else { index as u32 }, 0);
+    host.all_reduce_into(&refused, &mut first_refused, SystemOperation::min());
     match mine {
-        Ok(lobby) if all_ok == 1 => Ok(lobby),
-        refused => {
-            if let Err(e) = &refused {
-                log::warn!("processes of {} can't share memory, and use MPI instead: {e}", super::host());
-            }
-            Lobby::new(vec![world.rank]).map_err(|e| unshared(&e))
+        Ok(lobby) if first_refused == u32::MAX => Ok((lobby, None)),
+        alone => {
+            let why = alone.err().filter(|_| first_refused == index as u32).map(|e| e.to_string());
+            Ok((Lobby::new(vec![world.rank]).map_err(|e| unshared(&e))?, why))
         }
     }
 }
