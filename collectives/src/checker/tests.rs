@@ -173,7 +173,7 @@ fn broken_schedules_are_refused_by_name() {
     assert!(matches!(other_blocks, Err(CheckError::Foreign { came: (0, 2, 1), .. })));
 }
 
-const ORDER_IS_FREE: Laws = Laws { associative: true, commutative: true, ..Laws::NONE };
+const ORDER_IS_FREE: Laws = Laws { associative: true, commutative: true, infallible: true, ..Laws::NONE };
 const COMMUTES: Laws = Laws { commutative: true, ..Laws::NONE };
 
 /// What is right for some operators only.
@@ -181,7 +181,7 @@ const COMMUTES: Laws = Laws { commutative: true, ..Laws::NONE };
 fn laws_are_the_weakest_under_which_the_goal_is_reached() {
     let laws = |lists: &[Vec<Step>]| check_lists(lists).unwrap().laws;
     let brackets = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(1, Lower), (0, Lower)]];
-    assert_eq!(laws(&all_to_all(brackets)), Laws { associative: true, ..Laws::NONE });
+    assert_eq!(laws(&all_to_all(brackets)), Laws { associative: true, infallible: true, ..Laws::NONE });
     // Rank 2 combines rank 0 with itself before it has rank 1.
     let left = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(0, Lower), (1, Higher)]];
     assert_eq!(laws(&all_to_all(left)), ORDER_IS_FREE);

@@ -12,7 +12,9 @@ mod contributions;
 mod deadlines;
 mod dying;
 mod kinds;
+mod laws;
 mod misuse;
+mod mutated;
 mod plans;
 #[cfg(feature = "plant")]
 mod planted;
