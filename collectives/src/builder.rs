@@ -52,9 +52,9 @@ fn builder<I: Value + ?Sized, O: ?Sized, S: State<I::Element>>(
     }
 }
 
-/// The operator of a collective that combines nothing.
+/// The operator of a collective whose results combine nothing. A program's own schedules may combine what nobody receives.
 fn nothing<T: Element>() -> (Operator<T>, Option<Arc<Conversion>>) {
-    (Operator::user("none", |lower: &T, _: &T| *lower), None)
+    (Operator::user("none", |lower: &T, _: &T| *lower).infallible(), None)
 }
 
 impl<T: Element> Collective<T> {

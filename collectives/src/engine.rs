@@ -114,6 +114,9 @@ impl<T: Element> Chain<T> {
         if let (Some(fixed), Some(elements)) = (role.fixed, role.receives) {
             self.running = Running::Many(Arc::new(vec![fixed; elements]));
         }
+        if role.alone {
+            self.make_canonical(&shared.operator);
+        }
         // Of the followers. Their leader ends last.
         shared.lowered.set(None);
         if let Some(output) = self.output.take() {
@@ -121,6 +124,20 @@ impl<T: Element> Chain<T> {
             self.output = Some(output);
         }
         self.over();
+    }
+
+    /// Makes a result that is one contribution what a combination would have left of it.
+    #[cold]
+    fn make_canonical(&mut self, operator: &Operator<T>) {
+        let is_canonical = |x: &T| bytemuck::bytes_of(&operator.canonical(*x)) == bytemuck::bytes_of(x);
+        if self.running.as_slice().iter().all(is_canonical) {
+            return;
+        }
+        let all: Vec<T> = self.running.as_slice().iter().map(|x| operator.canonical(*x)).collect();
+        self.running = match self.running {
+            Running::One(_) => Running::One(all[0]),
+            _ => Running::Many(Arc::new(all)),
+        };
     }
 
     /// Puts away what the call has used, once its result has been delivered.
@@ -198,6 +215,8 @@ struct Shared<T> {
     slots: u32,
     /// Whether every shard contributes one element and gets one, and that is the value.
     is_one: bool,
+    /// Whether that element is the result as it is.
+    ends_as_one: bool,
     /// What each shard does. If that is the same for all, only that of the first.
     roles: Vec<Role<T>>,
     /// The values that the operator's laws are tried on next, if they are.
@@ -255,6 +274,7 @@ impl<T: Element> Engine<T> {
                 conversion,
                 slots,
                 is_one,
+                ends_as_one: is_one && !roles[0].alone,
                 roles,
                 samples: laws.then(RefCell::default),
                 gathered: Gathered::new(),
@@ -660,7 +680,9 @@ impl<T: Element> Replay for Engine<T> {
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) -> bool {
         let c = &mut self.chains[chain as usize];
         match (&outcome, &c.running, &c.output) {
-            (Ok(()), Running::One(v), Some(Output::One(out))) if self.shared.is_one => cx.resolve(chain, out, Ok(*v)),
+            (Ok(()), Running::One(v), Some(Output::One(out))) if self.shared.ends_as_one => {
+                cx.resolve(chain, out, Ok(*v));
+            }
             _ => c.finish(chain, outcome, &self.shared, cx),
         }
         c.next()

@@ -8,7 +8,7 @@ use crate::{Groups, Schedule, Schedules, Step};
 /// Refuses schedules that the engine can't run: says what was expected and what came. The largest vector has `most` elements
 /// of together `bytes` bytes; `placed` are the runs of ranks on one processor. Every node gives the same answer.
 ///
-/// - A [group](Schedule::in_group) combines whole vectors in place, those of all its ranks. They share a processor.
+/// - The ranks of a [group](Schedule::in_group) share a processor.
 /// - A processor counts the steps of a rank in 16 bits.
 /// - A part of all of register 0 is read as one of the largest vector.
 /// - Blocks may differ in size, and a step must not take one for another.
@@ -29,11 +29,6 @@ pub fn fit(
     let reads: Vec<Vec<u16>> = all.iter().map(|(schedule, _)| reads(schedule)).collect();
     for (schedule, parts) in &all {
         let rank = schedule.rank();
-        if schedule.group().len() > 1 && (parts.contribution.is_none() || parts.whole().is_none()) {
-            let does = if parts.contribution.is_none() { "contributes nothing" } else { "has several parts" };
-            let expected = "groups of ranks that contribute, and whose only part is the whole vector";
-            return Err((expected.into(), format!("rank {rank} of the group {:?}, which {does}", schedule.group())));
-        }
         let (group, together) = (schedule.group(), placed.of_rank(rank));
         if group.start < together.start || group.end > together.end {
             let expected = "groups of ranks that share a processor";

@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub struct Parts {
     /// The register of each part, and its elements there.
     parts: Vec<(u8, Range<usize>)>,
+    /// Whether steps combine parts with each other.
+    has_locals: bool,
     /// The elements of each register. Blocks that the rank does not use are left out.
     registers: Vec<usize>,
     /// The contribution in register 0, and the result with its register, if the rank has them.
@@ -22,11 +24,14 @@ impl Parts {
     pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes) -> Self {
         let (rank, blocks) = (schedule.rank(), schedule.blocks());
         let [contributes, receives] = ends(goal, rank, blocks);
-        let mut used = vec![false; schedule.parts().len()];
+        let (mut used, mut has_locals) = (vec![false; schedule.parts().len()], false);
         for step in schedule.steps() {
             match *step {
                 Step::Update { part, .. } | Step::Read { part, .. } => used[usize::from(part)] = true,
-                Step::Local { from, part, .. } => [from, part].into_iter().for_each(|p| used[usize::from(p)] = true),
+                Step::Local { from, part, .. } => {
+                    has_locals = true;
+                    [from, part].into_iter().for_each(|p| used[usize::from(p)] = true);
+                }
             }
         }
         // Of each register the smallest range with all that is used.
@@ -59,6 +64,7 @@ impl Parts {
         };
         Self {
             parts: schedule.parts().iter().map(|p| (p.register, place(p.register, &p.blocks))).collect(),
+            has_locals,
             contribution: contributes.map(|blocks| place(0, &blocks)),
             result: receives.map(|blocks| (schedule.result(), place(schedule.result(), &blocks))),
             registers: registers.into_iter().map(|(_, _, elements)| elements).collect(),
@@ -72,13 +78,13 @@ impl Parts {
         (usize::from(*register), range.clone())
     }
 
-    /// The elements of the value, if it is one vector that all steps use as a whole.
+    /// The elements of the value, if it is one vector that all steps use as a whole, and combine with those of others only.
     pub fn whole(&self) -> Option<usize> {
         let [elements] = self.registers[..] else { return None };
         let is_whole = |range: &Range<usize>| *range == (0..elements);
         let all = self.parts.iter().map(|(_, range)| range);
         let ends = self.contribution.iter().chain(self.result.iter().map(|(_, range)| range));
-        (self.parts.len() == 1 && all.chain(ends).all(is_whole)).then_some(elements)
+        (self.parts.len() == 1 && !self.has_locals && all.chain(ends).all(is_whole)).then_some(elements)
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Role<T> {
     pub parts: Option<Arc<Parts>>,
     /// The result, if nothing is combined in it.
     pub fixed: Option<T>,
+    /// Whether the result is one contribution, which has met no other.
+    pub alone: bool,
 }
 
 impl<T: Element> Role<T> {
@@ -25,18 +27,20 @@ impl<T: Element> Role<T> {
     pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes, identity: Option<T>) -> Self {
         let parts = Parts::of(schedule, goal, sizes);
         let whole = parts.whole();
+        let combined = || goal.combined(schedule.rank());
+        let combines = goal.combines() && parts.result.is_some();
         Self {
             contributes: parts.contribution.as_ref().map(|range| range.len()),
             receives: parts.result.as_ref().map(|(_, range)| range.len()),
             whole: whole.unwrap_or(0),
-            fixed: identity
-                .filter(|_| goal.combines() && parts.result.is_some() && goal.combined(schedule.rank()) == 0),
+            fixed: identity.filter(|_| combines && combined() == 0),
+            alone: combines && combined() == 1,
             parts: whole.is_none().then(|| Arc::new(parts)),
         }
     }
 
     pub fn is_as(&self, other: &Self) -> bool {
-        let role = |r: &Self| (r.contributes, r.receives, r.whole, r.parts.is_some() || r.fixed.is_some());
+        let role = |r: &Self| (r.contributes, r.receives, r.whole, r.alone, r.parts.is_some() || r.fixed.is_some());
         role(self) == role(other) && self.parts.is_none() && self.fixed.is_none()
     }
 }

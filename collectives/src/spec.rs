@@ -164,7 +164,12 @@ impl<T: Element> Wanted<T> {
     /// The error for an operator without laws that an algorithm needs.
     fn lacks(&self, missing: Laws, algorithm: impl std::fmt::Display) -> (String, String) {
         let expected = format!("an operator that is {missing} bit for bit, as {algorithm} needs");
-        (expected, format!("`{}`, which is not", self.operator.name()))
+        // Nearly all operators are, but only the program knows.
+        let hint = match missing.infallible {
+            true => "; declare `Operator::infallible` if it never panics, or take another algorithm",
+            false => "",
+        };
+        (expected, format!("`{}`, which is not{hint}", self.operator.name()))
     }
 
     /// The schedules, or what was expected and what came in its place.
@@ -196,8 +201,9 @@ impl<T: Element> Wanted<T> {
                         return Ok(Err((expected, format!("{came} {at} the schedules `{of}`"))));
                     }
                 };
+                // Also where nothing is combined that anybody receives.
                 let missing = report.laws.without(laws);
-                if goal.combines() && missing != Laws::NONE {
+                if missing != Laws::NONE {
                     return Ok(Err(self.lacks(missing, &schedules)));
                 }
                 if goal.combines() && *order == Order::Left && !report.by_loop && !laws.associative {

@@ -2,7 +2,7 @@
 
 use crate::goal::Goal;
 use crate::spec::By;
-use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Value};
+use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Order, Value};
 use maniple_mapper::AlgorithmInput;
 use maniple_regions::Element;
 use maniple_runtime::{Error, Gang, Shard, Top, now};
@@ -19,8 +19,8 @@ use std::time::Duration;
 /// A [mapper](maniple_mapper::Mapper::choose_algorithm) may name one of the candidates. Then that is the only one, and nothing
 /// is measured.
 ///
-/// Results do not depend on who wins: only algorithms that give the same bits are candidates. Until it is settled, a call
-/// waits for a barrier first. The candidates keep the memory of their exchange regions to the end of the run.
+/// Results do not depend on who wins: only algorithms that give the same bits are candidates, also with
+/// [`Order::Any`]. Until it is settled, a call waits for a barrier first. The candidates keep the memory of their exchange regions to the end of the run.
 ///
 /// This is how §V of "Adaption of the n-way Dissemination Algorithm for GASPI Split-Phase Allreduce" chooses n: it tries 1
 /// to 7, 15 times each. The paper repeats the first call internally, while here the program's own calls are measured.
@@ -95,7 +95,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         Self::among(top, gang, name, calls, all, builder)
     }
 
-    /// As [`make`](Self::make), with those of these algorithms that are for the kind and give the usual bits. `direct` and
+    /// As [`make`](Self::make), with those of these algorithms that are for the kind and give the usual bits.
+    /// [`Order::Any`] allows no others here, because times would decide on bits. `direct` and
     /// `sliced` are left out for more than 64 shards, and `ring` for more than 1024, unless there is no other.
     ///
     /// # Errors
@@ -108,7 +109,11 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         algorithms: impl IntoIterator<Item = Algorithm>,
         mut builder: impl FnMut() -> CollectiveBuilder<I, O>,
     ) -> Result<Self, Error> {
-        let wanted = builder().wanted(gang, name)?;
+        let mut wanted = builder().wanted(gang, name)?;
+        if wanted.order == Order::Any {
+            // Whoever wins must give the bits that the others have given before.
+            wanted.order = Order::Doubling;
+        }
         let refuse = |expected: &str, came: String| {
             let what = format!("tuned {} `{name}`", wanted.goal);
             Err(Error::Misuse { what, expected: expected.into(), came })

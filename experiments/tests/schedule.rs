@@ -142,10 +142,10 @@ fn five_cases_that_do_not_exist_say_so() {
     let lines: Vec<&str> = text.lines().take(4).collect();
     assert_eq!(lines[0], "allreduce of 13 ranks by dissemination-1");
     assert_eq!(lines[1], "five-cases-1 does not exist for 13 ranks, so dissemination-1, by Bruck and Ho, is taken");
-    assert_eq!(lines[3], "for operators that are associative, commutative bit for bit");
+    assert_eq!(lines[3], "for operators that are associative, commutative, infallible bit for bit");
     let of = json("allreduce --shards 13 --algorithm five-cases-1");
     assert_eq!((&of["algorithm"], &of["instead"]), (&"dissemination-1".into(), &lines[1].into()));
-    assert_eq!(of["laws"], serde_json::json!(["associative", "commutative"]));
+    assert_eq!(of["laws"], serde_json::json!(["associative", "commutative", "infallible"]));
     assert!(succeeds("allreduce --shards 13 --algorithm five-cases-1 --format svg").contains(lines[1]));
     let inverse = json("allreduce --shards 9 --algorithm five-cases-inverse-1");
     let said = "five-cases-inverse-1 leaves nothing out for 9 ranks, so five-cases-1 is taken";

@@ -234,8 +234,8 @@ pub fn between(sizes: &[usize], from: usize, to: usize) -> usize {
 impl By {
     fn laws(self) -> Laws {
         match self {
-            By::Sum => Laws { associative: true, commutative: true, invertible: true, ..Laws::NONE },
-            By::Max => Laws { associative: true, commutative: true, ..Laws::NONE },
+            By::Sum => Laws { idempotent: false, ..Laws::ALL },
+            By::Max => Laws { associative: true, commutative: true, infallible: true, ..Laws::NONE },
             By::Associative => Laws { associative: true, ..Laws::NONE },
             By::Composition | By::Digits => Laws::NONE,
         }

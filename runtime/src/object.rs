@@ -239,8 +239,8 @@ impl EdgeTable {
     }
 }
 
-/// How the values of a reduction barrier combine, in the order of the arrivers.
-pub(crate) type PhaseFold = Arc<dyn Fn(u64, u64) -> u64 + Send + Sync>;
+/// How the values of a reduction barrier combine, in the order of the arrivers, or what becomes of a single one.
+pub(crate) type PhaseFold = Arc<dyn Fn(u64, Option<u64>) -> u64 + Send + Sync>;
 
 /// A phase barrier: any arrivers, any waiters, arrivals combined along a tree of the processors concerned.
 pub(crate) struct PhaseSpec {

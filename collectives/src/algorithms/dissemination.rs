@@ -10,7 +10,7 @@ use crate::schedule::{Combine, Part, Schedule};
 /// round a rank hears from n others, of which some send T(w), and the others T(w) and their own value. How many of each
 /// is a digit of P − 1 in base n + 1, from the highest digit on. So T grows to T(P − 1).
 ///
-/// Combinations begin at another rank on each rank, so the operator must be associative and commutative.
+/// Combinations begin at another rank on each rank, so the operator must be associative, commutative and infallible.
 ///
 /// If the digits of P − 1 in base n + 1 are c₁ … cₖ, there are c₁ + n·(k − 1) messages from each rank.
 ///

@@ -94,9 +94,9 @@ impl Adaption {
 /// The steps of `rank` in an allreduce by n-way dissemination as the paper does it, or `None` if it is not adaptable to
 /// so many ranks.
 ///
-/// It has ⌈log₍ₙ₊₁₎ P⌉ rounds of n messages from each rank, the last one of at most n. The operator must be associative
-/// and commutative. A value is left out with the operator's inverse if `inverse` is set. Otherwise what comes after it
-/// is combined once more beside it.
+/// It has ⌈log₍ₙ₊₁₎ P⌉ rounds of n messages from each rank, the last one of at most n. The operator must be associative,
+/// commutative and infallible. A value is left out with the operator's inverse if `inverse` is set. Otherwise what comes
+/// after it is combined once more beside it.
 ///
 /// # Panics
 ///

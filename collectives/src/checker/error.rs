@@ -39,6 +39,20 @@ pub enum CheckError {
         /// The rank that the goal names.
         came: u32,
     },
+    /// A register has too many blocks.
+    Blocks {
+        /// The most blocks: 65,536, or the number of ranks if that is larger.
+        most: u32,
+        /// The number of blocks.
+        came: u32,
+    },
+    /// A rank that neither contributes nor receives has steps.
+    Idle {
+        /// The rank.
+        rank: u32,
+        /// The number of its steps.
+        came: usize,
+    },
     /// The function returned a schedule for another rank, another number of ranks, or other blocks.
     Foreign {
         /// The rank asked for, the number of ranks and that of blocks.
@@ -79,7 +93,8 @@ pub enum CheckError {
         /// The blocks of the other part.
         came: usize,
     },
-    /// A rank is not in the group that it names, does not name the same group as the others, or follows but has steps.
+    /// A rank is not in the group that it names, does not name the same group as the others, follows but has steps, or
+    /// combines something else than whole vectors.
     Group {
         /// The rank.
         rank: u32,
@@ -162,6 +177,12 @@ impl CheckError {
             Self::NoSuchRank { ranks, came } => {
                 (String::new(), format!("contributors and receivers below {ranks}"), came.to_string())
             }
+            Self::Blocks { most, came } => (String::new(), format!("at most {most} blocks"), came.to_string()),
+            Self::Idle { rank, came } => (
+                format!("rank {rank}"),
+                "no steps, as it neither contributes nor receives".into(),
+                format!("{came} steps"),
+            ),
             Self::Foreign { expected: (rank, ranks, blocks), came } => (
                 format!("rank {rank}"),
                 format!("its schedule among {ranks} ranks with {blocks} blocks"),

@@ -19,7 +19,7 @@ pub struct Execution<'a> {
     goal: &'a Goal,
     channels: Channels,
     pub trees: Trees,
-    /// The value of each block of each register of each rank.
+    /// The value of each block of each register of each rank, up to the last block that has held one.
     pub registers: Vec<Vec<Vec<Option<Value>>>>,
     /// How many messages in a row led to the present state of each rank.
     pub depth: Vec<u32>,
@@ -34,11 +34,11 @@ impl<'a> Execution<'a> {
         let mut trees = Trees::default();
         let begin = |rank: &Rank<'_>| {
             let schedule = rank.schedule;
-            let mut registers = vec![vec![None; schedule.blocks() as usize]; usize::from(schedule.registers())];
+            let mut registers = vec![Vec::new(); usize::from(schedule.registers())];
             if let Some(of) = goal.contributors().position(schedule.rank()) {
-                for block in goal.contribution(schedule.rank()) {
-                    registers[0][block as usize] = Some(trees.leaf(of, block));
-                }
+                let blocks = goal.contribution(schedule.rank());
+                registers[0].resize(blocks.start as usize, None);
+                registers[0].extend(blocks.map(|block| Some(trees.leaf(of, block))));
             }
             registers
         };
@@ -160,7 +160,10 @@ impl<'a> Execution<'a> {
     /// The values in a part.
     fn values(&self, rank: usize, step: usize, part: &Part) -> Result<Box<[Value]>, CheckError> {
         let register = &self.registers[rank][usize::from(part.register)];
-        let value = |block: u32| register[block as usize].ok_or_else(|| nothing(rank, step, part.register, block));
+        let value = |block: u32| {
+            let value = register.get(block as usize).copied().flatten();
+            value.ok_or_else(|| nothing(rank, step, part.register, block))
+        };
         part.blocks.clone().map(value).collect()
     }
 
@@ -174,7 +177,7 @@ impl<'a> Execution<'a> {
     ) -> Result<(), CheckError> {
         let (register, place) = (usize::from(part.register), (rank as u32, step));
         for (block, &incoming) in part.blocks.clone().zip(incoming) {
-            let held = self.registers[rank][register][block as usize];
+            let held = self.registers[rank][register].get(block as usize).copied().flatten();
             let mine = || held.ok_or_else(|| nothing(rank, step, part.register, block));
             let value = match how {
                 Combine::Replace => incoming,
@@ -186,7 +189,9 @@ impl<'a> Execution<'a> {
                     without.map_err(|lacks| self.undo(from, lacks, place, Part::block(part.register, block)))?
                 }
             };
-            self.registers[rank][register][block as usize] = Some(value);
+            let register = &mut self.registers[rank][register];
+            register.resize(register.len().max(block as usize + 1), None);
+            register[block as usize] = Some(value);
         }
         Ok(())
     }

@@ -50,13 +50,16 @@ pub struct Report {
 
 /// Proves that `schedule`, called for each rank of the goal, reaches it.
 ///
-/// 1. Each schedule is that of its rank, every peer is another rank, every part is in the rank's registers, and each
-///    read has one update with as many blocks.
+/// 1. Each schedule is that of its rank, only ranks that contribute or receive have steps, every peer is another rank, every
+///    part is in the rank's registers, and each read has one update with as many blocks.
 /// 2. No execution deadlocks. This holds for small values, and for large ones that are lent where they are, with two
 ///    vectors for each register.
 /// 3. No step reads a block that holds nothing, or takes out of a value what is not in it or all that is.
 /// 4. Each receiver ends with what the goal wants. A combination has every contribution once, or more often if the
 ///    operator is idempotent.
+///
+/// The laws in the report are also those that the operator needs for steps which no result depends on: a step that takes
+/// something out needs an inverse, and one that combines must not panic.
 ///
 /// It runs one call. The empty barriers separate the calls of one slot; [`protocol`](crate::protocol) proves that part.
 /// Pure and local. Takes time proportional to the number of blocks in all steps.
@@ -78,10 +81,10 @@ pub fn check(goal: &Goal, schedule: impl FnMut(u32) -> Schedule) -> Result<Repor
     let ranks: Vec<Rank<'_>> = schedules.iter().map(Rank::new).collect();
     for (rank, ends) in ranks.iter().enumerate() {
         ends.check_owner(rank as u32, goal)?;
-        ends.check_steps(goal.ranks())?;
+        ends.check_steps(goal)?;
     }
     for ends in &ranks {
-        ends.check_group(&ranks)?;
+        ends.check_group(&ranks, goal)?;
         ends.check_matching(&ranks)?;
     }
     let mut execution = Execution::new(&ranks, goal, Channels::Unbounded);
@@ -114,6 +117,9 @@ fn blocks_sent(schedule: &Schedule) -> u64 {
     sent.sum()
 }
 
+/// The most blocks of a register, unless there are more ranks. An engine counts parts in 16 bits.
+const MOST_BLOCKS: u32 = 1 << 16;
+
 fn check_goal(goal: &Goal) -> Result<(), CheckError> {
     if goal.ranks() == 0 {
         return Err(CheckError::NoRanks);
@@ -121,7 +127,10 @@ fn check_goal(goal: &Goal) -> Result<(), CheckError> {
     if goal.contributors().is_empty() {
         return Err(CheckError::NoContributors);
     }
-    let ranks = goal.ranks();
+    let (ranks, most) = (goal.ranks(), MOST_BLOCKS.max(goal.ranks()));
+    if goal.blocks() > most {
+        return Err(CheckError::Blocks { most, came: goal.blocks() });
+    }
     match goal.contributors().iter().chain(goal.receivers().iter()).find(|&rank| rank >= ranks) {
         Some(came) => Err(CheckError::NoSuchRank { ranks, came }),
         None => Ok(()),
@@ -142,13 +151,14 @@ fn check_results(
     registers: &[Vec<Vec<Option<Value>>>],
 ) -> Result<Brackets, CheckError> {
     let mut all = Brackets { laws: Laws::NONE, by_doubling: true, by_loop: true };
+    let (computed, mut results) = (trees.len(), Vec::new());
     // The same combination in the brackets of the first rank that has it, of recursive doubling and of a loop.
     let mut known: HashMap<((u32, u32), u32), [Value; 3]> = HashMap::new();
     for (rank, registers) in (0u32..).zip(registers) {
         // Those that follow in a group get their leader's result.
         let result = schedules[schedules[rank as usize].group().start as usize].result();
         for block in goal.result(rank) {
-            let value = registers[usize::from(result)][block as usize];
+            let value = registers[usize::from(result)].get(block as usize).copied().flatten();
             let wrong = |trees: &Trees, expected: String| CheckError::Result {
                 rank,
                 block,
@@ -179,10 +189,14 @@ fn check_results(
                     all.laws.associative = all.laws.associative || !trees.alike(value, first);
                     all.by_doubling = all.by_doubling && trees.alike(value, by_doubling);
                     all.by_loop = all.by_loop && trees.alike(value, by_loop);
+                    results.push(value);
                 }
             }
         }
     }
+    all.laws.invertible = all.laws.invertible || trees.take_out();
+    // Otherwise each result fails exactly where its one expression does.
+    all.laws.infallible = all.laws.associative || trees.has_others(computed, &results);
     Ok(all)
 }
 
@@ -215,8 +229,12 @@ impl<'a> Rank<'a> {
     }
 
     /// Checks peers and parts.
-    fn check_steps(&self, ranks: u32) -> Result<(), CheckError> {
-        let (rank, blocks) = (self.schedule.rank(), self.schedule.blocks());
+    fn check_steps(&self, goal: &Goal) -> Result<(), CheckError> {
+        let (rank, ranks, blocks) = (self.schedule.rank(), goal.ranks(), self.schedule.blocks());
+        // It makes no call, so its steps would never run.
+        if !goal.takes_part(rank) && !self.schedule.steps().is_empty() {
+            return Err(CheckError::Idle { rank, came: self.schedule.steps().len() });
+        }
         for (step, of) in self.schedule.steps().iter().enumerate() {
             if let Some(came) = of.peer().filter(|&peer| peer == rank || peer >= ranks) {
                 return Err(CheckError::Peer { rank, step, ranks, came });
@@ -241,8 +259,9 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
-    /// Checks that only the first rank of a group has steps, and that all name the same group.
-    fn check_group(&self, ranks: &[Rank<'_>]) -> Result<(), CheckError> {
+    /// Checks that only the first rank of a group has steps, that all name the same group, and that they combine whole
+    /// vectors.
+    fn check_group(&self, ranks: &[Rank<'_>], goal: &Goal) -> Result<(), CheckError> {
         let (rank, group, steps) = (self.schedule.rank(), self.schedule.group(), self.schedule.steps().len());
         let wrong = |expected: String, came: String| Err(CheckError::Group { rank, expected, came });
         if !group.contains(&rank) || group.end as usize > ranks.len() {
@@ -257,7 +276,22 @@ impl<'a> Rank<'a> {
         if rank > group.start && steps > 0 {
             return wrong(format!("no steps, as it follows rank {}", group.start), format!("{steps} steps"));
         }
-        Ok(())
+        if group.len() == 1 {
+            return Ok(());
+        }
+        // In place of a value in parts, an engine combines the vectors that the shards have.
+        let (whole, result) = (0..self.schedule.blocks(), goal.result(rank));
+        let has_locals = self.schedule.steps().iter().any(|step| matches!(step, Step::Local { .. }));
+        let came = if goal.contribution(rank) != whole {
+            "no whole vector as its contribution"
+        } else if self.schedule.registers() > 1 || self.schedule.parts().len() > 1 || has_locals {
+            "several parts, or local steps"
+        } else if !result.is_empty() && result != whole {
+            "no whole vector as its result"
+        } else {
+            return Ok(());
+        };
+        wrong(format!("whole vectors only, as it is in the group {group:?}"), came.into())
     }
 
     /// Checks that both ends of a message name the same link, so that no two steps can claim the same one, and as many

@@ -173,7 +173,7 @@ fn broken_schedules_are_refused_by_name() {
     assert!(matches!(other_blocks, Err(CheckError::Foreign { came: (0, 2, 1), .. })));
 }
 
-const ORDER_IS_FREE: Laws = Laws { associative: true, commutative: true, ..Laws::NONE };
+const ORDER_IS_FREE: Laws = Laws { associative: true, commutative: true, infallible: true, ..Laws::NONE };
 const COMMUTES: Laws = Laws { commutative: true, ..Laws::NONE };
 
 /// What is right for some operators only.
@@ -181,7 +181,7 @@ const COMMUTES: Laws = Laws { commutative: true, ..Laws::NONE };
 fn laws_are_the_weakest_under_which_the_goal_is_reached() {
     let laws = |lists: &[Vec<Step>]| check_lists(lists).unwrap().laws;
     let brackets = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(1, Lower), (0, Lower)]];
-    assert_eq!(laws(&all_to_all(brackets)), Laws { associative: true, ..Laws::NONE });
+    assert_eq!(laws(&all_to_all(brackets)), Laws { associative: true, infallible: true, ..Laws::NONE });
     // Rank 2 combines rank 0 with itself before it has rank 1.
     let left = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(0, Lower), (1, Higher)]];
     assert_eq!(laws(&all_to_all(left)), ORDER_IS_FREE);
@@ -491,6 +491,80 @@ fn more_loans_than_a_register_has_vectors_are_refused() {
     assert!(!matches!(check(&goal, |rank| steps(rank, 1)), Err(CheckError::Deadlock { .. })));
 }
 
+/// A group combines whole vectors of shards that all have one.
+#[test]
+fn a_group_has_whole_vectors_only() {
+    let in_pairs = |goal: &Goal, add: &dyn Fn(&mut Schedule)| {
+        check(goal, |rank| {
+            let mut schedule = Schedule::new(rank, 2, goal.blocks());
+            if rank == 0 {
+                add(&mut schedule);
+            }
+            schedule.in_group(0..2)
+        })
+    };
+    let (all, one) = (|| Ranks::all(2), Ranks::one(0));
+    let itself = |schedule: &mut Schedule| schedule.local(Part::block(0, 0), Part::block(0, 0), Replace);
+    let group = |checked: Result<Report, CheckError>, at: u32| match checked {
+        Err(CheckError::Group { rank, .. }) => assert_eq!(rank, at),
+        other => panic!("{other:?}"),
+    };
+    assert!(in_pairs(&Goal::reduce(2, all(), one.clone(), 3), &|_| {}).is_ok());
+    group(in_pairs(&Goal::reduce(2, one, all(), 1), &|_| {}), 1);
+    group(in_pairs(&Goal::reduce_scatter(2, all(), all()), &|_| {}), 0);
+    group(in_pairs(&Goal::gather(2, all(), all()), &|_| {}), 0);
+    group(in_pairs(&Goal::allreduce(2, 1), &itself), 0);
+    group(in_pairs(&Goal::allreduce(2, 2), &itself), 0);
+}
+
+/// Rank 2 neither contributes nor receives, so nobody would run its steps.
+#[test]
+fn who_takes_no_part_has_no_steps() {
+    let goal = Goal::reduce(3, Ranks::all(2), Ranks::one(0), 1);
+    let checked = |of_rank_2: &[Step]| {
+        check(&goal, |rank| match rank {
+            0 => with(0, 3, &[read(1, 0, Higher)]),
+            1 => with(1, 3, &[update(0, 0)]),
+            _ => with(2, 3, of_rank_2),
+        })
+    };
+    assert!(checked(&[]).is_ok());
+    assert_eq!(checked(&[update(0, 0)]), Err(CheckError::Idle { rank: 2, came: 1 }));
+}
+
+/// Memory is asked for blocks that are used, and only so many can be named.
+#[test]
+fn blocks_are_no_more_than_can_be_named() {
+    let with_blocks = |blocks: u32| {
+        check(&Goal::allreduce(1, blocks), move |_| Schedule::new(0, 1, blocks)).map(|report| report.blocks)
+    };
+    assert_eq!(with_blocks(65_536), Ok(0));
+    for came in [65_537, u32::MAX - 1, u32::MAX] {
+        assert_eq!(with_blocks(came), Err(CheckError::Blocks { most: 65_536, came }));
+    }
+    // One block for each of many ranks.
+    assert_eq!(check_goal(&Goal::gather(100_000, Ranks::all(100_000), Ranks::one(0))), Ok(()));
+}
+
+/// Laws that the operator needs for what no result depends on.
+#[test]
+fn steps_without_a_result_ask_for_laws_too() {
+    let laws = |steps: &[(u32, Combine)]| {
+        let schedule = |rank: u32| {
+            let mut schedule = recursive_doubling(rank, 2);
+            for &(_, how) in steps.iter().filter(|(at, _)| *at == rank) {
+                schedule.local(Part::block(0, 0), Part::block(1, 0), how);
+            }
+            schedule
+        };
+        check(&Goal::allreduce(2, 1), schedule).unwrap().laws
+    };
+    assert_eq!(laws(&[(1, Replace)]), Laws::NONE);
+    assert_eq!(laws(&[(1, Replace), (1, Higher)]), Laws { infallible: true, ..Laws::NONE });
+    let undone = Laws { infallible: true, invertible: true, ..Laws::NONE };
+    assert_eq!(laws(&[(1, Replace), (1, Higher), (1, Undo)]), undone);
+}
+
 #[test]
 fn groups_are_named_alike_and_only_their_first_rank_has_steps() {
     let checked = |groups: [Range<u32>; 4], steps: [Vec<Step>; 4]| {
@@ -508,13 +582,18 @@ fn groups_are_named_alike_and_only_their_first_rank_has_steps() {
     let report = checked([0..4, 0..4, 0..4, 0..4], none()).unwrap();
     assert_eq!((report.rounds, report.messages, report.subtasks), (2, 6, 12));
 
-    // The result of those that follow is where their leader has it.
-    let follow = |rank: u32| {
-        let schedule = recursive_doubling(rank / 2, 2).among(rank, 4, |leader| 2 * leader);
-        let schedule = if rank.is_multiple_of(2) { schedule } else { Schedule::new(rank, 4, 1).with_result(7) };
-        schedule.in_group(rank / 2 * 2..rank / 2 * 2 + 2)
+    // All have one part, which the leader's result is for.
+    let follow = |result: u8| {
+        let schedule = move |rank: u32| {
+            let schedule = recursive_doubling(rank / 2, 2).among(rank, 4, |leader| 2 * leader);
+            let follows = !rank.is_multiple_of(2);
+            let schedule = if follows { Schedule::new(rank, 4, 1).with_result(result) } else { schedule };
+            schedule.in_group(rank / 2 * 2..rank / 2 * 2 + 2)
+        };
+        check(&Goal::allreduce(4, 1), schedule)
     };
-    assert_eq!(check(&Goal::allreduce(4, 1), follow).unwrap().messages, 6);
+    assert_eq!(follow(0).unwrap().messages, 6);
+    assert!(matches!(follow(7), Err(CheckError::Group { rank: 1, .. })));
 
     let wrong = |groups, steps, at| match checked(groups, steps).unwrap_err() {
         CheckError::Group { rank, .. } => assert_eq!(rank, at),

@@ -126,6 +126,42 @@ impl Trees {
         value
     }
 
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether anything was taken out of a value.
+    pub fn take_out(&self) -> bool {
+        self.nodes.iter().any(|node| matches!(node, Node::Without { .. }))
+    }
+
+    /// Whether some of the first `computed` values are combinations that are in none of `results`, up to swapped operands.
+    pub fn has_others(&mut self, computed: usize, results: &[Value]) -> bool {
+        self.has_others_than(computed, results.to_vec(), |_, value| value)
+            && self.has_others_than(computed, results.to_vec(), Self::unordered)
+    }
+
+    fn has_others_than(
+        &mut self,
+        computed: usize,
+        mut todo: Vec<Value>,
+        form: impl Fn(&mut Self, Value) -> Value,
+    ) -> bool {
+        let mut found = vec![false; self.nodes.len()];
+        while let Some(value) = todo.pop() {
+            let value = form(self, value);
+            if !std::mem::replace(&mut found[value as usize], true)
+                && let Node::Pair { lower: a, higher: b } | Node::Without { from: a, what: b } =
+                    self.nodes[value as usize]
+            {
+                todo.extend([a, b]);
+            }
+        }
+        (0..computed as Value)
+            .any(|value| matches!(self.nodes[value as usize], Node::Pair { .. }) && !found[form(self, value) as usize])
+    }
+
     fn content(&self, value: Value) -> &Content {
         &self.contents[value as usize]
     }
@@ -211,7 +247,13 @@ impl Trees {
             often |= !inside.is_empty() && count > 1;
         }
         let invertible = content.has_inverse;
-        Ok(Laws { associative: often || invertible, commutative: true, idempotent: often, invertible })
+        Ok(Laws {
+            associative: often || invertible,
+            commutative: true,
+            idempotent: often,
+            invertible,
+            infallible: false,
+        })
     }
 
     /// Where leaves of different blocks, which are in the value, were first combined.

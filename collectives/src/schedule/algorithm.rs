@@ -20,8 +20,8 @@ use std::str::FromStr;
 /// | `recursive-doubling` | allreduce, reduce, scan, exscan, barrier | none |
 /// | `two-level`, `radix`, `halving-doubling`, `sliced` | allreduce, barrier | none |
 /// | `halving` | reduce-scatter with blocks of one size | none |
-/// | `dissemination`, `five-cases` | allreduce, barrier | associative, commutative |
-/// | `five-cases-inverse` | allreduce, barrier | associative, commutative, invertible |
+/// | `dissemination`, `five-cases` | allreduce, barrier | associative, commutative, infallible |
+/// | `five-cases-inverse` | allreduce, barrier | associative, commutative, infallible, invertible |
 /// | `binomial` | broadcast, gather, scatter | none |
 /// | `chain` | broadcast | none |
 /// | `bruck` | allgather, all-to-all with blocks of one size | none |
@@ -32,7 +32,7 @@ use std::str::FromStr;
 /// In a reduce-scatter or an all-to-all, `halving`, `bruck` and `pairwise` need the receivers to be the contributors.
 ///
 /// An operator must obey the [laws](Self::laws) of the last column bit for bit. An algorithm that needs none gives every
-/// rank the same bits for any operator. All of these algorithms of a kind agree, except `two-level`
+/// rank the same bits for any operator. If the operator fails, it fails on all of them. All of these algorithms of a kind agree, except `two-level`
 /// [unless all groups have the same power of two of ranks](Self::groups_by_doubling). The result never depends on timing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -336,11 +336,9 @@ impl Algorithm {
     pub fn laws(self, goal: &Goal) -> Laws {
         match (self, goal.kind()) {
             (Algorithm::Dissemination(_) | Algorithm::FiveCases(_), _) => {
-                Laws { associative: true, commutative: true, ..Laws::NONE }
+                Laws { associative: true, commutative: true, infallible: true, ..Laws::NONE }
             }
-            (Algorithm::FiveCasesInverse(_), _) => {
-                Laws { associative: true, commutative: true, invertible: true, ..Laws::NONE }
-            }
+            (Algorithm::FiveCasesInverse(_), _) => Laws { idempotent: false, ..Laws::ALL },
             (Algorithm::Direct, Kind::Scan { .. }) => Laws { associative: true, ..Laws::NONE },
             _ => Laws::NONE,
         }

@@ -757,11 +757,11 @@ impl Faulty {
             let mut failed = vec![false; self.slots as usize];
             for (call, outcome) in seen.iter().enumerate() {
                 let slot = call % self.slots as usize;
-                let (must, may) = match dies {
-                    // What the shard had in flight when it died may or may not be over.
-                    true => (call >= self.bad.1, self.ahead),
+                let must = match dies {
+                    // What the shard had in flight when it died has its contribution.
+                    true => call >= self.bad.1,
                     // A failed call is alone in its failure.
-                    false => (call == self.bad.1, false),
+                    false => call == self.bad.1,
                 };
                 match outcome {
                     Ok(values) => {
@@ -769,7 +769,7 @@ impl Faulty {
                         assert_eq!(*values, expected[call], "{at}: shard {shard}, call {call}");
                     }
                     Err(e) => {
-                        assert!(must || may, "{at}: shard {shard}, call {call}: {e}");
+                        assert!(must, "{at}: shard {shard}, call {call}: {e}");
                         assert!(self.is_cause(e.origin()), "{at}: shard {shard}, call {call}: {e:?}");
                         let text = e.to_string();
                         assert!(text.contains(&format!("`total` of shard {shard}")), "{at}: {text}");
@@ -1058,7 +1058,8 @@ fn several_failures_at_once() {
                 match outcome {
                     Err(e) => {
                         let own = launch == 0 && (0..shards).any(|s| of(call, s) != Mishap::None);
-                        assert!(is_mishap(e) && (own || death.is_some()), "{at}: launch {launch}, call {call}: {e}");
+                        let owed = death.is_some_and(|d| launch > 0 || call >= d);
+                        assert!(is_mishap(e) && (own || owed), "{at}: launch {launch}, call {call}: {e}");
                     }
                     Ok(came) => {
                         assert!(death.is_none_or(|d| launch == 0 && call < d), "{at}: call {call} has a result");

@@ -10,8 +10,11 @@ mod choice;
 mod collective;
 mod contributions;
 mod deadlines;
+mod dying;
 mod kinds;
+mod laws;
 mod misuse;
+mod mutated;
 mod plans;
 #[cfg(feature = "plant")]
 mod planted;

@@ -240,7 +240,7 @@ fn refused(shards: u32, expects: &str, got: &str, what: impl FnOnce(Sums) -> Sum
     }
 }
 
-const GROUPS: &str = "groups of ranks that contribute, and whose only part is the whole vector";
+const GROUPS: &str = "whole vectors only, as it is in the group 0..2";
 
 /// In groups of two the first rank has a schedule of its own, with several blocks or one.
 fn in_groups(leader: fn(u32, u32) -> Schedule, blocks: u32) -> impl Fn(&Goal, u32) -> Schedule + Clone {
@@ -257,13 +257,22 @@ fn in_groups(leader: fn(u32, u32) -> Schedule, blocks: u32) -> impl Fn(&Goal, u3
 #[test]
 fn groups_have_one_part_and_contribute() {
     made(4, |sums| sums.schedules("whole", in_groups(recursive_doubling, 1))).unwrap();
-    refused(4, GROUPS, "rank 0 of the group 0..2, which has several parts", |sums| {
+    refused(4, GROUPS, "several parts, or local steps at rank 0 of the schedules `blocks`", |sums| {
         sums.schedules("blocks", in_groups(halving_doubling, 2))
     });
-    refused(4, GROUPS, "rank 1 of the group 0..2, which contributes nothing", |sums| {
+    refused(4, GROUPS, "no whole vector as its contribution at rank 1 of the schedules `some`", |sums| {
         sums.participants([0, 2]).receivers(0..4).schedules("some", in_groups(recursive_doubling, 1))
     });
-    refused(2, GROUPS, "rank 0 of the group 0..2, which has several parts", |sums| {
+    refused(2, GROUPS, "several parts, or local steps at rank 0 of", |sums| {
+        sums.schedules("doubled", |_, rank| {
+            let mut schedule = Schedule::new(rank, 2, 1);
+            if rank == 0 {
+                schedule.local(Part::new(0, 0..1), Part::new(0, 0..1), Combine::Replace);
+            }
+            schedule.in_group(0..2)
+        })
+    });
+    refused(2, GROUPS, "several parts, or local steps at rank 0 of", |sums| {
         sums.schedules("another register", |_, rank| {
             let mut schedule = Schedule::new(rank, 2, 1);
             if rank == 0 {
@@ -389,6 +398,115 @@ fn blocks_of_other_sizes_are_no_room() {
     let expects = "steps with as many elements at both ends, with vectors of 5";
     refused(2, expects, "step 0 of rank 0, from 3 elements to 2: Update", |sums| sums.schedules("read", read));
     refused(2, expects, "step 1 of rank 0, from 3 elements to 2: Local", |sums| sums.schedules("local", local));
+}
+
+#[test]
+fn there_are_no_more_blocks_than_parts_can_name() {
+    for blocks in [65_537, u32::MAX - 1, u32::MAX] {
+        refused(2, "at most 65536 blocks", &format!("{blocks} in the schedules `many`"), move |sums| {
+            sums.schedules("many", move |_, rank| Schedule::new(rank, 2, blocks))
+        });
+    }
+    made(1, |sums| sums.schedules("most", |_, rank| Schedule::new(rank, 1, 65_536))).unwrap();
+}
+
+/// Rank 2 makes no call, so the others would wait for it.
+#[test]
+fn who_takes_no_part_has_no_steps() {
+    refused(
+        3,
+        "no steps, as it neither contributes nor receives",
+        "2 steps at rank 2 of the schedules `all`",
+        |sums| {
+            let all = |_: &Goal, rank: u32| {
+                let mut schedule = recursive_doubling(rank % 2, 2).among(rank, 3, |rank| rank);
+                if rank == 0 {
+                    schedule.update(2, 0, Part::block(0, 0));
+                    schedule.read(2, 0, Part::block(1, 0), Combine::Replace);
+                }
+                if rank == 2 {
+                    schedule = Schedule::new(2, 3, 1);
+                    schedule.read(0, 1, Part::block(0, 0), Combine::Replace);
+                    schedule.update(0, 1, Part::block(0, 0));
+                }
+                schedule
+            };
+            sums.participants([0, 1]).schedules("all", all)
+        },
+    );
+}
+
+/// A sum of floats has no inverse, also for what nobody receives. So it is in a broadcast, which combines nothing.
+#[test]
+fn what_is_taken_out_of_a_register_that_nobody_receives_needs_an_inverse() {
+    let undone = |goal: &Goal, rank: u32| {
+        let mut schedule = Schedule::linked(rank, |rank| {
+            let mut schedule = Schedule::new(rank, 2, goal.blocks());
+            let way = match (goal.contributors().len(), rank) {
+                (1, _) => Combine::Replace,
+                (_, 0) => Combine::IncomingIsHigher,
+                _ => Combine::IncomingIsLower,
+            };
+            if goal.contributors().contains(rank) {
+                schedule.send(1 - rank, Part::block(0, 0));
+            }
+            if goal.contributors().contains(1 - rank) {
+                schedule.receive(1 - rank, Part::block(0, 0), way);
+            }
+            schedule
+        });
+        let [from, into] = [Part::block(0, 0), Part::block(1, 0)];
+        schedule.local(from.clone(), into.clone(), Combine::Replace);
+        schedule.local(from.clone(), into.clone(), Combine::IncomingIsHigher);
+        schedule.local(from, into, Combine::Undo);
+        schedule
+    };
+    let run = Runtime::threads(1).run(move |top| async move {
+        let gang = top.gang("all", 2)?;
+        let sum = Collective::<f64>::allreduce(Operator::sum()).schedules("undone", undone).make(&top, &gang, "sum");
+        let one = Collective::<f64>::broadcast(0).schedules("undone", undone).make(&top, &gang, "one");
+        let exact = Collective::allreduce(Operator::sum()).schedules("undone", undone).make(&top, &gang, "exact")?;
+        let task = top.register("adds", |shard: Shard, it: Collective<u8>| async move { it.call(&shard, 200)?.await });
+        let sums = top.launch(&gang, &task, |_| ShardLaunch::new(exact))?.all().await?;
+        Ok((sum.map(drop), one.map(drop), sums))
+    });
+    let ((sum, one, sums), _) = run.unwrap();
+    for (refused, name) in [(sum, "`sum`, which is not"), (one, "`none`, which is not")] {
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("invertible bit for bit, as undone needs") && refused.contains(name), "{refused}");
+    }
+    assert_eq!(sums, [144, 144]);
+}
+
+/// The only part of rank 0 is all of its register, which it combines with itself.
+#[test]
+fn a_whole_register_may_be_combined_with_itself() {
+    let itself = |how: Combine| {
+        move |_: &Goal, rank: u32| {
+            let mut schedule = recursive_doubling(rank, 2);
+            if rank == 0 {
+                schedule.local(Part::block(0, 0), Part::block(0, 0), how);
+            }
+            schedule
+        }
+    };
+    for elements in [1, 3, 700] {
+        let run = watched("itself", move || {
+            Runtime::threads(1).run(move |top| async move {
+                let gang = top.gang("all", 2)?;
+                let most = || Collective::<u64>::allreduce(Operator::max()).elements(elements);
+                let twice = most().schedules("twice", itself(Combine::IncomingIsHigher)).make(&top, &gang, "twice")?;
+                let same = most().schedules("same", itself(Combine::Replace)).make(&top, &gang, "same")?;
+                let task = top.register("max", move |shard: Shard, both: [Collective<[u64]>; 2]| async move {
+                    let own = vec![u64::from(shard.index()); elements];
+                    let [twice, same] = [0, 1].map(|at| both[at].call(&shard, own.clone()));
+                    Ok([twice?.await?.to_vec(), same?.await?.to_vec()])
+                });
+                top.launch(&gang, &task, |_| ShardLaunch::new([twice, same]))?.all().await
+            })
+        });
+        assert_eq!(run.unwrap().0, vec![[vec![1; elements], vec![1; elements]]; 2]);
+    }
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn all_sizes() {
 
 /// Each of two ranks has its own contribution on the right. Three have three trees.
 fn laws_of_dissemination(ranks: u32) -> Laws {
-    Laws { associative: ranks > 2, commutative: ranks > 1, ..Laws::NONE }
+    Laws { associative: ranks > 2, commutative: ranks > 1, infallible: ranks > 2, ..Laws::NONE }
 }
 
 fn radix_exchanges_have_the_brackets_of_recursive_doubling(sizes: Sizes) {

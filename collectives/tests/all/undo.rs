@@ -34,6 +34,7 @@ fn five_cases_with_an_inverse_and_without() {
                 true => Operator::user("own sum", |a: &i64, b: &i64| a.wrapping_add(*b))
                     .associative()
                     .commutative()
+                    .infallible()
                     .with_inverse(|all, b| all.wrapping_sub(*b)),
             };
             for algorithm in [Algorithm::FiveCasesInverse(n as u8), Algorithm::FiveCases(n as u8)] {

@@ -71,7 +71,7 @@ impl Item for f64 {
     fn kind(commutes: bool) -> common::Kind<f64> {
         let sum: fn(&f64, &f64) -> f64 = |a, b| a + b;
         // Sums of whole numbers are exact.
-        let operator = Operator::user("whole sum", sum).associative().commutative();
+        let operator = Operator::user("whole sum", sum).associative().commutative().infallible();
         let whole = common::Kind { operator, combine: sum, make: |bits| f64::from(bits as i16), associative: true };
         if commutes { whole } else { rounding() }
     }
@@ -95,7 +95,7 @@ macro_rules! items {
                     *a.min(b)
                 }
                 let (operator, combine): (_, fn(&$t, &$t) -> $t) = match commutes {
-                    true => (Operator::user("min", first).associative().commutative(), first),
+                    true => (Operator::user("min", first).associative().commutative().infallible(), first),
                     false => (Operator::user("brackets", combine), combine),
                 };
                 common::Kind { operator, combine, make: $make, associative: commutes }

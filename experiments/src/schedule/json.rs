@@ -72,12 +72,13 @@ pub fn json(shown: &Shown, kind: &str) -> Result<String, Failure> {
 }
 
 fn names(laws: Laws) -> Vec<&'static str> {
-    let Laws { associative, commutative, idempotent, invertible } = laws;
+    let Laws { associative, commutative, idempotent, invertible, infallible } = laws;
     let laws = [
         (associative, "associative"),
         (commutative, "commutative"),
         (idempotent, "idempotent"),
         (invertible, "invertible"),
+        (infallible, "infallible"),
     ];
     laws.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name).collect()
 }

@@ -109,10 +109,9 @@ macro_rules! operator {
     };
 }
 
-operator!(Sum "sum" on Number, laws if T::EXACT { GROUP } else { Laws { commutative: true, ..Laws::NONE } },
+operator!(Sum "sum" on Number, laws if T::EXACT { GROUP } else { Laws::BUILTIN },
     identity T::ZERO, combine T::add, undo T::subtract, canonical T::canonical);
-operator!(Product "product" on Number,
-    laws if T::EXACT { Laws::ORDER_IS_FREE } else { Laws { commutative: true, ..Laws::NONE } },
+operator!(Product "product" on Number, laws if T::EXACT { Laws::ORDER_IS_FREE } else { Laws::BUILTIN },
     identity T::ONE, combine T::multiply, canonical T::canonical);
 operator!(Min "min" on Number, laws SELECTION, identity T::GREATEST, combine T::lesser, canonical T::canonical);
 operator!(Max "max" on Number, laws SELECTION, identity T::LEAST, combine T::greater, canonical T::canonical);

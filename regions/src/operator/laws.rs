@@ -3,6 +3,9 @@
 use std::fmt;
 
 /// Laws of an operator ⊕, bit for bit. [`Operator::laws`](crate::Operator::laws) says for which elements.
+///
+/// A combination that panics has no value, and neither has what is made from it. So both sides of an equation must fail, or
+/// neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Laws {
     /// (a ⊕ b) ⊕ c = a ⊕ (b ⊕ c)
@@ -13,17 +16,24 @@ pub struct Laws {
     pub idempotent: bool,
     /// There is ⊖ with (a ⊕ b) ⊖ b = a.
     pub invertible: bool,
+    /// a ⊕ b never panics.
+    pub infallible: bool,
 }
 
 impl Laws {
     /// None of them.
-    pub const NONE: Laws = Laws { associative: false, commutative: false, idempotent: false, invertible: false };
+    pub const NONE: Laws =
+        Laws { associative: false, commutative: false, idempotent: false, invertible: false, infallible: false };
 
     /// All of them.
-    pub const ALL: Laws = Laws { associative: true, commutative: true, idempotent: true, invertible: true };
+    pub const ALL: Laws =
+        Laws { associative: true, commutative: true, idempotent: true, invertible: true, infallible: true };
 
-    /// The order of the operands and their brackets do not matter.
-    pub(super) const ORDER_IS_FREE: Laws = Laws { associative: true, commutative: true, ..Laws::NONE };
+    /// The laws of every built-in operator.
+    pub(super) const BUILTIN: Laws = Laws { commutative: true, infallible: true, ..Laws::NONE };
+
+    /// The same where brackets do not matter either.
+    pub(super) const ORDER_IS_FREE: Laws = Laws { associative: true, ..Laws::BUILTIN };
 
     /// Those of these laws that `held` has not.
     pub fn without(self, held: Laws) -> Laws {
@@ -32,6 +42,7 @@ impl Laws {
             commutative: self.commutative && !held.commutative,
             idempotent: self.idempotent && !held.idempotent,
             invertible: self.invertible && !held.invertible,
+            infallible: self.infallible && !held.infallible,
         }
     }
 
@@ -42,6 +53,7 @@ impl Laws {
             commutative: self.commutative || other.commutative,
             idempotent: self.idempotent || other.idempotent,
             invertible: self.invertible || other.invertible,
+            infallible: self.infallible || other.infallible,
         }
     }
 }
@@ -49,12 +61,13 @@ impl Laws {
 /// For example `associative, commutative`, or `none`.
 impl fmt::Display for Laws {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { associative, commutative, idempotent, invertible } = *self;
+        let Self { associative, commutative, idempotent, invertible, infallible } = *self;
         let laws = [
             (associative, "associative"),
             (commutative, "commutative"),
             (idempotent, "idempotent"),
             (invertible, "invertible"),
+            (infallible, "infallible"),
         ];
         let names: Vec<_> = laws.iter().filter(|(holds, _)| *holds).map(|(_, name)| *name).collect();
         f.pad(&if names.is_empty() { "none".to_owned() } else { names.join(", ") })

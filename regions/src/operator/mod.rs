@@ -127,9 +127,11 @@ impl<T> Operator<T> {
     /// | exact sum | yes | yes | | | [`ExactSum::zero`] |
     /// | [`user`](Self::user) | as declared | | | | |
     ///
+    /// Built-in operators never panic, so all of them are infallible too.
+    ///
     /// A few elements are never the result of a combination: NaNs with a sign or a payload, and truth values other than
     /// 0 and 1. The first combination makes them 0, 1 or the one NaN, so for them idempotence, inverse and identity hold
-    /// up to this change.
+    /// up to this change. [`canonical`](Self::canonical) makes the same change.
     pub fn laws(&self) -> Laws {
         match &self.kind {
             Kind::Builtin(.., facts) => facts().laws,
@@ -232,8 +234,16 @@ impl<T: Pod + Send + Sync> Operator<T> {
         }
     }
 
-    /// The element as a combination would leave it.
-    fn canonical(&self, x: T) -> T {
+    /// The element as a combination would leave it: 0 or 1 with a logical operator, the one NaN in place of any other with a
+    /// built-in operator of floats. With any other operator it is `x` itself. A reduction of one contribution gives this.
+    ///
+    /// ```
+    /// use maniple_regions::Operator;
+    ///
+    /// assert_eq!(Operator::logical_or().canonical(5), 1);
+    /// assert_eq!(Operator::or().canonical(5), 5);
+    /// ```
+    pub fn canonical(&self, x: T) -> T {
         match &self.kind {
             Kind::Builtin(.., facts) => (facts().canonical)(x),
             Kind::User(..) => x,

@@ -2,6 +2,7 @@
 
 use std::any::{TypeId, type_name};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytemuck::Pod;
 use thiserror::Error;
@@ -24,6 +25,8 @@ pub enum Law {
     LeftIdentity,
     /// a ⊕ e = a
     RightIdentity,
+    /// a ⊕ b is there: the operator does not panic.
+    Infallible,
 }
 
 impl Law {
@@ -35,6 +38,7 @@ impl Law {
             Law::Inverse => "(a ⊕ b) ⊖ b = a",
             Law::LeftIdentity => "e ⊕ a = a",
             Law::RightIdentity => "a ⊕ e = a",
+            Law::Infallible => "a ⊕ b never panics",
         }
     }
 }
@@ -61,9 +65,9 @@ pub struct BrokenLaw {
     /// The elements a, b and c of the law's formula, as far as it has them. Numbers are written in decimal; other types as
     /// their bytes, in the order of memory.
     pub operands: Vec<String>,
-    /// The left side of the formula.
+    /// The left side of the formula, or `a panic`.
     pub left: String,
-    /// The right side of the formula.
+    /// The right side of the formula, or `a panic`.
     pub right: String,
 }
 
@@ -89,37 +93,57 @@ impl<T: Pod + Send + Sync> Operator<T> {
         // A built-in operator's laws are about elements that combinations leave.
         let [a, b, c] = [a, b, c].map(|x| self.canonical(x));
         let laws = self.laws();
-        let join = |lower: T, higher: T| self.combine(&lower, &higher);
-        let try_law = |law: Law, operands: &[T], left: T, right: T| {
-            if bytemuck::bytes_of(&left) == bytemuck::bytes_of(&right) {
+        // Nothing where the operator panics, and then nothing can be made of it.
+        let guarded = |f: &dyn Fn() -> T| catch_unwind(AssertUnwindSafe(f)).ok();
+        let join = |lower: Option<T>, higher: Option<T>| {
+            let (lower, higher) = (lower?, higher?);
+            guarded(&|| self.combine(&lower, &higher))
+        };
+        let try_law = |law: Law, operands: &[T], left: Option<T>, right: Option<T>| {
+            let same = left.as_ref().map(bytemuck::bytes_of) == right.as_ref().map(bytemuck::bytes_of);
+            if same {
                 return Ok(());
             }
+            let side = |side: Option<T>| side.as_ref().map_or("a panic".into(), show);
             Err(BrokenLaw {
                 operator: self.name().to_owned(),
                 law,
                 operands: operands.iter().map(show).collect(),
-                left: show(&left),
-                right: show(&right),
+                left: side(left),
+                right: side(right),
             })
         };
+        let [x, y, z] = [a, b, c].map(Some);
         if laws.associative {
-            try_law(Law::Associative, &[a, b, c], join(join(a, b), c), join(a, join(b, c)))?;
+            try_law(Law::Associative, &[a, b, c], join(join(x, y), z), join(x, join(y, z)))?;
         }
         for (a, b) in [(a, b), (b, c), (c, a)] {
-            if laws.commutative {
-                try_law(Law::Commutative, &[a, b], join(a, b), join(b, a))?;
+            let (x, y) = (Some(a), Some(b));
+            let both = join(x, y);
+            if laws.infallible && both.is_none() {
+                let (operator, operands) = (self.name().to_owned(), [a, b].iter().map(show).collect());
+                let (left, right) = ("a panic".into(), "a value".into());
+                return Err(BrokenLaw { operator, law: Law::Infallible, operands, left, right });
             }
-            if laws.invertible {
-                let mut left = join(a, b);
-                self.undo(std::slice::from_mut(&mut left), &[b]);
-                try_law(Law::Inverse, &[a, b], left, a)?;
+            if laws.commutative {
+                try_law(Law::Commutative, &[a, b], both, join(y, x))?;
+            }
+            if laws.invertible
+                && let Some(both) = both
+            {
+                let left = guarded(&|| {
+                    let mut left = both;
+                    self.undo(std::slice::from_mut(&mut left), &[b]);
+                    left
+                });
+                try_law(Law::Inverse, &[a, b], left, x)?;
             }
             if laws.idempotent {
-                try_law(Law::Idempotent, &[a], join(a, a), a)?;
+                try_law(Law::Idempotent, &[a], join(x, x), x)?;
             }
             if let Some(identity) = self.identity() {
-                try_law(Law::LeftIdentity, &[a], join(identity, a), a)?;
-                try_law(Law::RightIdentity, &[a], join(a, identity), a)?;
+                try_law(Law::LeftIdentity, &[a], join(Some(identity), x), x)?;
+                try_law(Law::RightIdentity, &[a], join(x, Some(identity)), x)?;
             }
         }
         Ok(())

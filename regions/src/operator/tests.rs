@@ -234,7 +234,8 @@ fn laws_that_built_in_operators_lack() {
     assert_eq!(Operator::<f64>::min().laws(), Laws { invertible: false, ..Laws::ALL });
     assert_eq!(Operator::<u32>::logical_xor().laws(), Laws { idempotent: false, ..Laws::ALL });
     assert_eq!(Operator::<()>::nothing().laws(), Laws::ALL);
-    assert_eq!(ExactSum::<f64>::operator().laws(), Laws { associative: true, commutative: true, ..Laws::NONE });
+    let exact = Laws { associative: true, commutative: true, infallible: true, ..Laws::NONE };
+    assert_eq!(ExactSum::<f64>::operator().laws(), exact);
     // Declarations do not change what is known.
     let sum = Operator::<f64>::sum().associative().idempotent().with_identity(3.0).with_inverse(|a, b| a - b);
     assert_eq!((sum.laws(), sum.identity()), (Operator::<f64>::sum().laws(), Some(-0.0)));
@@ -281,12 +282,37 @@ fn declarations() {
     let plain =
         Operator::user("gcd", |a: &u64, b: &u64| (1..=*a.max(b)).rev().find(|d| a % d + b % d == 0).unwrap_or(0));
     assert_eq!((plain.laws(), plain.identity()), (Laws::NONE, None));
-    let gcd = plain.clone().associative().commutative().idempotent().with_identity(0);
+    let gcd = plain.clone().associative().commutative().idempotent().infallible().with_identity(0);
     assert_eq!(gcd.laws(), Laws { invertible: false, ..Laws::ALL });
     assert_eq!((gcd.identity(), gcd.name()), (Some(0), "gcd"));
     assert_eq!(gcd.sample(12, 18, 8), Ok(()));
     // A copy made before is what it was.
     assert_eq!((plain.laws(), plain.identity()), (Laws::NONE, None));
+}
+
+/// A side that panics has no value. If both do, the law holds.
+#[test]
+fn laws_hold_for_panics_too() {
+    let checked = Operator::user("checked sum", |a: &i8, b: &i8| a.checked_add(*b).expect("an overflow"));
+    let said = checked.clone().commutative().with_inverse(|all, b| all.wrapping_sub(*b));
+    assert_eq!((said.sample(127, 1, -1), said.sample(127, 127, 127)), (Ok(()), Ok(())));
+    let broken = checked.clone().associative().sample(127, 1, -1).unwrap_err();
+    assert_eq!((broken.law, &*broken.left, &*broken.right), (Law::Associative, "a panic", "127"));
+    assert_eq!(checked.clone().associative().sample(127, 1, 1), Ok(()));
+    let broken = checked.infallible().sample(1, 127, 0).unwrap_err();
+    assert_eq!((broken.law, broken.operands), (Law::Infallible, vec!["1".into(), "127".into()]));
+    assert_eq!(broken.law.to_string(), "a ⊕ b never panics");
+    let inverse = Operator::user("half", |a: &u8, b: &u8| a / 2 + b / 2).with_inverse(|_, _| panic!("no inverse"));
+    assert_eq!(inverse.sample(2, 4, 6).unwrap_err().left, "a panic");
+}
+
+#[test]
+fn a_single_element_becomes_what_a_combination_leaves() {
+    assert_eq!([0, 1, 5].map(|x| Operator::<i32>::logical_and().canonical(x)), [0, 1, 1]);
+    assert_eq!([0, 1, 5].map(|x| Operator::<i32>::and().canonical(x)), [0, 1, 5]);
+    let nan = f64::from_bits(0xfff8_0000_0000_0123);
+    assert_eq!(Operator::sum().canonical(nan).to_bits(), 0x7ff8_0000_0000_0000);
+    assert_eq!(Operator::user("own", |a: &f64, _: &f64| *a).canonical(nan).to_bits(), nan.to_bits());
 }
 
 #[test]

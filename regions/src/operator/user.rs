@@ -38,8 +38,9 @@ impl<T: Pod + Send + Sync> Operator<T> {
     /// collective is running. `name` appears in errors and figures, and makes the operator's [`id`](Self::id). Processes compare
     /// operators by name, laws and identity. They can't see what `f` captures, so give the name all that it depends on.
     ///
-    /// Declared laws open the way to more algorithms. They must hold bit for bit, for all elements that can occur.
-    /// [`sample`](Self::sample) tries them on three.
+    /// Declared laws open the way to more algorithms. They must hold bit for bit, for all elements that can occur, and for
+    /// panics too: both sides of an equation panic, or neither. So checked addition commutes, but is not associative:
+    /// (`MAX` + 1) + −1 panics, and `MAX` + (1 + −1) does not. [`sample`](Self::sample) tries laws on three elements.
     ///
     /// ```
     /// use maniple_regions::Operator;
@@ -48,6 +49,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
     /// let product = Operator::user("product modulo 1000003", move |a: &u64, b: &u64| a * b % modulus)
     ///     .associative()
     ///     .commutative()
+    ///     .infallible()
     ///     .with_identity(1);
     /// assert_eq!(product.combine(&1_000_002, &1_000_002), 1);
     /// assert_eq!(product.identity(), Some(1));
@@ -72,6 +74,12 @@ impl<T: Pod + Send + Sync> Operator<T> {
     /// Declares that a ⊕ a = a. The laws of a built-in operator are known, and stay as they are.
     pub fn idempotent(self) -> Self {
         self.declare(|user| user.laws.idempotent = true)
+    }
+
+    /// Declares that the function never panics. Algorithms in which each shard has brackets of its own need that:
+    /// otherwise it might fail on some shards of a call and not on others. Built-in operators never panic.
+    pub fn infallible(self) -> Self {
+        self.declare(|user| user.laws.infallible = true)
     }
 
     /// Declares that `identity` ⊕ a = a = a ⊕ `identity`. A built-in operator keeps its own identity.

@@ -305,7 +305,10 @@ fn folded(effects: &Effects, spec: &PhaseSpec, #[allow(unused_mut)] mut values: 
 fn fold(spec: &PhaseSpec, mut values: Vec<(u32, u64)>) -> Result<u64, Error> {
     let Some(fold) = &spec.fold else { return Ok(0) };
     values.sort_unstable_by_key(|v| v.0);
-    let folded = AssertUnwindSafe(|| values.into_iter().map(|v| v.1).reduce(|a, b| fold(a, b)).unwrap_or(0));
+    let folded = AssertUnwindSafe(|| match values[..] {
+        [(_, one)] => fold(one, None),
+        _ => values.into_iter().map(|v| v.1).reduce(|a, b| fold(a, Some(b))).unwrap_or(0),
+    });
     catch_unwind(folded).map_err(|panic| {
         let place = Place { task: format!("fold of phase barrier `{}`", spec.name), shard: None };
         Error::Panicked { place, message: panic_message(panic) }

@@ -69,10 +69,21 @@ impl Core {
                     let end = tasks.barriers.phase_end(object, shard, spec);
                     tasks.poison_phase(object, end.generation(), error);
                 }
-                Object::Replay(replay) if Arc::ptr_eq(replay.gang(), gang) => {
-                    self.replays.fail(tasks, object, gang.at[shard as usize].1, error);
-                }
                 _ => {}
+            }
+        }
+        self.give_up_calls(gang, shard, error);
+    }
+
+    /// Poisons what a failed shard owes in calls that it has not made. Those that it has made go on. Once they are over, no
+    /// other shard in its place can make more.
+    pub fn give_up_calls(&self, gang: &Arc<GangTable>, shard: u32, error: &Error) {
+        for object in 0..self.effects().objects.len() {
+            let Some(known) = self.effects().objects.get(object) else { continue };
+            if let Object::Replay(replay) = &*known.object
+                && Arc::ptr_eq(replay.gang(), gang)
+            {
+                self.replays.give_up(&self.tasks, object, gang.at[shard as usize].1, error);
             }
         }
     }

@@ -213,7 +213,11 @@ impl PhaseOptions {
         const { assert!(size_of::<T>() == size_of::<u64>(), "a phase barrier reduces values of 8 bytes") };
         let value = |bits: u64| bytemuck::cast::<u64, T>(bits);
         self.fold = Some(Arc::new(move |lower, higher| {
-            bytemuck::cast::<T, u64>(operator.combine(&value(lower), &value(higher)))
+            let lower = value(lower);
+            bytemuck::cast::<T, u64>(match higher {
+                Some(higher) => operator.combine(&lower, &value(higher)),
+                None => operator.canonical(lower),
+            })
         }));
         self
     }

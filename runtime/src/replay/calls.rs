@@ -2,9 +2,10 @@
 //!
 //! A call that fails hands its error on where its value would go. So the barriers stay in step, and the next call finds
 //! everything in order. A collective's barriers are poisoned only when a shard of it has failed or a processor is lost,
-//! because then nobody arrives in its place (`fail`).
+//! because then nobody arrives in its place. A shard that has failed has given what it contributed: its calls go on, and
+//! only the calls that it has not made are poisoned (`give_up`). So it does not depend on timing which calls fail.
 
-use super::chains::{ALONE, BlockStage, ChainState, Progress, SubtaskKind, unknown};
+use super::chains::{ALONE, BlockStage, Chain, ChainState, Progress, SubtaskKind, unknown};
 use crate::Error;
 use crate::error::panic_message;
 use crate::ids::{CellAddress, EMPTY};
@@ -131,9 +132,11 @@ impl ReplayCx<'_> {
             }
             let another = self.end_call(chain, |cx| object.end(chain, outcome, cx));
             if block != ALONE
-                && let Some(error) = self.progress.blocks[block as usize].follower_error.take()
+                && let Some(fails) = &self.progress.blocks[block as usize].fails
+                && fails.0 <= self.progress.chains[chain as usize].generation
             {
-                return self.fail(object, chain, *error);
+                let error = fails.1.clone();
+                return self.fail(object, chain, error);
             }
             if !(another && !object.waits(chain, self) && self.has_begun(object, chain)) {
                 return;
@@ -212,11 +215,6 @@ impl ReplayCx<'_> {
         let mut chain = leader;
         for _ in 1..size {
             chain += slots;
-            let now = &mut self.progress.chains[chain as usize];
-            if now.state != ChainState::Joined {
-                // It failed while the leader's call was under way.
-                continue;
-            }
             let another = self.end_call(chain, |cx| match outcome {
                 Ok(()) => object.follow(chain, leader, cx),
                 Err(e) => {
@@ -244,6 +242,33 @@ impl ReplayCx<'_> {
         Box::new(error.poisons(self.chains.place(chain)))
     }
 
+    /// The shard of a chain has failed after it has made so many calls of the chain's slot. They go on, and every arrival
+    /// that the chain owes in later ones is poisoned.
+    pub(crate) fn give_up<R: Replay>(&mut self, object: &mut R, chain: u32, (made, error): (u64, &Error)) {
+        let now = self.progress.chains[chain as usize];
+        if now.state == ChainState::Failed {
+            return;
+        }
+        if now.generation >= made {
+            return self.fail(object, chain, error.clone());
+        }
+        let error = error.poisons(self.chains.place(chain));
+        match self.progress.blocks.get_mut(now.block as usize) {
+            Some(block) if block.fails.as_ref().is_none_or(|fails| made < fails.0) => {
+                block.fails = Some(Box::new((made, error)));
+            }
+            Some(_) => {}
+            None => {
+                let mut owed = now;
+                if (made - now.generation) % 2 == 1 {
+                    self.chains.next_generation(&mut owed);
+                }
+                (owed.generation, owed.done) = (made, 0);
+                self.poison_arrivals(&owed, &error);
+            }
+        }
+    }
+
     /// Ends a chain's call with an error and poisons every arrival that the chain still owes, in this call and later
     /// ones. Does the same for the chains that combine with it in place.
     pub(crate) fn fail<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
@@ -251,11 +276,6 @@ impl ReplayCx<'_> {
             return self.fail_alone(object, chain, error);
         };
         let (leader, size) = (b.leader, b.size);
-        if chain != leader && b.stage == BlockStage::Gathered {
-            // The others still get the result of this call.
-            b.follower_error.get_or_insert_with(|| Box::new(error.clone()));
-            return self.fail_alone(object, chain, error);
-        }
         for follower in 0..size {
             self.fail_alone(object, leader + follower * self.chains.slots, error.clone());
         }
@@ -268,7 +288,6 @@ impl ReplayCx<'_> {
             ChainState::Failed => return,
             state => state != ChainState::Idle,
         };
-        let effects = &self.tasks.effects;
         let now = *c;
         let error = error.poisons(place);
         // Later calls find it there.
@@ -278,25 +297,32 @@ impl ReplayCx<'_> {
         }
         let mut next = now;
         self.chains.next_generation(&mut next);
-        for i in 0..now.len {
-            // Subtasks that this call has not run are owed in its generation, the others in the next.
-            let step = self.chains.plan[now.first as usize + usize::from(i)];
-            let from = if i < now.done { &next } else { &now };
+        for step in &self.chains.plan[now.first as usize..][..usize::from(now.len)] {
             if step.task.kind() != SubtaskKind::Local {
                 // Gives back the values that were lent to the subtask.
                 for call in [&now, &next] {
                     self.progress.cells[(call.cells + u32::from(step.waits)) as usize].clear(Payload::None);
                 }
             }
-            if !effects.passes_poison_on() {
-                continue;
-            }
+        }
+        self.poison_arrivals(&now, &error);
+    }
+
+    /// Poisons the arrivals of a chain that are owed from the call on that it has in `now`. Subtasks that this call has run
+    /// are owed in the next one.
+    fn poison_arrivals(&self, now: &Chain, error: &Error) {
+        let effects = &self.tasks.effects;
+        if !effects.passes_poison_on() {
+            return;
+        }
+        let mut next = *now;
+        self.chains.next_generation(&mut next);
+        for i in 0..now.len {
+            let step = self.chains.plan[now.first as usize + usize::from(i)];
+            let from = if i < now.done { &next } else { now };
             let poison = |cell, from| {
-                effects.send_poison(
-                    CellAddress { processor: step.task.to(), object: self.chains.id, cell },
-                    from,
-                    &error,
-                );
+                let at = CellAddress { processor: step.task.to(), object: self.chains.id, cell };
+                effects.send_poison(at, from, error);
             };
             match step.task.kind() {
                 SubtaskKind::Update if self.chains.gives_back => poison(step.cell + now.offset, from.generation),

@@ -152,8 +152,8 @@ pub(super) struct Block {
     pub(super) stage: BlockStage,
     /// The lowest chain that joined with an error instead of a value.
     pub(super) failed: Option<u32>,
-    /// The error of a follower that failed after the leader had gathered.
-    pub(super) follower_error: Option<Box<Error>>,
+    /// The call that one of its shards has not made and never will, and the error of that shard.
+    pub(super) fails: Option<Box<(u64, Error)>>,
 }
 
 /// The stage of a block's leader.
@@ -225,6 +225,12 @@ impl Progress {
     /// The launched shard that calls at `position`.
     pub fn owner(&self, position: u32) -> Option<&Rc<Owner>> {
         self.callers.get(position as usize)?.owner.as_ref()
+    }
+
+    /// How many calls of a slot, of so many, the shard at `position` has made.
+    pub(super) fn made(&self, position: u32, slot: u32, slots: u32) -> u64 {
+        let calls = self.callers.get(position as usize).map_or(0, |caller| caller.calls);
+        calls.saturating_sub(slot.into()).div_ceil(slots.into())
     }
 
     #[cold]
@@ -320,7 +326,7 @@ impl Chains {
                             missing,
                             stage: BlockStage::Away,
                             failed: None,
-                            follower_error: None,
+                            fails: None,
                         });
                         blocks.len() as u32 - 1
                     }
@@ -620,9 +626,12 @@ impl Chains {
         let Progress { cells, poison, .. } = &mut *progress;
         let half = Half::of(cell);
         let Some(c) = cells.get_mut((cell & !EMPTY) as usize) else { return };
-        let entry = poison.entry(cell).or_insert((generation, error));
-        entry.0 = generation.min(entry.0);
-        if c.completed(half, entry.0) >= entry.0
+        let first = poison.get(&cell).map_or(u64::MAX, |(first, _)| *first);
+        if generation < first {
+            poison.insert(cell, (generation, error));
+        }
+        let first = generation.min(first);
+        if c.completed(half, first) >= first
             && let Some(chain) = c.release(half)
         {
             // The chain finds the error itself.

@@ -243,6 +243,8 @@ pub trait Chained: Any {
     #[doc(hidden)]
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
     #[doc(hidden)]
+    fn give_up(&mut self, chain: u32, owed: (u64, &Error), cx: &mut ReplayCx<'_>);
+    #[doc(hidden)]
     fn results(&self, chain: u32, busy: bool, watch: &mut Watch<'_>);
 }
 
@@ -252,6 +254,9 @@ impl<R: Replay> Chained for R {
     }
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         cx.fail(self, chain, error);
+    }
+    fn give_up(&mut self, chain: u32, owed: (u64, &Error), cx: &mut ReplayCx<'_>) {
+        cx.give_up(self, chain, owed);
     }
     fn results(&self, chain: u32, busy: bool, watch: &mut Watch<'_>) {
         Replay::results(self, chain, busy, watch);

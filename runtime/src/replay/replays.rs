@@ -1,7 +1,7 @@
 //! The replayed objects of a processor: the calls of its shards, arrivals, and running chains.
 
 use super::chains::{Chains, ReplayObject};
-use super::{Handle, Replay, ReplayCx};
+use super::{Chained, Handle, Replay, ReplayCx};
 use crate::Error;
 use crate::diagnose::Event;
 use crate::effects::Effects;
@@ -129,11 +129,30 @@ impl Replays {
 
     /// Fails every chain of a shard.
     pub fn fail(&self, tasks: &Tasks, object: ObjectId, position: u32, error: &Error) {
+        self.each_chain(tasks, object, position, |state, chain, cx| state.fail(chain, error.clone(), cx));
+    }
+
+    /// Fails the calls that a shard has not made.
+    pub fn give_up(&self, tasks: &Tasks, object: ObjectId, position: u32, error: &Error) {
+        self.each_chain(tasks, object, position, |state, chain, cx| {
+            let slots = cx.chains.slots;
+            let made = cx.progress.made(position, chain % slots, slots);
+            state.give_up(chain, (made, error), cx);
+        });
+    }
+
+    fn each_chain(
+        &self,
+        tasks: &Tasks,
+        object: ObjectId,
+        position: u32,
+        f: impl Fn(&mut dyn Chained, u32, &mut ReplayCx<'_>),
+    ) {
         self.with(object, |chains| {
             let mut state = chains.state.borrow_mut();
             let mut cx = ReplayCx { tasks, chains, progress: &mut chains.progress.borrow_mut() };
             for chain in position * chains.slots..(position + 1) * chains.slots {
-                tasks.effects.in_chains(|| state.fail(chain, error.clone(), &mut cx));
+                tasks.effects.in_chains(|| f(&mut **state, chain, &mut cx));
             }
         });
     }

@@ -42,6 +42,10 @@ async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
         }
         (result, _) => result,
     };
+    if let Err(e) = &result {
+        // Now its calls are over too.
+        shard.core().give_up_calls(&shard.inner.origin.gang, shard.inner.index, &e.poison().poisons(shard.place()));
+    }
     shard.over(result);
 }
 
