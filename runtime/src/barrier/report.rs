@@ -16,7 +16,7 @@ impl Barriers {
         part: &mut ReportPart,
     ) {
         let banks = self.banks.borrow();
-        let Some(bank) = banks.get(known.id as usize).and_then(|bank| bank.as_ref()) else { return };
+        let Some(bank) = banks.get(known.id) else { return };
         for (cell, generation, arrivals, waiting) in bank.waiting() {
             let (name, early) = (known.object.cell_name(effects.id, cell), list(arrivals.early()));
             let complete = so_far(arrivals.next(), "complete");

@@ -24,7 +24,7 @@ impl Core {
         let names = effects.futures().into_iter().map(|(_, named)| named).collect();
         let mut part = ReportPart { names, failed: self.failed_shards(), ..ReportPart::default() };
         let node_of = &|waiting: &Waiting| self.node_of(waiting);
-        effects.objects.each(|known| match &*known.object {
+        effects.objects.all().iter().for_each(|known| match &*known.object {
             Object::Edges(edges) => barriers.report_edges(effects, (known, edges), node_of, &mut part),
             Object::Phase(spec) => barriers.report_phase((known, spec), node_of, &mut part),
             Object::Replay(replay) => {

@@ -64,6 +64,7 @@ impl InnerTask {
             Launcher::new(&core, shard.task(), core.gangs.next_parent(core.effects().machine().processors()), false);
         launcher.within = shard.inner.origin.within.clone();
         launcher.node = Some(shard.node());
+        launcher.planner.part_of = shard.part_of();
         launcher.planner.held = Some(shard.held().clone());
         for h in shard.held().iter() {
             for &field in &h.fields {

@@ -8,12 +8,14 @@
 //! | `launch`, `param`, `index` | leaf tasks |
 //! | `gang`, `launcher` | gangs and their launches |
 //! | `edges`, `phase` | barriers between shards |
+//! | `destroy` | what the top-level task can destroy |
 //! | `region` | a region as a shard holds it |
 //! | `deadline` | waits with a limit |
 //! | `switch` | replaces the mappers of several processes |
 //! | `trace` | which process writes a trace |
 
 pub(crate) mod deadline;
+pub(crate) mod destroy;
 pub(crate) mod edges;
 pub(crate) mod gang;
 pub(crate) mod index;

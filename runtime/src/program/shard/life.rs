@@ -97,7 +97,7 @@ impl Shard {
         self.core().gangs.note_failed(self.launch_key(), error);
         let error = error.poisons(self.place());
         self.core().effects().event(|| Event::ShardFailed { shard: self.actor() });
-        self.core().abandon(&self.inner.origin.gang, self.inner.index, &error);
+        self.core().abandon(&self.inner.origin.gang, self.inner.index, self.part_of(), &error);
         self.core().tasks.fail_waiting(&self.inner.owner, &error);
     }
 }
