@@ -94,7 +94,7 @@ impl<T> Table<T> {
         // Those behind move up, as a look-up ends at a free place.
         let last = self.places.len() - 1;
         let mut behind = (at + 1) & last;
-        while let (object, Some(value)) = std::mem::replace(&mut self.places[behind], (0, None)) {
+        while let (object, Some(value)) = std::mem::take(&mut self.places[behind]) {
             self.put(object, value);
             behind = (behind + 1) & last;
         }

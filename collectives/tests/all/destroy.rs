@@ -49,8 +49,8 @@ fn calls_of_launches_before_get_their_results() {
                     let gang = if k.is_multiple_of(2) { lasting } else { top.gang("own", n)? };
                     let made: Made = (
                         Collective::allreduce(Operator::sum()).make(&top, &gang, "sum")?,
-                        Collective::broadcast(0).elements(1000).make(&top, &gang, "wide")?,
-                        Collective::allgather().make(&top, &gang, "all")?,
+                        Collective::<u64>::broadcast(0).elements(1000).make(&top, &gang, "wide")?,
+                        Collective::<u64, [u64]>::allgather().make(&top, &gang, "all")?,
                     );
                     let launch = top.launch(&gang, &task, |_| ShardLaunch::new((made, k)))?;
                     launches.push((k, u64::from(n), launch));

@@ -5,7 +5,7 @@ use crate::common;
 use crate::common::{Scatter, run, runtimes};
 use maniple_regions::{Field, Operator, Partition, Read, Rect, Region, Write};
 use maniple_runtime::{
-    Arg, Check, Destroy, Edges, Error, Gang, Get, InnerTask, PhaseBarrier, PhaseOptions, Put, Runtime, Shard,
+    Arg, Check, Destroy, Edges, Error, Faults, Gang, Get, InnerTask, PhaseBarrier, PhaseOptions, Put, Runtime, Shard,
     ShardLaunch, ShardTask, Top,
 };
 use std::future::poll_fn;
@@ -371,8 +371,9 @@ fn inner_tasks_use_what_was_there_when_they_were_launched() {
                 let other = top.region_tree("other", Rect::line(0, 10), &[X.info()])?;
                 let hold = |tree, k| move |_| ShardLaunch::new((tree, k)).writes(tree, [X]);
                 let first = top.launch(&one, &inner, hold(made.tree, 7))?;
-                let (gone, line) = (top.destroy((made.gang, uses)), line!());
+                let (gone, line) = (top.destroy(made.gang), line!());
                 gone?;
+                top.destroy(uses)?;
                 let second = top.launch(&one, &inner, hold(other, 8))?;
                 top.destroy(made.tree)?;
                 gate.open();
@@ -383,6 +384,53 @@ fn inner_tasks_use_what_was_there_when_they_were_launched() {
             }
         });
         assert_eq!(outcome, Ok(()), "{name}");
+    }
+}
+
+/// Slow messages: some come when their object is gone, and a gang that an inner task launches may be ahead of the call that
+/// destroys its edges.
+#[test]
+fn messages_may_come_late() {
+    /// Arrives at all others, waits for all, and gives the room back that nobody waits for.
+    async fn meets(shard: Shard, pairs: Edges) -> Result<(), Error> {
+        pairs.outgoing(&shard)?.iter().for_each(|other| shard.arrive(other.ready()));
+        for other in pairs.incoming(&shard)? {
+            shard.wait(other.ready()).await?;
+            shard.arrive(other.empty());
+        }
+        Ok(())
+    }
+    for seed in 0..200 {
+        let n = 2 + (seed % 5) as u32;
+        let runtime = Runtime::seeded(n, seed).faults(Faults::drawn(seed, n, false));
+        let runtime = runtime.mapper(maniple_mapper::stock("round-robin").expect("a stock mapper"));
+        let at = format!("{n} processors, seed {seed}");
+        let outcome = run(&at, &runtime, move |top| async move {
+            let meets = top.register("meets", meets);
+            for _ in 0..3 {
+                let gang = top.gang("all", n)?;
+                let all = (0..n).flat_map(|from| (0..n).map(move |to| (from, to)));
+                let pairs: Edges = top.edges("pairs", &gang, all, 1)?;
+                let met = top.launch(&gang, &meets, |_| ShardLaunch::new(pairs))?;
+                top.destroy(gang)?;
+                met.all().await?;
+            }
+            let (gang, one) = (top.gang("four", 4)?, top.gang("one", 1)?);
+            let ring: Edges = top.edges("ring", &gang, all_of(&gang), 1)?;
+            let late = top.register("late", move |shard: Shard, ()| async move {
+                Ok(matches!(ring.outgoing(&shard), Err(Error::Destroyed { .. })))
+            });
+            let inner = top.register_inner("inner", move |inner: InnerTask, ()| async move {
+                inner.launch_gang(&gang, &late, |_| ShardLaunch::new(())).await?.all().await
+            });
+            // Copies of the top-level task learn of its end at different times.
+            let idle = top.register("idle", |_: Shard, ()| async { Ok(()) });
+            top.launch(&gang, &idle, |_| ShardLaunch::new(()))?.all().await?;
+            top.destroy(ring)?;
+            assert_eq!(top.launch(&one, &inner, |_| ShardLaunch::new(()))?.all().await?, [[true; 4]]);
+            Ok(())
+        });
+        assert_eq!(outcome, Ok(()), "{at}");
     }
 }
 
