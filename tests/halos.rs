@@ -408,3 +408,31 @@ fn halos_that_are_too_wide_are_refused() {
         assert!(refusal(end, [2], HaloOptions::new(4).periodic([true])).contains("width [4] round block"));
     }
 }
+
+/// A launch before goes on to exchange, a later one is refused.
+#[test]
+fn halos_are_destroyed_while_shards_exchange() {
+    async fn shard(shard: Shard, halo: Halo<i64>) -> Result<i64, Error> {
+        let (u, ends) = (shard.region(halo.block())?, halo.join(&shard)?);
+        let me = i64::from(shard.index());
+        shard.launch(|mut u: Write<i64>, me: Arg<i64>| u.write_with(|_| *me), (u.write(U), me.into())).go()?.detach();
+        ends.send(u.read(U))?;
+        let sum = |ghosts: Ghosts<i64>| ghosts.pieces().flat_map(|(_, values)| values).sum::<i64>();
+        shard.launch(sum, (ends.ghosts(),)).go()?.await
+    }
+    for runtime in [Runtime::threads(2), Runtime::seeded(3, 5)] {
+        let outcome = runtime.run(|top| async move {
+            let line = top.region_tree("line", Rect::line(0, 12), &[U.info()])?;
+            let (gang, task) = (top.gang("four", 4)?, top.register("shard", shard));
+            let halos = Halos::<i64>::new(&top, "halos", &gang, &Partition::equal(line, 4)?, HaloOptions::new(1))?;
+            let start = |s: u32| ShardLaunch::new(halos.of(s)).writes(halos.of(s).block(), [U]);
+            let before = top.launch(&gang, &task, start)?;
+            top.destroy(&halos)?;
+            assert_eq!(before.all().await?, [1, 2, 4, 2]);
+            let late = top.launch(&gang, &task, start)?.all().await.expect_err("late");
+            assert!(late.to_string().contains("edges `halos` is no longer there: it was destroyed at"), "{late}");
+            Ok(())
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(()));
+    }
+}

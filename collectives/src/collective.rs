@@ -5,7 +5,7 @@ use crate::state::Plain;
 use crate::value::{Contributed, Contribution, Output, Running, Value};
 use maniple_regions::Element;
 use maniple_runtime::replay::{Handle, ReplayCx};
-use maniple_runtime::{Error, Resolver, Shard, TaskFuture};
+use maniple_runtime::{Destroy, Doomed, Error, Resolver, Shard, TaskFuture};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
@@ -77,6 +77,12 @@ impl<I: ?Sized, O: ?Sized, S> Copy for Collective<I, O, S> {}
 impl<I: ?Sized, O: ?Sized, S> std::fmt::Debug for Collective<I, O, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Collective({})", self.object.number())
+    }
+}
+
+impl<I: ?Sized, O: ?Sized, S> Destroy for Collective<I, O, S> {
+    fn name(&self, doomed: &mut Doomed) {
+        self.object.name(doomed);
     }
 }
 

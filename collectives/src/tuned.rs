@@ -5,7 +5,7 @@ use crate::spec::By;
 use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Order, Value};
 use maniple_mapper::AlgorithmInput;
 use maniple_regions::Element;
-use maniple_runtime::{Error, Gang, Shard, Top, now};
+use maniple_runtime::{Destroy, Doomed, Error, Gang, Shard, Top, now};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ use std::time::Duration;
 /// is measured.
 ///
 /// Results do not depend on who wins: only algorithms that give the same bits are candidates, also with
-/// [`Order::Any`]. Until it is settled, a call waits for a barrier first. The candidates keep the memory of their exchange regions to the end of the run.
+/// [`Order::Any`]. Until it is settled, a call waits for a barrier first. The candidates keep the memory of their exchange
+/// regions until all of them are [destroyed](Top::destroy), which takes the `Tuned` as a whole.
 ///
 /// This is how §V of "Adaption of the n-way Dissemination Algorithm for GASPI Split-Phase Allreduce" chooses n: it tries 1
 /// to 7, 15 times each. The paper repeats the first call internally, while here the program's own calls are measured.
@@ -72,6 +73,13 @@ impl<I: ?Sized, O: ?Sized> std::fmt::Debug for Tuned<I, O> {
             .field("candidates", &self.candidates)
             .field("calls", &self.calls)
             .finish_non_exhaustive()
+    }
+}
+
+impl<I: ?Sized, O: ?Sized> Destroy for Tuned<I, O> {
+    fn name(&self, doomed: &mut Doomed) {
+        self.candidates.iter().for_each(|(_, candidate)| candidate.name(doomed));
+        (self.start, self.slowest).name(doomed);
     }
 }
 

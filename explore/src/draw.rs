@@ -117,6 +117,7 @@ fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>
         launches: [1, 1, 1, 2, 3][r.usize(0..5)],
         awaited: r.bool(),
         adopts: r.u32(0..3) == 0,
+        destroys: r.u32(0..3) == 0,
         loads: number == 0 || r.u32(0..4) == 0,
         to: consumers(r, shards),
         buffers: r.u64(1..4),

@@ -93,6 +93,8 @@ pub struct Stage {
     pub awaited: bool,
     /// The top-level task then adopts the newest mapper.
     pub adopts: bool,
+    /// The top-level task destroys what it made for the stage once it has launched it. Later uses are refused.
+    pub destroys: bool,
     /// Each block is set before anything else.
     pub loads: bool,
     /// The consumer of each shard's slot.

@@ -11,7 +11,7 @@ use crate::worker::{FIELDS, SLOT, body};
 use maniple::mapper::MapperSlot;
 use maniple::prelude::*;
 use maniple::regions::Privilege;
-use maniple::runtime::{FutureMap, InnerTask, MapperSwitch};
+use maniple::runtime::{FutureMap, InnerTask, MapperSwitch, Portable};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -75,6 +75,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
     let trees = [top.region_tree("x", all, &info)?, top.region_tree("y", all, &info)?];
     let mut pending: Vec<(usize, FutureMap<Vec<Outcome>>)> = Vec::new();
     let mut free: Vec<(Loosely, FutureMap<i64>)> = Vec::new();
+    let mut late = Vec::new();
     let of_loose = shared.clone();
     let loose_task = top.register("loose", move |shard, args: LooseArgs| loosely::<D>(shard, args, of_loose.clone()));
     for (i, stage) in program.stages.iter().enumerate() {
@@ -103,6 +104,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
         let joints = calls::make(&top, &gang, stage)?;
         let (block, far) = (trees[stage.tree], trees[1 - stage.tree]);
         let launch = program.first_launch(i);
+        let made = Stale { gang, pairs, sum, trees: [slots, board, marks] };
         let args = Args {
             stage: i,
             launch,
@@ -159,6 +161,9 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
                 }
             }
         }
+        if stage.destroys {
+            late.push(made.destroy(&top, i, task)?);
+        }
         match program.top_fails {
             Some((at, Failing::Panics)) if at == i => explode(TOP_BOMB),
             Some((at, Failing::Returns)) if at == i => return Err(Error::user(bomb(TOP_BOMB))),
@@ -174,7 +179,57 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
     for (loose, done) in free {
         loose.ends(&shared, &done).await;
     }
+    for late in late {
+        // Other failures are found elsewhere.
+        if late.all().await.is_ok_and(|refused| refused.contains(&false)) {
+            return Err(Error::user("a shard got an end of edges that were destroyed before its launch"));
+        }
+    }
     Ok(())
+}
+
+/// Objects of a stage that are destroyed while its shards may use them.
+struct Stale {
+    gang: Gang,
+    pairs: Edges<i64>,
+    sum: PhaseBarrier,
+    trees: [Region; 3],
+}
+
+impl Stale {
+    /// Destroys them, in one order or another, and uses them again. Returns whether a shard was refused.
+    fn destroy<A: Portable, R: Portable>(
+        self,
+        top: &Top,
+        stage: usize,
+        task: ShardTask<A, R>,
+    ) -> Result<FutureMap<bool>, Error> {
+        let Self { gang, pairs, sum, trees } = self;
+        match stage % 3 {
+            // The gang takes along what was made for it.
+            0 => top.destroy((gang, task, trees))?,
+            1 => {
+                top.destroy((trees, sum))?;
+                top.destroy(pairs)?;
+                top.destroy((task, gang))?;
+            }
+            _ => {
+                top.destroy((pairs, gang))?;
+                top.destroy((task, vec![trees]))?;
+            }
+        }
+        match top.placement(&gang) {
+            Err(Error::Destroyed { .. }) => {}
+            other => return Err(Error::user(format!("the placement of a destroyed gang: {other:?}"))),
+        }
+        let refused = move |shard: Shard, pairs: Edges<i64>| async move {
+            Ok(matches!(pairs.outgoing(&shard), Err(Error::Destroyed { .. })))
+        };
+        let (after, late) = (top.gang("after", 1)?, top.register("late", refused));
+        let done = top.launch(&after, &late, |_| ShardLaunch::new(pairs))?;
+        top.destroy((after, late))?;
+        Ok(done)
+    }
 }
 
 /// Launches a stage as an inner task, which may then look at the tree and change it.

@@ -244,6 +244,19 @@ pub enum Error {
         /// The argument that was given.
         came: String,
     },
+    /// An object was used after [`Top::destroy`](crate::Top::destroy), or destroyed twice. Destroy it after its last use, or
+    /// make another one.
+    #[error(
+        "{what}: {object} is no longer there: it was destroyed at {at}; destroy it after its last use, or make a new one"
+    )]
+    Destroyed {
+        /// The call, and where it was made.
+        what: String,
+        /// The object's kind and name.
+        object: String,
+        /// The file and the line of the call that destroyed it. For an object that went with its gang, also the gang.
+        at: String,
+    },
     /// A wait took longer than its limit, see [`Shard::timeout`](crate::Shard::timeout). The operation is still under
     /// way and can be awaited again.
     #[error("{place} timed out after {limit:?}; the operation is still under way and can be awaited again")]

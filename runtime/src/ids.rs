@@ -63,6 +63,17 @@ pub(crate) type LaunchKey = u64;
 /// top-level task.
 pub(crate) type Ancestors = Arc<[LaunchKey]>;
 
+/// A launch of the top-level task, by its number. All that the launch leads to counts as part of it: shards, and the gangs
+/// that inner tasks launch.
+pub(crate) type TopLaunch = u32;
+/// Stands for the top-level task itself, which comes after all of its launches.
+pub(crate) const TOP: TopLaunch = TopLaunch::MAX;
+
+/// The launch of the top-level task that a launch within these is part of, or the top-level task if there are none.
+pub(crate) fn top_launch(within: &Ancestors) -> TopLaunch {
+    within.last().map_or(TOP, |launch| *launch as TopLaunch)
+}
+
 /// One field of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ColumnKey {

@@ -26,6 +26,7 @@ pub mod plant;
 mod processor;
 mod program;
 pub mod replay;
+mod table;
 mod task;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -48,6 +49,9 @@ pub use ids::{CellAddress, PhaseAddress};
 pub use object::Edge;
 pub use parcel::Portable;
 pub use payload::{Lent, Payload};
+pub use program::destroy::Destroy;
+#[doc(hidden)]
+pub use program::destroy::Doomed;
 #[doc(hidden)]
 pub use program::edges::AllEnds;
 pub use program::edges::{Consumer, Edges, Get, GetFrom, Producer, Put, PutTo};

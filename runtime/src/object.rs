@@ -18,13 +18,36 @@ pub(crate) enum Object {
 impl Object {
     /// The object's kind and name, for reports.
     pub fn describe(&self) -> String {
+        let kind = match self {
+            Object::Tree(_) => "region tree ",
+            Object::Task(_) => "task ",
+            Object::Gang(_) => "gang ",
+            Object::Edges(_) => "edges ",
+            Object::Phase(_) => "phase barrier ",
+            Object::Replay(_) => "",
+        };
+        format!("{kind}`{}`", self.name())
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> &str {
         match self {
-            Object::Tree(t) => format!("region tree `{}`", t.name),
-            Object::Task(t) => format!("task `{}`", t.name),
-            Object::Gang(g) => format!("gang `{}`", g.name),
-            Object::Edges(e) => format!("edges `{}`", e.name),
-            Object::Phase(p) => format!("phase barrier `{}`", p.name),
-            Object::Replay(r) => format!("`{}`", r.name()),
+            Object::Tree(t) => &t.name,
+            Object::Task(t) => &t.name,
+            Object::Gang(g) => &g.name,
+            Object::Edges(e) => &e.name,
+            Object::Phase(p) => &p.name,
+            Object::Replay(r) => r.name(),
+        }
+    }
+
+    /// The gang whose shards alone use it, if there is one.
+    pub fn gang(&self) -> Option<&Arc<GangTable>> {
+        match self {
+            Object::Edges(e) => Some(&e.gang),
+            Object::Phase(p) => Some(&p.gang),
+            Object::Replay(r) => Some(r.gang()),
+            Object::Tree(_) | Object::Task(_) | Object::Gang(_) => None,
         }
     }
 
@@ -67,6 +90,8 @@ impl std::fmt::Debug for Object {
 pub(crate) struct TaskSpec {
     pub run: Run,
     pub name: Arc<str>,
+    /// It is an inner task.
+    pub inner: bool,
     /// The code that starts a shard. Its maker knows its type.
     pub code: Box<dyn Any + Send + Sync>,
 }

@@ -50,7 +50,7 @@ pub use task::{Around, Borders, Ghosts};
 
 use grid::{cuts, grown, pieces, places};
 use maniple_regions::{Element, Partition, Read, Rect, Region};
-use maniple_runtime::{Edge, Edges, Error, Gang, Requirement, Shard, Top};
+use maniple_runtime::{Destroy, Doomed, Edge, Edges, Error, Gang, Requirement, Shard, Top};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::rc::Rc;
@@ -130,6 +130,12 @@ impl<T, const D: usize> fmt::Debug for Halos<T, D> {
 impl<T, const D: usize> fmt::Debug for Halo<T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Halo of {}", self.shapes.block)
+    }
+}
+
+impl<T, const D: usize> Destroy for Halos<T, D> {
+    fn name(&self, doomed: &mut Doomed) {
+        self.edges.name(doomed);
     }
 }
 

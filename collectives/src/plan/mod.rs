@@ -10,7 +10,7 @@ use crate::spec::Wanted;
 use crate::state::State;
 use crate::{Collective, CollectiveBuilder, Schedules, Value};
 use balance::{Member, balance_members};
-use maniple_runtime::{Error, Gang, Top};
+use maniple_runtime::{Destroy, Doomed, Error, Gang, Top};
 use std::marker::PhantomData;
 
 /// Collectives of one gang that were made together, so that the work is balanced over the shards.
@@ -71,6 +71,12 @@ impl Plan<()> {
         let Balanced { schedules, loads, before: alone } = balance_members(all);
         let collectives = M::define(prepared, top, gang, &mut Defining(schedules.into_iter()))?;
         Ok(Plan { collectives, loads, alone })
+    }
+}
+
+impl<C: Destroy> Destroy for Plan<C> {
+    fn name(&self, doomed: &mut Doomed) {
+        self.collectives.name(doomed);
     }
 }
 

@@ -10,6 +10,7 @@ mod choice;
 mod collective;
 mod contributions;
 mod deadlines;
+mod destroy;
 mod dying;
 mod kinds;
 mod laws;

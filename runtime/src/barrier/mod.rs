@@ -19,6 +19,7 @@ use crate::maps::HashMap;
 use crate::message::{Also, Message};
 use crate::object::{EdgeTable, Object, PhaseSpec};
 use crate::payload::{Lent, Payload};
+use crate::table::Table;
 
 pub(crate) use cells::Bank;
 pub(crate) use ends::{ConsumerEnd, PhaseEnd, ProducerEnd, ShardEnds};
@@ -47,7 +48,7 @@ fn cell_error(effects: &Effects, object: ObjectId, cell: u32, source: BarrierErr
 #[derive(Default)]
 pub(crate) struct Barriers {
     /// Cells of edges, by object.
-    banks: RefCell<Vec<Option<Box<Bank>>>>,
+    banks: RefCell<Table<Box<Bank>>>,
     pub phases: Phases,
     /// Ends of barriers, by object and shard.
     ends: RefCell<HashMap<(ObjectId, u32), Rc<ShardEnds>>>,
@@ -61,9 +62,7 @@ impl Barriers {
     pub fn add_edges(&self, effects: &Effects, object: ObjectId, edges: &EdgeTable) {
         let bank = Bank::new(edges.counts[effects.id.index()], edges.depth);
         if !bank.is_empty() {
-            let mut banks = self.banks.borrow_mut();
-            banks.resize_with(object as usize + 1, || None);
-            banks[object as usize] = Some(Box::new(bank));
+            self.banks.borrow_mut().insert(object, Box::new(bank));
         }
     }
 
@@ -72,9 +71,18 @@ impl Barriers {
         self.phases.add(object, PhaseMember::new(spec, effects.id));
     }
 
+    /// Gives the memory of edges or of a phase barrier back. Returns what may have destructors of the program.
+    pub fn remove(&self, object: ObjectId, shards: &[u32]) -> (Option<Box<Bank>>, Option<Box<PhaseMember>>) {
+        for &shard in shards {
+            self.ends.borrow_mut().remove(&(object, shard));
+            self.phase_ends.borrow_mut().remove(&(object, shard));
+        }
+        (self.banks.borrow_mut().remove(object), self.phases.remove(object))
+    }
+
     #[inline]
     fn with<T>(&self, object: ObjectId, f: impl FnOnce(&mut Bank) -> T) -> Option<T> {
-        Some(f(self.banks.borrow_mut().get_mut(object as usize)?.as_deref_mut()?))
+        Some(f(self.banks.borrow_mut().get_mut(object)?))
     }
 
     /// Arrives at half of an edge, perhaps with a value. Sends a message if the cell is on another processor.
@@ -97,7 +105,7 @@ impl Barriers {
     #[inline]
     fn route(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
         let CellAddress { processor, object, cell } = at;
-        if processor == effects.id && object < effects.objects.len() {
+        if processor == effects.id && object < effects.objects.made() {
             return self.arrive_here(effects, at, generation, payload, tell);
         }
         if cell & EMPTY != 0 {
@@ -164,6 +172,8 @@ impl Barriers {
         let missing = Err(BarrierError::NotAnArriver { arriver: cell, arrivers: 0 });
         let Arrived { first, others, .. } = match arrived.unwrap_or(missing) {
             Ok(arrived) => arrived,
+            // Nobody waited for it.
+            Err(_) if effects.objects.is_gone(object) => return,
             Err(source) => return self.refuse(effects, at, generation, source, tell),
         };
         if let Some(waiting) = first {
@@ -193,7 +203,7 @@ impl Barriers {
             return;
         }
         let CellAddress { processor, object, cell } = at;
-        if processor == effects.id && object < effects.objects.len() {
+        if processor == effects.id && object < effects.objects.made() {
             // At once, like arrivals here: later arrivals must not overtake the poison.
             return self.poison_here(object, cell, generation, error, tell);
         }
@@ -245,7 +255,7 @@ impl Barriers {
     /// The state of a generation. Does not register a wait.
     pub fn state(&self, effects: &Effects, at: WaitAt) -> Waited {
         match at {
-            WaitAt::Cell { object, .. } if object >= effects.objects.len() => no_such_cell(effects, object, 0),
+            WaitAt::Cell { object, .. } if object >= effects.objects.made() => no_such_cell(effects, object, 0),
             WaitAt::Cell { object, cell, generation } => {
                 self.with(object, |bank| bank.state(cell, generation)).unwrap_or(Waited::Registered)
             }
@@ -264,7 +274,7 @@ impl Barriers {
             WaitAt::Phase { object, generation } => self.phases.replace(object, generation, earlier, waiting),
             WaitAt::Cell { object, cell, generation } => {
                 let mut banks = self.banks.borrow_mut();
-                match banks.get_mut(object as usize).and_then(|bank| bank.as_deref_mut()) {
+                match banks.get_mut(object) {
                     Some(bank) => bank.replace(cell, generation, earlier, waiting),
                     None => Err(waiting),
                 }
@@ -290,10 +300,13 @@ impl Barriers {
 
 #[cold]
 fn no_such_cell(effects: &Effects, object: ObjectId, cell: u32) -> Waited {
-    let error = if object < effects.objects.len() {
-        Error::misuse("waiting for a barrier", "an end of an edge of this shard", format!("number {cell}"))
-    } else {
-        Error::misuse("a wait", "a barrier of this run", object)
+    let what = || "waiting for a barrier".into();
+    let error = match effects.objects.check(object, 0, what) {
+        Err(destroyed) => destroyed,
+        Ok(()) if object < effects.objects.made() => {
+            Error::misuse(what(), "an end of an edge of this shard", format!("number {cell}"))
+        }
+        Ok(()) => Error::misuse("a wait", "a barrier of this run", object),
     };
     Waited::Poisoned(Box::new(error))
 }

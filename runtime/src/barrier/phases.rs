@@ -5,9 +5,9 @@ use crate::effects::polling::Poller;
 use crate::effects::{Effects, Tell, Waiting};
 use crate::error::panic_message;
 use crate::ids::{CellAddress, ObjectId, ProcessorId};
-use crate::maps::HashMap;
 use crate::message::Message;
 use crate::object::{Object, PhaseSpec};
+use crate::table::Table;
 use crate::{Error, Place};
 use maniple_barriers::{Arrivals, BarrierCell, BarrierError};
 use std::cell::RefCell;
@@ -86,20 +86,24 @@ impl PhaseMember {
 
 /// This processor's members, by object.
 #[derive(Default)]
-pub(crate) struct Phases(RefCell<HashMap<ObjectId, PhaseMember>>);
+pub(crate) struct Phases(RefCell<Table<Box<PhaseMember>>>);
 
 impl Phases {
     pub fn add(&self, object: ObjectId, member: PhaseMember) {
-        self.0.borrow_mut().insert(object, member);
+        self.0.borrow_mut().insert(object, Box::new(member));
+    }
+
+    pub fn remove(&self, object: ObjectId) -> Option<Box<PhaseMember>> {
+        self.0.borrow_mut().remove(object)
     }
 
     pub fn has(&self, object: ObjectId) -> bool {
-        self.0.borrow().contains_key(&object)
+        self.0.borrow().get(object).is_some()
     }
 
     /// Shows `f` a member, if the object has one here.
     pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(&mut PhaseMember) -> T) -> Option<T> {
-        self.0.borrow_mut().get_mut(&object).map(f)
+        self.0.borrow_mut().get_mut(object).map(|member| f(member))
     }
 
     /// Arrives as arriver number `arriver` of the barrier's list, a shard of this processor.
@@ -242,7 +246,7 @@ impl Phases {
         earlier: Poller,
         waiting: Waiting,
     ) -> Result<Waiting, Waiting> {
-        match self.0.borrow_mut().get_mut(&object) {
+        match self.0.borrow_mut().get_mut(object) {
             Some(member) => member.over.replace(generation, |w| Poller::of(w) == Some(earlier), waiting),
             None => Err(waiting),
         }

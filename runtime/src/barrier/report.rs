@@ -18,7 +18,7 @@ impl Barriers {
         part: &mut ReportPart,
     ) {
         let banks = self.banks.borrow();
-        let Some(bank) = banks.get(known.id as usize).and_then(|bank| bank.as_ref()) else { return };
+        let Some(bank) = banks.get(known.id) else { return };
         for (cell, generation, arrivals, waiting) in bank.waiting() {
             let early = list(arrivals.early());
             let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };

@@ -60,6 +60,11 @@ impl Instances {
         }
     }
 
+    /// Removes the instances of a tree.
+    pub fn forget(&mut self, tree: TreeId) {
+        self.0.retain(|(of, _)| *of != tree);
+    }
+
     /// How many uses the instances have that this processor alone uses.
     pub fn uses(&self) -> usize {
         let used = |kept: &KeptInstance| match kept {

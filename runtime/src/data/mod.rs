@@ -21,7 +21,7 @@ use crate::ids::{ColumnKey, LaunchKey};
 use crate::{Error, Place};
 use instances::{Instances, KeptInstance};
 use maniple_mapper::{InstanceChoice, InstanceInput, MemoryKind, validate};
-use maniple_regions::{Coherence, FieldInfo, Instance, MemoryId, Region, RegionError, SharedInstance};
+use maniple_regions::{Coherence, FieldInfo, Instance, MemoryId, Region, RegionError, SharedInstance, TreeId};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -65,6 +65,12 @@ impl Data {
     /// Requests under way, and uses of instances.
     pub fn entries(&self) -> usize {
         self.remote.borrow().entries() + self.instances.borrow().uses()
+    }
+
+    /// Gives the memory of a tree's instances back. Nobody uses them.
+    pub fn forget(&self, tree: TreeId) {
+        self.instances.borrow_mut().forget(tree);
+        self.remote.borrow_mut().forget(tree);
     }
 
     /// The instance of a column that this processor alone uses. `launch` is the launch of its shards, or of the shards

@@ -12,7 +12,7 @@ use crate::maps::HashMap;
 use crate::message::{Mapped, Message, Put, RefusedData, Remote};
 use crate::{Error, Place};
 use maniple_mapper::MemoryKind;
-use maniple_regions::{Buffer, Privilege, Rect, RegionError, SharedInstance};
+use maniple_regions::{Buffer, Privilege, Rect, RegionError, SharedInstance, TreeId};
 use std::rc::Rc;
 
 /// A request from another processor for a region with simultaneous coherence that is at home here.
@@ -67,6 +67,11 @@ pub(super) struct Remotes {
 }
 
 impl Remotes {
+    /// Gives up the attachments of a tree.
+    pub fn forget(&mut self, tree: TreeId) {
+        self.attached.retain(|key, _| key.tree != tree);
+    }
+
     pub fn entries(&self) -> usize {
         self.attaching.len() + self.tokens.len() + self.early.len()
     }

@@ -24,6 +24,10 @@ pub(crate) enum Event<'a> {
     Idle,
     /// The processor sleeps until there is something to do.
     Parked,
+    /// An object's memory is given back: it was destroyed, and its last users are over.
+    Freed {
+        object: ObjectId,
+    },
     /// The top-level task begins. It is in no slot of the executor yet.
     TopLevelBegan,
     /// A future is put in a slot of the executor: a shard's, or another one.

@@ -3,9 +3,10 @@
 //!
 //! `queue`: items that can run now. `executor`: shards and other futures. `timers`: deadlines. `waiting`: the kinds of
 //! waiters. `polling`: the shard that is being polled. `mappers`: questions to the mapper. `objects`: the objects made
-//! by the top-level task. `observe`: calls to observers.
+//! by the top-level task. `graves`: those that were destroyed. `observe`: calls to observers.
 
 mod executor;
+mod graves;
 mod mappers;
 mod objects;
 mod observe;
@@ -15,6 +16,7 @@ mod timers;
 mod waiting;
 
 pub(crate) use executor::{Resident, ShardFuture, Signal};
+pub(crate) use graves::Destroyed;
 pub(crate) use mappers::Asker;
 pub(crate) use objects::{Known, Objects};
 use observe::Observers;
@@ -123,6 +125,13 @@ impl Effects {
                 return self.send_observed(to, message);
             }
             self.wire.send(to, message);
+        }
+    }
+
+    /// Sends to all processors of this node, this one included.
+    pub fn send_to_node(&self, message: impl Fn() -> Message) {
+        for to in self.copies().processors_of(self.copies().node_of(self.id)) {
+            self.send(to, message());
         }
     }
 

@@ -3,12 +3,30 @@
 //! Objects are numbered in the order in which they are made. All nodes run the top-level task alike, so they agree on
 //! each number without a message. The other processors of a node are told by `Define`. A processor may get a message
 //! about an object that it does not know yet; it keeps such messages until it does (`Core::early`).
+//!
+//! The top-level task destroys objects. An object is then *retired*: launches of the top-level task before that go on to use
+//! it, and later ones are refused. When the last of the former is over, its memory is given back (`Core::free`). Its number is
+//! not used again.
+//!
+//! The order of messages from one processor to another is enough for that:
+//!
+//! - *A later launch never finds the object.* Each copy of the top-level task sends `Destroy` to the processors of its node,
+//!   and later batches from the same place come behind it. A gang that an inner task launches may come from another node. Its
+//!   batch has the number of [changes](Objects::changes) that the inner task's processor knew, and waits for as many. That
+//!   processor knew of the `Destroy` before the inner task began.
+//! - *An earlier launch finds the object to its end.* A copy sends `Free` when it has the results of all shards of all launches
+//!   before. A shard is over after its leaf tasks and calls, and an inner task after the gangs that it has launched.
+//! - *What comes after `Free` is of no use.* Messages from other processors may still be under way, such as the arrival that
+//!   gives room back. Whoever would wait for them is over. They are about a number that an object had and that is no longer in
+//!   the table, and are dropped.
 
+use super::graves::{Destroyed, Graves};
 use crate::Error;
-use crate::ids::ObjectId;
+use crate::ids::{ObjectId, TopLaunch};
 use crate::object::{EdgeTable, GangTable, Object};
+use crate::table::Table;
 use maniple_regions::{FieldInfo, Region, TreeId};
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -16,11 +34,26 @@ use std::sync::Arc;
 pub(crate) struct Known {
     pub id: ObjectId,
     pub object: Arc<Object>,
+    retired: OnceCell<Retired>,
 }
 
-/// The objects, in the order in which they were made.
+/// The end of an object's use.
+struct Retired {
+    /// The first launch of the top-level task that may not use it.
+    from: TopLaunch,
+    destroyed: Destroyed,
+}
+
+/// The objects.
 #[derive(Default)]
-pub(crate) struct Objects(RefCell<Vec<Rc<Known>>>);
+pub(crate) struct Objects {
+    table: RefCell<Table<Rc<Known>>>,
+    /// How many have been made.
+    made: Cell<u32>,
+    /// How many have been made and destroyed, both counted. All processors come to the same objects in the same order.
+    changes: Cell<u64>,
+    graves: RefCell<Graves>,
+}
 
 impl Known {
     /// The entry of an object. All processors that one thread drives share it, as they may be many.
@@ -31,7 +64,7 @@ impl Known {
         let same = |last: &Rc<Known>| last.id == id && Arc::ptr_eq(&last.object, object);
         LAST.with_borrow_mut(|last| {
             last.upgrade().filter(same).unwrap_or_else(|| {
-                let known = Rc::new(Self { id, object: object.clone() });
+                let known = Rc::new(Self { id, object: object.clone(), retired: OnceCell::new() });
                 *last = Rc::downgrade(&known);
                 known
             })
@@ -40,6 +73,12 @@ impl Known {
 }
 
 impl Known {
+    /// Whether the launch `by` of the top-level task may use it.
+    #[inline]
+    pub fn serves(&self, by: TopLaunch) -> bool {
+        self.retired.get().is_none_or(|retired| by < retired.from)
+    }
+
     /// The table of edges, if the object is one.
     pub fn edges(&self) -> Option<&EdgeTable> {
         match &*self.object {
@@ -50,22 +89,79 @@ impl Known {
 }
 
 impl Objects {
-    /// How many objects there are.
+    /// How many objects have been made.
     #[inline]
-    pub fn len(&self) -> u32 {
-        self.0.borrow().len() as u32
+    pub fn made(&self) -> u32 {
+        self.made.get()
+    }
+
+    /// How many objects have been made and destroyed, both counted.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
     }
 
     /// Adds the next object and returns its number.
     pub fn add(&self, object: &Arc<Object>) -> ObjectId {
-        let id = self.len();
-        self.0.borrow_mut().push(Known::of_thread(id, object));
+        let id = self.made.get();
+        self.made.set(id.checked_add(1).expect("a run makes fewer than 2^32 objects"));
+        self.changes.set(self.changes.get() + 1);
+        self.table.borrow_mut().insert(id, Known::of_thread(id, object));
         id
+    }
+
+    /// Objects may not be used any more by launches of the top-level task from `from` on.
+    pub fn retire(&self, objects: &[(ObjectId, Destroyed)], from: TopLaunch) {
+        self.changes.set(self.changes.get() + 1);
+        for (object, destroyed) in objects {
+            if let Some(known) = self.table.borrow().get(*object) {
+                // Processors that one thread drives share the entry.
+                known.retired.get_or_init(|| Retired { from, destroyed: destroyed.clone() });
+            }
+        }
+    }
+
+    /// Removes a retired object.
+    pub fn remove(&self, object: ObjectId) -> Option<Rc<Known>> {
+        let known = self.table.borrow_mut().remove(object)?;
+        if let Some(Retired { destroyed, .. }) = known.retired.get() {
+            self.graves.borrow_mut().add(object, known.object.describe(), destroyed.clone());
+        }
+        Some(known)
     }
 
     #[inline]
     pub fn get(&self, object: ObjectId) -> Option<Rc<Known>> {
-        self.0.borrow().get(object as usize).cloned()
+        self.table.borrow().get(object).cloned()
+    }
+
+    /// Refuses an object that was destroyed before the launch `by` of the top-level task; `what` describes who uses it.
+    #[inline]
+    pub fn check(&self, object: ObjectId, by: TopLaunch, what: impl FnOnce() -> String) -> Result<(), Error> {
+        match self.table.borrow().get(object) {
+            Some(known) if known.serves(by) => Ok(()),
+            None if object >= self.made.get() => Ok(()),
+            _ => Err(self.destroyed(object, what())),
+        }
+    }
+
+    /// The error of a use of an object that was destroyed.
+    #[cold]
+    fn destroyed(&self, object: ObjectId, what: String) -> Error {
+        let (table, graves) = (self.table.borrow(), self.graves.borrow());
+        let (name, at) = match (table.get(object), graves.find(object)) {
+            (Some(known), _) => (known.object.describe(), known.retired.get().map(|retired| &retired.destroyed)),
+            (None, Some((name, at))) => (name.clone(), Some(at)),
+            (None, None) => (format!("object {object}"), None),
+        };
+        let at = at.map_or_else(|| "a place that is no longer known".into(), ToString::to_string);
+        Error::Destroyed { what, object: name, at }
+    }
+
+    /// Whether the object was destroyed, and nobody uses it any more.
+    #[cold]
+    pub fn is_gone(&self, object: ObjectId) -> bool {
+        object < self.made.get() && self.table.borrow().get(object).is_none()
     }
 
     /// A region as errors and reports name it.
@@ -76,35 +172,50 @@ impl Objects {
         })
     }
 
-    /// The edges between shards of a gang.
-    pub fn edges_of(&self, gang: &GangTable) -> Vec<Rc<Known>> {
-        let is_wanted = |known: &&Rc<Known>| known.edges().is_some_and(|edges| edges.gang.id == gang.id);
-        self.0.borrow().iter().filter(is_wanted).cloned().collect()
+    /// The edges between shards of a gang that the launch `by` of the top-level task can use.
+    pub fn edges_of(&self, gang: &GangTable, by: TopLaunch) -> Vec<Rc<Known>> {
+        let is_wanted = |known: &Rc<Known>| known.edges().is_some_and(|edges| edges.gang.id == gang.id);
+        self.all().into_iter().filter(|known| is_wanted(known) && known.serves(by)).collect()
     }
 
     /// Applies `f` to an object; `f` may not make new objects.
     #[inline]
     pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(Option<&Object>) -> T) -> T {
-        f(self.0.borrow().get(object as usize).map(|known| &*known.object))
+        f(self.table.borrow().get(object).map(|known| &*known.object))
     }
 
-    /// Shows each object.
-    pub fn each(&self, each: impl FnMut(&Rc<Known>)) {
-        self.0.borrow().iter().for_each(each);
+    /// All objects, in the order in which they were made.
+    pub fn all(&self) -> Vec<Rc<Known>> {
+        let table = self.table.borrow();
+        table.numbers().into_iter().filter_map(|object| table.get(object).cloned()).collect()
     }
 
     /// The name of an object in reports.
     pub fn name(&self, object: ObjectId) -> String {
-        self.with(object, |o| o.map_or_else(|| format!("object {object}"), Object::describe))
+        self.with(object, |there| match (there, self.graves.borrow().find(object)) {
+            (Some(object), _) => object.describe(),
+            (None, Some((name, _))) => name.clone(),
+            (None, None) => format!("object {object}"),
+        })
     }
 
-    /// The names of all objects.
-    pub fn names(&self) -> Vec<String> {
-        self.0.borrow().iter().map(|known| known.object.describe()).collect()
+    /// The names of the first objects, at most so many, by number.
+    pub fn names(&self, most: u32) -> Vec<String> {
+        let mut names = vec![String::new(); self.made.get().min(most) as usize];
+        let (all, graves) = (self.all(), self.graves.borrow());
+        let there = all.iter().map(|known| (known.id, known.object.describe()));
+        for (number, name) in there.chain(graves.names().map(|(number, name)| (number, name.into()))) {
+            if let Some(place) = names.get_mut(number as usize) {
+                *place = name;
+            }
+        }
+        names
     }
 
-    /// Refuses a region with points outside its tree; `what` describes who uses it.
-    pub fn in_tree(&self, region: Region, what: impl FnOnce() -> String) -> Result<(), Error> {
+    /// Refuses a region with points outside its tree, or of a tree that was destroyed before the launch `by` of the
+    /// top-level task; `what` describes who uses it.
+    pub fn in_tree(&self, region: Region, by: TopLaunch, what: impl Fn() -> String) -> Result<(), Error> {
+        self.check(region.tree.0, by, &what)?;
         self.with(region.tree.0, |object| match object {
             Some(Object::Tree(t)) if t.rect.contains_rect(&region.rect) => Ok(()),
             Some(Object::Tree(t)) => {

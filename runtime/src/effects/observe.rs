@@ -118,7 +118,9 @@ impl Effects {
     pub fn hand_over_trace(&self) {
         let trace = self.observers.as_ref().and_then(|observers| observers.trace.as_ref());
         let (Some(trace), Some(tracing)) = (trace, &self.config.trace) else { return };
-        tracing.add(trace.borrow_mut().hand_over(&*self.wire, self.id, self.objects.names()));
+        // Events name no others.
+        let names = self.objects.names(u16::MAX.into());
+        tracing.add(trace.borrow_mut().hand_over(&*self.wire, self.id, names));
     }
 
     /// How many shards wait for the generations of a barrier.

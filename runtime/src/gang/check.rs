@@ -18,7 +18,7 @@ impl Planner {
         let mut claims: Vec<Claim> = Vec::new();
         for (shard, list) in (0u32..).zip(held) {
             for h in list {
-                effects.objects.in_tree(h.region, || self.to_hold(shard))?;
+                effects.objects.in_tree(h.region, self.part_of, || self.to_hold(shard))?;
                 for &field in &h.fields {
                     effects.objects.field(h.region.tree, field)?;
                     let at = Use { region: h.region, field, privilege: h.privilege, coherence: h.coherence };

@@ -3,7 +3,7 @@
 use super::Gangs;
 use super::gather::Gather;
 use super::plan::{Plan, Planner};
-use super::results::{LaunchState, Settle};
+use super::results::{LaunchState, Settle, Uses};
 use crate::Error;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
@@ -23,7 +23,8 @@ pub(crate) struct Dispatch<'a> {
     pub within: &'a Ancestors,
     /// The launcher's node in reports, if it is a shard.
     pub node: Option<Node>,
-    pub task: ObjectId,
+    /// The task, and whether it is an inner task.
+    pub task: (ObjectId, bool),
     pub table: &'a GangTable,
 }
 
@@ -41,7 +42,7 @@ impl Gangs {
         mut shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
         settle: Settle,
     ) -> Result<TaskFuture<()>, Error> {
-        let &Dispatch { planner, plan, launch, within, node, task, table } = dispatch;
+        let &Dispatch { planner, plan, launch, within, node, task: (task, inner), table } = dispatch;
         let effects = &tasks.effects;
         if let Some(e) = effects.lost_processor() {
             return Err(e.poisons(planner.place()));
@@ -52,13 +53,21 @@ impl Gangs {
         let homes = own().filter(|b| b.hold).map(|b| b.at).collect();
         let (by, versions) = (planner.place(), planner.versions.clone());
         let copies = effects.copies();
-        let mut state =
-            LaunchState::new(launch, (by, node), (plan.batches.len(), table.shards()), homes, settle, versions, over);
+        let uses = Uses { gang: table.id, task, inner, trees: plan.trees.clone() };
+        let mut state = LaunchState::new(
+            (launch, uses),
+            (by, node),
+            (plan.batches.len(), table.shards()),
+            homes,
+            settle,
+            versions,
+            over,
+        );
         if planner.replicated && copies.nodes() > 1 {
             state.gathers(Gather::new((copies.node_of(effects.id).0, copies.nodes()), own().count()));
         }
         self.register(tasks, Rc::new(state));
-        let known = effects.objects.len();
+        let known = effects.objects.changes();
         for ((source, to), transfers) in &plan.orders {
             if planner.starts(effects, *source) {
                 let (to, transfers, after_within) = (*to, transfers.clone(), planner.is_home(effects, *source));

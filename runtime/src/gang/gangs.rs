@@ -2,16 +2,16 @@
 
 use super::batches::{Batches, RunningBatch};
 use super::operations::{Number, Order};
-use super::results::LaunchState;
+use super::results::{LaunchState, Leaving};
 use crate::Error;
-use crate::effects::Effects;
+use crate::effects::{Effects, Known};
 use crate::error::Failure;
-use crate::ids::{LaunchKey, ProcessorId};
+use crate::ids::{LaunchKey, ObjectId, ProcessorId};
 use crate::maps::HashMap;
 use crate::message::{Batch, BatchDone, Columns, Message, Reply, Results, Transfer, Valid};
 use crate::parcel::Parcel;
 use crate::task::Tasks;
-use maniple_regions::Rect;
+use maniple_regions::{Rect, TreeId};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -51,6 +51,31 @@ impl Gangs {
     /// machine. The top-level task has number 0.
     pub fn next_parent(&self, processors: u32) -> u32 {
         self.next_parent.replace(self.next_parent.get() + processors)
+    }
+
+    /// The top-level task destroys objects. Their memory is given back on this node when the launches that may use them are
+    /// over.
+    pub fn destroy(&self, effects: &Effects, objects: &[Rc<Known>]) {
+        let uses = |launch: &&Rc<LaunchState>| objects.iter().any(|known| launch.may_use(known));
+        let launches = self.launches.borrow();
+        let users: Vec<&Rc<LaunchState>> = launches.values().filter(uses).collect();
+        let leaving = Leaving::new(objects.iter().map(|known| known.id).collect(), users.len());
+        match users.is_empty() {
+            true => leaving.free(effects),
+            false => users.iter().for_each(|launch| launch.last_use_of(&leaving)),
+        }
+    }
+
+    /// A tree is gone, which nobody uses.
+    pub fn forget_tree(&self, tree: TreeId) {
+        self.batches.get().into_iter().for_each(|batches| batches.borrow_mut().operations.forget(tree));
+    }
+
+    /// A gang is gone, which nobody uses.
+    pub fn forget_gang(&self, gang: ObjectId) {
+        if let Some(batches) = self.batches.get() {
+            batches.borrow_mut().ended.remove(&gang);
+        }
     }
 
     /// Queues an operation.

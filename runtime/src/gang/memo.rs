@@ -12,10 +12,11 @@ use super::plan::{Plan, Wanted};
 use super::versions::FieldVersions;
 use super::{Planner, Versions};
 use crate::Error;
-use crate::effects::Effects;
+use crate::effects::{Effects, Known};
 use crate::ids::{ObjectId, ProcessorId};
 use crate::maps::{Hash, HashSet};
 use crate::message::Held;
+use crate::object::Object;
 use maniple_regions::{FieldId, Privilege, Rect, Region, TreeId};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash as _, Hasher};
@@ -113,6 +114,15 @@ impl Memo {
         false
     }
 
+    /// Forgets launches that were made with a gang or a tree.
+    pub fn forget(&mut self, object: ObjectId) {
+        self.launches.retain(|launch| {
+            let stays = launch.gang != object && launch.fields.iter().all(|(tree, _)| tree.0 != object);
+            self.requirements -= if stays { 0 } else { launch.requirements() };
+            stays
+        });
+    }
+
     fn add(&mut self, launch: Remembered) {
         self.requirements += launch.requirements();
         self.launches.push_back(launch);
@@ -124,6 +134,14 @@ impl Memo {
 }
 
 impl Planner {
+    /// Forgets an object that is destroyed.
+    pub fn forget(&self, known: &Known) {
+        if matches!(&*known.object, Object::Tree(_) | Object::Gang(_)) {
+            self.memo.borrow_mut().forget(known.id);
+            self.versions.borrow_mut().forget(TreeId(known.id));
+        }
+    }
+
     /// The plan of a launch. Updates the launcher's knowledge of its regions.
     ///
     /// # Errors

@@ -334,6 +334,13 @@ impl Operations {
         }
     }
 
+    /// Forgets the users of a tree, which are over.
+    pub fn forget(&mut self, tree: TreeId) {
+        if let Some(users) = &mut self.users {
+            users.retain(|(of, _), _| *of != tree);
+        }
+    }
+
     /// The data that has come for a launch that starts.
     pub fn take_what_came(&mut self, launch: LaunchKey) -> Vec<Columns> {
         self.came.remove(&launch).unwrap_or_default()

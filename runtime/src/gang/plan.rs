@@ -4,13 +4,13 @@ use super::Versions;
 use super::memo::{AskedHome, AskedSource, Memo};
 use super::versions::Right;
 use crate::effects::{Asker, Effects};
-use crate::ids::{ColumnKey, ProcessorId};
+use crate::ids::{ColumnKey, ProcessorId, TOP, TopLaunch};
 use crate::maps::{self, HashMap, HashSet};
 use crate::message::{Does, Held, Touch, Transfer};
 use crate::object::GangTable;
 use crate::{Error, Place};
 use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
-use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region};
+use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region, TreeId};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     /// Data to send, from the first processor to the second.
     pub orders: Vec<((ProcessorId, ProcessorId), Vec<Transfer>)>,
     pub batches: Vec<BatchPlan>,
+    /// The trees of the regions that shards hold.
+    pub trees: Arc<[TreeId]>,
     /// The questions to the mapper with its answers.
     pub homes: Vec<AskedHome>,
     pub sources: Vec<AskedSource>,
@@ -81,6 +83,8 @@ pub(crate) struct Planner {
     pub name: Arc<str>,
     /// Whether every node runs the launching code, so that all of them must ask alike.
     pub replicated: bool,
+    /// The launch of the top-level task that the launcher is part of.
+    pub part_of: TopLaunch,
     /// The requirements of an inner task. `None` for the top-level task, which holds everything.
     pub held: Option<Arc<[Held]>>,
     pub versions: Rc<RefCell<Versions>>,
@@ -91,7 +95,14 @@ pub(crate) struct Planner {
 impl Planner {
     /// A planner for the launcher `name`, without knowledge of any region.
     pub fn new(name: &str, replicated: bool) -> Self {
-        Self { name: name.into(), replicated, held: None, versions: Rc::default(), memo: RefCell::default() }
+        Self {
+            name: name.into(),
+            replicated,
+            part_of: TOP,
+            held: None,
+            versions: Rc::default(),
+            memo: RefCell::default(),
+        }
     }
 
     /// Whether this copy of the launcher starts the shards of a processor.
@@ -130,7 +141,11 @@ impl Planner {
         // Data that this launch brings is no source within the launch, because it comes only when the launch starts.
         let mut brought: HashSet<(ColumnKey, Rect, ProcessorId)> = HashSet::default();
         let mut held_after: Vec<(ColumnKey, Rect, ProcessorId)> = Vec::new();
+        let mut trees: Vec<TreeId> = Vec::new();
         for (h, key, into, at) in wanted.columns() {
+            if trees.last() != Some(&key.tree) && !trees.contains(&key.tree) {
+                trees.push(key.tree);
+            }
             let uses = touches.entry(at).or_default();
             let does = if h.privilege.writes() { Does::Writes } else { Does::Reads };
             uses.push(Touch::new(&key, does, into));
@@ -205,7 +220,8 @@ impl Planner {
         let nothing: Arc<[Held]> = Arc::new([]);
         let shared = |held: Vec<Held>| if held.is_empty() { nothing.clone() } else { held.into() };
         let held = wanted.held.into_iter().map(shared).collect();
-        Ok(Plan { held, orders: orders.into_iter().collect(), batches, homes, sources, hashes: OnceCell::new() })
+        let orders = orders.into_iter().collect();
+        Ok(Plan { held, orders, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() })
     }
 
     /// Asks the mapper which of several holders sends the values of a field of a region, or of a part of one.

@@ -4,23 +4,79 @@ use super::gather::{Gather, Send};
 use super::versions::Versions;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::VectorClock;
-use crate::effects::Effects;
+use crate::effects::{Effects, Known};
 use crate::error::Failure;
 use crate::future::{Poison, Resolver};
-use crate::ids::{LaunchKey, NodeId, ProcessorId};
+use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TOP};
 use crate::message::{BatchDone, Message, Results};
+use crate::object::Object;
 use crate::parcel::Parcel;
 use crate::task::Tasks;
 use crate::{Error, Place};
+use maniple_regions::TreeId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Takes one shard's result. If races are checked, also the events that came before it.
 pub(crate) type Settle = Box<dyn FnMut(&Tasks, u32, Result<Parcel, Failure>, Option<&VectorClock>)>;
 
+/// What a launch may use of the objects that the top-level task makes.
+pub(crate) struct Uses {
+    pub gang: ObjectId,
+    pub task: ObjectId,
+    /// The task is an inner task: it may launch any gang with any task.
+    pub inner: bool,
+    /// The trees of the regions that it holds.
+    pub trees: Arc<[TreeId]>,
+}
+
+impl Uses {
+    fn have(&self, known: &Known) -> bool {
+        let of_gang = |gang: ObjectId| self.inner || self.gang == gang;
+        match &*known.object {
+            Object::Tree(_) => self.trees.contains(&TreeId(known.id)),
+            Object::Task(_) => self.inner || self.task == known.id,
+            Object::Gang(_) => of_gang(known.id),
+            // Only shards of its gang use it.
+            bound => bound.gang().is_some_and(|gang| of_gang(gang.id)),
+        }
+    }
+}
+
+/// Objects that were destroyed while launches under way may use them.
+pub(super) struct Leaving {
+    objects: Arc<[ObjectId]>,
+    /// Launches that are not over.
+    users: Cell<usize>,
+}
+
+impl Leaving {
+    pub fn new(objects: Arc<[ObjectId]>, users: usize) -> Rc<Self> {
+        Rc::new(Self { objects, users: Cell::new(users) })
+    }
+
+    /// One of the launches is over.
+    fn one_over(&self, effects: &Effects) {
+        self.users.set(self.users.get() - 1);
+        if self.users.get() == 0 {
+            self.free(effects);
+        }
+    }
+
+    /// No launch uses the objects, on any node. Each node tells its own processors. A message about one of the objects may
+    /// still be under way from another processor: whoever gets it drops it, as nobody waits for it.
+    pub fn free(&self, effects: &Effects) {
+        effects.send_to_node(|| Message::Free(self.objects.clone()));
+    }
+}
+
 /// A launch that is not over.
 pub(crate) struct LaunchState {
     key: LaunchKey,
+    uses: Uses,
+    /// Destroyed objects that it may use.
+    leaving: RefCell<Vec<Rc<Leaving>>>,
     /// The launcher, for reports, and its node if it is a shard.
     by: Place,
     node: Option<Node>,
@@ -42,7 +98,7 @@ pub(crate) struct LaunchState {
 impl LaunchState {
     /// A launch with so many batches and shards. At its end, `homes` are told and `over` is settled.
     pub(super) fn new(
-        key: LaunchKey,
+        (key, uses): (LaunchKey, Uses),
         (by, node): (Place, Option<Node>),
         (batches, shards): (usize, u32),
         homes: Vec<ProcessorId>,
@@ -52,6 +108,8 @@ impl LaunchState {
     ) -> Self {
         Self {
             key,
+            uses,
+            leaving: RefCell::default(),
             by,
             node,
             left: Cell::new(batches),
@@ -72,6 +130,21 @@ impl LaunchState {
 
     pub fn key(&self) -> LaunchKey {
         self.key
+    }
+
+    /// Whether the top-level task has made the launch.
+    fn is_of_top(&self) -> bool {
+        self.key >> 32 == 0
+    }
+
+    /// Whether it is a launch of the top-level task that may use an object.
+    pub(super) fn may_use(&self, known: &Known) -> bool {
+        self.is_of_top() && self.uses.have(known)
+    }
+
+    /// Later launches do not use these objects.
+    pub(super) fn last_use_of(&self, leaving: &Rc<Leaving>) {
+        self.leaving.borrow_mut().push(leaving.clone());
     }
 
     pub fn by(&self) -> Place {
@@ -122,8 +195,12 @@ impl LaunchState {
         {
             std::mem::swap(a, b);
         }
+        let objects = &tasks.effects.objects;
         for v in &done.valid {
-            self.versions.borrow_mut().write(&v.column, v.from, v.at);
+            // The top-level task has forgotten the trees that it has destroyed.
+            if !self.is_of_top() || objects.get(v.column.tree.0).is_some_and(|tree| tree.serves(TOP)) {
+                self.versions.borrow_mut().write(&v.column, v.from, v.at);
+            }
         }
         for (shard, result) in done.results {
             if let Err(failure) = &result {
@@ -148,5 +225,6 @@ impl LaunchState {
             }
             over.settle(Ok(()), tasks.teller());
         }
+        self.leaving.take().iter().for_each(|leaving| leaving.one_over(&tasks.effects));
     }
 }

@@ -302,6 +302,11 @@ impl Versions {
         true
     }
 
+    /// Forgets a tree.
+    pub fn forget(&mut self, tree: TreeId) {
+        self.columns.retain(|(of, _), _| *of != tree);
+    }
+
     /// Replaces the knowledge about some columns.
     pub fn replace<'a>(&mut self, with: impl Iterator<Item = ((TreeId, FieldId), &'a FieldVersions)>) {
         for (key, column) in with {

@@ -18,8 +18,9 @@ pub(crate) use touch::{Does, Touch, union_of};
 pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;
+use crate::effects::Destroyed;
 use crate::error::Failure;
-use crate::ids::{Ancestors, ArrivalAt, ColumnKey, LaunchKey, ObjectId, ProcessorId};
+use crate::ids::{Ancestors, ArrivalAt, ColumnKey, LaunchKey, ObjectId, ProcessorId, TopLaunch};
 use crate::maps;
 use crate::parcel::Parcel;
 use crate::payload::Payload;
@@ -93,6 +94,12 @@ pub(crate) enum Message {
     /// A new object (within a node).
     #[serde(skip)]
     Define(Arc<crate::object::Object>),
+    /// Objects that later launches of the top-level task may not use (within a node).
+    #[serde(skip)]
+    Destroy(Arc<Destroying>),
+    /// Objects that nobody uses any more (within a node).
+    #[serde(skip)]
+    Free(Arc<[ObjectId]>),
     /// The answer to `Attach`.
     #[serde(skip)]
     Attached(Box<(LaunchKey, ColumnKey, SharedInstance)>),
@@ -130,6 +137,8 @@ impl Message {
             Message::Lost(_) => "Lost",
             Message::Stop => "Stop",
             Message::Define(_) => "Define",
+            Message::Destroy(_) => "Destroy",
+            Message::Free(_) => "Free",
             Message::Leaf(_) => "Leaf",
             Message::LeafDone(_) => "LeafDone",
         }
@@ -179,6 +188,14 @@ pub(crate) struct ShardStart {
     pub held: Arc<[Held]>,
 }
 
+/// A call that destroys objects.
+#[derive(Debug)]
+pub(crate) struct Destroying {
+    pub objects: Vec<(ObjectId, Destroyed)>,
+    /// The first launch of the top-level task that may not use them.
+    pub from: TopLaunch,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Batch {
     pub launch: LaunchKey,
@@ -188,8 +205,9 @@ pub(crate) struct Batch {
     pub within: Ancestors,
     /// Shared regions of the launcher's own launch are at home here, so that launch must have started.
     pub after_within: bool,
-    /// How many objects the launcher knew. The batch waits until all of them are known here.
-    pub known: u32,
+    /// How many objects the launcher knew, and how many of them it knew to be destroyed, both counted. The batch waits
+    /// until this processor knows as much.
+    pub known: u64,
     pub task: ObjectId,
     pub gang: ObjectId,
     pub shards: Vec<ShardStart>,
@@ -341,7 +359,7 @@ pub(crate) struct Transfer {
 pub(crate) struct SendColumns {
     pub launch: LaunchKey,
     /// As in [`Batch`]: an order must not overtake a batch that waits for objects.
-    pub known: u32,
+    pub known: u64,
     pub within: Ancestors,
     pub after_within: bool,
     pub to: ProcessorId,

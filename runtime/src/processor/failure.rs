@@ -12,7 +12,7 @@
 
 use super::Core;
 use crate::Error;
-use crate::ids::ObjectId;
+use crate::ids::{ObjectId, TopLaunch};
 use crate::object::{GangTable, Object};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ impl Core {
             return;
         }
         self.effects().note_failure(error);
-        for object in 0..self.effects().objects.len() {
-            self.give_up_object(object, error);
+        for known in self.effects().objects.all() {
+            self.give_up_object(known.id, error);
         }
         for task in self.tasks.data.give_up() {
             self.tasks.poison_leaf(task, error.clone());
@@ -50,11 +50,12 @@ impl Core {
         self.tasks.give_up_barrier(&known, error);
     }
 
-    /// Poisons every arrival that a failed shard still owes.
-    pub fn abandon(&self, gang: &Arc<GangTable>, shard: u32, error: &Error) {
+    /// Poisons every arrival that a failed shard still owes. It owes none to an object that was destroyed before the launch
+    /// `by` of the top-level task, which it is part of: earlier launches may still use that one.
+    pub fn abandon(&self, gang: &Arc<GangTable>, shard: u32, by: TopLaunch, error: &Error) {
         let tasks = &self.tasks;
-        for object in 0..self.effects().objects.len() {
-            let Some(known) = self.effects().objects.get(object) else { continue };
+        for known in self.effects().objects.all().into_iter().filter(|known| known.serves(by)) {
+            let object = known.id;
             match &*known.object {
                 Object::Edges(edges) if Arc::ptr_eq(&edges.gang, gang) => {
                     let ends = tasks.barriers.ends(object, shard, edges);
@@ -72,18 +73,17 @@ impl Core {
                 _ => {}
             }
         }
-        self.give_up_calls(gang, shard, error);
+        self.give_up_calls(gang, shard, by, error);
     }
 
     /// Poisons what a failed shard owes in calls that it has not made. Those that it has made go on. Once they are over, no
     /// other shard in its place can make more.
-    pub fn give_up_calls(&self, gang: &Arc<GangTable>, shard: u32, error: &Error) {
-        for object in 0..self.effects().objects.len() {
-            let Some(known) = self.effects().objects.get(object) else { continue };
+    pub fn give_up_calls(&self, gang: &Arc<GangTable>, shard: u32, by: TopLaunch, error: &Error) {
+        for known in self.effects().objects.all().into_iter().filter(|known| known.serves(by)) {
             if let Object::Replay(replay) = &*known.object
                 && Arc::ptr_eq(replay.gang(), gang)
             {
-                self.replays.give_up(&self.tasks, object, gang.at[shard as usize].1, error);
+                self.replays.give_up(&self.tasks, known.id, gang.at[shard as usize].1, error);
             }
         }
     }

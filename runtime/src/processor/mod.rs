@@ -18,18 +18,20 @@ mod launches;
 mod replicas;
 mod report;
 
+use crate::Place;
 use crate::config::Config;
 use crate::data::{Came, Request};
 use crate::diagnose::Event;
 use crate::diagnose::replicas::Replicas;
-use crate::effects::{Effects, Item, Signal};
+use crate::effects::{Effects, Item, Objects, Signal};
 use crate::gang::{Gangs, Order};
 use crate::ids::{CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId};
-use crate::message::{Also, Message, Put, Wire};
-use crate::object::Object;
+use crate::message::{Also, Destroying, Message, Put, Wire};
+use crate::object::{GangTable, Object};
 use crate::payload::Payload;
 use crate::replay::{ReplayObject, Replays};
 use crate::task::Tasks;
+use maniple_regions::TreeId;
 
 pub(crate) use launches::{Origin, Seat, ShardCode};
 
@@ -98,7 +100,7 @@ impl Core {
         (payload, also): (Payload, Also),
     ) {
         let (tasks, effects) = (&self.tasks, self.effects());
-        if object < effects.objects.len() {
+        if object < effects.objects.made() {
             let at = CellAddress { processor: effects.id, object, cell };
             let tell = &mut tasks.teller();
             tasks.barriers.arrive_here(effects, at, generation, payload, tell);
@@ -109,9 +111,7 @@ impl Core {
 
     fn deliver_rare(self: &Rc<Self>, from: ProcessorId, message: Message) {
         let (tasks, effects) = (&self.tasks, self.effects());
-        if let Some(object) = needs_object(&message)
-            && object >= effects.objects.len()
-        {
+        if is_early(&message, &effects.objects) {
             return self.early.borrow_mut().push((from, message));
         }
         let tell = &mut tasks.teller();
@@ -172,6 +172,8 @@ impl Core {
                 }
             }
             Message::Define(object) => self.define(object),
+            Message::Destroy(call) => self.retire(&call),
+            Message::Free(objects) => self.free(&objects),
             Message::Leaf(leaf) => tasks.run_for_other(from, leaf),
             Message::LeafDone(leaf) => tasks.take_back(from, *leaf),
             Message::Replicated(call) => self.take_replicated(from, *call),
@@ -198,12 +200,48 @@ impl Core {
             Object::Replay(replay) => self.replays.add(effects, id, ReplayObject::of(&**replay)),
             Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
         }
+        self.take_early();
+        if let Some(e) = effects.lost_processor() {
+            self.give_up_object(id, e);
+        }
+    }
+
+    /// Objects are destroyed: later launches of the top-level task may not use them.
+    pub fn retire(self: &Rc<Self>, call: &Destroying) {
+        self.effects().objects.retire(&call.objects, call.from);
+        self.take_early();
+    }
+
+    /// Handles the messages that came early, as far as that is possible now.
+    fn take_early(self: &Rc<Self>) {
         let early = std::mem::take(&mut *self.early.borrow_mut());
         for (from, message) in early {
             self.deliver(from, message);
         }
-        if let Some(e) = effects.lost_processor() {
-            self.give_up_object(id, e);
+    }
+
+    /// Gives the memory of destroyed objects back, which nobody uses any more.
+    fn free(&self, objects: &[ObjectId]) {
+        let effects = self.effects();
+        for &object in objects {
+            let Some(known) = effects.objects.remove(object) else { continue };
+            let here = |gang: &GangTable| gang.members[effects.id.index()].clone();
+            let barriers = match &*known.object {
+                Object::Edges(edges) => Some(self.tasks.barriers.remove(object, &here(&edges.gang))),
+                Object::Phase(spec) => Some(self.tasks.barriers.remove(object, &here(&spec.gang))),
+                _ => None,
+            };
+            match &*known.object {
+                Object::Tree(_) => {
+                    self.tasks.data.forget(TreeId(object));
+                    self.gangs.forget_tree(TreeId(object));
+                }
+                Object::Gang(_) => self.gangs.forget_gang(object),
+                _ => {}
+            }
+            effects.event(|| Event::Freed { object });
+            let place = Place { task: known.object.name().into(), shard: None };
+            effects.drop_guarded(|| place, (barriers, self.replays.remove(object), known));
         }
     }
 
@@ -285,16 +323,16 @@ impl Core {
     }
 }
 
-/// The object that must be known before a message can be handled.
-fn needs_object(message: &Message) -> Option<ObjectId> {
+/// Whether this processor does not know enough objects yet to handle a message.
+fn is_early(message: &Message, objects: &Objects) -> bool {
     match message {
         Message::Combine { object, .. } | Message::Release { object, .. } | Message::Poison { object, .. } => {
-            Some(*object)
+            *object >= objects.made()
         }
-        // A batch needs its task, its gang and every object that its shards have handles to. It waits for all objects
-        // that were known when it was made.
-        Message::Batch(batch) => batch.known.checked_sub(1),
-        Message::SendColumns(order) => order.known.checked_sub(1),
-        _ => None,
+        // A batch needs its task, its gang and every object that its shards have handles to, and must not find what was
+        // destroyed before. It waits for all that was known when it was made.
+        Message::Batch(batch) => batch.known > objects.changes(),
+        Message::SendColumns(order) => order.known > objects.changes(),
+        _ => false,
     }
 }

@@ -25,7 +25,7 @@ impl Core {
         let mut part = ReportPart { names, failed: self.failed_shards(), ..ReportPart::default() };
         let node_of = &|waiting: &Waiting| self.node_of(waiting);
         let moves_value = &|waiting: &Waiting, at| self.tasks.moves_value(waiting, at);
-        effects.objects.each(|known| match &*known.object {
+        effects.objects.all().iter().for_each(|known| match &*known.object {
             Object::Edges(edges) => barriers.report_edges(effects, (known, edges), node_of, moves_value, &mut part),
             Object::Phase(spec) => barriers.report_phase((known, spec), node_of, &mut part),
             Object::Replay(replay) => {

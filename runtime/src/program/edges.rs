@@ -179,6 +179,7 @@ impl<T> Edges<T> {
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&EdgeTable) -> R) -> Result<R, Error> {
         let what = || format!("an end of an edge in shard {} of {}", shard.index(), shard.gang_name());
+        shard.core().effects().objects.check(self.id, shard.part_of(), what)?;
         shard.core().effects().objects.with(self.id, |object| match object {
             Some(Object::Edges(table)) if !table.gang.run.may_be(self.run) => {
                 Err(super::phase::of_another_run(what(), "`Top::edges`"))

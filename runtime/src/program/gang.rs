@@ -1,7 +1,7 @@
 //! Handles of gangs and of shard tasks, and the launch of one shard.
 
 use crate::Error;
-use crate::ids::{ObjectId, ProcessorId, Run};
+use crate::ids::{ObjectId, ProcessorId, Run, TopLaunch};
 use crate::message::Held;
 use crate::object::{GangTable, Object};
 use crate::processor::Core;
@@ -24,8 +24,10 @@ impl Gang {
     /// The most shards that a gang may have: 2²⁴. Their table takes 12 bytes a shard on every node.
     pub const MAX_SHARDS: u32 = 1 << 24;
 
-    /// The table of its shards. Refuses a gang that this run did not make; `what` is the call, for the error.
-    pub(crate) fn table(&self, core: &Core, what: &str) -> Result<Arc<GangTable>, Error> {
+    /// The table of its shards. Refuses a gang that this run did not make, or that was destroyed before the launch `by` of
+    /// the top-level task; `what` is the call, for the error.
+    pub(crate) fn table(&self, core: &Core, by: TopLaunch, what: &str) -> Result<Arc<GangTable>, Error> {
+        core.effects().objects.check(self.id, by, || what.into())?;
         core.effects().objects.with(self.id, |object| match object {
             Some(Object::Gang(table)) if table.shards() == self.shards && table.run.may_be(self.run) => {
                 Ok(table.clone())
@@ -62,17 +64,16 @@ impl<A, R> Clone for ShardTask<A, R> {
 }
 impl<A, R> Copy for ShardTask<A, R> {}
 impl<A, R> ShardTask<A, R> {
-    /// Refuses a task that this run did not make.
-    pub(crate) fn check(&self, core: &Core) -> Result<(), Error> {
+    /// Whether it is an inner task. Refuses a task that this run did not make, or that was destroyed before the launch `by`
+    /// of the top-level task.
+    pub(crate) fn is_inner(&self, core: &Core, by: TopLaunch) -> Result<bool, Error> {
+        let what = "a gang launch";
+        core.effects().objects.check(self.id, by, || what.into())?;
         core.effects().objects.with(self.id, |object| match object {
-            Some(Object::Task(task)) if task.run.may_be(self.run) => Ok(()),
+            Some(Object::Task(task)) if task.run.may_be(self.run) => Ok(task.inner),
             _ => {
                 let came = format!("task {}, which this run did not make", self.id);
-                Err(Error::misuse(
-                    "a gang launch",
-                    "a task made with `Top::register` or `Top::register_inner` in this run",
-                    came,
-                ))
+                Err(Error::misuse(what, "a task made with `Top::register` or `Top::register_inner` in this run", came))
             }
         })
     }

@@ -65,6 +65,7 @@ impl InnerTask {
         launcher.within = shard.inner.origin.within.clone();
         launcher.failures = shard.inner.owner.failures().clone();
         launcher.node = Some(shard.node());
+        launcher.planner.part_of = shard.part_of();
         launcher.planner.held = Some(shard.held().clone());
         for h in shard.held().iter() {
             for &field in &h.fields {

@@ -75,8 +75,8 @@ impl Launcher {
         start: impl Fn(u32) -> ShardLaunch<A>,
         show: ShowPlan<'_>,
     ) -> Result<FutureMap<R>, Error> {
-        let table = gang.table(&self.core, "a gang launch")?;
-        task.check(&self.core)?;
+        let table = gang.table(&self.core, self.planner.part_of, "a gang launch")?;
+        let inner = task.is_inner(&self.core, self.planner.part_of)?;
         let count = gang.shards as usize;
         let (mut args, mut held) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let (mut resolvers, mut futures) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -108,7 +108,7 @@ impl Launcher {
             }
         });
         let mut args = |shard: u32| Some(Parcel::new(args.get_mut(shard as usize)?.take()?.make()));
-        self.launch_any(&table, task.id, (&mut args, &arguments, held), show, settle)?;
+        self.launch_any(&table, (task.id, inner), (&mut args, &arguments, held), show, settle)?;
         Ok(FutureMap::new(futures))
     }
 
@@ -117,7 +117,7 @@ impl Launcher {
     fn launch_any(
         &self,
         table: &GangTable,
-        task: ObjectId,
+        (task, inner): (ObjectId, bool),
         (args, hashes, held): (&mut dyn FnMut(u32) -> Option<Parcel>, &[u64], Vec<Vec<Held>>),
         show: ShowPlan<'_>,
         settle: Settle,
@@ -139,7 +139,7 @@ impl Launcher {
         let effects = self.core.effects();
         let counters = &effects.counters;
         let edges = match effects.config.counts_ends {
-            true => effects.objects.edges_of(table),
+            true => effects.objects.edges_of(table, self.planner.part_of),
             false => Vec::new(),
         };
         for &shard in started {
@@ -159,7 +159,7 @@ impl Launcher {
             });
             starts.collect()
         };
-        self.dispatch(&plan, (task, table), shards, settle)?.detach();
+        self.dispatch(&plan, ((task, inner), table), shards, settle)?.detach();
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl Launcher {
     fn dispatch(
         &self,
         plan: &Plan,
-        (task, table): (ObjectId, &GangTable),
+        (task, table): ((ObjectId, bool), &GangTable),
         shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
         settle: Settle,
     ) -> Result<TaskFuture<()>, Error> {
@@ -224,7 +224,7 @@ impl Launcher {
         let plan = self
             .planner
             .plan_or_recall(self.core.effects(), Wanted { table: &table, held, instances: Some(&instances) })?;
-        self.dispatch(&plan, (0, &table), |_| Vec::new(), Box::new(|_, _, _, _| {}))?.await?;
+        self.dispatch(&plan, ((0, false), &table), |_| Vec::new(), Box::new(|_, _, _, _| {}))?.await?;
         self.core.effects().event(|| Event::Mapped { launcher: self.number });
         Ok(())
     }

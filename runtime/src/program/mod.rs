@@ -8,6 +8,7 @@
 //! | `launch`, `param`, `index`, `apart` | leaf tasks |
 //! | `gang`, `launcher` | gangs and their launches |
 //! | `edges`, `phase` | barriers between shards |
+//! | `destroy` | what the top-level task can destroy |
 //! | `region` | a region as a shard holds it |
 //! | `deadline` | waits with a limit |
 //! | `switch` | replaces the mappers of several processes |
@@ -15,6 +16,7 @@
 
 mod apart;
 pub(crate) mod deadline;
+pub(crate) mod destroy;
 pub(crate) mod edges;
 pub(crate) mod gang;
 pub(crate) mod index;

@@ -122,6 +122,8 @@ impl PhaseBarrier {
     }
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&PhaseSpec) -> R) -> Result<R, Error> {
+        let what = || format!("a phase barrier's handle in shard {} of {}", shard.index(), shard.gang_name());
+        shard.core().effects().objects.check(self.id, shard.part_of(), what)?;
         shard.core().effects().objects.with(self.id, |object| match object {
             Some(Object::Phase(spec)) if !spec.gang.run.may_be(self.run) => {
                 Err(of_another_run("a phase barrier's handle", "`Top::phase_barrier`"))

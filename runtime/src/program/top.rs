@@ -2,13 +2,15 @@
 
 use crate::Error;
 use crate::diagnose::replicas::list;
-use crate::effects::Asker;
+use crate::effects::{Asker, Destroyed, Known};
 use crate::future::FutureMap;
-use crate::ids::{NodeId, ObjectId, ProcessorId, Run};
-use crate::message::Message;
+use crate::ids::{NodeId, ObjectId, ProcessorId, Run, TOP};
+use crate::maps::HashSet;
+use crate::message::{Destroying, Message};
 use crate::object::{Edge, EdgeTable, GangTable, Object, PhaseSpec, TaskSpec, Tree};
 use crate::parcel::{Parcel, Portable};
 use crate::processor::{Core, ShardCode};
+use crate::program::destroy::{Destroy, Doomed};
 use crate::program::edges::Edges;
 use crate::program::gang::{Gang, ShardLaunch, ShardTask};
 use crate::program::inner::InnerTask;
@@ -22,6 +24,7 @@ use maniple_regions::{Element, FieldInfo, FieldSpace, Rect, Region, RegionError,
 use std::any::type_name;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -65,6 +68,7 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 /// | launch a gang | [`launch`](Self::launch) |
 /// | join shards | [`edges`](Self::edges), [`phase_barrier`](Self::phase_barrier) |
 /// | let one task launch gangs, without replication | [`register_inner`](Self::register_inner), [`run_inner`](Self::run_inner) |
+/// | give memory back | [`destroy`](Self::destroy) |
 /// | change the mapper during a run | [`adopt_mapper`](Self::adopt_mapper) |
 ///
 /// Every node runs its own copy of the top-level task. All copies make the same calls in the same order, and so hold
@@ -104,15 +108,19 @@ impl Top {
 
     fn add(&self, object: Object) -> ObjectId {
         let core = self.core();
-        let id = core.effects().objects.len();
+        let id = core.effects().objects.made();
         let object = Arc::new(object);
-        for p in core.effects().copies().processors_of(core.effects().copies().node_of(core.effects().id)) {
-            if p != core.effects().id {
-                core.effects().send(p, Message::Define(object.clone()));
-            }
-        }
+        self.tell_others(|| Message::Define(object.clone()));
         core.define(object);
         id
+    }
+
+    /// Sends to the other processors of this node.
+    fn tell_others(&self, message: impl Fn() -> Message) {
+        let effects = self.core().effects();
+        let node = effects.copies().node_of(effects.id);
+        let others = effects.copies().processors_of(node).filter(|p| *p != effects.id);
+        others.for_each(|p| effects.send(p, message()));
     }
 
     /// Number of processors of the machine.
@@ -170,7 +178,7 @@ impl Top {
             |m| m.place_shards(&input),
             |name, answer| validate::placement(name, &input, answer),
         )?;
-        let table = GangTable::new(self.core().effects().objects.len(), name, &placement, machine.processors());
+        let table = GangTable::new(self.core().effects().objects.made(), name, &placement, machine.processors());
         let table = GangTable { run: self.run, ..table };
         let id = self.define(Object::Gang(Arc::new(table)), |_| {
             format!("of {shards} shards on processors {}", list(&placement))
@@ -197,6 +205,16 @@ impl Top {
         F: Fn(Shard, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + 'static,
     {
+        self.register_as(name, false, function)
+    }
+
+    fn register_as<A, R, F, Fut>(&self, name: &str, inner: bool, function: F) -> ShardTask<A, R>
+    where
+        A: Portable,
+        R: Portable,
+        F: Fn(Shard, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + 'static,
+    {
         let code: ShardCode = Box::new(move |core, seat| {
             Shard::start(core, seat, |shard, args| {
                 let future = Some(function(shard.clone(), args.open()?));
@@ -204,7 +222,8 @@ impl Top {
             });
         });
         let types = |_: &Object| format!("of {} -> {}", type_name::<A>(), type_name::<R>());
-        let id = self.define(Object::Task(TaskSpec { run: self.run, name: name.into(), code: Box::new(code) }), types);
+        let task = TaskSpec { run: self.run, name: name.into(), inner, code: Box::new(code) };
+        let id = self.define(Object::Task(task), types);
         ShardTask { id, run: self.run, types: PhantomData }
     }
 
@@ -222,7 +241,7 @@ impl Top {
         F: Fn(InnerTask, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + 'static,
     {
-        self.register(name, move |shard, args| {
+        self.register_as(name, true, move |shard, args| {
             let inner = InnerTask::new(shard);
             let future = function(inner.clone(), args);
             inner.run(future)
@@ -230,7 +249,7 @@ impl Top {
     }
 
     fn table(&self, what: &str, gang: &Gang) -> Result<Arc<GangTable>, Error> {
-        gang.table(self.core(), what)
+        gang.table(self.core(), TOP, what)
     }
 
     /// Makes [`Edges`] between shards of a gang, from a list of `(from, to)` or `(from, to, tag)`. Collective; never
@@ -418,6 +437,86 @@ impl Top {
         result
     }
 
+    /// Destroys objects: region trees, gangs, tasks, edges, phase barriers, collectives, [halos](Destroy), or several of them
+    /// in a tuple, an array or a vector. Their memory is given back on all processors. Collective; never waits.
+    ///
+    /// The call takes effect in order with launches. Earlier launches go on to use the objects, and the memory is given back
+    /// when the last of them is over. Later ones are refused: see the errors. An object that is not destroyed stays until
+    /// the run ends.
+    ///
+    /// - A gang takes along what was made for it: its edges, phase barriers and collectives.
+    /// - A region tree is named by its whole region, as [`region_tree`](Self::region_tree) returned it.
+    /// - A task's captured values are dropped.
+    ///
+    /// A launch of an inner task may use any gang, and what belongs to it. So the memory of these is kept at least until the
+    /// inner tasks that were launched before are over.
+    ///
+    /// ```
+    /// # use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+    /// # let (texts, _) = Runtime::threads(2).run(|top| async move {
+    /// let index = top.register("index", |shard: Shard, ()| async move { Ok(shard.index()) });
+    /// for step in 0..100 {
+    ///     let gang = top.gang("step", 1 + step % 3)?;
+    ///     top.launch(&gang, &index, |_| ShardLaunch::new(()))?.all().await?;
+    ///     top.destroy(gang)?;
+    /// }
+    /// let gang = top.gang("all", 2)?;
+    /// top.destroy(gang)?;
+    /// let late = top.launch(&gang, &index, |_| ShardLaunch::new(()));
+    /// # Ok(late.err().map(|e| e.to_string()))
+    /// # })?;
+    /// # let text = texts.expect("an error");
+    /// # assert!(text.starts_with("a gang launch: gang `all` is no longer there: it was destroyed at "), "{text}");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`Error::Destroyed`] for an object that was destroyed before. Any later use of a destroyed object gets the same
+    ///   error: a launch, or a call by a shard of a later launch that has got the handle.
+    /// - [`Error::Misuse`] for an object of another run, and for a part of a region tree.
+    ///
+    /// After an error nothing is destroyed.
+    #[track_caller]
+    pub fn destroy(&self, objects: impl Destroy) -> Result<(), Error> {
+        let mut named = Doomed::default();
+        objects.name(&mut named);
+        self.destroy_all(named, Location::caller())
+    }
+
+    fn destroy_all(&self, Doomed(named): Doomed, at: &'static Location<'static>) -> Result<(), Error> {
+        let (core, objects) = (self.core(), &self.core().effects().objects);
+        let mut list: Vec<Rc<Known>> = Vec::with_capacity(named.len());
+        let mut destroying =
+            Destroying { objects: Vec::with_capacity(named.len()), from: self.launcher.launches.get() };
+        let mut seen = HashSet::default();
+        let mut add = |known: &Rc<Known>, with: Option<&Arc<str>>| {
+            if seen.insert(known.id) {
+                destroying.objects.push((known.id, Destroyed { at, with: with.cloned() }));
+                list.push(known.clone());
+            }
+        };
+        for doomed in &named {
+            let known = doomed.find(core)?;
+            add(&known, None);
+            if let Object::Gang(gang) = &*known.object {
+                let name: Arc<str> = known.object.describe().into();
+                let is_bound = |known: &&Rc<Known>| known.object.gang().is_some_and(|of| Arc::ptr_eq(of, gang));
+                let all = objects.all();
+                all.iter().filter(is_bound).filter(|known| known.serves(TOP)).for_each(|known| add(known, Some(&name)));
+            }
+        }
+        core.replicated(|| {
+            let names = list.iter().map(|known| format!("{} (object {})", known.object.describe(), known.id));
+            format!("destruction of [{}]", names.collect::<Vec<_>>().join(", "))
+        });
+        list.iter().for_each(|known| self.launcher.planner.forget(known));
+        let destroying = Arc::new(destroying);
+        self.tell_others(|| Message::Destroy(destroying.clone()));
+        core.retire(&destroying);
+        core.gangs.destroy(core.effects(), &list);
+        Ok(())
+    }
+
     /// Lets the newest mapper that is in the run's [slot](maniple_mapper::MapperSlot) on every node place gangs, shared
     /// regions and collectives from now on. Collective; waits for an answer of each node.
     ///
@@ -434,7 +533,7 @@ impl Top {
         if copies.nodes() > 1 {
             let (gang, task) = self.launcher.newest_mapper.get_or_init(|| {
                 let firsts: Vec<_> = (0..copies.nodes()).map(|node| copies.first_of(NodeId(node))).collect();
-                let id = self.core().effects().objects.len();
+                let id = self.core().effects().objects.made();
                 let table = GangTable::new(id, "nodes", &firsts, self.processors());
                 let table = GangTable { run: self.run, ..table };
                 self.define(Object::Gang(Arc::new(table)), |_| "of one shard on each".into());

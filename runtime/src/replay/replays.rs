@@ -5,10 +5,11 @@ use super::{Chained, Handle, Replay, ReplayCx};
 use crate::Error;
 use crate::diagnose::Event;
 use crate::effects::Effects;
-use crate::ids::{LaunchKey, ObjectId};
+use crate::ids::{Ancestors, LaunchKey, ObjectId, top_launch};
 use crate::message::Also;
 use crate::object::GangTable;
 use crate::payload::Payload;
+use crate::table::Table;
 use crate::task::{Owner, Tasks};
 use std::any::Any;
 use std::cell::RefCell;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 /// The reason why a call was not made.
 pub(crate) enum Refused {
-    /// The object has another type than the caller expects, or belongs to another gang or another run.
+    /// The object has another type than the caller expects, belongs to another gang or another run, or was destroyed.
     OtherKind,
     /// Calls of another launch's shard at the same position are under way.
     OtherLaunch,
@@ -28,13 +29,15 @@ pub(crate) struct Caller<'a> {
     pub gang: &'a Arc<GangTable>,
     pub shard: u32,
     pub launch: LaunchKey,
+    /// The launch itself, the launch that its launcher is part of, and so on.
+    pub within: &'a Ancestors,
     /// Counts the shard's calls and leaf tasks.
     pub owner: &'a Rc<Owner>,
 }
 
 /// The replayed objects that shards of one processor call, by number.
 #[derive(Default)]
-pub(crate) struct Replays(RefCell<Vec<Option<Box<Chains>>>>);
+pub(crate) struct Replays(RefCell<Table<Box<Chains>>>);
 
 impl Replays {
     /// Makes this processor's chains of an object, if its shards call the object.
@@ -42,16 +45,19 @@ impl Replays {
         if !replay.gang.members[effects.id.index()].is_empty() {
             // The object's own code runs while nothing is borrowed.
             let chains = Box::new(Chains::new(replay, object, effects));
-            let mut all = self.0.borrow_mut();
-            all.resize_with(object as usize + 1, || None);
-            all[object as usize] = Some(chains);
+            self.0.borrow_mut().insert(object, chains);
         }
+    }
+
+    /// Gives the memory of an object's chains back: their values may have destructors of the program.
+    pub fn remove(&self, object: ObjectId) -> Option<Box<Chains>> {
+        self.0.borrow_mut().remove(object)
     }
 
     /// Shows `f` the chains of an object, if there are some.
     #[inline]
     pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(&Chains) -> T) -> Option<T> {
-        Some(f(self.0.borrow().get(object as usize)?.as_deref()?))
+        Some(f(self.0.borrow().get(object)?))
     }
 
     /// A chain's shard and the number of its present call, for traces.
@@ -70,9 +76,9 @@ impl Replays {
         payload: Payload,
         also: Also,
     ) -> Result<(), Payload> {
-        match self.0.borrow().get(object as usize) {
-            Some(Some(chains)) => chains.arrive(effects, cell, generation, payload, also),
-            _ => return Err(payload),
+        match self.0.borrow().get(object) {
+            Some(chains) => chains.arrive(effects, cell, generation, payload, also),
+            None => return Err(payload),
         }
         Ok(())
     }
@@ -89,8 +95,7 @@ impl Replays {
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Box<Error>> {
         let all = self.0.borrow();
-        let chains = all.get(object as usize).and_then(|chains| chains.as_deref());
-        let Some(chains) = chains.filter(|chains| run.may_be(chains.run)) else {
+        let Some(chains) = all.get(object).filter(|chains| run.may_be(chains.run)) else {
             return Err(refuse(Refused::OtherKind));
         };
         chains.keep_mapped(&tasks.effects)?;
@@ -103,8 +108,11 @@ impl Replays {
             return Err(refuse(Refused::OtherKind));
         };
         if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, by.owner)) {
-            // Whoever has called it before belongs to its gang.
+            // Whoever has called it before belongs to its gang, and came before it was destroyed.
             if !Arc::ptr_eq(&chains.gang, by.gang) {
+                return Err(refuse(Refused::OtherKind));
+            }
+            if tasks.effects.objects.get(object).is_some_and(|known| !known.serves(top_launch(by.within))) {
                 return Err(refuse(Refused::OtherKind));
             }
             if caller.under_way > 0 {
@@ -161,7 +169,7 @@ impl Replays {
     #[inline]
     pub fn run(&self, tasks: &Tasks, object: ObjectId, chain: u32) {
         let all = self.0.borrow();
-        let Some(Some(chains)) = all.get(object as usize) else { return };
+        let Some(chains) = all.get(object) else { return };
         let mut cx = ReplayCx { tasks, chains, progress: &mut chains.progress.borrow_mut() };
         tasks.effects.in_chains(|| chains.state.borrow_mut().run(chain, &mut cx));
     }

@@ -7,6 +7,7 @@ mod common;
 mod arrivals;
 mod barriers;
 mod deadlines;
+mod destroy;
 mod edges;
 mod failures;
 mod faults;

@@ -79,6 +79,11 @@ impl FieldUses {
         None
     }
 
+    /// Nobody uses the field any more.
+    pub fn forget(&mut self, lanes: &mut Lanes) {
+        self.0.drain(..).for_each(|access| lanes.forget(access.stamp));
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -187,6 +187,7 @@ impl Races {
                     self.state().mapped(actor, launcher);
                 }
             }
+            Event::Freed { object } => self.state().forget(object),
             Event::LauncherEnded { launcher } => self.state().launcher_over(launcher),
             _ => {}
         }

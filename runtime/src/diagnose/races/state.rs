@@ -395,6 +395,20 @@ impl State {
         self.launched.remove(&number);
     }
 
+    /// An object was destroyed, and its last users are over.
+    pub fn forget(&mut self, object: ObjectId) {
+        self.barriers.retain(|barrier, _| barrier.0 != object);
+        self.calls.retain(|call, _| call.0 != object);
+        let lanes = &mut self.lanes;
+        self.fields.retain(|(tree, _), uses| {
+            let stays = tree.0 != object;
+            if !stays {
+                uses.forget(lanes);
+            }
+            stays
+        });
+    }
+
     /// See [`Races::size`](super::Races::size).
     pub fn size(&self) -> [usize; 6] {
         let generations = self.barriers.values().map(Generations::len).sum();

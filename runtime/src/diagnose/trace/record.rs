@@ -448,10 +448,8 @@ impl Recorder {
     }
 
     /// Hands the recording over.
-    pub fn hand_over(&mut self, wire: &dyn Wire, processor: ProcessorId, mut objects: Vec<String>) -> Recording {
+    pub fn hand_over(&mut self, wire: &dyn Wire, processor: ProcessorId, objects: Vec<String>) -> Recording {
         let mut events = std::mem::take(&mut self.events);
-        // Events name no others.
-        objects.truncate(u16::MAX.into());
         events.rotate_left(self.next);
         Recording {
             processor,

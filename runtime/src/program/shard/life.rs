@@ -44,7 +44,8 @@ async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
     };
     if let Err(e) = &result {
         // Now its calls are over too.
-        shard.core().give_up_calls(&shard.inner.origin.gang, shard.inner.index, &e.poison().poisons(shard.place()));
+        let (gang, error) = (&shard.inner.origin.gang, e.poison().poisons(shard.place()));
+        shard.core().give_up_calls(gang, shard.inner.index, shard.part_of(), &error);
     }
     shard.over(result);
 }
@@ -106,7 +107,7 @@ impl Shard {
         self.core().gangs.note_failed(self.launch_key(), failure.error());
         let error = failure.poison().poisons(self.place());
         self.core().effects().event(|| Event::ShardFailed { shard: self.actor() });
-        self.core().abandon(&self.inner.origin.gang, self.inner.index, &error);
+        self.core().abandon(&self.inner.origin.gang, self.inner.index, self.part_of(), &error);
         self.core().tasks.fail_waiting(&self.inner.owner, &error);
     }
 }

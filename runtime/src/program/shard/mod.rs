@@ -17,7 +17,7 @@ pub use launches::Copied;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::gang::Versions;
-use crate::ids::{LaunchKey, ProcessorId};
+use crate::ids::{LaunchKey, ProcessorId, TopLaunch, top_launch};
 use crate::message::Held;
 use crate::object::GangTable;
 use crate::processor::{Core, Origin};
@@ -110,6 +110,11 @@ impl Shard {
         self.inner.origin.launch
     }
 
+    /// The launch of the top-level task that it is part of.
+    pub(crate) fn part_of(&self) -> TopLaunch {
+        top_launch(&self.inner.origin.within)
+    }
+
     pub(crate) fn in_gang(&self, gang: &Arc<GangTable>) -> bool {
         Arc::ptr_eq(&self.inner.origin.gang, gang)
     }
@@ -173,7 +178,7 @@ impl Shard {
     ) -> Result<T, Error> {
         let (core, effects) = (self.core(), self.core().effects());
         let ShardInner { index, owner, origin, .. } = &*self.inner;
-        let caller = Caller { gang: &origin.gang, shard: *index, launch: origin.launch, owner };
+        let caller = Caller { gang: &origin.gang, shard: *index, launch: origin.launch, within: &origin.within, owner };
         let made = core.replays.call(&core.tasks, object, caller, |why| self.refused(object, why), admit, f);
         // The shard's own code may now take its time.
         effects.send_what_is_late();
@@ -188,6 +193,11 @@ impl Shard {
         if !effects.config.run.may_be(object.run) {
             let (what, expected) = (format!("a call in {}", self.place()), "a collective made in this run");
             return Box::new(Error::misuse(what, expected, "one of another run"));
+        }
+        if let Err(destroyed) =
+            effects.objects.check(object.id, self.part_of(), || format!("a call in {}", self.place()))
+        {
+            return Box::new(destroyed);
         }
         let name = effects.objects.name(object.id);
         Box::new(match why {

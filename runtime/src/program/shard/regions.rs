@@ -78,7 +78,7 @@ impl Shard {
     #[cold]
     fn check_part(&self, region: Region) -> Result<(), Error> {
         let what = || format!("Shard::region in {}", self.place());
-        self.core().effects().objects.in_tree(region, what)?;
+        self.core().effects().objects.in_tree(region, self.part_of(), what)?;
         if self.inner.held.iter().any(|h| h.region.contains(&region)) {
             return Ok(());
         }

@@ -1,0 +1,153 @@
+//! What must not grow: the memory of a process that makes, uses and destroys objects in each step. The variable
+//! `MANIPLE_STEPS` asks for more steps, best in a release build and with `--nocapture`, which shows the memory.
+
+#[path = "../../runtime/tests/common/processes.rs"]
+mod processes;
+
+use maniple_collectives::{Collective, Operator};
+use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
+use maniple_runtime::{Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const X: Field<u64> = Field::new(0, "x");
+
+/// The tests of this file look at the whole process, so they take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Resident memory in kB.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find(|l| l.starts_with("VmRSS")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Makes `steps` steps. Returns resident memory after so many of them, and after all.
+async fn steps(
+    from: u64,
+    steps: u64,
+    mut step: impl AsyncFnMut(u64) -> Result<(), Error>,
+) -> Result<(u64, u64), Error> {
+    let mut before = 0;
+    for k in 0..steps {
+        if k == from {
+            before = resident();
+        }
+        step(k).await?;
+    }
+    Ok((before, resident()))
+}
+
+type Objects = (Collective<u64>, Edges, PhaseBarrier);
+
+async fn uses(shard: Shard, (sum, ring, phase): Objects) -> Result<u64, Error> {
+    let (me, n) = (shard.index(), shard.shards());
+    shard.arrive(ring.producer(&shard, (me + 1) % n)?.ready());
+    shard.wait(ring.consumer(&shard, (me + n - 1) % n)?.ready()).await?;
+    shard.arrive(&phase.arriver(&shard)?);
+    shard.wait(&phase.waiter(&shard)?).await?;
+    sum.call(&shard, u64::from(me))?.await
+}
+
+/// A gang, an allreduce, edges and a phase barrier, made, used and destroyed.
+async fn one_step(top: &Top, task: &ShardTask<Objects, u64>, n: u32, k: u64) -> Result<(), Error> {
+    let gang = top.gang("gang", n)?;
+    let sum = Collective::allreduce(Operator::sum()).make(top, &gang, "sum")?;
+    let ring = top.edges("ring", &gang, (0..n).map(|s| (s, (s + 1) % n)), 1)?;
+    let phase = top.phase_barrier("phase", &gang, PhaseOptions::all(&gang))?;
+    let sums = top.launch(&gang, task, |_| ShardLaunch::new((sum, ring, phase)))?;
+    if k.is_multiple_of(2) {
+        // While shards use them.
+        top.destroy((ring, sum, phase, gang))?;
+    }
+    let n = u64::from(n);
+    assert_eq!(sums.all().await?, vec![n * (n - 1) / 2; n as usize], "step {k}");
+    if k % 2 == 1 {
+        top.destroy(gang)?;
+    }
+    Ok(())
+}
+
+/// How many kB a process gained from step `from` on.
+fn grown_by_gangs(runtime: &Runtime, n: u32, (from, all): (u64, u64)) -> u64 {
+    let asked = std::env::var("MANIPLE_STEPS").ok().and_then(|steps| steps.parse().ok());
+    let all = asked.unwrap_or(all).max(all);
+    let grown = runtime.run(move |top| async move {
+        let task = top.register("uses", uses);
+        let (before, after) = steps(from, all, async |k| one_step(&top, &task, n, k).await).await?;
+        Ok(after.saturating_sub(before))
+    });
+    let grown = grown.expect("nothing is wrong").0;
+    println!("{n} shards: {all} steps, {grown} kB more than after {from}, {} kB in all", resident());
+    grown
+}
+
+#[test]
+fn a_gang_of_a_thousand_shards_in_each_step_leaves_nothing() {
+    let _turn = turn();
+    // Each that stays takes more than 390 kB.
+    for (name, runtime) in [("threads", Runtime::threads(2)), ("seeded", Runtime::seeded(2, 1))] {
+        let grown = grown_by_gangs(&runtime, 1024, (100, 250));
+        assert!(grown < 6_000, "{name}: {grown} kB are left behind");
+    }
+}
+
+/// Numbers of objects grow, and nothing else does: a table with a place for each would take half a megabyte.
+#[test]
+fn the_numbers_of_objects_take_no_memory() {
+    let _turn = turn();
+    let grown = grown_by_gangs(&Runtime::threads(2), 2, (2_000, 12_000));
+    assert!(grown < 300, "{grown} kB are left behind");
+}
+
+#[test]
+fn on_two_processes_neither_grows() {
+    let _turn = turn();
+    processes::on_processes("on_two_processes_neither_grows", &[(2, 1)], |runtime| {
+        let grown = grown_by_gangs(&runtime, 256, (100, 300));
+        assert!(grown < 4_000, "{grown} kB are left behind");
+    });
+}
+
+#[test]
+fn a_region_tree_in_each_step_leaves_nothing() {
+    const CELLS: usize = 200_000;
+    let _turn = turn();
+    for (name, runtime) in [("threads", Runtime::threads(2)), ("seeded", Runtime::seeded(3, 1))] {
+        let first = resident();
+        let run = runtime.run(move |top| async move {
+            let adds = top.register("adds", |shard: Shard, block: Region| async move {
+                let x = shard.region(block)?;
+                let add = |mut x: ReadWrite<u64>| {
+                    x.as_mut_slice().iter_mut().for_each(|x| *x += 1);
+                    x.as_slice().iter().sum::<u64>()
+                };
+                shard.launch(add, (x.read_write(X),)).go()?.await
+            });
+            let gang = top.gang("gang", 3)?;
+            steps(100, 400, async |k| {
+                let tree = top.region_tree("cells", Rect::line(0, CELLS as i64), &[X.info()])?;
+                let third = CELLS / 3 - k as usize;
+                for round in 1..=2 {
+                    let sizes = [third, third + round, CELLS - 2 * third - round];
+                    let blocks: Vec<Region> = Partition::blocks(tree, &sizes)?.iter().collect();
+                    let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [X]);
+                    let sums = top.launch(&gang, &adds, start)?;
+                    if round == 2 {
+                        top.destroy(tree)?;
+                    }
+                    assert_eq!(sums.all().await?.iter().sum::<u64>(), (CELLS * round) as u64, "step {k}");
+                }
+                Ok(())
+            })
+            .await
+        });
+        let (before, after) = run.expect("nothing is wrong").0;
+        let data = (CELLS * 8 / 1000) as u64;
+        let grown = after.saturating_sub(before);
+        assert!(grown < data, "{name}: 300 steps left {grown} kB behind");
+        assert!(after.saturating_sub(first) < 4 * data + 2000, "{name}: {after} kB, {first} kB at first");
+    }
+}
