@@ -4,16 +4,19 @@
 //! with simultaneous coherence has one instance for all, on a home processor that the mapper chose. Processors of the
 //! home's node use it in place, through relaxed atomic words. Processors of other nodes read and write it by messages.
 //!
-//! `column`: one field of one region as one shard uses it. `instances`: the instances kept here. `remote`: requests to
-//! other processors and from them. `transfers`: data that a launch copies. `changes`: the changes to a copy.
+//! `column`: one field of one region as one shard uses it. `overlaps`: the columns of a shard by their rectangles.
+//! `instances`: the instances kept here. `remote`: requests to other processors and from them. `transfers`: data that a
+//! launch copies. `changes`: the changes to a copy.
 
 mod changes;
 mod column;
 mod instances;
+mod overlaps;
 mod remote;
 mod transfers;
 
 pub(crate) use column::{Column, Staged, Store, UseAt, Users};
+pub(crate) use overlaps::Columns;
 pub(crate) use remote::{Came, Fetch, Request, Served};
 
 use crate::effects::{Asker, Effects};

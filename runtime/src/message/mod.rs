@@ -14,7 +14,7 @@ mod wire;
 #[cfg(all(target_os = "linux", any(not(loom), test)))]
 pub(crate) use bulk::Bulk;
 pub(crate) use offloaded::{Away, Offloaded, SendTask};
-pub(crate) use touch::{Does, Touch, union_of};
+pub(crate) use touch::{Does, Touch, hull, union_of};
 pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;

@@ -643,7 +643,7 @@ fn rewritten_values_are_good_in_every_region_that_lies_within() {
         // Used before the failure, so that they are known.
         let _ = shard.launch(dump, (a.read(A),)).go()?.await?;
         shard.launch(bomb, (whole.write(A),)).go()?.await.expect_err("it panics");
-        for part in [a, b, late] {
+        for part in [&a, &b, &late] {
             let read = shard.launch(dump, (part.read(A),)).go()?.await;
             assert!(matches!(read, Err(Error::Poisoned { .. })), "{read:?}");
         }
@@ -653,7 +653,7 @@ fn rewritten_values_are_good_in_every_region_that_lies_within() {
         assert!(shard.launch(dump, (late.read(A),)).go()?.await.is_err());
         assert!(shard.launch(dump, (whole.read(A),)).go()?.await.is_err());
         shard.launch(|mut u: Write<i64>| u.fill(5), (whole.write(A),)).go()?.await?;
-        for part in [a, b, late, whole] {
+        for part in [&a, &b, &late, &whole] {
             assert!(shard.launch(dump, (part.read(A),)).go()?.await?.iter().all(|v| *v == 5));
         }
         Ok(())
