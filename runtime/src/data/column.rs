@@ -263,8 +263,11 @@ impl Data {
             None => Store::Owned(self.owned_instance(effects, key, field, launch)?),
             Some(home) => {
                 let here = home == effects.id;
-                let instance =
-                    if here { Some(self.shared_instance(effects, key, field)?) } else { self.attached(launch, &key) };
+                let instance = if here {
+                    Some(self.shared_instance(effects, key, field, launch)?)
+                } else {
+                    self.attached(launch, &key)
+                };
                 let each_alone = effects.machine().processors() == effects.machine().nodes();
                 Store::Shared { home, instance, idle: if each_alone { Idle::Never } else { Idle::None } }
             }

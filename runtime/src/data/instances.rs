@@ -23,9 +23,10 @@ impl KeptInstance {
     }
 }
 
-/// Instances by column. The key is not stored again where the instance has it.
+/// Instances by column. The key is not stored again where the instance has it. Beside each is whether a gang of an inner
+/// task has used it.
 #[derive(Default)]
-pub(super) struct Instances(HashTable<(TreeId, KeptInstance)>);
+pub(super) struct Instances(HashTable<(TreeId, bool, KeptInstance)>);
 
 impl Instances {
     fn hash(tree: TreeId, (field, rect): (FieldId, Rect)) -> u64 {
@@ -34,29 +35,46 @@ impl Instances {
     }
 
     /// The hash of a column, and a test whether an instance is the column's.
-    fn seek(key: &ColumnKey) -> (u64, impl Fn(&(TreeId, KeptInstance)) -> bool) {
+    fn seek(key: &ColumnKey) -> (u64, impl Fn(&(TreeId, bool, KeptInstance)) -> bool) {
         let (tree, covers) = (key.tree, (key.field, key.rect));
-        (Self::hash(tree, covers), move |(of, held)| *of == tree && held.covers() == covers)
+        (Self::hash(tree, covers), move |(of, _, held)| *of == tree && held.covers() == covers)
     }
 
     pub fn get(&self, key: &ColumnKey) -> Option<&KeptInstance> {
         let (hash, is) = Self::seek(key);
-        self.0.find(hash, is).map(|(_, held)| held)
+        self.0.find(hash, is).map(|(.., held)| held)
     }
 
     pub fn get_mut(&mut self, key: &ColumnKey) -> Option<&mut KeptInstance> {
         let (hash, is) = Self::seek(key);
-        self.0.find_mut(hash, is).map(|(_, held)| held)
+        self.0.find_mut(hash, is).map(|(.., held)| held)
     }
 
     pub fn insert(&mut self, key: &ColumnKey, held: KeptInstance) {
         let (hash, is) = Self::seek(key);
         match self.0.find_mut(hash, is) {
-            Some((_, there)) => *there = held,
+            Some((.., there)) => *there = held,
             None => {
-                let again = |(tree, held): &(TreeId, KeptInstance)| Self::hash(*tree, held.covers());
-                self.0.insert_unique(hash, (key.tree, held), again);
+                let again = |(tree, _, held): &(TreeId, bool, KeptInstance)| Self::hash(*tree, held.covers());
+                self.0.insert_unique(hash, (key.tree, false, held), again);
             }
+        }
+    }
+
+    /// A launch uses an instance.
+    pub fn used_by(&mut self, key: &ColumnKey, launch: LaunchKey) {
+        let (hash, is) = Self::seek(key);
+        if let Some((_, by_inner, _)) = self.0.find_mut(hash, is).filter(|_| launch >> 32 != 0) {
+            *by_inner = true;
+        }
+    }
+
+    /// Removes an instance that the top-level task gives up. One that a gang of an inner task has used stays: the inner
+    /// task may count on it.
+    pub fn give_up(&mut self, key: &ColumnKey) {
+        let (hash, is) = Self::seek(key);
+        if let Ok(entry) = self.0.find_entry(hash, |entry| is(entry) && !entry.1) {
+            entry.remove();
         }
     }
 
@@ -66,6 +84,6 @@ impl Instances {
             KeptInstance::Owned(instance, _) => Rc::strong_count(instance) - 1,
             KeptInstance::Shared(_) => 0,
         };
-        self.0.iter().map(|(_, kept)| used(kept)).sum()
+        self.0.iter().map(|(.., kept)| used(kept)).sum()
     }
 }

@@ -70,6 +70,11 @@ impl Data {
         self.remote.borrow().entries() + self.instances.borrow().uses()
     }
 
+    /// Gives up an instance, if there is one.
+    pub fn give_up_instance(&self, key: &ColumnKey) {
+        self.instances.borrow_mut().give_up(key);
+    }
+
     /// The instance of a column that this processor alone uses. `launch` is the launch of its shards, or of the shards
     /// that incoming data is for.
     pub fn owned_instance(
@@ -92,7 +97,9 @@ impl Data {
             (InstanceChoice::Find, _) => {
                 let Some(KeptInstance::Owned(instance, user)) = there else { unreachable!("validated") };
                 *user = launch;
-                return Ok(instance.clone());
+                let instance = instance.clone();
+                instances.used_by(&key, launch);
+                return Ok(instance);
             }
         };
         let make = || {
@@ -107,17 +114,20 @@ impl Data {
         };
         let instance = make().map_err(|e| region_error(effects, &key, e))?;
         instances.insert(&key, KeptInstance::Owned(instance.clone(), launch));
+        instances.used_by(&key, launch);
         Ok(instance)
     }
 
-    /// The instance of a column that several shards use at once.
+    /// The instance of a column that several shards of a launch use at once.
     pub fn shared_instance(
         &self,
         effects: &Effects,
         key: ColumnKey,
         field: &FieldInfo,
+        launch: LaunchKey,
     ) -> Result<SharedInstance, Error> {
         let mut instances = self.instances.borrow_mut();
+        instances.used_by(&key, launch);
         let found = match instances.get(&key) {
             Some(KeptInstance::Shared(shared)) => return Ok(shared.clone()),
             Some(KeptInstance::Owned(instance, _)) => Some(instance.read_bytes(key.rect)),
@@ -140,6 +150,7 @@ impl Data {
         };
         let shared = make().map_err(|e| region_error(effects, &key, e))?;
         instances.insert(&key, KeptInstance::Shared(shared.clone()));
+        instances.used_by(&key, launch);
         Ok(shared)
     }
 }

@@ -136,6 +136,7 @@ impl Core {
             Message::Results(results) => self.gangs.take_results(tasks, *results),
             Message::LaunchOver { launch } => self.take_launch_over(launch),
             Message::SendColumns(order) => self.take_order(Order::Send(order)),
+            Message::GiveUp(release) => self.take_order(Order::GiveUp(release)),
             Message::Columns(columns) => {
                 self.gangs.take_columns(*columns);
                 self.start_operations();
@@ -295,6 +296,7 @@ fn needs_object(message: &Message) -> Option<ObjectId> {
         // that were known when it was made.
         Message::Batch(batch) => batch.known.checked_sub(1),
         Message::SendColumns(order) => order.known.checked_sub(1),
+        Message::GiveUp(release) => release.known.checked_sub(1),
         _ => None,
     }
 }

@@ -382,6 +382,7 @@ mod tests {
         Config {
             run: crate::ids::Run::ANY,
             races: None,
+            spare: None,
             laws: false,
             compares: crate::config::Compares::Nothing,
             counts_ends: false,
