@@ -70,9 +70,9 @@ impl Data {
         self.remote.borrow().entries() + self.instances.borrow().uses()
     }
 
-    /// Gives up an instance, if there is one.
-    pub fn give_up_instance(&self, key: &ColumnKey) {
-        self.instances.borrow_mut().give_up(key);
+    /// Gives up an instance, unless something uses it that is later than a launch.
+    pub fn give_up_instance(&self, key: &ColumnKey, after: LaunchKey) {
+        self.instances.borrow_mut().give_up(key, after);
     }
 
     /// The instance of a column that this processor alone uses. `launch` is the launch of its shards, or of the shards

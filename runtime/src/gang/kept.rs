@@ -221,6 +221,9 @@ mod tests {
         ColumnKey { tree: TreeId(0), field: FieldId(0), rect: Rect::line(lo, hi) }
     }
 
+    /// Bytes of a value.
+    const VALUE: usize = 100;
+
     /// A launcher beside a model that really has instances: maps from points to version numbers.
     #[derive(Default)]
     struct Model {
@@ -235,7 +238,7 @@ mod tests {
         fn launch(&mut self, writes: bool, columns: &[At], bound: Option<usize>) {
             self.kept.begin();
             let used =
-                self.kept.note(columns.iter().map(|&(key, at)| ((key, at), key.rect.volume(), bound != Some(0))));
+                self.kept.note(columns.iter().map(|&(key, at)| ((key, at), VALUE * key.rect.volume(), bound != Some(0))));
             assert!(used.numbers.len() <= columns.len());
             for &(key, at) in columns {
                 let points = key.rect.lo(0)..key.rect.hi(0);
@@ -269,7 +272,7 @@ mod tests {
         }
 
         fn bytes(&self) -> usize {
-            self.instances.keys().map(|(key, _)| key.rect.volume() + OVERHEAD).sum()
+            self.instances.keys().map(|(key, _)| VALUE * key.rect.volume() + OVERHEAD).sum()
         }
     }
 
@@ -282,7 +285,7 @@ mod tests {
         ) {
             let mut model = Model::default();
             for (writes, lo, len, at) in steps {
-                model.launch(writes, &[(key(lo, lo + len), ProcessorId(at))], Some(bound * 600));
+                model.launch(writes, &[(key(lo, lo + len), ProcessorId(at))], Some(bound * 2000));
                 if bound == 0 {
                     for (at, values) in &model.instances {
                         let known = &model.kept.all[model.kept.numbers[at] as usize];
@@ -304,10 +307,10 @@ mod tests {
     fn blocks_that_move_leave_nothing_behind() {
         let mut model = Model::default();
         for i in 0..2000i64 {
-            let cut = 20_000 + i * 7919 % 20_000;
-            model.launch(true, &[(key(0, cut), ProcessorId(0)), (key(cut, 60_000), ProcessorId(1))], None);
+            let cut = 200 + i * 79 % 200;
+            model.launch(true, &[(key(0, cut), ProcessorId(0)), (key(cut, 600), ProcessorId(1))], None);
             let (bytes, known) = (model.bytes(), model.kept.all.len());
-            assert!(bytes <= 4 * 66_000 && known <= 100, "launch {i}: {bytes} bytes, {known} known");
+            assert!(bytes <= 4 * 600 * VALUE && known <= 100, "launch {i}: {bytes} bytes, {known} known");
         }
     }
 
@@ -315,11 +318,11 @@ mod tests {
     #[test]
     fn copies_that_come_again_stay() {
         let mut model = Model::default();
-        model.launch(true, &[(key(0, 100_000), ProcessorId(0))], None);
+        model.launch(true, &[(key(0, 1000), ProcessorId(0))], None);
         for round in 0..10 {
             let before = model.kept.changes;
             for window in 0..5 {
-                model.launch(false, &[(key(window, 100_000 - window), ProcessorId(0))], None);
+                model.launch(false, &[(key(window, 1000 - window), ProcessorId(0))], None);
             }
             assert!(round < 3 || model.kept.changes == before, "round {round}");
         }

@@ -120,7 +120,6 @@ impl Order {
                 (NOBODY, s.launch, &s.within, reads.collect())
             }
             Order::GiveUp(r) => {
-                // For others this is a change of the instance, as old values that are brought into it are.
                 let gone = |key: &ColumnKey| Touch::new(key, Does::Brings { lasting: false }, key.rect);
                 (NOBODY, r.launch, &r.within, r.instances.iter().map(gone).collect())
             }
@@ -144,7 +143,9 @@ impl Operations {
         self.next += 1;
         let operation = order.operation();
         let mut unmet = 0;
-        if self.is_apart(&operation) {
+        if matches!(order, Order::GiveUp(_)) {
+            unmet = self.follow_users(number, &operation);
+        } else if self.is_apart(&operation) {
             self.unlisted.push(number);
         } else {
             unmet = self.follow_all(number, &operation);
@@ -191,6 +192,29 @@ impl Operations {
                 column.pieces.map.values_mut().for_each(|users| users.forget(|n| n == number || self.is_there(n)));
                 column.pieces.join_neighbours();
                 column.join_at = 2 * column.pieces.map.len() + 64;
+            }
+        }
+        self.users = Some(all);
+        waits
+    }
+
+    /// Makes an operation that gives instances up follow those that may use them. No later one has to follow it: an
+    /// instance that is used again stays.
+    fn follow_users(&mut self, number: Number, operation: &Operation) -> u32 {
+        if self.queued.is_empty() && self.running.is_empty() {
+            return 0;
+        }
+        let mut all = self.users.take().unwrap_or_default();
+        self.list(&mut all);
+        let mut waits = 0;
+        for touch in &*operation.touches {
+            let pieces = all.get(&(touch.tree, touch.field)).into_iter().flat_map(|c| c.pieces.overlapping(touch.rect));
+            for (_, users) in pieces {
+                let bringers = users.bringers.iter().map(|&(earlier, rect, _)| (earlier, rect));
+                let others = users.readers.iter().copied().chain(bringers).filter(|(_, rect)| *rect == touch.rect);
+                for earlier in users.writers.iter().copied().chain(others.map(|(earlier, _)| earlier)) {
+                    waits += u32::from(self.add_follower(earlier, Until::Over, number));
+                }
             }
         }
         self.users = Some(all);

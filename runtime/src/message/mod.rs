@@ -308,7 +308,7 @@ pub(crate) struct SendColumns {
     pub transfers: Vec<Transfer>,
 }
 
-/// Instances that go once the earlier operations that use them are over.
+/// Instances that go once the earlier operations that use them are over, unless later ones use them too.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Release {
     /// The launch after which they are not needed.

@@ -52,7 +52,7 @@ impl Core {
                     self.gangs.end_operation(number);
                 }
                 Order::GiveUp(release) => {
-                    release.instances.iter().for_each(|key| self.tasks.data.give_up_instance(key));
+                    release.instances.iter().for_each(|key| self.tasks.data.give_up_instance(key, release.launch));
                     self.gangs.end_operation(number);
                 }
                 Order::Start(batch) => self.start_batch(number, *batch),
