@@ -3,9 +3,9 @@
 use maniple::regions::{Coherence, Privilege};
 use maniple::runtime::Error;
 use maniple_mapper::{
-    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper,
-    PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, RandomMapper, SliceInput,
-    Slicing, SourceInput,
+    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
+    Mapper, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, RandomMapper,
+    SliceInput, Slicing, SourceInput,
 };
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -140,6 +140,11 @@ impl Mapper for Wild {
             }
             Mood::Legal => self.legal.select_source(input),
         }
+    }
+
+    fn keep_instance(&self, input: &KeepInput<'_>) -> bool {
+        // Both answers are legal.
+        self.legal.keep_instance(input)
     }
 
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {

@@ -95,6 +95,21 @@ pub enum InstanceChoice {
     Create(MemoryKind),
 }
 
+/// Input of [`Mapper::keep_instance`](crate::Mapper::keep_instance).
+#[derive(Debug, Clone)]
+pub struct KeepInput<'a> {
+    /// The region that the instance covers.
+    pub region: Region,
+    /// The field.
+    pub field: FieldId,
+    /// Size of the instance in bytes.
+    pub bytes: usize,
+    /// The processor that has it.
+    pub processor: ProcessorId,
+    /// The machine.
+    pub machine: &'a Machine,
+}
+
 /// Input of [`Mapper::select_source`](crate::Mapper::select_source).
 #[derive(Debug, Clone)]
 pub struct SourceInput<'a> {

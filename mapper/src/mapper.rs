@@ -1,7 +1,7 @@
 //! The calls of a mapper.
 
 use crate::calls::{
-    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
+    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
     PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use crate::{CollectiveMapper, ProcessorId};
@@ -18,12 +18,13 @@ use crate::{CollectiveMapper, ProcessorId};
 /// | [`place_shared`](Self::place_shared) | once for each shared region and launch, on every node | the processor that has the one instance |
 /// | [`select_source`](Self::select_source) | once for each copy with several sources, on every node | the source of valid values |
 /// | [`map_instance`](Self::map_instance) | once for each field of a region, processor and launch | an old instance or a new one, and its memory |
+/// | [`keep_instance`](Self::keep_instance) | when a launch of the top-level task first uses an instance, on every node | whether the instance may stay when it is spare |
 /// | [`slice_index`](Self::slice_index) | once for each index launch | the processor that each point is meant for |
 /// | [`map_leaf`](Self::map_leaf) | once for each leaf task | its processor, its priority, and its access to each region |
 /// | [`profile`](Self::profile) | after a leaf task, if `map_leaf` asked for it | nothing: it receives the task's times |
 ///
 /// **On every node** means that each node asks for itself, in the replicated part of the program, and all must get the
-/// same answer. So these five answers must be pure functions of their inputs. For the launches of an inner task, only
+/// same answer. So these six answers must be pure functions of their inputs. For the launches of an inner task, only
 /// the task's own processor asks `place_shared` and `select_source`.
 ///
 /// Any processor may ask at any time, several at once, hence `Sync`. No call may wait: the processor that asks does
@@ -114,6 +115,18 @@ pub trait Mapper: Send + Sync {
     /// - **Illegal:** the launch returns the error, and no shard starts.
     fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         self.base().select_source(input)
+    }
+
+    /// Decides whether an instance may stay when it is *spare*: when every point of it has the same or a newer value in
+    /// another instance.
+    ///
+    /// - **Asked** by a launch of the top-level task that uses an instance which is not there yet, on every node. Asked
+    ///   again if the instance has gone since.
+    /// - **Legal:** both. If it may stay, it goes only when the spare instances of its processor take more memory than
+    ///   the run allows them, those used longest ago first. If not, it goes at once.
+    /// - **Default:** it may stay.
+    fn keep_instance(&self, input: &KeepInput<'_>) -> bool {
+        self.base().keep_instance(input)
     }
 
     /// Decides which processor each point of an index launch is meant for. [`map_leaf`](Self::map_leaf) then gets that

@@ -25,6 +25,8 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
             let input = SourceInput { region, field, to: processor, holders: &holders, machine };
             alike += &format!("{}", validate::source("m", &input, mapper.select_source(&input)).unwrap());
         }
+        let input = KeepInput { region, field, bytes: 8, processor, machine };
+        alike += &format!("{}", mapper.keep_instance(&input));
         let choices = &["one", "two", "three"][..1 + n as usize % 3];
         let (collective, kind, bytes) = (name, "allreduce", 8);
         let input = AlgorithmInput { collective, kind, placement: &placed, bytes, choices, machine };

@@ -14,8 +14,8 @@
  *    loaded until the process ends. `destroy` drops a mapper, on any thread, when no call of it is under way.
  * 2. Calls come from any thread, several at once. A call must return soon, because the processor that asks waits for
  *    it. A call must not end by a C++ exception, which ends the process, or by longjmp.
- * 3. All nodes of a program make these calls alike: place_shards, place_shared, select_source, choose_algorithm and
- *    map_exchange. Their answers must be pure functions of the inputs and the options.
+ * 3. All nodes of a program make these calls alike: place_shards, place_shared, select_source, keep_instance,
+ *    choose_algorithm and map_exchange. Their answers must be pure functions of the inputs and the options.
  * 4. A call returns MANIPLE_OK, or MANIPLE_FAILED after it has written a message. `message` is a buffer of `capacity`
  *    bytes (at least 256) for NUL-terminated UTF-8: snprintf(message, capacity, ...) does it. A failed call fails
  *    whatever asked, with that message.
@@ -182,6 +182,24 @@ struct maniple_select_source_output {
     uint32_t processor; /* one of the holders */
 };
 
+/* ---- keep_instance: whether an instance may stay when every point of it has the same or a newer value elsewhere. Asked
+ * when a launch of the top-level task first uses the instance. ---- */
+
+struct maniple_keep_instance_input {
+    uint32_t size;
+    uint32_t field;
+    struct maniple_region region;
+    uint64_t bytes;
+    uint32_t processor; /* the one that has it */
+    uint32_t reserved;
+    const struct maniple_machine *machine;
+};
+
+struct maniple_keep_instance_output {
+    uint32_t size;
+    uint32_t keep; /* 1 if it may stay, up to the run's bound of memory; 0 if it goes at once */
+};
+
 /* ---- slice_index: the processor that each point of an index launch is meant for. Asked once for each launch. ---- */
 
 #define MANIPLE_SLICE_HERE 0u     /* all points for the shard's processor */
@@ -325,6 +343,8 @@ struct maniple_library {
     int32_t (*map_exchange)(void *mapper, const struct maniple_map_exchange_input *input,
                             struct maniple_map_exchange_output *output, char *message, size_t capacity);
     int32_t (*profile)(void *mapper, const struct maniple_profile_input *input, char *message, size_t capacity);
+    int32_t (*keep_instance)(void *mapper, const struct maniple_keep_instance_input *input,
+                             struct maniple_keep_instance_output *output, char *message, size_t capacity);
 };
 
 /* The function that a library exports. */

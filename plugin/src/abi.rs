@@ -132,6 +132,16 @@ structures! {
         machine: *const Machine,
     }
     SelectSourceOutput = "select_source_output" { size: u32, processor: u32 }
+    KeepInstanceInput = "keep_instance_input" {
+        size: u32,
+        field: u32,
+        region: Region,
+        bytes: u64,
+        processor: u32,
+        reserved: u32,
+        machine: *const Machine,
+    }
+    KeepInstanceOutput = "keep_instance_output" { size: u32, keep: u32 }
     SliceIndexInput = "slice_index_input" {
         size: u32,
         shard: u32,
@@ -219,6 +229,7 @@ structures! {
         choose_algorithm: Option<Call<ChooseAlgorithmInput, ChooseAlgorithmOutput>>,
         map_exchange: Option<Call<MapExchangeInput, MapExchangeOutput>>,
         profile: Option<Profile>,
+        keep_instance: Option<Call<KeepInstanceInput, KeepInstanceOutput>>,
     }
 }
 
@@ -251,6 +262,7 @@ impl Library {
         choose_algorithm: None,
         map_exchange: None,
         profile: None,
+        keep_instance: None,
     };
 }
 
@@ -262,6 +274,6 @@ pub const fn size<T>() -> u32 {
 const _: () = assert!(size_of::<Library>() >= Library::FIRST_SIZE);
 const _: () = assert!(size_of::<Region>() == 56 && size_of::<Machine>() == 16);
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Library>() == 112);
+const _: () = assert!(size_of::<Library>() == 120);
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<MapLeafInput>() == 56 && size_of::<MapLeafOutput>() == 32);

@@ -5,7 +5,7 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, LeafInput, Machine, Mapper, MemoryKind,
+    AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, KeepInput, LeafInput, Machine, Mapper, MemoryKind,
     PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, RequirementInput, Requirements,
     SliceInput, Slicing, SourceInput,
 };
@@ -81,6 +81,7 @@ pub const fn library(create: abi::Create) -> abi::Library {
         choose_algorithm: Some(choose_algorithm),
         map_exchange: Some(map_exchange),
         profile: Some(profile),
+        keep_instance: Some(keep_instance),
         ..abi::Library::NONE
     }
 }
@@ -342,6 +343,24 @@ unsafe extern "C-unwind" fn select_source(
         let (to, holders) = (ProcessorId(input.to), &codes::processors_of(holders)[..]);
         let source = SourceInput { region, field, to, holders, machine: &machine };
         unsafe { (*output).processor = mapper.select_source(&source).0 };
+        Ok(())
+    };
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
+}
+
+unsafe extern "C-unwind" fn keep_instance(
+    mapper: *mut c_void,
+    input: *const abi::KeepInstanceInput,
+    output: *mut abi::KeepInstanceOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::KeepInstanceInput| {
+        let machine = unsafe { machine(input.machine) };
+        let (region, field) = (codes::region_of(&input.region)?, codes::field_of(input.field)?);
+        let (bytes, processor) = (input.bytes as usize, ProcessorId(input.processor));
+        let input = KeepInput { region, field, bytes, processor, machine: &machine };
+        unsafe { (*output).keep = mapper.keep_instance(&input).into() };
         Ok(())
     };
     unsafe { call(mapper, (input, output), (message, capacity), answer) }

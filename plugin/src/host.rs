@@ -2,9 +2,9 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput,
-    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput,
-    RequirementInput, SliceInput, Slicing, SourceInput,
+    Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput,
+    LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId,
+    ProfileInput, RequirementInput, SliceInput, Slicing, SourceInput,
 };
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
@@ -205,6 +205,26 @@ impl Mapper for Hosted {
         };
         self.call(call, &input, &mut output);
         ProcessorId(output.processor)
+    }
+
+    fn keep_instance(&self, input: &KeepInput<'_>) -> bool {
+        let Some(call) = self.table.keep_instance else { return CollectiveMapper.keep_instance(input) };
+        let machine = codes::machine(input.machine);
+        let mut output = abi::KeepInstanceOutput {
+            size: abi::size::<abi::KeepInstanceOutput>(),
+            keep: CollectiveMapper.keep_instance(input).into(),
+        };
+        let input = abi::KeepInstanceInput {
+            size: abi::size::<abi::KeepInstanceInput>(),
+            field: input.field.0.into(),
+            region: codes::region(&input.region),
+            bytes: input.bytes as u64,
+            processor: input.processor.0,
+            reserved: 0,
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        self.decoded(codes::flag_of("keep", output.keep))
     }
 
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {

@@ -55,6 +55,10 @@ impl Mapper for Noting {
         self.note(input);
         self.answers.home
     }
+    fn keep_instance(&self, input: &KeepInput<'_>) -> bool {
+        self.note(input);
+        self.answers.leaf.profile
+    }
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
         self.note(input);
         self.answers.slicing.clone()
@@ -198,6 +202,10 @@ proptest! {
 
         let input = SourceInput { region, field, to: ProcessorId(n), holders: &[1, n, 3].map(ProcessorId), machine };
         prop_assert_eq!(hosted.select_source(&input), answers.home);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        let input = KeepInput { region, field, bytes, processor: ProcessorId(n), machine };
+        prop_assert_eq!(hosted.keep_instance(&input), answers.leaf.profile);
         prop_assert_eq!(took(), format!("{input:?}"));
 
         let input = SliceInput { task: text, shard: n, processor: ProcessorId(n / 2), points: bytes, machine };

@@ -283,6 +283,11 @@ fn every_call_reaches_a_library_in_c() {
     assert_eq!(said(&|| _ = echoes.select_source(&input)), expected);
     assert_eq!(answers.select_source(&input), ProcessorId(12));
 
+    let input = KeepInput { region, field, bytes: 1 << 40, processor: ProcessorId(2), machine };
+    let expected = "1 65535 region(9 -5..9223372036854775807 6..8) 1099511627776 2, 1 machine(1 7 3 1)";
+    assert_eq!(said(&|| _ = echoes.keep_instance(&input)), expected);
+    assert!(!answers.keep_instance(&input));
+
     let input = SliceInput { task: "t", shard: 8, processor: ProcessorId(4), points: 1 << 33, machine };
     assert_eq!(said(&|| _ = echoes.slice_index(&input)), "1 8 t 8589934592 4, 0 machine(1 7 3 1)");
     let slices = vec![(0..3, ProcessorId(4)), (3..usize::MAX, ProcessorId(5))];

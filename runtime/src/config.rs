@@ -35,6 +35,8 @@ pub(crate) struct Config {
     pub trace: Option<crate::diagnose::trace::Tracing>,
     /// The check for races, if it was requested.
     pub races: Option<Arc<Races>>,
+    /// Most bytes of spare instances on each processor; see `Runtime::spare_memory`.
+    pub spare: Option<usize>,
     /// Whether collectives try the laws of their operators.
     pub laws: bool,
     /// How the nodes compare their top-level tasks, if there are several nodes.

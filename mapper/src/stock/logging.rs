@@ -2,8 +2,8 @@
 
 use crate::slot::name_of;
 use crate::{
-    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper,
-    PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
+    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
+    Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -125,6 +125,11 @@ impl Mapper for LoggingMapper {
     fn select_source(&self, i: &SourceInput<'_>) -> ProcessorId {
         let input = json!({ "field": i.field.0, "to": i.to, "holders": i.holders });
         self.log("select_source", &i.region, input, |m| m.select_source(i), |source| json!(source))
+    }
+
+    fn keep_instance(&self, i: &KeepInput<'_>) -> bool {
+        let input = json!({ "field": i.field.0, "bytes": i.bytes, "processor": i.processor });
+        self.log("keep_instance", &i.region, input, |m| m.keep_instance(i), |keep| json!(keep))
     }
 
     fn slice_index(&self, i: &SliceInput<'_>) -> Slicing {

@@ -1,9 +1,9 @@
 //! The mappers `default`, `collective`, `first` and `round-robin`, which look at little of their inputs.
 
 use crate::{
-    Access, AlgorithmInput, ChoiceTable, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput,
-    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput,
-    SliceInput, Slicing, SourceInput,
+    Access, AlgorithmInput, ChoiceTable, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput,
+    LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId,
+    ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{Coherence, Privilege};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,6 +36,10 @@ impl Mapper for DefaultMapper {
     fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         let near = input.holders.iter().find(|&&p| input.machine.same_node(p, input.to));
         near.or(input.holders.first()).copied().unwrap_or(input.to)
+    }
+
+    fn keep_instance(&self, _input: &KeepInput<'_>) -> bool {
+        true
     }
 
     fn slice_index(&self, _input: &SliceInput<'_>) -> Slicing {

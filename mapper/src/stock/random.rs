@@ -1,9 +1,9 @@
 //! The mapper `random`, which draws its decisions among the legal ones.
 
 use crate::{
-    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProcessorRange,
-    SliceInput, Slicing, SourceInput,
+    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
+    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId,
+    ProcessorRange, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{FieldId, Region};
 use std::hash::{Hash, Hasher};
@@ -112,6 +112,11 @@ impl Mapper for RandomMapper {
     fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         let mut draw = self.draw("select_source", (field(&input.region, input.field), input.to));
         input.holders[draw.below(input.holders.len())]
+    }
+
+    fn keep_instance(&self, input: &KeepInput<'_>) -> bool {
+        let mut draw = self.draw("keep_instance", (field(&input.region, input.field), input.processor));
+        draw.below(2) == 0
     }
 
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {

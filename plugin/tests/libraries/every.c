@@ -100,6 +100,20 @@ static int32_t select_source(void *mapper, const struct maniple_select_source_in
     return MANIPLE_OK;
 }
 
+static int32_t keep_instance(void *mapper, const struct maniple_keep_instance_input *input,
+                             struct maniple_keep_instance_output *output, char *message, size_t capacity) {
+    if (mapper == &echoes) {
+        ASKED(SIZES);
+        SAY("%u", input->field);
+        say_region(message, capacity, &input->region);
+        SAY("%" PRIu64 " %u, %u", input->bytes, input->processor, output->keep);
+        say_machine(message, capacity, input->machine);
+        return MANIPLE_FAILED;
+    }
+    output->keep = 0;
+    return MANIPLE_OK;
+}
+
 static int32_t slice_index(void *mapper, const struct maniple_slice_index_input *input,
                            struct maniple_slice_index_output *output, char *message, size_t capacity) {
     if (mapper == &echoes) {
@@ -199,6 +213,7 @@ static const struct maniple_library library = {
     .choose_algorithm = choose_algorithm,
     .map_exchange = map_exchange,
     .profile = profile,
+    .keep_instance = keep_instance,
 };
 
 const struct maniple_library *maniple_mapper_library(void) { return &library; }

@@ -27,6 +27,46 @@ struct Line;
 
 const _: () = assert!(align_of::<Line>() == CACHE_LINE);
 
+/// From so many bytes on, a storage is a mapping of its own.
+#[cfg(all(target_os = "linux", not(miri)))]
+const LARGE: usize = 1 << 17;
+#[cfg(not(all(target_os = "linux", not(miri))))]
+const LARGE: usize = usize::MAX;
+
+/// Pages of zeros from the system.
+#[cfg(all(target_os = "linux", not(miri)))]
+mod pages {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    use std::ptr::{NonNull, null_mut};
+
+    /// `None` if there is no memory.
+    pub fn map(bytes: usize) -> Option<NonNull<u8>> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at a place that the system chooses.
+        let at = unsafe { mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE) };
+        NonNull::new(at.ok()?.cast())
+    }
+
+    /// # Safety
+    /// `map` gave these bytes, and nobody uses them any more.
+    pub unsafe fn unmap(at: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's promise.
+        let unmapped = unsafe { munmap(at.as_ptr().cast(), bytes) };
+        debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+    }
+}
+
+/// No storage is large enough to need them.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod pages {
+    use std::ptr::NonNull;
+
+    pub fn map(_: usize) -> Option<NonNull<u8>> {
+        None
+    }
+    pub unsafe fn unmap(_: NonNull<u8>, _: usize) {}
+}
+
 /// The way in which a storage's bytes are accessed, which never changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
@@ -58,13 +98,16 @@ unsafe impl Send for Storage {}
 unsafe impl Sync for Storage {}
 
 impl Storage {
-    /// A storage of zero bytes.
+    /// A storage of zero bytes. Many bytes come from the system itself and go back to it: large blocks of changing sizes
+    /// leave holes in the heap that add up to several times their size.
     pub fn new(rect: Rect, field: &'static FieldInfo, memory: MemoryId, access: Access) -> Result<Self, RegionError> {
         let refused = || RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory };
         let bytes = rect.bytes(field.size).ok_or_else(refused)?;
         let layout = alloc::Layout::from_size_align(bytes, CACHE_LINE).map_err(|_| refused())?;
         let base = if bytes == 0 {
             NonNull::<Line>::dangling().cast()
+        } else if bytes >= LARGE {
+            pages::map(bytes).ok_or_else(refused)?
         } else {
             // SAFETY: the layout's size is not zero.
             NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refused)?
@@ -172,7 +215,13 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if self.bytes > 0 && self.block.is_none() {
+        if self.block.is_some() || self.bytes == 0 {
+            return;
+        }
+        if self.bytes >= LARGE {
+            // SAFETY: `new` mapped so many bytes there, and they are given back once.
+            unsafe { pages::unmap(self.base, self.bytes) };
+        } else {
             // SAFETY: the bytes were allocated in `new` with this layout, which was valid then, and are freed once.
             unsafe {
                 let layout = alloc::Layout::from_size_align_unchecked(self.bytes, CACHE_LINE);

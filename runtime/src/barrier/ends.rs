@@ -3,8 +3,10 @@
 
 use super::Barriers;
 use crate::ids::{CellAddress, ObjectId, PhaseAddress};
+use crate::maps::HashMap;
 use crate::object::{EdgeTable, PhaseSpec};
 use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// The producing end of an edge.
@@ -30,6 +32,27 @@ pub(crate) struct ConsumerEnd {
 pub(crate) struct ShardEnds {
     pub out: Box<[ProducerEnd]>,
     pub into: Box<[ConsumerEnd]>,
+    out_to: Partners,
+    into_from: Partners,
+}
+
+/// The ends by the shard on the other side, once somebody asks. `None` for several edges with that shard.
+type Partners = OnceCell<HashMap<u32, Option<u32>>>;
+
+/// The number of a shard's only end whose other side is `wanted`.
+fn the_only(known: &Partners, wanted: u32, all: impl Iterator<Item = u32>) -> Result<u32, &'static str> {
+    let by_partner = || {
+        let mut found = HashMap::default();
+        for (number, other) in (0u32..).zip(all) {
+            found.entry(other).and_modify(|only| *only = None).or_insert(Some(number));
+        }
+        found
+    };
+    match known.get_or_init(by_partner).get(&wanted) {
+        Some(Some(number)) => Ok(*number),
+        Some(None) => Err("several"),
+        None => Err("none"),
+    }
 }
 
 impl ShardEnds {
@@ -47,7 +70,18 @@ impl ShardEnds {
             // There is room for the first values from the start.
             empty: Arriver::new(table.empty_address(object, edge), table.depth.into()),
         });
-        Self { out: out.collect(), into: into.collect() }
+        let (out, into) = (out.collect(), into.collect());
+        Self { out, into, out_to: Partners::new(), into_from: Partners::new() }
+    }
+
+    /// The number of the only edge to a shard.
+    pub fn only_to(&self, shard: u32) -> Result<u32, &'static str> {
+        the_only(&self.out_to, shard, self.out.iter().map(|end| end.to))
+    }
+
+    /// The number of the only edge from a shard.
+    pub fn only_from(&self, shard: u32) -> Result<u32, &'static str> {
+        the_only(&self.into_from, shard, self.into.iter().map(|end| end.from))
     }
 }
 

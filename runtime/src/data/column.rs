@@ -63,7 +63,7 @@ pub(crate) struct Column {
     bytes: usize,
     pub store: RefCell<Store>,
     pub users: RefCell<Users>,
-    /// Other columns of the shard whose points overlap these.
+    /// Other columns of the shard whose points overlap these. Some may be gone.
     #[allow(clippy::box_collection)] // Hardly any has some, and there are many columns.
     overlaps: RefCell<Option<Box<Vec<Weak<Column>>>>>,
     /// The error to report for these values, if a task that should have written them failed.
@@ -71,6 +71,8 @@ pub(crate) struct Column {
     /// The rectangle of the instance, if it is larger than the region's.
     whole: Option<Box<Rect>>,
     pub launch: LaunchKey,
+    /// Position of the shard's requirement that allows the use.
+    pub held: u32,
 }
 
 impl Column {
@@ -79,14 +81,18 @@ impl Column {
     pub fn spare(column: Rc<Self>) {
         const MOST: usize = 1024;
         if Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
-            // This releases the instance.
-            *column.store.borrow_mut() = Store::Shared { home: ProcessorId(0), instance: None, idle: Idle::Never };
+            column.release();
             SPARE.with_borrow_mut(|spare| {
                 if spare.len() < MOST {
                     spare.push(column);
                 }
             });
         }
+    }
+
+    /// Releases the instance. No task uses the column any more.
+    pub fn release(&self) {
+        *self.store.borrow_mut() = Store::Shared { home: ProcessorId(0), instance: None, idle: Idle::Never };
     }
 
     #[inline]
@@ -151,18 +157,19 @@ impl Column {
         self.poison.borrow().as_deref().cloned()
     }
 
-    pub fn set_poison(&self, error: &Error) {
-        *self.poison.borrow_mut() = Some(Box::new(error.clone()));
-        self.each_overlap(|other| *other.poison.borrow_mut() = Some(Box::new(error.clone())));
+    pub fn set_poison(&self, error: Option<Error>) {
+        *self.poison.borrow_mut() = error.map(Box::new);
     }
 
     /// Records that two columns of a shard overlap; `self` is the new one.
     pub fn overlaps_with(self: &Rc<Self>, other: &Rc<Self>) {
         for (one, another) in [(self, other), (other, self)] {
-            one.overlaps.borrow_mut().get_or_insert_default().push(Rc::downgrade(another));
-        }
-        if let Some(e) = other.poison() {
-            self.poison.borrow_mut().get_or_insert_with(|| Box::new(e));
+            let mut overlaps = one.overlaps.borrow_mut();
+            let overlaps = overlaps.get_or_insert_default();
+            if overlaps.len() == overlaps.capacity() {
+                overlaps.retain(|column| column.strong_count() > 0);
+            }
+            overlaps.push(Rc::downgrade(another));
         }
     }
 
@@ -176,20 +183,6 @@ impl Column {
     pub fn each_overlap(&self, each: impl FnMut(Rc<Self>)) {
         if let Some(overlaps) = &*self.overlaps.borrow() {
             overlaps.iter().filter_map(Weak::upgrade).for_each(each);
-        }
-    }
-
-    /// Every value was written. Clears the poison of this column and of columns within it.
-    pub fn clear_poison(&self) {
-        self.clear_poison_within(self.rect());
-        self.each_overlap(|other| other.clear_poison_within(self.rect()));
-    }
-
-    /// Every value of `rect` was written.
-    pub fn clear_poison_within(&self, rect: Rect) {
-        let mut poison = self.poison.borrow_mut();
-        if poison.is_some() && rect.contains_rect(&self.region.rect) {
-            *poison = None;
         }
     }
 }
@@ -276,15 +269,18 @@ impl Data {
             None => Store::Owned(self.owned_instance(effects, key, field, launch)?),
             Some(home) => {
                 let here = home == effects.id;
-                let instance =
-                    if here { Some(self.shared_instance(effects, key, field)?) } else { self.attached(launch, &key) };
+                let instance = if here {
+                    Some(self.shared_instance(effects, key, field, launch)?)
+                } else {
+                    self.attached(launch, &key)
+                };
                 let each_alone = effects.machine().processors() == effects.machine().nodes();
                 Store::Shared { home, instance, idle: if each_alone { Idle::Never } else { Idle::None } }
             }
         })
     }
 
-    /// Makes a column with its instance.
+    /// Makes a column with its instance. `held` is the position of the requirement that allows the use.
     pub fn column(
         &self,
         effects: &Effects,
@@ -292,7 +288,7 @@ impl Data {
         key: ColumnKey,
         field: &'static FieldInfo,
         launch: LaunchKey,
-        shared_home: Option<ProcessorId>,
+        (held, shared_home): (u32, Option<ProcessorId>),
     ) -> Result<Rc<Column>, Error> {
         let column = Column {
             region,
@@ -300,6 +296,7 @@ impl Data {
             field,
             bytes: region.rect.volume() * field.size,
             launch,
+            held,
             store: RefCell::new(self.store(effects, key, field, launch, shared_home)?),
             users: RefCell::default(),
             overlaps: RefCell::default(),

@@ -1,6 +1,6 @@
 //! The instances of a processor, by column.
 
-use crate::ids::{ColumnKey, LaunchKey};
+use crate::ids::{ColumnKey, LaunchKey, NOBODY};
 use crate::maps::Hash;
 use hashbrown::HashTable;
 use maniple_regions::{FieldId, Instance, Rect, SharedInstance, TreeId};
@@ -23,9 +23,16 @@ impl KeptInstance {
     }
 }
 
+/// An instance with the last launch of the top-level task that used it, or [`NOBODY`] if one of an inner task has.
+struct Entry {
+    tree: TreeId,
+    last: LaunchKey,
+    kept: KeptInstance,
+}
+
 /// Instances by column. The key is not stored again where the instance has it.
 #[derive(Default)]
-pub(super) struct Instances(HashTable<(TreeId, KeptInstance)>);
+pub(super) struct Instances(HashTable<Entry>);
 
 impl Instances {
     fn hash(tree: TreeId, (field, rect): (FieldId, Rect)) -> u64 {
@@ -34,35 +41,52 @@ impl Instances {
     }
 
     /// The hash of a column, and a test whether an instance is the column's.
-    fn seek(key: &ColumnKey) -> (u64, impl Fn(&(TreeId, KeptInstance)) -> bool) {
+    fn seek(key: &ColumnKey) -> (u64, impl Fn(&Entry) -> bool) {
         let (tree, covers) = (key.tree, (key.field, key.rect));
-        (Self::hash(tree, covers), move |(of, held)| *of == tree && held.covers() == covers)
+        (Self::hash(tree, covers), move |entry| entry.tree == tree && entry.kept.covers() == covers)
     }
 
     pub fn get(&self, key: &ColumnKey) -> Option<&KeptInstance> {
         let (hash, is) = Self::seek(key);
-        self.0.find(hash, is).map(|(_, held)| held)
+        self.0.find(hash, is).map(|entry| &entry.kept)
     }
 
     pub fn get_mut(&mut self, key: &ColumnKey) -> Option<&mut KeptInstance> {
         let (hash, is) = Self::seek(key);
-        self.0.find_mut(hash, is).map(|(_, held)| held)
+        self.0.find_mut(hash, is).map(|entry| &mut entry.kept)
     }
 
-    pub fn insert(&mut self, key: &ColumnKey, held: KeptInstance) {
+    pub fn insert(&mut self, key: &ColumnKey, kept: KeptInstance) {
         let (hash, is) = Self::seek(key);
         match self.0.find_mut(hash, is) {
-            Some((_, there)) => *there = held,
+            Some(there) => there.kept = kept,
             None => {
-                let again = |(tree, held): &(TreeId, KeptInstance)| Self::hash(*tree, held.covers());
-                self.0.insert_unique(hash, (key.tree, held), again);
+                let again = |entry: &Entry| Self::hash(entry.tree, entry.kept.covers());
+                self.0.insert_unique(hash, Entry { tree: key.tree, last: 0, kept }, again);
             }
         }
     }
 
     /// Removes the instances of a tree.
     pub fn forget(&mut self, tree: TreeId) {
-        self.0.retain(|(of, _)| *of != tree);
+        self.0.retain(|entry| entry.tree != tree);
+    }
+
+    /// A launch uses an instance.
+    pub fn used_by(&mut self, key: &ColumnKey, launch: LaunchKey) {
+        let (hash, is) = Self::seek(key);
+        if let Some(entry) = self.0.find_mut(hash, is) {
+            entry.last = entry.last.max(if launch >> 32 == 0 { launch } else { NOBODY });
+        }
+    }
+
+    /// Removes an instance that the top-level task does not need after a launch. It stays if a later launch has used it, or
+    /// a gang of an inner task, which may count on it.
+    pub fn give_up(&mut self, key: &ColumnKey, after: LaunchKey) {
+        let (hash, is) = Self::seek(key);
+        if let Ok(found) = self.0.find_entry(hash, |entry| is(entry) && entry.last <= after) {
+            found.remove();
+        }
     }
 
     /// How many uses the instances have that this processor alone uses.
@@ -71,6 +95,6 @@ impl Instances {
             KeptInstance::Owned(instance, _) => Rc::strong_count(instance) - 1,
             KeptInstance::Shared(_) => 0,
         };
-        self.0.iter().map(|(_, kept)| used(kept)).sum()
+        self.0.iter().map(|entry| used(&entry.kept)).sum()
     }
 }

@@ -4,16 +4,19 @@
 //! with simultaneous coherence has one instance for all, on a home processor that the mapper chose. Processors of the
 //! home's node use it in place, through relaxed atomic words. Processors of other nodes read and write it by messages.
 //!
-//! `column`: one field of one region as one shard uses it. `instances`: the instances kept here. `remote`: requests to
-//! other processors and from them. `transfers`: data that a launch copies. `changes`: the changes to a copy.
+//! `column`: one field of one region as one shard uses it. `overlaps`: the columns of a shard by their rectangles.
+//! `instances`: the instances kept here. `remote`: requests to other processors and from them. `transfers`: data that a
+//! launch copies. `changes`: the changes to a copy.
 
 mod changes;
 mod column;
 mod instances;
+mod overlaps;
 mod remote;
 mod transfers;
 
 pub(crate) use column::{Column, Staged, Store, UseAt, Users};
+pub(crate) use overlaps::Columns;
 pub(crate) use remote::{Came, Fetch, Request, Served};
 
 use crate::effects::{Asker, Effects};
@@ -70,7 +73,11 @@ impl Data {
     /// Gives the memory of a tree's instances back. Nobody uses them.
     pub fn forget(&self, tree: TreeId) {
         self.instances.borrow_mut().forget(tree);
-        self.remote.borrow_mut().forget(tree);
+    }
+
+    /// Gives up an instance, unless something uses it that is later than a launch.
+    pub fn give_up_instance(&self, key: &ColumnKey, after: LaunchKey) {
+        self.instances.borrow_mut().give_up(key, after);
     }
 
     /// The instance of a column that this processor alone uses. `launch` is the launch of its shards, or of the shards
@@ -95,7 +102,9 @@ impl Data {
             (InstanceChoice::Find, _) => {
                 let Some(KeptInstance::Owned(instance, user)) = there else { unreachable!("validated") };
                 *user = launch;
-                return Ok(instance.clone());
+                let instance = instance.clone();
+                instances.used_by(&key, launch);
+                return Ok(instance);
             }
         };
         let make = || {
@@ -110,17 +119,20 @@ impl Data {
         };
         let instance = make().map_err(|e| region_error(effects, &key, e))?;
         instances.insert(&key, KeptInstance::Owned(instance.clone(), launch));
+        instances.used_by(&key, launch);
         Ok(instance)
     }
 
-    /// The instance of a column that several shards use at once.
+    /// The instance of a column that several shards of a launch use at once.
     pub fn shared_instance(
         &self,
         effects: &Effects,
         key: ColumnKey,
         field: &FieldInfo,
+        launch: LaunchKey,
     ) -> Result<SharedInstance, Error> {
         let mut instances = self.instances.borrow_mut();
+        instances.used_by(&key, launch);
         let found = match instances.get(&key) {
             Some(KeptInstance::Shared(shared)) => return Ok(shared.clone()),
             Some(KeptInstance::Owned(instance, _)) => Some(instance.read_bytes(key.rect)),
@@ -143,6 +155,7 @@ impl Data {
         };
         let shared = make().map_err(|e| region_error(effects, &key, e))?;
         instances.insert(&key, KeptInstance::Shared(shared.clone()));
+        instances.used_by(&key, launch);
         Ok(shared)
     }
 }

@@ -12,7 +12,7 @@ use crate::maps::HashMap;
 use crate::message::{Mapped, Message, Put, RefusedData, Remote};
 use crate::{Error, Place};
 use maniple_mapper::MemoryKind;
-use maniple_regions::{Buffer, Privilege, Rect, RegionError, SharedInstance, TreeId};
+use maniple_regions::{Buffer, Privilege, Rect, RegionError, SharedInstance};
 use std::rc::Rc;
 
 /// A request from another processor for a region with simultaneous coherence that is at home here.
@@ -56,7 +56,7 @@ type Fetcher = (TaskId, usize, Rc<Column>);
 #[derive(Default)]
 pub(super) struct Remotes {
     /// Instances of other processors that can be used in place; none if the memory is not shared.
-    attached: HashMap<ColumnKey, (LaunchKey, Option<SharedInstance>)>,
+    attached: HashMap<LaunchKey, HashMap<ColumnKey, Option<SharedInstance>>>,
     /// Tasks that wait for an attachment, by column.
     attaching: HashMap<(LaunchKey, ColumnKey), Vec<Fetcher>>,
     /// Remote reads and writes under way.
@@ -67,11 +67,6 @@ pub(super) struct Remotes {
 }
 
 impl Remotes {
-    /// Gives up the attachments of a tree.
-    pub fn forget(&mut self, tree: TreeId) {
-        self.attached.retain(|key, _| key.tree != tree);
-    }
-
     pub fn entries(&self) -> usize {
         self.attaching.len() + self.tokens.len() + self.early.len()
     }
@@ -82,13 +77,20 @@ impl Data {
     ///
     /// An attachment serves one launch: later launches may find another instance at the home.
     pub fn attached(&self, launch: LaunchKey, key: &ColumnKey) -> Option<SharedInstance> {
-        let remote = self.remote.borrow();
-        remote.attached.get(key).filter(|(of, _)| *of == launch).and_then(|(_, instance)| instance.clone())
+        self.remote.borrow().attached.get(&launch)?.get(key)?.clone()
+    }
+
+    /// The shards of a launch here are over: gives up the instances of other processors.
+    pub fn detach(&self, launch: LaunchKey) {
+        let mut remote = self.remote.borrow_mut();
+        if !remote.attached.is_empty() {
+            remote.attached.remove(&launch);
+        }
     }
 
     /// Whether the home has said that its instance can't be used in place.
     fn is_unreachable(&self, launch: LaunchKey, key: &ColumnKey) -> bool {
-        matches!(self.remote.borrow().attached.get(key), Some((of, None)) if *of == launch)
+        matches!(self.remote.borrow().attached.get(&launch).and_then(|all| all.get(key)), Some(None))
     }
 
     /// Starts to fetch a column that is not here, for use number `index` of a task.
@@ -203,7 +205,7 @@ impl Data {
             if let Some(e) = effects.lost_processor() {
                 return Err(e.clone());
             }
-            let shared = self.shared_instance(effects, key, field)?;
+            let shared = self.shared_instance(effects, key, field, launch)?;
             answer(effects, from, (launch, key), &shared, request).map_err(|e| region_error(effects, &key, e))
         });
         // One failure, for the task that asked and for those who wait for its arrivals.
@@ -249,7 +251,7 @@ impl Data {
         instance: Option<SharedInstance>,
     ) -> Vec<(TaskId, usize)> {
         let mut remote = self.remote.borrow_mut();
-        remote.attached.insert(key, (launch, instance.clone()));
+        remote.attached.entry(launch).or_default().insert(key, instance.clone());
         let waiting = remote.attaching.remove(&(launch, key)).unwrap_or_default();
         drop(remote);
         let found = |(id, index, column): Fetcher| {

@@ -60,6 +60,7 @@ impl Data {
     ) -> Result<(), Error> {
         let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.into };
         let field = effects.objects.field(transfer.tree, transfer.field)?;
+        self.instances.borrow_mut().used_by(&key, launch);
         if let Some(KeptInstance::Shared(shared)) = self.instances.borrow().get(&key) {
             return shared.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| region_error(effects, &key, e));
         }

@@ -9,7 +9,7 @@ use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::future::TaskFuture;
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
-use crate::message::{Batch, Message, Reply, SendColumns, ShardStart};
+use crate::message::{Batch, Message, Release, Reply, SendColumns, ShardStart};
 use crate::object::GangTable;
 use crate::task::Tasks;
 use std::rc::Rc;
@@ -92,6 +92,13 @@ impl Gangs {
                 touches: planned.touches.clone(),
             };
             effects.send(planned.at, Message::Batch(Box::new(batch)));
+        }
+        // After the orders, which may read from these instances.
+        for (at, instances) in planner.kept.borrow_mut().take_due() {
+            if planner.starts(effects, at) {
+                let release = Release { launch, known, within: within.clone(), instances };
+                effects.send(at, Message::GiveUp(Box::new(release)));
+            }
         }
         Ok(done)
     }

@@ -8,6 +8,7 @@
 //! The effect of a plan is kept as the knowledge before it and after it. Each is copied only when it changes. So a loop
 //! of launches reaches the identical copies again, and comparing them compares one pointer for each field.
 
+use super::kept::Used;
 use super::plan::{Plan, Wanted};
 use super::versions::FieldVersions;
 use super::{Planner, Versions};
@@ -63,6 +64,8 @@ struct Remembered {
     fields: Vec<(TreeId, FieldId)>,
     before: Vec<FieldVersions>,
     after: Vec<FieldVersions>,
+    /// Its instances, for the top-level task.
+    used: Option<Used>,
 }
 
 impl Remembered {
@@ -138,7 +141,10 @@ impl Planner {
     pub fn forget(&self, known: &Known) {
         if matches!(&*known.object, Object::Tree(_) | Object::Gang(_)) {
             self.memo.borrow_mut().forget(known.id);
-            self.versions.borrow_mut().forget(TreeId(known.id));
+        }
+        if matches!(&*known.object, Object::Tree(_)) {
+            self.versions.borrow_mut().forget_tree(TreeId(known.id));
+            self.kept.borrow_mut().forget_tree(TreeId(known.id));
         }
     }
 
@@ -152,9 +158,17 @@ impl Planner {
         let mut homes = None;
         if let Some(at) = memo.launches.iter_mut().position(is_it)
             && self.is_answered_alike(effects, &memo.launches[at].plan, homes.insert(Vec::new()))?
-            && let Some(found) = memo.launches.remove(at)
+            && let Some(mut found) = memo.launches.remove(at)
         {
+            if let Some(used) = &mut found.used {
+                self.kept.borrow_mut().begin();
+                let same = self.kept.borrow_mut().again(used);
+                if !same {
+                    *used = self.used(effects, &found.plan.held, wanted.table)?;
+                }
+            }
             self.versions.borrow_mut().replace(found.fields.iter().copied().zip(&found.after));
+            self.give_up_instances(effects);
             let plan = found.plan.clone();
             memo.launches.push_back(found);
             return Ok(plan);
@@ -170,12 +184,21 @@ impl Planner {
             before.iter().map(FieldVersions::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
         let before = (is_small && memo.is_seen(&wanted)).then_some(before);
         let (gang, instances) = (wanted.table.id, wanted.instances.map(Box::from));
-        let plan = Rc::new(self.plan(effects, wanted, homes)?);
+        let (plan, used) = self.plan(effects, wanted, homes)?;
+        let plan = Rc::new(plan);
         if let Some(before) = before {
             let after = look();
-            memo.add(Remembered { gang, instances, plan: plan.clone(), fields, before, after });
+            memo.add(Remembered { gang, instances, plan: plan.clone(), fields, before, after, used });
         }
+        self.give_up_instances(effects);
         Ok(plan)
+    }
+
+    /// Gives up instances that are not needed any more.
+    fn give_up_instances(&self, effects: &Effects) {
+        if self.replicated {
+            self.kept.borrow_mut().give_up(&mut self.versions.borrow_mut(), effects.config.spare);
+        }
     }
 
     /// Whether the mapper answers as it did for this plan. Its answers about homes go to `homes`.

@@ -2,7 +2,7 @@
 //! launches.
 //!
 //! `check`: the checks of a launch, with `claims`. `plan`: the homes of regions and the data to copy. `memo`: plans of
-//! launches that come again. `versions`: the launcher's knowledge of its regions, in `pieces`. `operations`: the order
+//! launches that come again. `versions`: the launcher's knowledge of its regions, in `pieces`. `kept`: the instances, and which of them go. `operations`: the order
 //! of operations on a processor. `dispatch`: the messages of a launch. `batches`: shards of launches on this processor.
 //! `results`: a launch until its shards are over. `gather`: how results get to all nodes. `gangs`: the state of this room. `report`: launches in the report of
 //! a deadlock.
@@ -13,6 +13,7 @@ mod claims;
 mod dispatch;
 mod gangs;
 mod gather;
+mod kept;
 mod memo;
 mod operations;
 mod pieces;

@@ -1,4 +1,5 @@
-//! The order of the operations of one processor. An operation starts a batch of shards or sends data.
+//! The order of the operations of one processor. An operation starts a batch of shards, sends data, or gives instances
+//! up.
 //!
 //! If one of two operations writes data that the other uses, they run in the order in which they came. Each processor
 //! orders its own operations. No global order is needed, because every copy of the launcher makes the same plan.
@@ -12,7 +13,7 @@
 use super::pieces::{Piece, Pieces};
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, NOBODY};
 use crate::maps::{HashMap, HashSet};
-use crate::message::{Batch, Columns, Does, SendColumns, Touch, Transfer};
+use crate::message::{Batch, Columns, Does, Release, SendColumns, Touch, Transfer};
 use maniple_regions::{FieldId, Rect, TreeId};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -26,6 +27,7 @@ pub(crate) type Number = u64;
 pub(crate) enum Order {
     Start(Box<Batch>),
     Send(Box<SendColumns>),
+    GiveUp(Box<Release>),
 }
 
 /// An operation that waits.
@@ -40,7 +42,7 @@ struct QueuedOperation {
 
 /// The launcher of an operation, its uses of data, and its followers.
 struct Operation {
-    /// [`NOBODY`] for an order to send: no launch is part of it.
+    /// [`NOBODY`] for an order to send or to give up: no launch is part of it.
     launch: LaunchKey,
     /// The number of the launcher.
     parent: u64,
@@ -105,6 +107,7 @@ impl Order {
         match self {
             Order::Start(batch) => (&batch.within, batch.after_within),
             Order::Send(send) => (&send.within, send.after_within),
+            Order::GiveUp(release) => (&release.within, false),
         }
     }
 
@@ -115,6 +118,10 @@ impl Order {
                 let column = |t: &Transfer| ColumnKey { tree: t.tree, field: t.field, rect: t.rect };
                 let reads = s.transfers.iter().map(|t| Touch::new(&column(t), Does::Reads, t.from));
                 (NOBODY, s.launch, &s.within, reads.collect())
+            }
+            Order::GiveUp(r) => {
+                let gone = |key: &ColumnKey| Touch::new(key, Does::Brings { lasting: false }, key.rect);
+                (NOBODY, r.launch, &r.within, r.instances.iter().map(gone).collect())
             }
         };
         Operation { launch, parent: of >> 32, within: within.clone(), touches, at_end: Vec::new() }
@@ -136,7 +143,9 @@ impl Operations {
         self.next += 1;
         let operation = order.operation();
         let mut unmet = 0;
-        if self.is_apart(&operation) {
+        if matches!(order, Order::GiveUp(_)) {
+            unmet = self.follow_users(number, &operation);
+        } else if self.is_apart(&operation) {
             self.unlisted.push(number);
         } else {
             unmet = self.follow_all(number, &operation);
@@ -183,6 +192,29 @@ impl Operations {
                 column.pieces.map.values_mut().for_each(|users| users.forget(|n| n == number || self.is_there(n)));
                 column.pieces.join_neighbours();
                 column.join_at = 2 * column.pieces.map.len() + 64;
+            }
+        }
+        self.users = Some(all);
+        waits
+    }
+
+    /// Makes an operation that gives instances up follow those that may use them. No later one has to follow it: an
+    /// instance that is used again stays.
+    fn follow_users(&mut self, number: Number, operation: &Operation) -> u32 {
+        if self.queued.is_empty() && self.running.is_empty() {
+            return 0;
+        }
+        let mut all = self.users.take().unwrap_or_default();
+        self.list(&mut all);
+        let mut waits = 0;
+        for touch in &*operation.touches {
+            let pieces = all.get(&(touch.tree, touch.field)).into_iter().flat_map(|c| c.pieces.overlapping(touch.rect));
+            for (_, users) in pieces {
+                let bringers = users.bringers.iter().map(|&(earlier, rect, _)| (earlier, rect));
+                let others = users.readers.iter().copied().chain(bringers).filter(|(_, rect)| *rect == touch.rect);
+                for earlier in users.writers.iter().copied().chain(others.map(|(earlier, _)| earlier)) {
+                    waits += u32::from(self.add_follower(earlier, Until::Over, number));
+                }
             }
         }
         self.users = Some(all);
@@ -400,7 +432,7 @@ impl Operations {
                 let came = self.came.get(&batch.launch).map_or(0, Vec::len);
                 Some((&**batch, came, self.followed_by(number)))
             }
-            Order::Send(_) => None,
+            Order::Send(_) | Order::GiveUp(_) => None,
         })
     }
 

@@ -1,6 +1,7 @@
 //! The plan of a launch: the homes of shared regions, the data to copy, and the message to each processor.
 
 use super::Versions;
+use super::kept::{At, Kept, Used};
 use super::memo::{AskedHome, AskedSource, Memo};
 use super::versions::Right;
 use crate::effects::{Asker, Effects};
@@ -9,11 +10,12 @@ use crate::maps::{self, HashMap, HashSet};
 use crate::message::{Does, Held, Touch, Transfer};
 use crate::object::GangTable;
 use crate::{Error, Place};
-use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
+use maniple_mapper::{KeepInput, PlaceSharedInput, SourceInput, validate};
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region, TreeId};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -66,15 +68,23 @@ impl Wanted<'_> {
     /// Each field of each requirement: the requirement, the column, the rectangle of its instance and the instance's
     /// processor.
     pub fn columns(&self) -> impl Iterator<Item = (&Held, ColumnKey, Rect, ProcessorId)> {
-        self.held.iter().zip(&self.table.at).flat_map(move |(list, (at, _))| {
-            list.iter().enumerate().flat_map(move |(i, h)| {
-                let (into, at) = (self.instances.map_or(h.region.rect, |all| all[i]), h.shared_home().unwrap_or(*at));
-                h.fields
-                    .iter()
-                    .map(move |&field| (h, ColumnKey { tree: h.region.tree, field, rect: h.region.rect }, into, at))
-            })
-        })
+        columns(&self.held, self.table, self.instances)
     }
+}
+
+fn columns<'a, H: Deref<Target = [Held]>>(
+    held: &'a [H],
+    table: &'a GangTable,
+    instances: Option<&'a [Rect]>,
+) -> impl Iterator<Item = (&'a Held, ColumnKey, Rect, ProcessorId)> {
+    held.iter().zip(&table.at).flat_map(move |(list, (at, _))| {
+        list.iter().enumerate().flat_map(move |(i, h)| {
+            let (into, at) = (instances.map_or(h.region.rect, |all| all[i]), h.shared_home().unwrap_or(*at));
+            h.fields
+                .iter()
+                .map(move |&field| (h, ColumnKey { tree: h.region.tree, field, rect: h.region.rect }, into, at))
+        })
+    })
 }
 
 /// Plans launches for one launcher.
@@ -90,6 +100,8 @@ pub(crate) struct Planner {
     pub versions: Rc<RefCell<Versions>>,
     /// Launches that may come again.
     pub(super) memo: RefCell<Memo>,
+    /// The instances that its gangs have used. Only the top-level task gives instances up.
+    pub(super) kept: RefCell<Kept>,
 }
 
 impl Planner {
@@ -102,6 +114,7 @@ impl Planner {
             held: None,
             versions: Rc::default(),
             memo: RefCell::default(),
+            kept: RefCell::default(),
         }
     }
 
@@ -129,7 +142,7 @@ impl Planner {
         effects: &Effects,
         mut wanted: Wanted<'_>,
         given: Option<Vec<ProcessorId>>,
-    ) -> Result<Plan, Error> {
+    ) -> Result<(Plan, Option<Used>), Error> {
         let homes = self.find_homes(effects, &mut wanted, given)?;
         let mut sources = Vec::new();
         let mut refused = None;
@@ -188,6 +201,13 @@ impl Planner {
         if let Some(e) = refused {
             return Err(e);
         }
+        let used = match self.replicated {
+            true => {
+                self.kept.borrow_mut().begin();
+                Some(self.used(effects, &wanted.held, wanted.table)?)
+            }
+            false => None,
+        };
         for (list, &(at, _)) in wanted.held.iter().zip(&wanted.table.at) {
             if wanted.instances.is_none() {
                 touches.entry(at).or_default();
@@ -221,7 +241,38 @@ impl Planner {
         let shared = |held: Vec<Held>| if held.is_empty() { nothing.clone() } else { held.into() };
         let held = wanted.held.into_iter().map(shared).collect();
         let orders = orders.into_iter().collect();
-        Ok(Plan { held, orders, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() })
+        Ok((Plan { held, orders, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() }, used))
+    }
+
+    /// The instances that a launch uses which starts now. `held` are its requirements, with homes. Asks the mapper about
+    /// those that are not there.
+    pub(super) fn used<H: Deref<Target = [Held]>>(
+        &self,
+        effects: &Effects,
+        held: &[H],
+        table: &GangTable,
+    ) -> Result<Used, Error> {
+        let instances = || columns(held, table, None).map(|(_, key, into, at)| (ColumnKey { rect: into, ..key }, at));
+        let mut new: HashMap<At, (usize, bool)> = HashMap::default();
+        for (key, at) in instances() {
+            if !self.kept.borrow().has(&(key, at)) && !new.contains_key(&(key, at)) {
+                let bytes = key.rect.volume().saturating_mul(effects.objects.field(key.tree, key.field)?.size);
+                let may_stay = self.keep_instance(effects, &key, at, bytes)? && effects.config.spare != Some(0);
+                new.insert((key, at), (bytes, may_stay));
+            }
+        }
+        let all = instances().map(|at| {
+            let (bytes, may_stay) = new.get(&at).copied().unwrap_or((0, true));
+            (at, bytes, may_stay)
+        });
+        Ok(self.kept.borrow_mut().note(all))
+    }
+
+    /// Asks the mapper whether an instance may stay when it is not needed.
+    fn keep_instance(&self, effects: &Effects, key: &ColumnKey, at: ProcessorId, bytes: usize) -> Result<bool, Error> {
+        let region = key.region(key.rect);
+        let input = KeepInput { region, field: key.field, bytes, processor: at, machine: effects.machine() };
+        effects.ask(self.asker(), ("keep_instance", &region), |m| m.keep_instance(&input), |_, answer| Ok(answer))
     }
 
     /// Asks the mapper which of several holders sends the values of a field of a region, or of a part of one.

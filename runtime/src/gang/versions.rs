@@ -50,6 +50,10 @@ impl Several {
         }
     }
 
+    fn remove(&mut self, holder: Holder) {
+        *self = Self::of(std::mem::take(&mut self.list).into_iter().filter(|other| *other != holder));
+    }
+
     fn processors(&self) -> Vec<ProcessorId> {
         let is_first = |(at, holder): &(usize, &Holder)| self.first.get(&holder.1) == Some(at);
         self.list.iter().enumerate().filter(is_first).map(|(_, holder)| holder.1).collect()
@@ -80,6 +84,23 @@ impl Holders {
         match self {
             Self::Own(own) => holder == (*piece, *own),
             Self::Several(several) => several.contains(holder),
+        }
+    }
+
+    /// Whether this is the only holder.
+    fn is_only(&self, piece: &Rect, holder: Holder) -> bool {
+        match self {
+            Self::Own(own) => holder == (*piece, *own),
+            Self::Several(several) => several.list[..] == [holder],
+        }
+    }
+
+    /// Removes one of several holders.
+    fn remove(&mut self, piece: &Rect, holder: Holder) {
+        let Self::Several(several) = self else { return };
+        several.remove(holder);
+        if let [last] = several.list[..] {
+            *self = Self::of(*piece, last);
         }
     }
 
@@ -227,6 +248,29 @@ impl Versions {
         }
     }
 
+    /// Whether the instance over `key` on `at` is the only one with the newest values of some point.
+    pub fn needs(&self, key: &ColumnKey, at: ProcessorId) -> bool {
+        let column = self.columns.get(&(key.tree, key.field));
+        let mut pieces = column.into_iter().flat_map(|c| c.holders.overlapping(key.rect));
+        pieces.any(|(piece, holders)| holders.is_only(piece, (key.rect, at)))
+    }
+
+    /// The instance over `key` on `at`, which is not needed, goes.
+    pub fn forget(&mut self, key: &ColumnKey, at: ProcessorId) {
+        let Some(column) = self.columns.get_mut(&(key.tree, key.field)) else { return };
+        let holder = (key.rect, at);
+        if !column.holders.overlapping(key.rect).any(|(piece, holders)| holders.contains(piece, holder)) {
+            return;
+        }
+        let holders = Rc::make_mut(&mut column.holders);
+        let range = holders.range(key.rect);
+        for (piece, of_piece) in holders.map.range_mut(range).filter(|(piece, _)| piece.overlaps(&key.rect)) {
+            if of_piece.contains(piece, holder) {
+                of_piece.remove(piece, holder);
+            }
+        }
+    }
+
     /// The valid instances of everything within `key`.
     pub fn within(&self, key: &ColumnKey) -> Vec<Valid> {
         let Some(column) = self.columns.get(&(key.tree, key.field)) else { return Vec::new() };
@@ -303,7 +347,7 @@ impl Versions {
     }
 
     /// Forgets a tree.
-    pub fn forget(&mut self, tree: TreeId) {
+    pub fn forget_tree(&mut self, tree: TreeId) {
         self.columns.retain(|(of, _), _| *of != tree);
     }
 

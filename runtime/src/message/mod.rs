@@ -14,7 +14,7 @@ mod wire;
 #[cfg(all(target_os = "linux", any(not(loom), test)))]
 pub(crate) use bulk::Bulk;
 pub(crate) use offloaded::{Away, Offloaded, SendTask};
-pub(crate) use touch::{Does, Touch, union_of};
+pub(crate) use touch::{Does, Touch, hull, union_of};
 pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;
@@ -71,6 +71,8 @@ pub(crate) enum Message {
     SendColumns(Box<SendColumns>),
     /// Valid data for a launch.
     Columns(Box<Columns>),
+    /// Give up instances that no later launch needs.
+    GiveUp(Box<Release>),
     /// Ask for the home instance of a simultaneous region (within a node, or from one that shares its memory).
     Attach(Box<(LaunchKey, ColumnKey)>),
     /// The answer to `Attach` from another node: where the instance is, if it is in memory that both share.
@@ -125,6 +127,7 @@ impl Message {
             Message::LaunchOver { .. } => "LaunchOver",
             Message::SendColumns(_) => "SendColumns",
             Message::Columns(_) => "Columns",
+            Message::GiveUp(_) => "GiveUp",
             Message::Attach(_) => "Attach",
             Message::Attached(_) => "Attached",
             Message::Mapped(_) => "Mapped",
@@ -364,6 +367,17 @@ pub(crate) struct SendColumns {
     pub after_within: bool,
     pub to: ProcessorId,
     pub transfers: Vec<Transfer>,
+}
+
+/// Instances that go once the earlier operations that use them are over, unless later ones use them too.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Release {
+    /// The launch after which they are not needed.
+    pub launch: LaunchKey,
+    /// As in [`Batch`].
+    pub known: u64,
+    pub within: Ancestors,
+    pub instances: Vec<ColumnKey>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

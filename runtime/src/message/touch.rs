@@ -81,7 +81,8 @@ pub(crate) fn union_of(a: Rect, b: Rect) -> Option<Rect> {
     }
 }
 
-fn hull(a: &Rect, b: &Rect) -> Rect {
+/// The least rectangle around two of the same dimension.
+pub(crate) fn hull(a: &Rect, b: &Rect) -> Rect {
     let lo = |d| a.lo(d).min(b.lo(d));
     let hi = |d| a.hi(d).max(b.hi(d));
     match a.dim() {

@@ -52,6 +52,10 @@ impl Core {
                     self.send_columns(*order);
                     self.gangs.end_operation(number);
                 }
+                Order::GiveUp(release) => {
+                    release.instances.iter().for_each(|key| self.tasks.data.give_up_instance(key, release.launch));
+                    self.gangs.end_operation(number);
+                }
                 Order::Start(batch) => self.start_batch(number, *batch),
             }
         }
@@ -133,6 +137,7 @@ impl Core {
     }
 
     fn end_batch(self: &Rc<Self>, launch: LaunchKey) {
+        self.tasks.data.detach(launch);
         self.gangs.end_batch(self.effects(), launch);
         self.start_operations();
     }

@@ -136,6 +136,7 @@ impl Core {
             Message::Results(results) => self.gangs.take_results(tasks, *results),
             Message::LaunchOver { launch } => self.take_launch_over(launch),
             Message::SendColumns(order) => self.take_order(Order::Send(order)),
+            Message::GiveUp(release) => self.take_order(Order::GiveUp(release)),
             Message::Columns(columns) => {
                 self.gangs.take_columns(*columns);
                 self.start_operations();
@@ -333,6 +334,7 @@ fn is_early(message: &Message, objects: &Objects) -> bool {
         // destroyed before. It waits for all that was known when it was made.
         Message::Batch(batch) => batch.known > objects.changes(),
         Message::SendColumns(order) => order.known > objects.changes(),
+        Message::GiveUp(release) => release.known > objects.changes(),
         _ => false,
     }
 }

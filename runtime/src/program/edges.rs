@@ -115,12 +115,14 @@ impl<T> Edges<T> {
     /// [`Error::Misuse`] when there is no such edge or more than one (use [`outgoing`](Self::outgoing)), or when the
     /// shard is not in the edges' gang.
     pub fn producer(&self, shard: &Shard, to: u32) -> Result<Producer<T>, Error> {
-        let mut mine = self.outgoing(shard)?;
-        let found = the_only(mine.iter().map(Producer::to), to);
-        found.map(|at| mine.swap_remove(at)).map_err(|came| {
-            let listed = mine.iter().map(|edge| format!("shard {} with tag {}", edge.to(), edge.tag()));
-            self.not_the_only(shard, format!("one edge to shard {to}"), listed.collect(), came)
-        })
+        let ends = self.ends(shard)?;
+        match ends.only_to(to) {
+            Ok(number) => Ok(Producer { ends, number, values: PhantomData }),
+            Err(came) => {
+                let listed = ends.out.iter().map(|end| format!("shard {} with tag {}", end.to, end.tag));
+                Err(self.not_the_only(shard, format!("one edge to shard {to}"), listed.collect(), came))
+            }
+        }
     }
 
     /// This shard's end of its only edge from shard `from`. Local; never waits.
@@ -129,12 +131,14 @@ impl<T> Edges<T> {
     /// [`Error::Misuse`] when there is no such edge or more than one (use [`incoming`](Self::incoming)), or when the
     /// shard is not in the edges' gang.
     pub fn consumer(&self, shard: &Shard, from: u32) -> Result<Consumer<T>, Error> {
-        let mut mine = self.incoming(shard)?;
-        let found = the_only(mine.iter().map(Consumer::from), from);
-        found.map(|at| mine.swap_remove(at)).map_err(|came| {
-            let listed = mine.iter().map(|edge| format!("shard {} with tag {}", edge.from(), edge.tag()));
-            self.not_the_only(shard, format!("one edge from shard {from}"), listed.collect(), came)
-        })
+        let ends = self.ends(shard)?;
+        match ends.only_from(from) {
+            Ok(number) => Ok(Consumer { ends, number, values: PhantomData }),
+            Err(came) => {
+                let listed = ends.into.iter().map(|end| format!("shard {} with tag {}", end.from, end.tag));
+                Err(self.not_the_only(shard, format!("one edge from shard {from}"), listed.collect(), came))
+            }
+        }
     }
 
     /// This shard's ends of all edges that lead from it, in the order in which [`Top::edges`](crate::Top::edges) got
@@ -188,16 +192,6 @@ impl<T> Edges<T> {
             Some(o) => Err(Error::misuse(what(), "edges made for the gang of this shard", o.describe())),
             None => Err(Error::misuse(what(), "edges made with `Top::edges`", format!("object {}", self.id))),
         })
-    }
-}
-
-/// The position of the only one that is `wanted`.
-fn the_only(others: impl Iterator<Item = u32>, wanted: u32) -> Result<usize, &'static str> {
-    let mut found = others.enumerate().filter(|(_, other)| *other == wanted).map(|(at, _)| at);
-    match (found.next(), found.next()) {
-        (Some(at), None) => Ok(at),
-        (Some(_), Some(_)) => Err("several"),
-        (None, _) => Err("none"),
     }
 }
 

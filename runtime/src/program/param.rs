@@ -8,7 +8,7 @@ use crate::effects::Waiting;
 use crate::future::TaskFuture;
 use crate::ids::{ArrivalAt, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
-use crate::program::shard::Shard;
+use crate::program::shard::{LocalRegion, Shard};
 use crate::task::{Body, Tasks, Unmet};
 use maniple_regions::{
     Coherence, Element, Field, FieldInfo, Lease, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
@@ -17,6 +17,7 @@ use maniple_regions::{
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
 
 /// A region argument of a leaf task: the region, the field, the privilege and the coherence. `A` is the accessor that
 /// the task gets. The methods of [`RegionView`](crate::RegionView) make one.
@@ -24,7 +25,7 @@ use std::ops::{Deref, DerefMut};
 /// The region may be empty: the task then runs with an accessor of no values.
 #[derive(Debug)]
 pub struct Requirement<A> {
-    region: u32,
+    region: Rc<LocalRegion>,
     /// The accessor's type says its element type.
     field: Field<()>,
     privilege: Privilege,
@@ -34,13 +35,17 @@ pub struct Requirement<A> {
 
 impl<A> Clone for Requirement<A> {
     fn clone(&self) -> Self {
-        *self
+        Self { region: self.region.clone(), ..*self }
     }
 }
-impl<A> Copy for Requirement<A> {}
 
 impl<A> Requirement<A> {
-    pub(crate) fn new<T: Element>(region: u32, field: Field<T>, privilege: Privilege, coherence: Coherence) -> Self {
+    pub(crate) fn new<T: Element>(
+        region: Rc<LocalRegion>,
+        field: Field<T>,
+        privilege: Privilege,
+        coherence: Coherence,
+    ) -> Self {
         Self { region, field: field.with_element(), privilege, coherence, accessor: PhantomData }
     }
 
@@ -51,7 +56,7 @@ impl<A> Requirement<A> {
 
     #[inline]
     fn declare<T: Element>(&self, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-        declaring.region(self.region, &self.field.with_element::<T>().info(), self.privilege, self.coherence)
+        declaring.region(&self.region, &self.field.with_element::<T>().info(), self.privilege, self.coherence)
     }
 }
 
@@ -65,7 +70,7 @@ pub struct ReduceRequirement<T, const D: usize> {
 }
 
 impl<T: Element, const D: usize> ReduceRequirement<T, D> {
-    pub(crate) fn new(region: u32, field: Field<T>, operator: Operator<T>) -> Self {
+    pub(crate) fn new(region: Rc<LocalRegion>, field: Field<T>, operator: Operator<T>) -> Self {
         let privilege = Privilege::Reduce(operator.id());
         Self { requirement: Requirement::new(region, field, privilege, Coherence::Exclusive), operator }
     }
@@ -272,8 +277,8 @@ impl<'a> Declaring<'a> {
         self.body.uses.reserve_exact(1);
     }
 
-    fn region(&mut self, index: u32, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
-        let column = self.shard.column(index, p, c, field)?;
+    fn region(&mut self, region: &LocalRegion, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
+        let column = self.shard.column(region, p, c, field)?;
         if self.body.uses.len() == self.body.uses.capacity() {
             self.more_uses();
         }

@@ -1,10 +1,12 @@
 //! A region as a shard holds it. It makes the region arguments of leaf tasks.
 
+use super::shard::LocalRegion;
 use crate::{ReduceRequirement, Requirement};
 use maniple_regions::{
     Coherence, Element, Field, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Region, Write,
     WriteShared,
 };
+use std::rc::Rc;
 
 /// A region as a shard holds it. Its methods make region arguments of leaf tasks.
 ///
@@ -16,17 +18,19 @@ use maniple_regions::{
 /// shard: order them with barriers or futures.
 ///
 /// The region may be empty: a leaf task on it runs with an accessor of no values.
-#[derive(Clone, Copy, Debug)]
+///
+/// A view that is used again and again is best kept. Once all clones of a view are dropped and the tasks that use it are
+/// over, nothing is left of it, however many there were.
+#[derive(Clone, Debug)]
 pub struct RegionView {
-    pub(crate) index: u32,
-    pub(crate) region: Region,
+    pub(crate) local: Rc<LocalRegion>,
 }
 
 macro_rules! requirement {
     ($(#[$doc:meta])* $name:ident, $accessor:ident, $privilege:ident, $coherence:ident) => {
         $(#[$doc])*
         pub fn $name<T: Element, const D: usize>(&self, field: Field<T>) -> Requirement<$accessor<'static, T, D>> {
-            Requirement::new(self.index, field, Privilege::$privilege, Coherence::$coherence)
+            Requirement::new(self.local.clone(), field, Privilege::$privilege, Coherence::$coherence)
         }
     };
 }
@@ -34,7 +38,7 @@ macro_rules! requirement {
 impl RegionView {
     /// The logical region.
     pub fn region(&self) -> Region {
-        self.region
+        self.local.region
     }
 
     requirement!(
@@ -65,6 +69,6 @@ impl RegionView {
         field: Field<T>,
         operator: Operator<T>,
     ) -> ReduceRequirement<T, D> {
-        ReduceRequirement::new(self.index, field, operator)
+        ReduceRequirement::new(self.local.clone(), field, operator)
     }
 }

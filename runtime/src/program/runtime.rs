@@ -122,6 +122,7 @@ pub struct Runtime {
     binding: Binding,
     utility: u32,
     stack: usize,
+    spare: Option<usize>,
     progress: Progress,
     trace: Option<TraceFile>,
     checks: Vec<Check>,
@@ -147,6 +148,7 @@ impl Runtime {
             binding: Binding::None,
             utility: 0,
             stack: Self::STACK,
+            spare: None,
             progress: Progress::Poll,
             trace: None,
             checks: Vec::new(),
@@ -311,6 +313,20 @@ impl Runtime {
     /// Sets who sees to the messages between hosts. Without effect where all processes are on one host.
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
+        self
+    }
+
+    /// Sets how many bytes of spare instances each processor keeps for later launches of the top-level task.
+    ///
+    /// An instance is spare when every point of it has the same or a newer value in another instance: a copy that was made
+    /// for a reader, or a block of an earlier partition. When there are more, those used longest ago go. Instances that
+    /// launches use again and again do not count: they stay, and with them their copies. A mapper can have an instance go
+    /// at once (`Mapper::keep_instance`).
+    ///
+    /// With 0, all spare instances go at once. Without this setting it is as many bytes as the other instances of the
+    /// processor have, and at least 64 KiB. On several processes all must set the same.
+    pub fn spare_memory(mut self, bytes: usize) -> Self {
+        self.spare = Some(bytes);
         self
     }
 
@@ -563,6 +579,7 @@ impl Runtime {
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),
+            spare: self.spare,
             laws: self.checks.contains(&Check::Laws),
             compares: self.compares(),
             counts_ends: matches!(&self.driver, Driver::Virtual(machine) if !machine.replay),

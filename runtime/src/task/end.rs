@@ -90,8 +90,10 @@ impl Tasks {
             if self.effects.config.strikes(crate::plant::Bug::LeakedInstance) {
                 std::mem::forget(u.column.clone());
             }
-            if u.privilege == Privilege::WriteDiscard {
-                u.column.clear_poison();
+            if u.privilege == Privilege::WriteDiscard
+                && let Some(owner) = body.owner.as_ref().filter(|owner| owner.has_poison())
+            {
+                owner.clear_poison(&u.column);
             }
         }
         self.effects.event(|| Event::TaskEnded { task: id, arrivals: &body.arrivals });
@@ -153,20 +155,25 @@ impl Tasks {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         let Some(mut body) = leaf.body.take() else { return };
+        let owner = body.owner.take();
         let failure = self.effects.failed(error.clone(), || body.place());
         let error = failure.poison();
         for u in body.uses.drain(..) {
             // Under simultaneous coherence, tasks that were launched earlier may still have to run. Later tasks learn
             // of the failure from the barriers or futures that order them.
             let ordered = u.coherence != Coherence::Simultaneous;
-            if u.privilege != Privilege::Read && ordered && self.effects.passes_poison_on() {
-                u.column.set_poison(error);
+            if u.privilege != Privilege::Read
+                && ordered
+                && self.effects.passes_poison_on()
+                && let Some(owner) = &owner
+            {
+                owner.poison(&u.column, error);
             }
         }
         body.launched.set(None);
         body.values.clear();
         body.values_at.clear();
-        let (task, owner, name, shard) = (body.task.take(), body.owner.take(), body.name, body.shard);
+        let (task, name, shard) = (body.task.take(), body.name, body.shard);
         let (arrivals, successors) = (std::mem::take(&mut body.arrivals), std::mem::take(&mut leaf.successors));
         leaves.free(id, body);
         drop(leaves);

@@ -1,9 +1,12 @@
 //! The state that a shard shares with its leaf tasks and its calls of collectives.
 
+use crate::Error;
+use crate::data::Column;
 use crate::effects::Waiting;
 use crate::effects::polling::Poller;
 use crate::error::Failure;
 use crate::failures::Failures;
+use maniple_regions::{FieldId, Region};
 use std::cell::{Cell, OnceCell, RefCell};
 
 /// The state that a shard shares with its leaf tasks and its calls of collectives. The shard ends when all of them are
@@ -18,6 +21,15 @@ pub(crate) struct Owner {
     failures: OnceCell<Failures>,
     /// The waiters for enough tasks to be over. There is rarely one.
     waiting: RefCell<Option<Box<Vec<Waiting>>>>,
+    /// The data that tasks which failed should have written, and that no task has written since. Columns know it too, but
+    /// a column may be gone before the next user comes.
+    poisoned: RefCell<Option<Box<Vec<Poisoned>>>>,
+}
+
+struct Poisoned {
+    region: Region,
+    field: FieldId,
+    error: Error,
 }
 
 impl Owner {
@@ -62,6 +74,57 @@ impl Owner {
     /// Shows each waiter.
     pub fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
         self.waiting.borrow().iter().flat_map(|waiting| waiting.iter()).for_each(each);
+    }
+
+    /// Poisons the data that a task should have written.
+    #[cold]
+    pub fn poison(&self, column: &Column, error: &Error) {
+        let (region, field) = (column.region, column.field.id);
+        self.rewritten(region, field);
+        let poisoned = Poisoned { region, field, error: error.clone() };
+        self.poisoned.borrow_mut().get_or_insert_default().push(poisoned);
+        self.update_poison(column);
+        column.each_overlap(|other| self.update_poison(&other));
+    }
+
+    /// Whether there is any data that is poisoned.
+    #[inline]
+    pub fn has_poison(&self) -> bool {
+        self.poisoned.borrow().is_some()
+    }
+
+    /// All values of a column were written.
+    #[cold]
+    pub fn clear_poison(&self, column: &Column) {
+        self.rewritten(column.region, column.field.id);
+        self.update_poison(column);
+        column.each_overlap(|other| self.update_poison(&other));
+    }
+
+    /// All values of a field of a region were written, or will be.
+    pub fn rewritten(&self, region: Region, field: FieldId) {
+        let mut poisoned = self.poisoned.borrow_mut();
+        let Some(all) = poisoned.as_mut() else { return };
+        let left = |p: Poisoned| {
+            let meets = p.field == field && p.region.overlaps(&region);
+            let parts = if meets { p.region.rect.subtract(&region.rect) } else { vec![p.region.rect] };
+            parts.into_iter().map(move |rect| Poisoned {
+                region: Region { rect, ..p.region },
+                error: p.error.clone(),
+                ..p
+            })
+        };
+        **all = std::mem::take(&mut **all).into_iter().flat_map(left).collect();
+        if all.is_empty() {
+            *poisoned = None;
+        }
+    }
+
+    /// Tells a column whether some of its values are poisoned.
+    pub fn update_poison(&self, column: &Column) {
+        let poisoned = self.poisoned.borrow();
+        let is_it = |p: &&Poisoned| p.field == column.field.id && p.region.overlaps(&column.region);
+        column.set_poison(poisoned.iter().flat_map(|all| all.iter()).rfind(is_it).map(|p| p.error.clone()));
     }
 
     #[inline]

@@ -643,7 +643,7 @@ fn rewritten_values_are_good_in_every_region_that_lies_within() {
         // Used before the failure, so that they are known.
         let _ = shard.launch(dump, (a.read(A),)).go()?.await?;
         shard.launch(bomb, (whole.write(A),)).go()?.await.expect_err("it panics");
-        for part in [a, b, late] {
+        for part in [&a, &b, &late] {
             let read = shard.launch(dump, (part.read(A),)).go()?.await;
             assert!(matches!(read, Err(Error::Poisoned { .. })), "{read:?}");
         }
@@ -653,7 +653,7 @@ fn rewritten_values_are_good_in_every_region_that_lies_within() {
         assert!(shard.launch(dump, (late.read(A),)).go()?.await.is_err());
         assert!(shard.launch(dump, (whole.read(A),)).go()?.await.is_err());
         shard.launch(|mut u: Write<i64>| u.fill(5), (whole.write(A),)).go()?.await?;
-        for part in [a, b, late, whole] {
+        for part in [&a, &b, &late, &whole] {
             assert!(shard.launch(dump, (part.read(A),)).go()?.await?.iter().all(|v| *v == 5));
         }
         Ok(())
@@ -667,6 +667,90 @@ fn rewritten_values_are_good_in_every_region_that_lies_within() {
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
+    }
+}
+
+/// No view outlives its launch. What a failed task left out is known all the same, until tasks have written all of it.
+#[test]
+fn a_failure_is_known_where_no_view_is_left() {
+    fn bomb(_: Write<i64>) {
+        panic!("bomb")
+    }
+    async fn shard(shard: Shard, tree: Region) -> Result<(), Error> {
+        let part = |lo, hi| shard.region(rect_of(tree, lo, hi));
+        let fill = |lo, hi| shard.launch(|mut u: Write<i64>| u.fill(3), (part(lo, hi)?.write(A),)).go();
+        let read = |lo, hi| shard.launch(dump, (part(lo, hi)?.read(A),)).go();
+        shard.launch(bomb, (part(2, 6)?.write(A),)).go()?.await.expect_err("it panics");
+        for (lo, hi) in [(2, 6), (0, 3), (5, 8), (0, 8)] {
+            assert!(matches!(read(lo, hi)?.await, Err(Error::Poisoned { .. })), "{lo} to {hi}");
+        }
+        assert_eq!((read(0, 2)?.await?, read(6, 8)?.await?), (vec![0; 2], vec![0; 2]));
+        fill(2, 4)?.await?;
+        assert_eq!(read(0, 4)?.await?, [0, 0, 3, 3]);
+        assert!(read(3, 5)?.await.is_err());
+        fill(4, 6)?.await?;
+        assert_eq!(read(0, 8)?.await?, [0, 0, 3, 3, 3, 3, 0, 0]);
+        Ok(())
+    }
+    for (name, runtime) in runtimes(3) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.region_tree("line", Rect::line(0, 8), &[A.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
+                top.launch(&gang, &task, |_| ShardLaunch::new(tree).writes(tree, [A]))?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
+    }
+}
+
+/// Tasks on many slices that overlap, each with a view of its own, against a loop over an array. The order of two tasks
+/// counts, as one adds and the other multiplies.
+#[test]
+fn slices_without_views_take_effect_in_program_order() {
+    async fn shard(shard: Shard, (tree, seed): (Region, u64)) -> Result<(Vec<i64>, Vec<i64>), Error> {
+        let cells = tree.rect.volume() as i64;
+        let (mut expected, mut draw) = (vec![1i64; cells as usize], random(seed));
+        shard.launch(|mut u: Write<i64>| u.fill(1), (shard.region(tree)?.write(A),)).go()?.detach();
+        for i in 0..400 {
+            let lo = draw(cells);
+            let hi = lo + 1 + draw(cells - lo);
+            let part = shard.region(rect_of(tree, lo, hi))?;
+            let range = lo as usize..hi as usize;
+            if i % 2 == 0 {
+                let add = |mut u: ReadWrite<i64>| u.as_mut_slice().iter_mut().for_each(|x| *x = (*x + 7) % 1009);
+                shard.launch(add, (part.read_write(A),)).go()?.detach();
+                expected[range].iter_mut().for_each(|x| *x = (*x + 7) % 1009);
+            } else {
+                let multiply = |mut u: ReadWrite<i64>| u.as_mut_slice().iter_mut().for_each(|x| *x = *x * 3 % 1009);
+                shard.launch(multiply, (part.read_write(A),)).go()?.detach();
+                expected[range].iter_mut().for_each(|x| *x = *x * 3 % 1009);
+            }
+            if i % 16 == 0 {
+                shard.window(3).await;
+            }
+        }
+        Ok((shard.launch(dump, (shard.region(tree)?.read(A),)).go()?.await?, expected))
+    }
+    /// Numbers below a bound that look random.
+    fn random(mut seed: u64) -> impl FnMut(i64) -> i64 {
+        move |below| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as i64 % below
+        }
+    }
+    for (name, runtime) in runtimes(3) {
+        for seed in 0..5 {
+            let outcome = watched(&name, || {
+                runtime.run(move |top| async move {
+                    let tree = top.region_tree("line", Rect::line(0, 60), &[A.info()])?;
+                    let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
+                    top.launch(&gang, &task, |_| ShardLaunch::new((tree, seed)).writes(tree, [A]))?.all().await
+                })
+            });
+            let (all, _) = outcome.expect("a run");
+            assert_eq!(all[0].0, all[0].1, "{name}, seed {seed}");
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod regions;
 mod waits;
 
 pub use launches::Copied;
+pub(crate) use regions::LocalRegion;
 
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
@@ -33,7 +34,7 @@ pub(crate) struct ShardInner {
     pub(crate) origin: Rc<Origin>,
     index: u32,
     held: Arc<[Held]>,
-    regions: RefCell<Vec<regions::LocalRegion>>,
+    regions: regions::Regions,
     pub(crate) owner: Rc<Owner>,
     /// For an inner task: where the valid data is, and the rights that the gangs it launched leave to it.
     parent: OnceCell<Rc<RefCell<Versions>>>,
@@ -90,7 +91,7 @@ impl Shard {
             origin: origin.clone(),
             index,
             held,
-            regions: RefCell::default(),
+            regions: regions::Regions::default(),
             owner: Rc::default(),
             parent: OnceCell::new(),
         };

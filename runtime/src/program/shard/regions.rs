@@ -2,41 +2,51 @@
 
 use super::Shard;
 use crate::Error;
-use crate::data::{Column, Store};
+use crate::data::{Column, Columns, Store};
 use crate::gang::{Right, Versions};
 use crate::ids::ColumnKey;
 use crate::message::{Held, Valid};
 use crate::program::region::RegionView;
 use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
 use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub(super) struct LocalRegion {
-    which: Which,
+/// A region as a shard uses it, with the columns that launches have named.
+pub(crate) struct LocalRegion {
+    /// The shard, by [`Regions::shard`].
+    shard: u64,
+    pub(crate) region: Region,
+    /// Position of the requirement that names the very region, if one does.
+    held: Option<u32>,
     /// Mostly one or two.
-    columns: SmallVec<[NamedField; 2]>,
+    columns: RefCell<SmallVec<[Rc<Column>; 2]>>,
 }
 
-/// A region that a shard uses. Mostly a requirement names it, and then it is not stored again.
-enum Which {
-    Held(u32),
-    Part(Box<Region>),
-}
-
-impl LocalRegion {
-    fn region<'a>(&'a self, held: &'a [Held]) -> &'a Region {
-        match &self.which {
-            Which::Held(number) => &held[*number as usize].region,
-            Which::Part(region) => region,
-        }
+impl fmt::Debug for LocalRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.region.fmt(f)
     }
 }
 
-/// A field of a region that a launch has named, and the requirement of the shard that allows it.
-struct NamedField {
-    held: usize,
-    column: Rc<Column>,
+/// The regions of a shard.
+pub(super) struct Regions {
+    /// Tells the shard's views from those of other shards of this thread. 0 once the shard is over.
+    shard: Cell<u64>,
+    /// Those that requirements name.
+    held: RefCell<SmallVec<[Rc<LocalRegion>; 1]>>,
+    /// All columns, also of parts of these regions.
+    columns: RefCell<Columns>,
+}
+
+impl Default for Regions {
+    fn default() -> Self {
+        thread_local!(static SHARDS: Cell<u64> = const { Cell::new(0) });
+        SHARDS.set(SHARDS.get() + 1);
+        Self { shard: Cell::new(SHARDS.get()), held: RefCell::default(), columns: RefCell::default() }
+    }
 }
 
 impl Shard {
@@ -48,106 +58,108 @@ impl Shard {
     /// # Errors
     /// [`Error::Misuse`] when the launch of the shard names no region that contains this one.
     pub fn region(&self, region: Region) -> Result<RegionView, Error> {
-        let mut regions = self.inner.regions.borrow_mut();
-        if regions.is_empty() {
-            regions.reserve_exact(self.inner.held.len());
+        let regions = &self.inner.regions;
+        let held = self.inner.held.iter().position(|h| h.region == region).map(|number| number as u32);
+        if held.is_none() {
+            self.check_part(region)?;
+        } else if let Some(local) = regions.held.borrow().iter().find(|local| local.held == held) {
+            return Ok(RegionView { local: local.clone() });
         }
-        let held = self.inner.held.iter().position(|h| h.region == region);
-        let is_it = |r: &LocalRegion| match (&r.which, held) {
-            (Which::Held(number), Some(held)) => *number as usize == held,
-            (Which::Part(part), None) => **part == region,
-            _ => false,
-        };
-        if let Some(index) = regions.iter().position(is_it) {
-            return Ok(RegionView { index: index as u32, region });
+        let local = Rc::new(LocalRegion { shard: regions.shard.get(), region, held, columns: RefCell::default() });
+        if held.is_some() {
+            regions.held.borrow_mut().push(local.clone());
         }
-        let index = regions.len() as u32;
-        let which = match held {
-            // The launch has checked that it is in its tree.
-            Some(number) => Which::Held(number as u32),
-            None => {
-                self.check_part(region)?;
-                Which::Part(Box::new(region))
-            }
-        };
-        regions.push(LocalRegion { which, columns: SmallVec::new() });
-        Ok(RegionView { index, region })
+        Ok(RegionView { local })
     }
 
     /// Refuses a region that the shard does not hold.
-    #[cold]
     fn check_part(&self, region: Region) -> Result<(), Error> {
         let what = || format!("Shard::region in {}", self.place());
         self.core().effects().objects.in_tree(region, self.part_of(), what)?;
         if self.inner.held.iter().any(|h| h.region.contains(&region)) {
             return Ok(());
         }
+        Err(self.no_part(what(), region))
+    }
+
+    #[cold]
+    fn no_part(&self, what: String, region: Region) -> Error {
         let held: Vec<_> = self.inner.held.iter().map(|h| self.shown(h.region)).collect();
         let expected = match held.is_empty() {
             true => "a region that the shard holds; its launch names none, add one with `reads`, `writes` or `shares`"
                 .into(),
             false => format!("a part of a region that the shard was launched with ({})", held.join(", ")),
         };
-        Err(Error::misuse(what(), expected, self.shown(region)))
+        Error::misuse(what, expected, self.shown(region))
     }
 
     /// The column behind a requirement, after checking that the shard may use it.
     #[inline]
     pub(crate) fn column(
         &self,
-        index: u32,
+        local: &LocalRegion,
         privilege: Privilege,
         coherence: Coherence,
         field: &FieldInfo,
     ) -> Result<Rc<Column>, Error> {
-        let regions = self.inner.regions.borrow();
-        let Some(local) = regions.get(index as usize) else {
+        if local.shard != self.inner.regions.shard.get() {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
+        }
+        self.check_right(&local.region, field, privilege)?;
+        let enough = |column: &&Rc<Column>| {
+            column.field.is_of_same_field(field) && self.inner.held[column.held as usize].serves(privilege, coherence)
         };
-        let region = local.region(&self.inner.held);
-        self.check_right(region, field, privilege)?;
-        let enough = |c: &&NamedField| {
-            c.column.field.is_of_same_field(field) && self.inner.held[c.held].serves(privilege, coherence)
-        };
-        if let Some(NamedField { column, .. }) = local.columns.iter().find(enough) {
+        if let Some(column) = local.columns.borrow().iter().find(enough) {
             return Ok(column.clone());
         }
-        let region = *region;
-        drop(regions);
-        self.make_column(index, region, privilege, coherence, field)
+        self.make_column(local, privilege, coherence, field)
     }
 
+    /// Makes a column, or finds the one that tasks on another view of the same region use.
     #[cold]
     fn make_column(
         &self,
-        index: u32,
-        region: Region,
+        local: &LocalRegion,
         privilege: Privilege,
         coherence: Coherence,
         field: &FieldInfo,
     ) -> Result<Rc<Column>, Error> {
+        let region = local.region;
         let requirement = self.requirement(region, field.id, privilege, coherence)?;
         let held = &self.inner.held[requirement];
         let known = self.core().effects().objects.field(region.tree, field.id)?;
         if known != field {
             return Err(self.wrong_field(region, field));
         }
-        let key = ColumnKey { tree: region.tree, field: field.id, rect: held.region.rect };
-        let column = self.core().tasks.data.column(
-            self.core().effects(),
-            region,
-            key,
-            known,
-            self.inner.origin.launch,
-            held.shared_home(),
-        )?;
-        let mut regions = self.inner.regions.borrow_mut();
-        for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
-            if other.field.id == field.id && other.region.overlaps(&column.region) {
-                column.overlaps_with(other);
+        let regions = &self.inner.regions;
+        let (mut same, mut others) = (None, SmallVec::<[Rc<Column>; 8]>::new());
+        regions.columns.borrow().overlapping(&region, field.id, |other| {
+            match other.region == region && other.held as usize == requirement {
+                true => same = Some(other.clone()),
+                false => others.push(other.clone()),
             }
-        }
-        regions[index as usize].columns.push(NamedField { held: requirement, column: column.clone() });
+        });
+        let column = match same {
+            Some(column) => column,
+            None => {
+                let key = ColumnKey { tree: region.tree, field: field.id, rect: held.region.rect };
+                let column = self.core().tasks.data.column(
+                    self.core().effects(),
+                    region,
+                    key,
+                    known,
+                    self.inner.origin.launch,
+                    (requirement as u32, held.shared_home()),
+                )?;
+                others.iter().for_each(|other| column.overlaps_with(other));
+                if self.inner.owner.has_poison() {
+                    self.inner.owner.update_poison(&column);
+                }
+                regions.columns.borrow_mut().add(&column);
+                column
+            }
+        };
+        local.columns.borrow_mut().push(column.clone());
         Ok(column)
     }
 
@@ -266,23 +278,23 @@ impl Shard {
 
     /// Clears the poison of data that the shards of a launched gang overwrite. `held` are their requirements.
     pub(crate) fn pass_on(&self, held: &[Arc<[Held]>]) {
-        let poisoned: Vec<Rc<Column>> = {
-            let regions = self.inner.regions.borrow();
-            let columns = regions.iter().flat_map(|r| &r.columns).map(|u| &u.column);
-            columns.filter(|c| c.is_poisoned_for(Privilege::Read)).cloned().collect()
-        };
-        for column in poisoned {
-            let discards = |h: &&Held| h.privilege == Privilege::WriteDiscard && h.fields.contains(&column.field.id);
-            let all = held.iter().flat_map(|held| held.iter()).filter(discards);
-            all.filter(|h| h.region.overlaps(&column.region)).for_each(|h| column.clear_poison_within(h.region.rect));
+        let owner = &self.inner.owner;
+        if !owner.has_poison() {
+            return;
         }
+        for h in held.iter().flat_map(|held| held.iter()).filter(|h| h.privilege == Privilege::WriteDiscard) {
+            h.fields.iter().for_each(|&field| owner.rewritten(h.region, field));
+        }
+        self.inner.regions.columns.borrow().each(|column| owner.update_poison(column));
     }
 
     /// Lets an inner task find the present instances of a region that was mapped. No leaf task runs.
     pub(crate) fn take_back(&self, region: Region, field: FieldId, privilege: Privilege) -> Result<(), Error> {
         let key = ColumnKey { tree: region.tree, field, rect: region.rect };
         let right = if privilege.writes() { Right::All } else { Right::Read };
-        for column in self.columns_of(region, &[field]) {
+        let mut columns = Vec::new();
+        self.inner.regions.columns.borrow().overlapping(&region, field, |column| columns.push(column.clone()));
+        for column in columns {
             let home = match &*column.store.borrow() {
                 Store::Owned(_) => None,
                 Store::Shared { home, .. } => Some(*home),
@@ -297,13 +309,6 @@ impl Shard {
         Ok(())
     }
 
-    /// The columns of these fields that overlap the region.
-    fn columns_of(&self, region: Region, fields: &[FieldId]) -> Vec<Rc<Column>> {
-        let regions = self.inner.regions.borrow();
-        let columns = regions.iter().filter(|r| r.region(&self.inner.held).overlaps(&region)).flat_map(|r| &r.columns);
-        columns.map(|u| u.column.clone()).filter(|c| fields.contains(&c.field.id)).collect()
-    }
-
     fn wrong_field(&self, region: Region, field: &FieldInfo) -> Error {
         let known = self.core().effects().objects.field(region.tree, field.id);
         let expected = known.map_or_else(|e| e.to_string(), |f| format!("field `{}` of {}", f.name, f.type_name));
@@ -311,10 +316,14 @@ impl Shard {
         Error::misuse(format!("a launch on {} in {}", self.shown(region), self.place()), expected, came)
     }
 
-    /// Gives up the columns of a shard that is over.
+    /// Gives up the columns of a shard that is over. The program may have kept views of them.
     pub(crate) fn give_up_columns(&self) {
-        let regions = self.inner.regions.take();
-        regions.into_iter().flat_map(|r| r.columns).for_each(|used| Column::spare(used.column));
+        let Regions { shard, held, columns } = &self.inner.regions;
+        shard.set(0);
+        columns.take().each(|column| column.release());
+        for local in held.take() {
+            local.columns.take().into_iter().for_each(Column::spare);
+        }
     }
 
     pub(crate) fn take_valid(&self) -> Vec<Valid> {

@@ -384,6 +384,7 @@ mod tests {
             run: crate::ids::Run::ANY,
             stack: crate::Runtime::STACK,
             races: None,
+            spare: None,
             laws: false,
             compares: crate::config::Compares::Nothing,
             counts_ends: false,
