@@ -1,5 +1,6 @@
 //! The settings of a run, which all of its processors share.
 
+use crate::Idle;
 use crate::diagnose::races::Races;
 use crate::ids::Run;
 use maniple_mapper::{Machine, MapperSlot};
@@ -43,6 +44,8 @@ pub(crate) struct Config {
     pub compares: Compares,
     /// Whether a launch counts the ends of edges that the program gives to shards.
     pub counts_ends: bool,
+    /// What a worker does without work.
+    pub idle: Idle,
     #[cfg(feature = "plant")]
     pub plant: Option<crate::plant::Plant>,
 }

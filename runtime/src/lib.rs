@@ -64,7 +64,7 @@ pub use program::param::{Arg, Input, Many, Param, ReduceRequirement, Requirement
 pub use program::param::{Bindings, Declaring, Done, Taking};
 pub use program::phase::{PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter};
 pub use program::region::RegionView;
-pub use program::runtime::{Check, Driver, Processes, Progress, Runtime};
+pub use program::runtime::{Check, Driver, Idle, Processes, Progress, Runtime};
 pub use program::shard::{Copied, Shard};
 pub use program::switch::MapperSwitch;
 pub use program::top::Top;

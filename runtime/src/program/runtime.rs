@@ -20,6 +20,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The driver of a run: it carries messages and gives processors their turns.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +78,18 @@ pub enum Progress {
     Dedicated,
 }
 
+/// What a worker of a run on threads or processes does while it has no work. [`Runtime::idle`] sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idle {
+    /// It looks for work for a while and then sleeps. That takes about a millisecond, and up to 25 if it finds that it is woken
+    /// late, as on a host that is busy with other programs. With more workers than CPUs it sleeps almost at once.
+    #[default]
+    Adapts,
+    /// It looks for work for this long and then sleeps. With a time of zero it sleeps almost at once, and leaves its CPU to
+    /// others. With a long time it reacts soonest. A deadlock is found when all workers sleep, so it is found later.
+    Looks(Duration),
+}
+
 /// A check that a run makes when [`Runtime::check`] asks for it. Each slows the run down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -124,6 +137,7 @@ pub struct Runtime {
     stack: usize,
     spare: Option<usize>,
     progress: Progress,
+    idle: Idle,
     trace: Option<TraceFile>,
     checks: Vec<Check>,
     #[cfg(test)]
@@ -146,6 +160,7 @@ impl Runtime {
             driver,
             mapper: Arc::new(CollectiveMapper).into(),
             binding: Binding::None,
+            idle: Idle::default(),
             utility: 0,
             stack: Self::STACK,
             spare: None,
@@ -285,6 +300,12 @@ impl Runtime {
     /// goes on and logs one warning through the [`log`] crate.
     pub fn binding(mut self, binding: Binding) -> Self {
         self.binding = binding;
+        self
+    }
+
+    /// Sets what a worker does while it has no work: see [`Idle`]. The seeded driver and virtual time have no such workers.
+    pub fn idle(mut self, idle: Idle) -> Self {
+        self.idle = idle;
         self
     }
 
@@ -582,6 +603,7 @@ impl Runtime {
             spare: self.spare,
             laws: self.checks.contains(&Check::Laws),
             compares: self.compares(),
+            idle: self.idle,
             counts_ends: matches!(&self.driver, Driver::Virtual(machine) if !machine.replay),
             #[cfg(feature = "plant")]
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),

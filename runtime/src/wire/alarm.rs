@@ -4,13 +4,20 @@
 use super::sync::atomic::AtomicU32;
 use std::time::Instant;
 
-pub use imp::Alarm;
+pub use imp::{Alarm, moment};
 
 #[cfg(all(target_os = "linux", not(loom)))]
 mod imp {
     use super::*;
     use rustix::io::Errno;
     use rustix::thread::futex::{self, Flags, Timespec};
+    use rustix::time::{ClockId, clock_gettime};
+
+    /// Nanoseconds on a clock that all processes of the host share.
+    pub fn moment() -> u64 {
+        let now = clock_gettime(ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
 
     /// Wakes those that sleep on a word. It has no state, as the kernel compares the word itself.
     #[derive(Default)]
@@ -52,6 +59,11 @@ mod imp {
     use loom::sync::Condvar;
     #[cfg(not(loom))]
     use std::sync::Condvar;
+
+    /// There is no such clock: nobody learns how late a sleeper wakes.
+    pub fn moment() -> u64 {
+        0
+    }
 
     /// Wakes those that sleep on a word.
     #[derive(Default)]

@@ -4,10 +4,11 @@
 //! The sleeper announces itself, fences and looks again. The sender pushes, fences and looks for the announcement. One
 //! of the two fences comes first, so at least one of the two sees the other.
 
-use super::alarm::Alarm;
+use super::alarm::{Alarm, moment};
 use super::sync::atomic;
 use super::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 
 /// The owner is awake, or past its last look at the state.
 const AWAKE: u32 = 0;
@@ -36,6 +37,8 @@ pub struct Parker {
     /// `AWAKE`, `PARKED` or `NOTIFIED`.
     state: AtomicU32,
     alarm: Alarm,
+    /// When somebody last rang. Only a measurement, which the models leave out.
+    rung: AtomicU64,
 }
 
 impl Default for Parker {
@@ -48,7 +51,7 @@ impl Parker {
     /// A parker whose owner is awake.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: AtomicU32::new(AWAKE), alarm: Alarm::new() }
+        Self { state: AtomicU32::new(AWAKE), alarm: Alarm::new(), rung: AtomicU64::new(0) }
     }
 
     /// For the owner: announces itself, asks `still_idle` once more, and sleeps until woken or until `deadline`.
@@ -88,6 +91,9 @@ impl Parker {
 
     /// Ends the owner's present park, or else its next one, at once.
     pub fn wake(&self) {
+        if self.is_parked() {
+            self.rings();
+        }
         // Release: the owner takes the notice with Acquire, and then sees the caller's earlier writes.
         if self.state.swap(NOTIFIED, Ordering::Release) == PARKED {
             self.alarm.ring(&self.state);
@@ -99,6 +105,19 @@ impl Parker {
     #[must_use]
     pub fn is_parked(&self) -> bool {
         self.state.load(Ordering::Relaxed) == PARKED
+    }
+
+    /// Notes when the owner was called.
+    fn rings(&self) {
+        self.rung.store(moment(), Ordering::Relaxed);
+    }
+
+    /// For the owner, right after a [`park`](Self::park) in which it was notified: how long ago it was called.
+    pub fn lateness(&self) -> Duration {
+        match self.rung.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            rung => Duration::from_nanos(moment().saturating_sub(rung)),
+        }
     }
 
     /// False if there is a notice already, or an announcement left by a `still_idle` that panicked.
@@ -130,6 +149,7 @@ impl Parker {
     /// sleeps.
     #[cold]
     fn wake_announced(&self) {
+        self.rings();
         let called = self.state.compare_exchange(PARKED, NOTIFIED, Ordering::Release, Ordering::Relaxed);
         if called.is_ok() {
             self.alarm.ring(&self.state);

@@ -4,22 +4,12 @@
 use super::super::park::fence;
 use super::super::sync::atomic::Ordering;
 use super::super::sync::{spin_loop, yield_now};
-use super::idle::{publish, quiescent, rest, sleep};
+use super::idle::{Patience, Rest, publish, quiescent, rest, sleep};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::post::Post;
 use crate::Progress;
 use crate::ids::ProcessorId;
-
-/// Turns without work before a processor with a core of its own sleeps. With two processors that is about a
-/// millisecond, several times as long as waking one takes on a virtual machine. It is longer with more processors,
-/// because a turn looks at the ring of each. If it were shorter, two processors that wait for each other would fall
-/// asleep in turn, each while the other wakes.
-const SPINS: u32 = if cfg!(loom) { 1 } else { 20_000 };
-/// Turns without work before it pauses between turns.
-const BRISK: u32 = 50;
-/// Turns without work before a processor that shares its core sleeps. Spinning would take the core from one with work.
-const YIELDS: u32 = if cfg!(loom) { 1 } else { 3 };
 
 /// Turns with work between two looks for messages of other hosts.
 const BETWEEN: u32 = 16;
@@ -50,18 +40,17 @@ pub fn drive<M: Send + 'static>(
     post: &Post<M>,
     outbox: &Outbox<M>,
     inbox: &mut Inbox<M>,
-    crowded: bool,
+    mut patience: Patience,
 ) {
     let me = &post.processors[id.index()];
-    let patience = if crowded { YIELDS } else { SPINS };
-    let (mut idle, mut turns) = (0u32, 0u32);
+    let mut turns = 0u32;
     while !driven.stopped() && !post.is_given_up() {
         let before = inbox.received();
         inbox.take_in(post, id, |source, message| driven.receive(source, message));
         let ran = driven.turn();
         outbox.tend();
         if ran || inbox.received() != before {
-            idle = 0;
+            patience.works();
             if post.other_hosts == Some(Progress::Poll) {
                 turns += 1;
                 if turns.is_multiple_of(BETWEEN) {
@@ -70,21 +59,20 @@ pub fn drive<M: Send + 'static>(
             }
             continue;
         }
-        idle += 1;
+        let rest = patience.idles();
         if post.other_hosts == Some(Progress::Poll) && post.progress() {
             continue;
         }
-        if outbox.has_backlog() || crowded && idle < patience {
-            yield_now();
-        } else if idle < patience {
+        match rest {
+            _ if outbox.has_backlog() => yield_now(),
+            Rest::LooksAgain => {}
             // A pause is about as long as a message takes.
-            if idle > BRISK {
-                spin_loop();
+            Rest::Pauses => spin_loop(),
+            Rest::Yields => yield_now(),
+            Rest::Sleeps => {
+                let woken = sleep(driven, post, id, outbox, inbox);
+                patience.has_slept(woken, || me.parker.lateness());
             }
-        } else {
-            let timed_out = sleep(driven, post, id, outbox, inbox);
-            // Nobody called: unless a timer is over, it sleeps again at once.
-            idle = if timed_out { patience - 1 } else { 0 };
         }
     }
     linger(id, driven, post, outbox, inbox);

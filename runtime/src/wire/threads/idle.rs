@@ -8,27 +8,115 @@ use super::drive::Driven;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::post::{Post, Public};
-use crate::Progress;
 use crate::ids::ProcessorId;
+use crate::{Idle, Progress};
 use std::time::{Duration, Instant};
 
 /// How long a processor sleeps before it looks for messages from other hosts.
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
-/// Announces that there is nothing to do, checks whether that is so for everybody, and sleeps. True if it slept until
-/// its deadline.
+/// Turns without work before a processor that shares its core sleeps. Spinning would take the core from one with work.
+const YIELDS: u32 = if cfg!(loom) { 1 } else { 3 };
+/// Turns without work before it pauses between turns, and looks at the clock every so many turns.
+const BRISK: u32 = 64;
+/// How long a processor with a core of its own looks for work before it sleeps: several times as long as waking one takes
+/// on a virtual machine. If it were shorter, two processors that wait for each other would fall asleep in turn, each
+/// while the other wakes.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// The same where sleepers are woken late.
+const LONGEST: Duration = Duration::from_millis(25);
+/// How often as long as a sleeper is late.
+const TIMES: u32 = 4;
+
+/// How long an idle processor looks for work before it sleeps.
+pub struct Patience {
+    idle: Idle,
+    crowded: bool,
+    /// How late it was woken, lately.
+    late: Duration,
+    /// Turns without work.
+    turns: u32,
+    /// When it began to look for work, once there were a few such turns.
+    since: Option<Instant>,
+}
+
+/// What a processor does after a turn without work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    LooksAgain,
+    Pauses,
+    /// Lets others have the core.
+    Yields,
+    Sleeps,
+}
+
+impl Patience {
+    pub fn new(idle: Idle, crowded: bool) -> Self {
+        Self { idle, crowded, late: Duration::ZERO, turns: 0, since: None }
+    }
+
+    /// A turn has found work.
+    #[inline]
+    pub fn works(&mut self) {
+        self.turns = 0;
+    }
+
+    /// A turn has found none.
+    #[inline]
+    pub fn idles(&mut self) -> Rest {
+        self.turns += 1;
+        if self.idle == Idle::Adapts && (self.crowded || cfg!(loom)) {
+            // After a sleep that timed out, its turns are more than that.
+            return if self.crowded && self.turns < YIELDS { Rest::Yields } else { Rest::Sleeps };
+        }
+        if self.turns < BRISK {
+            return Rest::LooksAgain;
+        }
+        if self.turns.is_multiple_of(BRISK) && self.is_over() { Rest::Sleeps } else { Rest::Pauses }
+    }
+
+    #[cold]
+    fn is_over(&mut self) -> bool {
+        if self.turns == BRISK {
+            self.since = Some(Instant::now());
+        }
+        self.since.is_some_and(|since| since.elapsed() >= self.limit())
+    }
+
+    /// How long it looks for work before it sleeps.
+    fn limit(&self) -> Duration {
+        match self.idle {
+            Idle::Adapts => (self.late * TIMES).clamp(SHORTEST, LONGEST),
+            Idle::Looks(limit) => limit,
+        }
+    }
+
+    /// It has slept. If nobody called, it sleeps again at once, unless a timer is over.
+    pub fn has_slept(&mut self, woken: Wake, lateness: impl FnOnce() -> Duration) {
+        self.turns = match woken {
+            // It has been idle since the same moment.
+            Wake::TimedOut => 2 * BRISK - 1,
+            _ => 0,
+        };
+        if woken == Wake::Notified {
+            self.late = lateness().max(self.late - self.late / 8);
+        }
+    }
+}
+
+/// Announces that there is nothing to do, checks whether that is so for everybody, and sleeps.
 pub fn sleep<M: Send + 'static>(
     driven: &impl Driven<M>,
     post: &Post<M>,
     id: ProcessorId,
     outbox: &Outbox<M>,
     inbox: &Inbox<M>,
-) -> bool {
+) -> Wake {
     let me = &post.processors[id.index()];
     outbox.flush();
     let Some(awaits_outside) = announce(driven, me, outbox.sent(), inbox.received()) else {
-        return false;
+        return Wake::NotIdle;
     };
     let still_idle = || inbox.is_empty(post, id) && !driven.has_work();
     let mut woken = Wake::NotIdle;
@@ -43,7 +131,7 @@ pub fn sleep<M: Send + 'static>(
         });
     }
     me.idle.store(false, Ordering::Release);
-    woken == Wake::TimedOut
+    woken
 }
 
 /// Publishes that there is nothing to do, and returns whether the processor waits for somebody outside. If somebody
@@ -105,5 +193,59 @@ pub fn rest<M>(post: &Post<M>, me: &Public, mut still_idle: impl FnMut() -> bool
         }
         // Its counts stay as they are: it counts as idle meanwhile.
         nap = if post.progress() { SHORTEST_NAP } else { (nap * 2).min(LONGEST_NAP) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn late(patience: &mut Patience, by: Duration) {
+        patience.has_slept(Wake::Notified, || by);
+    }
+
+    #[test]
+    fn whoever_is_woken_late_looks_for_work_for_longer() {
+        let mut patience = Patience::new(Idle::Adapts, false);
+        assert_eq!(patience.limit(), Duration::from_millis(1));
+        late(&mut patience, Duration::from_micros(50));
+        assert_eq!(patience.limit(), Duration::from_millis(1));
+        late(&mut patience, Duration::from_millis(4));
+        assert_eq!(patience.limit(), Duration::from_millis(16));
+        late(&mut patience, Duration::from_secs(1));
+        assert_eq!(patience.limit(), Duration::from_millis(25));
+        // It forgets that when it is in time again.
+        (0..100).for_each(|_| late(&mut patience, Duration::from_micros(50)));
+        assert_eq!(patience.limit(), Duration::from_millis(1));
+        // Nobody has called it, so it learns nothing.
+        patience.has_slept(Wake::TimedOut, || unreachable!("not called"));
+        patience.has_slept(Wake::NotIdle, || unreachable!("not called"));
+    }
+
+    #[test]
+    fn a_set_time_stays() {
+        let mut patience = Patience::new(Idle::Looks(Duration::from_millis(7)), false);
+        late(&mut patience, Duration::from_secs(1));
+        assert_eq!(patience.limit(), Duration::from_millis(7));
+    }
+
+    #[test]
+    fn where_cores_are_shared_it_yields_and_then_sleeps() {
+        let mut patience = Patience::new(Idle::Adapts, true);
+        let rests = |patience: &mut Patience| -> Vec<Rest> { (0..4).map(|_| patience.idles()).collect() };
+        assert_eq!(rests(&mut patience), [Rest::Yields, Rest::Yields, Rest::Sleeps, Rest::Sleeps]);
+        patience.has_slept(Wake::TimedOut, || unreachable!("not called"));
+        assert_eq!(patience.idles(), Rest::Sleeps);
+        patience.works();
+        assert_eq!(patience.idles(), Rest::Yields);
+    }
+
+    #[test]
+    fn without_a_time_to_look_it_sleeps_at_the_first_look_at_the_clock() {
+        let mut patience = Patience::new(Idle::Looks(Duration::ZERO), false);
+        let first = (0..1000).position(|_| patience.idles() == Rest::Sleeps);
+        assert_eq!(first, Some(BRISK as usize - 1));
+        patience.has_slept(Wake::TimedOut, || unreachable!("not called"));
+        assert_eq!(patience.idles(), Rest::Sleeps);
     }
 }

@@ -23,6 +23,7 @@ use crate::message::{CycleCounter, Message, SharedMemory, Wire, Work};
 use crate::processor::Core;
 use crate::wire::{AnyResult, Begin, Faults, crashed, deadlock};
 use drive::{Driven, drive};
+use idle::Patience;
 #[cfg(all(target_os = "linux", any(not(loom), test)))]
 pub(super) use idle::counts;
 use inbox::Inbox;
@@ -243,8 +244,8 @@ fn processor(
     let copies = &core.effects().config.copies;
     let outcome = (id == copies.first_of(copies.node_of(id))).then(|| begin(&core));
     let driven = DrivenCore { core: &core, last_look: LastLook::default() };
-    let ended =
-        catch_unwind(AssertUnwindSafe(|| drive(id, &driven, &shared.post, &wire.outbox, &mut inbox, shared.crowded)));
+    let patience = Patience::new(core.effects().config.idle, shared.crowded);
+    let ended = catch_unwind(AssertUnwindSafe(|| drive(id, &driven, &shared.post, &wire.outbox, &mut inbox, patience)));
     if let Err(panic) = ended {
         core.effects().note_failure(&crashed(id, panic));
         // The others would wait for this processor.
@@ -344,6 +345,7 @@ mod tests {
     use crate::diagnose::deadlock::Node;
     use crate::diagnose::races::Actor;
     use crate::effects::Resident;
+    use crate::wire::park::Wake;
     use maniple_mapper::{CollectiveMapper, Machine};
     use std::cell::RefCell;
     use std::future::poll_fn;
@@ -388,6 +390,7 @@ mod tests {
             laws: false,
             compares: crate::config::Compares::Nothing,
             counts_ends: false,
+            idle: crate::Idle::Adapts,
             machine: Machine::new(1, 1),
             copies: Machine::new(1, 1),
             mapper: Arc::new(CollectiveMapper).into(),
@@ -445,7 +448,7 @@ mod tests {
         let (shared, wire, core) = alone();
         let (post, inbox) = (&shared.post, Inbox::new());
         let driven = driven_core(&core);
-        let sleeps = || sleep(&driven, post, ProcessorId(0), &wire.outbox, &inbox);
+        let sleeps = || sleep(&driven, post, ProcessorId(0), &wire.outbox, &inbox) == Wake::TimedOut;
         let limits = [80, 30].map(Duration::from_millis);
         let timers = limits.map(|limit| core.effects().timer(limit, Waker::noop()).expect("the clock goes on"));
         let first = core.effects().next_deadline().expect("two are set");

@@ -4,11 +4,12 @@
 use super::super::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use super::super::sync::{OF_SEVERAL, model_bounded, yield_now};
 use super::drive::{Driven, drive};
-use super::idle::{announce, quiescent};
+use super::idle::{Patience, announce, quiescent};
 use super::inbox::Inbox;
 pub use super::outbox::Outbox;
 use super::outbox::UNFENCED;
 use super::post::{Abroad, Origin, Post, Publics, Way};
+use crate::Idle;
 use crate::ids::ProcessorId;
 use loom::thread;
 use std::cell::{Cell, RefCell};
@@ -75,7 +76,7 @@ pub fn read_and<M: Send + 'static>(
     then: impl Fn(M),
 ) {
     let driven = Reader { left: Cell::new(messages), then };
-    drive(id, &driven, post, outbox, &mut Inbox::new(), false);
+    drive(id, &driven, post, outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, false));
     assert_eq!(driven.left.get(), 0, "a run that goes on was given up");
 }
 
@@ -293,7 +294,7 @@ fn clerk(id: ProcessorId, post: &Arc<Post<Letter>>, stops: u32, begin: Begin) ->
     let letters = RefCell::default();
     let driven = Clerk { outbox: &outbox, letters, outside: begin.outside, stops, stopped: Cell::new(false) };
     begin.letters.iter().for_each(|&(to, hops)| outbox.send(to, Letter::Hop(hops)));
-    drive(id, &driven, post, &outbox, &mut Inbox::new(), false);
+    drive(id, &driven, post, &outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, false));
     driven.stopped.get()
 }
 
@@ -352,7 +353,7 @@ fn who_passes_a_message_on_is_not_idle() {
         let second = thread::spawn(move || {
             let outbox = Outbox::new(SECOND, there.clone());
             let driven = Reader { left: Cell::new(1), then: |message| outbox.send(THIRD, message) };
-            drive(SECOND, &driven, &there, &outbox, &mut Inbox::new(), false);
+            drive(SECOND, &driven, &there, &outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, false));
         });
         let there = post.clone();
         let third = thread::spawn(move || {
@@ -451,7 +452,7 @@ fn ends_among_processes(ends: bool, sends: &'static [(ProcessorId, ProcessorId)]
                 sends.iter().filter(|(from, _)| *from == id).for_each(|(_, to)| outbox.send(*to, 7));
                 // More may come than it awaits.
                 let driven = Reader { left: Cell::new(awaits[id.index()]), then: drop };
-                drive(id, &driven, &post, &outbox, &mut Inbox::new(), false);
+                drive(id, &driven, &post, &outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, false));
                 assert_eq!(post.is_given_up(), !ends);
             }
         };
