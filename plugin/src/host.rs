@@ -3,7 +3,7 @@
 use crate::{abi, codes};
 use maniple_mapper::{
     Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput,
-    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput,
+    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput,
     RequirementInput, SliceInput, Slicing, SourceInput,
 };
 use std::ffi::{CStr, c_char, c_void};
