@@ -6,6 +6,9 @@ use crate::effects::{Effects, Known, Waiting};
 use crate::ids::{EMPTY, ObjectId};
 use crate::object::{Edge, EdgeTable, PhaseSpec};
 
+/// Says whether a waiter for a generation gets or puts its value; see [`Barriers::report_edges`].
+type MovesValue<'a> = &'a dyn Fn(&Waiting, (ObjectId, u32, u64)) -> bool;
+
 impl Barriers {
     /// Adds the waiters for edges, and who they wait for. `node_of` turns a waiter into a node of the graph. `moves_value` says
     /// whether a waiter gets or puts the value of a generation: then its program knows values, and no barriers.
@@ -14,7 +17,7 @@ impl Barriers {
         effects: &Effects,
         (known, edges): (&Known, &EdgeTable),
         node_of: &dyn Fn(&Waiting) -> Node,
-        moves_value: &dyn Fn(&Waiting, (ObjectId, u32, u64)) -> bool,
+        moves_value: MovesValue<'_>,
         part: &mut ReportPart,
     ) {
         let banks = self.banks.borrow();

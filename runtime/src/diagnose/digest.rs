@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 use serde::ser::{self, Serializer};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 /// A hash of a value, the same in every process of the program. 0 if the value refuses to be serialized.
 pub(crate) fn digest<T: Serialize>(value: &T) -> u64 {
@@ -15,19 +15,46 @@ pub(crate) fn digest<T: Serialize>(value: &T) -> u64 {
 
 #[derive(Default)]
 struct Digest {
-    /// Not a quick one: the hashes of a map's entries are added, and quick hashes are sums themselves.
-    hasher: DefaultHasher,
-    /// The value that is about to be serialized is a set without an order.
-    is_set: bool,
+    hasher: Mixer,
+    /// The type of the value that is about to be serialized.
+    of_type: &'static str,
 }
 
 type Outcome = Result<(), postcard::Error>;
 
+/// A hash of words. Each is multiplied into the state, which keeps both halves of the product. So hashes of a map's entries
+/// can be added: those of a plain product are sums themselves.
+struct Mixer(u64);
+
+impl Default for Mixer {
+    fn default() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(size_of::<u64>()) {
+            let mut word = [0; size_of::<u64>()];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        const FACTOR: u128 = 0xa076_1d64_78bd_642f;
+        let product = u128::from(self.0 ^ word) * FACTOR;
+        self.0 = (product >> 64) as u64 ^ product as u64 ^ self.0.rotate_left(32);
+    }
+}
+
 impl Digest {
     fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Outcome {
-        // A set serializes as a sequence, so only its type tells.
-        let name = std::any::type_name::<T>();
-        self.is_set = name.split('<').next().is_some_and(|name| name.ends_with("HashSet"));
+        self.of_type = std::any::type_name::<T>();
         value.serialize(self)
     }
 
@@ -131,8 +158,9 @@ impl<'a> Serializer for &'a mut Digest {
         self.put(value)
     }
     fn serialize_seq(self, _: Option<usize>) -> Result<Parts<'a>, postcard::Error> {
-        let unordered = self.is_set;
-        Parts::new(self, unordered)
+        // A set without an order serializes as any sequence, so only its type tells.
+        let is_set = self.of_type.split('<').next().is_some_and(|name| name.ends_with("HashSet"));
+        Parts::new(self, is_set)
     }
     fn serialize_tuple(self, _: usize) -> Result<Parts<'a>, postcard::Error> {
         Parts::new(self, false)

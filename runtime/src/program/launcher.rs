@@ -108,7 +108,7 @@ impl Launcher {
             }
         });
         let mut args = |shard: u32| Some(Parcel::new(args.get_mut(shard as usize)?.take()?.make()));
-        self.launch_any(&table, (task.id, inner), (&mut args, &arguments, held), show, settle)?;
+        self.launch_any(&table, (task.id, inner), (&mut args, held), &arguments, show, settle)?;
         Ok(FutureMap::new(futures))
     }
 
@@ -118,7 +118,8 @@ impl Launcher {
         &self,
         table: &GangTable,
         (task, inner): (ObjectId, bool),
-        (args, hashes, held): (&mut dyn FnMut(u32) -> Option<Parcel>, &[u64], Vec<Vec<Held>>),
+        (args, held): (&mut dyn FnMut(u32) -> Option<Parcel>, Vec<Vec<Held>>),
+        hashes: &[u64],
         show: ShowPlan<'_>,
         settle: Settle,
     ) -> Result<(), Error> {

@@ -261,7 +261,7 @@ fn an_edge_has_room_for_its_depth() {
             });
             // The task that has no room is left over, which ends the run with a report.
             let report = came.map(|(late, _)| late).expect_err(&at).to_string();
-            assert!(report.contains(&format!("generation {depth} of `edge` empty")), "{at}: {report}");
+            assert!(report.contains(&format!("waits to put value {depth} of `edge`")), "{at}: {report}");
         }
     }
 }
