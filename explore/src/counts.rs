@@ -21,7 +21,7 @@ macro_rules! counts {
 }
 
 counts! {
-    programs, in_virtual_time, with_races_checked, gang_launches, by_parents, shards,
+    programs, in_virtual_time, with_races_checked, gang_launches, by_parents, destructions, shards,
     loose_launches, leaf_steps, index_launches, exchanges, phase_arrivals, phase_waits, shared_writes, phase_barriers,
     allreduces, reduces, collective_barriers, broadcasts, gathers, allgathers, scatters, reduce_scatters, all_to_alls, scans, exscans,
     split_calls, plans, mapper_swaps, deadlines, waits_in_vain,
@@ -57,6 +57,7 @@ impl Counts {
         for stage in &program.stages {
             self.gang_launches += u64::from(stage.launches);
             self.by_parents += u64::from(stage.by_parent);
+            self.destructions += u64::from(stage.destroys);
             self.shards += u64::from(stage.shards);
             self.loose_launches += stage.loose.len() as u64;
             self.plans += u64::from(stage.planned && !stage.joints.is_empty());

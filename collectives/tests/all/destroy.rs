@@ -143,6 +143,7 @@ fn plans_and_tuned_collectives_are_destroyed_with_all_that_they_are_made_of() {
                     while tuning.settled().is_none() {
                         assert_eq!(tuning.call(&shard, 2).await?, 8);
                     }
+                    assert_eq!(tuning.call(&shard, 3).await?, 12);
                     Ok(())
                 });
                 let all = [a, rest[0], rest[1]];
