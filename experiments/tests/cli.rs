@@ -295,8 +295,8 @@ fn a_request_to_end_ends_the_first_process_of_a_container() {
     }
     for processes in [&[][..], &["--wire", "processes", "--processes", "2", "--workers", "1"]] {
         let mut command = unshare();
-        command.arg(env!("CARGO_BIN_EXE_maniple")).args(processes);
-        command.args(["barrier", "--shards", "2", "--iterations", "10", "--repeat", "1e9", "--format", "json"]);
+        command.args([env!("CARGO_BIN_EXE_maniple"), "barrier", "--shards", "2", "--iterations", "10"]);
+        command.args(["--repeat", "1e9", "--format", "json"]).args(processes);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         child.stdout.as_mut().expect("piped").read_exact(&mut [0; 10]).expect("a report");
         let reader = std::thread::spawn({

@@ -9,7 +9,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 /// otherwise each (`ulimit -v`, `ulimit -f`).
 pub fn limit() -> usize {
     let limit = |resource| getrlimit(resource).current.map_or(usize::MAX, |limit| limit as usize);
-    let free = |directory: &PathBuf| rustix::fs::statvfs(directory).map_or(0, |of| of.f_bavail * of.f_frsize);
+    let free = |directory: &Path| rustix::fs::statvfs(directory).map_or(0, |of| of.f_bavail * of.f_frsize);
     let directory = directory().filter(|(directory, _)| nameless(directory).is_ok());
     let free = directory.map_or(usize::MAX, |(directory, _)| free(directory) as usize);
     limit(Resource::As).min(limit(Resource::Fsize)).min(free)
@@ -36,7 +36,7 @@ pub fn directory() -> Option<&'static (PathBuf, io::Error)> {
 }
 
 /// A file without a name in a directory.
-fn nameless(directory: &PathBuf) -> io::Result<OwnedFd> {
+fn nameless(directory: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     Ok(rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?)
 }
