@@ -237,8 +237,9 @@ mod tests {
         /// A launch that reads or writes columns, each on a processor.
         fn launch(&mut self, writes: bool, columns: &[At], bound: Option<usize>) {
             self.kept.begin();
-            let used =
-                self.kept.note(columns.iter().map(|&(key, at)| ((key, at), VALUE * key.rect.volume(), bound != Some(0))));
+            let used = self
+                .kept
+                .note(columns.iter().map(|&(key, at)| ((key, at), VALUE * key.rect.volume(), bound != Some(0))));
             assert!(used.numbers.len() <= columns.len());
             for &(key, at) in columns {
                 let points = key.rect.lo(0)..key.rect.hi(0);
