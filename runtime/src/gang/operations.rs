@@ -542,6 +542,31 @@ mod tests {
         })
     }
 
+    /// One operation reads the instance, one writes other points. A third, which comes later, writes the same points.
+    #[test]
+    fn giving_up_waits_for_users_and_nobody_waits_for_it() {
+        let key = |lo, hi| ColumnKey { tree: TreeId(0), field: FieldId(0), rect: Rect::line(lo, hi) };
+        let touches = |does, key: ColumnKey| Touch::joined(vec![Touch::new(&key, does, key.rect)]);
+        let mut operations = Operations::default();
+        let started = |operations: &mut Operations| {
+            std::iter::from_fn(|| operations.start_next().map(|(number, _)| number)).collect::<Vec<Number>>()
+        };
+        operations.push(batch(1, &[], &touches(Does::Reads, key(0, 5))));
+        operations.push(batch(2, &[], &touches(Does::Writes, key(5, 9))));
+        assert_eq!(started(&mut operations), [0, 1]);
+        let release = Release { launch: 2, known: 0, within: Ancestors::default(), instances: vec![key(0, 5)] };
+        operations.push(Order::GiveUp(Box::new(release)));
+        operations.push(batch(3, &[], &touches(Does::Writes, key(9, 12))));
+        operations.push(batch(4, &[], &touches(Does::Writes, key(3, 4))));
+        assert_eq!(started(&mut operations), [3]);
+        operations.end(0);
+        assert_eq!(started(&mut operations), [2, 4]);
+        // An instance that nobody uses goes at once, though a later launch is under way.
+        let release = Release { launch: 4, known: 0, within: Ancestors::default(), instances: vec![key(20, 30)] };
+        operations.push(Order::GiveUp(Box::new(release)));
+        assert_eq!(started(&mut operations), [5]);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
