@@ -217,7 +217,7 @@ fn logging_writes_each_decision_and_changes_none() {
     drop(logging);
     let text = String::from_utf8(shown.0.lock().unwrap().clone()).unwrap();
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 40 * (5 + 3 + 1 + 2 + 1));
+    assert_eq!(lines.len(), 40 * (6 + 3 + 1 + 2 + 1));
     for line in &lines {
         assert_eq!(line["mapper"], "random");
         let fields: Vec<_> = line.as_object().unwrap().keys().collect();

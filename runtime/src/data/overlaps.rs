@@ -10,6 +10,9 @@ use std::rc::{Rc, Weak};
 /// With no more columns than this, looking at each is quicker than a tree.
 const FEW: usize = 8;
 
+/// Columns of each field, by their rectangles.
+type ByField = HashMap<(TreeId, FieldId), RectTree<Weak<Column>>>;
+
 /// The columns of one shard. A column stays as long as a view or a task has it.
 #[derive(Default)]
 pub(crate) struct Columns {
@@ -17,7 +20,7 @@ pub(crate) struct Columns {
     few: SmallVec<[Weak<Column>; 2]>,
     /// All columns, once there are many. Those that are gone leave it when it is built again.
     #[allow(clippy::box_collection)] // Hardly any shard has some, and there are many shards.
-    many: Option<Box<HashMap<(TreeId, FieldId), RectTree<Weak<Column>>>>>,
+    many: Option<Box<ByField>>,
     /// At so many columns in `many`, gone ones included, it is built again.
     rebuild_at: usize,
     in_many: usize,
