@@ -59,7 +59,7 @@ fn calls_of_launches_before_get_their_results() {
                         2 => {
                             top.destroy(made.1)?;
                             top.destroy([made.0])?;
-                            top.destroy(&made.2)?;
+                            top.destroy(made.2)?;
                         }
                         _ => top.destroy(gang)?,
                     }

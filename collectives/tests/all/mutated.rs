@@ -545,7 +545,7 @@ fn operators() -> [Op; 9] {
     fn affine(a: u64, b: u64) -> Option<u64> {
         const PRIME: u64 = 65_521;
         let ((m, n), (o, p)) = ((a >> 32, a & 0xffff_ffff), (b >> 32, b & 0xffff_ffff));
-        Some((m * o % PRIME) << 32 | (n * o + p) % PRIME)
+        Some(((m * o % PRIME) << 32) | ((n * o + p) % PRIME))
     }
     fn checked(a: u64, b: u64) -> Option<u64> {
         Some(a + b).filter(|sum| *sum <= LIMIT)
@@ -554,13 +554,17 @@ fn operators() -> [Op; 9] {
         Some((f64::from_bits(a) + f64::from_bits(b)).to_bits())
     }
     let op = |name, combine, make, text| Op { name, combine, make, laws: laws(text) };
-    let (hash, pairs): (fn(u64, u64) -> _, fn(u64, u64) -> _) =
-        (|a, b| Some(mix(a.wrapping_mul(3) ^ mix(b))), |a, b| Some(mix(a.wrapping_add(b) ^ mix(a ^ b))));
+    fn hash(a: u64, b: u64) -> Option<u64> {
+        Some(mix(a.wrapping_mul(3) ^ mix(b)))
+    }
+    fn pairs(a: u64, b: u64) -> Option<u64> {
+        Some(mix(a.wrapping_add(b) ^ mix(a ^ b)))
+    }
     [
         op("brackets", hash, |bits| bits, "f"),
         op("unordered brackets", pairs, |bits| bits, "cf"),
         op("float sum", float, |bits| (bits as i32 as f64 * 1e-3).to_bits(), "cf"),
-        op("affine", affine, |bits| (1 + bits % 65_520) << 32 | (bits >> 40) % 65_521, "af"),
+        op("affine", affine, |bits| ((1 + bits % 65_520) << 32) | ((bits >> 40) % 65_521), "af"),
         op("sum", |a, b| Some(a.wrapping_add(b)), |bits| bits, "acvf"),
         op("max", |a, b| Some(a.max(b)), |bits| bits, "acif"),
         op("first", |a, _| Some(a), |bits| bits, "aif"),
@@ -598,7 +602,7 @@ impl Op {
     fn possible(&self, values: &[u64]) -> BTreeSet<Option<u64>> {
         let join = |a: Option<u64>, b: Option<u64>| (self.combine)(a?, b?);
         if self.laws.associative && self.laws.infallible {
-            return [values[1..].iter().fold(Some(values[0]), |sum, v| join(sum, Some(*v)))].into();
+            return [values[1..].iter().try_fold(values[0], |sum, v| (self.combine)(sum, *v))].into();
         }
         // By sets of operands: all ways to divide them, or to cut them where the order counts.
         let mut of: Vec<BTreeSet<Option<u64>>> = vec![BTreeSet::new(); 1 << values.len()];
@@ -699,7 +703,8 @@ impl Trial {
                 given[contributor][(block - first) as usize * self.each + e]
             };
             // What a combination may be, and what its first receiver has.
-            let mut known: HashMap<(usize, u32, usize), (BTreeSet<Option<u64>>, Option<u64>)> = HashMap::new();
+            type Known = (BTreeSet<Option<u64>>, Option<u64>);
+            let mut known: HashMap<(usize, u32, usize), Known> = HashMap::new();
             let mut failed = Vec::new();
             for (rank, seen) in (0..task.shards).zip(seen).filter(|(rank, _)| task.gets(*rank).is_some()) {
                 let at = format!("rank {rank}, call {call}");

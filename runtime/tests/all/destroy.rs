@@ -442,7 +442,7 @@ fn a_gang_takes_along_what_was_made_for_it() {
             let said = said.clone();
             async move {
                 let (made, other) = (make(&top)?, make(&top)?);
-                let (gone, line) = (top.destroy(&made.gang), line!());
+                let (gone, line) = (top.destroy(made.gang), line!());
                 gone?;
                 for (kind, error) in [(Kind::Edges, top.destroy(made.ring)), (Kind::Phase, top.destroy(made.sum))] {
                     let place = format!("{}:{line}, with gang `four`", file!());
