@@ -11,7 +11,7 @@
 //! | [Workers and binding](workers) | choose the threads of a run and pin them |
 //! | [Processes and hosts](processes) | run a program on several processes, and on a cluster |
 //! | [Traces](traces) | see what a run did, and when |
-//! | [When it hangs](when_it_hangs) | read the report of a program that can't go on |
+//! | [When it hangs or fails](when_it_hangs) | read the report of a program that can't go on, and know who learns of a failure |
 //! | [Races](races) | find tasks that use the same data in no order |
 //! | [Explore](explore) | run a program under many orders of its messages and tasks |
 //! | [Virtual time](virtual_time) | run a program on a machine that you do not have |
