@@ -295,7 +295,12 @@ fn built_in_operators_combine_as_a_loop_does() {
             })
         });
         let found: Vec<Found> = outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0;
-        let folded = |element, last| (0..=last).map(|shard| number(shard, element)).reduce(combine).unwrap();
+        // One contribution alone is a truth value as well.
+        let of = |shard, element| match number(shard, element) {
+            truth if name.starts_with("logical_") => u64::from(truth != 0),
+            number => number,
+        };
+        let folded = |element, last| (0..=last).map(|shard| of(shard, element)).reduce(combine).unwrap();
         let values: Vec<u64> = (0..shards).map(|shard| number(shard, 9) % 4).collect();
         let place = |of: Option<&u64>| values.iter().position(|value| Some(value) == of).unwrap() as u64;
         let places = (place(values.iter().min()), place(values.iter().max()));
