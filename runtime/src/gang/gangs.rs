@@ -56,6 +56,10 @@ impl Gangs {
     /// The top-level task destroys objects. Their memory is given back on this node when the launches that may use them are
     /// over.
     pub fn destroy(&self, effects: &Effects, objects: &[Rc<Known>]) {
+        // Launches have been given up, but their shards may not be over. The run ends soon.
+        if effects.lost_processor().is_some() {
+            return;
+        }
         let uses = |launch: &&Rc<LaunchState>| objects.iter().any(|known| launch.may_use(known));
         let launches = self.launches.borrow();
         let users: Vec<&Rc<LaunchState>> = launches.values().filter(uses).collect();
