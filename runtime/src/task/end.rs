@@ -88,7 +88,7 @@ impl Tasks {
         while let Some(u) = body.uses.pop() {
             #[cfg(feature = "plant")]
             if self.effects.config.strikes(crate::plant::Bug::LeakedInstance) {
-                std::mem::forget(u.column.clone());
+                u.column.leak_instance();
             }
             if u.privilege == Privilege::WriteDiscard
                 && let Some(owner) = body.owner.as_ref().filter(|owner| owner.has_poison())
