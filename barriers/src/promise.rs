@@ -81,16 +81,28 @@ impl<W> Waiters<W> {
 
     /// Calls `f` with each waiter.
     #[inline(always)]
-    pub fn for_each(self, mut f: impl FnMut(W)) {
-        let Self { first, second, rest } = self;
-        if let Some(first) = first {
+    pub fn for_each(mut self, mut f: impl FnMut(W)) {
+        if let Some(first) = self.first.take() {
             f(first);
         }
-        if let Some(second) = second {
+        if let Some(second) = self.second.take() {
             f(second);
         }
-        if let Some(rest) = rest {
+        if let Some(rest) = self.rest.take() {
             each_of(*rest, f);
+        }
+    }
+}
+
+/// Most promises have no waiters when they go: the code that drops waiters is no part of theirs.
+impl<W> Drop for Waiters<W> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        #[cold]
+        #[inline(never)]
+        fn drop_all<W>(_: Option<W>, _: Option<W>, _: Option<Box<Slab<W>>>) {}
+        if self.first.is_some() || self.second.is_some() || self.rest.is_some() {
+            drop_all(self.first.take(), self.second.take(), self.rest.take());
         }
     }
 }

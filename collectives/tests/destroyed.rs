@@ -1,8 +1,11 @@
 //! What must not grow: the memory of a process that makes, uses and destroys objects in each step. The variable
 //! `MANIPLE_STEPS` asks for more steps, best in a release build and with `--nocapture`, which shows the memory.
+#![cfg(target_os = "linux")]
 
 #[path = "../../runtime/tests/common/processes.rs"]
 mod processes;
+#[path = "../../runtime/tests/common/resident.rs"]
+mod resident;
 
 use maniple_collectives::{Collective, Operator};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
@@ -19,9 +22,7 @@ fn turn() -> MutexGuard<'static, ()> {
 
 /// Resident memory in kB.
 fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find(|l| l.starts_with("VmRSS")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+    resident::resident() as u64 / 1024
 }
 
 /// Makes `steps` steps. Returns resident memory after so many of them, and after all.
@@ -114,15 +115,6 @@ fn on_two_processes_neither_grows() {
 #[test]
 fn a_region_tree_in_each_step_leaves_nothing() {
     const CELLS: usize = 200_000;
-    // The allocator is told to give large blocks back, as otherwise it keeps several times what the program holds.
-    const BACK: &str = "MALLOC_MMAP_THRESHOLD_";
-    if std::env::var_os(BACK).is_none() {
-        let own = std::env::current_exe().expect("a path");
-        let name = "a_region_tree_in_each_step_leaves_nothing";
-        let again = std::process::Command::new(own).args([name, "--exact", "--nocapture"]).env(BACK, "65536").status();
-        assert!(again.expect("a process").success(), "the same with {BACK}=65536 has failed");
-        return;
-    }
     let _turn = turn();
     for (name, runtime) in [("threads", Runtime::threads(2)), ("seeded", Runtime::seeded(3, 1))] {
         let first = resident();

@@ -1,21 +1,14 @@
 //! Owned, aligned bytes: how bulk data travels.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::any::type_name;
 use std::fmt;
 
-use bytemuck::{Pod, Zeroable};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::memory::OwnBlock;
+use crate::memory::{Bytes, OwnBlock};
 use crate::{Element, RegionError};
-
-/// One cache line.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; LINE]);
-
-const LINE: usize = crate::field::CACHE_LINE;
 
 /// An owned block of bytes of fixed length, aligned to 64 bytes so that it can be read as elements of any
 /// [`Element`] type.
@@ -28,38 +21,32 @@ const LINE: usize = crate::field::CACHE_LINE;
 /// buffer.as_mut_slice::<f64>().unwrap()[1] = 2.5;
 /// assert_eq!(buffer.as_slice::<f64>().unwrap(), [0.0, 2.5]);
 /// ```
-pub struct Buffer {
-    lines: Lines,
-    len: usize,
-}
+pub struct Buffer(Owned);
 
-enum Lines {
-    Own(Box<[Line]>),
+enum Owned {
+    Bytes(Bytes),
     Block(OwnBlock),
 }
 
 impl Buffer {
     /// Makes a buffer of `len` zero bytes. Aborts if memory is exhausted, as `Vec` does.
     pub fn zeroed(len: usize) -> Self {
-        Buffer { lines: Lines::Own(bytemuck::zeroed_slice_box(len.div_ceil(LINE))), len }
+        Self::try_zeroed(len).unwrap_or_else(|| out_of_memory(len))
     }
 
     /// Makes a buffer of `len` zero bytes, or none if there is not enough memory.
     pub fn try_zeroed(len: usize) -> Option<Self> {
-        let lines = bytemuck::allocation::try_zeroed_slice_box(len.div_ceil(LINE)).ok()?;
-        Some(Buffer { lines: Lines::Own(lines), len })
+        Some(Buffer(Owned::Bytes(Bytes::zeroed(len)?)))
     }
 
     /// A buffer of the bytes of a block.
     pub fn in_block(block: OwnBlock) -> Self {
-        Buffer { len: block.as_bytes().len(), lines: Lines::Block(block) }
+        Buffer(Owned::Block(block))
     }
 
-    /// A copy of `bytes`.
+    /// A copy of `bytes`. Aborts if memory is exhausted, as `Vec` does.
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let mut buffer = Buffer::zeroed(bytes.len());
-        buffer.as_bytes_mut().copy_from_slice(bytes);
-        buffer
+        Buffer(Owned::Bytes(Bytes::copy_of(bytes).unwrap_or_else(|| out_of_memory(bytes.len()))))
     }
 
     /// A copy of `elements`, in native byte order.
@@ -69,27 +56,27 @@ impl Buffer {
 
     /// The number of bytes.
     pub fn len(&self) -> usize {
-        self.len
+        self.as_bytes().len()
     }
 
     /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.as_bytes().is_empty()
     }
 
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        match &self.lines {
-            Lines::Own(lines) => &bytemuck::cast_slice(lines)[..self.len],
-            Lines::Block(block) => block.as_bytes(),
+        match &self.0 {
+            Owned::Bytes(bytes) => bytes.as_slice(),
+            Owned::Block(block) => block.as_bytes(),
         }
     }
 
     /// The bytes, mutably.
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
-        match &mut self.lines {
-            Lines::Own(lines) => &mut bytemuck::cast_slice_mut(lines)[..self.len],
-            Lines::Block(block) => block.as_bytes_mut(),
+        match &mut self.0 {
+            Owned::Bytes(bytes) => bytes.as_mut_slice(),
+            Owned::Block(block) => block.as_bytes_mut(),
         }
     }
 
@@ -100,7 +87,7 @@ impl Buffer {
     /// [`RegionError::NotWholeElements`] if the length is not a multiple of the element size.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], RegionError> {
         const { T::FITS };
-        if !self.len.is_multiple_of(size_of::<T>()) {
+        if !self.len().is_multiple_of(size_of::<T>()) {
             return Err(self.not_whole::<T>());
         }
         Ok(bytemuck::cast_slice(self.as_bytes()))
@@ -113,7 +100,7 @@ impl Buffer {
     /// [`RegionError::NotWholeElements`] if the length is not a multiple of the element size.
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], RegionError> {
         const { T::FITS };
-        if !self.len.is_multiple_of(size_of::<T>()) {
+        if !self.len().is_multiple_of(size_of::<T>()) {
             return Err(self.not_whole::<T>());
         }
         Ok(bytemuck::cast_slice_mut(self.as_bytes_mut()))
@@ -121,8 +108,14 @@ impl Buffer {
 
     #[cold]
     fn not_whole<T>(&self) -> RegionError {
-        RegionError::NotWholeElements { element: type_name::<T>().into(), size: size_of::<T>(), came: self.len }
+        RegionError::NotWholeElements { element: type_name::<T>().into(), size: size_of::<T>(), came: self.len() }
     }
+}
+
+#[cold]
+fn out_of_memory(len: usize) -> ! {
+    let layout = Layout::array::<u8>(len).unwrap_or_else(|_| panic!("a buffer of {len} bytes"));
+    handle_alloc_error(layout)
 }
 
 /// A copy, in memory of this process.
@@ -142,7 +135,7 @@ impl Eq for Buffer {}
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} bytes)", self.len)
+        write!(f, "Buffer({} bytes)", self.len())
     }
 }
 
@@ -154,13 +147,13 @@ impl Serialize for Buffer {
 
 impl<'de> Deserialize<'de> for Buffer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(Bytes)
+        deserializer.deserialize_bytes(BytesVisitor)
     }
 }
 
-struct Bytes;
+struct BytesVisitor;
 
-impl<'de> Visitor<'de> for Bytes {
+impl<'de> Visitor<'de> for BytesVisitor {
     type Value = Buffer;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

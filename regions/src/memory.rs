@@ -25,6 +25,7 @@
 //! 6. A view is made only for the element type and dimension of the storage, so that its offsets are those of `layout`.
 
 mod block;
+mod bytes;
 mod instance;
 mod layout;
 mod lease;
@@ -36,6 +37,7 @@ mod view;
 mod words;
 
 pub use block::{Block, OwnBlock};
+pub(crate) use bytes::Bytes;
 pub use instance::{Instance, Returned};
 pub use lease::Lease;
 pub use lendable::{Lendable, Loan};

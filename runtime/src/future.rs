@@ -29,14 +29,14 @@ pub(crate) struct Poison {
 
 impl Poison {
     /// A failure of which the launcher with these failures has to learn.
-    pub fn new(failure: Failure, among: &Failures) -> Box<Self> {
+    pub fn new(failure: Failure, among: &Failures) -> Rc<Self> {
         among.add(&failure);
-        Box::new(Self { failure, among: Some(among.clone()) })
+        Rc::new(Self { failure, among: Some(among.clone()) })
     }
 
     /// An error of the whole run.
-    pub fn of_the_run(error: &Error) -> Box<Self> {
-        Box::new(Self { failure: Failure::of_the_run(error), among: None })
+    pub fn of_the_run(error: &Error) -> Rc<Self> {
+        Rc::new(Self { failure: Failure::of_the_run(error), among: None })
     }
 
     /// The error, which an await returns to the program now.
@@ -50,7 +50,8 @@ impl Poison {
 
 /// A value to come. In the same allocation is the leaf task that makes it, if one does.
 pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
-    promise: RefCell<Promise<T, Waiting, Box<Poison>>>,
+    /// (Code that drops a promise is short with an `Rc`, as what drops the poison itself is no part of it.)
+    promise: RefCell<Promise<T, Waiting, Rc<Poison>>>,
     /// The events before the value, for the check for races.
     past: OnceCell<Past>,
     /// The leaf task, if one makes the value. It may be over.
@@ -368,7 +369,7 @@ impl<T: 'static> Resolver<T> {
 
     /// Settles the future.
     #[inline(always)]
-    pub(crate) fn settle(&self, outcome: Result<T, Box<Poison>>, tell: impl Tell) {
+    pub(crate) fn settle(&self, outcome: Result<T, Rc<Poison>>, tell: impl Tell) {
         self.cell.settle(outcome, tell);
     }
 }
@@ -420,7 +421,7 @@ impl<T, B> FutureCell<T, B> {
 
     /// Settles the promise and tells its waiters. A second outcome is ignored: the first stays.
     #[inline(always)]
-    pub fn settle(&self, outcome: Result<T, Box<Poison>>, mut tell: impl Tell) {
+    pub fn settle(&self, outcome: Result<T, Rc<Poison>>, mut tell: impl Tell) {
         let outcome = match outcome {
             Ok(value) => {
                 let settled = self.promise.borrow_mut().settle_for_one(value);
@@ -436,7 +437,7 @@ impl<T, B> FutureCell<T, B> {
     }
 
     #[inline(never)]
-    fn settle_for_all(&self, outcome: Result<T, Box<Poison>>, mut tell: impl Tell) {
+    fn settle_for_all(&self, outcome: Result<T, Rc<Poison>>, mut tell: impl Tell) {
         let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome) else { return };
         match poison {

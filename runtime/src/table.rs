@@ -27,9 +27,8 @@ impl<T> Table<T> {
 
     #[inline]
     pub fn get(&self, object: ObjectId) -> Option<&T> {
-        match self.places.get(self.own(object))? {
-            (_, None) => None,
-            (number, value) if *number == object => value.as_ref(),
+        match self.places.get(self.own(object)) {
+            Some((number, value)) if *number == object => value.as_ref(),
             _ => self.places[self.find(object)?].1.as_ref(),
         }
     }
@@ -37,9 +36,8 @@ impl<T> Table<T> {
     #[inline]
     pub fn get_mut(&mut self, object: ObjectId) -> Option<&mut T> {
         let own = self.own(object);
-        let at = match self.places.get(own)? {
-            (_, None) => return None,
-            (number, _) if *number == object => own,
+        let at = match self.places.get(own) {
+            Some((number, _)) if *number == object => own,
             _ => self.find(object)?,
         };
         self.places[at].1.as_mut()

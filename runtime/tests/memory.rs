@@ -1,22 +1,19 @@
 //! Memory that a program's past leaves behind. The kernel says how much the whole process has, so each part of this test
-//! runs alone. The allocator is told to give large blocks back, as otherwise it keeps several times what the program holds.
+//! runs alone.
 #![cfg(target_os = "linux")]
+
+#[path = "common/resident.rs"]
+mod resident;
 
 use maniple_mapper::{KeepInput, Mapper};
 use maniple_regions::{Field, Partition, Read, ReadWrite, Rect, Region, Write};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+use resident::resident;
 use std::sync::Arc;
 
 const U: Field<u64> = Field::new(0, "u");
 const CELLS: usize = 400_000;
 const DATA: usize = CELLS * 8;
-
-/// Bytes of the process that are in memory.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim_end_matches(" kB").trim().parse::<usize>().expect("a number") * 1024
-}
 
 /// Adds 1 to every value and gives the first and the last.
 fn add(mut u: ReadWrite<u64>) -> [u64; 2] {
@@ -104,13 +101,6 @@ impl Mapper for Hurried {
 
 #[test]
 fn a_program_takes_no_more_memory_the_longer_it_runs() {
-    const BACK: &str = "MALLOC_MMAP_THRESHOLD_";
-    if std::env::var_os(BACK).is_none() {
-        let own = std::env::current_exe().expect("a path");
-        let again = std::process::Command::new(own).arg("--nocapture").env(BACK, "65536").status();
-        assert!(again.expect("a process").success(), "the same with {BACK}=65536 has failed");
-        return;
-    }
     slices();
     let usual = || Runtime::threads(2);
     let runtimes = [usual(), usual().spare_memory(0), usual().mapper(Arc::new(Hurried)), Runtime::seeded(3, 5)];

@@ -1,12 +1,12 @@
 //! Blocks of bytes with a rectangle and a field.
 
-use std::alloc::{self, alloc_zeroed, dealloc};
 use std::fmt;
 use std::ptr::NonNull;
 
 use serde::{Deserialize, Serialize};
 
 use super::block::Block;
+use super::bytes::Bytes;
 use super::layout::runs;
 use crate::field::CACHE_LINE;
 use crate::{FieldInfo, Rect, RegionError};
@@ -19,52 +19,6 @@ impl fmt::Display for MemoryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "memory {}", self.0)
     }
-}
-
-/// A cache line, on which every storage begins.
-#[repr(align(64))]
-struct Line;
-
-const _: () = assert!(align_of::<Line>() == CACHE_LINE);
-
-/// From so many bytes on, a storage is a mapping of its own.
-#[cfg(all(target_os = "linux", not(miri)))]
-const LARGE: usize = 1 << 17;
-#[cfg(not(all(target_os = "linux", not(miri))))]
-const LARGE: usize = usize::MAX;
-
-/// Pages of zeros from the system.
-#[cfg(all(target_os = "linux", not(miri)))]
-mod pages {
-    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-    use std::ptr::{NonNull, null_mut};
-
-    /// `None` if there is no memory.
-    pub fn map(bytes: usize) -> Option<NonNull<u8>> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at a place that the system chooses.
-        let at = unsafe { mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE) };
-        NonNull::new(at.ok()?.cast())
-    }
-
-    /// # Safety
-    /// `map` gave these bytes, and nobody uses them any more.
-    pub unsafe fn unmap(at: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's promise.
-        let unmapped = unsafe { munmap(at.as_ptr().cast(), bytes) };
-        debug_assert!(unmapped.is_ok(), "{unmapped:?}");
-    }
-}
-
-/// No storage is large enough to need them.
-#[cfg(not(all(target_os = "linux", not(miri))))]
-mod pages {
-    use std::ptr::NonNull;
-
-    pub fn map(_: usize) -> Option<NonNull<u8>> {
-        None
-    }
-    pub unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 }
 
 /// The way in which a storage's bytes are accessed, which never changes.
@@ -85,8 +39,16 @@ pub(super) struct Storage {
     field: &'static FieldInfo,
     memory: MemoryId,
     access: Access,
-    /// The block that the bytes are in, if this storage has not allocated them.
-    block: Option<Box<dyn Block>>,
+    owned: Owned,
+}
+
+/// What keeps the bytes of a storage.
+enum Owned {
+    /// The storage's own bytes, of which nothing but the pointer is used.
+    Bytes {
+        _until_dropped: Bytes,
+    },
+    Block(Box<dyn Block>),
 }
 
 // SAFETY: a storage owns its bytes, which no other value of this process points to but views of leases. Whoever has a reference to it
@@ -98,21 +60,13 @@ unsafe impl Send for Storage {}
 unsafe impl Sync for Storage {}
 
 impl Storage {
-    /// A storage of zero bytes. Many bytes come from the system itself and go back to it: large blocks of changing sizes
-    /// leave holes in the heap that add up to several times their size.
+    /// A storage of zero bytes.
     pub fn new(rect: Rect, field: &'static FieldInfo, memory: MemoryId, access: Access) -> Result<Self, RegionError> {
+        let zeros = rect.bytes(field.size).and_then(|bytes| Some((bytes, Bytes::zeroed(bytes)?)));
         let refused = || RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory };
-        let bytes = rect.bytes(field.size).ok_or_else(refused)?;
-        let layout = alloc::Layout::from_size_align(bytes, CACHE_LINE).map_err(|_| refused())?;
-        let base = if bytes == 0 {
-            NonNull::<Line>::dangling().cast()
-        } else if bytes >= LARGE {
-            pages::map(bytes).ok_or_else(refused)?
-        } else {
-            // SAFETY: the layout's size is not zero.
-            NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refused)?
-        };
-        Ok(Storage { base, bytes, rect, field, memory, access, block: None })
+        let (bytes, zeros) = zeros.ok_or_else(refused)?;
+        let (base, owned) = (zeros.base(), Owned::Bytes { _until_dropped: zeros });
+        Ok(Storage { base, bytes, rect, field, memory, access, owned })
     }
 
     /// An atomic storage of the first bytes of a block, with the values that these have.
@@ -136,12 +90,15 @@ impl Storage {
         })?;
         let base = block.start();
         assert!(base.as_ptr().addr().is_multiple_of(CACHE_LINE), "a block begins on a cache line");
-        Ok(Storage { base, bytes, rect, field, memory, access: Access::Atomic, block: Some(block) })
+        Ok(Storage { base, bytes, rect, field, memory, access: Access::Atomic, owned: Owned::Block(block) })
     }
 
     /// The block that the bytes are in, if they are in one.
     pub fn block(&self) -> Option<&dyn Block> {
-        self.block.as_deref()
+        match &self.owned {
+            Owned::Block(block) => Some(&**block),
+            Owned::Bytes { .. } => None,
+        }
     }
 
     #[inline]
@@ -210,24 +167,6 @@ impl Storage {
         assert!(self.rect.contains_rect(rect), "{rect} lies outside {}", self.rect);
         let size = self.field.size;
         runs(&self.rect, rect).map(move |(at, len)| (at * size, len * size))
-    }
-}
-
-impl Drop for Storage {
-    fn drop(&mut self) {
-        if self.block.is_some() || self.bytes == 0 {
-            return;
-        }
-        if self.bytes >= LARGE {
-            // SAFETY: `new` mapped so many bytes there, and they are given back once.
-            unsafe { pages::unmap(self.base, self.bytes) };
-        } else {
-            // SAFETY: the bytes were allocated in `new` with this layout, which was valid then, and are freed once.
-            unsafe {
-                let layout = alloc::Layout::from_size_align_unchecked(self.bytes, CACHE_LINE);
-                dealloc(self.base.as_ptr(), layout);
-            }
-        }
     }
 }
 

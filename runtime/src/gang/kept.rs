@@ -15,7 +15,7 @@ use maniple_regions::TreeId;
 
 /// The bytes that an instance takes besides its values.
 const OVERHEAD: usize = 512;
-/// Without a bound by the program, a processor keeps as many bytes of spare instances as of others, and at least this.
+/// Without a bound by the program, a processor keeps half as many bytes of spare instances as of others, and at least this.
 const LEAST: usize = 1 << 16;
 
 /// An instance: the column whose rectangle it covers, and its processor.
@@ -138,7 +138,7 @@ impl Kept {
         let mut aims: HashMap<ProcessorId, usize> = HashMap::default();
         for (processor, memory) in &mut self.memory {
             let needed = needed.get(processor).copied().unwrap_or(0);
-            let bound = bound.unwrap_or(needed.max(LEAST));
+            let bound = bound.unwrap_or((needed / 2).max(LEAST));
             memory.limit = needed.saturating_add(bound);
             if memory.bytes > memory.limit {
                 aims.insert(*processor, memory.limit - bound / 2);

@@ -232,7 +232,7 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Cell<Call<F, M>>
         self.settle(outcome, tasks.teller());
     }
 
-    fn fail(&self, tasks: &Tasks, poison: Box<Poison>) {
+    fn fail(&self, tasks: &Tasks, poison: Rc<Poison>) {
         self.settle(Err(poison), tasks.teller());
     }
 

@@ -344,7 +344,7 @@ impl Runtime {
     /// launches use again and again do not count: they stay, and with them their copies. A mapper can have an instance go
     /// at once (`Mapper::keep_instance`).
     ///
-    /// With 0, all spare instances go at once. Without this setting it is as many bytes as the other instances of the
+    /// With 0, all spare instances go at once. Without this setting it is half as many bytes as the other instances of the
     /// processor have, and at least 64 KiB. On several processes all must set the same.
     pub fn spare_memory(mut self, bytes: usize) -> Self {
         self.spare = Some(bytes);

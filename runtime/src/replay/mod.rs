@@ -294,13 +294,20 @@ pub struct ReplayCx<'a> {
     pub(crate) progress: &'a mut Progress,
 }
 
-/// The error of a call, of which the calling shard has to learn.
+/// Settles a call's future with an error, of which the calling shard has to learn.
 #[cold]
-fn poison(tasks: &Tasks, chains: &Chains, owner: Option<&Rc<Owner>>, chain: u32, error: Error) -> Box<Poison> {
-    match owner {
+fn poison<T: 'static>(
+    (tasks, chains): (&Tasks, &Chains),
+    owner: Option<&Rc<Owner>>,
+    chain: u32,
+    resolver: &Resolver<T>,
+    error: Error,
+) {
+    let poison = match owner {
         Some(owner) => Poison::new(tasks.effects.failed(error, || chains.place(chain)), owner.failures()),
         None => Poison::of_the_run(&error),
-    }
+    };
+    resolver.settle(Err(poison), tasks.teller());
 }
 
 impl ReplayCx<'_> {
@@ -312,8 +319,10 @@ impl ReplayCx<'_> {
         }
         self.tasks.effects.counters.chain_calls.add(1);
         let owner = self.progress.call_over(self.chains.position(chain));
-        let outcome = outcome.map_err(|error| poison(self.tasks, self.chains, owner, chain, error));
-        resolver.settle(outcome, self.tasks.teller());
+        match outcome {
+            Ok(value) => resolver.settle(Ok(value), self.tasks.teller()),
+            Err(error) => poison((self.tasks, self.chains), owner, chain, resolver, error),
+        }
         if let Some(owner) = owner {
             owner.one_over(|waiting| self.tasks.notify(waiting));
         }
@@ -339,8 +348,10 @@ impl ReplayCx<'_> {
     #[inline(never)]
     pub fn settle<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
         let owner = self.progress.owner(self.chains.position(chain));
-        let outcome = outcome.map_err(|error| poison(self.tasks, self.chains, owner, chain, error));
-        resolver.settle(outcome, self.tasks.teller());
+        match outcome {
+            Ok(value) => resolver.settle(Ok(value), self.tasks.teller()),
+            Err(error) => poison((self.tasks, self.chains), owner, chain, resolver, error),
+        }
     }
 
     /// Says that `other` is going to be [settled](Self::settle) after `result`, for the check for races.

@@ -28,6 +28,8 @@ pub(crate) enum Refused {
 pub(crate) struct Caller<'a> {
     pub gang: &'a Arc<GangTable>,
     pub shard: u32,
+    /// Among the gang's shards on this processor.
+    pub position: u32,
     pub launch: LaunchKey,
     /// The launch itself, the launch that its launcher is part of, and so on.
     pub within: &'a Ancestors,
@@ -99,11 +101,10 @@ impl Replays {
             return Err(refuse(Refused::OtherKind));
         };
         chains.keep_mapped(&tasks.effects)?;
-        let position = by.gang.at[by.shard as usize].1;
-        let mut state = chains.state.borrow_mut();
+        let position = by.position;
+        let (state, progress) = &mut *chains.state.borrow_mut();
         let any: &mut dyn Any = &mut **state;
         let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };
-        let progress = &mut *chains.progress.borrow_mut();
         let Some(caller) = progress.callers.get_mut(position as usize) else {
             return Err(refuse(Refused::OtherKind));
         };
@@ -157,8 +158,8 @@ impl Replays {
         f: impl Fn(&mut dyn Chained, u32, &mut ReplayCx<'_>),
     ) {
         self.with(object, |chains| {
-            let mut state = chains.state.borrow_mut();
-            let mut cx = ReplayCx { tasks, chains, progress: &mut chains.progress.borrow_mut() };
+            let (state, progress) = &mut *chains.state.borrow_mut();
+            let mut cx = ReplayCx { tasks, chains, progress };
             for chain in position * chains.slots..(position + 1) * chains.slots {
                 tasks.effects.in_chains(|| f(&mut **state, chain, &mut cx));
             }
@@ -170,7 +171,8 @@ impl Replays {
     pub fn run(&self, tasks: &Tasks, object: ObjectId, chain: u32) {
         let all = self.0.borrow();
         let Some(chains) = all.get(object) else { return };
-        let mut cx = ReplayCx { tasks, chains, progress: &mut chains.progress.borrow_mut() };
-        tasks.effects.in_chains(|| chains.state.borrow_mut().run(chain, &mut cx));
+        let (state, progress) = &mut *chains.state.borrow_mut();
+        let mut cx = ReplayCx { tasks, chains, progress };
+        tasks.effects.in_chains(|| state.run(chain, &mut cx));
     }
 }

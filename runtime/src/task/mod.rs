@@ -41,7 +41,7 @@ pub(crate) trait LeafTask: Sink + Any {
     fn take_back(&self, ran: &mut dyn SendTask);
     /// Settles the future with the result.
     fn succeed(&self, tasks: &Tasks);
-    fn fail(&self, tasks: &Tasks, poison: Box<Poison>);
+    fn fail(&self, tasks: &Tasks, poison: Rc<Poison>);
     /// Drops function, arguments and result.
     fn discard(&self);
     /// Drops the result, in the future or kept back. Nobody else holds the future.

@@ -33,6 +33,8 @@ pub(crate) struct ShardInner {
     core: Rc<Core>,
     pub(crate) origin: Rc<Origin>,
     index: u32,
+    /// Among the gang's shards on this processor.
+    position: u32,
     held: Arc<[Held]>,
     regions: regions::Regions,
     pub(crate) owner: Rc<Owner>,
@@ -90,6 +92,7 @@ impl Shard {
             core: core.clone(),
             origin: origin.clone(),
             index,
+            position: origin.gang.at[index as usize].1,
             held,
             regions: regions::Regions::default(),
             owner: Rc::default(),
@@ -178,8 +181,10 @@ impl Shard {
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
         let (core, effects) = (self.core(), self.core().effects());
-        let ShardInner { index, owner, origin, .. } = &*self.inner;
-        let caller = Caller { gang: &origin.gang, shard: *index, launch: origin.launch, within: &origin.within, owner };
+        let ShardInner { index, position, owner, origin, .. } = &*self.inner;
+        let (shard, position) = (*index, *position);
+        let caller =
+            Caller { gang: &origin.gang, shard, position, launch: origin.launch, within: &origin.within, owner };
         let made = core.replays.call(&core.tasks, object, caller, |why| self.refused(object, why), admit, f);
         // The shard's own code may now take its time.
         effects.send_what_is_late();

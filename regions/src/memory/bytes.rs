@@ -1,0 +1,286 @@
+//! Owned bytes.
+//!
+//! Few bytes come from the allocator. Many are pages of their own. In the allocator's heap, blocks of changing sizes that
+//! several threads take and give back leave holes that add up to several times their size. Pages that are given back are kept
+//! for the next who needs some, as new ones cost more than it takes to fill them. With those in use they are never more
+//! than were lately in use at once.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+use crate::field::CACHE_LINE;
+
+/// From so many bytes on, they are pages of their own.
+#[cfg(all(target_os = "linux", not(miri)))]
+const LARGE: usize = 1 << 17;
+#[cfg(not(all(target_os = "linux", not(miri))))]
+const LARGE: usize = usize::MAX;
+
+/// Owned, initialised bytes, which begin on a cache line.
+pub(crate) struct Bytes {
+    /// The first byte; dangling if there are none.
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: nothing else of this process uses the bytes, but through the pointer of `base`, as its user takes care of.
+unsafe impl Send for Bytes {}
+// SAFETY: as above; a shared reference gives references to read only.
+unsafe impl Sync for Bytes {}
+
+/// A cache line.
+#[repr(align(64))]
+struct Line;
+
+const _: () = assert!(align_of::<Line>() == CACHE_LINE);
+
+impl Bytes {
+    /// Zeros. `None` if there is not enough memory.
+    pub fn zeroed(len: usize) -> Option<Self> {
+        let (mut bytes, are_zeros) = Self::any(len)?;
+        if !are_zeros {
+            bytes.as_mut_slice().fill(0);
+        }
+        Some(bytes)
+    }
+
+    /// A copy. `None` if there is not enough memory.
+    pub fn copy_of(from: &[u8]) -> Option<Self> {
+        let (mut bytes, _) = Self::any(from.len())?;
+        bytes.as_mut_slice().copy_from_slice(from);
+        Some(bytes)
+    }
+
+    /// Bytes of any values, and whether all are zeros.
+    fn any(len: usize) -> Option<(Self, bool)> {
+        if len >= LARGE {
+            let (base, are_zeros) = pages::take(len)?;
+            return Some((Self { base, len }, are_zeros));
+        }
+        let base = match len {
+            0 => NonNull::<Line>::dangling().cast(),
+            // SAFETY: the layout's size is not zero.
+            _ => NonNull::new(unsafe { alloc_zeroed(Self::layout(len)?) })?,
+        };
+        Some((Self { base, len }, true))
+    }
+
+    fn layout(len: usize) -> Option<Layout> {
+        Layout::from_size_align(len, CACHE_LINE).ok()
+    }
+
+    /// The first byte.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: so many initialised bytes are there as long as this lives.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    }
+
+    /// The bytes, mutably.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and this is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        if self.len >= LARGE {
+            // SAFETY: `any` took the pages for so many bytes, and they are given back once.
+            unsafe { pages::give(self.base, self.len) };
+        } else if let Some(layout) = Self::layout(self.len).filter(|layout| layout.size() > 0) {
+            // SAFETY: `any` allocated the bytes with this layout, and they are freed once.
+            unsafe { dealloc(self.base.as_ptr(), layout) };
+        }
+    }
+}
+
+/// Pages of the system's, and those that are kept for the next use.
+#[cfg(all(target_os = "linux", not(miri)))]
+mod pages {
+    use super::*;
+    use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
+    use std::ptr::null_mut;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Pages that are kept have no more bytes than this.
+    const MOST: usize = 1 << 25;
+
+    struct Pages {
+        at: NonNull<u8>,
+        bytes: usize,
+    }
+
+    // SAFETY: nobody uses the pages.
+    unsafe impl Send for Pages {}
+
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            // SAFETY: they were mapped, and nobody uses them.
+            let unmapped = unsafe { munmap(self.at.as_ptr().cast(), self.bytes) };
+            debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+        }
+    }
+
+    struct Kept {
+        /// Those given back first come first.
+        spare: Vec<Pages>,
+        /// Bytes of the spare pages, and of the others.
+        spare_bytes: usize,
+        used: usize,
+        /// The most bytes that were lately in use.
+        most_used: usize,
+    }
+
+    static KEPT: Mutex<Kept> = Mutex::new(Kept { spare: Vec::new(), spare_bytes: 0, used: 0, most_used: 0 });
+
+    /// All pages have a multiple of this many bytes, whatever the system's pages are.
+    const GRAIN: usize = 1 << 16;
+
+    fn whole(len: usize) -> Option<usize> {
+        len.checked_next_multiple_of(GRAIN)
+    }
+
+    fn kept() -> MutexGuard<'static, Kept> {
+        KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pages for so many bytes, and whether they are new, and so zeros. `None` if there is not enough memory.
+    pub fn take(len: usize) -> Option<(NonNull<u8>, bool)> {
+        let bytes = whole(len)?;
+        let (spare, _too_many) = kept().take(bytes);
+        let taken = match spare {
+            Some(spare) => spare.resize(bytes).map(|at| (at, false)),
+            None => map(bytes).map(|at| (at, true)),
+        };
+        if taken.is_none() {
+            kept().used -= bytes;
+        }
+        taken
+    }
+
+    /// # Safety
+    /// `take` gave the pages for so many bytes, and nobody uses them any more.
+    pub unsafe fn give(at: NonNull<u8>, len: usize) {
+        let bytes = whole(len).expect("it was taken");
+        let _too_many = kept().give(Pages { at, bytes });
+    }
+
+    impl Kept {
+        /// Counts pages that are taken. Returns the spare pages that come next to them in size, if they are no more than
+        /// twice as large or half as large, and those that are too many.
+        fn take(&mut self, bytes: usize) -> (Option<Pages>, Vec<Pages>) {
+            self.used += bytes;
+            self.most_used = self.most_used.max(self.used);
+            let fits = self.spare.iter().enumerate().filter(|(_, p)| bytes <= 2 * p.bytes && p.bytes <= 2 * bytes);
+            let best = fits.rev().min_by_key(|(_, p)| p.bytes.abs_diff(bytes)).map(|(at, _)| at);
+            let taken = best.map(|at| self.spare.remove(at));
+            self.spare_bytes -= taken.as_ref().map_or(0, |pages| pages.bytes);
+            (taken, self.too_many())
+        }
+
+        /// Keeps pages that are given back. Returns those that are too many.
+        fn give(&mut self, pages: Pages) -> Vec<Pages> {
+            self.used -= pages.bytes;
+            self.most_used = self.used.max(self.most_used - self.most_used / 64);
+            self.spare_bytes += pages.bytes;
+            self.spare.push(pages);
+            self.too_many()
+        }
+
+        fn too_many(&mut self) -> Vec<Pages> {
+            let most = (self.most_used - self.used).min(MOST);
+            let mut all = 0;
+            while self.spare_bytes > most {
+                self.spare_bytes -= self.spare[all].bytes;
+                all += 1;
+            }
+            self.spare.drain(..all).collect()
+        }
+    }
+
+    impl Pages {
+        /// Makes them larger or smaller, wherever they are then.
+        fn resize(self, bytes: usize) -> Option<NonNull<u8>> {
+            let pages = std::mem::ManuallyDrop::new(self);
+            if pages.bytes == bytes {
+                return Some(pages.at);
+            }
+            // SAFETY: they are mapped, and nobody uses them. Where this fails they stay as they are.
+            let resized = unsafe { mremap(pages.at.as_ptr().cast(), pages.bytes, bytes, MremapFlags::MAYMOVE) };
+            match resized {
+                Ok(at) => NonNull::new(at.cast()),
+                Err(_) => {
+                    drop(std::mem::ManuallyDrop::into_inner(pages));
+                    None
+                }
+            }
+        }
+    }
+
+    /// No more is mapped than was once in use, and no more is spare than may be.
+    #[cfg(test)]
+    pub fn check() {
+        let kept = kept();
+        assert_eq!(kept.spare.iter().map(|pages| pages.bytes).sum::<usize>(), kept.spare_bytes);
+        assert!(kept.spare_bytes + kept.used <= kept.most_used && kept.spare_bytes <= MOST);
+    }
+
+    fn map(bytes: usize) -> Option<NonNull<u8>> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at a place that the system chooses.
+        let at = unsafe { mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE) };
+        NonNull::new(at.ok()?.cast())
+    }
+}
+
+/// No bytes are so many.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod pages {
+    use std::ptr::NonNull;
+
+    pub fn take(_: usize) -> Option<(NonNull<u8>, bool)> {
+        None
+    }
+    pub unsafe fn give(_: NonNull<u8>, _: usize) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Whatever was there before, zeros are zeros and a copy is a copy, and nobody else changes them.
+        #[test]
+        fn bytes_belong_to_one_owner(steps in prop::collection::vec((0usize..3 * (1 << 17), 0usize..4, 1u8..), 1..40)) {
+            let mut held: Vec<(Bytes, u8)> = Vec::new();
+            for (len, drops, value) in steps {
+                held.drain(..drops.max(held.len().saturating_sub(6)).min(held.len()));
+                let all = |bytes: &Bytes, value: u8| bytes.as_slice() == vec![value; bytes.as_slice().len()];
+                let mut zeros = Bytes::zeroed(len).expect("there is memory");
+                prop_assert!(all(&zeros, 0) && zeros.as_slice().len() == len);
+                prop_assert!(zeros.base().as_ptr().addr().is_multiple_of(CACHE_LINE));
+                zeros.as_mut_slice().fill(value);
+                let copy = Bytes::copy_of(zeros.as_slice()).expect("there is memory");
+                held.extend([(zeros, value), (copy, value)]);
+                for (bytes, value) in &held {
+                    prop_assert!(all(bytes, *value));
+                }
+                #[cfg(target_os = "linux")]
+                pages::check();
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_there_is_gives_none() {
+        assert!(Bytes::zeroed(usize::MAX).is_none() && Bytes::zeroed(isize::MAX as usize).is_none());
+    }
+}
