@@ -10,6 +10,7 @@ mod resident;
 use maniple_collectives::{Collective, Operator};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
 use maniple_runtime::{Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top};
+use resident::resident;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const X: Field<u64> = Field::new(0, "x");
@@ -18,11 +19,6 @@ const X: Field<u64> = Field::new(0, "x");
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Resident memory in kB.
-fn resident() -> u64 {
-    resident::resident() as u64 / 1024
 }
 
 /// Makes `steps` steps. Returns resident memory after so many of them, and after all.

@@ -2,6 +2,7 @@
 //!
 //! Vocabulary:
 //!
+//! - **Bytes** are owned memory, from the allocator or the system. Storages and buffers have some.
 //! - A **storage** is one block of initialised bytes with its rectangle and field. It is *plain* or *atomic* for life.
 //! - An [`Instance`] owns a plain storage and keeps the **ledger** of the leases that are out.
 //! - A [`SharedInstance`] is a handle to an atomic storage. There is no ledger.
@@ -11,7 +12,7 @@
 //!
 //! Every `SAFETY` comment in this module refers to these rules:
 //!
-//! 1. A storage's bytes are initialised when it is made, in memory that it allocates or in a [`Block`]. They never move,
+//! 1. A storage's bytes are initialised when it is made, in [`Bytes`] of its own or in a [`Block`]. They never move,
 //!    and live until the last `Arc` to it is gone. Elements are plain old data, so any bytes are a valid value.
 //! 2. The bytes of a **plain** storage are touched in two ways only. (a) Through a view of a lease, within the lease's
 //!    rectangle. It writes only if the lease's privilege writes. (b) By a method of the instance, on the instance's

@@ -87,6 +87,11 @@ impl Failure {
         Self { poison: Box::new(error.poisons(Place { task: "the run".into(), shard: None })), is_own: true }
     }
 
+    /// The same of what `by` has launched: it cannot go on.
+    pub fn of_the_run_by(error: &Error, by: Place) -> Self {
+        Self { poison: Box::new(error.poisons(by)), is_own: false }
+    }
+
     /// The error for those who await the thing that failed.
     pub fn error(&self) -> &Error {
         match &*self.poison {

@@ -2,10 +2,13 @@
 //! over a thousand runs.
 
 mod common;
+#[path = "common/resident.rs"]
+mod resident;
 
 use common::watched;
 use maniple_regions::Operator;
 use maniple_runtime::{Arg, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
+use resident::resident;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,13 +20,6 @@ const WINDOW: u64 = 1000;
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Resident memory in kB.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find(|l| l.starts_with("VmRSS")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
 /// Names of the processors' threads in this process.

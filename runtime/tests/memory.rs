@@ -8,8 +8,12 @@ mod resident;
 use maniple_mapper::{KeepInput, Mapper};
 use maniple_regions::{Field, Partition, Read, ReadWrite, Rect, Region, Write};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
-use resident::resident;
 use std::sync::Arc;
+
+/// Bytes of the process that are in memory.
+fn resident() -> usize {
+    resident::resident() as usize * 1024
+}
 
 const U: Field<u64> = Field::new(0, "u");
 const CELLS: usize = 400_000;

@@ -66,8 +66,6 @@ pub(crate) struct Column {
     /// Other columns of the shard whose points overlap these. Some may be gone.
     #[allow(clippy::box_collection)] // Hardly any has some, and there are many columns.
     overlaps: RefCell<Option<Box<Vec<Weak<Column>>>>>,
-    /// The error to report for these values, if a task that should have written them failed.
-    poison: RefCell<Option<Box<Error>>>,
     /// The rectangle of the instance, if it is larger than the region's.
     whole: Option<Box<Rect>>,
     pub launch: LaunchKey,
@@ -149,24 +147,10 @@ impl Column {
         }
     }
 
-    /// Whether a use of these values fails. Write-discard never does, because it does not look at old values.
-    #[inline]
-    pub fn is_poisoned_for(&self, privilege: Privilege) -> bool {
-        self.poison.borrow().is_some() && privilege != Privilege::WriteDiscard
-    }
-
     /// The key under which the instance is kept.
     pub fn key(&self) -> ColumnKey {
         let rect = self.whole.as_ref().map_or(self.region.rect, |whole| **whole);
         ColumnKey { tree: self.region.tree, field: self.field.id, rect }
-    }
-
-    pub fn poison(&self) -> Option<Error> {
-        self.poison.borrow().as_deref().cloned()
-    }
-
-    pub fn set_poison(&self, error: Option<Error>) {
-        *self.poison.borrow_mut() = error.map(Box::new);
     }
 
     /// Records that two columns of a shard overlap; `self` is the new one.
@@ -308,7 +292,6 @@ impl Data {
             store: RefCell::new(self.store(effects, key, field, launch, shared_home)?),
             users: RefCell::default(),
             overlaps: RefCell::default(),
-            poison: RefCell::default(),
         };
         if let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop)
             && let Some(place) = Rc::get_mut(&mut spare)

@@ -10,7 +10,10 @@ use maniple_mapper::Priority;
 use std::task::Waker;
 
 /// A waiter that is told when something completes.
+// The tag has a word of its own. Beside a tag of one byte, the compiler copies a waiter in pieces that overlap. Who then reads
+// a word of it waits for all earlier stores, messages to other processors among them.
 #[derive(Debug)]
+#[repr(u32)]
 pub(crate) enum Waiting {
     /// A leaf task, which then waits for one thing less.
     Task(TaskId),

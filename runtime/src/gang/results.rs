@@ -163,7 +163,7 @@ impl LaunchState {
     /// Fails every shard whose result has not come.
     pub fn give_up(&self, tasks: &Tasks, error: &Error) {
         for shard in 0..self.shards {
-            (self.settle.borrow_mut())(tasks, shard, Err(Failure::of_the_run(&error.poisons(self.by()))), None);
+            (self.settle.borrow_mut())(tasks, shard, Err(Failure::of_the_run_by(error, self.by())), None);
         }
         if let Some(over) = self.over.borrow_mut().take() {
             over.settle(Err(Poison::of_the_run(error)), tasks.teller());

@@ -93,7 +93,7 @@ impl Tasks {
             if u.privilege == Privilege::WriteDiscard
                 && let Some(owner) = body.owner.as_ref().filter(|owner| owner.has_poison())
             {
-                owner.clear_poison(&u.column);
+                owner.rewritten(u.column.region, u.column.field.id);
             }
         }
         self.effects.event(|| Event::TaskEnded { task: id, arrivals: &body.arrivals });
@@ -167,7 +167,7 @@ impl Tasks {
                 && self.effects.passes_poison_on()
                 && let Some(owner) = &owner
             {
-                owner.poison(&u.column, error);
+                owner.poison(u.column.region, u.column.field.id, error);
             }
         }
         body.launched.set(None);

@@ -1,7 +1,6 @@
 //! The state that a shard shares with its leaf tasks and its calls of collectives.
 
 use crate::Error;
-use crate::data::Column;
 use crate::effects::Waiting;
 use crate::effects::polling::Poller;
 use crate::error::Failure;
@@ -21,8 +20,7 @@ pub(crate) struct Owner {
     failures: OnceCell<Failures>,
     /// The waiters for enough tasks to be over. There is rarely one.
     waiting: RefCell<Option<Box<Vec<Waiting>>>>,
-    /// The data that tasks which failed should have written, and that no task has written since. Columns know it too, but
-    /// a column may be gone before the next user comes.
+    /// The data that tasks which failed should have written, and that no task has written since.
     poisoned: RefCell<Option<Box<Vec<Poisoned>>>>,
 }
 
@@ -78,13 +76,10 @@ impl Owner {
 
     /// Poisons the data that a task should have written.
     #[cold]
-    pub fn poison(&self, column: &Column, error: &Error) {
-        let (region, field) = (column.region, column.field.id);
+    pub fn poison(&self, region: Region, field: FieldId, error: &Error) {
         self.rewritten(region, field);
         let poisoned = Poisoned { region, field, error: error.clone() };
         self.poisoned.borrow_mut().get_or_insert_default().push(poisoned);
-        self.update_poison(column);
-        column.each_overlap(|other| self.update_poison(&other));
     }
 
     /// Whether there is any data that is poisoned.
@@ -93,15 +88,8 @@ impl Owner {
         self.poisoned.borrow().is_some()
     }
 
-    /// All values of a column were written.
-    #[cold]
-    pub fn clear_poison(&self, column: &Column) {
-        self.rewritten(column.region, column.field.id);
-        self.update_poison(column);
-        column.each_overlap(|other| self.update_poison(&other));
-    }
-
     /// All values of a field of a region were written, or will be.
+    #[cold]
     pub fn rewritten(&self, region: Region, field: FieldId) {
         let mut poisoned = self.poisoned.borrow_mut();
         let Some(all) = poisoned.as_mut() else { return };
@@ -120,11 +108,12 @@ impl Owner {
         }
     }
 
-    /// Tells a column whether some of its values are poisoned.
-    pub fn update_poison(&self, column: &Column) {
+    /// The error of values of a field of a region, if some are poisoned.
+    #[cold]
+    pub fn poison_of(&self, region: Region, field: FieldId) -> Option<Error> {
         let poisoned = self.poisoned.borrow();
-        let is_it = |p: &&Poisoned| p.field == column.field.id && p.region.overlaps(&column.region);
-        column.set_poison(poisoned.iter().flat_map(|all| all.iter()).rfind(is_it).map(|p| p.error.clone()));
+        let is_it = |p: &&Poisoned| p.field == field && p.region.overlaps(&region);
+        poisoned.iter().flat_map(|all| all.iter()).rfind(is_it).map(|p| p.error.clone())
     }
 
     #[inline]

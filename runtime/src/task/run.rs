@@ -22,7 +22,7 @@ impl Tasks {
     pub fn run_leaf(&self, id: TaskId) {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id).filter(|leaf| leaf.stage == Stage::Ready) else { return };
-        if leaf.poison.is_some() || leaf.uses().iter().any(|u| u.column.is_poisoned_for(u.privilege)) {
+        if leaf.poison.is_some() || leaf.poison_of_data().is_some() {
             drop(leaves);
             return self.refuse_leaf(id);
         }
@@ -90,8 +90,7 @@ impl Tasks {
         self.effects.event(|| Event::TaskDispatched { task: id });
         let poison = self.leaves.borrow_mut().get(id).and_then(|leaf| {
             let own = leaf.poison.take().map(|e| *e);
-            let poisoned = || leaf.uses().iter().find(|u| u.column.is_poisoned_for(u.privilege));
-            own.or_else(|| poisoned().and_then(|u| u.column.poison()))
+            own.or_else(|| leaf.poison_of_data())
         });
         if let Some(error) = poison {
             self.fail_leaf(id, &self.poisons(id, &error));

@@ -29,6 +29,10 @@ pub const fn slot_bytes<T>() -> usize {
 struct CacheLine(AtomicUsize);
 
 /// The state shared by producer and consumer. Positions count values since the start and wrap around with `usize`.
+///
+/// It is read for each value and each look, so nothing that somebody writes may be on its cache lines, or on the line that
+/// processors fetch together with one.
+#[repr(align(128))]
 struct Ring<T> {
     slots: NonNull<[Slot<T>]>,
     /// The consumer is done with every position before this one. Written by the consumer only.

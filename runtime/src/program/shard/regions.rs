@@ -152,9 +152,6 @@ impl Shard {
                     (requirement as u32, held.shared_home()),
                 )?;
                 others.iter().for_each(|other| column.overlaps_with(other));
-                if self.inner.owner.has_poison() {
-                    self.inner.owner.update_poison(&column);
-                }
                 regions.columns.borrow_mut().add(&column);
                 column
             }
@@ -285,7 +282,6 @@ impl Shard {
         for h in held.iter().flat_map(|held| held.iter()).filter(|h| h.privilege == Privilege::WriteDiscard) {
             h.fields.iter().for_each(|&field| owner.rewritten(h.region, field));
         }
-        self.inner.regions.columns.borrow().each(|column| owner.update_poison(column));
     }
 
     /// Lets an inner task find the present instances of a region that was mapped. No leaf task runs.
