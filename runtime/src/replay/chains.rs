@@ -250,8 +250,8 @@ impl Progress {
 
 /// The chains of one object on one processor.
 pub(crate) struct Chains {
-    pub(super) state: RefCell<Box<dyn Chained>>,
-    pub(super) progress: RefCell<Progress>,
+    /// The object's own state, and how far its chains are.
+    pub(super) state: RefCell<(Box<dyn Chained>, Progress)>,
     pub(super) plan: Vec<PlannedSubtask>,
     /// How this processor stores and reads exchanged values. Each processor chooses for itself, because no other one
     /// can tell.
@@ -338,18 +338,18 @@ impl Chains {
         }
         plan.shrink_to_fit();
         blocks.shrink_to_fit();
+        let progress = Progress {
+            chains,
+            blocks,
+            cells: std::iter::repeat_with(|| ChainCell::new(Payload::None))
+                .take((sets * table.slot) as usize)
+                .collect(),
+            poison: HashMap::default(),
+            errors: HashMap::default(),
+            callers: shards.iter().map(|_| ShardCalls::default()).collect(),
+        };
         Self {
-            state: RefCell::new(spec.materialise(shards, effects.config.laws)),
-            progress: RefCell::new(Progress {
-                chains,
-                blocks,
-                cells: std::iter::repeat_with(|| ChainCell::new(Payload::None))
-                    .take((sets * table.slot) as usize)
-                    .collect(),
-                poison: HashMap::default(),
-                errors: HashMap::default(),
-                callers: shards.iter().map(|_| ShardCalls::default()).collect(),
-            }),
+            state: RefCell::new((spec.materialise(shards, effects.config.laws), progress)),
             plan,
             mapping: std::cell::Cell::new(*mapping),
             mapped_by: std::cell::Cell::new(*number),
@@ -555,7 +555,7 @@ impl Chains {
     /// Handles an arrival from another processor.
     #[inline]
     pub fn arrive(&self, effects: &Effects, cell: u32, generation: u64, payload: Payload, also: Also) {
-        let cells = &mut self.progress.borrow_mut().cells[..];
+        let cells = &mut self.state.borrow_mut().1.cells[..];
         self.take_arrival(effects, cells, cell, generation, payload);
         if also != Also::NOTHING {
             let generation = nearest(also.generation, generation);
@@ -622,8 +622,7 @@ impl Chains {
 
     /// Generations of a cell from `generation` on will never complete.
     pub fn poison(&self, effects: &Effects, cell: u32, generation: u64, error: Error) {
-        let mut progress = self.progress.borrow_mut();
-        let Progress { cells, poison, .. } = &mut *progress;
+        let (_, Progress { cells, poison, .. }) = &mut *self.state.borrow_mut();
         let half = Half::of(cell);
         let Some(c) = cells.get_mut((cell & !EMPTY) as usize) else { return };
         let first = poison.get(&cell).map_or(u64::MAX, |(first, _)| *first);

@@ -102,10 +102,9 @@ impl Replays {
         };
         chains.keep_mapped(&tasks.effects)?;
         let position = by.position;
-        let mut state = chains.state.borrow_mut();
+        let (state, progress) = &mut *chains.state.borrow_mut();
         let any: &mut dyn Any = &mut **state;
         let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };
-        let progress = &mut *chains.progress.borrow_mut();
         let Some(caller) = progress.callers.get_mut(position as usize) else {
             return Err(refuse(Refused::OtherKind));
         };
@@ -159,8 +158,8 @@ impl Replays {
         f: impl Fn(&mut dyn Chained, u32, &mut ReplayCx<'_>),
     ) {
         self.with(object, |chains| {
-            let mut state = chains.state.borrow_mut();
-            let mut cx = ReplayCx { tasks, chains, progress: &mut chains.progress.borrow_mut() };
+            let (state, progress) = &mut *chains.state.borrow_mut();
+            let mut cx = ReplayCx { tasks, chains, progress };
             for chain in position * chains.slots..(position + 1) * chains.slots {
                 tasks.effects.in_chains(|| f(&mut **state, chain, &mut cx));
             }
@@ -172,7 +171,8 @@ impl Replays {
     pub fn run(&self, tasks: &Tasks, object: ObjectId, chain: u32) {
         let all = self.0.borrow();
         let Some(chains) = all.get(object) else { return };
-        let mut cx = ReplayCx { tasks, chains, progress: &mut chains.progress.borrow_mut() };
-        tasks.effects.in_chains(|| chains.state.borrow_mut().run(chain, &mut cx));
+        let (state, progress) = &mut *chains.state.borrow_mut();
+        let mut cx = ReplayCx { tasks, chains, progress };
+        tasks.effects.in_chains(|| state.run(chain, &mut cx));
     }
 }

@@ -21,14 +21,14 @@ impl Chains {
 
     /// A chain's shard and the number of its present call, for traces.
     pub fn now(&self, chain: u32) -> Option<(u32, u64)> {
-        let generation = self.progress.try_borrow().ok()?.chains.get(chain as usize)?.generation;
+        let generation = self.state.try_borrow().ok()?.1.chains.get(chain as usize)?.generation;
         Some((self.shard_of(chain), generation))
     }
 
     /// The state of a chain, for reports.
     pub fn describe(&self, chain: u32) -> String {
-        let progress = self.progress.try_borrow();
-        let known = progress.as_ref().ok().and_then(|progress| Some((progress, progress.chains.get(chain as usize)?)));
+        let state = self.state.try_borrow();
+        let known = state.as_ref().ok().and_then(|state| Some((&state.1, state.1.chains.get(chain as usize)?)));
         let doing = match known {
             Some((progress, c)) => {
                 let call = self.call_of(progress, chain);
@@ -54,7 +54,8 @@ impl Chains {
 
     /// Adds the waits of chains, and of the shards that wait for their results.
     pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
-        let progress = self.progress.borrow();
+        let Ok(state) = self.state.try_borrow() else { return };
+        let (object, progress) = &*state;
         let name = |chain: u32| (self.node(chain), self.describe(chain));
         for c in &progress.cells {
             let Some((half, chain)) = c.waiting() else { continue };
@@ -82,7 +83,6 @@ impl Chains {
                 part.waits.push((self.node(chain), waits_for(what, vec![self.node(awaited)])));
             }
         }
-        let Ok(state) = self.state.try_borrow() else { return };
         for chain in 0..progress.chains.len() as u32 {
             let caller = progress.callers[self.position(chain) as usize].owner.as_ref();
             let mut awaited = false;
@@ -92,7 +92,7 @@ impl Chains {
                 part.waits.push((node_of(waiting), waits_for(what, vec![self.node(chain)])));
             };
             let busy = progress.chains[chain as usize].state != ChainState::Idle;
-            state.results(chain, busy, &mut Watch(&mut each));
+            object.results(chain, busy, &mut Watch(&mut each));
             if busy {
                 caller.into_iter().for_each(|owner| owner.each_waiter(&mut each));
             }
@@ -105,6 +105,6 @@ impl Chains {
     /// How many calls each shard of this processor has made.
     pub fn calls(&self) -> Vec<(u32, u64)> {
         let members = &self.gang.members[self.processor.index()];
-        members.iter().copied().zip(self.progress.borrow().callers.iter().map(|c| c.calls)).collect()
+        members.iter().copied().zip(self.state.borrow().1.callers.iter().map(|c| c.calls)).collect()
     }
 }
