@@ -194,6 +194,15 @@ impl<T: 'static> TaskFuture<T> {
     where
         T: Clone,
     {
+        self.settled().await;
+        match Rc::get_mut(&mut self.cell).and_then(|own| own.promise.get_mut().take()) {
+            Some(outcome) => outcome.map_err(|poison| poison.tell()),
+            None => self.await,
+        }
+    }
+
+    /// Waits until the value or an error is there. The program has not learned of the error yet.
+    async fn settled(&self) {
         poll_fn(|cx| {
             if !self.is_settled() {
                 self.register(&self.cell, cx.waker());
@@ -202,10 +211,6 @@ impl<T: 'static> TaskFuture<T> {
             Poll::Ready(())
         })
         .await;
-        match Rc::get_mut(&mut self.cell).and_then(|own| own.promise.get_mut().take()) {
-            Some(outcome) => outcome.map_err(|poison| poison.tell()),
-            None => self.await,
-        }
     }
 
     /// Whether the value or an error is there. Never waits.
@@ -535,7 +540,8 @@ impl<T: 'static> FutureMap<T> {
 impl<T: Clone + 'static> FutureMap<T> {
     /// Awaits all values, in the order of the points or shards. Local; may wait.
     ///
-    /// It waits for all of them, even if one fails.
+    /// It waits for all of them, even if one fails. The error that it returns stands for all failures of the map: the
+    /// program has then learned of each.
     ///
     /// # Errors
     /// If several failed, an error that follows from no other comes before one that does. So a panic comes before the
@@ -544,7 +550,13 @@ impl<T: Clone + 'static> FutureMap<T> {
         let mut values = Vec::new();
         let mut failed: Option<Error> = None;
         for future in &self.futures {
-            match future.clone().await {
+            future.clone().settled().await;
+        }
+        // Nothing is told before it returns: a wait may be given up.
+        for outcome in
+            self.futures.iter().filter_map(|future| future.peek(|outcome| outcome.cloned().map_err(Error::clone)))
+        {
+            match outcome {
                 Ok(v) => {
                     // Not before there is one: until then it may be long.
                     values.reserve_exact(self.futures.len() - values.len());

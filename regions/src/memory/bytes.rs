@@ -103,7 +103,8 @@ impl Drop for Bytes {
 #[cfg(all(target_os = "linux", not(miri)))]
 mod pages {
     use super::*;
-    use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
+    // Not the system calls themselves: libraries for networks know from these functions which pages are gone.
+    use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, MREMAP_MAYMOVE, PROT_READ, PROT_WRITE, mmap, mremap, munmap};
     use std::ptr::null_mut;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -122,21 +123,20 @@ mod pages {
         fn drop(&mut self) {
             // SAFETY: they were mapped, and nobody uses them.
             let unmapped = unsafe { munmap(self.at.as_ptr().cast(), self.bytes) };
-            debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+            debug_assert_eq!(unmapped, 0);
         }
     }
 
     struct Kept {
         /// Those given back first come first.
         spare: Vec<Pages>,
-        /// Bytes of the spare pages, and of the others.
-        spare_bytes: usize,
+        /// Bytes of the pages in use.
         used: usize,
         /// The most bytes that were lately in use.
         most_used: usize,
     }
 
-    static KEPT: Mutex<Kept> = Mutex::new(Kept { spare: Vec::new(), spare_bytes: 0, used: 0, most_used: 0 });
+    static KEPT: Mutex<Kept> = Mutex::new(Kept { spare: Vec::new(), used: 0, most_used: 0 });
 
     /// All pages have a multiple of this many bytes, whatever the system's pages are.
     const GRAIN: usize = 1 << 16;
@@ -152,15 +152,15 @@ mod pages {
     /// Pages for so many bytes, and whether they are new, and so zeros. `None` if there is not enough memory.
     pub fn take(len: usize) -> Option<(NonNull<u8>, bool)> {
         let bytes = whole(len)?;
-        let (spare, _too_many) = kept().take(bytes);
-        let taken = match spare {
-            Some(spare) => spare.resize(bytes).map(|at| (at, false)),
-            None => map(bytes).map(|at| (at, true)),
-        };
-        if taken.is_none() {
-            kept().used -= bytes;
-        }
-        taken
+        let spare = kept().take(bytes);
+        let old = spare.and_then(|pages| pages.resize(bytes)).map(|at| (at, false));
+        let new = || map(bytes).map(|at| (at, true));
+        let taken = old.or_else(new).or_else(|| {
+            let _given_back = std::mem::take(&mut kept().spare);
+            new()
+        })?;
+        let _too_many = kept().count(bytes);
+        Some(taken)
     }
 
     /// # Safety
@@ -171,32 +171,34 @@ mod pages {
     }
 
     impl Kept {
-        /// Counts pages that are taken. Returns the spare pages that come next to them in size, if they are no more than
-        /// twice as large or half as large, and those that are too many.
-        fn take(&mut self, bytes: usize) -> (Option<Pages>, Vec<Pages>) {
+        /// The spare pages that come next to so many bytes, if they are no more than twice as large or half as large.
+        fn take(&mut self, bytes: usize) -> Option<Pages> {
+            let fits = self.spare.iter().enumerate().filter(|(_, p)| bytes <= 2 * p.bytes && p.bytes <= 2 * bytes);
+            let best = fits.rev().min_by_key(|(_, p)| p.bytes.abs_diff(bytes)).map(|(at, _)| at)?;
+            Some(self.spare.remove(best))
+        }
+
+        /// Counts pages that are taken. Returns spare ones that are too many now.
+        fn count(&mut self, bytes: usize) -> Vec<Pages> {
             self.used += bytes;
             self.most_used = self.most_used.max(self.used);
-            let fits = self.spare.iter().enumerate().filter(|(_, p)| bytes <= 2 * p.bytes && p.bytes <= 2 * bytes);
-            let best = fits.rev().min_by_key(|(_, p)| p.bytes.abs_diff(bytes)).map(|(at, _)| at);
-            let taken = best.map(|at| self.spare.remove(at));
-            self.spare_bytes -= taken.as_ref().map_or(0, |pages| pages.bytes);
-            (taken, self.too_many())
+            self.too_many()
         }
 
         /// Keeps pages that are given back. Returns those that are too many.
         fn give(&mut self, pages: Pages) -> Vec<Pages> {
             self.used -= pages.bytes;
             self.most_used = self.used.max(self.most_used - self.most_used / 64);
-            self.spare_bytes += pages.bytes;
             self.spare.push(pages);
             self.too_many()
         }
 
         fn too_many(&mut self) -> Vec<Pages> {
             let most = (self.most_used - self.used).min(MOST);
+            let mut spare: usize = self.spare.iter().map(|pages| pages.bytes).sum();
             let mut all = 0;
-            while self.spare_bytes > most {
-                self.spare_bytes -= self.spare[all].bytes;
+            while spare > most {
+                spare -= self.spare[all].bytes;
                 all += 1;
             }
             self.spare.drain(..all).collect()
@@ -211,14 +213,12 @@ mod pages {
                 return Some(pages.at);
             }
             // SAFETY: they are mapped, and nobody uses them. Where this fails they stay as they are.
-            let resized = unsafe { mremap(pages.at.as_ptr().cast(), pages.bytes, bytes, MremapFlags::MAYMOVE) };
-            match resized {
-                Ok(at) => NonNull::new(at.cast()),
-                Err(_) => {
-                    drop(std::mem::ManuallyDrop::into_inner(pages));
-                    None
-                }
+            let resized = unsafe { mremap(pages.at.as_ptr().cast(), pages.bytes, bytes, MREMAP_MAYMOVE) };
+            if resized == MAP_FAILED {
+                drop(std::mem::ManuallyDrop::into_inner(pages));
+                return None;
             }
+            NonNull::new(resized.cast())
         }
     }
 
@@ -226,15 +226,15 @@ mod pages {
     #[cfg(test)]
     pub fn check() {
         let kept = kept();
-        assert_eq!(kept.spare.iter().map(|pages| pages.bytes).sum::<usize>(), kept.spare_bytes);
-        assert!(kept.spare_bytes + kept.used <= kept.most_used && kept.spare_bytes <= MOST);
+        let spare = kept.spare.iter().map(|pages| pages.bytes).sum::<usize>();
+        assert!(spare + kept.used <= kept.most_used && spare <= MOST);
     }
 
     fn map(bytes: usize) -> Option<NonNull<u8>> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let (access, kind) = (PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
         // SAFETY: a new mapping, at a place that the system chooses.
-        let at = unsafe { mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE) };
-        NonNull::new(at.ok()?.cast())
+        let at = unsafe { mmap(null_mut(), bytes, access, kind, -1, 0) };
+        if at == MAP_FAILED { None } else { NonNull::new(at.cast()) }
     }
 }
 

@@ -6,12 +6,13 @@
 //! that has gone is remembered for a while, so that its next use counts as one that comes again.
 //!
 //! Every copy of the top-level task decides the same, as the decision depends on nothing but the launches and the mapper's
-//! answers.
+//! answers. What the gangs of an inner task have written, and where, each copy learns at another time. So instances of that
+//! data stay until a later launch uses the data: the program has then awaited the inner task, and all copies know.
 
 use super::Versions;
 use crate::ids::{ColumnKey, ProcessorId};
 use crate::maps::HashMap;
-use maniple_regions::TreeId;
+use maniple_regions::{FieldId, TreeId};
 
 /// The bytes that an instance takes besides its values.
 const OVERHEAD: usize = 512;
@@ -20,6 +21,8 @@ const LEAST: usize = 1 << 16;
 
 /// An instance: the column whose rectangle it covers, and its processor.
 pub(crate) type At = (ColumnKey, ProcessorId);
+
+type Field = (TreeId, FieldId);
 
 /// An instance that launches have used.
 struct Known {
@@ -49,7 +52,11 @@ pub(crate) struct Kept {
     all: Vec<Known>,
     memory: HashMap<ProcessorId, Memory>,
     /// Instances that go as soon as they are spare.
-    hurried: Vec<u32>,
+    hurried: HashMap<Field, Vec<u32>>,
+    /// The fields that the present launch uses, and those that the launch before used. No other instances become spare.
+    touched: [Vec<Field>; 2],
+    /// What inner tasks that were launched write. No later launch has used it.
+    in_doubt: Vec<ColumnKey>,
     launches: u64,
     /// How often instances have gone or were forgotten. Numbers of instances hold until then.
     changes: u64,
@@ -74,6 +81,40 @@ impl Kept {
     /// Begins a launch.
     pub fn begin(&mut self) {
         self.launches += 1;
+        self.touched.swap(0, 1);
+        self.touched[0].clear();
+    }
+
+    /// The present launch uses a column.
+    fn touch(&mut self, key: &ColumnKey) {
+        let field = (key.tree, key.field);
+        if self.touched[0].last() != Some(&field) {
+            self.touched[0].push(field);
+        }
+        if !self.in_doubt.is_empty() {
+            self.no_doubt_about(key);
+        }
+    }
+
+    #[cold]
+    fn no_doubt_about(&mut self, key: &ColumnKey) {
+        let left = |doubt: ColumnKey| {
+            let meets = (doubt.tree, doubt.field) == (key.tree, key.field) && doubt.rect.overlaps(&key.rect);
+            let parts = if meets { doubt.rect.subtract(&key.rect) } else { vec![doubt.rect] };
+            parts.into_iter().map(move |rect| ColumnKey { rect, ..doubt })
+        };
+        self.in_doubt = std::mem::take(&mut self.in_doubt).into_iter().flat_map(left).collect();
+    }
+
+    /// Inner tasks that were just launched write these columns.
+    pub fn doubt(&mut self, columns: impl Iterator<Item = ColumnKey>) {
+        self.in_doubt.extend(columns);
+    }
+
+    fn is_in_doubt(&self, key: &ColumnKey) -> bool {
+        let is_it =
+            |doubt: &ColumnKey| (doubt.tree, doubt.field) == (key.tree, key.field) && doubt.rect.overlaps(&key.rect);
+        self.in_doubt.iter().any(is_it)
     }
 
     /// A launch uses these instances, each with its size and whether it may stay when it is spare. The last two matter for
@@ -93,13 +134,14 @@ impl Kept {
                 memory.bytes = memory.bytes.saturating_add(known.bytes);
                 self.over |= memory.bytes > memory.limit;
                 if !may_stay {
-                    self.hurried.push(number);
+                    self.hurried.entry((at.0.tree, at.0.field)).or_default().push(number);
                 }
             }
             if numbers.last() != Some(&number) {
                 numbers.push(number);
             }
             known.use_now(self.launches);
+            self.touch(&at.0);
         }
         Used { numbers: numbers.into(), changes: self.changes }
     }
@@ -109,6 +151,9 @@ impl Kept {
         let same = used.changes == self.changes;
         if same {
             used.numbers.iter().for_each(|&number| self.all[number as usize].use_now(self.launches));
+            if !self.hurried.is_empty() || !self.in_doubt.is_empty() {
+                used.numbers.iter().for_each(|&number| self.touch(&self.all[number as usize].at.0.clone()));
+            }
         }
         same
     }
@@ -117,9 +162,16 @@ impl Kept {
     /// called when the versions are those after the launch.
     pub fn give_up(&mut self, versions: &mut Versions, bound: Option<usize>) {
         if !self.hurried.is_empty() {
-            let mut hurried = std::mem::take(&mut self.hurried);
-            hurried.retain(|&number| !self.give_up_one(number, versions));
-            self.hurried = hurried;
+            let mut fields = self.touched.concat();
+            fields.sort_unstable();
+            fields.dedup();
+            for field in fields {
+                let Some(mut hurried) = self.hurried.remove(&field) else { continue };
+                hurried.retain(|&number| !self.give_up_one(number, versions));
+                if !hurried.is_empty() {
+                    self.hurried.insert(field, hurried);
+                }
+            }
         }
         if !std::mem::take(&mut self.over) {
             return;
@@ -128,7 +180,7 @@ impl Kept {
         let mut needed: HashMap<ProcessorId, usize> = HashMap::default();
         let mut spare: Vec<(u64, u32)> = Vec::new();
         for (number, known) in (0u32..).zip(&self.all).filter(|(_, known)| known.there) {
-            match known.comes_again(self.launches) || versions.needs(&known.at.0, known.at.1) {
+            match known.comes_again(self.launches) || self.needs(&known.at, versions) {
                 true => *needed.entry(known.at.1).or_default() += known.bytes,
                 false => spare.push((known.used, number)),
             }
@@ -153,17 +205,23 @@ impl Kept {
         self.forget();
     }
 
+    /// Whether an instance has to stay.
+    fn needs(&self, (key, processor): &At, versions: &Versions) -> bool {
+        self.is_in_doubt(key) || versions.needs(key, *processor)
+    }
+
     /// Gives an instance up if it is spare and no longer used. True if it is not there any more.
     fn give_up_one(&mut self, number: u32, versions: &mut Versions) -> bool {
-        let known = &mut self.all[number as usize];
+        let known = &self.all[number as usize];
         let (key, processor) = known.at;
         if !known.there {
             return true;
         }
-        if known.used == self.launches || versions.needs(&key, processor) {
+        if known.used == self.launches || self.needs(&known.at, versions) {
             return false;
         }
         versions.forget(&key, processor);
+        let known = &mut self.all[number as usize];
         known.there = false;
         if let Some(memory) = self.memory.get_mut(&processor) {
             memory.bytes -= known.bytes;
@@ -193,13 +251,19 @@ impl Kept {
             }
         }
         self.retain(|known| known.at.0.tree != tree);
+        self.in_doubt.retain(|doubt| doubt.tree != tree);
     }
 
     fn retain(&mut self, stays: impl Fn(&Known) -> bool) {
-        let hurried: Vec<At> = self.hurried.iter().map(|&number| self.all[number as usize].at).collect();
+        let hurried: Vec<At> =
+            self.hurried.drain().flat_map(|(_, all)| all).map(|number| self.all[number as usize].at).collect();
         self.all.retain(stays);
         self.numbers = (0u32..).zip(&self.all).map(|(number, known)| (known.at, number)).collect();
-        self.hurried = hurried.iter().filter_map(|at| self.numbers.get(at).copied()).collect();
+        for at in hurried {
+            if let Some(&number) = self.numbers.get(&at) {
+                self.hurried.entry((at.0.tree, at.0.field)).or_default().push(number);
+            }
+        }
         self.changes += 1;
     }
 
@@ -246,6 +310,8 @@ mod tests {
         versions: Versions,
         instances: HashMap<At, HashMap<i64, u64>>,
         truth: HashMap<i64, u64>,
+        /// Instances that have gone, and the launches after which they went.
+        gone: Vec<(u64, At)>,
     }
 
     impl Model {
@@ -283,8 +349,19 @@ mod tests {
             for (at, keys) in self.kept.take_due() {
                 for key in keys {
                     assert!(self.instances.remove(&(key, at)).is_some(), "{key:?} on {at} goes twice");
+                    self.gone.push((self.kept.launches, (key, at)));
                 }
             }
+        }
+
+        /// It learns what the gang of an inner task has written.
+        fn learn(&mut self, (key, at): At, version: u64) {
+            let here = self.instances.entry((key, at)).or_default();
+            for x in key.rect.lo(0)..key.rect.hi(0) {
+                here.insert(x, version);
+                self.truth.insert(x, version);
+            }
+            self.versions.write(&key, key.rect, at);
         }
 
         fn bytes(&self) -> usize {
@@ -315,6 +392,38 @@ mod tests {
                         prop_assert!(whole || known.used == model.kept.launches, "{:?}", at);
                     }
                 }
+            }
+        }
+    }
+
+    proptest! {
+        /// One copy of the top-level task learns at once what the gangs of an inner task have written, the other when it
+        /// awaits the inner task, which is before it uses that data again. Both give up the same.
+        #[test]
+        fn all_copies_give_up_the_same(
+            steps in prop::collection::vec((0u32..4, 0i64..20, 1i64..20, 0u32..3, any::<bool>()), 1..60),
+            bound in 0usize..3
+        ) {
+            let (mut early, mut late) = (Model::default(), Model::default());
+            let mut unknown: Vec<(At, u64)> = Vec::new();
+            for (step, (kind, lo, len, at, hurried)) in (1u64 << 32..).zip(steps) {
+                let (at, key) = (ProcessorId(at), key(lo, lo + len));
+                let bound = Some(if hurried { 0 } else { bound * 2000 });
+                for (written, version) in unknown.extract_if(.., |(written, _)| written.0.rect.overlaps(&key.rect)) {
+                    late.learn(written, version);
+                }
+                for model in [&mut early, &mut late] {
+                    model.launch(kind > 0, &[(key, at)], bound);
+                    if kind == 3 {
+                        model.kept.doubt([key].into_iter());
+                    }
+                }
+                if kind == 3 {
+                    let written = (key, ProcessorId(3));
+                    early.learn(written, step);
+                    unknown.push((written, step));
+                }
+                prop_assert_eq!(&early.gone, &late.gone);
             }
         }
     }

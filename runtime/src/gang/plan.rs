@@ -130,6 +130,14 @@ impl Planner {
         processor != effects.id && homes.any(|home| home == processor)
     }
 
+    /// Inner tasks that were just launched with this plan write what each copy of the top-level task learns of at another time.
+    pub fn leaves_in_doubt(&self, plan: &Plan, table: &GangTable) {
+        if self.replicated {
+            let written = columns(&plan.held, table, None).filter(|(h, ..)| h.privilege.writes());
+            self.kept.borrow_mut().doubt(written.map(|(_, key, ..)| key));
+        }
+    }
+
     /// The launcher.
     pub fn place(&self) -> Place {
         Place { task: self.name.to_string(), shard: None }

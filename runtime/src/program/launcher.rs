@@ -93,12 +93,16 @@ impl Launcher {
         let arguments =
             if compares { args.iter().map(Option::as_ref).map(argument_hash).collect() } else { Vec::new() };
         let (failures, by, launch) = (self.failures.clone(), self.planner.place(), self.next_launch());
+        let replicated = self.planner.replicated;
         let settle: Settle = Box::new(move |tasks, shard, result, past| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
                 if let Some(past) = past {
                     resolver.happens(past);
                 }
-                let number = || FailureNumber::of_result(launch, shard);
+                let number = || match replicated {
+                    true => FailureNumber::of_result(launch, shard),
+                    false => tasks.effects.next_failure(),
+                };
                 let opened = |parcel: Parcel| parcel.open().map_err(|e| Failure::new(e, || by.clone(), number));
                 let outcome = result.and_then(opened).map_err(|failure| {
                     tasks.note_failures(&failures);
@@ -124,6 +128,9 @@ impl Launcher {
         settle: Settle,
     ) -> Result<(), Error> {
         let plan = self.planner.plan_or_recall(self.core.effects(), Wanted { table, held, instances: None })?;
+        if inner {
+            self.planner.leaves_in_doubt(&plan, table);
+        }
         if self.planner.replicated {
             let name = || format!("launch of {} on gang `{}`", self.core.effects().objects.name(task), table.name);
             let parts = || (task, table.id, plan.hashes().1);
