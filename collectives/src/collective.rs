@@ -30,9 +30,11 @@ use std::marker::PhantomData;
 /// awaited with a deadline, and again after it.
 ///
 /// If an input fails, or `lift` panics, the call fails on every shard whose result depends on that contribution. If the
-/// operator panics, it fails on every shard that receives the combination of the same contributions. If `lower` panics, it
-/// fails on that shard only. Later calls are not affected. If a shard fails, the calls that it has made go on, those that it
-/// still owes fail, and later ones fail at once.
+/// operator panics, it fails on every shard whose result contains that combination. If `lower` panics, it fails on that shard
+/// only. Later calls are not affected.
+///
+/// If a shard fails, the calls that it has made go on, those that it still owes fail, and later ones fail at once. One
+/// exception: a contribution that is the future of a task not yet begun fails too.
 ///
 /// A message of a call is an update subtask at one shard and a read subtask at another, as in §II-A of "Scalable collectives
 /// for distributed asynchronous many-task runtimes"; see [`protocol`](crate::protocol). Contributors and receivers may be any shards, as

@@ -164,12 +164,15 @@ impl<T: Element> Wanted<T> {
     /// The error for an operator without laws that an algorithm needs.
     fn lacks(&self, missing: Laws, algorithm: impl std::fmt::Display) -> (String, String) {
         let expected = format!("an operator that is {missing} bit for bit, as {algorithm} needs");
-        // Nearly all operators are, but only the program knows.
-        let hint = match missing.infallible {
-            true => "; declare `Operator::infallible` if it never panics, or take another algorithm",
-            false => "",
+        // All built-in operators are infallible. Nearly all others are, but only the program knows.
+        let which = match missing.infallible {
+            true => {
+                "for which that is not declared; declare what holds (`Operator::infallible` if it never panics), or take \
+                 another algorithm"
+            }
+            false => "which is not",
         };
-        (expected, format!("`{}`, which is not{hint}", self.operator.name()))
+        (expected, format!("`{}`, {which}", self.operator.name()))
     }
 
     /// The schedules, or what was expected and what came in its place.

@@ -21,7 +21,7 @@ use std::time::Duration;
 ///
 /// Results do not depend on who wins: only algorithms that give the same bits are candidates, also with
 /// [`Order::Any`]. Until it is settled, a call waits for a barrier first. The candidates keep the memory of their exchange
-/// regions until all of them are [destroyed](Top::destroy), which takes the `Tuned` as a whole.
+/// regions until you [destroy](Top::destroy) the `Tuned`, which destroys all of them.
 ///
 /// This is how §V of "Adaption of the n-way Dissemination Algorithm for GASPI Split-Phase Allreduce" chooses n: it tries 1
 /// to 7, 15 times each. The paper repeats the first call internally, while here the program's own calls are measured.

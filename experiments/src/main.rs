@@ -152,14 +152,14 @@ impl Command {
 
     /// Refuses a launcher of several processes for a command that would do the same in each of them.
     fn check_launcher(&self) -> Result<(), Failure> {
-        let Some(job) = options::wire::launcher() else { return Ok(()) };
+        let Some((started, once)) = options::wire::launcher() else { return Ok(()) };
         match self {
             Command::Stencil(_) | Command::WeakScaling(_) | Command::Allreduce(_) | Command::Tasks(_) => Ok(()),
             Command::Collective(_) => Ok(()),
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => Ok(()),
             #[cfg(feature = "mpi")]
             Command::MpiRank(_) => Ok(()),
-            _ => Err(Failure::Usage(format!("this command runs in one process, and {job}"))),
+            _ => Err(Failure::Usage(format!("this command runs in one process, and {started}; {once}"))),
         }
     }
 }

@@ -134,11 +134,23 @@ fn variables_of_a_launcher_are_refused_with_the_way_out() {
         ("benchmarks", "this command runs in one process"),
         ("compare mpi", "this command runs in one process"),
         ("calibrate", "this command runs in one process"),
-        ("stencil --wire threads --output", "--wire threads is not for the processes of a launcher"),
-        ("stencil --wire virtual --output", "--wire virtual is not for the processes of a launcher"),
-        ("stencil --wire processes --output", "--wire processes is not for the processes of a launcher"),
-        ("weak-scaling --wire threads --report", "--wire threads is not for the processes of a launcher"),
-        ("machine --wire threads", "--wire threads is not for the processes of a launcher"),
+        (
+            "stencil --wire threads --output",
+            "--wire threads is refused: a launcher has started 2 processes of this command",
+        ),
+        (
+            "stencil --wire virtual --output",
+            "--wire virtual is refused: a launcher has started 2 processes of this command",
+        ),
+        (
+            "stencil --wire processes --output",
+            "--wire processes is refused: a launcher has started 2 processes of this command",
+        ),
+        (
+            "weak-scaling --wire threads --report",
+            "--wire threads is refused: a launcher has started 2 processes of this command",
+        ),
+        ("machine --wire threads", "--wire threads is refused: a launcher has started 2 processes of this command"),
         ("stencil --output", "a run on MPI: expected "),
         ("stencil --wire mpi --output", "a run on MPI: expected "),
         ("machine", "a run on MPI: expected "),

@@ -272,7 +272,7 @@ pub enum Error {
         limit: Duration,
     },
     /// Nothing can go on: every processor is idle, no message is in flight, and somebody still waits. The report names
-    /// the causes. The chapter *When it hangs* of the guide shows ten typical ones, and what to do.
+    /// the causes. The chapter *When it hangs or fails* of the guide shows ten typical ones, and what to do.
     #[error("deadlock: nothing can run any more, and\n{report}")]
     Deadlock {
         /// Failed shards, causes and cycles, then a tree of those who wait, a line each. The lines below a line,

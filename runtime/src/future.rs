@@ -68,7 +68,7 @@ pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
 /// If a task fails, the shard or the task that launched it has to learn of it: from an await of this future, or of something
 /// that depended on the task. If it has not when it ends, it fails with the same error. What another shard learns does not
 /// count.
-#[must_use = "`.await` it for the value, pass it on, or `detach()` it: a failure that nobody sees fails the shard"]
+#[must_use = "`.await` it for the value, pass it on, or `detach()` it: a failure that no await returns fails whoever launched it"]
 pub struct TaskFuture<T> {
     cell: Rc<FutureCell<T>>,
     /// The place among the promise's waiters of the one that awaits this clone, or `NOBODY`. (An `Option` would be
@@ -498,7 +498,7 @@ impl<T, B> Sink for FutureCell<T, B> {
 }
 
 /// The futures of an index launch or of the launch of a gang: one for each point or shard.
-#[must_use = "await it with `all()`, or `detach()` it; a failure that nobody sees fails whoever launched the tasks"]
+#[must_use = "await it with `all()`, or `detach()` it: a failure that no await returns fails whoever launched it"]
 pub struct FutureMap<T> {
     futures: Vec<TaskFuture<T>>,
 }

@@ -32,7 +32,8 @@ use std::str::FromStr;
 /// In a reduce-scatter or an all-to-all, `halving`, `bruck` and `pairwise` need the receivers to be the contributors.
 ///
 /// An operator must obey the [laws](Self::laws) of the last column bit for bit. An algorithm that needs none gives every
-/// rank the same bits for any operator. If the operator fails, it fails on all of them. All of these algorithms of a kind agree, except `two-level`
+/// rank the same bits for any operator. If the operator panics, the call fails on all ranks that receive the result. All of
+/// these algorithms of a kind agree, except `two-level`
 /// [unless all groups have the same power of two of ranks](Self::groups_by_doubling). The result never depends on timing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]

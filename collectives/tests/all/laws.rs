@@ -59,8 +59,8 @@ fn an_overflow_is_seen_by_all_or_by_none() {
                         let (text, algorithm) = (e.to_string(), algorithm.expect("one was named").to_string());
                         let expected = format!(
                             "allreduce `sum`: expected an operator that is infallible bit for bit, as {algorithm} needs, got \
-                             `checked sum`, which is not; declare `Operator::infallible` if it never panics, or take another \
-                             algorithm"
+                             `checked sum`, for which that is not declared; declare what holds (`Operator::infallible` \
+                             if it never panics), or take another algorithm"
                         );
                         assert_eq!(text, expected);
                         assert!(

@@ -111,13 +111,12 @@ pub struct OnWire {
 }
 
 /// That a launcher has started several processes, and the ways out for a command that does not run on them.
-pub fn launcher() -> Option<String> {
+pub fn launcher() -> Option<(String, String)> {
     let (size, variables) = (Runtime::launched()?, Runtime::launcher_variables()?);
-    let started = format!("a launcher has started {size}; start it once, without the launcher");
-    let known = format!("The launcher is known by {variables}. Unset these variables if there is none");
-    Some(format!(
-        "{started}. {known}, as in an interactive SLURM shell, or if each process is to run and report by itself"
-    ))
+    let started = format!("a launcher has started {size} processes of this command");
+    let alone = "If there is no launcher, as in an interactive SLURM shell, or each process is to run alone";
+    let once = format!("start the command once, without the launcher. {alone}, unset these variables: {variables}");
+    Some((started, once))
 }
 
 /// The file of a machine. It is read once, since it may be stdin, or may change.
@@ -154,9 +153,9 @@ impl OnWire {
         if wire != Wire::Virtual && (self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some()) {
             return Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()));
         }
-        if let (Wire::Processes | Wire::Threads | Wire::Virtual, Some(job)) = (wire, launcher()) {
-            let refused = format!("--wire {} is not for the processes of a launcher", self.name());
-            return Err(Failure::Usage(format!("{refused}, and {job}. Take --wire mpi to use all processes")));
+        if let (Wire::Processes | Wire::Threads | Wire::Virtual, Some((started, once))) = (wire, launcher()) {
+            let refused = format!("--wire {} is refused: {started}", self.name());
+            return Err(Failure::Usage(format!("{refused}. Use --wire mpi, or {once}")));
         }
         if wire != Wire::Mpi && self.progress.is_some() {
             return Err(Failure::Usage("--progress is for --wire mpi".into()));

@@ -72,8 +72,9 @@ pub(super) fn refusal(
         let entry = entry.map_or(String::new(), |entry| format!("entry {entry} of "));
         format!("{entry}the {argument} argument ({} of field `{}` of {region})", u.privilege, u.column.field.name)
     };
-    let expected = "arguments on data of their own, or only reads of the same data";
-    Error::misuse(format!("a launch in {place}"), expected, format!("{} and {}", shown(a), shown(b)))
+    let expected = "arguments on different data, unless both read or both are shared";
+    let came = format!("{} and {}; give the task one `read_write` argument instead", shown(a), shown(b));
+    Error::misuse(format!("a launch in {place}"), expected, came)
 }
 
 /// The argument that names a region, and its position there if it names several.

@@ -26,7 +26,7 @@ use std::rc::Rc;
 /// | `Halos` | `maniple::halo` |
 /// | tuples of up to eight, arrays, vectors | you |
 ///
-/// Other crates can't implement it for new kinds of objects: they name the objects that theirs are made of.
+/// You can't implement it for objects of your own. Destroy the handles that they consist of.
 pub trait Destroy {
     /// Names the objects.
     #[doc(hidden)]

@@ -138,9 +138,10 @@ impl<A> std::fmt::Debug for ShardLaunch<A> {
 impl<A> ShardLaunch<A> {
     /// The launch of a shard with argument `args` and no regions.
     ///
-    /// Where several nodes run the top-level task, all make the arguments of all shards, and must make equal ones. With several
-    /// processes, in debug builds and with [`Check::ControlReplication`](crate::Check::ControlReplication) they are compared:
-    /// [`Error::Divergence`] names the launch and the shard. Two `HashMap`s or `HashSet`s are equal in any order.
+    /// Where several nodes run the top-level task, all make the arguments of all shards, and must make equal ones. They are
+    /// compared on several processes, and elsewhere in debug builds or with
+    /// [`Check::ControlReplication`](crate::Check::ControlReplication): [`Error::Divergence`] names the launch and
+    /// the shard. Two `HashMap`s or `HashSet`s are equal in any order.
     pub fn new(args: A) -> Self {
         Self { argument: Argument::Made(args), held: Vec::new() }
     }

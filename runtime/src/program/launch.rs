@@ -386,8 +386,8 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         }
     }
 
-    /// Names the task in reports, errors and traces. Without this it has the name of its function. A closure is called by the
-    /// function that it is in, and the line of the launch.
+    /// Names the task in reports, errors and traces. Without this it has the name of its function. A closure is named after
+    /// the function around it and the line of its launch.
     #[inline]
     pub fn named(mut self, name: &'static str) -> Self {
         self.name.of_type = name;

@@ -81,8 +81,8 @@ pub enum Progress {
 /// What a worker of a run on threads or processes does while it has no work. [`Runtime::idle`] sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
-    /// It looks for work for a while and then sleeps. That takes about a millisecond, and up to 25 if it finds that it is woken
-    /// late, as on a host that is busy with other programs. With more workers than CPUs it sleeps almost at once.
+    /// It looks for work for about 1 ms and then sleeps. If it finds that it is woken late, as on a busy host, it looks for up
+    /// to 25 ms. With more workers than CPUs it sleeps almost at once.
     #[default]
     Adapts,
     /// It looks for work for this long and then sleeps. With a time of zero it sleeps almost at once, and leaves its CPU to
@@ -197,8 +197,8 @@ impl Runtime {
     }
 
     /// A run on the processes that a launcher of MPI such as `mpirun` or `srun` has started. By default the
-    /// processes of a machine divide its CPUs, with one worker for each. The machine with the fewest CPUs per process sets the
-    /// number for all. [`workers`](Self::workers) sets another number. On Linux only.
+    /// processes of a host divide its CPUs, with one worker for each. The host with the fewest CPUs per process sets the number
+    /// for all. [`workers`](Self::workers) sets another number. On Linux only.
     ///
     /// This needs the feature `mpi`, an MPI library and its launcher. Each process runs the program, and takes part in all
     /// runs on MPI, in the same order. Code outside the runs is executed by every process.
@@ -243,8 +243,8 @@ impl Runtime {
     }
 
     /// Call this before the process exits because of an error that only it has. The [`Error::ProcessLost`] of the others
-    /// then shows `text`. It is cut after 4096 bytes, and only the first call counts. It may come before the first run; under a
-    /// launcher of MPI, after [`Runtime::mpi`].
+    /// then shows `text`. It is cut after 4096 bytes, and only the first call counts. That may be at any time, also before the
+    /// first run; under MPI only after [`Runtime::mpi`].
     pub fn last_words(text: &str) {
         #[cfg(all(target_os = "linux", not(loom)))]
         wire::processes::last_words(text);
@@ -341,10 +341,10 @@ impl Runtime {
     ///
     /// An instance is spare when every point of it has the same or a newer value in another instance: a copy that was made
     /// for a reader, or a block of an earlier partition. When there are more, those used longest ago go. Instances that
-    /// launches use again and again do not count: they stay, and with them their copies. A mapper can have an instance go
-    /// at once (`Mapper::keep_instance`).
+    /// launches use again and again do not count: they stay, and with them their copies. An instance for which
+    /// `Mapper::keep_instance` says `false` goes as soon as it is spare and not in use, even if launches use it again and again.
     ///
-    /// With 0, all spare instances go at once. Without this setting it is half as many bytes as the other instances of the
+    /// With 0, that holds for all instances. Without this setting it is half as many bytes as the other instances of the
     /// processor have, and at least 64 KiB. On several processes all must set the same.
     pub fn spare_memory(mut self, bytes: usize) -> Self {
         self.spare = Some(bytes);

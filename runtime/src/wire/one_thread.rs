@@ -13,7 +13,14 @@ pub(crate) fn run<T: Send>(stack: usize, run: impl FnOnce() -> Result<T, Error> 
     let thread = std::thread::Builder::new().name("maniple".into()).stack_size(stack);
     std::thread::scope(|scope| match thread.spawn_scoped(scope, run) {
         Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-        Err(e) => Err(Error::misuse("a run", format!("a thread with a stack of {stack} bytes"), e)),
+        Err(e) => {
+            let expected = format!("a system that can start a thread with a stack of {} KiB", stack >> 10);
+            Err(Error::misuse(
+                "the start of a run",
+                expected,
+                format!("the error `{e}`; use a smaller `Runtime::stack`"),
+            ))
+        }
     })
 }
 

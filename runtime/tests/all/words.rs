@@ -123,12 +123,13 @@ fn arguments_on_the_same_data_are_refused() {
                             let case = format!("{names} of {one:?} and {other:?}, {same}");
                             if writes && meet && same {
                                 let said = outcome.expect_err(&case).to_string();
-                                let head = "the launch of `both` in task `main` of shard 0: expected arguments on data of \
-                                            their own, or only reads of the same data, got the first argument (";
+                                let head = "the launch of `both` in task `main` of shard 0: expected arguments on different \
+                                            data, unless both read or both are shared, got the first argument (";
                                 let of = |(lo, hi): (i64, i64)| {
                                     format!(" of field `u` of [{lo}, {hi}) of region tree `line`)")
                                 };
                                 let (first, second) = (of(one) + " and the third argument (", of(other));
+                                let second = second + "; give the task one `read_write` argument instead";
                                 assert!(said.starts_with(head), "{case}: {said}");
                                 assert!(said.contains(&first) && said.ends_with(&second), "{case}: {said}");
                             } else {

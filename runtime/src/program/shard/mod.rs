@@ -71,8 +71,8 @@ impl ShardInner {
 /// A shard touches no data itself. Uses of the same data by its leaf tasks take effect in program order, with one
 /// exception: simultaneous uses are not ordered, not even within one shard. Barriers and futures order those.
 ///
-/// A shard is over when its own code, its leaf tasks and its calls of collectives are over. If a leaf task fails and
-/// nobody learns of it, the shard fails with its error.
+/// A shard is over when its own code, its leaf tasks and its calls of collectives are over. If a leaf task or a call
+/// fails and none of the shard's own awaits returns the failure, the shard fails with it.
 ///
 /// A `Shard` belongs to one processor and is not `Send`. Clones stand for the same shard.
 #[derive(Clone)]

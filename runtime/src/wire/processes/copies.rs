@@ -137,7 +137,8 @@ pub fn last_words(text: &str) {
 }
 
 pub fn cannot(what: &str, e: &io::Error) -> Error {
-    Error::misuse("processes of this program", format!("a system on which they can {what}"), e)
+    let came = format!("the error `{e}`; the chapter *Processes and hosts* of the guide says what they need");
+    Error::misuse("processes of this program", format!("a system on which they can {what}"), came)
 }
 
 #[cfg(test)]

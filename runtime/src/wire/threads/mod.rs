@@ -190,7 +190,9 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended
                 // Not all threads could be started. The others would wait for a missing processor that is never idle,
                 // so end them.
                 shared.post.give_up();
-                return Err(Error::misuse("a run", format!("{n} threads with stacks of {stack} bytes"), e));
+                let expected = format!("a system that can start {n} threads with stacks of {} KiB", stack >> 10);
+                let came = format!("the error `{e}`; use fewer workers or a smaller `Runtime::stack`");
+                return Err(Error::misuse("the start of a run", expected, came));
             }
         }
         Ok(())
