@@ -16,6 +16,7 @@ use maniple_runtime::{
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 const U: Field<i64> = Field::new(0, "u");
 
@@ -233,6 +234,46 @@ fn a_failure_that_is_seen_and_handled_does_not_fail_the_run() {
             })
         });
         assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, Err(Error::user("bad")), "{at}");
+    }
+}
+
+/// `all` tells the program of the failures of a map when it returns, of each of them, and not before.
+#[test]
+fn all_tells_of_failures_when_it_returns() {
+    fn point(what: Arg<u64>) -> u64 {
+        if *what < 2 { panic!("point {}", *what) } else { *what }
+    }
+    async fn shard(shard: Shard, (gate, gives_up): (Edges, bool)) -> Result<u64, Error> {
+        let (opens, waits) = (gate.producer(&shard, 0)?, gate.consumer(&shard, 0)?);
+        if gives_up {
+            let late = shard.launch(|| 2u64, ()).wait(waits.ready()).go()?;
+            let input = |p| if p == 0 { (0u64.into(),) } else { ((&late).into(),) };
+            let points = shard.index_launch(2, point, input).go()?;
+            let outcome = shard.timeout(Duration::from_millis(5), points.all()).await;
+            assert!(matches!(outcome, Err(Error::TimedOut { .. })), "{outcome:?}");
+            shard.arrive(opens.ready());
+            points.get(1)?.clone().await
+        } else {
+            let points = shard.index_launch(2, point, |p| ((p as u64).into(),)).go()?;
+            assert!(points.all().await.is_err());
+            Ok(3)
+        }
+    }
+    for (at, runtime) in all() {
+        for gives_up in [false, true] {
+            let outcome = watched(&at, || {
+                runtime.run(move |top| async move {
+                    let gang = top.gang("one", 1)?;
+                    let gate = top.edges("gate", &gang, [(0, 0)], 1)?;
+                    let task = top.register("shard", shard);
+                    top.launch(&gang, &task, |_| ShardLaunch::new((gate, gives_up)))?.all().await
+                })
+            });
+            match outcome {
+                Ok((values, _)) => assert!(!gives_up && values == [3], "{at}"),
+                Err(e) => assert!(gives_up && e.to_string().contains("point 0"), "{at}: {e}"),
+            }
+        }
     }
 }
 
