@@ -64,6 +64,16 @@ impl Digest {
     }
 }
 
+/// The types of the standard library that serialize as the value in them alone. References do so, too.
+const WRAPPERS: [&str; 8] = ["::Box", "::Rc", "::Arc", "::Cow", "::RefCell", "::Mutex", "::RwLock", "::Reverse"];
+
+/// Whether a type with this name is a `HashSet`, or wraps one.
+fn is_hash_set(name: &str) -> bool {
+    let is_wrapper = |part: &&str| WRAPPERS.iter().any(|wrapper| part.ends_with(wrapper));
+    // Also at a bracket: a slice of sets has an order.
+    name.split(['<', '[']).find(|part| !is_wrapper(part)).is_some_and(|part| part.ends_with("HashSet"))
+}
+
 /// The parts of a value that has several.
 struct Parts<'a> {
     digest: &'a mut Digest,
@@ -159,8 +169,8 @@ impl<'a> Serializer for &'a mut Digest {
     }
     fn serialize_seq(self, _: Option<usize>) -> Result<Parts<'a>, postcard::Error> {
         // A set without an order serializes as any sequence, so only its type tells.
-        let is_set = self.of_type.split('<').next().is_some_and(|name| name.ends_with("HashSet"));
-        Parts::new(self, is_set)
+        let has_no_order = is_hash_set(self.of_type);
+        Parts::new(self, has_no_order)
     }
     fn serialize_tuple(self, _: usize) -> Result<Parts<'a>, postcard::Error> {
         Parts::new(self, false)
@@ -242,7 +252,12 @@ impl ser::SerializeMap for Parts<'_> {
 mod tests {
     use super::digest;
     use serde::Serialize;
+    use std::borrow::Cow;
+    use std::cell::RefCell;
+    use std::cmp::Reverse;
     use std::collections::{BTreeMap, HashMap, HashSet};
+    use std::rc::Rc;
+    use std::sync::{Arc, Mutex, RwLock};
 
     #[derive(Serialize)]
     enum Kind {
@@ -273,6 +288,38 @@ mod tests {
             let nested = || (0..n).map(|i| (i, held(3))).collect::<Vec<_>>();
             assert_eq!(digest(&nested()), digest(&nested()), "{n}");
         }
+    }
+
+    /// These serialize as the set alone.
+    #[test]
+    fn a_set_behind_a_wrapper_has_no_order() {
+        for n in 0..40u32 {
+            let set = || (0..n).collect::<HashSet<u32>>();
+            let plain = digest(&set());
+            assert_eq!(digest(&&set()), plain, "{n}");
+            assert_eq!(digest(&Box::new(set())), plain, "{n}");
+            assert_eq!(digest(&Rc::new(set())), plain, "{n}");
+            assert_eq!(digest(&Arc::new(set())), plain, "{n}");
+            assert_eq!(digest(&Cow::Owned::<HashSet<u32>>(set())), plain, "{n}");
+            assert_eq!(digest(&RefCell::new(set())), plain, "{n}");
+            assert_eq!(digest(&Mutex::new(set())), plain, "{n}");
+            assert_eq!(digest(&RwLock::new(set())), plain, "{n}");
+            assert_eq!(digest(&Reverse(set())), plain, "{n}");
+            assert_eq!(digest(&Arc::new(Mutex::new(Box::new(set())))), plain, "{n}");
+            assert_eq!(digest(&Cow::Owned::<Arc<HashSet<u32>>>(Arc::new(set()))), plain, "{n}");
+        }
+    }
+
+    #[test]
+    fn sequences_of_sets_have_an_order() {
+        let sets = |first: u32, second: u32| vec![HashSet::from([first]), HashSet::from([second])];
+        let (one, other) = (sets(1, 2), sets(2, 1));
+        assert_ne!(digest(&one), digest(&other));
+        assert_ne!(digest(&&one[..]), digest(&&other[..]));
+        let in_box = |sets: Vec<HashSet<u32>>| sets.into_boxed_slice();
+        assert_ne!(digest(&in_box(one)), digest(&in_box(other)));
+        let shared = |first, second| sets(first, second).into_iter().map(Arc::new).collect::<Arc<[_]>>();
+        assert_ne!(digest(&shared(1, 2)), digest(&shared(2, 1)));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Parker {
     /// `AWAKE`, `PARKED` or `NOTIFIED`.
     state: AtomicU32,
     alarm: Alarm,
-    /// When somebody last rang. Only a measurement, which the models leave out.
+    /// When somebody rang in the present park; 0 if nobody has. Only a measurement, which the models leave out.
     rung: AtomicU64,
 }
 
@@ -60,6 +60,8 @@ impl Parker {
     /// [`nudge`](Parker::nudge). After a return with [`Wake::Notified`], writes before the call of
     /// [`wake`](Parker::wake) are visible. If a wake came since the last park, this returns [`Wake::Notified`] at once.
     pub fn park(&self, still_idle: impl FnMut() -> bool, deadline: Option<Instant>) -> Wake {
+        // Whoever has called already did not wait for the owner to wake.
+        self.rung.store(0, Ordering::Relaxed);
         if !self.announce() {
             return self.get_up(Wake::Notified);
         }
@@ -112,7 +114,8 @@ impl Parker {
         self.rung.store(moment(), Ordering::Relaxed);
     }
 
-    /// For the owner, right after a [`park`](Self::park) in which it was notified: how long ago it was called.
+    /// For the owner, right after a [`park`](Self::park) in which it was notified: how long ago it was called. 0 if
+    /// that was before the park.
     pub fn lateness(&self) -> Duration {
         match self.rung.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
@@ -181,6 +184,25 @@ mod tests {
         let soon = Instant::now() + Duration::from_millis(5);
         assert_eq!(parker.park(|| true, Some(soon)), Wake::TimedOut);
         assert!(Instant::now() >= soon);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_wake_counts_as_late_only_if_the_owner_waited_for_it() {
+        const A_WHILE: Duration = Duration::from_millis(20);
+        let parker = Parker::new();
+        let while_parked = || {
+            parker.wake();
+            thread::sleep(A_WHILE);
+            true
+        };
+        assert_eq!(parker.park(while_parked, None), Wake::Notified);
+        assert!(parker.lateness() >= A_WHILE);
+        // The owner works for a while, and is called meanwhile.
+        thread::sleep(A_WHILE);
+        parker.wake();
+        assert_eq!(parker.park(|| true, None), Wake::Notified);
+        assert_eq!(parker.lateness(), Duration::ZERO);
     }
 
     #[test]

@@ -80,6 +80,9 @@ impl Patience {
     fn is_over(&mut self) -> bool {
         if self.turns == BRISK {
             self.since = Some(Instant::now());
+        } else {
+            // However long it looks for work, the number stays small.
+            self.turns = 2 * BRISK;
         }
         self.since.is_some_and(|since| since.elapsed() >= self.limit())
     }
@@ -247,5 +250,19 @@ mod tests {
         assert_eq!(first, Some(BRISK as usize - 1));
         patience.has_slept(Wake::TimedOut, || unreachable!("not called"));
         assert_eq!(patience.idles(), Rest::Sleeps);
+    }
+
+    #[test]
+    fn any_number_of_turns_without_work_is_one_wait() {
+        const WHILE: Duration = Duration::from_millis(50);
+        let began = Instant::now();
+        let mut patience = Patience::new(Idle::Looks(WHILE), false);
+        (0..BRISK).for_each(|_| assert_ne!(patience.idles(), Rest::Sleeps));
+        let since = patience.since;
+        // As after so many turns.
+        patience.turns = u32::MAX - BRISK;
+        while patience.idles() == Rest::Pauses {}
+        assert!(began.elapsed() >= WHILE);
+        assert_eq!(patience.since, since);
     }
 }
