@@ -18,7 +18,6 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// Makes a mapper of a text, or says why not.
 type Make = Box<dyn Fn(&str) -> Result<Arc<dyn Mapper>, String> + Send + Sync>;
@@ -346,7 +345,7 @@ impl<'a> Desk<'a> {
         let mut told = tell(self.notices, process, &word);
         // Its pipe is full of what others ask. It takes that soon, and none of them waits for this process.
         while told.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock) && !self.shared.wishes().closed {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(std::time::Duration::from_millis(1));
             told = tell(self.notices, process, &word);
         }
         if let Err(e) = told
