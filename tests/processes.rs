@@ -24,6 +24,9 @@ use maniple::regions::{Privilege, ReadShared, ReadWriteShared, WriteShared};
 use maniple::runtime::{Binding, Faults, SlowLink, TraceFile};
 use processes::{on_processes, on_processes_with};
 use say::say;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -328,6 +331,67 @@ fn calls_that_the_system_does_not_have_are_done_without() {
 #[test]
 fn calls_that_the_system_forbids_are_done_without() {
     without_calls("calls_that_the_system_forbids_are_done_without", denied::EPERM);
+}
+
+/// Memory in a directory that has room for all, for some, or for nothing: right results, or an error that says so.
+#[test]
+fn a_directory_without_room_for_shared_memory_is_an_error() {
+    let test = "a_directory_without_room_for_shared_memory_is_an_error";
+    let mut unshare = vec!["unshare", "--mount"];
+    if !rustix::process::geteuid().is_root() {
+        unshare.push("--map-root-user");
+    }
+    let apart = |command: &[&str]| {
+        let mut apart = Command::new(unshare[0]);
+        apart.args(&unshare[1..]).args(command);
+        apart
+    };
+    let (room, inside) = ("MANIPLE_TEST_ROOM", "MANIPLE_TEST_INSIDE");
+    let is_case = std::env::var(room).is_ok();
+    let may_mount =
+        || apart(&["mount", "-t", "tmpfs", "none", "/dev/shm"]).status().is_ok_and(|status| status.success());
+    if !is_case && !may_mount() {
+        eprintln!("SKIPPED: namespaces are refused here");
+        return;
+    }
+    let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&other).expect("a directory");
+    // KiB that are free in `/dev/shm` and in `$TMPDIR`, and whether there is a result. None where either is right.
+    let some = [4, 12, 20, 24, 28, 32, 48, 128, 256].map(|free| (free, 0, None));
+    let cases = [(0, 0, Some(false)), (0, 1 << 15, Some(true)), (1 << 15, 0, Some(true))];
+    for (shared, temporary, expected) in cases.into_iter().chain(some) {
+        let free = format!("{shared} {temporary}");
+        let variables = [(room, &*free), ("TMPDIR", other.to_str().expect("a path"))];
+        let texts = on_processes_with(&variables, test, &[(2, 1)], |runtime| {
+            if std::env::var(inside).is_err() {
+                let mount = "of() {
+                        mount -t tmpfs -o size=$(($1 + 4))k none \"$2\" && head -c 4096 /dev/zero >\"$2/used\"
+                    }
+                    of ${1% *} /dev/shm && of ${1#* } \"$TMPDIR\" && shift && exec \"$@\"";
+                let free = std::env::var(room).expect("a case");
+                let mut apart = apart(&["sh", "-c", mount, "sh", &free]);
+                let error = apart.args(std::env::args_os()).env(inside, "").exec();
+                panic!("{error}");
+            }
+            denied::deny(&[denied::MEMFD_CREATE], denied::EPERM);
+            let expected = relax(&Runtime::threads(2), 3).expect("runs on threads");
+            match relax(&runtime, 3) {
+                Ok(came) => {
+                    assert_eq!(came, expected);
+                    say("right");
+                }
+                Err(error) => say(&format!("told: {error}")),
+            }
+        });
+        if is_case {
+            return;
+        }
+        let right = texts[0].contains("right");
+        let told: Vec<&str> = texts[0].lines().filter(|line| line.contains("told: ")).collect();
+        let is_known = told.iter().all(|line| line.contains("/dev/shm"));
+        assert!(right == told.is_empty() && is_known, "{free}: {}", texts[0]);
+        assert!(expected.is_none_or(|expected| expected == right), "{free}: {}", texts[0]);
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn hosts() -> [Host; 2] {
     let net: Net = Arc::new(std::array::from_fn(|_| Mutex::new(VecDeque::new())));
     std::array::from_fn(|me| {
         let layout = Layout { processes: 2, workers: 1 };
-        let own = Segment::new("a model", 0, true).expect("memory");
+        let own = Segment::new("a model", 0, 0, true).expect("memory");
         Segments::prepare(layout, &own);
         let mapped = (0..2).map(|process| (process == me).then(|| Arc::new(own.clone()))).collect();
         let segments = Arc::new(Segments::new(layout, (me, LARGEST), mapped));

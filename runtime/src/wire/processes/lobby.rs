@@ -15,6 +15,8 @@ use std::time::Instant;
 
 /// The most room for what a process gives, with that of others which it passes on. Only what is used takes up memory.
 const ROOM: usize = 1 << 30;
+/// The least of it for each of the processes, however little memory there is: enough for the outcome of a run.
+const LEAST: usize = 2 << 10;
 const LINE: usize = 128;
 /// The places of the token, and of the process that reports.
 const TOKEN: usize = 64;
@@ -89,6 +91,11 @@ impl Awaited {
     }
 }
 
+/// The place of the gifts of so many processes, after the words of all.
+fn gifts(processes: usize) -> usize {
+    (processes + 1) * LINE + processes * WORDS
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -97,9 +104,9 @@ impl Lobby {
     /// Makes the lobby of these processes, for the first of them.
     pub fn new(ranks: Vec<u32>) -> io::Result<Self> {
         let n = ranks.len();
-        let room = ROOM.min(super::segment::limit() / 4 / (n + 1)) / LINE * LINE;
-        let bytes = (n + 1) * (LINE + room) + n * WORDS;
-        let memory = Segment::new("maniple lobby", bytes, n > 1)?;
+        let (room, least) = (ROOM.min(super::segment::limit() / 4 / (n + 1)) / LINE * LINE, n * LEAST);
+        let head = gifts(n) + if room > least { 0 } else { (n + 1) * least };
+        let memory = Segment::new("maniple lobby", gifts(n) + (n + 1) * room.max(least), head, n > 1)?;
         let lobby = Self::in_memory(0, ranks, memory);
         lobby.word::<AtomicU64>(TOKEN).store(RandomState::new().hash_one(lobby.file()), Ordering::Relaxed);
         Ok(lobby)
@@ -108,7 +115,7 @@ impl Lobby {
     /// Opens the lobby that the first of these processes has made: its number of the system, and that of the file.
     pub fn open(index: usize, ranks: Vec<u32>, (process, file): (u32, i32)) -> io::Result<Self> {
         let memory = Segment::open(process, file)?;
-        let least = (ranks.len() + 1) * 2 * LINE + ranks.len() * WORDS;
+        let least = gifts(ranks.len()) + (ranks.len() + 1) * LINE;
         match memory.bytes() < least {
             true => Err(io::Error::other("another file")),
             false => Ok(Self::in_memory(index, ranks, memory)),
@@ -118,8 +125,7 @@ impl Lobby {
     fn in_memory(index: usize, ranks: Vec<u32>, memory: Segment) -> Self {
         let (begun, messages, run) = (AtomicU32::new(0), AtomicU32::new(0), Mutex::default());
         let (lost, tell) = (Mutex::default(), OnceLock::new());
-        let n = ranks.len();
-        let room = (memory.bytes() - n * WORDS) / (n + 1) - LINE;
+        let room = (memory.bytes() - gifts(ranks.len())) / (ranks.len() + 1);
         Self { index, ranks, memory, room, begun, run, messages, lost, left: Mutex::default(), tell }
     }
 
@@ -163,9 +169,9 @@ impl Lobby {
         self.word((index + 1) * LINE + 2 * size_of::<u64>())
     }
 
-    /// The place of a process's last words, after all gifts.
+    /// The place of a process's last words.
     fn words(&self, index: usize) -> usize {
-        (self.ranks.len() + 1) * (LINE + self.room) + index * WORDS
+        (self.ranks.len() + 1) * LINE + index * WORDS
     }
 
     /// Says why this process ends, for the others to tell if they miss it.
@@ -208,7 +214,7 @@ impl Lobby {
 
     /// The place of a process's gift, or that of the total, after all of them.
     fn place(&self, index: usize) -> usize {
-        (self.ranks.len() + 1) * LINE + index * self.room
+        gifts(self.ranks.len()) + index * self.room
     }
 
     /// The most bytes that each of so many processes, of all hosts, can give: those of all fit a place, each with its length.

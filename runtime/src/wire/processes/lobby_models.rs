@@ -8,7 +8,7 @@ use loom::thread;
 /// The lobbies of so many processes, with all their words.
 fn lobbies(n: usize) -> Vec<Arc<Lobby>> {
     let ranks: Vec<u32> = (0..n as u32).collect();
-    let memory = Segment::new("a model", 0, true).expect("memory");
+    let memory = Segment::new("a model", 0, 0, true).expect("memory");
     let lobby = |index| Arc::new(Lobby::in_memory(index, ranks.clone(), memory.clone()));
     let lobbies: Vec<_> = (0..n).map(lobby).collect();
     let all = &lobbies[0];

@@ -210,7 +210,7 @@ fn run_of(
     let me = meeting.rank as usize;
     let layout = Layout { processes: meeting.size(), workers };
     let bytes = room(layout, meeting.on_host());
-    let own = Segment::new("maniple", bytes, meeting.on_host() > 1);
+    let own = Segment::new("maniple", bytes, layout.heap(), meeting.on_host() > 1);
     let own = own.inspect(|own| Segments::prepare(layout, own));
     let places = meeting.places(binding, workers);
     let error = meeting.check(started).err();

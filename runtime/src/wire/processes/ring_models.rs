@@ -23,7 +23,7 @@ const THIRD: ProcessorId = ProcessorId(2);
 /// The segments as each of `n` processes sees them.
 fn processes(n: u32) -> Vec<Arc<Segments>> {
     let layout = Layout { processes: n, workers: 1 };
-    let all: Vec<Segment> = (0..n).map(|_| Segment::new("a model", 0, true).expect("memory")).collect();
+    let all: Vec<Segment> = (0..n).map(|_| Segment::new("a model", 0, 0, true).expect("memory")).collect();
     all.iter().for_each(|own| Segments::prepare(layout, own));
     let mapped = || all.iter().map(|segment| Some(Arc::new(segment.clone()))).collect();
     let processes: Vec<_> =

@@ -286,7 +286,8 @@ mod tests {
     fn a_full_segment_ends_the_run_with_an_error() {
         let layout = Layout { processes: 2, workers: 1 };
         const BYTES: usize = 64 << 30;
-        let own = || Segment::new("test", BYTES, true).inspect(|own| Segments::prepare(layout, own)).map(Arc::new).ok();
+        let new = || Segment::new("test", BYTES, layout.heap(), true).inspect(|own| Segments::prepare(layout, own));
+        let own = || new().map(Arc::new).ok();
         let segments = Arc::new(Segments::new(layout, (0, BYTES), vec![own(), own()]));
         // SAFETY: They have been made above, and the segments keep them.
         let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };

@@ -2,24 +2,28 @@
 //! `/proc`. It has far more room than is used; memory is taken up only where something has been written.
 //!
 //! The file is in memory (memfd). Where the system refuses that, it is one in a directory, and all that may be written fits
-//! into the space that is free there: with less, a write would end the process.
+//! into the space that is free there: with less, a write would end the process. What is always written takes up its space
+//! when the segment is made, which is an error where there is none.
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+
+/// A directory with less free space is used only if there is no better one.
+const ENOUGH: usize = 16 << 20;
 
 /// The most bytes that this process may map, and that its files may have: all together in a directory (see [`directory`]),
 /// otherwise each (`ulimit -v`, `ulimit -f`).
 pub fn limit() -> usize {
     let limit = |resource| getrlimit(resource).current.map_or(usize::MAX, |limit| limit as usize);
-    let free = |directory: &Path| rustix::fs::statvfs(directory).map_or(0, |of| of.f_bavail * of.f_frsize);
-    let directory = directory().filter(|(directory, _)| nameless(directory).is_ok());
-    let free = directory.map_or(usize::MAX, |(directory, _)| free(directory) as usize);
+    let free = directory().and_then(|(directory, _)| free(directory)).unwrap_or(usize::MAX);
     limit(Resource::As).min(limit(Resource::Fsize)).min(free)
 }
 
@@ -28,11 +32,18 @@ pub fn directory() -> Option<&'static (PathBuf, io::Error)> {
     static DIRECTORY: OnceLock<Option<(PathBuf, io::Error)>> = OnceLock::new();
     let find = || {
         let refused = rustix::fs::memfd_create("maniple", MemfdFlags::CLOEXEC).err()?;
-        let shared = PathBuf::from("/dev/shm");
-        let directory = if nameless(&shared).is_ok() { shared } else { std::env::temp_dir() };
+        let (shared, other) = (PathBuf::from("/dev/shm"), std::env::temp_dir());
+        let is_best = |room| room >= ENOUGH || Some(room) >= free(&other);
+        let directory = if free(&shared).is_some_and(is_best) { shared } else { other };
         Some((directory, refused.into()))
     };
     DIRECTORY.get_or_init(find).as_ref()
+}
+
+/// The bytes that are free in a directory, if it can have a file without a name.
+fn free(directory: &Path) -> Option<usize> {
+    nameless(directory).ok()?;
+    Some(rustix::fs::statvfs(directory).map_or(0, |of| of.f_bavail.saturating_mul(of.f_frsize)) as usize)
 }
 
 /// A file without a name in a directory.
@@ -41,14 +52,25 @@ fn nameless(directory: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?)
 }
 
-fn file(name: &str) -> io::Result<OwnedFd> {
+/// A file of so many bytes, all zero. In a directory, the first `head` take up their space.
+fn file(name: &str, bytes: usize, head: usize) -> io::Result<OwnedFd> {
     let Some((directory, refused)) = directory() else {
-        return Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
+        let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, bytes as u64)?;
+        return Ok(file);
     };
-    nameless(directory).map_err(|e| {
-        let of_memory = format!("the call memfd_create, which Linux has from 3.17 on, is refused ({refused})");
-        io::Error::other(format!("{of_memory}, and so is a file without a name in {} ({e})", directory.display()))
-    })
+    let (of_memory, shown) = ("the call memfd_create, which Linux has from 3.17 on, is refused", directory.display());
+    let nameless = nameless(directory).map_err(|e| {
+        io::Error::other(format!("{of_memory} ({refused}), and so is a file without a name in {shown} ({e})"))
+    })?;
+    let file = File::from(nameless);
+    // Not every file system has `fallocate`.
+    let filled = file.set_len(bytes as u64).and_then(|()| file.write_all_at(&vec![0; head], 0));
+    filled.map_err(|e| {
+        let advice = "free some, or set `TMPDIR` to a directory with room";
+        io::Error::other(format!("{of_memory} ({refused}), and {shown} has no room for {head} bytes ({e}); {advice}"))
+    })?;
+    Ok(file.into())
 }
 
 /// A mapping of such memory.
@@ -66,15 +88,15 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Makes a segment of so many bytes, all zero. One that is not shared may be memory without a file.
-    pub fn new(name: &str, bytes: usize, shared: bool) -> io::Result<Self> {
+    /// Makes a segment of so many bytes, all zero, of which the first `head` will be written in any case. One that is not
+    /// shared may be memory without a file.
+    pub fn new(name: &str, bytes: usize, head: usize, shared: bool) -> io::Result<Self> {
         let in_file = || {
             if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| *limit < bytes as u64) {
                 // The system would send a signal, which ends the process.
                 return Err(io::Error::other(format!("{bytes} bytes, where `ulimit -f` allows files of {limit}")));
             }
-            let file = file(name)?;
-            rustix::fs::ftruncate(&file, bytes as u64)?;
+            let file = file(name, bytes, head)?;
             Ok(Self { at: map(Some(&file), bytes)?, bytes, file: Some(file) })
         };
         match in_file() {

@@ -35,7 +35,7 @@ unsafe impl Sync for Run {}
 struct Line([u8; 128]);
 
 impl Segment {
-    pub fn new(_: &str, _: usize, _: bool) -> io::Result<Self> {
+    pub fn new(_: &str, _: usize, _: usize, _: bool) -> io::Result<Self> {
         Ok(Self::default())
     }
 
