@@ -262,7 +262,7 @@ impl Case {
 /// the same on every wire, under every order.
 fn what_was_given_counts() {
     let (mut mixed, mut failed) = (0, 0);
-    for seed in 0..250 {
+    for seed in 0..100 {
         let case = Case::draw(seed);
         let first = case.run(seed * 8);
         for number in 1..8 {
@@ -273,7 +273,7 @@ fn what_was_given_counts() {
         mixed += (0..case.calls).filter(|&call| of(call).any(|is_there| is_there != of(call).next().unwrap())).count();
     }
     // Many calls fail, and a few only where a scan or a broadcast does not need everybody.
-    assert!(failed > 100 && mixed < failed / 2, "{failed} failed, {mixed} on some shards only");
+    assert!(failed > 40 && mixed < failed / 2, "{failed} failed, {mixed} on some shards only");
 }
 
 #[test]
