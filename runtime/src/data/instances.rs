@@ -24,10 +24,17 @@ impl KeptInstance {
 }
 
 /// An instance with the last launch of the top-level task that used it, or [`NOBODY`] if one of an inner task has.
-struct Entry {
+pub(super) struct Entry {
     tree: TreeId,
     last: LaunchKey,
-    kept: KeptInstance,
+    pub kept: KeptInstance,
+}
+
+impl Entry {
+    /// A launch uses the instance.
+    pub fn used_by(&mut self, launch: LaunchKey) {
+        self.last = self.last.max(if launch >> 32 == 0 { launch } else { NOBODY });
+    }
 }
 
 /// Instances by column. The key is not stored again where the instance has it.
@@ -51,9 +58,9 @@ impl Instances {
         self.0.find(hash, is).map(|entry| &entry.kept)
     }
 
-    pub fn get_mut(&mut self, key: &ColumnKey) -> Option<&mut KeptInstance> {
+    pub fn get_mut(&mut self, key: &ColumnKey) -> Option<&mut Entry> {
         let (hash, is) = Self::seek(key);
-        self.0.find_mut(hash, is).map(|entry| &mut entry.kept)
+        self.0.find_mut(hash, is)
     }
 
     pub fn insert(&mut self, key: &ColumnKey, kept: KeptInstance) {
@@ -74,9 +81,8 @@ impl Instances {
 
     /// A launch uses an instance.
     pub fn used_by(&mut self, key: &ColumnKey, launch: LaunchKey) {
-        let (hash, is) = Self::seek(key);
-        if let Some(entry) = self.0.find_mut(hash, is) {
-            entry.last = entry.last.max(if launch >> 32 == 0 { launch } else { NOBODY });
+        if let Some(entry) = self.get_mut(key) {
+            entry.used_by(launch);
         }
     }
 

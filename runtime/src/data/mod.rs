@@ -91,7 +91,7 @@ impl Data {
     ) -> Result<Rc<Instance>, Error> {
         let mut instances = self.instances.borrow_mut();
         let there = instances.get_mut(&key);
-        let found = match &there {
+        let found = match there.as_ref().map(|entry| &entry.kept) {
             // Other shards of the same launch use the same instance, so that they see each other's values.
             Some(KeptInstance::Owned(instance, user)) if *user == launch => return Ok(instance.clone()),
             Some(KeptInstance::Owned(instance, _)) => Some(instance.memory()),
@@ -100,16 +100,16 @@ impl Data {
         let kind = match (place_instance(effects, key, field, Coherence::Exclusive, found)?, &there) {
             (InstanceChoice::Create(kind), _) => kind,
             (InstanceChoice::Find, _) => {
-                let Some(KeptInstance::Owned(instance, user)) = there else { unreachable!("validated") };
+                let Some(entry) = there else { unreachable!("validated") };
+                entry.used_by(launch);
+                let KeptInstance::Owned(instance, user) = &mut entry.kept else { unreachable!("validated") };
                 *user = launch;
-                let instance = instance.clone();
-                instances.used_by(&key, launch);
-                return Ok(instance);
+                return Ok(instance.clone());
             }
         };
         let make = || {
             let instance = Instance::new(key.rect, *field, effects.machine().memory(effects.id, kind))?;
-            let bytes = match &there {
+            let bytes = match there.as_ref().map(|entry| &entry.kept) {
                 Some(KeptInstance::Owned(there, _)) => there.read_bytes(key.rect)?,
                 Some(KeptInstance::Shared(there)) => there.read_bytes(key.rect)?,
                 None => return Ok(Rc::new(instance)),

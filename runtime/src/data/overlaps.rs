@@ -18,12 +18,17 @@ type ByField = HashMap<(TreeId, FieldId), RectTree<Weak<Column>>>;
 pub(crate) struct Columns {
     /// All columns, while there are few.
     few: SmallVec<[Weak<Column>; 2]>,
-    /// All columns, once there are many. Those that are gone leave it when it is built again.
-    #[allow(clippy::box_collection)] // Hardly any shard has some, and there are many shards.
-    many: Option<Box<ByField>>,
-    /// At so many columns in `many`, gone ones included, it is built again.
+    /// All columns, once there are many. Hardly any shard has so many, and there are many shards.
+    many: Option<Box<Many>>,
+}
+
+/// Many columns. Those that are gone leave it when it is built again.
+#[derive(Default)]
+struct Many {
+    trees: ByField,
+    /// How many columns there are, gone ones included, and at how many it is built again.
+    columns: usize,
     rebuild_at: usize,
-    in_many: usize,
 }
 
 impl Columns {
@@ -37,25 +42,18 @@ impl Columns {
                 return self.few.push(Rc::downgrade(column));
             }
         }
-        if self.many.is_none() || self.in_many >= self.rebuild_at {
+        if self.many.as_ref().is_none_or(|many| many.columns >= many.rebuild_at) {
             self.rebuild();
         }
-        self.insert(column);
-    }
-
-    fn insert(&mut self, column: &Rc<Column>) {
-        let trees = self.many.get_or_insert_default();
-        let tree = trees.entry((column.region.tree, column.field.id)).or_default();
-        tree.insert(column.rect(), Rc::downgrade(column));
-        self.in_many += 1;
+        self.many.get_or_insert_default().insert(column);
     }
 
     fn rebuild(&mut self) {
         let mut all = Vec::new();
         self.each(|column| all.push(column.clone()));
-        (self.few, self.many, self.in_many) = Default::default();
-        all.iter().for_each(|column| self.insert(column));
-        self.rebuild_at = 2 * all.len() + FEW;
+        let mut many = Box::new(Many { rebuild_at: 2 * all.len() + FEW, ..Many::default() });
+        all.iter().for_each(|column| many.insert(column));
+        *self = Self { few: SmallVec::new(), many: Some(many) };
     }
 
     /// Calls `found` for each column of the field with points of the region.
@@ -69,16 +67,24 @@ impl Columns {
             }
         };
         self.few.iter().for_each(&mut look);
-        if let Some(tree) = self.many.as_ref().and_then(|trees| trees.get(&(region.tree, field))) {
+        if let Some(tree) = self.many.as_ref().and_then(|many| many.trees.get(&(region.tree, field))) {
             tree.overlapping(region.rect, &mut |_, column| look(column));
         }
     }
 
     /// Calls `each` for each column.
     pub fn each(&self, mut each: impl FnMut(&Rc<Column>)) {
-        let trees = self.many.iter().flat_map(|trees| trees.values());
+        let trees = self.many.iter().flat_map(|many| many.trees.values());
         let all = self.few.iter().chain(trees.flat_map(RectTree::values));
         all.filter_map(Weak::upgrade).for_each(|column| each(&column));
+    }
+}
+
+impl Many {
+    fn insert(&mut self, column: &Rc<Column>) {
+        let tree = self.trees.entry((column.region.tree, column.field.id)).or_default();
+        tree.insert(column.rect(), Rc::downgrade(column));
+        self.columns += 1;
     }
 }
 
