@@ -4,7 +4,6 @@ use super::column::Column;
 use crate::maps::HashMap;
 use crate::message::hull;
 use maniple_regions::{FieldId, Rect, Region, TreeId};
-use smallvec::SmallVec;
 use std::rc::{Rc, Weak};
 
 /// With no more columns than this, looking at each is quicker than a tree.
@@ -17,7 +16,7 @@ type ByField = HashMap<(TreeId, FieldId), RectTree<Weak<Column>>>;
 #[derive(Default)]
 pub(crate) struct Columns {
     /// All columns, while there are few.
-    few: SmallVec<[Weak<Column>; 2]>,
+    few: Vec<Weak<Column>>,
     /// All columns, once there are many. Hardly any shard has so many, and there are many shards.
     many: Option<Box<Many>>,
 }
@@ -39,6 +38,7 @@ impl Columns {
                 self.few.retain(|column| column.strong_count() > 0);
             }
             if self.few.len() < FEW {
+                self.few.reserve_exact(FEW - self.few.len());
                 return self.few.push(Rc::downgrade(column));
             }
         }
@@ -53,7 +53,7 @@ impl Columns {
         self.each(|column| all.push(column.clone()));
         let mut many = Box::new(Many { rebuild_at: 2 * all.len() + FEW, ..Many::default() });
         all.iter().for_each(|column| many.insert(column));
-        *self = Self { few: SmallVec::new(), many: Some(many) };
+        *self = Self { few: Vec::new(), many: Some(many) };
     }
 
     /// Calls `found` for each column of the field with points of the region.

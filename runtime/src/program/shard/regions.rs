@@ -36,7 +36,7 @@ pub(super) struct Regions {
     /// Tells the shard's views from those of other shards of this thread. 0 once the shard is over.
     shard: Cell<u64>,
     /// Those that requirements name.
-    held: RefCell<SmallVec<[Rc<LocalRegion>; 1]>>,
+    held: RefCell<Vec<Rc<LocalRegion>>>,
     /// All columns, also of parts of these regions.
     columns: RefCell<Columns>,
 }
@@ -67,7 +67,11 @@ impl Shard {
         }
         let local = Rc::new(LocalRegion { shard: regions.shard.get(), region, held, columns: RefCell::default() });
         if held.is_some() {
-            regions.held.borrow_mut().push(local.clone());
+            let mut all = regions.held.borrow_mut();
+            if all.is_empty() {
+                all.reserve_exact(self.inner.held.len());
+            }
+            all.push(local.clone());
         }
         Ok(RegionView { local })
     }
