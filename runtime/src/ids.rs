@@ -87,6 +87,11 @@ impl ColumnKey {
     pub fn region(&self, rect: Rect) -> Region {
         Region::new(self.tree, rect)
     }
+
+    /// Whether two columns have points of one field in common.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        (self.tree, self.field) == (other.tree, other.field) && self.rect.overlaps(&other.rect)
+    }
 }
 
 /// A leaf task of this processor: its place in the slab, and which use of that place it is.

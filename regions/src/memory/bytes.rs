@@ -208,17 +208,14 @@ mod pages {
     impl Pages {
         /// Makes them larger or smaller, wherever they are then.
         fn resize(self, bytes: usize) -> Option<NonNull<u8>> {
-            let pages = std::mem::ManuallyDrop::new(self);
-            if pages.bytes == bytes {
-                return Some(pages.at);
+            let mut at = self.at;
+            if self.bytes != bytes {
+                // SAFETY: they are mapped, and nobody uses them. Where this fails they stay as they are, and are unmapped.
+                let resized = unsafe { mremap(at.as_ptr().cast(), self.bytes, bytes, MREMAP_MAYMOVE) };
+                at = NonNull::new(resized.cast()).filter(|_| resized != MAP_FAILED)?;
             }
-            // SAFETY: they are mapped, and nobody uses them. Where this fails they stay as they are.
-            let resized = unsafe { mremap(pages.at.as_ptr().cast(), pages.bytes, bytes, MREMAP_MAYMOVE) };
-            if resized == MAP_FAILED {
-                drop(std::mem::ManuallyDrop::into_inner(pages));
-                return None;
-            }
-            NonNull::new(resized.cast())
+            std::mem::forget(self);
+            Some(at)
         }
     }
 

@@ -99,8 +99,7 @@ impl Kept {
     #[cold]
     fn no_doubt_about(&mut self, key: &ColumnKey) {
         let left = |doubt: ColumnKey| {
-            let meets = (doubt.tree, doubt.field) == (key.tree, key.field) && doubt.rect.overlaps(&key.rect);
-            let parts = if meets { doubt.rect.subtract(&key.rect) } else { vec![doubt.rect] };
+            let parts = if doubt.overlaps(key) { doubt.rect.subtract(&key.rect) } else { vec![doubt.rect] };
             parts.into_iter().map(move |rect| ColumnKey { rect, ..doubt })
         };
         self.in_doubt = std::mem::take(&mut self.in_doubt).into_iter().flat_map(left).collect();
@@ -112,9 +111,7 @@ impl Kept {
     }
 
     fn is_in_doubt(&self, key: &ColumnKey) -> bool {
-        let is_it =
-            |doubt: &ColumnKey| (doubt.tree, doubt.field) == (key.tree, key.field) && doubt.rect.overlaps(&key.rect);
-        self.in_doubt.iter().any(is_it)
+        self.in_doubt.iter().any(|doubt| doubt.overlaps(key))
     }
 
     /// A launch uses these instances, each with its size and whether it may stay when it is spare. The last two matter for
@@ -152,7 +149,10 @@ impl Kept {
         if same {
             used.numbers.iter().for_each(|&number| self.all[number as usize].use_now(self.launches));
             if !self.hurried.is_empty() || !self.in_doubt.is_empty() {
-                used.numbers.iter().for_each(|&number| self.touch(&self.all[number as usize].at.0.clone()));
+                for &number in &used.numbers {
+                    let (key, _) = self.all[number as usize].at;
+                    self.touch(&key);
+                }
             }
         }
         same
