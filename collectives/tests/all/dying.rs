@@ -273,7 +273,7 @@ fn what_was_given_counts() {
         mixed += (0..case.calls).filter(|&call| of(call).any(|is_there| is_there != of(call).next().unwrap())).count();
     }
     // Many calls fail, and a few only where a scan or a broadcast does not need everybody.
-    assert!(failed > 40 && mixed < failed / 2, "{failed} failed, {mixed} on some shards only");
+    assert!(failed > 100 && mixed < failed / 2, "{failed} failed, {mixed} on some shards only");
 }
 
 #[test]
