@@ -153,7 +153,9 @@ impl Rect {
     /// Whether some point is in both rectangles.
     #[inline]
     pub fn overlaps(&self, other: &Rect) -> bool {
-        self.dim == other.dim && (0..3).all(|d| self.lo[d].max(other.lo[d]) < self.hi[d].min(other.hi[d]))
+        let meet = |d: usize| self.lo[d].max(other.lo[d]) < self.hi[d].min(other.hi[d]);
+        // Spelled out: a loop over the dimensions is not always inlined.
+        self.dim == other.dim && meet(0) && meet(1) && meet(2)
     }
 
     /// The points in both rectangles, as a rectangle of this one's dimension. Empty if the two do not overlap.

@@ -35,11 +35,13 @@ impl Region {
     }
 
     /// Whether some point is in both regions. Regions of different trees never overlap.
+    #[inline]
     pub fn overlaps(&self, other: &Region) -> bool {
         self.tree == other.tree && self.rect.overlaps(&other.rect)
     }
 
     /// Whether every point of `other` is a point of this region.
+    #[inline]
     pub fn contains(&self, other: &Region) -> bool {
         self.tree == other.tree && self.rect.contains_rect(&other.rect)
     }

@@ -48,14 +48,24 @@ impl Poison {
     }
 }
 
+/// What makes the value of a future.
+pub(crate) trait Maker: 'static {
+    /// The leaf task, if it is one. It may be over.
+    fn leaf(&self) -> Option<TaskId>;
+}
+
+impl Maker for () {
+    fn leaf(&self) -> Option<TaskId> {
+        None
+    }
+}
+
 /// A value to come. In the same allocation is the leaf task that makes it, if one does.
-pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
+pub(crate) struct FutureCell<T, B: ?Sized = dyn Maker> {
     /// (Code that drops a promise is short with an `Rc`, as what drops the poison itself is no part of it.)
     promise: RefCell<Promise<T, Waiting, Rc<Poison>>>,
     /// The events before the value, for the check for races.
     past: OnceCell<Past>,
-    /// The leaf task, if one makes the value. It may be over.
-    maker: Cell<TaskId>,
     task: B,
 }
 
@@ -270,9 +280,8 @@ impl<T: 'static> TaskFuture<T> {
     }
 
     /// The leaf task that makes the value, if one does. It may be over.
-    #[inline]
     pub(crate) fn maker(&self) -> Option<TaskId> {
-        Some(self.cell.maker.get()).filter(|task| *task != TaskId::NONE)
+        self.cell.task.leaf()
     }
 
     /// Registers a waiter; false when the future is settled already.
@@ -381,13 +390,7 @@ impl<T: 'static> Resolver<T> {
 
 impl<T, B> FutureCell<T, B> {
     pub fn new(task: B) -> Self {
-        Self { promise: RefCell::default(), past: OnceCell::new(), maker: Cell::new(TaskId::NONE), task }
-    }
-
-    /// Notes the leaf task that makes the value.
-    #[inline]
-    pub fn made_by(&self, task: TaskId) {
-        self.maker.set(task);
+        Self { promise: RefCell::default(), past: OnceCell::new(), task }
     }
 
     /// Notes the events before the value of a task that is launched.

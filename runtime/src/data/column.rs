@@ -74,12 +74,12 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Keeps the memory of an unused column for the next one. Shards that are launched again and again drop as many
+    /// Releases the instance, and keeps the memory of the column for the next one. Shards that are launched again and again drop as many
     /// columns as they make.
     pub fn spare(column: Rc<Self>) {
         const MOST: usize = 1024;
+        column.release();
         if Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
-            column.release();
             SPARE.with_borrow_mut(|spare| {
                 if spare.len() < MOST {
                     spare.push(column);

@@ -63,15 +63,20 @@ impl Instances {
         self.0.find_mut(hash, is)
     }
 
-    pub fn insert(&mut self, key: &ColumnKey, kept: KeptInstance) {
+    /// Keeps an instance, which a launch uses.
+    pub fn insert(&mut self, key: &ColumnKey, kept: KeptInstance, launch: LaunchKey) {
         let (hash, is) = Self::seek(key);
-        match self.0.find_mut(hash, is) {
-            Some(there) => there.kept = kept,
+        let entry = match self.0.find_mut(hash, is) {
+            Some(there) => {
+                there.kept = kept;
+                there
+            }
             None => {
                 let again = |entry: &Entry| Self::hash(entry.tree, entry.kept.covers());
-                self.0.insert_unique(hash, Entry { tree: key.tree, last: 0, kept }, again);
+                self.0.insert_unique(hash, Entry { tree: key.tree, last: 0, kept }, again).into_mut()
             }
-        }
+        };
+        entry.used_by(launch);
     }
 
     /// Removes the instances of a tree.

@@ -118,8 +118,7 @@ impl Data {
             Ok(Rc::new(instance))
         };
         let instance = make().map_err(|e| region_error(effects, &key, e))?;
-        instances.insert(&key, KeptInstance::Owned(instance.clone(), launch));
-        instances.used_by(&key, launch);
+        instances.insert(&key, KeptInstance::Owned(instance.clone(), launch), launch);
         Ok(instance)
     }
 
@@ -132,10 +131,15 @@ impl Data {
         launch: LaunchKey,
     ) -> Result<SharedInstance, Error> {
         let mut instances = self.instances.borrow_mut();
-        instances.used_by(&key, launch);
-        let found = match instances.get(&key) {
-            Some(KeptInstance::Shared(shared)) => return Ok(shared.clone()),
-            Some(KeptInstance::Owned(instance, _)) => Some(instance.read_bytes(key.rect)),
+        let found = match instances.get_mut(&key) {
+            Some(entry) => match &entry.kept {
+                KeptInstance::Shared(shared) => {
+                    let shared = shared.clone();
+                    entry.used_by(launch);
+                    return Ok(shared);
+                }
+                KeptInstance::Owned(instance, _) => Some(instance.read_bytes(key.rect)),
+            },
             None => None,
         };
         // An instance of the other kind can't be used, so the mapper can only have a new one made.
@@ -154,8 +158,7 @@ impl Data {
             Ok(shared)
         };
         let shared = make().map_err(|e| region_error(effects, &key, e))?;
-        instances.insert(&key, KeptInstance::Shared(shared.clone()));
-        instances.used_by(&key, launch);
+        instances.insert(&key, KeptInstance::Shared(shared.clone()), launch);
         Ok(shared)
     }
 }

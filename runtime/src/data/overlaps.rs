@@ -1,4 +1,4 @@
-//! The columns of one shard that somebody uses, found by their rectangles.
+//! The columns of parts of a shard's regions that somebody uses, found by their rectangles.
 
 use super::column::Column;
 use crate::maps::HashMap;
@@ -12,7 +12,7 @@ const FEW: usize = 8;
 /// Columns of each field, by their rectangles.
 type ByField = HashMap<(TreeId, FieldId), RectTree<Weak<Column>>>;
 
-/// The columns of one shard. A column stays as long as a view or a task has it.
+/// The columns of parts of one shard's regions. A column stays as long as a view or a task has it.
 #[derive(Default)]
 pub(crate) struct Columns {
     /// All columns, while there are few.

@@ -84,7 +84,9 @@ impl Effects {
             queue: ReadyQueue::default(),
             objects: Objects::default(),
             inbox: RefCell::default(),
-            late: RefCell::default(),
+            // Not when the first comes: by then this thread may have freed memory of another one, whose own data is on the
+            // same cache line.
+            late: RefCell::new(Vec::with_capacity(4)),
             mappers: mappers::Mappers::new(&config),
             exec: RefCell::new(executor::Executor::new(signal)),
             wakers: RefCell::default(),

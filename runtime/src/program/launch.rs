@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::data::UseAt;
-use crate::future::{FutureCell, Poison, TaskFuture};
+use crate::future::{FutureCell, Maker, Poison, TaskFuture};
 use crate::ids::{ArrivalAt, CellAddress, ProcessorId, TaskId, WaitAt};
 use crate::message::{SendTask, UNSAID};
 use crate::names::TaskName;
@@ -181,8 +181,7 @@ leaf!(A a, B b, C c, D d, E e, G g);
 leaf!(A a, B b, C c, D d, E e, G g, H h);
 leaf!(A a, B b, C c, D d, E e, G g, H h, I i);
 
-/// The task itself, which a leaf task's future holds in addition to the promise. It runs without being borrowed, as the
-/// function may do anything.
+/// How far a leaf task is.
 enum Call<F: Leaf<M>, M> {
     /// The function and its arguments, not resolved yet.
     Waits(F, F::Kept),
@@ -192,6 +191,19 @@ enum Call<F: Leaf<M>, M> {
     Gone,
 }
 
+/// The task itself, which a leaf task's future holds in addition to the promise. It runs without being borrowed, as the
+/// function may do anything.
+struct Work<F: Leaf<M>, M> {
+    id: TaskId,
+    call: Cell<Call<F, M>>,
+}
+
+impl<F: Leaf<M>, M: 'static> Maker for Work<F, M> {
+    fn leaf(&self) -> Option<TaskId> {
+        Some(self.id)
+    }
+}
+
 /// A function with everything resolved, so that it can move to another thread.
 struct Detached<F: Leaf<M>, M> {
     call: Option<(F, F::Sent)>,
@@ -199,19 +211,19 @@ struct Detached<F: Leaf<M>, M> {
     marker: PhantomData<fn() -> M>,
 }
 
-impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Cell<Call<F, M>>> {
+impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Work<F, M>> {
     fn run(&self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         // The function is dropped here, where a panic of its destructor is caught.
-        if let Call::Waits(function, kept) = self.task().replace(Call::Gone) {
+        if let Call::Waits(function, kept) = self.task().call.replace(Call::Gone) {
             let bindings = Bindings::new(leases, values);
             let output = function.call_here(kept, bindings)?;
-            self.task().set(Call::Done(output));
+            self.task().call.set(Call::Done(output));
         }
         Ok(())
     }
 
     fn detach(&self) -> Result<Box<dyn SendTask>, Error> {
-        let call = match self.task().replace(Call::Gone) {
+        let call = match self.task().call.replace(Call::Gone) {
             Call::Waits(function, kept) => Some((function, F::resolve(kept)?)),
             _ => None,
         };
@@ -220,12 +232,12 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Cell<Call<F, M>>
 
     fn take_back(&self, ran: &mut dyn SendTask) {
         if let Some(output) = ran.output().downcast_mut::<Option<F::Output>>().and_then(Option::take) {
-            self.task().set(Call::Done(output));
+            self.task().call.set(Call::Done(output));
         }
     }
 
     fn succeed(&self, tasks: &Tasks) {
-        let outcome = match self.task().replace(Call::Gone) {
+        let outcome = match self.task().call.replace(Call::Gone) {
             Call::Done(output) => Ok(output),
             _ => Err(Poison::of_the_run(&Error::Stopped { what: "a task had a result".into() })),
         };
@@ -237,7 +249,7 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Cell<Call<F, M>>
     }
 
     fn discard(&self) {
-        self.task().set(Call::Gone);
+        self.task().call.set(Call::Gone);
     }
 
     fn clear(&self) {
@@ -527,9 +539,8 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
             taking.arrive(barrier.next_arrival().0);
         }
         let unmet = taking.unmet;
-        let work = Cell::new(Call::Waits(function, F::keep(args)));
+        let work = Work { id, call: Cell::new(Call::Waits(function, F::keep(args))) };
         let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
-        task.made_by(id);
         body.task = Some(task.clone());
         if let Some(past) = past {
             task.begins(past);

@@ -8,6 +8,7 @@ use crate::effects::Waiting;
 use crate::future::TaskFuture;
 use crate::ids::{ArrivalAt, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
+use crate::program::region::RegionView;
 use crate::program::shard::{LocalRegion, Shard};
 use crate::task::{Body, Tasks, Unmet};
 use maniple_regions::{
@@ -17,7 +18,6 @@ use maniple_regions::{
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::rc::Rc;
 
 /// A region argument of a leaf task: the region, the field, the privilege and the coherence. `A` is the accessor that
 /// the task gets. The methods of [`RegionView`](crate::RegionView) make one.
@@ -25,7 +25,7 @@ use std::rc::Rc;
 /// The region may be empty: the task then runs with an accessor of no values.
 #[derive(Debug)]
 pub struct Requirement<A> {
-    region: Rc<LocalRegion>,
+    region: RegionView,
     /// The accessor's type says its element type.
     field: Field<()>,
     privilege: Privilege,
@@ -41,7 +41,7 @@ impl<A> Clone for Requirement<A> {
 
 impl<A> Requirement<A> {
     pub(crate) fn new<T: Element>(
-        region: Rc<LocalRegion>,
+        region: RegionView,
         field: Field<T>,
         privilege: Privilege,
         coherence: Coherence,
@@ -56,7 +56,7 @@ impl<A> Requirement<A> {
 
     #[inline]
     fn declare<T: Element>(&self, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-        declaring.region(&self.region, &self.field.with_element::<T>().info(), self.privilege, self.coherence)
+        declaring.region(self.region.local(), &self.field.with_element::<T>().info(), self.privilege, self.coherence)
     }
 }
 
@@ -70,7 +70,7 @@ pub struct ReduceRequirement<T, const D: usize> {
 }
 
 impl<T: Element, const D: usize> ReduceRequirement<T, D> {
-    pub(crate) fn new(region: Rc<LocalRegion>, field: Field<T>, operator: Operator<T>) -> Self {
+    pub(crate) fn new(region: RegionView, field: Field<T>, operator: Operator<T>) -> Self {
         let privilege = Privilege::Reduce(operator.id());
         Self { requirement: Requirement::new(region, field, privilege, Coherence::Exclusive), operator }
     }

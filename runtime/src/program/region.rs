@@ -23,14 +23,17 @@ use std::rc::Rc;
 /// over, nothing is left of it, however many there were.
 #[derive(Clone, Debug)]
 pub struct RegionView {
-    pub(crate) local: Rc<LocalRegion>,
+    /// The regions that the shard's requirements name, or one part.
+    pub(crate) locals: Rc<[LocalRegion]>,
+    /// Position of the region.
+    pub(crate) at: usize,
 }
 
 macro_rules! requirement {
     ($(#[$doc:meta])* $name:ident, $accessor:ident, $privilege:ident, $coherence:ident) => {
         $(#[$doc])*
         pub fn $name<T: Element, const D: usize>(&self, field: Field<T>) -> Requirement<$accessor<'static, T, D>> {
-            Requirement::new(self.local.clone(), field, Privilege::$privilege, Coherence::$coherence)
+            Requirement::new(self.clone(), field, Privilege::$privilege, Coherence::$coherence)
         }
     };
 }
@@ -38,7 +41,12 @@ macro_rules! requirement {
 impl RegionView {
     /// The logical region.
     pub fn region(&self) -> Region {
-        self.local.region
+        self.local().region
+    }
+
+    #[inline]
+    pub(crate) fn local(&self) -> &LocalRegion {
+        &self.locals[self.at]
     }
 
     requirement!(
@@ -69,6 +77,6 @@ impl RegionView {
         field: Field<T>,
         operator: Operator<T>,
     ) -> ReduceRequirement<T, D> {
-        ReduceRequirement::new(self.local.clone(), field, operator)
+        ReduceRequirement::new(self.clone(), field, operator)
     }
 }

@@ -16,12 +16,18 @@ pub(crate) struct Owner {
     running: Cell<u32>,
     /// The waiters are told when fewer than this many are left. 0 if nobody waits.
     enough: Cell<u32>,
-    /// Failures of its tasks, calls and gangs, once there are any.
-    failures: OnceCell<Failures>,
     /// The waiters for enough tasks to be over. There is rarely one.
     waiting: RefCell<Option<Box<Vec<Waiting>>>>,
+    /// What has failed, once something has.
+    failed: OnceCell<Box<Failed>>,
+}
+
+#[derive(Default)]
+struct Failed {
+    /// Failures of its tasks, calls and gangs.
+    failures: Failures,
     /// The data that tasks which failed should have written, and that no task has written since.
-    poisoned: RefCell<Option<Box<Vec<Poisoned>>>>,
+    poisoned: RefCell<Vec<Poisoned>>,
 }
 
 struct Poisoned {
@@ -33,13 +39,13 @@ struct Poisoned {
 impl Owner {
     /// Failures of its tasks, calls and gangs.
     pub fn failures(&self) -> &Failures {
-        self.failures.get_or_init(Failures::default)
+        &self.failed.get_or_init(Box::default).failures
     }
 
     /// The first failure that no await of the shard has returned.
     #[inline]
     pub fn first_untold(&self) -> Option<Failure> {
-        self.failures.get()?.first_untold()
+        self.failed.get()?.failures.first_untold()
     }
 
     pub fn is_over(&self) -> bool {
@@ -79,20 +85,19 @@ impl Owner {
     pub fn poison(&self, region: Region, field: FieldId, error: &Error) {
         self.rewritten(region, field);
         let poisoned = Poisoned { region, field, error: error.clone() };
-        self.poisoned.borrow_mut().get_or_insert_default().push(poisoned);
+        self.failed.get_or_init(Box::default).poisoned.borrow_mut().push(poisoned);
     }
 
     /// Whether there is any data that is poisoned.
     #[inline]
     pub fn has_poison(&self) -> bool {
-        self.poisoned.borrow().is_some()
+        self.failed.get().is_some_and(|failed| !failed.poisoned.borrow().is_empty())
     }
 
     /// All values of a field of a region were written, or will be.
     #[cold]
     pub fn rewritten(&self, region: Region, field: FieldId) {
-        let mut poisoned = self.poisoned.borrow_mut();
-        let Some(all) = poisoned.as_mut() else { return };
+        let Some(failed) = self.failed.get() else { return };
         let left = |p: Poisoned| {
             let meets = p.field == field && p.region.overlaps(&region);
             let parts = if meets { p.region.rect.subtract(&region.rect) } else { vec![p.region.rect] };
@@ -102,18 +107,16 @@ impl Owner {
                 ..p
             })
         };
-        **all = std::mem::take(&mut **all).into_iter().flat_map(left).collect();
-        if all.is_empty() {
-            *poisoned = None;
-        }
+        let all = failed.poisoned.take();
+        failed.poisoned.replace(all.into_iter().flat_map(left).collect());
     }
 
     /// The error of values of a field of a region, if some are poisoned.
     #[cold]
     pub fn poison_of(&self, region: Region, field: FieldId) -> Option<Error> {
-        let poisoned = self.poisoned.borrow();
+        let poisoned = self.failed.get()?.poisoned.borrow();
         let is_it = |p: &&Poisoned| p.field == field && p.region.overlaps(&region);
-        poisoned.iter().flat_map(|all| all.iter()).rfind(is_it).map(|p| p.error.clone())
+        poisoned.iter().rfind(is_it).map(|p| p.error.clone())
     }
 
     #[inline]

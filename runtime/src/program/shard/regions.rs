@@ -1,6 +1,6 @@
 //! The regions of a shard: those that its launch gave it, and the columns that its tasks use.
 
-use super::Shard;
+use super::{Shard, ShardInner};
 use crate::Error;
 use crate::data::{Column, Columns, Store};
 use crate::gang::{Right, Versions};
@@ -9,7 +9,7 @@ use crate::message::{Held, Valid};
 use crate::program::region::RegionView;
 use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub(crate) struct LocalRegion {
     /// The shard, by [`Regions::shard`].
     shard: u64,
     pub(crate) region: Region,
-    /// Position of the requirement that names the very region, if one does.
-    held: Option<u32>,
+    /// Whether it is a part of a region that a requirement names, and no requirement names the part.
+    is_part: bool,
     /// Mostly one or two.
     columns: RefCell<SmallVec<[Rc<Column>; 2]>>,
 }
@@ -31,21 +31,47 @@ impl fmt::Debug for LocalRegion {
     }
 }
 
-/// The regions of a shard.
+/// The regions of a shard. A shard that waits takes this room, and there are many.
 pub(super) struct Regions {
     /// Tells the shard's views from those of other shards of this thread. 0 once the shard is over.
     shard: Cell<u64>,
-    /// Those that requirements name.
-    held: RefCell<Vec<Rc<LocalRegion>>>,
-    /// All columns, also of parts of these regions.
-    columns: RefCell<Columns>,
+    /// Those that requirements name, by position, once the shard has asked for one.
+    held: OnceCell<Rc<[LocalRegion]>>,
+    /// The columns of parts of these regions, once there are some.
+    parts: OnceCell<Box<RefCell<Columns>>>,
 }
 
 impl Default for Regions {
     fn default() -> Self {
         thread_local!(static SHARDS: Cell<u64> = const { Cell::new(0) });
         SHARDS.set(SHARDS.get() + 1);
-        Self { shard: Cell::new(SHARDS.get()), held: RefCell::default(), columns: RefCell::default() }
+        Self { shard: Cell::new(SHARDS.get()), held: OnceCell::new(), parts: OnceCell::new() }
+    }
+}
+
+impl Regions {
+    fn local(&self, region: Region, is_part: bool) -> LocalRegion {
+        LocalRegion { shard: self.shard.get(), region, is_part, columns: RefCell::default() }
+    }
+
+    /// The regions that requirements name, by position.
+    fn held(&self, held: &[Held]) -> &Rc<[LocalRegion]> {
+        self.held.get_or_init(|| held.iter().map(|h| self.local(h.region, false)).collect())
+    }
+
+    /// Calls `found` for each column of the field with points of the region.
+    fn overlapping(&self, region: &Region, field: FieldId, mut found: impl FnMut(&Rc<Column>)) {
+        let held = self.held.get().map_or(&[][..], |held| held);
+        for local in held {
+            for column in local.columns.borrow().iter() {
+                if column.field.id == field && column.region.overlaps(region) {
+                    found(column);
+                }
+            }
+        }
+        if let Some(parts) = self.parts.get() {
+            parts.borrow().overlapping(region, field, found);
+        }
     }
 }
 
@@ -58,22 +84,12 @@ impl Shard {
     /// # Errors
     /// [`Error::Misuse`] when the launch of the shard names no region that contains this one.
     pub fn region(&self, region: Region) -> Result<RegionView, Error> {
-        let regions = &self.inner.regions;
-        let held = self.inner.held.iter().position(|h| h.region == region).map(|number| number as u32);
-        if held.is_none() {
-            self.check_part(region)?;
-        } else if let Some(local) = regions.held.borrow().iter().find(|local| local.held == held) {
-            return Ok(RegionView { local: local.clone() });
+        let ShardInner { held, regions, .. } = &*self.inner;
+        if let Some(at) = held.iter().position(|h| h.region == region) {
+            return Ok(RegionView { locals: regions.held(held).clone(), at });
         }
-        let local = Rc::new(LocalRegion { shard: regions.shard.get(), region, held, columns: RefCell::default() });
-        if held.is_some() {
-            let mut all = regions.held.borrow_mut();
-            if all.is_empty() {
-                all.reserve_exact(self.inner.held.len());
-            }
-            all.push(local.clone());
-        }
-        Ok(RegionView { local })
+        self.check_part(region)?;
+        Ok(RegionView { locals: Rc::new([regions.local(region, true)]), at: 0 })
     }
 
     /// Refuses a region that the shard does not hold.
@@ -137,7 +153,7 @@ impl Shard {
         }
         let regions = &self.inner.regions;
         let (mut same, mut others) = (None, SmallVec::<[Rc<Column>; 8]>::new());
-        regions.columns.borrow().overlapping(&region, field.id, |other| {
+        regions.overlapping(&region, field.id, |other| {
             match other.region == region && other.held as usize == requirement {
                 true => same = Some(other.clone()),
                 false => others.push(other.clone()),
@@ -156,7 +172,9 @@ impl Shard {
                     (requirement as u32, held.shared_home()),
                 )?;
                 others.iter().for_each(|other| column.overlaps_with(other));
-                regions.columns.borrow_mut().add(&column);
+                if local.is_part {
+                    regions.parts.get_or_init(Box::default).borrow_mut().add(&column);
+                }
                 column
             }
         };
@@ -293,7 +311,7 @@ impl Shard {
         let key = ColumnKey { tree: region.tree, field, rect: region.rect };
         let right = if privilege.writes() { Right::All } else { Right::Read };
         let mut columns = Vec::new();
-        self.inner.regions.columns.borrow().overlapping(&region, field, |column| columns.push(column.clone()));
+        self.inner.regions.overlapping(&region, field, |column| columns.push(column.clone()));
         for column in columns {
             let home = match &*column.store.borrow() {
                 Store::Owned(_) => None,
@@ -318,10 +336,12 @@ impl Shard {
 
     /// Gives up the columns of a shard that is over. The program may have kept views of them.
     pub(crate) fn give_up_columns(&self) {
-        let Regions { shard, held, columns } = &self.inner.regions;
+        let Regions { shard, held, parts } = &self.inner.regions;
         shard.set(0);
-        columns.take().each(|column| column.release());
-        for local in held.take() {
+        if let Some(parts) = parts.get() {
+            parts.take().each(|column| column.release());
+        }
+        for local in held.get().iter().flat_map(|held| held.iter()) {
             local.columns.take().into_iter().for_each(Column::spare);
         }
     }
