@@ -69,7 +69,7 @@ fn sizes(runtime: &Runtime, steps: u32) -> Result<[usize; 6], Error> {
 #[test]
 fn a_long_run_keeps_no_more_than_a_short_one() -> Result<(), Error> {
     for runtime in [Runtime::threads(2), Runtime::seeded(3, 5)] {
-        let long = sizes(&runtime, 3000)?;
+        let long = sizes(&runtime, 1000)?;
         let [lanes, running, generations, calls, launches, accesses] = long;
         assert!(lanes <= 3 * SHARDS as usize, "{long:?}");
         assert!(running <= 8 * SHARDS as usize && generations <= 16 * SHARDS as usize, "{long:?}");

@@ -268,7 +268,7 @@ fn work() -> impl Strategy<Value = Work> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(30))]
 
     #[test]
     fn data_follows_from_gang_to_gang(works in prop::collection::vec(work(), 1..9)) {
@@ -467,7 +467,7 @@ fn ring(runtime: &Runtime, shards: u32, rounds: i64, launches: u32) {
 
 #[test]
 fn neighbours_share_regions_over_many_generations() {
-    for (name, runtime) in everywhere(20) {
+    for (name, runtime) in everywhere(8) {
         watched(&name, || {
             for shards in [1, 2, 3, 7] {
                 ring(&runtime, shards, 30, 3);
