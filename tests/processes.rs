@@ -356,13 +356,15 @@ fn a_directory_without_room_for_shared_memory_is_an_error() {
     }
     let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&other).expect("a directory");
-    // KiB that are free in `/dev/shm` and in `$TMPDIR`, and whether there is a result. None where either is right.
-    let some = [4, 12, 20, 24, 28, 32, 48, 128, 256].map(|free| (free, 0, None));
-    let cases = [(0, 0, Some(false)), (0, 1 << 15, Some(true)), (1 << 15, 0, Some(true))];
-    for (shared, temporary, expected) in cases.into_iter().chain(some) {
+    // KiB that are free in `/dev/shm` and in `$TMPDIR`, the number of processes, and whether there is a result. None where
+    // either is right.
+    let some = [4, 12, 20, 24, 28, 32, 48, 128, 256].map(|free| (free, 0, 2, None));
+    let cases =
+        [(0, 0, 2, Some(false)), (0, 0, 1, Some(true)), (0, 1 << 15, 2, Some(true)), (1 << 15, 0, 2, Some(true))];
+    for (shared, temporary, processes, expected) in cases.into_iter().chain(some) {
         let free = format!("{shared} {temporary}");
         let variables = [(room, &*free), ("TMPDIR", other.to_str().expect("a path"))];
-        let texts = on_processes_with(&variables, test, &[(2, 1)], |runtime| {
+        let texts = on_processes_with(&variables, test, &[(processes, 1)], |runtime| {
             if std::env::var(inside).is_err() {
                 let mount = "of() {
                         mount -t tmpfs -o size=$(($1 + 4))k none \"$2\" && head -c 4096 /dev/zero >\"$2/used\"

@@ -108,6 +108,30 @@ fn on_two_processes_neither_grows() {
     });
 }
 
+/// What the top-level task knows of a tree's data is little, so there are many trees. Each goes while a shard uses it.
+#[test]
+fn what_is_known_of_a_tree_goes_with_it() {
+    let _turn = turn();
+    let run = Runtime::threads(2).run(|top| async move {
+        let sets = top.register("sets", |shard: Shard, cell: Region| async move {
+            let x = shard.region(cell)?;
+            shard.launch(|mut x: ReadWrite<u64>| x.as_mut_slice().fill(1), (x.read_write(X),)).go()?.await
+        });
+        let gang = top.gang("gang", 2)?;
+        steps(2_000, 12_000, async |_| {
+            let tree = top.region_tree("cells", Rect::line(0, 2), &[X.info()])?;
+            let cells: Vec<Region> = Partition::equal(tree, 2)?.iter().collect();
+            let start = |s: u32| ShardLaunch::new(cells[s as usize]).writes(cells[s as usize], [X]);
+            let done = top.launch(&gang, &sets, start)?;
+            top.destroy(tree)?;
+            done.all().await.map(drop)
+        })
+        .await
+    });
+    let (before, after) = run.expect("nothing is wrong").0;
+    assert!(after < before + 1_000, "{before} kB after 2,000 trees, {after} kB after 12,000");
+}
+
 #[test]
 fn a_region_tree_in_each_step_leaves_nothing() {
     const CELLS: usize = 200_000;

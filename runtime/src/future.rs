@@ -584,6 +584,9 @@ impl<T> fmt::Debug for FutureMap<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::Place;
+    use crate::error::FailureNumber;
+    use crate::ids::ProcessorId;
     use std::sync::Arc;
     use std::task::Wake;
 
@@ -606,6 +609,33 @@ mod tests {
         let waiters = promise.waiters_mut().unwrap();
         assert!(matches!((waiters.len(), waiters.get_mut(0)), (1, Some(Waiting::Shard(7)))));
         assert_eq!(Arc::strong_count(&own), 2);
+    }
+
+    /// Whatever the order, the error is the first of those that follow from no other, if there is one.
+    #[test]
+    fn all_returns_the_error_that_follows_from_no_other() {
+        let place = |shard| Place { task: "t".into(), shard: Some(shard) };
+        let own = |shard| Error::Panicked { place: place(shard), message: "broken".into() };
+        let follows = |shard| own(9).poisons(place(shard));
+        let cases = [
+            (vec![Some(follows(0)), Some(own(1)), Some(own(2))], own(1)),
+            (vec![None, Some(own(1)), Some(follows(2))], own(1)),
+            (vec![Some(follows(0)), None, Some(follows(2))], follows(0)),
+        ];
+        for (errors, expected) in cases {
+            let future = |error: Option<Error>| {
+                let (resolver, future) = TaskFuture::pending();
+                let number = FailureNumber::new(ProcessorId(0), 1);
+                let failure = error.map(|error| Failure::new(error, || place(0), || number));
+                let outcome = failure.map_or(Ok(1), |failure| Err(Rc::new(Poison { failure, among: None })));
+                let _ = resolver.cell.promise.borrow_mut().settle(outcome);
+                future
+            };
+            let map = FutureMap::new(errors.into_iter().map(future).collect());
+            let mut all = std::pin::pin!(map.all());
+            let polled = all.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(Silent))));
+            assert!(matches!(&polled, Poll::Ready(Err(e)) if *e == expected), "{polled:?}");
+        }
     }
 
     #[test]

@@ -329,6 +329,40 @@ fn a_call_that_is_owed_fails_before_others_are_over() {
     }
 }
 
+/// A shard that fails takes nothing from the calls of other gangs on its processor.
+#[test]
+fn calls_of_other_gangs_go_on() {
+    async fn shard(shard: Shard, (sum, fails_at): (Collective<u64>, Option<u64>)) -> Result<u64, Error> {
+        let mut last = 0;
+        for call in 0..20 {
+            if shard.index() == 0 && Some(call) == fails_at {
+                return Err(Error::user("enough"));
+            }
+            last = sum.call(&shard, call)?.await?;
+        }
+        Ok(last)
+    }
+    for seed in 0..40 {
+        let at = format!("seed {seed}");
+        let run = watched(&at, || {
+            Runtime::seeded(1 + seed as u32 % 2, seed).run(|top| async move {
+                let gangs = [top.gang("fails", 2)?, top.gang("goes on", 2)?];
+                let task = top.register("shard", shard);
+                let mut ends = Vec::new();
+                for (gang, fails_at) in gangs.iter().zip([Some(5), None]) {
+                    let sum = Collective::<u64>::allreduce(Operator::sum()).slots(1).make(&top, gang, "sum")?;
+                    ends.push(top.launch(gang, &task, |_| ShardLaunch::new((sum, fails_at)))?);
+                }
+                let failed = ends[0].all().await.map_err(|e| e.origin().to_string());
+                Ok((failed, ends[1].all().await?))
+            })
+        });
+        let (failed, went_on) = run.unwrap_or_else(|e| panic!("{at}: {e}")).0;
+        assert!(failed.as_ref().is_err_and(|e| e.contains("enough")), "{at}: {failed:?}");
+        assert_eq!(went_on, [38, 38], "{at}");
+    }
+}
+
 #[test]
 fn on_processes() {
     let name = "what_a_shard_has_given_before_it_fails_counts";

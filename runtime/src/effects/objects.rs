@@ -238,3 +238,18 @@ impl Objects {
         })
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::ids::TOP;
+
+    /// A message about an object may come before the object is known here.
+    #[test]
+    fn what_is_not_made_yet_is_not_destroyed() {
+        let objects = Objects::default();
+        for object in [0, 1, ObjectId::MAX] {
+            assert!(objects.check(object, TOP, || unreachable!("nothing is refused")).is_ok(), "object {object}");
+        }
+    }
+}

@@ -312,15 +312,17 @@ mod tests {
         truth: HashMap<i64, u64>,
         /// Instances that have gone, and the launches after which they went.
         gone: Vec<(u64, At)>,
+        /// The mapper keeps none.
+        keeps_none: bool,
     }
 
     impl Model {
         /// A launch that reads or writes columns, each on a processor.
         fn launch(&mut self, writes: bool, columns: &[At], bound: Option<usize>) {
+            let may_stay = bound != Some(0) && !self.keeps_none;
             self.kept.begin();
-            let used = self
-                .kept
-                .note(columns.iter().map(|&(key, at)| ((key, at), VALUE * key.rect.volume(), bound != Some(0))));
+            let used =
+                self.kept.note(columns.iter().map(|&(key, at)| ((key, at), VALUE * key.rect.volume(), may_stay)));
             assert!(used.numbers.len() <= columns.len());
             for &(key, at) in columns {
                 let points = key.rect.lo(0)..key.rect.hi(0);
@@ -432,11 +434,27 @@ mod tests {
     fn blocks_that_move_leave_nothing_behind() {
         let mut model = Model::default();
         for i in 0..2000i64 {
-            let cut = 200 + i * 79 % 200;
+            let (cut, before) = (200 + i * 79 % 200, model.kept.all.len());
             model.launch(true, &[(key(0, cut), ProcessorId(0)), (key(cut, 600), ProcessorId(1))], None);
             let (bytes, known) = (model.bytes(), model.kept.all.len());
             assert!(bytes <= 4 * 600 * VALUE && known <= 100, "launch {i}: {bytes} bytes, {known} known");
+            // Of those that have gone, as many are known as there are others, though two were used last by each launch.
+            let there = model.kept.all.iter().filter(|known| known.there).count();
+            assert!(known > before || known >= 2 * there, "launch {i}: {known} known, {there} there");
         }
+    }
+
+    /// However many have gone since an instance was used last, it goes once its values are elsewhere.
+    #[test]
+    fn what_the_mapper_does_not_keep_goes_at_once() {
+        let mut model = Model { keeps_none: true, ..Model::default() };
+        model.launch(true, &[(key(0, 100), ProcessorId(0))], None);
+        for i in 0..1000i64 {
+            let at = 100 + i % 7 * 10 + i % 11;
+            model.launch(true, &[(key(at, at + 10), ProcessorId(1))], None);
+        }
+        model.launch(true, &[(key(0, 200), ProcessorId(2))], None);
+        assert_eq!(model.instances.keys().collect::<Vec<_>>(), [&(key(0, 200), ProcessorId(2))]);
     }
 
     /// Five launches after another read all data, on a processor each. All copies together are five times the data.

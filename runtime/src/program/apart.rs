@@ -20,7 +20,7 @@ pub(super) fn clash(uses: &[UseAt]) -> Option<(usize, usize)> {
 fn search(uses: &[UseAt]) -> Option<(usize, usize)> {
     let mut writers = 0;
     for (at, writer) in uses.iter().enumerate() {
-        if writer.privilege == Privilege::Read {
+        if writer.privilege == Privilege::Read || writer.coherence == Coherence::Simultaneous {
             continue;
         }
         writers += 1;
@@ -37,12 +37,11 @@ fn search(uses: &[UseAt]) -> Option<(usize, usize)> {
     None
 }
 
-/// Whether two uses are of the same points of one instance.
+/// Whether two uses are of the same points. If one is simultaneous so is the other: no shard holds data in both ways.
 #[inline(never)]
 fn meet(a: &UseAt, b: &UseAt) -> bool {
-    let ordered = |u: &UseAt| u.coherence != Coherence::Simultaneous;
     let (one, other) = (&a.column, &b.column);
-    ordered(a) && ordered(b) && one.field.id == other.field.id && one.region.overlaps(&other.region)
+    one.field.id == other.field.id && one.region.overlaps(&other.region)
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 //! is given back when the last user is over.
 
 use crate::common;
-use crate::common::{Scatter, run, runtimes};
+use crate::common::{Scatter, pause, run, runtimes};
 use maniple_regions::{Field, Operator, Partition, Read, Rect, Region, Write};
 use maniple_runtime::{
     Arg, Check, Destroy, Edges, Error, Faults, Gang, Get, InnerTask, PhaseBarrier, PhaseOptions, Put, Runtime, Shard,
@@ -47,16 +47,6 @@ impl Gate {
         })
         .await;
     }
-}
-
-/// Lets everything else that is ready go first.
-async fn pause() {
-    let mut first = true;
-    poll_fn(|cx| {
-        cx.waker().wake_by_ref();
-        if std::mem::replace(&mut first, false) { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
 }
 
 /// Everything that can be destroyed, of a gang of four.

@@ -1,14 +1,16 @@
 //! Top-level tasks that do not do the same on every node: what differs is named, and nothing else is an error.
 
 use crate::common::processes::on_processes;
-use crate::common::{run, watched};
-use maniple_mapper::{CollectiveMapper, Mapper, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId};
-use maniple_regions::{Field, Privilege, Rect};
-use maniple_runtime::{Check, Edges, Error, PhaseOptions, Runtime, Shard, ShardLaunch, Top};
+use crate::common::{pause, run, watched};
+use maniple_mapper::{
+    CollectiveMapper, KeepInput, Mapper, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId,
+};
+use maniple_regions::{Field, Privilege, Rect, Region, Write};
+use maniple_runtime::{Check, Edges, Error, InnerTask, PhaseOptions, Runtime, Shard, ShardLaunch, Top};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 const U: Field<f64> = Field::new(0, "u");
 const V: Field<i32> = Field::new(0, "v");
@@ -273,6 +275,69 @@ fn a_mapper_that_gives_a_region_two_homes_is_found() {
         let mut both = [expected, came].map(|call| call.contains("at home on processor 1"));
         both.sort_unstable();
         assert_eq!(both, [false, true], "seed {seed}: {e}");
+    }
+}
+
+/// While an inner task runs, the node of its processor knows what its gangs write before the others do. All nodes give up
+/// the same instances nevertheless: each asks the mapper as often about one that is used again.
+#[test]
+fn nodes_give_up_the_same_instances_while_an_inner_task_runs() {
+    #[derive(Default)]
+    struct Asked(Mutex<HashMap<(Rect, ProcessorId), u32>>);
+    impl Mapper for Asked {
+        fn name(&self) -> &str {
+            "asked"
+        }
+        fn keep_instance(&self, input: &KeepInput<'_>) -> bool {
+            *self.0.lock().expect("no panic").entry((input.region.rect, input.processor)).or_default() += 1;
+            false
+        }
+    }
+    async fn set(shard: Shard, mine: Option<Region>) -> Result<(), Error> {
+        let Some(region) = mine else { return Ok(()) };
+        shard.launch(|mut u: Write<f64>| u.fill(1.0), (shard.region(region)?.write(U),)).go()?.await
+    }
+    let of = |owner: u32, region: Region| {
+        move |s: u32| {
+            let launch = ShardLaunch::new((s == owner).then_some(region));
+            if s == owner { launch.writes(region, [U]) } else { launch }
+        }
+    };
+    for seed in 0..20 {
+        let (asked, passed) = (Arc::new(Asked::default()), Arc::new(AtomicU32::new(0)));
+        let runtime = Runtime::seeded(NODES, seed).mapper(asked.clone() as Arc<dyn Mapper>);
+        let outcome = run(&format!("seed {seed}"), &runtime, move |top| {
+            let passed = passed.clone();
+            async move {
+                let line = top.region_tree("line", Rect::line(0, 8), &[U.info()])?;
+                let [left, right] = [0, 4].map(|lo| Region::new(line.tree, Rect::line(lo, lo + 4)));
+                let (gang, inner) = (top.gang("gang", NODES)?, top.gang("of the inner task", NODES)?);
+                let set = top.register("set", set);
+                let waits = passed.clone();
+                let parent = top.register_inner("parent", move |p: InnerTask, mine: Option<Region>| {
+                    let passed = waits.clone();
+                    async move {
+                        let Some(region) = mine else { return Ok(()) };
+                        p.launch_gang(&inner, &set, of(2, region)).await?.all().await?;
+                        while passed.load(Ordering::Relaxed) < NODES {
+                            pause().await;
+                        }
+                        Ok(())
+                    }
+                });
+                top.launch(&gang, &set, of(0, left))?.all().await?;
+                let runs = top.launch(&gang, &parent, of(1, left))?;
+                for _ in 0..10 {
+                    top.launch(&gang, &set, of(0, right))?.all().await?;
+                }
+                passed.fetch_add(1, Ordering::Relaxed);
+                runs.all().await?;
+                top.launch(&gang, &set, of(0, left))?.all().await
+            }
+        });
+        assert_eq!(outcome.map(|_| ()), Ok(()), "seed {seed}");
+        let asked = asked.0.lock().expect("no panic");
+        assert!(asked.values().all(|times| times % NODES == 0), "seed {seed}: {asked:?}");
     }
 }
 

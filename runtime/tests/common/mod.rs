@@ -11,9 +11,10 @@ pub use watchdog::watched;
 
 use maniple_mapper::{LeafInput, LeafOutput, LoggingMapper, Mapper, NumaMapper, Topology, stock};
 use maniple_runtime::{Costs, Error, Link, Runtime, TaskCost, Top, VirtualMachine};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 /// Runs a program on one runtime, watched, for its result.
 pub fn run<F, Fut, R>(at: &str, runtime: &Runtime, top: F) -> Result<R, Error>
@@ -157,4 +158,14 @@ pub fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
         }
     }
     all
+}
+
+/// Lets everything else that is ready go first.
+pub async fn pause() {
+    let mut first = true;
+    poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        if std::mem::replace(&mut first, false) { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
 }

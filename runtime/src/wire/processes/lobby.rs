@@ -585,6 +585,13 @@ mod tests {
     }
 
     #[test]
+    fn another_file_is_no_lobby() {
+        let other = Segment::new("another", LINE, 0, true).expect("memory");
+        let opened = Lobby::open(1, vec![0, 1], (std::process::id(), other.file()));
+        assert_eq!(opened.err().map(|e| e.to_string()).as_deref(), Some("another file"));
+    }
+
+    #[test]
     fn all_get_the_gifts_of_all_with_few_messages() {
         for n in 1..=16usize {
             let lobbies = lobbies(n);
