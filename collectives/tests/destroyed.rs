@@ -9,7 +9,9 @@ mod resident;
 
 use maniple_collectives::{Collective, Operator};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
-use maniple_runtime::{Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top};
+use maniple_runtime::{
+    Edges, Error, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top,
+};
 use resident::resident;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -108,14 +110,14 @@ fn on_two_processes_neither_grows() {
     });
 }
 
-/// What the top-level task knows of a tree's data is little, so there are many trees. Each goes while a shard uses it.
+/// What the top-level task knows of a tree's data is little, so there are many trees. Each goes while inner tasks use it.
 #[test]
 fn what_is_known_of_a_tree_goes_with_it() {
     let _turn = turn();
     let run = Runtime::threads(2).run(|top| async move {
-        let sets = top.register("sets", |shard: Shard, cell: Region| async move {
-            let x = shard.region(cell)?;
-            shard.launch(|mut x: ReadWrite<u64>| x.as_mut_slice().fill(1), (x.read_write(X),)).go()?.await
+        let sets = top.register_inner("sets", |task: InnerTask, cell: Region| async move {
+            let x = task.region(cell)?;
+            task.launch(|mut x: ReadWrite<u64>| x.as_mut_slice().fill(1), (x.read_write(X),)).go()?.await
         });
         let gang = top.gang("gang", 2)?;
         steps(2_000, 12_000, async |_| {

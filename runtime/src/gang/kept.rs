@@ -450,11 +450,11 @@ mod tests {
         let mut model = Model { keeps_none: true, ..Model::default() };
         model.launch(true, &[(key(0, 100), ProcessorId(0))], None);
         for i in 0..1000i64 {
-            let at = 100 + i % 7 * 10 + i % 11;
+            let at = 100 + i * 37 % 997;
             model.launch(true, &[(key(at, at + 10), ProcessorId(1))], None);
         }
-        model.launch(true, &[(key(0, 200), ProcessorId(2))], None);
-        assert_eq!(model.instances.keys().collect::<Vec<_>>(), [&(key(0, 200), ProcessorId(2))]);
+        model.launch(true, &[(key(0, 1200), ProcessorId(2))], None);
+        assert_eq!(model.instances.keys().collect::<Vec<_>>(), [&(key(0, 1200), ProcessorId(2))]);
     }
 
     /// Five launches after another read all data, on a processor each. All copies together are five times the data.

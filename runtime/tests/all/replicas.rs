@@ -1,7 +1,7 @@
 //! Top-level tasks that do not do the same on every node: what differs is named, and nothing else is an error.
 
 use crate::common::processes::on_processes;
-use crate::common::{pause, run, watched};
+use crate::common::{run, watched};
 use maniple_mapper::{
     CollectiveMapper, KeepInput, Mapper, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId,
 };
@@ -278,10 +278,10 @@ fn a_mapper_that_gives_a_region_two_homes_is_found() {
     }
 }
 
-/// While an inner task runs, the node of its processor knows what its gangs write before the others do. All nodes give up
-/// the same instances nevertheless: each asks the mapper as often about one that is used again.
+/// The nodes learn one after the other what an inner task has written, until the program awaits it. All nodes give up the
+/// same instances nevertheless: each asks the mapper as often about one that is used again.
 #[test]
-fn nodes_give_up_the_same_instances_while_an_inner_task_runs() {
+fn nodes_give_up_the_same_instances_while_an_inner_task_ends() {
     #[derive(Default)]
     struct Asked(Mutex<HashMap<(Rect, ProcessorId), u32>>);
     impl Mapper for Asked {
@@ -304,36 +304,25 @@ fn nodes_give_up_the_same_instances_while_an_inner_task_runs() {
         }
     };
     for seed in 0..20 {
-        let (asked, passed) = (Arc::new(Asked::default()), Arc::new(AtomicU32::new(0)));
+        let asked = Arc::new(Asked::default());
         let runtime = Runtime::seeded(NODES, seed).mapper(asked.clone() as Arc<dyn Mapper>);
-        let outcome = run(&format!("seed {seed}"), &runtime, move |top| {
-            let passed = passed.clone();
-            async move {
-                let line = top.region_tree("line", Rect::line(0, 8), &[U.info()])?;
-                let [left, right] = [0, 4].map(|lo| Region::new(line.tree, Rect::line(lo, lo + 4)));
-                let (gang, inner) = (top.gang("gang", NODES)?, top.gang("of the inner task", NODES)?);
-                let set = top.register("set", set);
-                let waits = passed.clone();
-                let parent = top.register_inner("parent", move |p: InnerTask, mine: Option<Region>| {
-                    let passed = waits.clone();
-                    async move {
-                        let Some(region) = mine else { return Ok(()) };
-                        p.launch_gang(&inner, &set, of(2, region)).await?.all().await?;
-                        while passed.load(Ordering::Relaxed) < NODES {
-                            pause().await;
-                        }
-                        Ok(())
-                    }
-                });
-                top.launch(&gang, &set, of(0, left))?.all().await?;
-                let runs = top.launch(&gang, &parent, of(1, left))?;
-                for _ in 0..10 {
-                    top.launch(&gang, &set, of(0, right))?.all().await?;
-                }
-                passed.fetch_add(1, Ordering::Relaxed);
-                runs.all().await?;
-                top.launch(&gang, &set, of(0, left))?.all().await
+        let outcome = run(&format!("seed {seed}"), &runtime, move |top| async move {
+            let line = top.region_tree("line", Rect::line(0, 8), &[U.info()])?;
+            let [left, right] = [0, 4].map(|lo| Region::new(line.tree, Rect::line(lo, lo + 4)));
+            let (gang, inner) = (top.gang("gang", NODES)?, top.gang("of the inner task", NODES)?);
+            let set = top.register("set", set);
+            let parent = top.register_inner("parent", move |p: InnerTask, mine: Option<Region>| async move {
+                let Some(region) = mine else { return Ok(()) };
+                p.launch_gang(&inner, &set, of(2, region)).await?.all().await?;
+                Ok(())
+            });
+            top.launch(&gang, &set, of(0, left))?.all().await?;
+            let runs = top.launch(&gang, &parent, of(1, left))?;
+            for _ in 0..10 {
+                top.launch(&gang, &set, of(0, right))?.all().await?;
             }
+            runs.all().await?;
+            top.launch(&gang, &set, of(0, left))?.all().await
         });
         assert_eq!(outcome.map(|_| ()), Ok(()), "seed {seed}");
         let asked = asked.0.lock().expect("no panic");
