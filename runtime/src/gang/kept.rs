@@ -451,9 +451,9 @@ mod tests {
         model.launch(true, &[(key(0, 100), ProcessorId(0))], None);
         for i in 0..1000i64 {
             let at = 100 + i * 37 % 997;
-            model.launch(true, &[(key(at, at + 10), ProcessorId(1))], None);
+            model.launch(true, &[(key(at, at + 10), ProcessorId(1))], Some(1));
         }
-        model.launch(true, &[(key(0, 1200), ProcessorId(2))], None);
+        model.launch(true, &[(key(0, 1200), ProcessorId(2))], Some(1 << 30));
         assert_eq!(model.instances.keys().collect::<Vec<_>>(), [&(key(0, 1200), ProcessorId(2))]);
     }
 

@@ -322,7 +322,7 @@ fn nodes_give_up_the_same_instances_while_an_inner_task_ends() {
                 top.launch(&gang, &set, of(0, right))?.all().await?;
             }
             runs.all().await?;
-            top.launch(&gang, &set, of(0, left))?.all().await
+            top.launch(&gang, &set, of(1, left))?.all().await
         });
         assert_eq!(outcome.map(|_| ()), Ok(()), "seed {seed}");
         let asked = asked.0.lock().expect("no panic");
