@@ -106,12 +106,15 @@ impl Mapper for Hurried {
 #[test]
 fn a_program_takes_no_more_memory_the_longer_it_runs() {
     slices();
+    let asked = std::env::var("MANIPLE_STEPS").ok().and_then(|steps| steps.parse().ok());
+    let steps = asked.unwrap_or(120).max(120);
     let usual = || Runtime::threads(2);
     let runtimes = [usual(), usual().spare_memory(0), usual().mapper(Arc::new(Hurried)), Runtime::seeded(3, 5)];
     for (number, runtime) in runtimes.iter().enumerate() {
         for reads in [false, true] {
             let before = resident();
-            let after = launches(runtime, 120, reads);
+            let after = launches(runtime, steps, reads);
+            println!("runtime {number}, reads {reads}: {steps} launches, {before} bytes before, {after:?} after");
             let grown = after.map(|bytes| bytes.saturating_sub(before));
             assert!(grown[1] <= 4 * DATA, "runtime {number}, reads {reads}: {grown:?} bytes for {DATA}");
             // How many spare instances there are at a moment varies.

@@ -74,8 +74,8 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Releases the instance, and keeps the memory of the column for the next one. Shards that are launched again and again drop as many
-    /// columns as they make.
+    /// Releases the instance, and keeps the memory of the column for the next one. Shards that are launched again and
+    /// again drop as many columns as they make.
     pub fn spare(column: Rc<Self>) {
         const MOST: usize = 1024;
         column.release();

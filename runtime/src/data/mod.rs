@@ -4,7 +4,8 @@
 //! with simultaneous coherence has one instance for all, on a home processor that the mapper chose. Processors of the
 //! home's node use it in place, through relaxed atomic words. Processors of other nodes read and write it by messages.
 //!
-//! `column`: one field of one region as one shard uses it. `overlaps`: the columns of a shard by their rectangles.
+//! `column`: one field of one region as one shard uses it. `overlaps`: the columns of
+//! parts of a shard's regions, by their rectangles.
 //! `instances`: the instances kept here. `remote`: requests to other processors and from them. `transfers`: data that a
 //! launch copies. `changes`: the changes to a copy.
 

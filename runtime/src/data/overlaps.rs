@@ -25,6 +25,8 @@ pub(crate) struct Columns {
 #[derive(Default)]
 struct Many {
     trees: ByField,
+    /// Those without points, which nothing overlaps.
+    empty: Vec<Weak<Column>>,
     /// How many columns there are, gone ones included, and at how many it is built again.
     columns: usize,
     rebuild_at: usize,
@@ -75,15 +77,21 @@ impl Columns {
     /// Calls `each` for each column.
     pub fn each(&self, mut each: impl FnMut(&Rc<Column>)) {
         let trees = self.many.iter().flat_map(|many| many.trees.values());
-        let all = self.few.iter().chain(trees.flat_map(RectTree::values));
+        let empty = self.many.iter().flat_map(|many| &many.empty);
+        let all = self.few.iter().chain(empty).chain(trees.flat_map(RectTree::values));
         all.filter_map(Weak::upgrade).for_each(|column| each(&column));
     }
 }
 
 impl Many {
     fn insert(&mut self, column: &Rc<Column>) {
-        let tree = self.trees.entry((column.region.tree, column.field.id)).or_default();
-        tree.insert(column.rect(), Rc::downgrade(column));
+        match column.rect().is_empty() {
+            true => self.empty.push(Rc::downgrade(column)),
+            false => {
+                let tree = self.trees.entry((column.region.tree, column.field.id)).or_default();
+                tree.insert(column.rect(), Rc::downgrade(column));
+            }
+        }
         self.columns += 1;
     }
 }

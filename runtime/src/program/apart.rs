@@ -37,7 +37,8 @@ fn search(uses: &[UseAt]) -> Option<(usize, usize)> {
     None
 }
 
-/// Whether two uses are of the same points. If one is simultaneous so is the other: no shard holds data in both ways.
+/// Whether two uses are of the same points. If one is simultaneous so is the other: a shard that writes data holds it in
+/// one way.
 #[inline(never)]
 fn meet(a: &UseAt, b: &UseAt) -> bool {
     let (one, other) = (&a.column, &b.column);

@@ -488,7 +488,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         let (id, mut body) = tasks.reserve_leaf();
         (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
         let mut declaring = Declaring::new(shard, id, &mut body);
-        let declared = F::declare(&self.args, &mut declaring);
+        let declared = shard.check_running("a launch").and_then(|()| F::declare(&self.args, &mut declaring));
         let unmet = declaring.unmet;
         let apart = declared.and_then(|()| match apart::clash(&body.uses) {
             None => Ok(()),

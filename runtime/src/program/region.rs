@@ -6,6 +6,7 @@ use maniple_regions::{
     Coherence, Element, Field, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Region, Write,
     WriteShared,
 };
+use std::fmt;
 use std::rc::Rc;
 
 /// A region as a shard holds it. Its methods make region arguments of leaf tasks.
@@ -19,9 +20,10 @@ use std::rc::Rc;
 ///
 /// The region may be empty: a leaf task on it runs with an accessor of no values.
 ///
-/// A view that is used again and again is best kept. Once all clones of a view are dropped and the tasks that use it are
-/// over, nothing is left of it, however many there were.
-#[derive(Clone, Debug)]
+/// A view that is used again and again is best kept. What the runtime knows of a region that the launch of the shard names
+/// stays until the shard is over. Of a part of one, nothing is left once all clones of its views are dropped and the tasks
+/// that use them are over, however many there were.
+#[derive(Clone)]
 pub struct RegionView {
     /// The regions that the shard's requirements name, or one part.
     pub(crate) locals: Rc<[LocalRegion]>,
@@ -36,6 +38,12 @@ macro_rules! requirement {
             Requirement::new(self.clone(), field, Privilege::$privilege, Coherence::$coherence)
         }
     };
+}
+
+impl fmt::Debug for RegionView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RegionView({})", self.region())
+    }
 }
 
 impl RegionView {

@@ -84,8 +84,9 @@ impl Tasks {
         }
     }
 
-    /// Asks the mapper about a task that is meant for `target`, and notes how to reach the regions. A requirement is worked out only when the mapper looks at
-    /// it. Most mappers look at none, and writing down five for each task took as long as the rest of the question.
+    /// Asks the mapper about a task that is meant for `target`, and notes how to reach the regions. A requirement is worked
+    /// out only when the mapper looks at it. Most mappers look at none, and writing down five for each task took as long as
+    /// the rest of the question.
     pub fn map_leaf(&self, target: ProcessorId, said: Option<Priority>, body: &mut Body) -> Result<Mapped, Error> {
         let (machine, uses) = (self.effects.machine(), &body.uses);
         let requirement = |i: usize| uses[i].column.requirement(&uses[i], machine);

@@ -2,10 +2,12 @@
 
 use crate::common;
 use crate::common::{runtimes, watched};
-use maniple_regions::{Field, Partition, Rect, Region, RegionError};
+use maniple_regions::{Field, Partition, Rect, Region, RegionError, Write};
 use maniple_runtime::{
-    Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top, VirtualMachine,
+    Edges, Error, Gang, PhaseBarrier, PhaseOptions, RegionView, Runtime, Shard, ShardLaunch, ShardTask, Top,
+    VirtualMachine,
 };
+use std::cell::RefCell;
 use std::future::Future;
 
 const X: Field<u64> = Field::new(0, "x");
@@ -162,6 +164,55 @@ fn handles_that_travelled_are_still_good() {
             })
         });
         assert_eq!(run.expect("all of this run").0, [0, 1, 2], "{at}");
+    }
+}
+
+/// A thread keeps the handle of a shard and its views. They hold no instance once the shard is over, and are refused.
+#[test]
+fn what_outlives_its_shard_holds_nothing_and_is_refused() {
+    thread_local!(static KEPT: RefCell<Option<(Shard, Vec<RegionView>)>> = const { RefCell::new(None) });
+    fn set(mut x: Write<u64>) {
+        x.fill(1);
+    }
+    async fn keeps(shard: Shard, line: Region) -> Result<(), Error> {
+        // More than are looked at one by one, and one without points.
+        let part = |i: i64| shard.region(Region::new(line.tree, Rect::line(i, i + i64::from(i != 11))));
+        let mut views = (0..12).map(part).collect::<Result<Vec<_>, _>>()?;
+        views.push(shard.region(line)?);
+        for view in &views {
+            shard.launch(set, (view.write(X),)).go()?.await?;
+        }
+        KEPT.set(Some((shard.clone(), views)));
+        Ok(())
+    }
+    async fn uses(_: Shard, line: Region) -> Result<Vec<String>, Error> {
+        let (shard, views) = KEPT.take().expect("kept by this thread");
+        let lost = || panic!("nobody would learn of it");
+        let refused = [
+            shard.region(line).map(drop),
+            shard.launch(lost, ()).go().map(drop),
+            shard.launch(set, (views[0].write(X),)).go().map(drop),
+        ];
+        Ok(refused.map(|refused| refused.expect_err("the shard is over").to_string()).to_vec())
+    }
+    for (name, runtime) in [("threads", Runtime::threads(1)), ("seeded", Runtime::seeded(1, 1))] {
+        for is_used in [false, true] {
+            let outcome = watched(name, || {
+                runtime.run(move |top| async move {
+                    let line = top.region_tree("line", Rect::line(0, 20), &[X.info()])?;
+                    let gang = top.gang("one", 1)?;
+                    let (keeps, uses) = (top.register("keeps", keeps), top.register("uses", uses));
+                    let start = |_| ShardLaunch::new(line).writes(line, [X]);
+                    top.launch(&gang, &keeps, start)?.all().await?;
+                    if is_used { Ok(top.launch(&gang, &uses, start)?.all().await?.concat()) } else { Ok(Vec::new()) }
+                })
+            });
+            let (refused, stats) = outcome.unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(stats.left_over, 0, "{name}: {stats:?}");
+            let is_told = |text: &String| text.contains("task `keeps` of shard 0") && text.contains("is not over");
+            assert!(refused.len() == 3 * usize::from(is_used) && refused.iter().all(is_told), "{name}: {refused:?}");
+            KEPT.take();
+        }
     }
 }
 

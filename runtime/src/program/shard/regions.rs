@@ -82,14 +82,27 @@ impl Shard {
     /// The region may be empty.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when the launch of the shard names no region that contains this one.
+    /// [`Error::Misuse`] when the launch of the shard names no region that contains this one, or when the shard is over.
     pub fn region(&self, region: Region) -> Result<RegionView, Error> {
+        self.check_running("a call of `Shard::region`")?;
         let ShardInner { held, regions, .. } = &*self.inner;
         if let Some(at) = held.iter().position(|h| h.region == region) {
             return Ok(RegionView { locals: regions.held(held).clone(), at });
         }
         self.check_part(region)?;
         Ok(RegionView { locals: Rc::new([regions.local(region, true)]), at: 0 })
+    }
+
+    /// Refuses what a clone of the handle asks for that outlived its shard: nobody would learn of a failure.
+    #[inline]
+    pub(crate) fn check_running(&self, what: &str) -> Result<(), Error> {
+        if self.inner.regions.shard.get() == 0 { Err(self.over_already(what)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn over_already(&self, what: &str) -> Error {
+        let what = format!("{what} in {}", self.place());
+        Error::misuse(what, "a shard that is not over", "a `Shard` that was kept after its shard's end")
     }
 
     /// Refuses a region that the shard does not hold.
