@@ -2,6 +2,8 @@
 //! `MANIPLE_STEPS` asks for more steps, best in a release build and with `--nocapture`, which shows the memory.
 #![cfg(target_os = "linux")]
 
+#[path = "../../runtime/tests/common/steps.rs"]
+mod asked;
 #[path = "../../runtime/tests/common/processes.rs"]
 mod processes;
 #[path = "../../runtime/tests/common/resident.rs"]
@@ -71,8 +73,7 @@ async fn one_step(top: &Top, task: &ShardTask<Objects, u64>, n: u32, k: u64) -> 
 
 /// How many kB a process gained from step `from` on.
 fn grown_by_gangs(runtime: &Runtime, n: u32, (from, all): (u64, u64)) -> u64 {
-    let asked = std::env::var("MANIPLE_STEPS").ok().and_then(|steps| steps.parse().ok());
-    let all = asked.unwrap_or(all).max(all);
+    let all = asked::steps(all);
     let grown = runtime.run(move |top| async move {
         let task = top.register("uses", uses);
         let (before, after) = steps(from, all, async |k| one_step(&top, &task, n, k).await).await?;

@@ -4,6 +4,8 @@
 
 #[path = "common/resident.rs"]
 mod resident;
+#[path = "common/steps.rs"]
+mod steps;
 
 use maniple_mapper::{KeepInput, Mapper};
 use maniple_regions::{Field, Partition, Read, ReadWrite, Rect, Region, Write};
@@ -106,8 +108,7 @@ impl Mapper for Hurried {
 #[test]
 fn a_program_takes_no_more_memory_the_longer_it_runs() {
     slices();
-    let asked = std::env::var("MANIPLE_STEPS").ok().and_then(|steps| steps.parse().ok());
-    let steps = asked.unwrap_or(120).max(120);
+    let steps = steps::steps(120);
     let usual = || Runtime::threads(2);
     let runtimes = [usual(), usual().spare_memory(0), usual().mapper(Arc::new(Hurried)), Runtime::seeded(3, 5)];
     for (number, runtime) in runtimes.iter().enumerate() {

@@ -4,10 +4,9 @@
 //! with simultaneous coherence has one instance for all, on a home processor that the mapper chose. Processors of the
 //! home's node use it in place, through relaxed atomic words. Processors of other nodes read and write it by messages.
 //!
-//! `column`: one field of one region as one shard uses it. `overlaps`: the columns of
-//! parts of a shard's regions, by their rectangles.
-//! `instances`: the instances kept here. `remote`: requests to other processors and from them. `transfers`: data that a
-//! launch copies. `changes`: the changes to a copy.
+//! `column`: one field of one region as one shard uses it. `overlaps`: the columns of parts of a shard's regions, by
+//! their rectangles. `instances`: the instances kept here. `remote`: requests to other processors and from them.
+//! `transfers`: data that a launch copies. `changes`: the changes to a copy.
 
 mod changes;
 mod column;
@@ -132,15 +131,13 @@ impl Data {
         launch: LaunchKey,
     ) -> Result<SharedInstance, Error> {
         let mut instances = self.instances.borrow_mut();
-        let found = match instances.get_mut(&key) {
-            Some(entry) => match &entry.kept {
-                KeptInstance::Shared(shared) => {
-                    let shared = shared.clone();
-                    entry.used_by(launch);
-                    return Ok(shared);
-                }
-                KeptInstance::Owned(instance, _) => Some(instance.read_bytes(key.rect)),
-            },
+        let there = instances.get_mut(&key).map(|entry| {
+            entry.used_by(launch);
+            &entry.kept
+        });
+        let found = match there {
+            Some(KeptInstance::Shared(shared)) => return Ok(shared.clone()),
+            Some(KeptInstance::Owned(instance, _)) => Some(instance.read_bytes(key.rect)),
             None => None,
         };
         // An instance of the other kind can't be used, so the mapper can only have a new one made.

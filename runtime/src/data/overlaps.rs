@@ -25,8 +25,6 @@ pub(crate) struct Columns {
 #[derive(Default)]
 struct Many {
     trees: ByField,
-    /// Those without points, which nothing overlaps.
-    empty: Vec<Weak<Column>>,
     /// How many columns there are, gone ones included, and at how many it is built again.
     columns: usize,
     rebuild_at: usize,
@@ -77,21 +75,15 @@ impl Columns {
     /// Calls `each` for each column.
     pub fn each(&self, mut each: impl FnMut(&Rc<Column>)) {
         let trees = self.many.iter().flat_map(|many| many.trees.values());
-        let empty = self.many.iter().flat_map(|many| &many.empty);
-        let all = self.few.iter().chain(empty).chain(trees.flat_map(RectTree::values));
+        let all = self.few.iter().chain(trees.flat_map(RectTree::values));
         all.filter_map(Weak::upgrade).for_each(|column| each(&column));
     }
 }
 
 impl Many {
     fn insert(&mut self, column: &Rc<Column>) {
-        match column.rect().is_empty() {
-            true => self.empty.push(Rc::downgrade(column)),
-            false => {
-                let tree = self.trees.entry((column.region.tree, column.field.id)).or_default();
-                tree.insert(column.rect(), Rc::downgrade(column));
-            }
-        }
+        let tree = self.trees.entry((column.region.tree, column.field.id)).or_default();
+        tree.insert(column.rect(), Rc::downgrade(column));
         self.columns += 1;
     }
 }
@@ -121,14 +113,13 @@ impl<T> Default for RectTree<T> {
 }
 
 impl<T> RectTree<T> {
-    /// Adds a rectangle. Nothing overlaps an empty one, so it is left out.
+    /// Adds a rectangle. Nothing overlaps an empty one, so no search comes to it.
     pub fn insert(&mut self, rect: Rect, value: T) {
-        if rect.is_empty() {
-            return;
-        }
         let new = self.nodes.len() as u32;
         self.nodes.push(Node { rect, value, around: rect, below: [NONE; 2] });
-        self.root = self.insert_below(self.root, new);
+        if !rect.is_empty() {
+            self.root = self.insert_below(self.root, new);
+        }
     }
 
     pub fn values(&self) -> impl Iterator<Item = &T> {

@@ -37,9 +37,13 @@ struct Poisoned {
 }
 
 impl Owner {
+    fn failed(&self) -> &Failed {
+        self.failed.get_or_init(Box::default)
+    }
+
     /// Failures of its tasks, calls and gangs.
     pub fn failures(&self) -> &Failures {
-        &self.failed.get_or_init(Box::default).failures
+        &self.failed().failures
     }
 
     /// The first failure that no await of the shard has returned.
@@ -85,7 +89,7 @@ impl Owner {
     pub fn poison(&self, region: Region, field: FieldId, error: &Error) {
         self.rewritten(region, field);
         let poisoned = Poisoned { region, field, error: error.clone() };
-        self.failed.get_or_init(Box::default).poisoned.borrow_mut().push(poisoned);
+        self.failed().poisoned.borrow_mut().push(poisoned);
     }
 
     /// Whether there is any data that is poisoned.

@@ -1,12 +1,10 @@
 //! Utility processors: what runs there, and what that is good for.
 
-use crate::common::run;
+use crate::common::{pause, run};
 use crossbeam_channel::unbounded;
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement, ProcessorId};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Top};
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 /// The processor that runs a leaf task, from the name of its thread.
 fn processor() -> u32 {
@@ -106,12 +104,9 @@ fn a_shard_goes_on_while_its_leaf_task_is_long() {
                 wait_for_shard.recv().expect("the shard goes on");
             };
             let done = shard.launch(long, ()).go()?;
-            poll_fn(|cx| {
-                let there = wait_for_beginning.try_recv().is_ok();
-                cx.waker().wake_by_ref();
-                if there { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
+            while wait_for_beginning.try_recv().is_err() {
+                pause().await;
+            }
             go_on.send(()).expect("the task waits");
             done.await
         });

@@ -59,10 +59,14 @@ impl Regions {
         self.held.get_or_init(|| held.iter().map(|h| self.local(h.region, false)).collect())
     }
 
+    /// Those that requirements name, if the shard has asked for one.
+    fn known(&self) -> &[LocalRegion] {
+        self.held.get().map_or(&[], |held| held)
+    }
+
     /// Calls `found` for each column of the field with points of the region.
     fn overlapping(&self, region: &Region, field: FieldId, mut found: impl FnMut(&Rc<Column>)) {
-        let held = self.held.get().map_or(&[][..], |held| held);
-        for local in held {
+        for local in self.known() {
             for column in local.columns.borrow().iter() {
                 if column.field.id == field && column.region.overlaps(region) {
                     found(column);
@@ -349,12 +353,12 @@ impl Shard {
 
     /// Gives up the columns of a shard that is over. The program may have kept views of them.
     pub(crate) fn give_up_columns(&self) {
-        let Regions { shard, held, parts } = &self.inner.regions;
-        shard.set(0);
-        if let Some(parts) = parts.get() {
+        let regions = &self.inner.regions;
+        regions.shard.set(0);
+        if let Some(parts) = regions.parts.get() {
             parts.take().each(|column| column.release());
         }
-        for local in held.get().iter().flat_map(|held| held.iter()) {
+        for local in regions.known() {
             local.columns.take().into_iter().for_each(Column::spare);
         }
     }
