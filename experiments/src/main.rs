@@ -1,272 +1,61 @@
-//! The `maniple` command: runs the framework's programs and reports their results.
-//!
-//! Exit codes:
-//!
-//! - 0: all is well.
-//! - 1: a run failed or was not verified, or its results could not be written.
-//! - 2: the arguments or the given files are at fault. This is found before the first run where possible.
-//! - 130: interrupted by Ctrl-C.
+//! The studies: figures of papers redone in virtual time, the costs of a host as a machine in virtual time, and the document
+//! with all figures beside their targets.
 
 #![deny(unsafe_code)]
 
 mod benchmarks;
 mod calibrate;
-// It has one line with `unsafe`, for a function that runs before `main`.
-#[allow(unsafe_code)]
-mod closed;
-mod collective;
-mod compare;
-mod explore;
 mod figures;
-mod files;
-mod interrupt;
-mod machines;
-mod measure;
-mod micro;
-mod options;
-mod output;
-mod schedule;
-mod stencil;
-mod swap;
-mod tune;
-mod weak_scaling;
+mod overlap;
 
 use clap::{Parser, Subcommand};
-use maniple::runtime::Runtime;
-use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::io::{self, Write};
+use maniple_command::{Failure, Program};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
-/// Shard tasks, logical regions, phase barriers and collectives that scale.
+/// Studies of maniple: figures of papers, machines, and benchmarks beside their targets.
 #[derive(Debug, Parser)]
-#[command(name = "maniple", version, propagate_version = true)]
-#[command(after_help = "\
-`maniple COMMAND --help` explains a command's options and its report.
-
-Whole numbers may be written with an exponent: --shards 1e3 stands for 1000.
-
-Exit codes:
-  0    all is well
-  1    a run failed or was not verified, or its results could not be written (a full disk, a closed stdout)
-  2    the arguments or the given files are at fault; this is found before the first run where possible
-  130  interrupted by Ctrl-C")]
-struct Cli {
+#[command(name = "maniple-experiments", version, propagate_version = true)]
+#[command(after_help = "`maniple-experiments COMMAND --help` explains a command's options and its report.")]
+struct Experiments {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Stencil(stencil::StencilOptions),
-    Collective(collective::CollectiveOptions),
-    Schedule(schedule::ScheduleOptions),
-    Tune(tune::TuneOptions),
-    Allreduce(micro::allreduce::AllreduceOptions),
-    Tasks(micro::tasks::TasksOptions),
-    Barrier(micro::barrier::BarrierOptions),
-    Exchange(micro::exchange::ExchangeOptions),
-    Remote(micro::remote::RemoteOptions),
-    Gang(micro::gang::GangOptions),
-    Kernel(micro::kernel::KernelOptions),
-    Memory(micro::memory::MemoryOptions),
-    Overlap(micro::overlap::OverlapOptions),
-    Machine(machines::show::MachineOptions),
-    Benchmarks(Box<benchmarks::BenchmarksOptions>),
+    Figures(figures::FiguresOptions),
+    Overlap(overlap::OverlapOptions),
     Calibrate(calibrate::CalibrateOptions),
     Predict(calibrate::prediction::PredictOptions),
-    Compare(compare::CompareOptions),
-    /// One rank of the MPI reference
-    #[cfg(feature = "mpi")]
-    #[command(hide = true)]
-    MpiRank(compare::rank::RankOptions),
-    WeakScaling(weak_scaling::WeakScalingOptions),
-    Figures(figures::FiguresOptions),
-    Explore(explore::ExploreOptions),
+    Benchmarks(Box<benchmarks::BenchmarksOptions>),
+    /// Those of `maniple`, which studies start, too.
+    #[command(flatten)]
+    Other(maniple_command::Command),
 }
 
-/// The mistakes that `--check` looks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Check {
-    /// Two tasks use the same values, one of them writes, and nothing orders them
-    Races,
-}
+impl Program for Experiments {
+    fn execute(&self) -> Result<(), Failure> {
+        match &self.command {
+            Command::Figures(args) => figures::execute(args),
+            Command::Overlap(args) => overlap::execute(args),
+            Command::Calibrate(args) => calibrate::execute(args),
+            Command::Predict(args) => calibrate::prediction::execute(args),
+            Command::Benchmarks(args) => benchmarks::execute(args),
+            Command::Other(command) => command.execute(),
+        }
+    }
 
-/// The ways in which a command fails.
-#[derive(Debug)]
-enum Failure {
-    /// The arguments or the given files are at fault.
-    Usage(String),
-    /// A run failed, or was not verified.
-    Run(String),
+    fn runs_on_several_processes(&self) -> bool {
+        matches!(&self.command, Command::Other(command) if command.runs_on_several_processes())
+    }
+
+    fn is_part_of_another(&self) -> bool {
+        matches!(&self.command, Command::Other(command) if command.is_part_of_another())
+    }
 }
 
 fn main() -> ExitCode {
-    static WARNINGS: Warnings = Warnings(Mutex::new(BTreeSet::new()));
-    // No other logger is set.
-    if log::set_logger(&WARNINGS).is_ok() {
-        log::set_max_level(log::LevelFilter::Warn);
-    }
-    #[cfg(feature = "mpi")]
-    meet();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(e) => return refuse(&e),
-    };
-    // So that a file that may not grow any more (`ulimit -f`) is an error like a full disk, and does not end the process.
-    #[cfg(unix)]
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
-    if !cli.command.is_part_of_another() {
-        interrupt::listen();
-    }
-    // Without a stdout, nobody could see the report. In a run on several processes, only the first one reports.
-    let mut done = if Runtime::process_number() == 0 { output::expect_stdout() } else { output::silence() };
-    if done.is_ok() {
-        done = cli.command.check_launcher().and_then(|()| execute(&cli.command));
-    }
-    swap::stop();
-    end(done)
-}
-
-/// Meets the other processes of a launcher, before anything that may end this one alone: they would wait for it. A rank of
-/// the reference initialises MPI in its own way.
-#[cfg(feature = "mpi")]
-fn meet() {
-    if Runtime::launched().is_some() && std::env::args_os().nth(1).is_none_or(|command| command != "mpi-rank") {
-        // If they can't meet, the run says why.
-        drop(Runtime::mpi());
-    }
-}
-
-impl Command {
-    /// Whether another process of this program runs it as a part of its own run. Then that one tells the user.
-    fn is_part_of_another(&self) -> bool {
-        match self {
-            Command::Memory(args) => args.is_part_of_another(),
-            #[cfg(feature = "mpi")]
-            Command::MpiRank(_) => true,
-            _ => false,
-        }
-    }
-
-    /// Refuses a launcher of several processes for a command that would do the same in each of them.
-    fn check_launcher(&self) -> Result<(), Failure> {
-        let Some((started, once)) = options::wire::launcher() else { return Ok(()) };
-        match self {
-            Command::Stencil(_) | Command::WeakScaling(_) | Command::Allreduce(_) | Command::Tasks(_) => Ok(()),
-            Command::Collective(_) => Ok(()),
-            Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => Ok(()),
-            #[cfg(feature = "mpi")]
-            Command::MpiRank(_) => Ok(()),
-            _ => Err(Failure::Usage(format!("this command runs in one process, and {started}; {once}"))),
-        }
-    }
-}
-
-fn execute(command: &Command) -> Result<(), Failure> {
-    match command {
-        Command::Stencil(args) => stencil::execute(args),
-        Command::Collective(args) => collective::execute(args),
-        Command::Schedule(args) => schedule::execute(args),
-        Command::Tune(args) => tune::execute(args),
-        Command::Allreduce(args) => micro::allreduce::execute(args),
-        Command::Tasks(args) => micro::tasks::execute(args),
-        Command::Barrier(args) => micro::barrier::execute(args),
-        Command::Exchange(args) => micro::exchange::execute(args),
-        Command::Remote(args) => micro::remote::execute(args),
-        Command::Gang(args) => micro::gang::execute(args),
-        Command::Kernel(args) => micro::kernel::execute(args),
-        Command::Memory(args) => micro::memory::execute(args),
-        Command::Overlap(args) => micro::overlap::execute(args),
-        Command::Machine(args) => machines::show::execute(args),
-        Command::Benchmarks(args) => benchmarks::execute(args),
-        Command::Calibrate(args) => calibrate::execute(args),
-        Command::Predict(args) => calibrate::prediction::execute(args),
-        Command::Compare(args) => compare::execute(args),
-        #[cfg(feature = "mpi")]
-        Command::MpiRank(args) => compare::rank::execute(args),
-        Command::WeakScaling(args) => weak_scaling::execute(args),
-        Command::Figures(args) => figures::execute(args),
-        Command::Explore(args) => explore::execute(args),
-    }
-}
-
-/// Reports the failure, if there is one, and returns the exit code.
-fn end(done: Result<(), Failure>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Run(message)) => {
-            complain(&message);
-            ExitCode::from(1)
-        }
-        Err(Failure::Usage(message)) => {
-            complain(&message);
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// Prints clap's messages: help and version on stdout, errors in the form of all others.
-fn refuse(e: &clap::Error) -> ExitCode {
-    let text = e.render().to_string();
-    let is_first = Runtime::process_number() == 0;
-    match text.strip_prefix("error: ") {
-        _ if !e.use_stderr() && is_first => return end(output::Stdout::new().write(&text)),
-        _ if !e.use_stderr() => return ExitCode::SUCCESS,
-        Some(text) => complain(text.trim_end()),
-        // The help, which clap gives where there is no subcommand.
-        None if is_first => drop(write!(io::stderr(), "{text}")),
-        None => Runtime::last_words("it has no subcommand"),
-    }
-    ExitCode::from(2)
-}
-
-/// Whether an error has been written. Held while one is, and for good by the thread that ends an interrupted command: so
-/// the interruption is not told beside its consequences.
-static COMPLAINED: Mutex<bool> = Mutex::new(false);
-
-/// Writes an error to stderr. If even that fails, the exit code is all the user gets.
-fn complain(message: impl Display) {
-    let mut complained = COMPLAINED.lock().unwrap_or_else(PoisonError::into_inner);
-    *complained = true;
-    // Mostly all processes of a run have the same message.
-    match Runtime::reports_errors() {
-        true => drop(writeln!(io::stderr(), "maniple: error: {message}")),
-        false => Runtime::last_words(&message.to_string()),
-    }
-}
-
-/// Writes a warning to stderr: the command goes on. Of several processes, each writes its own.
-fn warn(message: impl Display) {
-    let whose = match (Runtime::process_number(), Runtime::process_count()) {
-        (0, 1) => String::new(),
-        (number, _) => format!("process {number}: "),
-    };
-    let _ = writeln!(io::stderr(), "maniple: warning: {whose}{message}");
-}
-
-/// The framework's warnings. Each is written once, however many runs a command does.
-struct Warnings(Mutex<BTreeSet<String>>);
-
-impl log::Log for Warnings {
-    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.target().starts_with("maniple")
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        let text = record.args().to_string();
-        if self.enabled(record.metadata()) && self.0.lock().is_ok_and(|mut known| known.insert(text.clone())) {
-            warn(text);
-        }
-    }
-
-    fn flush(&self) {}
-}
-
-/// Writes to stderr what the user has asked for and would not see otherwise.
-fn note(message: impl Display) {
-    let _ = writeln!(io::stderr(), "maniple: {message}");
+    maniple_command::run::<Experiments>()
 }
 
 #[cfg(test)]
@@ -276,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_commands_fit_together_and_their_help_has_the_rule_for_noise() {
-        let mut cli = Cli::command();
+        let mut cli = Experiments::command();
         cli.build();
         cli.clone().debug_assert();
         let near = calibrate::calibrator::NOISE.within.expect("a factor");

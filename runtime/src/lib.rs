@@ -2,9 +2,6 @@
 #![doc = include_str!("../README.md")]
 
 mod barrier;
-#[cfg(feature = "bench")]
-#[doc(hidden)]
-pub mod bench;
 mod config;
 mod counters;
 mod data;

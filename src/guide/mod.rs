@@ -18,7 +18,7 @@
 //! | [For MPI users](for_mpi_users) | find MPI's terms here, and compare with MPI |
 //! | [Measuring](measuring) | measure an operation, an application, and how it scales |
 //!
-//! Commands such as `maniple stencil` need the program: install it with `cargo install --path experiments` in a checkout, or
+//! Commands such as `maniple stencil` need the program: install it with `cargo install --path command` in a checkout, or
 //! write `cargo run --release --bin maniple --` in place of `maniple`.
 
 #[doc = include_str!("first_program.md")]

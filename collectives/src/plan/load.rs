@@ -3,7 +3,7 @@
 use std::ops::{Add, AddAssign};
 
 /// A message costs a rank about as much as this many bytes. On the Ethernet, InfiniBand and Slingshot machines of
-/// `experiments/machines` it is 2000, 1250 and 2500.
+/// `command/machines` it is 2000, 1250 and 2500.
 const MESSAGE_BYTES: u64 = 2048;
 
 /// What one rank sends and receives in one call of each object. Messages within a [group](crate::Groups) are none.

@@ -2,6 +2,7 @@
 //! associate.
 
 use crate::common;
+use crate::common::size::part;
 use crate::common::{
     Chosen, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes, exact,
     lawless, matrices, mix, rounding, subtasks, tree, watched,
@@ -219,6 +220,7 @@ fn long_vectors() {
 
 /// 16 MiB from each shard, twice through one slot; every element is looked at where it arrives.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn vectors_of_16_mib() {
     const LENGTH: usize = 16 << 17;
     async fn shard(shard: Shard, total: Collective<[f64]>) -> Result<(usize, usize), Error> {
@@ -313,7 +315,7 @@ fn any_driver<T: Element>(plan: Plan<T>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: part(200) as u32, ..ProptestConfig::default() })]
 
     /// The same bits on any driver, with any number of workers, for any program of calls.
     #[test]
@@ -355,6 +357,7 @@ proptest! {
 
 /// Shards of one processor first, wherever the mapper puts them: the fold in rank order, of small and large values.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn two_levels_wherever_the_shards_are() {
     let mut number = 0;
     for shards in (1..=20).chain([33, 64, 100]) {
@@ -374,6 +377,7 @@ fn two_levels_wherever_the_shards_are() {
 /// The algorithms that need no laws give the bits of recursive doubling, of an operator that tells every grouping apart. Two
 /// levels do where all processors have the same power of two of shards.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn all_groupings_are_those_of_recursive_doubling() {
     for workers in 1..=4 {
         for each in [1, 2, 4, 8, 16] {
@@ -491,6 +495,7 @@ fn messages(shards: u32) -> Vec<(u32, u32)> {
 /// The paper's flags show in the counters: a round that comes from another processor is copied once where copies are
 /// asked for, nothing is copied where they are not; unregistered memory is staged.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn copies_are_counted_exactly() {
     for shards in [1, 2, 3, 4, 5, 6, 8, 13, 16] {
         for processors in [1, 2, 3, shards] {
@@ -960,6 +965,7 @@ const MISHAPS: [Mishap; 6] =
 /// Up to three mishaps at up to three shards: no call hangs, none has a wrong result, each error leads to one of them; and
 /// no call of a later launch has a result where a shard has died.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn several_failures_at_once() {
     const CALLS: u64 = 6;
     type Made = Vec<Result<u64, Error>>;

@@ -1,6 +1,7 @@
 //! Calls that a program should not make, or makes from where it should not: each is an error or works, and no processor
 //! is lost.
 
+use crate::common::size::part;
 use crate::common::watched;
 use maniple_collectives::{Algorithm, Collective, Contribution, Operator};
 use maniple_mapper::ProcessorId;
@@ -15,8 +16,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 fn runtimes() -> Vec<(String, Runtime)> {
-    let seeded = (0..40u64).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 3) as u32, s)));
-    let threads = (0..12u32).map(|r| (format!("{} threads, round {r}", 1 + r % 3), Runtime::threads(1 + r % 3)));
+    let seeded = (0..part(40)).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 3) as u32, s)));
+    let threads =
+        (0..part(12) as u32).map(|r| (format!("{} threads, round {r}", 1 + r % 3), Runtime::threads(1 + r % 3)));
     seeded.chain(threads).collect()
 }
 

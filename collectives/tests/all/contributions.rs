@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::cases::{Case, Draw, Kind, runtime};
+use crate::common::size::part;
 use crate::common::{mix, watched};
 use maniple_collectives::{Collective, Contribution};
 use maniple_regions::{Lendable, Vector};
@@ -217,7 +218,7 @@ fn check(cases: u64, some_too_long: bool) {
 
 #[test]
 fn neither_contributions_nor_results_change() {
-    check(1000, false);
+    check(part(1000), false);
 }
 
 #[test]

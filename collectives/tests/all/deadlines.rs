@@ -1,6 +1,7 @@
 //! Deadlines on calls of collectives: a call that was given up goes on and is taken up again.
 
 use crate::common;
+use crate::common::size::part;
 use crate::common::{mix, watched};
 use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
@@ -69,7 +70,7 @@ fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
     if let Some(all) = common::processes::runtimes() {
         return all;
     }
-    let seeded = (0..seeds).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 4) as u32, s)));
+    let seeded = (0..part(seeds)).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 4) as u32, s)));
     seeded.chain((1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)))).collect()
 }
 

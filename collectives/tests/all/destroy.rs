@@ -2,13 +2,14 @@
 //! processors and in whichever order.
 
 use crate::common;
+use crate::common::size::part;
 use crate::common::{any_runtime, watched};
 use maniple_collectives::{Algorithm, Collective, Operator, Plan, Tuned};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::collections::VecDeque;
 
 fn runtimes(most: u64) -> Vec<(String, Runtime)> {
-    common::processes::runtimes().unwrap_or_else(|| (0..most).map(any_runtime).collect())
+    common::processes::runtimes().unwrap_or_else(|| (0..part(most)).map(any_runtime).collect())
 }
 
 type Made = (Collective<u64>, Collective<[u64]>, Collective<u64, [u64]>);

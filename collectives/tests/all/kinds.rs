@@ -2,6 +2,7 @@
 
 use crate::common;
 use crate::common::cases::{Case, Item, Triple, runtime};
+use crate::common::size::part;
 use crate::common::{affine, any_runtime, bytes, mix, watched};
 use maniple_collectives::{Algorithm, Collective, Goal, Ranks};
 use maniple_regions::Vector;
@@ -89,7 +90,7 @@ fn check(case: Case, runtime: &Runtime, at: &str) {
 #[test]
 fn all_kinds_give_what_sequential_code_gives() {
     // A run of several processes takes longer.
-    let cases = if common::processes::runtimes().is_some() { 250 } else { 2000 };
+    let cases = if common::processes::runtimes().is_some() { part(250) } else { part(2000) };
     for seed in 0..cases {
         let (at, runtime) = runtime(seed);
         check(Case::draw(mix(seed)), &runtime, &at);
@@ -98,7 +99,7 @@ fn all_kinds_give_what_sequential_code_gives() {
 
 #[test]
 fn one_block_may_be_giant_and_the_others_empty() {
-    let cases = if common::processes::runtimes().is_some() { 4 } else { 12 };
+    let cases = if common::processes::runtimes().is_some() { 4 } else { part(12) };
     for seed in 0..cases {
         let (at, runtime) = runtime(seed);
         check(Case::draw_giant(seed), &runtime, &at);

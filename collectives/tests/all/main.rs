@@ -1,8 +1,7 @@
 //! The tests of collectives. They are one program because most of them use the same types: separate programs take twice as
 //! long to build.
 
-#[path = "../common/mod.rs"]
-mod common;
+use maniple_collectives_tests as common;
 
 mod allreduce;
 mod calls;
@@ -11,6 +10,7 @@ mod collective;
 mod contributions;
 mod deadlines;
 mod destroy;
+mod destroyed;
 mod dying;
 mod kinds;
 mod laws;

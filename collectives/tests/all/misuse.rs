@@ -1,6 +1,7 @@
 //! Calls of one collective that do not fit together, and schedules that can't be run: who is wrong, and what was expected.
 
 use crate::common;
+use crate::common::size::part;
 use crate::common::watched;
 use maniple_collectives::{
     Algorithm, Collective, CollectiveBuilder, Combine, Goal, Number, Operator, Part, Plan, Schedule, Tuned,
@@ -15,7 +16,7 @@ fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
     if let Some(all) = common::processes::runtimes() {
         return all;
     }
-    let seeded = (0..seeds).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 4) as u32, s)));
+    let seeded = (0..part(seeds)).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 4) as u32, s)));
     let threads = (1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)));
     seeded.chain(threads).collect()
 }

@@ -867,6 +867,7 @@ fn mutated(seeds: Range<u64>, of: usize) -> Tally {
 }
 
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn what_check_accepts_runs() {
     let tally = mutated(0..120, 12);
     assert!(tally.ran > 500 && tally.refused > 100 && tally.failed > 20, "{tally:?}");
@@ -874,7 +875,7 @@ fn what_check_accepts_runs() {
 
 #[test]
 #[ignore = "takes minutes; in release"]
-fn a_hundred_thousand_schedules_that_check_accepts_run() {
+fn nightly_a_hundred_thousand_schedules_that_check_accepts_run() {
     let tally = mutated(1000..6000, 20);
     assert!(tally.accepted == 100_000, "{tally:?}");
 }

@@ -1,6 +1,7 @@
 //! Collectives that are made together: proofs of their schedules, loads counted from steps, and bits of results.
 
 use crate::common;
+use crate::common::size::part;
 use crate::common::{any_f64, any_runtime, mix, tree, watched};
 use maniple_collectives::{
     Algorithm, Collective, CollectiveBuilder, Goal, Laws, Load, Operator, Plan, Ranks, Schedules, Step, balance, check,
@@ -114,6 +115,7 @@ fn prove(ranks: u32, seed: u64) -> (u64, u64) {
 }
 
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn any_choice_reaches_the_goals_with_the_same_brackets() {
     let mut better = 0;
     for ranks in 1..=130 {
@@ -131,7 +133,7 @@ fn any_choice_reaches_the_goals_with_the_same_brackets() {
 
 #[test]
 #[ignore = "takes a minute in release; after a change of an algorithm or of the checker"]
-fn any_choice_for_many_ranks() {
+fn nightly_any_choice_for_many_ranks() {
     let mut draw = Draw(6);
     for seed in 0..100 {
         prove(1 + draw.below(4999) as u32, seed);
@@ -331,7 +333,7 @@ impl Case {
 
 #[test]
 fn results_have_the_bits_of_objects_made_alone() {
-    let cases = if common::processes::runtimes().is_some() { 60 } else { 400 };
+    let cases = if common::processes::runtimes().is_some() { part(60) } else { part(400) };
     for seed in 0..cases {
         let (at, runtime) = any_runtime(seed);
         let run = |together| {

@@ -18,6 +18,7 @@ type Sizes<'a> = &'a [u32];
 const SAMPLE: Sizes = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 17, 19, 25, 27, 32, 36, 63, 64, 65, 96, 100];
 
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn a_sample() {
     radix_exchanges_have_the_brackets_of_recursive_doubling(SAMPLE);
     dissemination_takes_the_least_rounds_for_every_size(SAMPLE);
@@ -36,7 +37,7 @@ fn a_sample() {
 /// to 130.
 #[test]
 #[ignore = "takes minutes; after a change of an algorithm or of the checker"]
-fn all_sizes() {
+fn nightly_all_sizes() {
     let (few, many): (Vec<u32>, Vec<u32>) = ((1..=130).collect(), (1..=300).collect());
     let mut large = many.clone();
     let mut state = 1u64;

@@ -1,5 +1,6 @@
 //! Schedules against their checker, and against an interpreter of the protocol that shares nothing with the checker.
 
+use crate::common::size::part;
 use maniple_collectives::{
     CheckError, Combine, Goal, Groups, Laws, Operator, Report, Schedule, Step, check, dissemination, five_cases,
     recursive_doubling, two_level,
@@ -627,7 +628,7 @@ fn lists(participants: u32) -> Vec<Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig::with_cases(part(3000) as u32))]
 
     /// In recursive doubling no step is idle, so one change anywhere is an error.
     #[test]
@@ -670,7 +671,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(part(40) as u32))]
 
     #[test]
     fn random_sizes_run_right(participants in 1..700u32, seed: u64) {

@@ -1,6 +1,7 @@
 //! Collectives that measure their algorithms: they give what any of them gives, all shards agree, and who wins is fast.
 
 use crate::common;
+use crate::common::size::part;
 use crate::common::{mix, tree, watched};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Operator, Order, Tuned};
 use maniple_mapper::{AlgorithmInput, Mapper};
@@ -17,7 +18,7 @@ fn given(shard: u32, call: usize) -> f64 {
 fn runtimes() -> Vec<(String, Runtime)> {
     common::processes::runtimes().unwrap_or_else(|| {
         let threads = (1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)));
-        threads.chain((0..6).map(|s| (format!("seed {s}"), Runtime::seeded(1 + s as u32 % 3, s)))).collect()
+        threads.chain((0..part(6)).map(|s| (format!("seed {s}"), Runtime::seeded(1 + s as u32 % 3, s)))).collect()
     })
 }
 
@@ -146,7 +147,7 @@ fn a_mapper_names_the_algorithm_or_has_it_measured() {
     }
 }
 
-/// The numbers of `experiments/machines/infiniband.toml` and of the host that it is like.
+/// The numbers of `command/machines/infiniband.toml` and of the host that it is like.
 fn infiniband(nodes: u32) -> VirtualMachine {
     let network =
         Link { latency_ns: 900.0, send_ns: 50.0, receive_ns: 50.0, gap_ns: 5.0, byte_ns: 0.04, ..Link::default() };
@@ -192,6 +193,7 @@ fn alone(shards: u32, algorithm: Algorithm) -> f64 {
 
 /// In virtual time, where the choice is within 5 % of the best n, and of the best algorithm.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn the_choice_is_near_the_best() {
     for shards in [2, 3, 5, 8, 12, 36, 64, 65, 96] {
         for n_only in [true, false] {

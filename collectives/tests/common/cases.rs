@@ -1,7 +1,6 @@
 //! Collectives of vectors of every kind, drawn from a seed, and what each of their receivers must get by sequential code.
-#![allow(dead_code)]
 
-use crate::common::{self, any_mapper, any_runtime, brackets, exact, mix, rounding, tree};
+use crate::{any_mapper, any_runtime, brackets, exact, mix, rounding, tree};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Operator, Ranks};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, VirtualMachine};
@@ -58,21 +57,21 @@ pub const KINDS: [Kind; 8] = [
 /// Elements of the vectors.
 pub trait Item: Element + Debug {
     /// An operator for which neither the order nor the brackets matter, or one that tells them apart.
-    fn kind(commutes: bool) -> common::Kind<Self>;
+    fn kind(commutes: bool) -> crate::Kind<Self>;
 }
 
 impl Item for u64 {
-    fn kind(commutes: bool) -> common::Kind<u64> {
+    fn kind(commutes: bool) -> crate::Kind<u64> {
         if commutes { exact() } else { brackets() }
     }
 }
 
 impl Item for f64 {
-    fn kind(commutes: bool) -> common::Kind<f64> {
+    fn kind(commutes: bool) -> crate::Kind<f64> {
         let sum: fn(&f64, &f64) -> f64 = |a, b| a + b;
         // Sums of whole numbers are exact.
         let operator = Operator::user("whole sum", sum).associative().commutative().infallible();
-        let whole = common::Kind { operator, combine: sum, make: |bits| f64::from(bits as i16), associative: true };
+        let whole = crate::Kind { operator, combine: sum, make: |bits| f64::from(bits as i16), associative: true };
         if commutes { whole } else { rounding() }
     }
 }
@@ -86,7 +85,7 @@ pub struct Triple([u64; 3]);
 macro_rules! items {
     ($($t:ty: $make:expr, $word:expr;)*) => {$(
         impl Item for $t {
-            fn kind(commutes: bool) -> common::Kind<$t> {
+            fn kind(commutes: bool) -> crate::Kind<$t> {
                 fn combine(lower: &$t, higher: &$t) -> $t {
                     let word: fn(&$t) -> u64 = $word;
                     ($make)(mix(word(lower).wrapping_mul(3) ^ mix(word(higher))))
@@ -98,7 +97,7 @@ macro_rules! items {
                     true => (Operator::user("min", first).associative().commutative().infallible(), first),
                     false => (Operator::user("brackets", combine), combine),
                 };
-                common::Kind { operator, combine, make: $make, associative: commutes }
+                crate::Kind { operator, combine, make: $make, associative: commutes }
             }
         }
     )*};
@@ -147,7 +146,7 @@ fn between(seed: u64, giant: usize, position: u32) -> impl Fn(u32, u32) -> usize
 
 /// A runtime drawn from a seed, as those of other tests, or in virtual time.
 pub fn runtime(seed: u64) -> (String, Runtime) {
-    if common::processes::runtimes().is_some() || !seed.is_multiple_of(3) {
+    if crate::processes::runtimes().is_some() || !seed.is_multiple_of(3) {
         return any_runtime(seed / 3 * 2 + seed % 3);
     }
     let (nodes, per_node, mapper) = (1 + (seed % 4) as u32, 1 + (seed / 4 % 2) as u32, any_mapper(mix(seed)));
@@ -259,7 +258,7 @@ impl Case {
     }
 
     fn builder<T: Item>(&self) -> CollectiveBuilder<[T], [T]> {
-        let common::Kind { operator, make, .. } = T::kind(self.commutes);
+        let crate::Kind { operator, make, .. } = T::kind(self.commutes);
         let sized = |builder: CollectiveBuilder<T, [T]>| match self.equal {
             true => builder.elements(self.sizes[0]),
             false => builder.sizes(self.sizes.clone()),
@@ -332,7 +331,7 @@ impl Case {
 
     /// What a receiver gets, by sequential code.
     pub fn expected<T: Item>(&self, call: u64, to: usize) -> Vec<T> {
-        let common::Kind { combine, make, .. } = T::kind(self.commutes);
+        let crate::Kind { combine, make, .. } = T::kind(self.commutes);
         let each = |a: &Vec<T>, b: &Vec<T>| -> Vec<T> { a.iter().zip(b).map(|(a, b)| combine(a, b)).collect() };
         let of_each =
             |from: Range<usize>, block| -> Vec<Vec<T>> { from.map(|from| self.block(call, from, block)).collect() };

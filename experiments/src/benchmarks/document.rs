@@ -2,9 +2,9 @@
 
 use super::platform::{Platform, WORKERS};
 use super::rows::{Row, Sample};
-use crate::measure::environment::{Environment, Machine};
-use crate::measure::noise::{IN_EXCHANGES, Noise, Sifted, Spread, usual_ns};
-use crate::measure::stats::{median, microseconds as figure};
+use maniple_command::measure::environment::{Environment, Machine};
+use maniple_command::measure::noise::{IN_EXCHANGES, Noise, Sifted, Spread, usual_ns};
+use maniple_command::measure::stats::{median, microseconds as figure};
 use maniple_stencil::plural;
 use std::fmt::Write;
 use tabled::builder::Builder;
@@ -62,7 +62,7 @@ processors, one way, as `maniple exchange --wire virtual` measures it. P is the 
 pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &Platform, rounds: usize, only: Option<&str>) -> String {
     // After all rounds.
     let Environment { began: now, machine, toolchain } = Environment::now();
-    let mut text = "# Benchmarks\n\nWritten by `maniple benchmarks`. Do not edit.\n\n".to_owned();
+    let mut text = "# Benchmarks\n\nWritten by `maniple-experiments benchmarks`. Do not edit.\n\n".to_owned();
     let mut facts = Builder::default();
     facts.push_record(["", ""]);
     let mut fact = |name: &str, value: String| facts.push_record([name, &value]);
@@ -81,7 +81,7 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &Platform, rounds: usiz
     fact("maniple", format!("{}, {features}", toolchain.maniple));
     let only = only.map_or(String::new(), |only| format!(" --only '{only}'"));
     let options: String = on.options().iter().map(|option| format!(" {}", word(option))).collect();
-    fact("command", cell(&format!("`maniple benchmarks{options} --repeat {rounds}{only}`")));
+    fact("command", cell(&format!("`maniple-experiments benchmarks{options} --repeat {rounds}{only}`")));
     fact("rounds", rounds.to_string());
     fact("W", WORKERS.to_string());
     let exchanges: Vec<f64> = measured.iter().flatten().filter_map(|sample| sample.exchange_ns).collect();

@@ -1,17 +1,17 @@
-//! `maniple benchmarks`: writes `BENCHMARKS.md`.
+//! `maniple-experiments benchmarks`: writes `BENCHMARKS.md`.
 
 mod document;
 mod others;
 mod platform;
 mod rows;
 
-use crate::Failure;
-use crate::compare::mpi::MpiMachine;
-use crate::measure::turns::{Order, Rounds};
-use crate::options::help::exit_codes;
-use crate::options::wire::OnWire;
-use crate::options::{OutputFile, RepeatByWire};
-use crate::output::Document;
+use maniple_command::Failure;
+use maniple_command::compare::mpi::MpiMachine;
+use maniple_command::measure::turns::{Order, Rounds};
+use maniple_command::options::help::exit_codes;
+use maniple_command::options::wire::OnWire;
+use maniple_command::options::{OutputFile, RepeatByWire};
+use maniple_command::output::Document;
 use platform::Platform;
 use std::rc::Rc;
 
@@ -79,14 +79,4 @@ pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
         })?;
     }
     document.write(&document::write(&rows, &measured, &on, rounds, args.only.as_deref()))
-}
-
-impl Failure {
-    /// The same failure, with a name before its message.
-    fn of(self, what: &str) -> Self {
-        match self {
-            Failure::Usage(message) => Failure::Usage(format!("{what}: {message}")),
-            Failure::Run(message) => Failure::Run(format!("{what}: {message}")),
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! The other programs that rows are compared with. If one is not installed, the answer says how to get it.
 
-use crate::Failure;
+use maniple_command::Failure;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,8 +18,7 @@ pub struct Pair {
 /// Measures an allreduce of 64-bit floats here and with MPI, with one rank for each shard.
 pub fn allreduce_beside_mpi(shards: u32, elements: usize, iterations: usize) -> Result<Result<Pair, String>, Failure> {
     if !cfg!(feature = "mpi") {
-        let how =
-            "this maniple was built without MPI; run `cargo run --release --features mpi --bin maniple -- benchmarks`";
+        let how = "this maniple was built without MPI; run `cargo run --release -p maniple-experiments --features mpi -- benchmarks`";
         return Ok(Err(how.into()));
     }
     let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;

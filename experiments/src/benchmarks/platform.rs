@@ -1,15 +1,15 @@
 //! The platform of the rows and of the programs beside them: this host, or machines in virtual time.
 
 use super::others::{self, Pair};
-use crate::Failure;
-use crate::compare::mpi::{MpiMachine, SAY_MPI_MACHINE};
-use crate::machines::file::MachineFile;
-use crate::machines::reduced;
-use crate::measure::yardstick::Yardstick;
-use crate::micro::kernel;
-use crate::options::wire::{Invocation, OnWire};
 use maniple::runtime::Runtime;
 use maniple::runtime::VirtualMachine;
+use maniple_command::Failure;
+use maniple_command::compare::mpi::{MpiMachine, SAY_MPI_MACHINE};
+use maniple_command::machines::file::MachineFile;
+use maniple_command::machines::reduced;
+use maniple_command::measure::yardstick::Yardstick;
+use maniple_command::micro::kernel;
+use maniple_command::options::wire::{Invocation, OnWire};
 use maniple_stencil::Config;
 use std::sync::Arc;
 

@@ -2,12 +2,12 @@
 
 use super::others::starpu_task_ns;
 use super::platform::{Platform, WORKERS};
-use crate::Failure;
-use crate::measure::noise::Beside;
-use crate::micro::allreduce::{Op, Spec};
-use crate::micro::{gang, memory, tasks};
 use maniple::collectives::Algorithm;
 use maniple::runtime::Runtime;
+use maniple_command::Failure;
+use maniple_command::measure::noise::Beside;
+use maniple_command::micro::allreduce::{Op, Spec};
+use maniple_command::micro::{gang, memory, tasks};
 use maniple_stencil::{Collective, Config, Session, StencilError};
 use std::rc::Rc;
 
@@ -34,25 +34,23 @@ pub struct Held {
 /// One measurement. It has the exchange right after it if the target depends on that, or on another program's time.
 pub type Sample = Beside<Held>;
 
-impl Sample {
-    fn new(measured: f64, target: Result<f64, String>, exchange_ns: Option<f64>) -> Self {
-        Self { found: Held { measured, target }, exchange_ns }
-    }
+fn sample(measured: f64, target: Result<f64, String>, exchange_ns: Option<f64>) -> Sample {
+    Sample { found: Held { measured, target }, exchange_ns }
+}
 
-    fn against(measured: f64, target: f64) -> Self {
-        Self::new(measured, Ok(target), None)
-    }
+fn against(measured: f64, target: f64) -> Sample {
+    sample(measured, Ok(target), None)
+}
 
-    /// A sample with a target in exchanges. The measurement of `measured_ns` and the target are kept in microseconds.
-    fn in_exchanges(on: &Platform, measured_ns: f64, target: f64) -> Self {
-        let exchange_ns = on.exchange_ns();
-        let target = match exchange_ns {
-            Some(0.0) => Err("an exchange takes no time on this machine".into()),
-            Some(e) => Ok(target * e / 1000.0),
-            None => Err("the exchange needs two processors".into()),
-        };
-        Self::new(measured_ns / 1000.0, target, exchange_ns)
-    }
+/// A sample with a target in exchanges. The measurement of `measured_ns` and the target are kept in microseconds.
+fn in_exchanges(on: &Platform, measured_ns: f64, target: f64) -> Sample {
+    let exchange_ns = on.exchange_ns();
+    let target = match exchange_ns {
+        Some(0.0) => Err("an exchange takes no time on this machine".into()),
+        Some(e) => Ok(target * e / 1000.0),
+        None => Err("the exchange needs two processors".into()),
+    };
+    sample(measured_ns / 1000.0, target, exchange_ns)
 }
 
 type Measure = Box<dyn FnMut() -> Result<Sample, Failure>>;
@@ -118,7 +116,7 @@ fn doubling(on: &Rc<Platform>, shards: u32, factor: f64) -> Measure {
     let (on, exchanges) = (on.clone(), factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS));
     Box::new(move || {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::RecursiveDoubling)?;
-        Ok(Sample::in_exchanges(&on, us * 1000.0, exchanges))
+        Ok(in_exchanges(&on, us * 1000.0, exchanges))
     })
 }
 
@@ -126,7 +124,7 @@ fn two_level(on: &Rc<Platform>, shards: u32) -> Measure {
     let on = on.clone();
     Box::new(move || {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::TwoLevel)?;
-        Ok(Sample::in_exchanges(&on, us * 1000.0, 3.0 + 0.35 * f64::from(shards)))
+        Ok(in_exchanges(&on, us * 1000.0, 3.0 + 0.35 * f64::from(shards)))
     })
 }
 
@@ -142,8 +140,8 @@ fn beside_mpi(on: &Rc<Platform>, shards: u32, elements: usize, factor: f64) -> M
     let on = on.clone();
     let us = move |runtime: &Runtime| allreduce_us(runtime, shards, elements, iterations, Algorithm::RecursiveDoubling);
     Box::new(move || match on.beside_mpi((shards, elements, iterations), us)? {
-        Ok(pair) => Ok(Sample::new(pair.ours_us, Ok(factor * pair.mpi_us), pair.exchange_ns)),
-        Err(how) => Ok(Sample::new(us(&on.runtime())?, Err(how), None)),
+        Ok(pair) => Ok(sample(pair.ours_us, Ok(factor * pair.mpi_us), pair.exchange_ns)),
+        Err(how) => Ok(sample(us(&on.runtime())?, Err(how), None)),
     })
 }
 
@@ -153,17 +151,17 @@ fn verified<T>((value, verified): (T, bool)) -> Result<T, Failure> {
 
 fn stencil_kernel(on: &Rc<Platform>) -> Measure {
     let on = on.clone();
-    Box::new(move || Ok(Sample::against(verified(on.kernel(1000, 20_000)?)?, 650.0)))
+    Box::new(move || Ok(against(verified(on.kernel(1000, 20_000)?)?, 650.0)))
 }
 
 fn stencil_added(on: &Rc<Platform>, shards: u32, exchanges: f64) -> Measure {
     let (on, mut added_ns) = (on.clone(), added_to_kernel(on, shards, Collective::RecursiveDoubling));
-    Box::new(move || Ok(Sample::in_exchanges(&on, added_ns()?, exchanges)))
+    Box::new(move || Ok(in_exchanges(&on, added_ns()?, exchanges)))
 }
 
 fn relaunch(on: &Rc<Platform>, shards: u32) -> Measure {
     let mut added_ns = added_to_kernel(on, shards, Collective::Aggregation);
-    Box::new(move || Ok(Sample::against(added_ns()? / 1000.0, 4.0)))
+    Box::new(move || Ok(against(added_ns()? / 1000.0, 4.0)))
 }
 
 /// The time of an iteration of the stencil beside its kernel: nanoseconds of a worker for each shard.
@@ -203,7 +201,7 @@ fn leaf_task(on: &Rc<Platform>) -> Measure {
     Box::new(move || {
         let starpu = on.of_host("StarPU's task", starpu_task_ns);
         let measured = verified(tasks::measure(&on.one_worker(), 200_000, 1, 1024)?)?;
-        Ok(Sample::new(measured, starpu.map(|ns| ns / 20.0), on.exchange_ns()))
+        Ok(sample(measured, starpu.map(|ns| ns / 20.0), on.exchange_ns()))
     })
 }
 
@@ -214,7 +212,7 @@ fn gang_launch(on: &Rc<Platform>) -> Measure {
     let on = on.clone();
     Box::new(move || {
         let ns = verified(gang::measure(&on.runtime(), MANY, 10)?)?;
-        Ok(Sample::against(ns / 1000.0 / f64::from(MANY), 2.0))
+        Ok(against(ns / 1000.0 / f64::from(MANY), 2.0))
     })
 }
 
@@ -223,6 +221,6 @@ fn waiting(on: &Rc<Platform>, algorithm: Algorithm, kib: f64) -> Measure {
     Box::new(move || {
         let bytes = memory::measure(MANY, on.invocation(), algorithm)?;
         let target = on.of_host("memory", || Ok(kib));
-        Ok(Sample::new(bytes / 1024.0, target, None))
+        Ok(sample(bytes / 1024.0, target, None))
     })
 }

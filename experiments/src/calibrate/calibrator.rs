@@ -3,11 +3,11 @@
 use super::prices::{self, Price, Times};
 use super::programs::{Program, What};
 use super::{LEVELS, OPERATIONS, available};
-use crate::Failure;
-use crate::measure::noise::{Beside, Noise, usual_ns};
-use crate::measure::turns::{Order, Rounds, When};
-use crate::measure::yardstick::Yardstick;
 use maniple::prelude::*;
+use maniple_command::Failure;
+use maniple_command::measure::noise::{Beside, Noise, usual_ns};
+use maniple_command::measure::turns::{Order, Rounds, When};
+use maniple_command::measure::yardstick::Yardstick;
 use std::collections::HashMap;
 
 /// The plan of a calibration.
@@ -155,8 +155,8 @@ pub fn calibrate(plan: Plan, repeat: usize, runtime: Runtime, yardstick: Yardsti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machines::file::MachineFile;
     use maniple::runtime::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
+    use maniple_command::machines::file::MachineFile;
     use std::collections::BTreeMap;
 
     fn plan() -> Plan {

@@ -1,7 +1,7 @@
 //! A calibration as a machine file.
 
 use super::calibrator::Calibration;
-use crate::measure::environment::Environment;
+use maniple_command::measure::environment::Environment;
 use maniple_stencil::plural;
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `maniple calibrate`: measures the costs of single operations on this host, and writes them as a machine in virtual time.
+//! `maniple-experiments calibrate`: measures the costs of single operations on this host, and writes them as a machine in virtual time.
 
 pub mod calibrator;
 mod exchange;
@@ -8,20 +8,20 @@ mod prices;
 mod programs;
 pub mod rows;
 
-use crate::Failure;
-use crate::machines::reduced;
-use crate::measure::noise::warn_if_busy;
-use crate::measure::yardstick::Yardstick;
-use crate::options::help::exit_codes;
-use crate::options::numbers::{at_least_one, count};
-use crate::options::wire::OnWire;
-use crate::options::workers::Threads;
-use crate::options::{OutputFile, Repeat};
-use crate::output::Document;
 use calibrator::{Plan, calibrate};
 use clap::ArgAction;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
+use maniple_command::Failure;
+use maniple_command::machines::reduced;
+use maniple_command::measure::noise::warn_if_busy;
+use maniple_command::measure::yardstick::Yardstick;
+use maniple_command::options::help::exit_codes;
+use maniple_command::options::numbers::{at_least_one, count};
+use maniple_command::options::wire::OnWire;
+use maniple_command::options::workers::Threads;
+use maniple_command::options::{OutputFile, Repeat};
+use maniple_command::output::Document;
 use maniple_stencil::plural;
 
 /// Measure the costs of single operations on this host, and write them as a machine for --wire virtual

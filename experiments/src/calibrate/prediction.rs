@@ -1,24 +1,24 @@
-//! `maniple predict`: times in virtual time beside times on threads.
+//! `maniple-experiments predict`: times in virtual time beside times on threads.
 
 use super::REPEAT;
 use super::calibrator::{Calibrator, NOISE};
 use super::rows::{Row, table};
-use crate::Failure;
-use crate::machines::file::MachineFile;
-use crate::measure::noise::{Beside, warn_if_busy};
-use crate::measure::stats::median;
-use crate::measure::turns::{Order, Rounds, When, counted, until_enough};
-use crate::measure::yardstick::Yardstick;
-use crate::micro::allreduce::{Op, Spec};
-use crate::options::help::exit_codes;
-use crate::options::wire::{InVirtualTime, NamedMachine};
-use crate::options::{Cells, GrowingShards, Repeat, Reported};
-use crate::output::Output;
-use crate::stencil::failure;
 use clap::ArgAction;
 use maniple::collectives::Algorithm;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
+use maniple_command::Failure;
+use maniple_command::machines::file::MachineFile;
+use maniple_command::measure::noise::{Beside, warn_if_busy};
+use maniple_command::measure::stats::median;
+use maniple_command::measure::turns::{Order, Rounds, When, counted, until_enough};
+use maniple_command::measure::yardstick::Yardstick;
+use maniple_command::micro::allreduce::{Op, Spec};
+use maniple_command::options::help::exit_codes;
+use maniple_command::options::wire::{InVirtualTime, NamedMachine};
+use maniple_command::options::{Cells, GrowingShards, Repeat, Reported};
+use maniple_command::output::Output;
+use maniple_command::stencil::failure;
 use maniple_stencil::{Collective, Config, Session, plural};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use std::sync::Arc;
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
 All programs with all numbers of shards take turns on threads. Then each runs once in virtual time, on a machine that describes \
-this host. Without --machine, turns of `maniple calibrate` come between the runs, so that both see the same host even if its \
+this host. Without --machine, turns of `maniple-experiments calibrate` come between the runs, so that both see the same host even if its \
 speed changes.
 
 Columns of the report:
@@ -34,7 +34,7 @@ Columns of the report:
                 stencil: an iteration of the stencil with recursive doubling
                 aggregation: an iteration of the stencil's baseline. It takes several times as long as predicted, since the data \
 that its inner task exchanges with the shards are not calibrated
-  measured_us   lower decile of the times on threads, as in `maniple calibrate`: the time on an undisturbed host. The time of a \
+  measured_us   lower decile of the times on threads, as in `maniple-experiments calibrate`: the time on an undisturbed host. The time of a \
 run is that of a call on the shard that took longest, or of its median iteration. With more shards than workers, samples are means \
 of two iterations
   first_us, median_us, third_us
@@ -48,7 +48,7 @@ the calibration by at most a factor of 2.5. There are up to three times as many 
 ", exit_codes!()))]
 #[command(mut_arg("_wire", |arg| arg.help("Wire of the predictions")))]
 #[command(mut_arg("machine", |arg| {
-    let what = "Machine that describes this host, by name or as a file that ends in .toml, such as `maniple calibrate` writes \
+    let what = "Machine that describes this host, by name or as a file that ends in .toml, such as `maniple-experiments calibrate` writes \
                 [default: this host, calibrated between the runs]";
     arg.help(what)
 }))]

@@ -1,7 +1,7 @@
 //! The price of each operation, from the times of programs that differ in how often they do it.
 
 use super::programs::{ELEMENTS, FED, What};
-use crate::measure::stats::{quantile_of, undisturbed};
+use maniple_command::measure::stats::{quantile_of, undisturbed};
 
 /// Cells of the large blocks that leaf tasks are measured with.
 pub const LARGE: u32 = 1000;

@@ -1,11 +1,11 @@
-//! The programs that `maniple calibrate` measures. Each repeats one operation of the runtime, on all processors at the same
+//! The programs that `maniple-experiments calibrate` measures. Each repeats one operation of the runtime, on all processors at the same
 //! time, with a number of shards that take turns.
 
 use super::exchange;
-use crate::Failure;
 use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, WriteShared};
 use maniple::runtime::Consumer;
+use maniple_command::Failure;
 use maniple_runtime::replay::Handle;
 use maniple_stencil::kernel;
 use maniple_stencil::shards::D;
@@ -323,7 +323,9 @@ impl Program {
         let slowest = times.iter().max().copied().unwrap_or(0) as f64;
         Ok(match self.what {
             What::Launch(count) | What::Send { burst: count, .. } => {
-                crate::measure::stats::median(times.iter().map(|ns| *ns as f64)) / iterations / f64::from(count)
+                maniple_command::measure::stats::median(times.iter().map(|ns| *ns as f64))
+                    / iterations
+                    / f64::from(count)
             }
             What::Remote if self.shards == 1 => slowest / iterations / f64::from(self.processors),
             _ => slowest / iterations / f64::from(self.shards),

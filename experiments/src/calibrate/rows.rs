@@ -1,10 +1,10 @@
-//! The results of `maniple predict`: measured and predicted times, and the errors.
+//! The results of `maniple-experiments predict`: measured and predicted times, and the errors.
 
 use super::calibrator::NOISE;
 use super::prediction::Program;
-use crate::measure::noise::{Beside, Sifted};
-use crate::measure::stats::{median, microseconds, quantile_of, undisturbed};
-use crate::output::{Record, field, styled};
+use maniple_command::measure::noise::{Beside, Sifted};
+use maniple_command::measure::stats::{median, microseconds, quantile_of, undisturbed};
+use maniple_command::output::{Record, field, styled};
 use serde::Serialize;
 use std::fmt;
 use tabled::builder::Builder;

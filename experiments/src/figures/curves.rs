@@ -1,7 +1,7 @@
 //! Plots of curves with bands, as the figures have them.
 
-use crate::measure::noise::Spread;
-use crate::measure::plot::{Chart, Line, Series, svg};
+use maniple_command::measure::noise::Spread;
+use maniple_command::measure::plot::{Chart, Line, Series, svg};
 use plotters::style::RGBColor;
 
 /// The colours of a fourth and a fifth line.

@@ -1,4 +1,4 @@
-//! `maniple figures`: papers' figures, in virtual time.
+//! `maniple-experiments figures`: papers' figures, in virtual time.
 
 mod aspen;
 mod changes;
@@ -8,11 +8,11 @@ mod founding;
 mod runs;
 mod verdicts;
 
-use crate::Failure;
-use crate::options::help::exit_codes;
-use crate::options::numbers::count;
-use crate::options::wire::InVirtualTime;
 use clap::ValueEnum;
+use maniple_command::Failure;
+use maniple_command::options::help::exit_codes;
+use maniple_command::options::numbers::count;
+use maniple_command::options::wire::InVirtualTime;
 use std::path::PathBuf;
 
 /// Redo a paper's figures on machines in virtual time
@@ -30,7 +30,7 @@ Runs with 16 to 512 shards have 1000 cells for each shard and 20 iterations. The
 after the other, nor the last 3, because they launch no others ahead. Runs with more shards have 16 cells for each shard, whose \
 kernels take as long as those of 1000, and 7 iterations without the first 2 and the last 3. \
 In addition, a collective and an iteration run on threads of this host with 2 to 512 shards, beside their predictions, as in \
-`maniple predict`.
+`maniple-experiments predict`.
 
 --paper dissemination: Adaption of the n-way dissemination algorithm for GASPI split-phase allreduce
   Figure 2  a barrier on QDR InfiniBand
@@ -42,7 +42,7 @@ A second section compares dissemination, recursive doubling and radix exchange o
 
 --paper aspen: Advanced collective communication in Aspen
   Figure 12  reductions that overlap, on 4 nodes
-They run one by one, at the same time, and balanced, as in `maniple overlap`, on aspen-gigabit and ethernet. Beside the paper's \
+They run one by one, at the same time, and balanced, as in `maniple-experiments overlap`, on aspen-gigabit and ethernet. Beside the paper's \
 program there are two that gain from balance.
 
 Bands show the results with each number of a machine halved and doubled. Narrow bands change one number at a time. Wide bands \

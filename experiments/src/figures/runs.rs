@@ -1,8 +1,8 @@
 //! Runs in virtual time, several at once, each done only once.
 
-use crate::Failure;
-use crate::machines::file::MachineFile;
 use maniple::runtime::VirtualMachine;
+use maniple_command::Failure;
+use maniple_command::machines::file::MachineFile;
 use maniple_stencil::available_memory;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

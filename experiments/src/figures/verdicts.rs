@@ -1,8 +1,8 @@
 //! Whether a ratio has the shape that a paper reports, also under changes of a machine's numbers.
 
 use super::changes::Band;
-use crate::measure::page::{Cell, Table};
-use crate::measure::stats::microseconds;
+use maniple_command::measure::page::{Cell, Table};
+use maniple_command::measure::stats::microseconds;
 use serde::Serialize;
 
 /// What came out for a shape of a paper's figures.

@@ -130,6 +130,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "takes long; `./check full` runs it"]
     fn of_names_that_never_come_again_the_newest_are_kept() {
         let mut graves = Graves::default();
         let (at, most) = (here(), Graves::MOST as u32);

@@ -67,6 +67,7 @@ fn sizes(runtime: &Runtime, steps: u32) -> Result<[usize; 6], Error> {
 }
 
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn a_long_run_keeps_no_more_than_a_short_one() -> Result<(), Error> {
     for runtime in [Runtime::threads(2), Runtime::seeded(3, 5)] {
         let long = sizes(&runtime, 1000)?;
@@ -80,6 +81,7 @@ fn a_long_run_keeps_no_more_than_a_short_one() -> Result<(), Error> {
 
 /// Tasks that only read, that nobody awaits and nothing orders: the newest of each shard are kept, and their lanes.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn readers_that_nobody_awaits_are_not_kept_for_ever() -> Result<(), Error> {
     async fn looks(shard: Shard, slot: Region) -> Result<[usize; 6], Error> {
         let slot = shard.region(slot)?;
@@ -111,7 +113,7 @@ fn readers_that_nobody_awaits_are_not_kept_for_ever() -> Result<(), Error> {
 /// For measuring: `cargo test --release -p maniple-runtime --lib races -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
-fn memory_of_100_000_steps() -> Result<(), Error> {
+fn nightly_memory_of_100_000_steps() -> Result<(), Error> {
     let resident = || -> Option<u64> {
         let text = std::fs::read_to_string("/proc/self/status").ok()?;
         text.lines().find_map(|l| l.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok())

@@ -383,6 +383,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "takes long; `./check full` runs it"]
     fn a_million_values_cross_threads_in_order() {
         for (capacity, start) in [(2, usize::MAX - 9), (256, 0)] {
             let (mut tx, mut rx) = ring_at::<[u64; 8]>(capacity, start);

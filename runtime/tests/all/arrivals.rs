@@ -1,6 +1,7 @@
 //! Arrivals in any order, arrivals of tasks that fail, folds that panic, and launches that are not made.
 
 use crate::common;
+use crate::common::size::part;
 use crate::common::{any_virtual, run};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
 use maniple_regions::{Coherence, Field, Operator, Privilege, Rect, Region, Write};
@@ -26,6 +27,7 @@ impl Mapper for Cyclic {
 }
 
 fn runtimes(seeds: u64) -> Box<dyn Iterator<Item = (String, Runtime)>> {
+    let seeds = part(seeds);
     let cyclic = |(name, r): (String, Runtime)| (name, r.mapper(Arc::new(Cyclic)));
     if let Some(all) = common::processes::runtimes() {
         return Box::new(all.into_iter().map(cyclic));
@@ -346,6 +348,7 @@ fn a_launch_that_is_not_made_takes_no_generation() {
 
 /// However far arrivers may run ahead, a reduction does not keep every value it has ever had.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn a_reduction_without_a_window_keeps_a_bounded_number_of_values() {
     const KEPT: u64 = 1 << 16;
     async fn shard(shard: Shard, (sums, n): (PhaseBarrier, u64)) -> Result<bool, Error> {

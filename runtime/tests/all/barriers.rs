@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::run;
+use crate::common::size::part;
 use maniple_barriers::BarrierError;
 use maniple_mapper::stock;
 use maniple_regions::Operator;
@@ -28,6 +29,7 @@ fn runtimes(seeds: u64) -> Box<dyn Iterator<Item = (String, Runtime)>> {
     if let Some(all) = common::on_processes(seeds) {
         return Box::new(all.into_iter());
     }
+    let seeds = part(seeds);
     let strewn = |seed: u64, r: Runtime| r.mapper(stock(&format!("random,seed={seed}")).unwrap());
     let seeded = (0..seeds).map(move |seed| {
         let processors = 1 + (seed % 5) as u32;

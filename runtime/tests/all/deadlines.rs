@@ -331,6 +331,7 @@ fn model(seed: u64, me: u64, shards: u64) -> Vec<u64> {
 }
 
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn programs_with_deadlines_give_what_they_give_without() {
     let count: Arc<[AtomicU64; 2]> = Arc::default();
     for (at, runtime) in drivers(300) {

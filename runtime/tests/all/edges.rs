@@ -2,6 +2,7 @@
 //! not exist, failures, and the window of a loop.
 
 use crate::common;
+use crate::common::size::{full, part};
 use crate::common::{any_mapper, any_virtual, mappers, mix, run};
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, Write, WriteShared};
 use maniple_runtime::{
@@ -14,6 +15,7 @@ use std::time::Duration;
 const U: Field<u64> = Field::new(0, "u");
 
 fn runtimes(seeds: u64) -> Box<dyn Iterator<Item = (String, Runtime)>> {
+    let seeds = part(seeds);
     if let Some(all) = common::on_processes(seeds) {
         return Box::new(all.into_iter());
     }
@@ -23,7 +25,7 @@ fn runtimes(seeds: u64) -> Box<dyn Iterator<Item = (String, Runtime)>> {
         (format!("{processors} processors, seed {seed}"), runtime)
     });
     let threads = (1..=3).flat_map(|workers| {
-        mappers(7).into_iter().map(move |mapper| {
+        mappers(7).into_iter().take(if full() { usize::MAX } else { 2 }).map(move |mapper| {
             let name = format!("{workers} threads, {}", mapper.name());
             (name, Runtime::threads(workers).mapper(mapper))
         })

@@ -1,5 +1,6 @@
 //! Slow pairs, pauses and lost processors on the seeded driver: the right result, or an error that names who was lost.
 
+use crate::common::size::part;
 use crate::common::{mix, watched};
 use maniple_mapper::{ProcessorId, RoundRobinMapper};
 use maniple_regions::{Field, Operator, Privilege, ReadShared, Rect, Region, WriteShared};
@@ -95,6 +96,7 @@ fn right(values: &[u64]) -> bool {
 }
 
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn who_is_lost_is_named_to_everybody_and_nothing_hangs() {
     let mut struck = 0;
     for seed in 0..1500 {
@@ -122,7 +124,7 @@ fn who_is_lost_is_named_to_everybody_and_nothing_hangs() {
 
 #[test]
 fn all_but_one_or_all_may_be_lost() {
-    for seed in 0..200 {
+    for seed in 0..part(200) {
         for dead in [3, 4] {
             let losses =
                 (0..dead).map(|p| ProcessorLoss { processor: ProcessorId(p), step: mix(seed ^ u64::from(p)) % 300 });
@@ -137,7 +139,7 @@ fn all_but_one_or_all_may_be_lost() {
 
 #[test]
 fn slow_pairs_and_pauses_change_no_result_and_a_seed_gives_the_same_run() {
-    for seed in 0..300 {
+    for seed in 0..part(300) {
         let processors = 1 + (seed % 5) as u32;
         let faults = Faults::drawn(seed, processors, false);
         let runtime = Runtime::seeded(processors, seed).faults(faults.clone()).most_steps(100_000);

@@ -1,6 +1,7 @@
 //! Gangs one after another over different partitions of the same data, and shards that share regions.
 
 use crate::common;
+use crate::common::size;
 use crate::common::{Scatter, any_virtual, mix, runtimes, watched};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId};
 use maniple_regions::{
@@ -268,7 +269,7 @@ fn work() -> impl Strategy<Value = Work> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30))]
+    #![proptest_config(ProptestConfig::with_cases(size::part(30) as u32))]
 
     #[test]
     fn data_follows_from_gang_to_gang(works in prop::collection::vec(work(), 1..9)) {
@@ -466,6 +467,7 @@ fn ring(runtime: &Runtime, shards: u32, rounds: i64, launches: u32) {
 }
 
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn neighbours_share_regions_over_many_generations() {
     for (name, runtime) in everywhere(8) {
         watched(&name, || {
@@ -480,6 +482,7 @@ fn neighbours_share_regions_over_many_generations() {
 }
 
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn four_thousand_and_ninety_six_shards_on_two_workers() {
     watched("4096 shards", || ring(&Runtime::threads(2), 4096, 5, 2));
 }
@@ -707,6 +710,7 @@ fn a_failure_is_known_where_no_view_is_left() {
 /// Tasks on many slices that overlap, each with a view of its own, against a loop over an array. The order of two tasks
 /// counts, as one adds and the other multiplies.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn slices_without_views_take_effect_in_program_order() {
     async fn shard(shard: Shard, (tree, seed): (Region, u64)) -> Result<(Vec<i64>, Vec<i64>), Error> {
         let cells = tree.rect.volume() as i64;
@@ -1051,6 +1055,7 @@ fn status(key: &str) -> u64 {
 /// In a process of its own, whose memory no other test uses.
 #[cfg(target_os = "linux")]
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn a_thousand_clean_starts_and_stops() {
     let once = |i: u64| {
         let runtime = match i % 3 {

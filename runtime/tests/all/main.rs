@@ -1,25 +1,28 @@
-//! The tests of the runtime that need no process of their own. They are one program because most of them use the same types:
-//! separate programs take twice as long to build.
+//! The tests of the runtime. They are one program because most of them use the same types: separate programs take twice as
+//! long to build.
 
-#[path = "../common/mod.rs"]
-mod common;
+use maniple_runtime_tests as common;
 
 mod arrivals;
 mod barriers;
+mod binding;
 mod deadlines;
 mod destroy;
 mod edges;
 mod failures;
 mod faults;
 mod gangs;
+mod generations;
 mod handles;
 mod mapping;
+mod memory;
 mod parents;
 mod priorities;
 mod races;
 mod replicas;
 mod reports;
 mod shards;
+mod start_and_end;
 mod trace;
 mod unawaited;
 mod utility;

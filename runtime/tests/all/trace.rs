@@ -503,6 +503,7 @@ fn a_file_that_cannot_be_written_is_an_error() {
 
 /// As many events as go to the first process in several pieces.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn a_long_trace_is_whole() {
     const TASKS: u64 = 20_000;
     for (name, runtime) in drivers().into_iter().filter(|(name, _)| name == "threads-2" || name.ends_with(" of 2")) {

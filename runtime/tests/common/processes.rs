@@ -2,8 +2,8 @@
 //!
 //! A test starts its own binary once more for each number of processes. That process runs the test alone, and the runtime
 //! starts its copies, which do the same. So all processes make the same assertions.
-#![allow(dead_code)]
 
+use crate::size::full;
 use maniple_runtime::Runtime;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -41,10 +41,16 @@ pub fn on_processes_with(
     shapes.iter().map(|shape| one_run(variables, test, *shape)).collect()
 }
 
+/// Runs the body of a test in a process of its own, for tests that look at the whole process or change it.
+pub fn alone(test: &str, body: impl FnOnce()) {
+    on_processes(test, &[(1, 1)], |_| body());
+}
+
 /// Runs the bodies of other tests on 1, 2, 3 and 4 processes, one after another in each set of processes. They get their
 /// runtimes from [`runtimes`].
 pub fn bodies_on_processes(test: &str, bodies: &[(&str, fn())]) {
-    on_processes(test, &[(1, 3), (2, 3), (3, 3), (4, 3)], |_| {
+    let shapes: &[_] = if full() { &[(1, 3), (2, 3), (3, 3), (4, 3)] } else { &[(2, 2)] };
+    on_processes(test, shapes, |_| {
         for (name, body) in bodies {
             let began = Instant::now();
             body();
@@ -66,16 +72,24 @@ pub fn is_one() -> bool {
     shape().is_some_and(|(processes, _)| processes == 1)
 }
 
+/// The directory for files of tests. It is beside those of the build.
+fn scratch() -> std::path::PathBuf {
+    let own = std::env::current_exe().expect("a test");
+    let scratch = own.ancestors().nth(3).expect("a directory of builds").join("tmp");
+    std::fs::create_dir_all(&scratch).expect("a directory");
+    scratch
+}
+
 fn one_run(variables: &[(&str, &str)], test: &str, (processes, workers): (u32, u32)) -> String {
     let shape = format!("{processes} {workers}");
     let own = std::env::current_exe().expect("a test");
     // Tests of several crates may have one name.
     let binary = own.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let log = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{binary} {test} {shape}.txt"));
+    let log = scratch().join(format!("{binary} {test} {shape}.txt"));
     let file = std::fs::File::create(&log).expect("a file");
     let mut command = Command::new(own);
     command
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(BODY, test)
         .env(SHAPE, &shape)
         .envs(variables.iter().copied());

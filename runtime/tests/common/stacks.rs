@@ -1,5 +1,4 @@
 //! The stacks of tasks. The system says how far each may grow.
-#![allow(dead_code)]
 
 use maniple_runtime::{Arg, Error, Runtime, Shard, ShardLaunch};
 use std::hint::black_box;

@@ -2,7 +2,7 @@
 
 use super::study::{BALANCED, CONCURRENT, NODES, PROGRAMS, Study, VALUES, WORKS};
 use crate::figures::curves::{Curve, Texts, Values, chart};
-use crate::measure::plot::{BLUE, GREEN, VERMILION};
+use maniple_command::measure::plot::{BLUE, GREEN, VERMILION};
 
 /// Draws all plots. Returns the names of files with their contents.
 pub fn all(studies: &[Study]) -> Result<Vec<(String, String)>, String> {

@@ -8,11 +8,11 @@ mod study;
 
 use super::FiguresOptions;
 use super::runs::Runs;
-use crate::Failure;
-use crate::files::Files;
-use crate::machines::file::MachineFile;
-use crate::measure::directory::{Directory, pretty};
-use crate::output::{Stdout, progress};
+use maniple_command::Failure;
+use maniple_command::files::Files;
+use maniple_command::machines::file::MachineFile;
+use maniple_command::measure::directory::{Directory, pretty};
+use maniple_command::output::{Stdout, progress};
 use maniple_stencil::plural;
 use study::{Job, Study};
 

@@ -4,8 +4,8 @@ use super::USUAL;
 use super::study::{BALANCED, CONCURRENT, NODES, PROGRAMS, Point, SMALL, Study, VALUES, WORKS};
 use crate::figures::changes::{Band, share_text};
 use crate::figures::verdicts::{self, range};
-use crate::measure::page::{Page, Table, escaped};
-use crate::measure::stats::microseconds;
+use maniple_command::measure::page::{Page, Table, escaped};
+use maniple_command::measure::stats::microseconds;
 
 /// The range of values, with two digits.
 fn span(values: impl Iterator<Item = f64>) -> String {

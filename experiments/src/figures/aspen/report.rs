@@ -2,8 +2,8 @@
 
 use super::study::{Study, VALUES, WORKS};
 use crate::figures::verdicts::range;
-use crate::measure::stats::microseconds;
-use crate::output::{quoted, styled};
+use maniple_command::measure::stats::microseconds;
+use maniple_command::output::{quoted, styled};
 use std::fmt::Write;
 use std::path::Path;
 use tabled::builder::Builder;

@@ -1,12 +1,12 @@
 //! The runs on a machine, and the shapes of the paper's figure in them.
 
-use crate::Failure;
 use crate::figures::changes::{Band, Change, numbers, share};
 use crate::figures::runs::{self, Runs, machine_of};
 use crate::figures::verdicts::Verdict;
-use crate::machines::file::MachineFile;
-use crate::micro::overlap::{Workload, measure_on};
+use crate::overlap::{Workload, measure_on};
 use maniple::runtime::VirtualMachine;
+use maniple_command::Failure;
+use maniple_command::machines::file::MachineFile;
 use serde::Serialize;
 
 /// The number of nodes, as in the paper.

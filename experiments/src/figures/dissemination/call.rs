@@ -1,10 +1,10 @@
 //! Runs of collectives in virtual time, one call after the other.
 
-use crate::Failure;
 use crate::figures::runs;
 use maniple::collectives::Algorithm;
 use maniple::prelude::*;
 use maniple::runtime::{VirtualMachine, now};
+use maniple_command::Failure;
 use maniple_stencil::plural;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -206,7 +206,7 @@ impl runs::Job for Job {
 mod tests {
     use super::*;
     use crate::figures::runs::{Job as _, machine_of};
-    use crate::machines::file::MachineFile;
+    use maniple_command::machines::file::MachineFile;
 
     fn us(machine: &str, nodes: usize, operation: Operation, algorithm: Algorithm) -> f64 {
         let file = MachineFile::load(machine).unwrap_or_else(|e| panic!("{e:?}"));

@@ -4,7 +4,7 @@ use super::Results;
 use super::study::{CLUSTERS, Point, WAYS};
 use crate::figures::changes::Band;
 use crate::figures::curves::{Curve, ORANGE, PURPLE, Texts, chart};
-use crate::measure::plot::{BLUE, GREEN, SHARDS, VERMILION};
+use maniple_command::measure::plot::{BLUE, GREEN, SHARDS, VERMILION};
 
 /// Draws all plots. Returns the names of files with their contents.
 pub fn all(results: &Results) -> Result<Vec<(String, String)>, String> {

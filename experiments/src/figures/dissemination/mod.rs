@@ -10,11 +10,11 @@ mod targets;
 
 use super::FiguresOptions;
 use super::runs::Runs;
-use crate::Failure;
-use crate::files::Files;
-use crate::measure::directory::{Directory, pretty};
-use crate::output::{Stdout, progress};
 use call::Job;
+use maniple_command::Failure;
+use maniple_command::files::Files;
+use maniple_command::measure::directory::{Directory, pretty};
+use maniple_command::output::{Stdout, progress};
 use maniple_stencil::plural;
 use serde::Serialize;
 use study::{Machines, Study};

@@ -7,9 +7,9 @@ use super::study::{CLUSTERS, Difference, FDR, Machines, Point, QDR, SHAPES, Stud
 use super::targets::{Breakdown, MACHINE, Row, Targets, WAYS_BESIDE_RADIX};
 use crate::figures::changes::{Band, share_text};
 use crate::figures::verdicts::{self, range};
-use crate::measure::page::{Cell, Page, Table, escaped};
-use crate::measure::stats::microseconds;
 use maniple::collectives::Algorithm;
+use maniple_command::measure::page::{Cell, Page, Table, escaped};
+use maniple_command::measure::stats::microseconds;
 use maniple_stencil::plural;
 
 /// A difference from the paper, in words.

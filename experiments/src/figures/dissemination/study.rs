@@ -1,12 +1,12 @@
 //! The runs on the paper's two clusters, and the shapes of the paper's figures in them.
 
 use super::call::{Job, Operation, Took};
-use crate::Failure;
 use crate::figures::changes::{Band, Change, numbers, share};
 use crate::figures::runs::{Runs, machine_of};
 use crate::figures::verdicts::Verdict;
-use crate::machines::file::{MachineFile, under_mpi};
 use maniple::collectives::{Algorithm, Goal};
+use maniple_command::Failure;
+use maniple_command::machines::file::{MachineFile, under_mpi};
 use serde::Serialize;
 
 /// The most messages a round, as in the paper.

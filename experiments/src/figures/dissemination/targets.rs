@@ -2,12 +2,12 @@
 
 use super::call::{Job, Operation, Took};
 use super::study::WAYS;
-use crate::Failure;
 use crate::figures::changes::{Change, numbers, share};
 use crate::figures::runs::{Runs, machine_of};
-use crate::machines::file::MachineFile;
 use maniple::runtime::VirtualMachine;
 use maniple_collectives::{Algorithm, Goal, Schedules, check};
+use maniple_command::Failure;
+use maniple_command::machines::file::MachineFile;
 use serde::Serialize;
 
 /// The machine.

@@ -5,8 +5,8 @@ use super::study::{Point, Study};
 use crate::calibrate::rows::Row;
 use crate::figures::changes::Band;
 use crate::figures::curves::{self, Curve, ORANGE, PURPLE, Texts, Values, exactly, model};
-use crate::measure::noise::Spread;
-use crate::measure::plot::{BLUE, GREEN, Marker, SHARDS, Series, VERMILION};
+use maniple_command::measure::noise::Spread;
+use maniple_command::measure::plot::{BLUE, GREEN, Marker, SHARDS, Series, VERMILION};
 
 fn chart(title: &str, subtitle: &str, vertical: &str, curves: &[Curve], series: Vec<Series>) -> Result<String, String> {
     curves::chart(Texts { title, subtitle, horizontal: SHARDS, vertical }, WHOLE, curves, series)

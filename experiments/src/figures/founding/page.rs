@@ -4,8 +4,8 @@ use super::report::{NAMES, findings};
 use super::study::{Point, Study};
 use crate::calibrate::rows::{Errors, Row};
 use crate::figures::changes::share_text;
-use crate::measure::page::{Page, Table, escaped};
-use crate::measure::stats::microseconds;
+use maniple_command::measure::page::{Page, Table, escaped};
+use maniple_command::measure::stats::microseconds;
 
 /// The differences from the paper, for the machine that stands for the paper's platform.
 const WHERE_THEY_DIFFER: &str = "\

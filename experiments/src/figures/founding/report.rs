@@ -3,8 +3,8 @@
 use super::study::{Point, Study};
 use crate::calibrate::rows::{Errors, Row};
 use crate::figures::changes::{Band, share_text};
-use crate::measure::stats::microseconds;
-use crate::output::{Line, quoted, styled};
+use maniple_command::measure::stats::microseconds;
+use maniple_command::output::{Line, quoted, styled};
 use std::fmt::Write;
 use std::path::Path;
 use tabled::builder::Builder;

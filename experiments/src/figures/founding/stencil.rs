@@ -1,8 +1,8 @@
 //! Runs of the stencil in virtual time.
 
-use crate::Failure;
 use crate::figures::runs;
 use maniple::runtime::{TaskCost, VirtualMachine};
+use maniple_command::Failure;
 use maniple_stencil::{Collective, Config, Session, plural};
 use serde::Serialize;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ impl runs::Job for Job {
 mod tests {
     use super::*;
     use crate::figures::runs::{Job as _, machine_of};
-    use crate::machines::file::MachineFile;
+    use maniple_command::machines::file::MachineFile;
 
     #[test]
     fn with_few_cells_kernels_take_as_long_as_with_a_thousand() {

@@ -1,12 +1,12 @@
 //! The runs and their results: curves, their bands, and the share of each number of the machine.
 
 use super::stencil::{Job, Took, WHOLE};
-use crate::Failure;
 use crate::calibrate::rows::Row;
 use crate::figures::changes::{Band, Change, numbers, share};
 use crate::figures::runs::{Runs, machine_of};
-use crate::machines::file::MachineFile;
 use maniple::runtime::VirtualMachine;
+use maniple_command::Failure;
+use maniple_command::machines::file::MachineFile;
 use maniple_stencil::{Collective, Config};
 use serde::Serialize;
 
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(counts(1 << 20), [16, 32, 64, 128, 256, 512, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20]);
     }
 
-    /// The table of titan-legion in experiments/machines/README.md, and the shapes of the curves.
+    /// The table of titan-legion in command/machines/README.md, and the shapes of the curves.
     #[test]
     fn the_papers_shapes_are_there() {
         let file = MachineFile::load("titan-legion").unwrap_or_else(|e| panic!("{e:?}"));
@@ -314,7 +314,7 @@ mod tests {
         let took = Runs::default().all(&jobs, |_| {}, |_| {}).unwrap_or_else(|e| panic!("{e:?}"));
         let (own, others) = took.split_at(2 * counts.len());
         let points = points(&counts, own);
-        let said = include_str!("../../../machines/README.md").replace(',', "");
+        let said = include_str!("../../../../command/machines/README.md").replace(',', "");
         for point in &points {
             let [collective, iteration, baseline, ratio] = point.values();
             let row = format!("| {} | {collective:.0} | {iteration:.0} | {baseline:.0} | {ratio:.1} (", point.shards);

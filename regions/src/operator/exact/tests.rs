@@ -251,6 +251,7 @@ proptest! {
 
 /// Many elements of both signs, over full blocks.
 #[test]
+#[ignore = "takes long; `./check full` runs it"]
 fn thousands_of_elements() {
     fn check<T: Parts>(mut next: impl FnMut() -> u64) {
         for round in 0..60 {

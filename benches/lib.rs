@@ -1,0 +1,1 @@
+//! Benches of the hot paths. CONTRIBUTING.md says what each measures.

@@ -1,0 +1,174 @@
+//! Microbenchmarks: the costs of single operations of the framework.
+
+pub mod allreduce;
+pub mod barrier;
+pub mod exchange;
+pub mod gang;
+pub mod kernel;
+pub mod memory;
+pub mod remote;
+pub mod tasks;
+
+use crate::Failure;
+use crate::machines::reduced::warn_without_costs;
+use crate::measure::noise::disturbed;
+use crate::measure::turns::{Order, Rounds, When};
+use crate::measure::yardstick::Yardstick;
+use crate::options::wire::{OnWire, Wire};
+use crate::options::workers::{OnWorkers, Place};
+use crate::options::{IterationsByWire, ReportedRuns, Traced};
+use crate::output::{Field, Line, Output, Record, field};
+use maniple::runtime::{Error, Runtime, TraceFile, VirtualMachine};
+use maniple_stencil::{StencilError, plural};
+
+/// The options of microbenchmarks on workers that can write a trace.
+#[derive(Debug, clap::Args)]
+pub struct OnWorkersTraced {
+    #[command(flatten)]
+    on: OnWorkers,
+
+    #[command(flatten)]
+    traced: Traced,
+
+    #[command(flatten)]
+    runs: ReportedRuns,
+}
+
+impl OnWorkersTraced {
+    /// A microbenchmark of so many shards, the number of processors that run its leaf tasks, and the runtime on them.
+    fn bench(&self, program: &'static str, shards: usize) -> Result<(Bench<'_>, usize, Traceable), Failure> {
+        let (workers, runtime, trace) = self.on.runtime(shards, &self.traced)?;
+        Ok((Bench::on(program, &self.on, shards, &self.runs)?, workers, Traceable { runtime, trace }))
+    }
+}
+
+/// A runtime, and the file that it writes its trace to.
+struct Traceable {
+    runtime: Runtime,
+    trace: Option<TraceFile>,
+}
+
+/// The options of microbenchmarks without workers.
+#[derive(Debug, clap::Args)]
+pub struct WithoutWorkers {
+    #[command(flatten)]
+    iterations: IterationsByWire,
+
+    #[command(flatten)]
+    wire: OnWire,
+
+    #[command(flatten)]
+    runs: ReportedRuns,
+}
+
+/// A microbenchmark: its processors, and the report of its runs.
+struct Bench<'a> {
+    program: &'static str,
+    wire: &'a OnWire,
+    machine: Option<VirtualMachine>,
+    runs: &'a ReportedRuns,
+    /// The exchange after each run, if it is reported.
+    yardstick: Option<Yardstick>,
+}
+
+impl<'a> Bench<'a> {
+    /// A microbenchmark on this machine in virtual time, or else on this host.
+    fn new(program: &'static str, wire: &'a OnWire, machine: Option<VirtualMachine>, runs: &'a ReportedRuns) -> Self {
+        Self { program, wire, machine, runs, yardstick: None }
+    }
+
+    /// A microbenchmark on workers, for so many shards.
+    fn on(program: &'static str, on: &'a OnWorkers, shards: usize, runs: &'a ReportedRuns) -> Result<Self, Failure> {
+        let machine = match on.workers.place(shards)?.0 {
+            Place::Machine(machine) => Some(VirtualMachine::clone(&machine)),
+            Place::Threads | Place::Processes(_) => None,
+        };
+        Ok(Self::new(program, &on.workers.wire, machine, runs))
+    }
+
+    /// The same microbenchmark with the exchange beside each run.
+    fn with_exchange(self) -> Result<Self, Failure> {
+        let yardstick = match self.wire.wire() {
+            // The other processes would measure at the same time.
+            Wire::Processes | Wire::Mpi => Yardstick::Fixed(f64::NAN),
+            Wire::Threads | Wire::Virtual => Yardstick::of(self.machine.as_ref())?,
+        };
+        Ok(Self { yardstick: Some(yardstick), ..self })
+    }
+
+    /// Measures on a runtime that may write a trace, and reports as [`Self::report`] does. If the trace can't be written
+    /// the report is complete, and the failure follows it.
+    fn report_on<T>(
+        &self,
+        Traceable { runtime, trace }: &Traceable,
+        mut measure: impl FnMut(&Runtime) -> Result<T, Failure>,
+        fields: impl Fn(T, f64) -> (Record, bool),
+    ) -> Result<(), Failure> {
+        self.report(|| measure(runtime), fields)?;
+        trace.as_ref().map_or(Ok(()), TraceFile::written).map_err(|e| Failure::Run(StencilError::Trace(e).to_string()))
+    }
+
+    /// Measures, and reports each run. `fields` makes its fields of the result and of the exchange beside it, and says
+    /// whether it is verified. If a run fails, the runs before it are reported.
+    fn report<T>(
+        &self,
+        mut measure: impl FnMut() -> Result<T, Failure>,
+        fields: impl Fn(T, f64) -> (Record, bool),
+    ) -> Result<(), Failure> {
+        let machine = self.machine.as_ref();
+        let repeats = self.runs.repeats(machine.is_some())?;
+        // What `memory` measures is not a time.
+        if self.program != "memory" {
+            machine.into_iter().for_each(warn_without_costs);
+        }
+        let mut output = Output::new(self.runs.reported.format);
+        let (mut wrong, mut exchanges) = (0, Vec::new());
+        let mut rounds = Rounds::new(Order::Same);
+        if let Some(yardstick) = self.yardstick {
+            rounds = rounds.beside(When::AfterTurn, yardstick);
+        }
+        let mut run = || {
+            let turn = rounds.single(&mut measure)?;
+            let (fields, verified) = fields(turn.found, turn.exchange_ns);
+            wrong += usize::from(!verified);
+            exchanges.extend(fields.iter().find_map(|(name, field)| match field {
+                Field::Measured(ns) if *name == "exchange_ns" => Some(*ns),
+                _ => None,
+            }));
+            let mut record = vec![
+                field("program", self.program),
+                field("wire", self.wire.name()),
+                field("machine", machine.map(|m| &*m.name)),
+                field("nodes", machine.map(|m| m.nodes)),
+            ];
+            record.extend(fields);
+            output.add(record)
+        };
+        let done = (0..repeats).try_for_each(|_| run());
+        // The exchange of a machine in virtual time is always the same.
+        let warning = machine.is_none().then(|| disturbed(&exchanges)).flatten();
+        let finished = output.finish_with(|records| {
+            let warning = warning.map_or(String::new(), |warning| format!("Warning: {warning}.\n"));
+            Record::table(records) + &warning
+        });
+        done?;
+        finished?;
+        match wrong {
+            0 => Ok(()),
+            wrong => Err(Failure::Run(format!("{wrong} of {} not verified", plural(repeats, "run")))),
+        }
+    }
+}
+
+/// The bytes that a shard takes up at least while its task runs.
+const SHARD_BYTES: u128 = 700;
+
+/// Nanoseconds since the run began, by its own clock.
+pub fn now() -> u64 {
+    maniple::runtime::now().as_nanos() as u64
+}
+
+/// The failure of a run.
+pub fn run_error(e: Error) -> Failure {
+    Failure::Run(e.to_string())
+}

@@ -1,0 +1,317 @@
+//! `maniple-experiments figures` from outside, on a machine where only messages take time, so that every time is known.
+
+use crate::common::maniple_with as maniple;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The time of a message on that machine.
+const LATENCY_US: f64 = 2.0;
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()))
+}
+
+/// Makes a report of 16 to `to` shards. Returns its directory and its stdout.
+fn figures(name: &str, to: usize) -> (PathBuf, String) {
+    let ideal = include_str!("../../../command/machines/ideal.toml");
+    let machine = ideal.replacen("latency_ns = { value = 0", "latency_ns = { value = 2000", 1);
+    assert_ne!(ideal, machine);
+    let (file, directory) = (path(name).with_extension("toml"), path(name));
+    fs::write(&file, machine).expect("written");
+    let _ = fs::remove_dir_all(&directory);
+    let [file, to] = [file.display().to_string(), to.to_string()];
+    let directory_name = directory.display().to_string();
+    let output = maniple(&[
+        "figures",
+        "--output",
+        &directory_name,
+        "--machine",
+        &file,
+        "--to",
+        &to,
+        "--draws",
+        "2",
+        "--repeat",
+        "1",
+        "--host",
+        "local",
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // A second report there would mix with the first.
+    let again = maniple(&["figures", "--output", &directory_name, "--machine", &file, "--to", &to]);
+    assert_eq!(again.status.code(), Some(2), "{}", String::from_utf8_lossy(&again.stderr));
+    // Nor is one begun that can't be ended.
+    let new = directory.with_extension("new").display().to_string();
+    let large = maniple(&["figures", "--output", &new, "--machine", &file, "--to", "16777216"]);
+    let message = String::from_utf8_lossy(&large.stderr).into_owned();
+    assert!(large.status.code() == Some(2) && message.contains("16777216 shards: this needs at least"), "{message}");
+    assert!(!Path::new(&new).exists());
+    (directory, String::from_utf8(output.stdout).expect("text"))
+}
+
+/// Lines of CSV by the names in the header.
+fn csv(path: &Path) -> Vec<HashMap<String, String>> {
+    let text = fs::read_to_string(path).expect("there");
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let line = |line: &str| names.iter().map(|n| (*n).to_owned()).zip(line.split(',').map(str::to_owned)).collect();
+    lines.map(line).collect()
+}
+
+fn number(line: &HashMap<String, String>, name: &str) -> f64 {
+    line[name].parse().unwrap_or_else(|_| panic!("no number {name}: {line:?}"))
+}
+
+#[test]
+fn times_are_those_of_the_messages_and_so_are_bands_and_shares() {
+    // To one more than the paper has.
+    let (directory, said) = figures("times", 1024);
+    let points = csv(&directory.join("points.csv"));
+    let of = |curve: &str| points.iter().filter(|p| p["curve"] == curve).collect::<Vec<_>>();
+    let collective = of("collective_us");
+    assert_eq!(collective.len(), 7, "{points:?}");
+    for point in collective {
+        let shards = number(point, "shards");
+        // One message a round, one after the other; the band is of half and twice the only number.
+        let us = shards.log2() * LATENCY_US;
+        assert!((number(point, "value") / us - 1.0).abs() < 1e-9, "{point:?}");
+        if shards > 512.0 {
+            assert_eq!(point["low"], "", "{point:?}");
+            continue;
+        }
+        let band = [number(point, "low") / us, number(point, "high") / us];
+        assert!((band[0] - 0.5).abs() < 1e-9 && (band[1] - 2.0).abs() < 1e-9, "{point:?}");
+    }
+    // Iteration and baseline are a whole number of messages, one after the other. Those of the baseline do not become more:
+    // what grows with the shards takes no time here.
+    let messages = |curve: &str| of(curve).iter().map(|p| number(p, "value") / LATENCY_US).collect::<Vec<_>>();
+    let (iteration, baseline) = (messages("iteration_us"), messages("baseline_us"));
+    assert!(iteration.iter().zip(4..).all(|(m, rounds)| *m >= f64::from(rounds)), "{iteration:?}");
+    assert!(baseline.windows(2).all(|two| two[0] == two[1]), "{baseline:?}");
+
+    let shares = csv(&directory.join("shares.csv"));
+    // Rounds are replayed, so that the other number counts for nothing.
+    let names: Vec<&str> = shares.iter().map(|s| s["number"].as_str()).collect();
+    assert_eq!(names, ["collectives.round_requirements", "network.latency_ns"]);
+    for name in ["collective_16", "iteration_16", "baseline_16", "collective_512", "iteration_512", "baseline_512"] {
+        assert!(number(&shares[0], name).abs() < 1e-9, "{shares:?}");
+        assert!((number(&shares[1], name) - 1.0).abs() < 1e-9, "{shares:?}");
+    }
+    assert!(number(&shares[1], "ratio_512").abs() < 1e-9, "{shares:?}");
+    let predictions = csv(&directory.join("predictions.csv"));
+    let shards = |program: &str| -> Vec<f64> {
+        predictions.iter().filter(|p| p["program"] == program).map(|p| number(p, "shards")).collect()
+    };
+    for program in ["allreduce", "stencil"] {
+        assert_eq!(shards(program), [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0]);
+    }
+    for row in &predictions {
+        let error = number(row, "predicted_us") / number(row, "measured_us") - 1.0;
+        assert!(["true", "false"].contains(&row["disturbed"].as_str()), "{row:?}");
+        assert!((number(row, "error") - error).abs() < 1e-9 && number(row, "measured_us") > 0.0, "{row:?}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(directory.join("figures.json")).expect("there")).expect("JSON");
+    assert_eq!(json["points"].as_array().map(Vec::len), Some(7));
+    assert!(json["slopes"][0].as_f64().is_some_and(|slope| slope.abs() < 1e-9), "{}", json["slopes"]);
+    assert!(said.contains("about 75") && said.contains("index.html"), "{said}");
+
+    // One page with all of it, which needs nothing from elsewhere.
+    let page = fs::read_to_string(directory.join("index.html")).expect("there");
+    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+    assert_eq!((elsewhere, page.matches("<script").count()), (0, 0), "{page}");
+    for word in ["Figure 4", "Figure 5", "Figure 6", "Figure 8", "about linear", "network.latency_ns"] {
+        assert!(page.contains(word), "no {word}");
+    }
+}
+
+#[test]
+fn dissemination_has_a_page_of_its_own() {
+    let directory = path("dissemination");
+    let _ = fs::remove_dir_all(&directory);
+    let name = directory.display().to_string();
+    let figures =
+        |more: &[&str]| maniple(&[&["figures", "--paper", "dissemination", "--output", &name], more].concat());
+    for (refused, expected) in [
+        (["--machine", "infiniband"], "--machine, --host and --repeat are for --paper founding"),
+        (["--repeat", "1"], "--machine, --host and --repeat are for --paper founding"),
+        (["--to", "3"], "--to: expected 4 to 512 nodes for this paper, found 3"),
+        (["--to", "513"], "--to: expected 4 to 512 nodes for this paper, found 513"),
+    ] {
+        let output = figures(&refused);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{refused:?}: {said}");
+        assert!(!directory.exists());
+    }
+    let output = figures(&["--to", "4", "--draws", "1"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert!(said.contains("Figure 5: an allreduce of 1 element on FDR") && said.contains("index.html"), "{said}");
+
+    let points = csv(&directory.join("points.csv"));
+    let value = |machine: &str, operation: &str, curve: &str, nodes: f64| {
+        let is = |p: &&HashMap<String, String>| {
+            p["machine"] == machine && p["operation"] == operation && p["curve"] == curve && number(p, "nodes") == nodes
+        };
+        number(points.iter().find(is).unwrap_or_else(|| panic!("{machine} {operation} {curve} {nodes}")), "value")
+    };
+    let figures = [
+        ("gpi-fdr", "barrier"),
+        ("gpi-fdr", "allreduce of 1 element"),
+        ("gpi-qdr", "barrier"),
+        ("gpi-qdr", "allreduce of 1 element"),
+        ("gpi-qdr", "allreduce of 255 elements"),
+    ];
+    for (machine, operation) in figures {
+        for nodes in [2.0, 4.0] {
+            let value = |curve: &str| value(machine, operation, curve, nodes);
+            let each: Vec<f64> = (1..=7).map(|n| value(&format!("n{n}_us"))).collect();
+            let best = each.iter().copied().fold(f64::INFINITY, f64::min);
+            assert_eq!((value("dissemination_us"), each[value("best_n") as usize - 1]), (best, best));
+            assert!((value("gain") - value("mpi_us") / best).abs() < 1e-9);
+        }
+    }
+    let shares = csv(&directory.join("shares.csv"));
+    assert!(shares.iter().any(|s| s["number"] == "gpi-qdr-mpi costs.combine_byte_ns"), "{shares:?}");
+    let page = fs::read_to_string(directory.join("index.html")).expect("there");
+    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+    assert_eq!((elsewhere, page.matches("<script").count(), page.matches("<svg").count()), (0, 0, 7), "{page}");
+    for word in ["Figure 2", "Figure 3", "Figure 4", "Figure 5", "larger n pays on FDR", "gpi-fdr network.latency_ns"] {
+        assert!(page.contains(word), "no {word}");
+    }
+    // Its numbers of nodes are larger.
+    assert!(!page.contains("infiniband"), "{page}");
+}
+
+#[test]
+fn aspen_has_a_page_of_its_own() {
+    let directory = path("aspen");
+    let _ = fs::remove_dir_all(&directory);
+    let name = directory.display().to_string();
+    let figures = |more: &[&str]| maniple(&[&["figures", "--paper", "aspen", "--output", &name], more].concat());
+    for (refused, expected) in [
+        (["--machine", "infiniband"], "--machine, --host and --repeat are for --paper founding"),
+        (["--to", "3"], "--to: expected 4 to 1048576 elements for this paper, found 3"),
+        (["--to", "1048577"], "--to: expected 4 to 1048576 elements for this paper, found 1048577"),
+    ] {
+        let output = figures(&refused);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{refused:?}: {said}");
+        assert!(!directory.exists());
+    }
+    let output = figures(&["--to", "15", "--draws", "1"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert!(said.contains("the paper's program on aspen-gigabit") && said.contains("index.html"), "{said}");
+
+    let points = csv(&directory.join("points.csv"));
+    let value = |machine: &str, workload: &str, curve: &str, bytes: f64| {
+        let is = |p: &&HashMap<String, String>| {
+            p["machine"] == machine && p["workload"] == workload && p["curve"] == curve && number(p, "bytes") == bytes
+        };
+        number(points.iter().find(is).unwrap_or_else(|| panic!("{machine} {workload} {curve} {bytes}")), "value")
+    };
+    for machine in ["aspen-gigabit", "ethernet"] {
+        for workload in ["paper", "reverse", "each"] {
+            for bytes in [8.0, 32.0] {
+                let value = |curve: &str| value(machine, workload, curve, bytes);
+                let [one_by_one, concurrent, balanced] = ["one_by_one_us", "concurrent_us", "balanced_us"].map(value);
+                assert!(concurrent <= 0.5 * one_by_one && balanced <= 0.5 * one_by_one, "{machine} {workload} {bytes}");
+                assert!((value("concurrent_by_one_by_one") - concurrent / one_by_one).abs() < 1e-9);
+                assert!((value("balanced_by_concurrent") - balanced / concurrent).abs() < 1e-9);
+                // Made one by one, the reductions of the paper are balanced as they are.
+                assert_eq!(balanced == concurrent, workload == "paper", "{machine} {workload} {bytes}");
+            }
+        }
+    }
+    let shares = csv(&directory.join("shares.csv"));
+    assert!(shares.iter().any(|s| s["machine"] == "ethernet" && s["number"] == "costs.replayed_ns"), "{shares:?}");
+    let page = fs::read_to_string(directory.join("index.html")).expect("there");
+    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+    assert_eq!((elsewhere, page.matches("<script").count(), page.matches("<svg").count()), (0, 0, 10), "{page}");
+    for word in ["Figure 12", "balancing improves performance by up to 25 %", "bytes of a vector", "network.latency_ns"]
+    {
+        assert!(page.contains(word), "no {word}");
+    }
+    // Its sizes are larger.
+    assert!(!page.contains("Concurrent reductions</b> come out"), "{page}");
+}
+
+/// The page as a browser draws it, in one of the two colour schemes: width, height, and colours row by row.
+fn seen(page: &Path, scheme: &str) -> (usize, Vec<[u8; 3]>) {
+    // 0 is dark, 1 light.
+    let setting = format!("--blink-settings=preferredColorScheme={}", u8::from(scheme == "light"));
+    let picture = page.with_file_name(format!("{scheme}.png"));
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,5600", &setting])
+        .arg(format!("--screenshot={}", picture.display()))
+        .arg(page)
+        .output()
+        .expect("chromium starts (apt-get install chromium)");
+    assert!(picture.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+    let decoder = png::Decoder::new(std::io::BufReader::new(fs::File::open(picture).expect("there")));
+    let mut reader = decoder.read_info().expect("a picture");
+    let mut bytes = vec![0; reader.output_buffer_size().expect("small enough")];
+    let info = reader.next_frame(&mut bytes).expect("a picture");
+    let samples = info.color_type.samples();
+    (info.width as usize, bytes[..info.buffer_size()].chunks_exact(samples).map(|p| [p[0], p[1], p[2]]).collect())
+}
+
+#[test]
+#[ignore = "needs Chromium; ./check runs it"]
+fn nightly_a_browser_shows_curves_bands_and_labels_in_light_and_dark() {
+    let (directory, _) = figures("browser", 128);
+    let page = directory.join("index.html");
+    let dom = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg(&page)
+        .output()
+        .expect("chromium starts (apt-get install chromium)");
+    let dom = String::from_utf8_lossy(&dom.stdout).into_owned();
+    // Each of the eleven plots has curves and axes with labels; four have a band, and those of predictions go to 512 shards.
+    let plots: Vec<&str> = dom.split("<svg").skip(1).collect();
+    assert_eq!(plots.len(), 11);
+    for plot in &plots {
+        assert!(plot.contains("<polyline") && plot.contains("shards P"), "{plot}");
+        assert!(["16", "32", "64", "128"].iter().all(|label| plot.contains(&format!("\n{label}\n"))), "{plot}");
+    }
+    assert_eq!(plots.iter().filter(|plot| plot.contains("<polygon")).count(), 4);
+
+    const BLUE: [u8; 3] = [0, 114, 178];
+    for (scheme, paper, ink) in [("light", [255; 3], [40; 3]), ("dark", [0x18; 3], [0xe0; 3])] {
+        let (_, pixels) = seen(&page, scheme);
+        let near = |colour: [f64; 3]| {
+            let close = |p: &&[u8; 3]| p.iter().zip(colour).all(|(p, c)| (f64::from(*p) - c).abs() <= 3.0);
+            pixels.iter().filter(close).count()
+        };
+        let band: [f64; 3] = std::array::from_fn(|i| 0.8 * f64::from(paper[i]) + 0.2 * f64::from(BLUE[i]));
+        let found = [paper.map(f64::from), ink.map(f64::from), BLUE.map(f64::from), band].map(near);
+        let [paper, ink, curve, band] = found;
+        assert!(paper > pixels.len() / 2, "{scheme}: {found:?} of {}", pixels.len());
+        assert!(ink > 1000 && curve > 2000 && band > 20_000, "{scheme}: {found:?}");
+    }
+}
+
+#[test]
+fn what_can_not_be_is_refused() {
+    for (args, expected) in [
+        ("figures --output /tmp/none --to 64", "--to: expected at least 128"),
+        (
+            "figures --output /tmp/none --to 129",
+            "--to: expected 128, 256, 512, 1024, or 1024 times a power of four, found 129",
+        ),
+        ("figures --output /tmp/none --to 2048", "found 2048"),
+        ("figures --output /tmp/none --machine ideal", "nothing takes any time on `ideal`"),
+        ("figures --output /tmp/none --to 18446744073709551615", "--to: expected at most 16777216"),
+        (
+            "figures --output /tmp/none --machine local",
+            "--machine: expected a machine with as many nodes as a run has shards",
+        ),
+    ] {
+        let output = crate::common::maniple(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
+    }
+}

@@ -1,0 +1,4 @@
+//! The tests of mappers, as one program.
+
+mod files;
+mod stock;

@@ -1,0 +1,21 @@
+//! The tests of the whole framework, as one program.
+
+#[cfg(target_os = "linux")]
+#[path = "../common/denied.rs"]
+mod denied;
+#[path = "../common/stuck.rs"]
+mod stuck;
+#[path = "../common/switch.rs"]
+mod switch;
+
+use maniple_runtime_tests::{processes, say, size, stacks, watched};
+
+mod documents;
+mod every_failure;
+mod examples;
+mod explore;
+mod failures_travel;
+mod halos;
+mod hangs;
+mod on_mpi;
+mod on_processes;
