@@ -252,7 +252,7 @@ fn refuse(e: &clap::Error) -> ExitCode {
     let text = e.render().to_string();
     let is_first = Runtime::process_number() == 0;
     match text.strip_prefix("error: ") {
-        _ if !e.use_stderr() && is_first => return end(output::Stdout::new().write(&text)),
+        _ if !e.use_stderr() && is_first => return end(output::Stdout::lock().write(&text)),
         _ if !e.use_stderr() => return ExitCode::SUCCESS,
         Some(text) => complain(text.trim_end()),
         // The help, which clap gives where there is no subcommand.

@@ -130,7 +130,7 @@ pub struct Stdout(StdoutLock<'static>);
 
 impl Stdout {
     /// Takes stdout; writes nothing yet.
-    pub fn new() -> Self {
+    pub fn lock() -> Self {
         Self(io::stdout().lock())
     }
 
@@ -177,9 +177,9 @@ impl Document {
 
     /// Writes the document. If the file can't be written after all, it goes to stdout.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
-        let Some((path, file)) = &self.0 else { return Stdout::new().write(text) };
+        let Some((path, file)) = &self.0 else { return Stdout::lock().write(text) };
         file.write(|out| out.write_all(text.as_bytes())).or_else(|e| {
-            Stdout::new().write(text)?;
+            Stdout::lock().write(text)?;
             Err(Failure::Run(format!("{}: can't be written: {e}", path.display())))
         })
     }
@@ -227,7 +227,7 @@ pub struct Output<L = Record> {
 impl<L: Line> Output<L> {
     /// A report without lines.
     pub fn new(format: Format) -> Self {
-        Self { format, out: Stdout::new(), lines: Vec::new() }
+        Self { format, out: Stdout::lock(), lines: Vec::new() }
     }
 
     /// Whether the report is a table.

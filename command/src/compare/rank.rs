@@ -66,7 +66,7 @@ pub fn execute(args: &RankOptions) -> Result<(), Failure> {
         return Ok(());
     }
     let answer = serde_json::to_string(&answer.map_err(Failure::Run)?).map_err(|e| Failure::Run(e.to_string()))?;
-    Stdout::new().write(&format!("{MARK}{answer}\n"))
+    Stdout::lock().write(&format!("{MARK}{answer}\n"))
 }
 
 fn measure(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, String> {

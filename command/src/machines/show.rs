@@ -176,10 +176,10 @@ fn of_processes(args: &MachineOptions, on: Processes, share: usize) -> Result<St
 /// Prints the machine.
 pub fn execute(args: &MachineOptions) -> Result<(), Failure> {
     if let Some((on, share)) = args.wire.processes()? {
-        return Stdout::new().write(&of_processes(args, on, share)?);
+        return Stdout::lock().write(&of_processes(args, on, share)?);
     }
     if args.wire.in_virtual_time()? {
-        return Stdout::new().write(&in_virtual_time(args)?);
+        return Stdout::lock().write(&in_virtual_time(args)?);
     }
     let host = Topology::here();
     let workers = at_least_one("workers", args.threads.workers.unwrap_or(host.cpus.len()))?;
@@ -192,5 +192,5 @@ pub fn execute(args: &MachineOptions) -> Result<(), Failure> {
         Format::Tree => shown.tree(),
         Format::Json => serde_json::to_string(&shown).map_err(|e| Failure::Run(e.to_string()))? + "\n",
     };
-    Stdout::new().write(&text)
+    Stdout::lock().write(&text)
 }

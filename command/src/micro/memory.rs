@@ -148,7 +148,7 @@ pub fn execute(args: &MemoryOptions) -> Result<(), Failure> {
     if args.here {
         grown(&runtime, 4, algorithm)?;
         let bytes = grown(&runtime, shards, algorithm)?;
-        return crate::output::Stdout::new().write(&format!("{bytes}\n"));
+        return crate::output::Stdout::lock().write(&format!("{bytes}\n"));
     }
     let invocation = args.on.invocation()?;
     let bench = Bench::on("memory", &args.on, args.shards.shards, &args.runs)?;

@@ -53,5 +53,5 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     directory.write("figures.json", pretty(&studies)?)?;
     directory.write("index.html", page::page(&studies, &pictures))?;
     progress.finish_and_clear();
-    Stdout::new().write(&report::summary(&studies, &args.output))
+    Stdout::lock().write(&report::summary(&studies, &args.output))
 }

@@ -61,5 +61,5 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     directory.write("figures.json", pretty(&results)?)?;
     directory.write("index.html", page::page(&machines, &results, &pictures))?;
     progress.finish_and_clear();
-    Stdout::new().write(&report::summary(&results, &args.output))
+    Stdout::lock().write(&report::summary(&results, &args.output))
 }

@@ -80,7 +80,7 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
         write(&study, &directory)?;
     }
     progress.finish_and_clear();
-    Stdout::new().write(&report::summary(&study, &args.output))
+    Stdout::lock().write(&report::summary(&study, &args.output))
 }
 
 /// Measures programs on threads of this host, beside their times in virtual time.
