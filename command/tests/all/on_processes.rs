@@ -130,9 +130,8 @@ fn variables_of_a_launcher_are_refused_with_the_way_out() {
         ("exchange", "this command runs in one process"),
         ("memory", "this command runs in one process"),
         ("explore", "this command runs in one process"),
-        ("kernel", "this command runs in one process"),
         ("compare mpi", "this command runs in one process"),
-        ("calibrate", "this command runs in one process"),
+        ("tune", "this command runs in one process"),
         (
             "stencil --wire threads --output",
             "--wire threads is refused: a launcher has started 2 processes of this command",

@@ -119,14 +119,14 @@ const PROCESSES: &str = "MANIPLE_TEST_PROCESSES";
 #[cfg(feature = "mpi")]
 #[test]
 fn a_third_of_the_product_on_mpi() {
-    on_mpi("a_third_of_the_product_on_mpi", &a_third());
+    on_mpi("product::a_third_of_the_product_on_mpi", &a_third());
 }
 
 #[cfg(feature = "mpi")]
 #[test]
 #[ignore = "takes minutes; see CONTRIBUTING.md"]
 fn nightly_the_full_product_on_mpi() {
-    on_mpi("nightly_the_full_product_on_mpi", &product());
+    on_mpi("product::nightly_the_full_product_on_mpi", &product());
 }
 
 /// One job for each number of processes, since a launcher takes long to start. Two hosts have two processes each.

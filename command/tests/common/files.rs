@@ -130,6 +130,7 @@ pub fn an_option_given_twice_is_refused(commands: &[&str]) -> usize {
                 "tree",
                 "poll",
                 "founding",
+                "reverse",
                 "lost-arrival",
                 "virtual",
                 "memory=8",
