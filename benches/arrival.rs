@@ -3,7 +3,6 @@
 use criterion::{BenchmarkId, Criterion, Throughput};
 use maniple_barriers::{Arrived, BarrierCell, Waited};
 use std::hint::black_box;
-use std::time::Duration;
 
 type Cell = BarrierCell<u32, u32, ()>;
 
@@ -51,10 +50,5 @@ fn phase(c: &mut Criterion) {
 }
 
 fn main() {
-    let criterion =
-        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
-    let mut criterion = criterion.configure_from_args();
-    pair(&mut criterion);
-    phase(&mut criterion);
-    criterion.final_summary();
+    maniple_benches::measure(&[pair, phase]);
 }

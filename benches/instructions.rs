@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             }
         }
         // `cargo test`, or `cargo bench -- --test`.
-        _ if !has("--bench") || has("--test") => ROWS.into_iter().try_for_each(|row| run(row, 10)),
+        _ if maniple_benches::is_test() => ROWS.into_iter().try_for_each(|row| run(row, 10)),
         (_, Some(option)) if option.starts_with('-') => Err(format!("expected --update or --test, found {option}")),
         // The name of another bench.
         (_, Some(_)) => Ok(()),

@@ -131,11 +131,5 @@ fn queue(c: &mut Criterion) {
 }
 
 fn main() {
-    let criterion =
-        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
-    let mut criterion = criterion.configure_from_args();
-    leaf(&mut criterion);
-    gang(&mut criterion);
-    queue(&mut criterion);
-    criterion.final_summary();
+    maniple_benches::measure(&[leaf, gang, queue]);
 }

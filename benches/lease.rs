@@ -3,7 +3,6 @@
 use criterion::Criterion;
 use maniple_regions::{Coherence, Field, Instance, Lease, MemoryId, Privilege, ReadWrite, Rect};
 use std::hint::black_box;
-use std::time::Duration;
 
 const X: Field<u64> = Field::new(0, "x");
 const CELLS: i64 = 1024;
@@ -34,9 +33,5 @@ fn benches(c: &mut Criterion) {
 }
 
 fn main() {
-    let criterion =
-        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
-    let mut criterion = criterion.configure_from_args();
-    benches(&mut criterion);
-    criterion.final_summary();
+    maniple_benches::measure(&[benches]);
 }

@@ -3,7 +3,6 @@
 use criterion::{BenchmarkId, Criterion, Throughput};
 use maniple_regions::{ExactSum, Operator};
 use std::hint::black_box;
-use std::time::Duration;
 
 const ELEMENTS: usize = 1 << 14;
 
@@ -77,9 +76,5 @@ fn benches(c: &mut Criterion) {
 }
 
 fn main() {
-    let criterion =
-        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
-    let mut criterion = criterion.configure_from_args();
-    benches(&mut criterion);
-    criterion.final_summary();
+    maniple_benches::measure(&[benches]);
 }

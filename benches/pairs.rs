@@ -141,8 +141,7 @@ fn pairs(what: &str, rounds: usize, a: impl Fn() -> Duration, b: impl Fn() -> Du
 }
 
 fn main() {
-    let test = !std::env::args().any(|arg| arg == "--bench") || std::env::args().any(|arg| arg == "--test");
-    let (rounds, scale) = if test { (1, 100) } else { (21, 1) };
+    let (rounds, scale) = if maniple_benches::is_test() { (1, 100) } else { (21, 1) };
     pairs(
         "exact sum beside a plain one, 32 shards",
         rounds,

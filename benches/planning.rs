@@ -46,8 +46,7 @@ fn balanced(shards: u32) -> Result<Duration, Error> {
 }
 
 fn main() {
-    let test = !std::env::args().any(|arg| arg == "--bench") || std::env::args().any(|arg| arg == "--test");
-    let (shards, rounds) = if test { (16, 1) } else { (4096, 5) };
+    let (shards, rounds) = if maniple_benches::is_test() { (16, 1) } else { (4096, 5) };
     let median = |mut times: Vec<Duration>| {
         times.sort();
         times[times.len() / 2].as_secs_f64() * 1e6 / f64::from(shards)

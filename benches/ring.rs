@@ -12,7 +12,7 @@ use criterion::Criterion;
 use ring::{Receiver, Sender, ring};
 use std::hint::{black_box, spin_loop};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 type Line = [u64; 7];
 
@@ -78,9 +78,5 @@ fn benches(c: &mut Criterion) {
 }
 
 fn main() {
-    let criterion =
-        Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
-    let mut criterion = criterion.configure_from_args();
-    benches(&mut criterion);
-    criterion.final_summary();
+    maniple_benches::measure(&[benches]);
 }
