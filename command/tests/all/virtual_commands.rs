@@ -3,7 +3,7 @@
 
 use crate::common::csv::{column, csv};
 use crate::common::machines::*;
-use crate::common::maniple;
+use crate::common::{maniple, refuses};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -260,11 +260,7 @@ fn a_machine_is_shown_with_its_numbers() {
 
 #[test]
 fn what_does_not_go_together_is_refused() {
-    let alone = file("alone-on-one-node", SMALL, &[("processors", "3"), ("utility", "1")]);
-    let alone = format!("--machine {} --nodes 1", alone.display());
-    let no_two = "expected a machine with two processors for shards, on one node or on two, found `small` with one node of 3 \
-                  processors, among them 1 utility processor";
-    let _one = latency(1);
+    let (alone, no_two) = without_two();
     for (args, expected) in [
         (&*format!("exchange --wire virtual {alone}"), no_two),
         (
@@ -309,9 +305,6 @@ fn what_does_not_go_together_is_refused() {
         ("allreduce --wire virtual --shards 100000000000", "expected at most 16777215 shards, found 100000000000"),
         ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
     ] {
-        let output = maniple(args);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
-        assert!(output.stdout.is_empty(), "{args}");
+        refuses(args, expected);
     }
 }

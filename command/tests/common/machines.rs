@@ -46,6 +46,14 @@ pub fn latency(ns: u32) -> String {
     file(&format!("latency-{ns}"), IDEAL, &[("latency_ns", &ns.to_string())]).display().to_string()
 }
 
+/// The options of a machine that has no two processors for shards, and the message that says so.
+pub fn without_two() -> (String, &'static str) {
+    let machine = file("alone-on-one-node", SMALL, &[("processors", "3"), ("utility", "1")]);
+    let message = "expected a machine with two processors for shards, on one node or on two, found `small` with one node \
+                   of 3 processors, among them 1 utility processor";
+    (format!("--machine {} --nodes 1", machine.display()), message)
+}
+
 /// The name of the file of [`SMALL`].
 pub fn small() -> PathBuf {
     file("small", SMALL, &[])

@@ -21,6 +21,14 @@ pub fn maniple_with(args: &[&str]) -> Output {
     Command::new(MANIPLE).args(args).output().expect("the program starts")
 }
 
+/// The arguments are refused before anything is reported, with a message that has these words.
+pub fn refuses(args: &str, words: &str) {
+    let output = maniple(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains(words), "{args}: {said}");
+    assert!(output.stdout.is_empty(), "{args}");
+}
+
 /// Runs a command whose output nobody reads.
 pub fn without_reader(command: &mut Command) -> Output {
     let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -1,7 +1,7 @@
 //! `benchmarks`: the document of figures beside their targets, on this host and in virtual time.
 
-use crate::common::machines::{SMALL, file, latency, measured, small};
-use crate::common::maniple;
+use crate::common::machines::{SMALL, file, latency, measured, small, without_two};
+use crate::common::{maniple, refuses};
 use std::process::Command;
 
 #[test]
@@ -122,10 +122,7 @@ fn what_is_of_this_host_is_not_compared_in_virtual_time() {
 
 #[test]
 fn what_can_not_be_is_refused() {
-    let alone = file("alone-on-one-node", SMALL, &[("processors", "3"), ("utility", "1")]);
-    let alone = format!("--machine {} --nodes 1", alone.display());
-    let no_two = "expected a machine with two processors for shards, on one node or on two, found `small` with one node of 3 \
-                  processors, among them 1 utility processor";
+    let (alone, no_two) = without_two();
     let one = latency(1);
     for (args, expected) in [
         ("benchmarks --repeat 0", "--repeat: expected at least 1, found 0"),
@@ -142,9 +139,6 @@ fn what_can_not_be_is_refused() {
         ("benchmarks --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("benchmarks --wire virtual --repeat 0", "--repeat: expected at least 1, found 0"),
     ] {
-        let output = maniple(args);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
-        assert!(output.stdout.is_empty(), "{args}");
+        refuses(args, expected);
     }
 }

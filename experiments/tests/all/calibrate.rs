@@ -1,18 +1,12 @@
 //! `maniple-experiments calibrate` and `maniple-experiments predict`.
 
-use crate::common::maniple;
+use crate::common::{maniple, refuses};
 use std::path::{Path, PathBuf};
 
 fn succeeds(args: &str) -> String {
     let output = maniple(args);
     assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
-}
-
-fn refuses(args: &str, expected: &str) {
-    let output = maniple(args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
 }
 
 /// A file that is not there.

@@ -310,8 +310,6 @@ fn what_can_not_be_is_refused() {
             "--machine: expected a machine with as many nodes as a run has shards",
         ),
     ] {
-        let output = crate::common::maniple(args);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
+        crate::common::refuses(args, expected);
     }
 }
