@@ -113,11 +113,11 @@ pub mod barriers {
 pub mod mapper {
     #[doc(inline)]
     pub use maniple_mapper::{
-        Access, AlgorithmInput, Choice, ChoiceTable, CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput,
-        IllegalDecision, InstanceChoice, InstanceInput, Layout, LeafInput, LeafOutput, Machine, Mapper, MapperError,
-        MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput, PlaceSharedInput, Placement, Priority,
-        ProcessorId, ProcessorRange, ProfileInput, RequirementInput, Requirements, SliceInput, Slicing, SourceInput,
-        SpecError, TableError, TableMapper,
+        Access, Algorithm, AlgorithmInput, Candidate, Choice, ChoiceTable, CollectiveMapper, DefaultMapper,
+        ExchangeInput, ExchangeOutput, IllegalDecision, InstanceChoice, InstanceInput, Kind, Layout, LeafInput,
+        LeafOutput, Machine, Mapper, MapperError, MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput,
+        PlaceSharedInput, Placement, Priority, ProcessorId, ProcessorRange, ProfileInput, RequirementInput,
+        Requirements, SliceInput, Slicing, SourceInput, SpecError, TableError, TableMapper,
     };
 }
 
@@ -144,9 +144,9 @@ pub mod runtime {
 pub mod collectives {
     #[doc(inline)]
     pub use maniple_collectives::{
-        Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Contribution, Goal, Laws, Link, Load,
-        Members, Number, Operator, Order, Part, Plain, Plan, Ranks, Reduction, Report, Schedule, Schedules, State,
-        Step, Traffic, Tuned, Tuning, UnknownAlgorithm, Value, Want, check,
+        Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Contribution, Goal, Kind, Laws, Link,
+        Load, Members, Number, OfOne, Operator, Order, Part, Plain, Plan, Ranks, Reduction, Report, Schedule,
+        Schedules, State, Step, Traffic, Tuned, Tuning, UnknownAlgorithm, UnknownKind, Value, Want, check,
     };
 }
 

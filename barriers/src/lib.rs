@@ -8,7 +8,6 @@ mod compact;
 mod error;
 mod handle;
 mod promise;
-mod tree;
 
 #[doc = include_str!("../PROTOCOL.md")]
 pub mod protocol {}
@@ -19,4 +18,3 @@ pub use compact::{CompactCells, Half, nearest};
 pub use error::BarrierError;
 pub use handle::{Arriver, Empty, Phase, Ready, Role, Waiter};
 pub use promise::{Promise, PromiseState, Waiters};
-pub use tree::CombiningTree;

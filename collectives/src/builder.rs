@@ -1,11 +1,11 @@
 //! Making collectives: one function for each kind, and their options.
 
-use crate::goal::{Goal, Kind, Ranks};
-use crate::schedule::Make;
+use crate::Make;
 use crate::sizes::Sizes;
 use crate::spec::{By, Wanted};
 use crate::state::{Conversion, Plain, Reduction, State};
 use crate::{Algorithm, Collective, Operator, Order, Schedule, Value};
+use crate::{Goal, Kind, Ranks};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Gang, Top};
 use std::marker::PhantomData;
@@ -83,7 +83,7 @@ impl<T: Element> Collective<T> {
     /// does not contribute gets the combination of all contributions before it. No receiver may come before the first
     /// participant.
     pub fn scan<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<T, By::Out, By::State> {
-        builder(Kind::Scan { inclusive: true }, by.parts(), Sizes::Whole(1))
+        builder(Kind::Scan, by.parts(), Sizes::Whole(1))
     }
 
     /// Each shard receives the combination of the contributions before its own. If nobody before a shard contributes, it
@@ -91,7 +91,7 @@ impl<T: Element> Collective<T> {
     /// contribution.
     pub fn exscan<By: Reduction<In = T>>(by: By, identity: T) -> CollectiveBuilder<T, By::Out, By::State> {
         let identity = Some(by.lifted(&identity));
-        CollectiveBuilder { identity, ..builder(Kind::Scan { inclusive: false }, by.parts(), Sizes::Whole(1)) }
+        CollectiveBuilder { identity, ..builder(Kind::Exscan, by.parts(), Sizes::Whole(1)) }
     }
 }
 
@@ -135,6 +135,54 @@ impl<T: Element> Collective<[T]> {
     }
 }
 
+impl<T: Element> Collective<[T]> {
+    /// A collective of a kind that is known only when the program runs. Its values are vectors of one element, or of one in each
+    /// block, unless [`elements`](CollectiveBuilder::elements) or [`sizes`](CollectiveBuilder::sizes) says otherwise. `operator`
+    /// combines them if the kind combines; `identity` is what an exclusive scan gives where nobody contributes before. A
+    /// barrier is an allreduce.
+    pub fn of_kind(
+        kind: Kind,
+        contributors: Ranks,
+        receivers: Ranks,
+        (operator, identity): (Operator<T>, T),
+    ) -> CollectiveBuilder<[T]> {
+        let by = if kind.combines() || kind == Kind::Barrier { (operator, None) } else { nothing() };
+        let sizes = if kind.has_blocks() { Sizes::Each(1) } else { Sizes::Whole(1) };
+        let (root, participants) = match kind.has_root() && contributors.len() == 1 {
+            true => (Some(contributors.at(0)), None),
+            false => (None, Some(contributors)),
+        };
+        let identity = (kind == Kind::Exscan).then_some(identity);
+        CollectiveBuilder { root, participants, receivers: Some(receivers), identity, ..builder(kind, by, sizes) }
+    }
+}
+
+/// A builder of a collective of any kind, by what is contributed and received where a value, or each of its blocks, is one
+/// element; see [`CollectiveBuilder::of_one`].
+pub enum OfOne<T: Element> {
+    /// An element each.
+    One(CollectiveBuilder<T>),
+    /// An element is contributed, and a vector received.
+    OneToMany(CollectiveBuilder<T, [T]>),
+    /// A vector is contributed, and an element received.
+    ManyToOne(CollectiveBuilder<[T], T>),
+    /// A vector each.
+    Many(CollectiveBuilder<[T]>),
+}
+
+impl<T: Element> CollectiveBuilder<[T]> {
+    /// The same collective with elements where this one has vectors of one element.
+    pub fn of_one(self) -> OfOne<T> {
+        match self.kind {
+            _ if !matches!(self.sizes, Sizes::Whole(1) | Sizes::Each(1)) => OfOne::Many(self),
+            Kind::Gather | Kind::Allgather => OfOne::OneToMany(self.retyped()),
+            Kind::Scatter | Kind::ReduceScatter => OfOne::ManyToOne(self.retyped()),
+            Kind::AllToAll => OfOne::Many(self),
+            _ => OfOne::One(self.retyped()),
+        }
+    }
+}
+
 impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuilder<I, O, S> {
     /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise. By default all. They
     /// are a set: their order does not matter, and one that is named twice counts once.
@@ -151,10 +199,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     /// Makes values vectors of so many elements. Where a value consists of blocks, each block has so many. There may be 0.
     /// If several of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between) are called, the last one holds.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
-        let sizes = match self.kind {
-            Kind::Reduce | Kind::Scan { .. } | Kind::Broadcast => Sizes::Whole(elements),
-            Kind::Gather | Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll => Sizes::Each(elements),
-        };
+        let sizes = if self.kind.has_blocks() { Sizes::Each(elements) } else { Sizes::Whole(elements) };
         self.with_sizes(sizes)
     }
 
@@ -175,7 +220,12 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     }
 
     fn with_sizes(self, sizes: Sizes) -> CollectiveBuilder<[I::Element], [O::Element], S> {
-        let Self { kind, root, operator, conversion, identity, participants, receivers, slots, order, .. } = self;
+        CollectiveBuilder { sizes, ..self.retyped() }
+    }
+
+    fn retyped<I2: Value<Element = I::Element> + ?Sized, O2: ?Sized>(self) -> CollectiveBuilder<I2, O2, S> {
+        let Self { kind, root, operator, conversion, identity, participants, receivers, sizes, slots, order, .. } =
+            self;
         let Self { algorithm, own, .. } = self;
         CollectiveBuilder {
             kind,
@@ -280,25 +330,16 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
             }
         }
         let (first, lowest) = (contributors.at(0), receivers.at(0));
-        if self.kind == (Kind::Scan { inclusive: true }) && lowest < first {
+        if self.kind == Kind::Scan && lowest < first {
             let expected = format!("no receiver before shard {first}, the first that contributes");
             return Err((expected, format!("shard {lowest}")));
         }
-        Ok(match self.kind {
-            Kind::Reduce => Goal::reduce(shards, contributors, receivers, 1),
-            Kind::ReduceScatter => Goal::reduce_scatter(shards, contributors, receivers),
-            Kind::Scan { inclusive: true } => Goal::scan(shards, contributors, receivers, 1),
-            Kind::Scan { inclusive: false } => Goal::exscan(shards, contributors, receivers, 1),
-            Kind::Broadcast => Goal::broadcast_to(shards, contributors.at(0), receivers, 1),
-            Kind::Gather => Goal::gather(shards, contributors, receivers),
-            Kind::Scatter => Goal::scatter(shards, contributors.at(0), receivers),
-            Kind::AllToAll => Goal::all_to_all(shards, contributors, receivers),
-        })
+        Ok(Goal::new(self.kind, shards, contributors, receivers, 1))
     }
 
     fn check_sizes(&self, goal: &Goal) -> Result<(), (String, String)> {
-        let is_blocks = matches!(self.kind, Kind::Gather | Kind::Scatter | Kind::ReduceScatter);
         let is_between = self.kind == Kind::AllToAll;
+        let is_blocks = self.kind.has_blocks() && !is_between;
         let refuse = |came: &str| {
             let by = match (is_blocks, is_between) {
                 (true, _) => "`elements` or `sizes`",

@@ -7,9 +7,9 @@ use crate::role::Role;
 use crate::samples::Samples;
 use crate::state::{Conversion, conversion, unlifted};
 use crate::value::{Contribution, Output, Running, Value};
-use crate::{Combine, Operator, Schedule, Step};
+use crate::{Combine, Operator, Schedule, Step, fold_in_pairs};
 use maniple_regions::{Element, Vector};
-use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Slot, Subtask, Watch, pairwise};
+use maniple_runtime::replay::{LARGE, Replay, ReplayCx, RunningValue, Slot, Subtask, Watch};
 use maniple_runtime::{Error, Lent, TaskFuture};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -605,7 +605,7 @@ impl<T: Element> Replay for Engine<T> {
             self.chains[of(0)].running = Running::One(combined);
             return;
         }
-        pairwise(size, |i, j| {
+        fold_in_pairs(size, |i, j| {
             let (lower, others) = self.chains.split_at_mut(of(j));
             let Chain { running, aside, .. } = &mut lower[of(i)];
             combine(operator, aside, how, running, others[0].running.as_slice());

@@ -21,7 +21,7 @@ impl<T> Gathered<T> {
 }
 
 impl<T: Element> Gathered<T> {
-    /// Combines values [pairwise](maniple_runtime::replay::pairwise). There is at least one.
+    /// Combines values [in pairs](crate::fold_in_pairs). There is at least one.
     pub fn combine(&mut self, operator: &Operator<T>, range: Range<u32>, value: &impl Fn(u32) -> T) -> T {
         let Range { start, end } = range;
         let size = end - start;
@@ -57,7 +57,7 @@ impl<T: Element> Gathered<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use maniple_runtime::replay::pairwise;
+    use crate::fold_in_pairs;
 
     #[test]
     fn values_are_combined_as_pairs_are() {
@@ -67,7 +67,7 @@ mod tests {
         let mut gathered = Gathered::new();
         for n in (1..=300).chain([511, 512, 513, 1000, 4096]) {
             let mut expected: Vec<u64> = (0..n).map(|i| u64::from(i) + 7).collect();
-            pairwise(n, |i, j| expected[i as usize] = hash(&expected[i as usize], &expected[j as usize]));
+            fold_in_pairs(n, |i, j| expected[i as usize] = hash(&expected[i as usize], &expected[j as usize]));
             assert_eq!(gathered.combine(&operator, 0..n, &|i| u64::from(i) + 7), expected[0], "{n}");
         }
     }

@@ -1,6 +1,6 @@
 //! The number of elements in each block of a collective's vectors.
 
-use crate::goal::{Goal, Kind};
+use crate::Goal;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Starts {
 /// The blocks of a rank's contribution and of its result, if it has them, for a schedule with `blocks` blocks.
 pub fn ends(goal: &Goal, rank: u32, blocks: u32) -> [Option<Range<u32>>; 2] {
     // The others are cut as the schedule likes.
-    let by_block = matches!(goal.kind(), Kind::Gather | Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll);
+    let by_block = goal.kind().has_blocks();
     let or_all = |of: Range<u32>| if by_block { of } else { 0..blocks };
     let contributes = goal.contributors().contains(rank).then(|| or_all(goal.contribution(rank)));
     let receives = goal.receivers().contains(rank).then(|| or_all(goal.result(rank)));

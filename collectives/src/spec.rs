@@ -3,11 +3,12 @@
 use crate::engine::{Engine, subtasks};
 use crate::own;
 use crate::role::Role;
-use crate::schedule::{Make, or};
 use crate::sizes::Sizes;
 use crate::state::Conversion;
 use crate::{Algorithm, Groups, Laws, Operator, Order, Schedules};
 use crate::{Goal, check};
+use crate::{Make, or};
+use maniple_mapper::Candidate;
 use maniple_regions::Element;
 use maniple_runtime::replay::{Chained, Handle, LARGE, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Top};
@@ -154,11 +155,10 @@ impl<T: Element> Wanted<T> {
         choices
     }
 
-    /// The position of the mapper's choice among these names.
-    pub fn ask_mapper(&self, top: &Top, gang: &Gang, name: &str, choices: &[String]) -> Result<usize, Error> {
-        let names: Vec<&str> = choices.iter().map(String::as_str).collect();
-        let object = (name, &*self.goal.to_string());
-        top.choose_algorithm(gang, |rank| self.goal.takes_part(rank), object, self.bytes(), &names)
+    /// The position of the mapper's choice.
+    pub fn ask_mapper(&self, top: &Top, gang: &Gang, name: &str, choices: &[Candidate]) -> Result<usize, Error> {
+        let object = (name, self.goal.kind());
+        top.choose_algorithm(gang, |rank| self.goal.takes_part(rank), object, self.bytes(), choices)
     }
 
     /// The error for an operator without laws that an algorithm needs.
@@ -254,8 +254,8 @@ impl<T: Element> Wanted<T> {
                     let expected = format!("{} for which there is an algorithm", goal.named());
                     return Ok(Err((expected, format!("one of {} shards, {}", goal.most(), self.sizes))));
                 }
-                let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();
-                choices[self.ask_mapper(top, gang, name, &names)?]
+                let candidates: Vec<Candidate> = choices.iter().map(|&algorithm| algorithm.into()).collect();
+                choices[self.ask_mapper(top, gang, name, &candidates)?]
             }
         };
         Ok(Ok(Schedules::with(goal, algorithm, *order, groups)))

@@ -1,9 +1,9 @@
 //! Collectives that measure their algorithms in their first calls.
 
-use crate::goal::Goal;
+use crate::Goal;
 use crate::spec::By;
 use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Order, Value};
-use maniple_mapper::AlgorithmInput;
+use maniple_mapper::Candidate;
 use maniple_regions::Element;
 use maniple_runtime::{Destroy, Doomed, Error, Gang, Shard, Top, now};
 use serde::{Deserialize, Serialize};
@@ -147,8 +147,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             return refuse("an algorithm for this kind that gives the operator's usual bits", came);
         }
         leave_out_other_names(&mut may, &wanted.goal);
-        let names = [AlgorithmInput::MEASURED.to_owned()].into_iter().chain(may.iter().map(Algorithm::to_string));
-        let chosen = wanted.ask_mapper(top, gang, name, &names.collect::<Vec<_>>())?;
+        let choices = [Candidate::Measured].into_iter().chain(may.iter().map(|&algorithm| algorithm.into()));
+        let chosen = wanted.ask_mapper(top, gang, name, &choices.collect::<Vec<_>>())?;
         if let Some(named) = chosen.checked_sub(1) {
             may = vec![may[named]];
         }
@@ -169,15 +169,9 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
 /// Leaves out what is another one by another name: with fewer messages a round, or in smaller groups, a rank already reaches
 /// all others.
 fn leave_out_other_names(algorithms: &mut Vec<Algorithm>, goal: &Goal) {
-    // With any larger number it does the same.
-    let enough = |algorithm| match algorithm {
-        Algorithm::Dissemination(n) | Algorithm::FiveCases(n) => u32::from(n) + 1 >= goal.most(),
-        Algorithm::Radix(ranks) => u32::from(ranks) >= goal.most(),
-        _ => false,
-    };
     let all = algorithms.clone();
     let smaller = |one: &Algorithm, two: &Algorithm| one.name() == two.name() && one.number() < two.number();
-    algorithms.retain(|algorithm| !all.iter().any(|other| smaller(other, algorithm) && enough(*other)));
+    algorithms.retain(|algorithm| !all.iter().any(|other| smaller(other, algorithm) && other.is_in_one_round(goal)));
 }
 
 impl<I: ?Sized, O: ?Sized> Tuned<I, O> {

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::collective::chosen::{Asked, Chosen};
-use crate::collective::kind::{Kind, Parties, check_once};
+use crate::collective::kind::{Parties, check_once, kinds};
 use crate::collective::timed;
 use crate::measure::environment::Environment;
 use crate::measure::noise::warn_if_busy;
@@ -16,7 +16,7 @@ use crate::options::{OutputFile, Traced};
 use crate::output::{Document, progress, styled};
 use maniple::mapper::{Choice, ChoiceTable};
 use maniple::runtime::Runtime;
-use maniple_collectives::Algorithm;
+use maniple_collectives::{Algorithm, Kind};
 use tabled::builder::Builder;
 
 /// Measure which algorithm suits which collective, and write a table for --mapper collective,table=FILE
@@ -48,7 +48,7 @@ at fault")
 ))]
 pub struct TuneOptions {
     /// Kinds of collectives, with commas between them
-    #[arg(long, value_name = "KIND,…", value_delimiter = ',', default_values_t = KINDS)]
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', default_values_t = KINDS, value_parser = kinds())]
     kind: Vec<Kind>,
 
     /// Numbers of shards, increasing, with commas between them. A..B stands for A, 2A, 4A and so on, up to B
@@ -191,8 +191,7 @@ fn measured(
     // The mapper is asked once, to know what it is told. This warms up, too.
     timed(parties, elements, None, 1, runtime)?;
     let asked = chosen.take().ok_or_else(|| Failure::Run("the mapper was not asked for an algorithm".into()))?;
-    let algorithms = asked.choices.iter().map(|name| name.parse().map_err(|e| Failure::Run(format!("{e}"))));
-    let algorithms = algorithms.collect::<Result<Vec<Algorithm>, Failure>>()?;
+    let algorithms = asked.choices.clone();
     let bytes = elements * size_of::<i64>();
     let mut times = vec![Vec::new(); algorithms.len()];
     for _ in 0..effort.rounds {
@@ -223,12 +222,12 @@ fn rows(found: &[Found]) -> Vec<Choice> {
             false => usize::from(barrier && *kind == Kind::Allreduce),
         };
         let row = Choice {
-            kind: asked.kind.clone(),
+            kind: asked.kind,
             layout: Some(asked.layout),
             nodes: Some(asked.nodes),
             shards: *shards,
             bytes,
-            algorithms: ranked.iter().map(|(algorithm, _)| algorithm.to_string()).collect(),
+            algorithms: ranked.iter().map(|(algorithm, _)| *algorithm).collect(),
         };
         // Of one shard, a reduce is an allreduce.
         if !rows.iter().any(|other: &Choice| other.is_for_the_same(&row)) {
@@ -247,7 +246,7 @@ fn report(found: &[Found]) -> String {
         let ratio = |other: Option<&(Algorithm, f64)>| {
             other.map_or_else(Default::default, |(name, more)| [name.to_string(), format!("{:.2}", more / us)])
         };
-        let usual = ranked.iter().find(|(name, _)| asked.algorithm.as_ref() == Some(&name.to_string()));
+        let usual = ranked.iter().find(|(name, _)| asked.algorithm == Some(*name));
         let [next, beaten] = ratio(others.first());
         let [usual, gained] = ratio(usual);
         let (kind, layout, nodes) = (kind.name().into(), asked.layout.name().into(), asked.nodes.name().into());
@@ -272,12 +271,12 @@ mod tests {
         let ranked = ranked(&algorithms, times);
         assert_eq!(ranked, [(Algorithm::Direct, 1.5), (Algorithm::RecursiveDoubling, 3.0), (Algorithm::Radix(4), 7.0)]);
         let asked = |bytes| Asked {
-            kind: "allreduce".into(),
+            kind: Kind::Allreduce,
             layout: Layout::Apart,
             nodes: Nodes::One,
             bytes,
             choices: Vec::new(),
-            algorithm: Some("radix-4".into()),
+            algorithm: Some(Algorithm::Radix(4)),
         };
         let of = |kind, bytes| Found { kind, shards: 3, bytes, asked: asked(bytes), ranked: ranked.clone() };
         let found = [of(Kind::Barrier, 0), of(Kind::Allreduce, 8), of(Kind::Allreduce, 80)];
@@ -287,6 +286,6 @@ mod tests {
         let bytes = |found: &[Found]| rows(found).iter().map(|row| row.bytes).collect::<Vec<_>>();
         assert_eq!(bytes(&found), [0, 1, 80]);
         assert_eq!(bytes(&found[1..]), [0, 80]);
-        assert_eq!(rows(&found)[2].algorithms, ["direct", "recursive-doubling", "radix-4"]);
+        assert_eq!(rows(&found)[2].algorithms, [Algorithm::Direct, Algorithm::RecursiveDoubling, Algorithm::Radix(4)]);
     }
 }

@@ -1,10 +1,10 @@
 //! The collectives of a stage and their calls, as the framework has them.
 
-use crate::joint::{By, IDENTITY, Joint, Kind, Shape, Sizes, between};
+use crate::joint::{By, IDENTITY, Joint, Shape, Sizes, between};
 use crate::program::{Number, Stage};
 use crate::values::{composed, contribution, joined};
 use crate::worker::Worker;
-use maniple::collectives::{Algorithm, CollectiveBuilder, Contribution, Order, Plan, Value};
+use maniple::collectives::{Algorithm, CollectiveBuilder, Contribution, Kind, OfOne, Order, Plan, Ranks, Value};
 use maniple::prelude::*;
 use maniple::regions::Element;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub fn make(top: &Top, gang: &Gang, stage: &Stage) -> Result<Vec<Made>, Error> {
     if !stage.planned {
         for (at, joint) in stage.joints.iter().enumerate() {
             let mut one = Builders::default();
-            one.add(at, joint, stage.shards);
+            one.add(at, joint);
             made.extend(one.nothing.pop().map(|(name, b)| b.make(top, gang, &name)).transpose()?.map(Made::Nothing));
             made.extend(one.one.pop().map(|(name, b)| b.make(top, gang, &name)).transpose()?.map(Made::One));
             made.extend(one.many.pop().map(|(name, b)| b.make(top, gang, &name)).transpose()?.map(Made::Many));
@@ -48,7 +48,7 @@ pub fn make(top: &Top, gang: &Gang, stage: &Stage) -> Result<Vec<Made>, Error> {
         return Ok(made);
     }
     let mut all = Builders::default();
-    stage.joints.iter().enumerate().for_each(|(at, joint)| all.add(at, joint, stage.shards));
+    stage.joints.iter().enumerate().for_each(|(at, joint)| all.add(at, joint));
     let Builders { nothing, one, many, one_to_many, many_to_one } = all;
     let plan = Plan::make(top, gang, (nothing, one, many, one_to_many, many_to_one))?;
     let (nothing, one, many, one_to_many, many_to_one) = plan.collectives;
@@ -69,90 +69,49 @@ pub fn make(top: &Top, gang: &Gang, stage: &Stage) -> Result<Vec<Made>, Error> {
 }
 
 impl Builders {
-    fn add(&mut self, at: usize, joint: &Joint, shards: u32) {
+    fn add(&mut self, at: usize, joint: &Joint) {
         let name = format!("collective {at}");
-        let operator = operator(joint.by);
-        let root = joint.contributors[0];
-        match joint.kind {
-            Kind::Barrier => self.nothing.push((name, options(joint, shards, Collective::barrier()))),
-            Kind::Reduce => self.whole(name, joint, shards, Collective::allreduce(operator)),
-            Kind::Broadcast => self.whole(name, joint, shards, Collective::broadcast(root)),
-            Kind::Scan => self.whole(name, joint, shards, Collective::scan(operator)),
-            Kind::Exscan => self.whole(name, joint, shards, Collective::exscan(operator, IDENTITY)),
-            Kind::Gather => {
-                let builder = Collective::<i64, [i64]>::allgather();
-                match sized(joint, &joint.contributors) {
-                    None => self.one_to_many.push((name, options(joint, shards, builder))),
-                    Some(Ok(n)) => self.many.push((name, options(joint, shards, builder.elements(n)))),
-                    Some(Err(sizes)) => self.many.push((name, options(joint, shards, builder.sizes(sizes)))),
-                }
-            }
-            Kind::Scatter | Kind::ReduceScatter => {
-                let builder = match joint.kind {
-                    Kind::Scatter => Collective::<[i64], i64>::scatter(root),
-                    _ => Collective::<[i64], i64>::reduce_scatter(operator),
-                };
-                match sized(joint, &joint.receivers) {
-                    None => self.many_to_one.push((name, options(joint, shards, builder))),
-                    Some(Ok(n)) => self.many.push((name, options(joint, shards, builder.elements(n)))),
-                    Some(Err(sizes)) => self.many.push((name, options(joint, shards, builder.sizes(sizes)))),
-                }
-            }
-            Kind::AllToAll => {
-                let builder = Collective::<[i64]>::all_to_all();
-                let builder = match &joint.sizes {
-                    Sizes::One => builder,
-                    Sizes::Each(n) => builder.elements(*n),
-                    Sizes::Blocks(sizes) => {
-                        let sizes = sizes.clone();
-                        builder.sizes_between(move |from, to| between(&sizes, from as usize, to as usize))
-                    }
-                };
-                self.many.push((name, options(joint, shards, builder)));
-            }
+        if joint.kind == Kind::Barrier {
+            return self.nothing.push((name, options(joint, Collective::barrier())));
         }
-    }
-
-    /// A collective of elements, or of vectors.
-    fn whole(&mut self, name: String, joint: &Joint, shards: u32, builder: CollectiveBuilder<i64>) {
+        let [from, to] = [&joint.contributors, &joint.receivers].map(|set| Ranks::of(set.iter().copied()));
+        let builder = Collective::of_kind(joint.kind, from, to, (operator(joint.by), IDENTITY));
+        let builder = match &joint.sizes {
+            Sizes::One => builder,
+            Sizes::Each(n) => builder.elements(*n),
+            Sizes::Blocks(sizes) if joint.kind == Kind::AllToAll => {
+                let sizes = sizes.clone();
+                builder.sizes_between(move |from, to| between(&sizes, from as usize, to as usize))
+            }
+            Sizes::Blocks(sizes) => {
+                let of = if joint.kind == Kind::Gather { &joint.contributors } else { &joint.receivers };
+                builder.sizes(of.iter().map(|&s| sizes[s as usize]))
+            }
+        };
         match joint.sizes {
-            Sizes::Each(n) => self.many.push((name, options(joint, shards, builder.elements(n)))),
-            _ => self.one.push((name, options(joint, shards, builder))),
+            Sizes::One => match builder.of_one() {
+                OfOne::One(builder) => self.one.push((name, options(joint, builder))),
+                OfOne::OneToMany(builder) => self.one_to_many.push((name, options(joint, builder))),
+                OfOne::ManyToOne(builder) => self.many_to_one.push((name, options(joint, builder))),
+                OfOne::Many(builder) => self.many.push((name, options(joint, builder))),
+            },
+            _ => self.many.push((name, options(joint, builder))),
         }
-    }
-}
-
-/// The size of every block of a vector, or the sizes of those of some shards.
-fn sized(joint: &Joint, of: &[u32]) -> Option<Result<usize, Vec<usize>>> {
-    match &joint.sizes {
-        Sizes::One => None,
-        Sizes::Each(n) => Some(Ok(*n)),
-        Sizes::Blocks(sizes) => Some(Err(of.iter().map(|&s| sizes[s as usize]).collect())),
     }
 }
 
 /// Sets the options. What is the default is not said.
-fn options<I, O>(joint: &Joint, shards: u32, builder: CollectiveBuilder<I, O>) -> CollectiveBuilder<I, O>
+fn options<I, O>(joint: &Joint, builder: CollectiveBuilder<I, O>) -> CollectiveBuilder<I, O>
 where
     I: Value + ?Sized,
     O: Value + ?Sized,
 {
-    let all: Vec<u32> = (0..shards).collect();
-    let is_from_one = matches!(joint.kind, Kind::Broadcast | Kind::Scatter);
     let builder = builder.slots(joint.slots).algorithm(joint.algorithm);
-    let builder = match (joint.left, joint.algorithm) {
+    match (joint.left, joint.algorithm) {
         (true, _) => builder.order(Order::Left),
         // Its operators may not have declared what they obey.
         (false, Some(Algorithm::TwoLevel)) => builder.order(Order::Any),
         (false, _) => builder,
-    };
-    let builder = match is_from_one || joint.contributors == all {
-        true => builder,
-        false => builder.participants(joint.contributors.iter().copied()),
-    };
-    match joint.receivers == if is_from_one { &all } else { &joint.contributors }[..] {
-        true => builder,
-        false => builder.receivers(joint.receivers.iter().copied()),
     }
 }
 

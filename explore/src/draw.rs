@@ -1,10 +1,11 @@
 //! Programs drawn from seeds.
 
 use crate::area::Part;
-use crate::joint::{By, Joint, Kind, Sizes};
+use crate::joint::{By, Joint, Sizes};
 use crate::phases::{Phase, Progress};
 use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Stage, Step};
 use fastrand::Rng;
+use maniple::collectives::Kind;
 use maniple::runtime::Faults;
 
 /// Draws the program of a seed. The same seed always gives the same program.

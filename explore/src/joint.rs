@@ -1,12 +1,13 @@
 //! The collectives of a stage, as plain data.
 
 use crate::program::Step;
-use maniple::collectives::{Algorithm, Goal, Laws, Ranks};
+use maniple::collectives::{Algorithm, Goal, Kind, Laws, Ranks};
 use serde::{Deserialize, Serialize};
 
 /// A collective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Joint {
+    /// Whether the receivers are the contributors tells a reduction from an allreduce, and a gather from an allgather.
     pub kind: Kind,
     /// The shards that contribute, in ascending order. In a broadcast and a scatter it is one.
     pub contributors: Vec<u32>,
@@ -20,20 +21,6 @@ pub struct Joint {
     pub algorithm: Option<Algorithm>,
     /// Shards that only contribute look at the ends of their parts.
     pub tells: bool,
-}
-
-/// A kind of collective. A reduction is an allreduce, and a gather an allgather, if those that contribute receive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
-    Reduce,
-    Barrier,
-    Broadcast,
-    Gather,
-    Scatter,
-    ReduceScatter,
-    AllToAll,
-    Scan,
-    Exscan,
 }
 
 /// The operator, if the kind combines values.
@@ -76,20 +63,7 @@ pub const IDENTITY: i64 = 77;
 impl Joint {
     /// Its name, as the framework has it.
     pub fn name(&self) -> &'static str {
-        let together = self.contributors == self.receivers;
-        match self.kind {
-            Kind::Reduce if together => "allreduce",
-            Kind::Reduce => "reduce",
-            Kind::Barrier => "barrier",
-            Kind::Broadcast => "broadcast",
-            Kind::Gather if together => "allgather",
-            Kind::Gather => "gather",
-            Kind::Scatter => "scatter",
-            Kind::ReduceScatter => "reduce-scatter",
-            Kind::AllToAll => "all-to-all",
-            Kind::Scan => "scan",
-            Kind::Exscan => "exscan",
-        }
+        if self.kind == Kind::Barrier { self.kind.name() } else { self.goal(u32::MAX).kind().name() }
     }
 
     pub fn shape(&self) -> Shape {
@@ -105,7 +79,7 @@ impl Joint {
 
     /// Whether values are combined.
     pub fn combines(&self) -> bool {
-        matches!(self.kind, Kind::Reduce | Kind::ReduceScatter) || self.is_scan()
+        self.kind.combines()
     }
 
     pub fn is_scan(&self) -> bool {
@@ -114,7 +88,7 @@ impl Joint {
 
     /// Whether vectors consist of blocks.
     pub fn has_blocks(&self) -> bool {
-        matches!(self.kind, Kind::Gather | Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll)
+        self.kind.has_blocks()
     }
 
     pub fn gives(&self, shard: u32) -> bool {
@@ -155,16 +129,7 @@ impl Joint {
     /// The goal in a gang of so many shards.
     pub fn goal(&self, shards: u32) -> Goal {
         let [from, to] = [&self.contributors, &self.receivers].map(|set| Ranks::of(set.iter().copied()));
-        match self.kind {
-            Kind::Reduce | Kind::Barrier => Goal::reduce(shards, from, to, 1),
-            Kind::Broadcast => Goal::broadcast_to(shards, self.contributors[0], to, 1),
-            Kind::Gather => Goal::gather(shards, from, to),
-            Kind::Scatter => Goal::scatter(shards, self.contributors[0], to),
-            Kind::ReduceScatter => Goal::reduce_scatter(shards, from, to),
-            Kind::AllToAll => Goal::all_to_all(shards, from, to),
-            Kind::Scan => Goal::scan(shards, from, to, 1),
-            Kind::Exscan => Goal::exscan(shards, from, to, 1),
-        }
+        Goal::new(self.kind, shards, from, to, 1)
     }
 
     /// Whether the framework promises to take this algorithm, and the bits that the interpreter knows.

@@ -1,10 +1,11 @@
 //! The interpreter's part for collectives: the results of calls, and who gets errors in place of them.
 
-use crate::joint::{By, IDENTITY, Joint, Kind};
+use crate::joint::{By, IDENTITY, Joint};
 use crate::oracle::{Cause, Known};
 use crate::play::{Play, blown};
 use crate::program::{Number, Step};
 use crate::values::{composed, contribution, joined};
+use maniple::collectives::Kind;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The calls of a collective in one launch.
@@ -139,20 +140,16 @@ fn result(joint: &Joint, call: &Call, to: usize) -> Known {
 }
 
 fn elements(joint: &Joint, inputs: &[Vec<i64>], to: usize) -> Vec<i64> {
-    let block = |from: usize| {
-        let start: usize = (0..to).map(|before| joint.block(from, before)).sum();
-        inputs[from][start..start + joint.block(from, to)].to_vec()
+    let block = |from: u32, block: u32| {
+        let (from, block) = (from as usize, block as usize);
+        if !matches!(joint.kind, Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll) {
+            return inputs[from].clone();
+        }
+        let start: usize = (0..block).map(|before| joint.block(from, before)).sum();
+        inputs[from][start..start + joint.block(from, block)].to_vec()
     };
-    match joint.kind {
-        Kind::Barrier => Vec::new(),
-        Kind::Broadcast => inputs[0].clone(),
-        Kind::Scatter => block(0),
-        Kind::Gather => inputs.concat(),
-        Kind::AllToAll => (0..inputs.len()).flat_map(block).collect(),
-        Kind::ReduceScatter => combined(joint, (0..inputs.len()).map(block).collect()),
-        Kind::Exscan if inputs.is_empty() => vec![IDENTITY; joint.elements(0)],
-        Kind::Reduce | Kind::Scan | Kind::Exscan => combined(joint, inputs.to_vec()),
-    }
+    let blocks = joint.goal(u32::MAX).expected(joint.receivers[to], block, |all| combined(joint, all));
+    if blocks.is_empty() { vec![IDENTITY; joint.elements(0)] } else { blocks.concat() }
 }
 
 /// Combines vectors element by element.

@@ -1,9 +1,10 @@
 //! The description of a program in words.
 
 use crate::area::{Area, Part};
-use crate::joint::{By, Joint, Kind, Sizes};
+use crate::joint::{By, Joint, Sizes};
 use crate::phases::Phase;
 use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Step};
+use maniple::collectives::Kind;
 use std::fmt;
 
 impl fmt::Display for Chosen {

@@ -1,6 +1,6 @@
 //! Shrinks a failing program to the smallest one that fails the same way.
 
-use crate::joint::{self, By, Joint, Sizes};
+use crate::joint::{By, Joint, Sizes};
 use crate::judge::{Kind, Wrong};
 use crate::program::{Chosen, On, Program, Stage, Step};
 
@@ -136,7 +136,7 @@ fn candidates(program: &Program) -> Vec<Program> {
                     p.stages[i].joints[which].mend(stage.shards);
                 });
             };
-            joint_change(&|j| j.kind = joint::Kind::Reduce);
+            joint_change(&|j| j.kind = maniple::collectives::Kind::Reduce);
             joint_change(&|j| j.tells = false);
             joint_change(&|j| j.left = false);
             joint_change(&|j| j.by = By::Sum);

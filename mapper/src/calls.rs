@@ -2,6 +2,7 @@
 
 use crate::{Machine, MemoryKind, ProcessorId};
 use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Region};
+use maniple_schedules::{Algorithm, Kind, UnknownAlgorithm};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -326,22 +327,49 @@ impl Default for ExchangeOutput {
 pub struct AlgorithmInput<'a> {
     /// Name of the collective object.
     pub collective: &'a str,
-    /// Kind of collective, such as `allreduce`.
-    pub kind: &'a str,
+    /// Kind of collective. A barrier is an allreduce of 0 bytes.
+    pub kind: Kind,
     /// The processor of each participant, in rank order. Shards that only receive are participants, too.
     pub placement: &'a [ProcessorId],
     /// Bytes of the largest value that a participant contributes or receives.
     pub bytes: usize,
-    /// Names of the algorithms that give the same bits here, at least one. The first one is the default. If the program wants
-    /// the algorithms measured in its first calls, that is [`MEASURED`](Self::MEASURED).
-    pub choices: &'a [&'a str],
+    /// The algorithms that give the same bits here, at least one. The first candidate is the default. If the program wants the
+    /// algorithms measured in its first calls, that is [`Candidate::Measured`].
+    pub choices: &'a [Candidate],
     /// The machine.
     pub machine: &'a Machine,
 }
 
-impl AlgorithmInput<'_> {
-    /// The choice to measure the algorithms that follow it, and to stay with the fastest.
-    pub const MEASURED: &'static str = "measured";
+/// What a mapper can choose for a collective. Its name is that of the algorithm, or `measured`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Candidate {
+    /// An algorithm.
+    Algorithm(Algorithm),
+    /// To measure the algorithms that follow it, and to stay with the fastest.
+    Measured,
+}
+
+impl From<Algorithm> for Candidate {
+    fn from(algorithm: Algorithm) -> Self {
+        Candidate::Algorithm(algorithm)
+    }
+}
+
+impl std::fmt::Display for Candidate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Candidate::Algorithm(algorithm) => algorithm.fmt(f),
+            Candidate::Measured => f.pad("measured"),
+        }
+    }
+}
+
+impl std::str::FromStr for Candidate {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        if name == "measured" { Ok(Candidate::Measured) } else { name.parse().map(Candidate::Algorithm) }
+    }
 }
 
 /// Input of [`Mapper::profile`](crate::Mapper::profile): the times of a leaf task that ran.

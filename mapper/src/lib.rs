@@ -14,12 +14,13 @@ pub mod topology;
 pub mod validate;
 
 pub use calls::{
-    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
-    LeafOutput, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput, Requirements,
-    SliceInput, Slicing, SourceInput,
+    Access, AlgorithmInput, Candidate, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput,
+    LeafInput, LeafOutput, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput,
+    Requirements, SliceInput, Slicing, SourceInput,
 };
 pub use ids::{NodeId, ProcessorId, ProcessorRange};
 pub use machine::{Machine, MemoryKind};
+pub use maniple_schedules::{Algorithm, Kind};
 pub use mapper::Mapper;
 pub use slot::{MapperSlot, Named, Reader};
 pub use spec::{Loader, MapperSpec, SpecError, names, stock};

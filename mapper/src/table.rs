@@ -1,6 +1,7 @@
 //! Tables of algorithms: which one suits which collective.
 
-use crate::{AlgorithmInput, ProcessorId};
+use crate::{AlgorithmInput, Candidate, ProcessorId};
+use maniple_schedules::{Algorithm, Kind};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -52,9 +53,8 @@ pub struct ChoiceTable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// The kind of collective: `allreduce`, `reduce`, `reduce-scatter`, `scan`, `exscan`, `broadcast`, `gather`, `allgather`,
-    /// `scatter` or `all-to-all`. A barrier is an allreduce of 0 bytes.
-    pub kind: String,
+    /// The kind of collective. A barrier is an allreduce of 0 bytes.
+    pub kind: Kind,
     /// Where the participants are. `None` stands for any layout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
@@ -65,8 +65,8 @@ pub struct Choice {
     pub shards: u32,
     /// The least size of the largest value of any participant, in bytes.
     pub bytes: usize,
-    /// The names of algorithms, the best one first. A table that is read may name those that a mapper is offered for the kind.
-    pub algorithms: Vec<String>,
+    /// Algorithms, the best one first. A table that is read may name those that a mapper is offered for the kind.
+    pub algorithms: Vec<Algorithm>,
 }
 
 /// How the participants of a collective are dealt to processors.
@@ -214,76 +214,24 @@ impl std::str::FromStr for ChoiceTable {
     }
 }
 
-/// The kinds of collectives, and the algorithms that mappers are offered for each. A test of `maniple-collectives` compares
-/// them with what is offered.
-const ALGORITHMS: &[(&str, &[&str])] = &[
-    (
-        "allreduce",
-        &[
-            "recursive-doubling",
-            "two-level",
-            "radix-2",
-            "radix-4",
-            "radix-8",
-            "radix-16",
-            "halving-doubling",
-            "sliced",
-            "direct",
-            "dissemination-1",
-            "dissemination-2",
-            "dissemination-3",
-            "dissemination-4",
-            "dissemination-5",
-            "dissemination-6",
-            "dissemination-7",
-            "five-cases-1",
-            "five-cases-2",
-            "five-cases-3",
-            "five-cases-4",
-            "five-cases-5",
-            "five-cases-6",
-            "five-cases-7",
-            "five-cases-inverse-1",
-            "five-cases-inverse-2",
-            "five-cases-inverse-3",
-            "five-cases-inverse-4",
-            "five-cases-inverse-5",
-            "five-cases-inverse-6",
-            "five-cases-inverse-7",
-        ],
-    ),
-    ("reduce", &["recursive-doubling", "direct"]),
-    ("reduce-scatter", &["halving", "direct"]),
-    ("scan", &["recursive-doubling", "direct"]),
-    ("exscan", &["recursive-doubling", "direct"]),
-    ("broadcast", &["binomial", "chain-4", "chain-16", "chain-64", "direct"]),
-    ("gather", &["binomial", "direct"]),
-    // By binomial if it is of one shard.
-    ("allgather", &["bruck", "ring", "direct", "binomial"]),
-    ("scatter", &["binomial", "direct"]),
-    ("all-to-all", &["bruck", "pairwise", "direct"]),
-];
-
 impl Choice {
     fn check(&self) -> Result<(), String> {
-        let Some((_, known)) = ALGORITHMS.iter().find(|(kind, _)| *kind == self.kind) else {
-            let kinds: Vec<&str> = ALGORITHMS.iter().map(|(kind, _)| *kind).collect();
-            let (kinds, kind) = (kinds.join(", "), &self.kind);
-            let instead = if kind == "barrier" { "; a barrier is an allreduce of 0 bytes" } else { "" };
-            return Err(format!("kind: expected one of {kinds}, found `{kind}`{instead}"));
-        };
+        if self.kind == Kind::Barrier {
+            return Err("kind: expected another one than barrier, which is an allreduce of 0 bytes".into());
+        }
         if self.shards == 0 {
             return Err(format!("{}: expected at least one shard, found 0", self.kind));
         }
         if self.algorithms.is_empty() {
             return Err(format!("{}: expected at least one algorithm, found none", self.kind));
         }
-        if let Some(name) = self.algorithms.iter().find(|name| !known.contains(&name.as_str())) {
-            let known = known.join(", ");
-            return Err(format!("{}: expected algorithms among {known}, found `{name}`", self.kind));
+        let known: Vec<Algorithm> = Algorithm::of_kind(self.kind).collect();
+        if let Some(other) = self.algorithms.iter().find(|algorithm| !known.contains(algorithm)) {
+            let known = known.iter().map(Algorithm::to_string).collect::<Vec<_>>().join(", ");
+            return Err(format!("{}: expected algorithms among {known}, found `{other}`", self.kind));
         }
-        match self.algorithms.iter().enumerate().find(|(at, name)| self.algorithms[..*at].contains(name)) {
-            Some((_, name)) => Err(format!("{}: expected each algorithm once, found {name} twice", self.kind)),
+        match self.algorithms.iter().enumerate().find(|(at, algorithm)| self.algorithms[..*at].contains(algorithm)) {
+            Some((_, twice)) => Err(format!("{}: expected each algorithm once, found {twice} twice", self.kind)),
             None => Ok(()),
         }
     }
@@ -340,7 +288,7 @@ impl ChoiceTable {
 
     /// The position of the best choice; see above for the rule. What the program wants measured is measured.
     pub fn choose(&self, input: &AlgorithmInput<'_>) -> usize {
-        if input.choices.first() == Some(&AlgorithmInput::MEASURED) {
+        if input.choices.first() == Some(&Candidate::Measured) {
             return 0;
         }
         self.find(input).or_else(|| Self::built_in().find(input)).unwrap_or(0)
@@ -358,7 +306,7 @@ impl ChoiceTable {
             let layouts = (row.layout == Some(layout), row.layout.is_some());
             Reverse((layouts, row.shards, row.nodes.is_some(), row.bytes))
         });
-        let position = |name: &String| input.choices.iter().position(|choice| choice == name);
+        let position = |&algorithm: &Algorithm| input.choices.iter().position(|&choice| choice == algorithm.into());
         rows.into_iter().flat_map(|row| &row.algorithms).find_map(position)
     }
 }
@@ -368,23 +316,28 @@ mod tests {
     use super::*;
     use crate::Machine;
 
+    fn candidates(names: &[&str]) -> Vec<Candidate> {
+        names.iter().map(|name| name.parse().unwrap()).collect()
+    }
+
     fn chosen(table: &ChoiceTable, kind: &str, processors: &[u32], bytes: usize, choices: &[&str]) -> String {
         let placement: Vec<ProcessorId> = processors.iter().map(|&p| ProcessorId(p)).collect();
         let machine = &Machine::new(8, 4);
+        let (kind, choices) = (kind.parse().unwrap(), &candidates(choices)[..]);
         let input = AlgorithmInput { collective: "it", kind, placement: &placement, bytes, choices, machine };
-        choices[table.choose(&input)].into()
+        choices[table.choose(&input)].to_string()
     }
 
     type Row<'a> = (&'a str, Option<Layout>, Option<Nodes>, u32, usize, &'a [&'a str]);
 
     fn table(rows: &[Row<'_>]) -> ChoiceTable {
         let row = |&(kind, layout, nodes, shards, bytes, algorithms): &Row<'_>| Choice {
-            kind: kind.into(),
+            kind: kind.parse().unwrap(),
             layout,
             nodes,
             shards,
             bytes,
-            algorithms: algorithms.iter().map(|&name| name.into()).collect(),
+            algorithms: algorithms.iter().map(|name| name.parse().unwrap()).collect(),
         };
         ChoiceTable::new("a machine", "a day", "a command", rows.iter().map(row).collect())
     }
@@ -396,70 +349,73 @@ mod tests {
     #[test]
     fn the_nearest_row_below_counts() {
         let table = table(&[
-            ("allreduce", APART, None, 1, 0, &["a"]),
-            ("allreduce", APART, None, 1, 100, &["b"]),
-            ("allreduce", APART, None, 4, 0, &["c", "d"]),
-            ("allreduce", NEIGHBOURS, None, 1, 0, &["e"]),
-            ("scan", APART, None, 1, 0, &["f"]),
+            ("allreduce", APART, None, 1, 0, &["direct"]),
+            ("allreduce", APART, None, 1, 100, &["sliced"]),
+            ("allreduce", APART, None, 4, 0, &["two-level", "halving-doubling"]),
+            ("allreduce", NEIGHBOURS, None, 1, 0, &["radix-4"]),
+            ("scan", APART, None, 1, 0, &["ring"]),
         ]);
-        let all = ["x", "f", "e", "d", "c", "b", "a"];
+        let all = ["radix-2", "ring", "radix-4", "halving-doubling", "two-level", "sliced", "direct"];
         let of = |kind, processors: &[u32], bytes| chosen(&table, kind, processors, bytes, &all);
-        assert_eq!(of("allreduce", &[0, 1], 99), "a");
-        assert_eq!(of("allreduce", &[0, 1], 100), "b");
-        assert_eq!(of("allreduce", &[0, 1, 2, 3], 1000), "c");
-        assert_eq!(of("allreduce", &[0, 1, 2, 3, 3], 1000), "e");
-        assert_eq!(of("allreduce", &[3, 3], 1000), "e");
-        assert_eq!(of("scan", &[0], 0), "f");
-        assert_eq!(of("gather", &[0], 0), "x");
+        assert_eq!(of("allreduce", &[0, 1], 99), "direct");
+        assert_eq!(of("allreduce", &[0, 1], 100), "sliced");
+        assert_eq!(of("allreduce", &[0, 1, 2, 3], 1000), "two-level");
+        assert_eq!(of("allreduce", &[0, 1, 2, 3, 3], 1000), "radix-4");
+        assert_eq!(of("allreduce", &[3, 3], 1000), "radix-4");
+        assert_eq!(of("scan", &[0], 0), "ring");
+        assert_eq!(of("gather", &[0], 0), "radix-2");
         // What is no choice does not count.
-        assert_eq!(chosen(&table, "allreduce", &[0, 1, 2, 3], 1000, &["x", "d", "b"]), "d");
-        assert_eq!(chosen(&table, "allreduce", &[0, 1, 2, 3], 1000, &["x", "b", "a"]), "b");
-        assert_eq!(chosen(&table, "allreduce", &[0, 1, 2, 3], 1000, &["x", "y"]), "x");
+        assert_eq!(
+            chosen(&table, "allreduce", &[0, 1, 2, 3], 1000, &["radix-2", "halving-doubling", "sliced"]),
+            "halving-doubling"
+        );
+        assert_eq!(chosen(&table, "allreduce", &[0, 1, 2, 3], 1000, &["radix-2", "sliced", "direct"]), "sliced");
+        assert_eq!(chosen(&table, "allreduce", &[0, 1, 2, 3], 1000, &["radix-2", "radix-16"]), "radix-2");
     }
 
     /// The machine has two nodes of four processors.
     #[test]
     fn a_row_for_the_very_layout_and_nodes_goes_first() {
         let table = table(&[
-            ("scan", None, None, 2, 0, &["any"]),
-            ("scan", None, Some(Nodes::Several), 2, 0, &["several"]),
-            ("scan", NEIGHBOURS, None, 2, 0, &["neighbours"]),
-            ("scan", TOGETHER, Some(Nodes::One), 3, 0, &["together"]),
+            ("scan", None, None, 2, 0, &["binomial"]),
+            ("scan", None, Some(Nodes::Several), 2, 0, &["chain-4"]),
+            ("scan", NEIGHBOURS, None, 2, 0, &["bruck"]),
+            ("scan", TOGETHER, Some(Nodes::One), 3, 0, &["pairwise"]),
         ]);
-        let all = ["x", "any", "several", "neighbours", "together"];
+        let all = ["radix-2", "binomial", "chain-4", "bruck", "pairwise"];
         let of = |processors: &[u32]| chosen(&table, "scan", processors, 8, &all);
-        assert_eq!(of(&[0]), "x");
-        assert_eq!(of(&[0, 3]), "any");
-        assert_eq!(of(&[0, 4]), "several");
-        assert_eq!(of(&[0, 0, 4]), "neighbours");
-        assert_eq!(of(&[1, 1]), "neighbours");
-        assert_eq!(of(&[1, 1, 1]), "together");
+        assert_eq!(of(&[0]), "radix-2");
+        assert_eq!(of(&[0, 3]), "binomial");
+        assert_eq!(of(&[0, 4]), "chain-4");
+        assert_eq!(of(&[0, 0, 4]), "bruck");
+        assert_eq!(of(&[1, 1]), "bruck");
+        assert_eq!(of(&[1, 1, 1]), "pairwise");
     }
 
     #[test]
     fn shards_go_before_nodes_and_nodes_before_bytes() {
         let table = table(&[
-            ("scan", None, None, 2, 100, &["large"]),
-            ("scan", None, Some(Nodes::Several), 2, 0, &["several"]),
-            ("scan", None, None, 3, 0, &["more"]),
+            ("scan", None, None, 2, 100, &["chain-16"]),
+            ("scan", None, Some(Nodes::Several), 2, 0, &["chain-4"]),
+            ("scan", None, None, 3, 0, &["chain-64"]),
         ]);
-        let of = |processors: &[u32]| chosen(&table, "scan", processors, 100, &["more", "several", "large"]);
-        assert_eq!(of(&[0, 1]), "large");
-        assert_eq!(of(&[0, 4]), "several");
-        assert_eq!(of(&[0, 4, 5]), "more");
+        let of = |processors: &[u32]| chosen(&table, "scan", processors, 100, &["chain-64", "chain-4", "chain-16"]);
+        assert_eq!(of(&[0, 1]), "chain-16");
+        assert_eq!(of(&[0, 4]), "chain-4");
+        assert_eq!(of(&[0, 4, 5]), "chain-64");
     }
 
     #[test]
     fn what_the_program_wants_measured_is_measured() {
-        let table = &table(&[("allreduce", None, None, 2, 0, &["mine"])]);
+        let table = &table(&[("allreduce", None, None, 2, 0, &["radix-8"])]);
         let of = |choices| chosen(table, "allreduce", &[0, 1], 8, choices);
-        assert_eq!(of(&["other", "mine"]), "mine");
-        assert_eq!(of(&["measured", "other", "mine"]), "measured");
+        assert_eq!(of(&["radix-16", "radix-8"]), "radix-8");
+        assert_eq!(of(&["measured", "radix-16", "radix-8"]), "measured");
     }
 
     #[test]
     fn the_built_in_table_knows_what_another_one_does_not() {
-        let other = &table(&[("allreduce", APART, None, 2, 0, &["mine"])]);
+        let other = &table(&[("allreduce", APART, None, 2, 0, &["radix-8"])]);
         let all = ["recursive-doubling", "two-level", "halving-doubling"];
         for table in [other, ChoiceTable::built_in()] {
             let of = |processors: &[u32], bytes| chosen(table, "allreduce", processors, bytes, &all);
@@ -496,9 +452,10 @@ mod tests {
         const NEWS: &[&str] = &["binomial", "chain-16", "direct", "chain-4", "chain-64"];
         let of = |machine: Machine, shards: u32, kind, bytes, choices: &[&str]| {
             let placement: Vec<_> = (0..shards).map(|s| ProcessorId(s * machine.processors() / shards)).collect();
+            let (kind, choices) = (str::parse(kind).unwrap(), &candidates(choices)[..]);
             let input =
                 AlgorithmInput { collective: "it", kind, placement: &placement, bytes, choices, machine: &machine };
-            choices[ChoiceTable::built_in().choose(&input)].to_owned()
+            choices[ChoiceTable::built_in().choose(&input)].to_string()
         };
         // Two threads.
         for (kind, shards, bytes, choices, expected) in [
@@ -653,26 +610,21 @@ mod tests {
                 "[\"direct\", \"recursive-doubling\", \"direct\"]",
                 "scan: expected each algorithm once, found direct twice",
             ),
-            ("direct", "star", "scan: expected algorithms among recursive-doubling, direct, found `star`"),
+            ("direct", "star", "unknown collective algorithm `star`, expected one of: recursive-doubling, two-level,"),
             ("direct", "ring", "scan: expected algorithms among recursive-doubling, direct, found `ring`"),
             (
                 "\"scan\"",
                 "\"foo\"",
-                "kind: expected one of allreduce, reduce, reduce-scatter, scan, exscan, broadcast, gather,",
+                "unknown variant `foo`, expected one of `allreduce`, `reduce`, `reduce-scatter`, `scan`, `exscan`,",
             ),
-            (
-                "\"scan\"",
-                "\"barrier\"",
-                "kind: expected one of allreduce, reduce, reduce-scatter, scan, exscan, broadcast, gather, allgather, scatter, \
-                 all-to-all, found `barrier`; a barrier is an allreduce of 0 bytes",
-            ),
+            ("\"scan\"", "\"barrier\"", "kind: expected another one than barrier, which is an allreduce of 0 bytes"),
             ("[\"direct\"]", "3", "invalid type: integer `3`, expected a sequence"),
             ("shards = 1", "shards = 0", "scan: expected at least one shard, found 0"),
             ("shards = 1", "shards = -1", "invalid value: integer `-1`, expected u32"),
             ("shards = 1\n", "", "missing field `shards`"),
             ("shards = 1", "size = 1", "unknown field `size`, expected one of `kind`, `layout`, `nodes`, `shards`"),
             ("apart", "near", "unknown variant `near`, expected one of `together`, `neighbours`, `apart`"),
-            ("\"scan\"", "\"\"", "kind: expected one of allreduce"),
+            ("\"scan\"", "\"\"", "unknown variant ``, expected one of `allreduce`"),
             (
                 "bytes = 0",
                 "bytes = 1",

@@ -240,7 +240,7 @@ pub fn exchange(mapper: &str, input: &ExchangeInput<'_>, out: ExchangeOutput) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryKind;
+    use crate::{Algorithm, Candidate, Kind, MemoryKind};
     use crate::{RequirementInput, Requirements};
     use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region, TreeId};
 
@@ -417,8 +417,11 @@ mod tests {
                 .to_string()
                 .ends_with("illegal source: 1; legal: one of [2, 3]")
         );
-        let (placement, choices) = (&[0, 1].map(ProcessorId)[..], &["recursive-doubling", "two-level"][..]);
-        let (collective, kind) = ("total", "allreduce");
+        let (placement, choices) = (
+            &[0, 1].map(ProcessorId)[..],
+            &[Algorithm::RecursiveDoubling, Algorithm::TwoLevel].map(Candidate::from)[..],
+        );
+        let (collective, kind) = ("total", Kind::Allreduce);
         let input = AlgorithmInput { collective, kind, placement, bytes: 8, choices, machine: &machine };
         assert_eq!(algorithm("mine", &input, 1), Ok(1));
         assert_eq!(

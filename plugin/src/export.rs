@@ -5,9 +5,9 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, KeepInput, LeafInput, Machine, Mapper, MemoryKind,
-    PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, RequirementInput, Requirements,
-    SliceInput, Slicing, SourceInput,
+    AlgorithmInput, Candidate, ExchangeInput, InstanceChoice, InstanceInput, KeepInput, Kind, LeafInput, Machine,
+    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, RequirementInput,
+    Requirements, SliceInput, Slicing, SourceInput,
 };
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -450,13 +450,21 @@ unsafe extern "C-unwind" fn choose_algorithm(
         let (collective, kind) = unsafe { (text(&input.collective)?, text(&input.kind)?) };
         let (placement, machine) = unsafe { (list(input.placement, input.placement_length), machine(input.machine)) };
         let choices = unsafe { list(input.choices, input.choices_length) };
-        let choices = choices.iter().map(|t| unsafe { text(t) }).collect::<Result<Vec<_>, _>>()?;
-        let (bytes, choices, placement) = (input.bytes as usize, &choices[..], &codes::processors_of(placement)[..]);
-        let input = AlgorithmInput { collective, kind, placement, bytes, choices, machine: &machine };
+        let names = choices.iter().map(|t| unsafe { text(t) }).collect::<Result<Vec<_>, _>>()?;
+        let kind: Kind = kind.parse().map_err(|unknown| format!("{unknown}"))?;
+        // A program with a newer library may offer algorithms that this one does not know.
+        let offered = names.len();
+        let known = (0..).zip(names).filter_map(|(at, name)| Some((at, name.parse::<Candidate>().ok()?)));
+        let (positions, choices): (Vec<u32>, Vec<Candidate>) = known.unzip();
+        if choices.is_empty() {
+            return Ok(());
+        }
+        let (bytes, placement) = (input.bytes as usize, &codes::processors_of(placement)[..]);
+        let input = AlgorithmInput { collective, kind, placement, bytes, choices: &choices, machine: &machine };
         let choice = mapper.choose_algorithm(&input);
-        let legal = u32::try_from(choice);
-        let choice = legal.map_err(|_| format!("illegal algorithm {choice}; legal: below {}", input.choices.len()))?;
-        unsafe { (*output).choice = choice };
+        // What is illegal here is illegal there, too.
+        let illegal = u32::try_from(choice.max(offered)).unwrap_or(u32::MAX);
+        unsafe { (*output).choice = positions.get(choice).copied().unwrap_or(illegal) };
         Ok(())
     };
     unsafe { call(mapper, (input, output), (message, capacity), answer) }

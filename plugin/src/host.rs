@@ -2,8 +2,8 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput,
-    LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId,
+    Access, AlgorithmInput, Candidate, CollectiveMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput,
+    KeepInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId,
     ProfileInput, RequirementInput, SliceInput, Slicing, SourceInput,
 };
 use std::ffi::{CStr, c_char, c_void};
@@ -314,14 +314,15 @@ impl Mapper for Hosted {
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         let Some(call) = self.table.choose_algorithm else { return CollectiveMapper.choose_algorithm(input) };
         let (machine, placement) = (codes::machine(input.machine), codes::processors(input.placement));
-        let choices: Vec<_> = input.choices.iter().map(|choice| abi::Text::of(choice)).collect();
+        let names: Vec<String> = input.choices.iter().map(Candidate::to_string).collect();
+        let choices: Vec<_> = names.iter().map(|name| abi::Text::of(name)).collect();
         let choice = u32::try_from(CollectiveMapper.choose_algorithm(input)).unwrap_or(u32::MAX);
         let mut output = abi::ChooseAlgorithmOutput { size: abi::size::<abi::ChooseAlgorithmOutput>(), choice };
         let input = abi::ChooseAlgorithmInput {
             size: abi::size::<abi::ChooseAlgorithmInput>(),
             reserved: 0,
             collective: abi::Text::of(input.collective),
-            kind: abi::Text::of(input.kind),
+            kind: abi::Text::of(input.kind.name()),
             placement: placement.as_ptr(),
             placement_length: placement.len(),
             bytes: input.bytes as u64,

@@ -274,7 +274,7 @@ pub(crate) struct PhaseSpec {
     pub arrivers: Vec<u32>,
     pub waiters: Vec<u32>,
     pub window: u64,
-    pub tree: maniple_barriers::CombiningTree<ProcessorId>,
+    pub tree: maniple_schedules::CombiningTree<ProcessorId>,
     pub fold: Option<PhaseFold>,
 }
 

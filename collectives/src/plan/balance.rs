@@ -1,10 +1,10 @@
 //! The choice of who does the work in reductions that overlap.
 
 use super::load::{Load, Traffic};
-use crate::algorithms::{Choose, Survivors};
 use crate::parts::Parts;
-use crate::schedule::{Schedules, Step};
 use crate::sizes::Sizes;
+use crate::{Choose, Survivors};
+use crate::{Schedules, Step};
 
 /// How often all reductions are chosen anew at most. Few loads change after the second time.
 const PASSES: usize = 4;

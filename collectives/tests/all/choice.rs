@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::size::part;
-use maniple_collectives::{Algorithm, Collective, Goal, Operator, Ranks};
+use maniple_collectives::{Algorithm, Collective, Goal, Kind, Operator, Ranks};
 use maniple_mapper::{AlgorithmInput, ChoiceTable, Mapper, PlaceShardsInput, Placement, ProcessorId, names, stock};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Top};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,7 +109,7 @@ fn every_choice_gives_the_same_bits() {
 }
 
 /// What a mapper was told: the kind, the processors, the bytes, and the choices.
-type Told = (String, Vec<u32>, usize, Vec<String>);
+type Told = (Kind, Vec<u32>, usize, Vec<String>);
 
 /// Keeps what it is told, and chooses the first algorithm.
 #[derive(Default)]
@@ -122,7 +122,7 @@ impl Mapper for Listening {
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         let processors = input.placement.iter().map(|processor| processor.0).collect();
         let choices = input.choices.iter().map(|name| name.to_string()).collect();
-        self.0.lock().unwrap().push((input.kind.into(), processors, input.bytes, choices));
+        self.0.lock().unwrap().push((input.kind, processors, input.bytes, choices));
         0
     }
 }
@@ -150,21 +150,21 @@ fn a_mapper_is_told_who_takes_part() {
     let (kind, processors, bytes, _) = told(8, |top, gang| {
         Collective::allreduce(Operator::<u64>::sum()).participants([1, 2, 7]).make(top, gang, "sum").map(drop)
     });
-    assert_eq!((&*kind, processors, bytes), ("allreduce", vec![0, 1, 3], 8));
+    assert_eq!((kind, processors, bytes), (Kind::Allreduce, vec![0, 1, 3], 8));
     let (kind, processors, bytes, _) = told(8, |top, gang| {
         Collective::<u64>::broadcast(7).elements(2).receivers([0, 1, 4]).make(top, gang, "news").map(drop)
     });
-    assert_eq!((&*kind, processors, bytes), ("broadcast", vec![0, 0, 2, 3], 16));
+    assert_eq!((kind, processors, bytes), (Kind::Broadcast, vec![0, 0, 2, 3], 16));
     let (kind, processors, bytes, _) =
         told(8, |top, gang| Collective::<[u64]>::all_to_all().make(top, gang, "all").map(drop));
-    assert_eq!((&*kind, processors, bytes), ("all-to-all", vec![0, 0, 1, 1, 2, 2, 3, 3], 64));
+    assert_eq!((kind, processors, bytes), (Kind::AllToAll, vec![0, 0, 1, 1, 2, 2, 3, 3], 64));
     // The largest vector is the contribution or, of few receivers, the result.
     for (from, to, most) in [([0, 6], [5, 7], 6), ([0, 2], [1, 7], 6)] {
         let (kind, processors, bytes, _) = told(8, move |top, gang| {
             let some = Collective::<[u64]>::all_to_all().participants(from[0]..from[1]).receivers(to[0]..to[1]);
             some.sizes_between(|_, _| 2).make(top, gang, "some").map(drop)
         });
-        assert_eq!((&*kind, processors, bytes), ("all-to-all", vec![0, 0, 1, 1, 2, 2, 3], 2 * most * 8));
+        assert_eq!((kind, processors, bytes), (Kind::AllToAll, vec![0, 0, 1, 1, 2, 2, 3], 2 * most * 8));
     }
 }
 
@@ -194,23 +194,11 @@ fn direct_is_offered_to_many_only_if_there_is_no_other() {
 fn the_built_in_table_names_algorithms_for_the_kind() {
     for row in ChoiceTable::built_in().rows() {
         let (ranks, all) = (row.shards, Ranks::all(row.shards));
-        let goal = match &*row.kind {
-            "allreduce" => Goal::allreduce(ranks, 1),
-            "broadcast" => Goal::broadcast(ranks, 0, 1),
-            "gather" => Goal::gather(ranks, all, Ranks::one(0)),
-            "allgather" => Goal::gather(ranks, all.clone(), all),
-            "reduce-scatter" => Goal::reduce_scatter(ranks, all.clone(), all),
-            "scatter" => Goal::scatter(ranks, 0, all),
-            "all-to-all" => Goal::all_to_all(ranks, all.clone(), all),
-            "scan" => Goal::scan(ranks, all.clone(), all, 1),
-            "exscan" => Goal::exscan(ranks, all.clone(), all, 1),
-            other => panic!("{other} is no kind, or has one algorithm only"),
-        };
-        assert_eq!(goal.to_string(), row.kind);
-        for name in &row.algorithms {
-            let algorithm: Algorithm = name.parse().unwrap();
-            assert!(algorithm.is_for(&goal) && algorithm.to_string() == *name, "{name}: {row:?}");
-        }
+        let from = if row.kind.has_root() { Ranks::one(0) } else { all.clone() };
+        let to = if matches!(row.kind, Kind::Reduce | Kind::Gather) { Ranks::one(0) } else { all };
+        let goal = Goal::new(row.kind, ranks, from, to, 1);
+        assert_eq!(goal.kind(), row.kind);
+        assert!(row.algorithms.iter().all(|algorithm| algorithm.is_for(&goal)), "{row:?}");
     }
 }
 

@@ -2,9 +2,10 @@
 //! program may do so, and nothing that is held may change.
 
 use crate::common;
-use crate::common::cases::{Case, Draw, Kind, runtime};
+use crate::common::cases::{Case, Draw, runtime};
 use crate::common::size::part;
 use crate::common::{mix, watched};
+use maniple_collectives::Kind;
 use maniple_collectives::{Collective, Contribution};
 use maniple_regions::{Lendable, Vector};
 use maniple_runtime::{Arg, Error, Shard, TaskFuture};

@@ -2,12 +2,12 @@
 //! of their graphs.
 
 use crate::common;
-use crate::common::cases::{KINDS, Kind};
+use crate::common::cases::KINDS;
 use crate::common::size::part;
 use crate::common::unordered::{Side, unordered};
 use crate::common::watched;
 use fastrand::Rng;
-use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Operator};
+use maniple_collectives::{Algorithm, Collective, Kind, Operator, Ranks};
 use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region, Vector};
 use maniple_runtime::{Arg, Check, Error, Gang, Input, RacingAccess, Runtime, Shard, ShardLaunch, TaskFuture, Top};
 use std::collections::{HashMap, HashSet};
@@ -117,23 +117,9 @@ impl Joint {
 
     fn make(&self, top: &Top, gang: &Gang) -> Result<Collective<[i64]>, Error> {
         let made = |algorithm: Option<Algorithm>| {
-            let (root, sum) = (self.from[0], Operator::<i64>::sum);
-            let builder: CollectiveBuilder<[i64]> = match self.kind {
-                Kind::Reduce => Collective::allreduce(sum()).elements(self.elements),
-                Kind::ReduceScatter => Collective::reduce_scatter(sum()).elements(self.elements),
-                Kind::Scan => Collective::scan(sum()).elements(self.elements),
-                Kind::Exscan => Collective::exscan(sum(), 0).elements(self.elements),
-                Kind::Broadcast => Collective::<i64>::broadcast(root).elements(self.elements),
-                Kind::Gather => Collective::<i64, [i64]>::allgather().elements(self.elements),
-                Kind::Scatter => Collective::<[i64], i64>::scatter(root).elements(self.elements),
-                Kind::AllToAll => Collective::<[i64]>::all_to_all().elements(self.elements),
-            };
-            let builder = match self.kind {
-                Kind::Broadcast | Kind::Scatter => builder,
-                _ => builder.participants(self.from.iter().copied()),
-            };
-            let builder = builder.receivers(self.to.iter().copied()).slots(self.slots);
-            builder.algorithm(algorithm).make(top, gang, "joint")
+            let [from, to] = [&self.from, &self.to].map(|set| Ranks::of(set.iter().copied()));
+            let builder = Collective::of_kind(self.kind, from, to, (Operator::sum(), 0)).elements(self.elements);
+            builder.slots(self.slots).algorithm(algorithm).make(top, gang, "joint")
         };
         // Not every algorithm is for every kind.
         made(self.algorithm).or_else(|_| made(None))

@@ -106,7 +106,7 @@ impl Mapper for Naming {
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         let choices = input.choices.iter().map(|name| name.to_string()).collect();
         self.offered.lock().unwrap().push((format!("{} `{}`", input.kind, input.collective), choices));
-        input.choices.iter().position(|choice| *choice == self.algorithm).unwrap_or(0)
+        input.choices.iter().position(|choice| choice.to_string() == self.algorithm).unwrap_or(0)
     }
 }
 

@@ -1,11 +1,10 @@
 //! Collectives of vectors of every kind, drawn from a seed, and what each of their receivers must get by sequential code.
 
 use crate::{any_mapper, any_runtime, brackets, exact, mix, rounding, tree};
-use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Operator, Ranks};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Kind, Operator, Ranks};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, VirtualMachine};
 use std::fmt::Debug;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A source of numbers.
@@ -31,18 +30,7 @@ impl Draw {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    Reduce,
-    ReduceScatter,
-    Scan,
-    Exscan,
-    Broadcast,
-    Gather,
-    Scatter,
-    AllToAll,
-}
-
+/// The kinds that are drawn. Whether the receivers are the contributors tells an allreduce from a reduction.
 pub const KINDS: [Kind; 8] = [
     Kind::Reduce,
     Kind::ReduceScatter,
@@ -244,47 +232,17 @@ impl Case {
     }
 
     pub fn goal(&self) -> Goal {
-        let (from, to) = (Ranks::of(self.from.clone()), Ranks::of(self.to.clone()));
-        match self.kind {
-            Kind::Reduce => Goal::reduce(self.shards, from, to, 1),
-            Kind::ReduceScatter => Goal::reduce_scatter(self.shards, from, to),
-            Kind::Scan => Goal::scan(self.shards, from, to, 1),
-            Kind::Exscan => Goal::exscan(self.shards, from, to, 1),
-            Kind::Broadcast => Goal::broadcast_to(self.shards, self.from[0], to, 1),
-            Kind::Gather => Goal::gather(self.shards, from, to),
-            Kind::Scatter => Goal::scatter(self.shards, self.from[0], to),
-            Kind::AllToAll => Goal::all_to_all(self.shards, from, to),
-        }
+        Goal::new(self.kind, self.shards, Ranks::of(self.from.clone()), Ranks::of(self.to.clone()), 1)
     }
 
     fn builder<T: Item>(&self) -> CollectiveBuilder<[T], [T]> {
         let crate::Kind { operator, make, .. } = T::kind(self.commutes);
-        let sized = |builder: CollectiveBuilder<T, [T]>| match self.equal {
-            true => builder.elements(self.sizes[0]),
-            false => builder.sizes(self.sizes.clone()),
-        };
-        let (from, to) = (self.from.clone(), self.to.clone());
+        let (from, to) = (Ranks::of(self.from.clone()), Ranks::of(self.to.clone()));
+        let builder = Collective::of_kind(self.kind, from, to, (operator, make(IDENTITY)));
         let builder = match self.kind {
-            Kind::Reduce => Collective::reduce(operator, to).participants(from).elements(self.sizes[0]),
-            Kind::Scan => Collective::scan(operator).participants(from).receivers(to).elements(self.sizes[0]),
-            Kind::Exscan => {
-                let builder = Collective::exscan(operator, make(IDENTITY)).participants(from).receivers(to);
-                builder.elements(self.sizes[0])
-            }
-            Kind::Broadcast => Collective::<T>::broadcast(from[0]).receivers(to).elements(self.sizes[0]),
-            Kind::Gather => sized(Collective::gather(to).participants(from)),
-            Kind::ReduceScatter => {
-                let builder = Collective::reduce_scatter(operator).participants(from).receivers(to);
-                if self.equal { builder.elements(self.sizes[0]) } else { builder.sizes(self.sizes.clone()) }
-            }
-            Kind::Scatter => {
-                let builder = Collective::scatter(from[0]).receivers(to);
-                if self.equal { builder.elements(self.sizes[0]) } else { builder.sizes(self.sizes.clone()) }
-            }
-            Kind::AllToAll => {
-                let builder = Collective::all_to_all().participants(from).receivers(to);
-                if self.between { builder.sizes_between(self.between()) } else { builder.elements(self.sizes[0]) }
-            }
+            Kind::AllToAll if self.between => builder.sizes_between(self.between()),
+            kind if kind.has_blocks() && !self.equal => builder.sizes(self.sizes.clone()),
+            _ => builder.elements(self.sizes[0]),
         };
         let builder = builder.slots(self.slots);
         match self.algorithm {
@@ -333,29 +291,18 @@ impl Case {
     pub fn expected<T: Item>(&self, call: u64, to: usize) -> Vec<T> {
         let crate::Kind { combine, make, .. } = T::kind(self.commutes);
         let each = |a: &Vec<T>, b: &Vec<T>| -> Vec<T> { a.iter().zip(b).map(|(a, b)| combine(a, b)).collect() };
-        let of_each =
-            |from: Range<usize>, block| -> Vec<Vec<T>> { from.map(|from| self.block(call, from, block)).collect() };
-        let all = 0..self.from.len();
-        match self.kind {
-            Kind::Reduce => tree(&of_each(all, 0), each),
-            Kind::ReduceScatter => tree(&of_each(all, to), each),
-            // Whatever the brackets of a scan are, these operators tell whether the order is right.
-            Kind::Scan => self.scanned(&of_each(0..self.up_to(to), 0), false, each),
-            Kind::Exscan if self.before(to) == 0 => vec![make(IDENTITY); self.sizes[0]],
-            Kind::Exscan => self.scanned(&of_each(0..self.before(to), 0), true, each),
-            Kind::Broadcast => self.block(call, 0, 0),
-            Kind::Gather => of_each(all, 0).concat(),
-            Kind::Scatter => self.block(call, 0, to),
-            Kind::AllToAll => of_each(all, to).concat(),
-        }
-    }
-
-    /// The contributors up to the receiver at a position, and those before it.
-    fn up_to(&self, to: usize) -> usize {
-        self.from.iter().filter(|&&rank| rank <= self.to[to]).count()
-    }
-    fn before(&self, to: usize) -> usize {
-        self.from.iter().filter(|&&rank| rank < self.to[to]).count()
+        let block = |from: u32, block: u32| {
+            let has_one = !matches!(self.kind, Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll);
+            self.block(call, from as usize, if has_one { 0 } else { block as usize })
+        };
+        // Whatever the brackets of a scan are, these operators tell whether the order is right.
+        let fold = |all: Vec<Vec<T>>| match self.kind {
+            Kind::Scan => self.scanned(&all, false, each),
+            Kind::Exscan => self.scanned(&all, true, each),
+            _ => tree(&all, each),
+        };
+        let blocks = self.goal().expected(self.to[to], block, fold);
+        if blocks.is_empty() { vec![make(IDENTITY); self.sizes[0]] } else { blocks.concat() }
     }
 
     /// The combination of a scan's operands. In round k everybody combines what the shard 2^k before it has on the left of

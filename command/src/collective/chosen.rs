@@ -1,24 +1,24 @@
 //! Listening to the mapper: what it is asked, and which algorithm it chooses.
 
 use super::run::NAME;
-use maniple::mapper::{AlgorithmInput, Layout, Mapper, MapperSlot, Nodes};
+use maniple::mapper::{Algorithm, AlgorithmInput, Candidate, Kind, Layout, Mapper, MapperSlot, Nodes};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a mapper was asked about the collective that is measured, and its choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// The kind as mappers are told it: a barrier is an allreduce.
-    pub kind: String,
+    pub kind: Kind,
     /// How the shards are dealt to processors.
     pub layout: Layout,
     /// The nodes of the shards.
     pub nodes: Nodes,
     /// The size as mappers are told it.
     pub bytes: usize,
-    /// The names of the algorithms that it could choose from.
-    pub choices: Vec<String>,
-    /// The name of the algorithm that was chosen, if the choice was legal.
-    pub algorithm: Option<String>,
+    /// The algorithms that it could choose from.
+    pub choices: Vec<Algorithm>,
+    /// The algorithm that was chosen, if the choice was legal.
+    pub algorithm: Option<Algorithm>,
 }
 
 /// The last question to a mapper about the collective that is measured.
@@ -54,14 +54,18 @@ impl Mapper for Listening {
 
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         let choice = self.inner.choose_algorithm(input);
+        let algorithm = |candidate| match candidate {
+            Candidate::Algorithm(algorithm) => Some(algorithm),
+            Candidate::Measured => None,
+        };
         if input.collective == NAME {
             let asked = Asked {
-                kind: input.kind.to_owned(),
+                kind: input.kind,
                 layout: Layout::of(input),
                 nodes: Nodes::of(input),
                 bytes: input.bytes,
-                choices: input.choices.iter().map(|&name| name.to_owned()).collect(),
-                algorithm: input.choices.get(choice).map(|name| (*name).to_owned()),
+                choices: input.choices.iter().copied().filter_map(algorithm).collect(),
+                algorithm: input.choices.get(choice).copied().and_then(algorithm),
             };
             *self.chosen.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
         }

@@ -2,86 +2,35 @@
 
 use crate::Failure;
 use crate::options::ranks::ShardList;
-use clap::ValueEnum;
-use maniple_collectives::{Algorithm, Goal, Ranks};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use maniple_collectives::{Algorithm, Goal, Kind, Ranks};
 
-/// A kind of collective.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// All participants receive the combination of their contributions
-    Allreduce,
-    /// Some receivers get the combination
-    Reduce,
-    /// Receivers get the contribution of one shard
-    Broadcast,
-    /// Receivers learn that all participants have arrived
-    Barrier,
-    /// Some receivers get the blocks of all participants
-    Gather,
-    /// All participants receive the blocks of all
-    Allgather,
-    /// Each receiver gets its block of one shard's contribution
-    Scatter,
-    /// Each receiver gets its block of the combination
-    ReduceScatter,
-    /// Each participant has a block for each receiver
-    AllToAll,
-    /// Each receiver gets the combination of the contributions up to its own place
-    Scan,
-    /// Each receiver gets the combination of the contributions before its own place
-    Exscan,
+/// The values of `--kind`.
+pub fn kinds() -> impl TypedValueParser<Value = Kind> {
+    let values = Kind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.about()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Kind>())
 }
 
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
+/// Who contributes if nobody is named.
+fn usual_participants(kind: Kind, shards: u32) -> Ranks {
+    if kind.has_root() { Ranks::one(0) } else { Ranks::all(shards) }
+}
+
+/// Who receives if nobody is named.
+fn usual_receivers(kind: Kind, shards: u32, participants: &Ranks) -> Ranks {
+    match kind {
+        Kind::Broadcast | Kind::Scatter => Ranks::all(shards),
+        Kind::Reduce | Kind::Gather => Ranks::one(0),
+        _ => participants.clone(),
     }
 }
 
-impl Kind {
-    /// The name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Allreduce => "allreduce",
-            Kind::Reduce => "reduce",
-            Kind::Broadcast => "broadcast",
-            Kind::Barrier => "barrier",
-            Kind::Gather => "gather",
-            Kind::Allgather => "allgather",
-            Kind::Scatter => "scatter",
-            Kind::ReduceScatter => "reduce-scatter",
-            Kind::AllToAll => "all-to-all",
-            Kind::Scan => "scan",
-            Kind::Exscan => "exscan",
-        }
-    }
-
-    /// Whether one shard contributes.
-    fn has_root(self) -> bool {
-        matches!(self, Kind::Broadcast | Kind::Scatter)
-    }
-
-    /// Who contributes if nobody is named.
-    fn usual_participants(self, shards: u32) -> Ranks {
-        if self.has_root() { Ranks::one(0) } else { Ranks::all(shards) }
-    }
-
-    /// Who receives if nobody is named.
-    fn usual_receivers(self, shards: u32, participants: &Ranks) -> Ranks {
-        match self {
-            Kind::Broadcast | Kind::Scatter => Ranks::all(shards),
-            Kind::Reduce | Kind::Gather => Ranks::one(0),
-            _ => participants.clone(),
-        }
-    }
-
-    /// The kind to use instead if receivers are named, for a kind that all participants receive.
-    fn with_receivers(self) -> Option<Kind> {
-        match self {
-            Kind::Allreduce => Some(Kind::Reduce),
-            Kind::Allgather => Some(Kind::Gather),
-            _ => None,
-        }
+/// The kind to use instead if receivers are named, for a kind that all participants receive.
+fn with_receivers(kind: Kind) -> Option<Kind> {
+    match kind {
+        Kind::Allreduce => Some(Kind::Reduce),
+        Kind::Allgather => Some(Kind::Gather),
+        _ => None,
     }
 }
 
@@ -97,7 +46,7 @@ pub fn check_once(kinds: &[Kind]) -> Result<(), Failure> {
 #[derive(Debug, clap::Args)]
 pub struct KindOptions {
     /// Kind of collective
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = kinds())]
     pub kind: Kind,
 
     /// Algorithm by name, with or without its number: recursive-doubling, two-level, radix-N, halving-doubling, sliced,
@@ -154,17 +103,17 @@ impl KindOptions {
             None => Ok(default),
             Some(list) => list.ranks(shards).map_err(|e| Failure::Usage(format!("--{option}: {e}"))),
         };
-        let participants = ranks("participants", &self.participants, kind.usual_participants(shards))?;
+        let participants = ranks("participants", &self.participants, usual_participants(kind, shards))?;
         if kind.has_root() && participants.len() > 1 {
             let (name, came) = (kind.name(), participants.len());
             return Err(Failure::Usage(format!("--participants: expected one shard for {name}, found {came}")));
         }
-        if let (Some(instead), Some(_)) = (kind.with_receivers(), &self.receivers) {
+        if let (Some(instead), Some(_)) = (with_receivers(kind), &self.receivers) {
             let (name, instead) = (kind.name(), instead.name());
             let message = format!("--receivers is not for {name}: all participants receive; take --kind {instead}");
             return Err(Failure::Usage(message));
         }
-        let receivers = ranks("receivers", &self.receivers, kind.usual_receivers(shards, &participants))?;
+        let receivers = ranks("receivers", &self.receivers, usual_receivers(kind, shards, &participants))?;
         let (first, lowest) = (participants.at(0), receivers.at(0));
         if kind == Kind::Scan && lowest < first {
             let message =
@@ -205,30 +154,20 @@ impl KindOptions {
 impl Parties {
     /// All shards, or shard 0 where a kind has one that contributes or receives.
     pub fn usual(kind: Kind, shards: u32) -> Self {
-        let participants = kind.usual_participants(shards);
-        let receivers = kind.usual_receivers(shards, &participants);
+        let participants = usual_participants(kind, shards);
+        let receivers = usual_receivers(kind, shards, &participants);
         Self { kind, shards, participants, receivers }
     }
 
     /// What each rank is to end up with. Vectors that are not made of blocks have `blocks` of them.
     pub fn goal(&self, blocks: u32) -> Goal {
-        let Self { kind, shards, ref participants, ref receivers } = *self;
-        let (from, to) = (participants.clone(), receivers.clone());
-        match kind {
-            Kind::Allreduce | Kind::Reduce | Kind::Barrier => Goal::reduce(shards, from, to, blocks),
-            Kind::Broadcast => Goal::broadcast_to(shards, self.root(), to, blocks),
-            Kind::Gather | Kind::Allgather => Goal::gather(shards, from, to),
-            Kind::Scatter => Goal::scatter(shards, self.root(), to),
-            Kind::ReduceScatter => Goal::reduce_scatter(shards, from, to),
-            Kind::AllToAll => Goal::all_to_all(shards, from, to),
-            Kind::Scan => Goal::scan(shards, from, to, blocks),
-            Kind::Exscan => Goal::exscan(shards, from, to, blocks),
-        }
+        let Self { kind, shards, participants, receivers } = self;
+        Goal::new(*kind, *shards, participants.clone(), receivers.clone(), blocks)
     }
 
     /// Whether contributions are combined by an operator that the user chooses.
     pub fn combines(&self) -> bool {
-        self.kind != Kind::Barrier && self.goal(1).combines()
+        self.kind.combines()
     }
 
     /// The first participant.

@@ -1,7 +1,8 @@
 //! The right results, by a sequential loop over the contributions. It knows nothing of schedules.
 
-use super::kind::{Kind, Parties};
+use super::kind::Parties;
 use super::values::{Measured, Op, Values};
+use maniple_collectives::Kind;
 use std::sync::{Arc, OnceLock};
 
 /// The number of different contributions that calls take in turns. No two calls that a mistake could mix up have the same:
@@ -21,7 +22,7 @@ pub struct Oracle<T> {
     pub elements: usize,
     values: Values,
     op: Op,
-    /// The results that several receivers may have in common: of all, or in a scan of each number of contributors.
+    /// The results that receivers have in common: of all, or in a scan of each number of contributors.
     common: OnceLock<Vec<Vectors<T>>>,
 }
 
@@ -36,94 +37,52 @@ impl<T: Measured> Oracle<T> {
     /// The contributions at a position.
     pub fn contributions(&self, position: u32) -> [Vec<T>; VARIANTS] {
         let length = self.elements * self.parties.blocks_in() as usize;
-        [0, 1, 2].map(|variant| self.part(variant, position, 0, length).collect())
+        [0, 1, 2].map(|variant| self.part(variant, position, 0, length))
     }
 
     /// The right results at a receiver's position.
     pub fn results(&self, position: u32) -> Vectors<T> {
-        let common = || self.common.get_or_init(|| self.all_common());
+        let rank = self.parties.receivers.at(position);
         match self.parties.kind {
-            Kind::Scan | Kind::Exscan => common()[self.scanned(position)].clone(),
-            Kind::ReduceScatter | Kind::Scatter | Kind::AllToAll => {
-                [0, 1, 2].map(|variant| self.own(variant, position).into())
+            Kind::Scan | Kind::Exscan => {
+                self.common.get_or_init(|| self.scanned())[self.parties.goal(1).combined(rank) as usize].clone()
             }
-            _ => common()[0].clone(),
+            Kind::ReduceScatter | Kind::Scatter | Kind::AllToAll => self.result(rank),
+            _ => self.common.get_or_init(|| vec![self.result(rank)])[0].clone(),
         }
     }
 
-    /// How many contributors a scan combines for the receiver at a position.
-    fn scanned(&self, position: u32) -> usize {
-        let Parties { kind, participants, receivers, .. } = &self.parties;
-        participants.below(receivers.at(position) + u32::from(*kind == Kind::Scan)) as usize
+    fn result(&self, rank: u32) -> Vectors<T> {
+        let goal = self.parties.goal(1);
+        [0, 1, 2].map(|variant| {
+            let block = |from: u32, block: u32| {
+                let block = if self.parties.blocks_in() > 1 { block as usize } else { 0 };
+                self.part(variant, from, block * self.elements, self.elements)
+            };
+            let fold = |all: Vec<Vec<T>>| all.into_iter().reduce(|a, b| self.combined(&a, &b)).unwrap_or_default();
+            goal.expected(rank, block, fold).concat().into()
+        })
+    }
+
+    /// The combinations of each number of contributors.
+    fn scanned(&self) -> Vec<Vectors<T>> {
+        transposed([0, 1, 2].map(|variant| {
+            let mut all: Vec<Arc<[T]>> = vec![vec![T::whole(IDENTITY); self.elements].into()];
+            for position in 0..self.parties.participants.len() {
+                let own = self.part(variant, position, 0, self.elements);
+                all.push(if position == 0 { own.into() } else { self.combined(&all[position as usize], &own).into() });
+            }
+            all
+        }))
     }
 
     /// A part of the contribution at a position.
-    fn part(&self, variant: usize, position: u32, from: usize, length: usize) -> impl Iterator<Item = T> {
-        let values = self.values;
-        (from..from + length).map(move |index| values.element(variant, position, index))
+    fn part(&self, variant: usize, position: u32, from: usize, length: usize) -> Vec<T> {
+        (from..from + length).map(|index| self.values.element(variant, position, index)).collect()
     }
 
-    /// All contributions, one after the other.
-    fn all_common(&self) -> Vec<Vectors<T>> {
-        let vectors = |of: [Vec<T>; VARIANTS]| of.map(Arc::from);
-        match self.parties.kind {
-            Kind::Scan | Kind::Exscan => {
-                let first = vec![T::whole(IDENTITY); self.elements];
-                transposed([0, 1, 2].map(|variant| {
-                    let mut running = self.running(variant);
-                    running.insert(0, first.clone().into());
-                    running
-                }))
-            }
-            Kind::Broadcast => vec![vectors([0, 1, 2].map(|variant| self.whole(variant, 0).collect()))],
-            Kind::Gather | Kind::Allgather => {
-                let all = || 0..self.parties.participants.len();
-                vec![vectors([0, 1, 2].map(|variant| all().flat_map(|from| self.whole(variant, from)).collect()))]
-            }
-            _ => vec![vectors([0, 1, 2].map(|variant| self.folded(variant, 0)))],
-        }
-    }
-
-    fn whole(&self, variant: usize, position: u32) -> impl Iterator<Item = T> {
-        self.part(variant, position, 0, self.elements)
-    }
-
-    /// The results at one position, for kinds where each is another one.
-    fn own(&self, variant: usize, position: u32) -> Vec<T> {
-        let from = position as usize * self.elements;
-        match self.parties.kind {
-            Kind::ReduceScatter => self.folded(variant, from),
-            Kind::Scatter => self.part(variant, 0, from, self.elements).collect(),
-            _ => {
-                let all = 0..self.parties.participants.len();
-                all.flat_map(|of| self.part(variant, of, from, self.elements)).collect()
-            }
-        }
-    }
-
-    /// The combination of a block of all contributions.
-    fn folded(&self, variant: usize, from: usize) -> Vec<T> {
-        let mut all: Vec<T> = self.part(variant, 0, from, self.elements).collect();
-        for position in 1..self.parties.participants.len() {
-            for (total, own) in all.iter_mut().zip(self.part(variant, position, from, self.elements)) {
-                *total = T::combine(self.op, *total, own);
-            }
-        }
-        all
-    }
-
-    /// The combinations up to each position.
-    fn running(&self, variant: usize) -> Vec<Arc<[T]>> {
-        let mut running: Vec<Arc<[T]>> = Vec::new();
-        for position in 0..self.parties.participants.len() {
-            let own = self.whole(variant, position);
-            let next = match running.last() {
-                None => own.collect(),
-                Some(before) => before.iter().zip(own).map(|(a, b)| T::combine(self.op, *a, b)).collect(),
-            };
-            running.push(next);
-        }
-        running
+    fn combined(&self, lower: &[T], higher: &[T]) -> Vec<T> {
+        lower.iter().zip(higher).map(|(&a, &b)| T::combine(self.op, a, b)).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The report: a line for each size.
 
-use super::kind::{Kind, Parties};
+use super::kind::Parties;
 use super::values::{Op, Type};
 use crate::measure::stats::microseconds;
 use crate::options::ranks::listed;
@@ -8,6 +8,7 @@ use crate::options::wire::OnWire;
 use crate::output::{Field, Record, field, styled};
 use maniple::mapper::MapperSpec;
 use maniple::runtime::VirtualMachine;
+use maniple_collectives::Kind;
 use tabled::builder::Builder;
 
 /// What all lines have in common.

@@ -1,11 +1,11 @@
 //! The runs that are measured.
 
-use super::kind::{Kind, Parties};
+use super::kind::Parties;
 use super::oracle::{IDENTITY, Oracle, VARIANTS, Vectors};
 use super::values::{Measured, Op};
 use maniple::regions::Vector;
 use maniple::runtime::{Error, Gang, Input, Runtime, Shard, ShardLaunch, Top, now};
-use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Order, Value};
+use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Kind, OfOne, Order, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -112,82 +112,17 @@ impl Spec {
     /// Makes the collective of a kind, and runs shards that call it. A single element is no vector.
     async fn launch<T: Measured>(&self, top: &Top, gang: &Gang, oracle: Arc<Oracle<T>>) -> Result<Vec<Found>, Error> {
         let Parties { kind, ref participants, ref receivers, .. } = self.parties;
-        let (from, to) = (participants.iter(), receivers.iter());
-        let (operator, root, one) = (self.op.operator::<T>(), self.parties.root(), self.elements == 1);
-        match kind {
-            Kind::Barrier => self.barrier(top, gang).await,
-            Kind::Allreduce | Kind::Reduce => {
-                let builder = Collective::reduce(operator, to).participants(from);
-                if one {
-                    self.with(builder, top, gang, oracle).await
-                } else {
-                    self.of(builder, top, gang, oracle).await
-                }
-            }
-            Kind::Scan => {
-                let builder = Collective::scan(operator).participants(from).receivers(to);
-                if one {
-                    self.with(builder, top, gang, oracle).await
-                } else {
-                    self.of(builder, top, gang, oracle).await
-                }
-            }
-            Kind::Exscan => {
-                let builder = Collective::exscan(operator, T::whole(IDENTITY)).participants(from).receivers(to);
-                if one {
-                    self.with(builder, top, gang, oracle).await
-                } else {
-                    self.of(builder, top, gang, oracle).await
-                }
-            }
-            Kind::Broadcast => {
-                let builder = Collective::<T>::broadcast(root).receivers(to);
-                if one {
-                    self.with(builder, top, gang, oracle).await
-                } else {
-                    self.of(builder, top, gang, oracle).await
-                }
-            }
-            Kind::Gather | Kind::Allgather => {
-                let builder = Collective::<T, [T]>::gather(to).participants(from);
-                if one {
-                    self.with(builder, top, gang, oracle).await
-                } else {
-                    self.of(builder, top, gang, oracle).await
-                }
-            }
-            Kind::Scatter => {
-                let builder = Collective::<[T], T>::scatter(root).receivers(to);
-                if one {
-                    self.with(builder, top, gang, oracle).await
-                } else {
-                    self.of(builder, top, gang, oracle).await
-                }
-            }
-            Kind::ReduceScatter => {
-                let builder = Collective::reduce_scatter(operator).participants(from).receivers(to);
-                if one {
-                    self.with(builder, top, gang, oracle).await
-                } else {
-                    self.of(builder, top, gang, oracle).await
-                }
-            }
-            Kind::AllToAll => {
-                let builder = Collective::<[T]>::all_to_all().participants(from).receivers(to);
-                self.of(builder, top, gang, oracle).await
-            }
+        if kind == Kind::Barrier {
+            return self.barrier(top, gang).await;
         }
-    }
-
-    /// Vectors of so many elements.
-    async fn of<T: Measured, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>(
-        &self,
-        builder: CollectiveBuilder<I, O>,
-        top: &Top,
-        gang: &Gang,
-        oracle: Arc<Oracle<T>>,
-    ) -> Result<Vec<Found>, Error> {
-        self.with(builder.elements(self.elements), top, gang, oracle).await
+        let by = (self.op.operator::<T>(), T::whole(IDENTITY));
+        let builder = Collective::of_kind(kind, participants.clone(), receivers.clone(), by).elements(self.elements);
+        match builder.of_one() {
+            OfOne::One(builder) => self.with(builder, top, gang, oracle).await,
+            OfOne::OneToMany(builder) => self.with(builder, top, gang, oracle).await,
+            OfOne::ManyToOne(builder) => self.with(builder, top, gang, oracle).await,
+            OfOne::Many(builder) => self.with(builder, top, gang, oracle).await,
+        }
     }
 
     async fn with<T, I, O>(

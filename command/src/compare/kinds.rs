@@ -1,10 +1,10 @@
 //! Kinds of collectives, as both sides of a comparison run them.
 
-use crate::collective::kind::{Kind, Parties};
+use crate::collective::kind::Parties;
 use crate::collective::run::Spec;
 use crate::collective::values;
 use crate::micro::allreduce::Op;
-use maniple::collectives::{Algorithm, Order};
+use maniple::collectives::{Algorithm, Kind, Order};
 
 /// What both sides run. `elements` are those of a block.
 pub fn spec(kind: Kind, shards: u32, elements: usize, op: Op, iterations: usize) -> Spec {

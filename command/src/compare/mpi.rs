@@ -3,7 +3,7 @@
 use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
-use crate::collective::kind::{Kind, Parties, check_once};
+use crate::collective::kind::{Parties, check_once, kinds};
 use crate::machines::file::{MachineFile, under_mpi};
 use crate::machines::reduced::warn_without_costs;
 use crate::measure::turns::{Order, Rounds, When};
@@ -16,7 +16,7 @@ use crate::options::workers::OnWorkers;
 use crate::options::{AllreduceAlgorithm, Cells, Iterations, ReportedRuns};
 use crate::output::{Field, Output, Record, field};
 use clap::{ArgAction, ValueEnum};
-use maniple::collectives::Algorithm;
+use maniple::collectives::{Algorithm, Kind};
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::plural;
 use std::path::Path;
@@ -84,7 +84,7 @@ pub struct CompareMpiOptions {
     program: Vec<Program>,
 
     /// Kinds of collectives to compare, with commas between them
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', action = ArgAction::Set)]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', action = ArgAction::Set, value_parser = kinds())]
     kind: Vec<Kind>,
 
     /// Algorithm of --kind here, by its full name, such as chain-8 or bruck [default: the mapper's choice]

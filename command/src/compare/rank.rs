@@ -4,14 +4,14 @@ use super::kinds;
 use super::mpi::Program;
 use super::sides::{Answer, MARK};
 use crate::Failure;
-use crate::collective::kind::Kind;
+use crate::collective::kind::kinds;
 use crate::collective::oracle::{Oracle, VARIANTS};
 use crate::collective::run::{Clock, Found, Spec as KindSpec, first_difference};
 use crate::collective::wrong;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::remote::{add, changes, warm_up};
 use crate::output::Stdout;
-use maniple::collectives::Algorithm;
+use maniple::collectives::{Algorithm, Kind};
 use maniple_stencil::mpi::{Operation, World};
 use maniple_stencil::reference::{DominantMode, verify_mode};
 use maniple_stencil::{StencilError, Times, plural};
@@ -24,7 +24,7 @@ pub struct RankOptions {
     program: Option<Program>,
 
     /// A kind of collective, instead of a program
-    #[arg(long, required_unless_present = "program")]
+    #[arg(long, required_unless_present = "program", value_parser = kinds())]
     kind: Option<Kind>,
 
     #[arg(long)]

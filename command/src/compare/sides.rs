@@ -5,7 +5,7 @@ use super::launcher::Launcher;
 use super::mpi::{CompareMpiOptions, Program};
 use crate::Failure;
 use crate::collective::chosen::Chosen;
-use crate::collective::kind::{Kind, Parties};
+use crate::collective::kind::Parties;
 use crate::collective::run::Spec as KindSpec;
 use crate::collective::values::Type;
 use crate::collective::{check_algorithm, check_run, wrong};
@@ -15,7 +15,7 @@ use crate::options::Traced;
 use crate::options::numbers::check_memory;
 use crate::options::wire::Wire;
 use crate::stencil::failure;
-use maniple::collectives::Algorithm;
+use maniple::collectives::{Algorithm, Kind};
 use maniple::runtime::Runtime;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config, Session};
@@ -303,7 +303,7 @@ impl<'a> Case<'a> {
             let times = shards.iter().map(|shard| found[shard as usize].us(spec.iterations));
             let (mean, collective_us) = kinds::mean_and_most(times);
             let chosen = self.chosen.take().and_then(|asked| asked.algorithm);
-            let algorithm = spec.algorithm.map(|algorithm| algorithm.to_string()).or(chosen);
+            let algorithm = spec.algorithm.or(chosen).map(|algorithm| algorithm.to_string());
             Ok(Side {
                 failure: wrong(&spec.parties, &found).map(|wrong| format!("{who}: {wrong}")),
                 collective_us,

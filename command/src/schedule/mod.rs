@@ -6,14 +6,14 @@ mod rounds;
 mod text;
 
 use crate::Failure;
-use crate::collective::kind::{Kind, KindOptions, Parties};
+use crate::collective::kind::{KindOptions, Parties};
 use crate::files::Files;
 use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::options::{OutputFile, Shards};
 use crate::output::Document;
 use clap::ValueEnum;
-use maniple_collectives::{Algorithm, Laws};
+use maniple_collectives::{Algorithm, Kind, Laws};
 use maniple_stencil::plural;
 use rounds::Plan;
 

@@ -1,7 +1,7 @@
 //! `maniple tune` from outside, in virtual time, where times are the same in each run.
 
 use crate::common::maniple;
-use maniple::mapper::{ChoiceTable, Layout, Nodes};
+use maniple::mapper::{ChoiceTable, Kind, Layout, Nodes};
 use serde_json::Value;
 
 fn text(bytes: &[u8]) -> &str {
@@ -39,16 +39,17 @@ fn a_mapper_with_the_table_takes_the_fastest() {
     let (table, _) = tuned(&folder, "--kind allreduce --elements 1 --shards 2,8,36,96");
     let rows = ChoiceTable::read(&table).unwrap();
     for (shards, row) in SHARDS.into_iter().zip(rows.rows()) {
-        assert_eq!((&*row.kind, row.layout, row.nodes), ("allreduce", Some(Layout::Apart), Some(Nodes::Several)));
+        assert_eq!((row.kind, row.layout, row.nodes), (Kind::Allreduce, Some(Layout::Apart), Some(Nodes::Several)));
         assert_eq!((row.shards, row.bytes), (shards, 0));
         for name in ["recursive-doubling", "dissemination-1", "dissemination-7", "radix-2", "radix-16"] {
-            assert!(row.algorithms.iter().any(|algorithm| algorithm == name), "{name} of {shards} shards");
+            assert!(row.algorithms.contains(&name.parse().unwrap()), "{name} of {shards} shards");
         }
         let (us, chosen) = measured(shards, &format!(" --mapper collective,table={table}"));
         // Measured one by one, in a process each.
         let others = (1..8).flat_map(|n| [format!("dissemination-{n}"), format!("five-cases-{n}")]);
         let radixes = ["radix-2", "radix-4", "radix-8", "radix-16", "recursive-doubling", "halving-doubling", "sliced"];
-        let others = others.chain(radixes.map(String::from)).filter(|name| row.algorithms.contains(name));
+        let others =
+            others.chain(radixes.map(String::from)).filter(|name| row.algorithms.contains(&name.parse().unwrap()));
         let (best, name) = others
             .map(|name| (measured(shards, &format!(" --algorithm {name}")).0, name))
             .min_by(|a, b| a.0.total_cmp(&b.0))
@@ -81,7 +82,7 @@ fn the_report_has_a_line_for_each_row_and_floats_take_what_suits_them() {
     let read = ChoiceTable::read(&table).unwrap();
     assert_eq!((read.machine(), read.date().len()), ("infiniband", "2026-01-01".len()));
     assert!(read.command().starts_with("maniple tune --wire virtual"), "{}", read.command());
-    let of_48 = read.rows().iter().filter(|row| row.shards == 48).map(|row| (&*row.kind, row.bytes));
+    let of_48 = read.rows().iter().filter(|row| row.shards == 48).map(|row| (row.kind.name(), row.bytes));
     assert_eq!(
         of_48.collect::<Vec<_>>(),
         [("allreduce", 0), ("allreduce", 1), ("allreduce", 512), ("scan", 0), ("scan", 512)]
@@ -95,7 +96,7 @@ fn the_report_has_a_line_for_each_row_and_floats_take_what_suits_them() {
     let name = line["algorithm"].as_str().unwrap();
     assert!(!name.starts_with("dissemination") && !name.starts_with("five"), "{name}");
     let row = &read.rows().iter().find(|row| row.shards == 48 && row.bytes == 1).unwrap().algorithms;
-    let position = |name: &str| row.iter().position(|other| other == name).unwrap();
+    let position = |name: &str| row.iter().position(|other| other.to_string() == name).unwrap();
     assert!(position(&integers) == 0 && position(name) > 0, "{integers}, {name}: {row:?}");
 }
 

@@ -2,8 +2,9 @@
 
 use crate::slot::name_of;
 use crate::{
-    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
-    Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
+    AlgorithmInput, Candidate, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
+    LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing,
+    SourceInput,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -172,7 +173,8 @@ impl Mapper for LoggingMapper {
     }
 
     fn choose_algorithm(&self, i: &AlgorithmInput<'_>) -> usize {
-        let input = json!({ "kind": i.kind, "placement": i.placement, "bytes": i.bytes, "choices": i.choices });
+        let choices: Vec<String> = i.choices.iter().map(Candidate::to_string).collect();
+        let input = json!({ "kind": i.kind, "placement": i.placement, "bytes": i.bytes, "choices": choices });
         self.log("choose_algorithm", &i.collective, input, |m| m.choose_algorithm(i), |choice| json!(choice))
     }
 

@@ -149,7 +149,7 @@ impl Mapper for RandomMapper {
     }
 
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
-        let mut draw = self.draw("choose_algorithm", (input.collective, input.kind));
+        let mut draw = self.draw("choose_algorithm", (input.collective, input.kind.name()));
         draw.below(input.choices.len())
     }
 

@@ -1,13 +1,13 @@
 //! How the results of a launch get to all copies of the top-level task: each node gathers those of all others in
-//! ⌈log₂N⌉ rounds (Bruck et al., Efficient algorithms for all-to-all communications, 1997).
+//! the rounds of an allgather by Bruck ([`circle_rounds`]).
 //!
-//! A node begins when its own shards are over. In round k it sends the results that it has to the node 2ᵏ before it, and
-//! receives as many from the node 2ᵏ after it. So each node's results go along a tree of their own.
+//! A node begins when its own shards are over. So each node's results go along a tree of their own.
 
 use crate::Place;
 use crate::error::{Failure, FailureNumber};
 use crate::message::BatchDone;
 use crate::parcel::Parcel;
+use maniple_schedules::{CircleRound, circle_rounds};
 
 /// The results of one node.
 pub(crate) type Block = Vec<BatchDone>;
@@ -27,6 +27,7 @@ pub(super) struct Gather {
     own_left: usize,
     /// Those of this node, of the node after it, and so on.
     blocks: Vec<Block>,
+    rounds: Vec<CircleRound>,
     /// What has come for each round, until this node has come to it.
     came: Vec<Option<Vec<Block>>>,
     round: usize,
@@ -36,9 +37,9 @@ pub(super) struct Gather {
 
 impl Gather {
     pub fn new((me, nodes): (u32, u32), own_batches: usize) -> Self {
-        let rounds = nodes.next_power_of_two().ilog2() as usize;
-        let came = std::iter::repeat_with(|| None).take(rounds).collect();
-        Self { me, nodes, own_left: own_batches, blocks: vec![Vec::new()], came, round: 0, sent: false }
+        let rounds: Vec<CircleRound> = circle_rounds(nodes).collect();
+        let came = rounds.iter().map(|_| None).collect();
+        Self { me, nodes, own_left: own_batches, blocks: vec![Vec::new()], rounds, came, round: 0, sent: false }
     }
 
     /// A batch of this node is over.
@@ -69,15 +70,15 @@ impl Gather {
 
     /// What this node sends now. Called again until there is nothing.
     pub fn next(&mut self) -> Option<Send> {
-        while self.own_left == 0 && self.round < self.came.len() {
-            let distance = 1 << self.round;
+        while self.own_left == 0 && self.round < self.rounds.len() {
+            let CircleRound { distance, count } = self.rounds[self.round];
             if !std::mem::replace(&mut self.sent, true) {
                 let to = (self.me + self.nodes - distance) % self.nodes;
-                let some = distance.min(self.nodes - distance) as usize;
-                let last = self.round + 1 == self.came.len();
+                let count = count as usize;
+                let last = self.round + 1 == self.rounds.len();
                 let blocks = match last {
-                    true => self.blocks.drain(..some).collect(),
-                    false => self.blocks.iter().take(some).map(|block| block.iter().map(copy).collect()).collect(),
+                    true => self.blocks.drain(..count).collect(),
+                    false => self.blocks.iter().take(count).map(|block| block.iter().map(copy).collect()).collect(),
                 };
                 return Some(Send { to, round: self.round as u32, blocks });
             }

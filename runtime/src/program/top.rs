@@ -18,9 +18,10 @@ use crate::program::launcher::Launcher;
 use crate::program::phase::{PhaseBarrier, PhaseOptions, members};
 use crate::program::shard::Shard;
 use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec};
-use maniple_barriers::{Arrivals, CombiningTree};
-use maniple_mapper::{AlgorithmInput, PlaceShardsInput, validate};
+use maniple_barriers::Arrivals;
+use maniple_mapper::{AlgorithmInput, Candidate, Kind, PlaceShardsInput, validate};
 use maniple_regions::{Element, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
+use maniple_schedules::CombiningTree;
 use std::any::type_name;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -364,7 +365,7 @@ impl Top {
 
     /// Asks the mapper which algorithm a collective of a gang uses, for the crate that defines the collective. Returns
     /// a position in `choices`. All choices must give the same bits. `takes_part` says of each shard whether it is a
-    /// participant. `kind` names the kind of collective, such as `allreduce`, and `bytes` is the size of a value.
+    /// participant. `bytes` is the size of a value.
     /// Collective; never waits.
     ///
     /// # Errors
@@ -374,9 +375,9 @@ impl Top {
         &self,
         gang: &Gang,
         takes_part: impl Fn(u32) -> bool,
-        (collective, kind): (&str, &str),
+        (collective, kind): (&str, Kind),
         bytes: usize,
-        choices: &[&str],
+        choices: &[Candidate],
     ) -> Result<usize, Error> {
         let placed = (0..).zip(self.placement(gang)?).filter(|&(shard, _)| takes_part(shard));
         let placement = &placed.map(|(_, processor)| processor).collect::<Vec<_>>();
@@ -389,7 +390,8 @@ impl Top {
             |name, answer| validate::algorithm(name, &input, answer),
         )?;
         self.core().replicated(|| {
-            format!("algorithm `{}` of {choices:?} for {kind} `{collective}` of {bytes} bytes", choices[chosen])
+            let names: Vec<String> = choices.iter().map(Candidate::to_string).collect();
+            format!("algorithm `{}` of {names:?} for {kind} `{collective}` of {bytes} bytes", choices[chosen])
         });
         Ok(chosen)
     }

@@ -263,20 +263,6 @@ impl<R: Replay> Chained for R {
     }
 }
 
-/// Combines a block of `n` running values in pairs: the first with the second, the third with the fourth, and so on,
-/// then these results in the same way. Calls `combine(i, j)` for each pair: value j, the higher one, goes into value i.
-pub fn pairwise(n: u32, mut combine: impl FnMut(u32, u32)) {
-    let mut distance = 1;
-    while distance < n {
-        let mut i = 0;
-        while i + distance < n {
-            combine(i, i + distance);
-            i += 2 * distance;
-        }
-        distance *= 2;
-    }
-}
-
 /// What a chain can do for a new call.
 pub enum Slot {
     /// Take it: put the call into the chain, and [submit](ReplayCx::submit) or [begin](ReplayCx::begin) it.

@@ -226,7 +226,16 @@ const BY_TOP: [UseOf<Top>; 8] = [
     (Kind::Gang, |top, made| top.placement(&made.gang).map(drop)),
     (Kind::Gang, |top, made| top.edges::<()>("mine", &made.gang, [(0, 0)], 1).map(drop)),
     (Kind::Gang, |top, made| top.phase_barrier("mine", &made.gang, PhaseOptions::all(&made.gang)).map(drop)),
-    (Kind::Gang, |top, made| top.choose_algorithm(&made.gang, |_| true, ("a", "b"), 8, &["c"]).map(drop)),
+    (Kind::Gang, |top, made| {
+        top.choose_algorithm(
+            &made.gang,
+            |_| true,
+            ("a", maniple_mapper::Kind::Scan),
+            8,
+            &[maniple_mapper::Candidate::Measured],
+        )
+        .map(drop)
+    }),
 ];
 
 const BY_SHARD: [UseOf<Shard>; 5] = [

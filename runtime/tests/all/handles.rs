@@ -91,7 +91,14 @@ fn handles_of_another_run_are_refused() {
                     |top, old| top.edges::<()>("mine", &old.gang, [(0, 0)], 1).map(drop),
                     |top, old| top.phase_barrier("mine", &old.gang, PhaseOptions::all(&old.gang)).map(drop),
                     |top, old| {
-                        top.choose_algorithm(&old.gang, |_| true, ("mine", "allreduce"), 8, &["a", "b"]).map(drop)
+                        top.choose_algorithm(
+                            &old.gang,
+                            |_| true,
+                            ("mine", maniple_mapper::Kind::Scan),
+                            8,
+                            &[maniple_mapper::Candidate::Measured; 2],
+                        )
+                        .map(drop)
                     },
                 ];
                 for use_of in uses {

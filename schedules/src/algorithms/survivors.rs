@@ -1,7 +1,8 @@
 //! Reductions with any contributors and any receivers.
 
+use super::method::{Ranked, cells};
 use super::places::Places;
-use crate::goal::Ranks;
+use crate::Ranks;
 use crate::schedule::{Combine, Part, Schedule};
 
 /// A reduction by survivors, with the brackets of [`recursive_doubling`](super::recursive_doubling) for any receivers.
@@ -21,7 +22,7 @@ use crate::schedule::{Combine, Part, Schedule};
 /// contribute nor receive have no steps.
 ///
 /// ```
-/// # use maniple_collectives::{Goal, Ranks, Survivors, check};
+/// # use maniple_schedules::{Goal, Ranks, Survivors, check};
 /// // Ranks 0 to 7 contribute; ranks 0, 1, 8, 9 and 10 receive.
 /// let (contributors, receivers) = (Ranks::all(8), Ranks::of([0, 1, 8, 9, 10]));
 /// let survivors = Survivors::new(11, contributors.clone(), receivers.clone());
@@ -47,7 +48,7 @@ pub struct Survivors {
 }
 
 /// Takes the decisions that a reduction by survivors leaves open. None of them changes a bit of the result.
-pub(crate) trait Choose {
+pub trait Choose {
     /// Which of two survivors goes on with the value of both. Either both or none of them receive the result, and both have
     /// their values after as many rounds.
     fn survivor(&mut self, lower: u32, higher: u32) -> u32;
@@ -84,7 +85,7 @@ impl Survivors {
     }
 
     /// Plans a reduction with somebody else's choices.
-    pub(crate) fn chosen(ranks: u32, contributors: Ranks, receivers: Ranks, choose: &mut dyn Choose) -> Self {
+    fn chosen(ranks: u32, contributors: Ranks, receivers: Ranks, choose: &mut dyn Choose) -> Self {
         let places = Places::of(contributors.len());
         let inside = receivers.iter().filter(|&rank| contributors.contains(rank)).count() as u32;
         // As many values are kept as receivers of one kind.
@@ -104,7 +105,7 @@ impl Survivors {
     }
 
     /// The same reduction with somebody else's choices.
-    pub(crate) fn again(&self, choose: &mut dyn Choose) -> Self {
+    pub fn again(&self, choose: &mut dyn Choose) -> Self {
         Self::chosen(self.ranks, self.contributors.clone(), self.receivers.clone(), choose)
     }
 
@@ -233,7 +234,7 @@ impl Survivors {
     }
 
     /// All messages of a call, as pairs of the rank that sends and the one that receives.
-    pub(crate) fn messages(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub fn messages(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let within = (0..self.places.surplus).map(|place| {
             let ([first, last], survivor) = (self.pair(place), self.survivors[0][place as usize]);
             (first ^ last ^ survivor, survivor)
@@ -245,7 +246,7 @@ impl Survivors {
     }
 
     /// A number that is another one for other choices, but for a chance of 2^−32.
-    pub(crate) fn digest(&self) -> u32 {
+    pub fn digest(&self) -> u32 {
         let mixed = self.messages().fold(0, |digest: u64, (from, to)| {
             (digest ^ u64::from(from) << 32 ^ u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
         });
@@ -258,7 +259,7 @@ impl Survivors {
     }
 
     /// The steps without the numbers of their peers' steps.
-    pub(crate) fn unlinked(&self, rank: u32) -> Schedule {
+    fn unlinked(&self, rank: u32) -> Schedule {
         let mut schedule = Schedule::new(rank, self.ranks, 1);
         if let Some(position) = self.contributors.position(rank) {
             self.combine(rank, position, &mut schedule);
@@ -320,6 +321,15 @@ fn meet(schedule: &mut Schedule, rank: u32, [lower, higher]: [u32; 2], survivor:
     let other = if rank == lower { higher } else { lower };
     schedule.receive(other, value(), side(other == higher));
     true
+}
+
+impl Ranked for Survivors {
+    fn of(&self, rank: u32) -> Schedule {
+        self.schedule(rank)
+    }
+    fn cells(&self, rank: u32) -> u32 {
+        cells(&self.unlinked(rank))
+    }
 }
 
 #[cfg(test)]

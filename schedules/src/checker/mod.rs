@@ -15,8 +15,8 @@ mod trees;
 pub use error::{Channels, CheckError};
 
 use crate::Laws;
-use crate::goal::{Goal, Want};
 use crate::schedule::{Link, Schedule, Step};
+use crate::{Goal, Want};
 use execution::Execution;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -69,7 +69,7 @@ pub struct Report {
 /// The first mistake found, in the order above; see [`CheckError`].
 ///
 /// ```
-/// use maniple_collectives::{Goal, Laws, check, recursive_doubling};
+/// use maniple_schedules::{Goal, Laws, check, recursive_doubling};
 ///
 /// let report = check(&Goal::allreduce(6, 1), |rank| recursive_doubling(rank, 6)).unwrap();
 /// assert_eq!((report.rounds, report.messages, report.subtasks), (3, 12, 24));

@@ -11,7 +11,7 @@ impl Schedule {
     ///
     /// One more entry is for the end of the call, when the result's vector is handed over. Of a value in several blocks the
     /// vector may be either one, because a loan that is over before a step does not keep the step from changing it in place.
-    pub(crate) fn awaits(&self) -> Vec<Vec<u16>> {
+    pub fn awaits(&self) -> Vec<Vec<u16>> {
         #[derive(Clone, Default)]
         struct Register {
             /// The updates that lent some of the present vector.

@@ -1,7 +1,7 @@
 //! Hand-written schedules, sound and broken.
 
 use super::*;
-use crate::goal::Ranks;
+use crate::Ranks;
 use crate::schedule::{Combine, Part};
 use crate::{dissemination, recursive_doubling};
 

@@ -2,9 +2,9 @@
 
 use super::trees::{Place, Trees, Value};
 use super::{Channels, CheckError, Rank, groups};
-use crate::goal::Goal;
+use crate::Goal;
+use crate::fold_in_pairs;
 use crate::schedule::{Combine, Link, Part, Step};
-use maniple_runtime::replay::pairwise;
 
 /// A message cell, one for each read.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl<'a> Execution<'a> {
     fn gather(&mut self) {
         for group in groups(self.ranks) {
             let first = group.start as usize;
-            pairwise(group.len() as u32, |i, j| {
+            fold_in_pairs(group.len() as u32, |i, j| {
                 let (i, j) = (first + i as usize, first + j as usize);
                 for block in 0..self.registers[i][0].len() {
                     if let (Some(lower), Some(higher)) = (self.registers[i][0][block], self.registers[j][0][block]) {

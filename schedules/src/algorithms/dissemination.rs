@@ -1,6 +1,38 @@
 //! Dissemination among n + 1 ranks at a time, for any number of ranks.
 
+use super::method::{Case, Cells, Method, Needs, Numbers};
 use crate::schedule::{Combine, Part, Schedule};
+use crate::{Kind, Laws};
+
+/// See [`dissemination`].
+pub(crate) struct Dissemination;
+
+/// The messages of a round that are worth trying.
+pub(super) const MESSAGES: Numbers = Numbers { usual: &[1, 2, 3, 4, 5, 6, 7], powers_of_two: false };
+
+impl Method for Dissemination {
+    fn name(&self) -> &'static str {
+        "dissemination"
+    }
+    fn numbers(&self) -> Option<Numbers> {
+        Some(MESSAGES)
+    }
+    fn needs(&self, kind: Kind) -> Option<Needs> {
+        matches!(kind, Kind::Allreduce | Kind::Reduce).then_some(Needs::Together)
+    }
+    fn laws(&self, _: Kind) -> Laws {
+        Laws { associative: true, commutative: true, infallible: true, ..Laws::NONE }
+    }
+    fn is_in_one_round(&self, number: u8, ranks: u32) -> bool {
+        u32::from(number) + 1 >= ranks
+    }
+    fn schedule(&self, case: &Case, rank: u32) -> Schedule {
+        case.among(rank, 1, |rank, ranks| dissemination(rank, ranks, case.number.into()))
+    }
+    fn cells(&self, _: &Case, _: u32) -> Cells {
+        Cells::Alike(2)
+    }
+}
 
 /// The steps of `rank` in an allreduce by n-way dissemination, as Bruck and Ho do it ("Efficient global combine
 /// operations in multi-port message-passing systems", Parallel Processing Letters, 1993).
@@ -15,7 +47,7 @@ use crate::schedule::{Combine, Part, Schedule};
 /// If the digits of P − 1 in base n + 1 are c₁ … cₖ, there are c₁ + n·(k − 1) messages from each rank.
 ///
 /// ```
-/// # use maniple_collectives::{Goal, check, dissemination};
+/// # use maniple_schedules::{Goal, check, dissemination};
 /// // 8 - 1 = 2·3 + 1 has the digits 2 and 1.
 /// let report = check(&Goal::allreduce(8, 1), |rank| dissemination(rank, 8, 2)).unwrap();
 /// assert_eq!((report.rounds, report.messages), (2, 8 * (2 + 2)));

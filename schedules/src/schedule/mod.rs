@@ -1,14 +1,7 @@
 //! Schedules: the steps of each rank of a collective, as plain data.
 
-mod algorithm;
 mod linked;
 mod loans;
-mod schedules;
-
-pub(crate) use algorithm::or;
-pub use algorithm::{Algorithm, UnknownAlgorithm};
-pub(crate) use schedules::Make;
-pub use schedules::Schedules;
 
 use std::fmt;
 use std::ops::Range;
@@ -160,7 +153,7 @@ impl fmt::Display for Link {
 /// ranks together.
 ///
 /// ```
-/// use maniple_collectives::{Combine, Goal, Part, Schedule, check};
+/// use maniple_schedules::{Combine, Goal, Part, Schedule, check};
 ///
 /// // Rank 0 hands its value to all others.
 /// let star = |rank: u32| {
@@ -292,7 +285,7 @@ impl Schedule {
 
     /// The ranks on one processor that combine in place with this one; usually the rank alone.
     ///
-    /// Their contributions are combined [pairwise](maniple_runtime::replay::pairwise) before the first of them takes
+    /// Their contributions are combined [in pairs](fold_in_pairs) before the first of them takes
     /// its steps. The others have no steps and get its result.
     #[inline]
     pub fn group(&self) -> Range<u32> {
@@ -376,6 +369,20 @@ impl Schedule {
                 shown(f, ", into ", part)
             }
         }
+    }
+}
+
+/// Combines the `n` values of a group in pairs: the first with the second, the third with the fourth, and so on,
+/// then these results in the same way. Calls `combine(i, j)` for each pair: value j, the higher one, goes into value i.
+pub fn fold_in_pairs(n: u32, mut combine: impl FnMut(u32, u32)) {
+    let mut distance = 1;
+    while distance < n {
+        let mut i = 0;
+        while i + distance < n {
+            combine(i, i + distance);
+            i += 2 * distance;
+        }
+        distance *= 2;
     }
 }
 

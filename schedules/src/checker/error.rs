@@ -169,7 +169,7 @@ pub enum CheckError {
 
 impl CheckError {
     /// Where the mistake is, what was expected there, and what came.
-    pub(crate) fn in_parts(&self) -> (String, String, String) {
+    pub fn in_parts(&self) -> (String, String, String) {
         let at = |rank: &u32, step: &usize| format!("rank {rank} step {step}");
         match self {
             Self::NoRanks => (String::new(), "at least one rank".into(), "0".into()),

@@ -1,6 +1,76 @@
 //! The n-way dissemination of "Adaption of the n-way dissemination algorithm for GASPI split-phase allreduce".
 
+use super::dissemination::MESSAGES;
+use super::method::{Case, Cells, Method, Needs, Numbers};
 use crate::schedule::{Combine, Part, Schedule};
+use crate::{Algorithm, Kind, Laws};
+
+/// See [`five_cases`], without an inverse.
+pub(crate) struct FiveCases;
+/// The same with the inverse.
+pub(crate) struct FiveCasesInverse;
+
+impl Method for FiveCases {
+    fn name(&self) -> &'static str {
+        "five-cases"
+    }
+    fn numbers(&self) -> Option<Numbers> {
+        Some(MESSAGES)
+    }
+    fn needs(&self, kind: Kind) -> Option<Needs> {
+        matches!(kind, Kind::Allreduce | Kind::Reduce).then_some(Needs::Together)
+    }
+    fn exists(&self, ranks: u32, number: u8) -> bool {
+        Adaption::exists(ranks, number.into())
+    }
+    fn instead(&self, number: u8) -> Option<Algorithm> {
+        Some(Algorithm::Dissemination(number))
+    }
+    fn laws(&self, _: Kind) -> Laws {
+        Laws { associative: true, commutative: true, infallible: true, ..Laws::NONE }
+    }
+    fn is_in_one_round(&self, number: u8, ranks: u32) -> bool {
+        u32::from(number) + 1 >= ranks
+    }
+    fn schedule(&self, case: &Case, rank: u32) -> Schedule {
+        among(case, rank, false)
+    }
+    fn cells(&self, _: &Case, _: u32) -> Cells {
+        Cells::Alike(2)
+    }
+}
+
+impl Method for FiveCasesInverse {
+    fn name(&self) -> &'static str {
+        "five-cases-inverse"
+    }
+    fn numbers(&self) -> Option<Numbers> {
+        Some(MESSAGES)
+    }
+    fn needs(&self, kind: Kind) -> Option<Needs> {
+        FiveCases.needs(kind)
+    }
+    fn exists(&self, ranks: u32, number: u8) -> bool {
+        Adaption::needs_inverse(ranks, number.into())
+    }
+    fn instead(&self, number: u8) -> Option<Algorithm> {
+        Some(Algorithm::FiveCases(number))
+    }
+    fn laws(&self, _: Kind) -> Laws {
+        Laws { idempotent: false, ..Laws::ALL }
+    }
+    fn schedule(&self, case: &Case, rank: u32) -> Schedule {
+        among(case, rank, true)
+    }
+    fn cells(&self, _: &Case, _: u32) -> Cells {
+        Cells::Alike(2)
+    }
+}
+
+fn among(case: &Case, rank: u32, inverse: bool) -> Schedule {
+    let of = |rank, ranks| five_cases(rank, ranks, case.number.into(), inverse);
+    case.among(rank, 1, |rank, ranks| of(rank, ranks).expect("it exists for this number of ranks"))
+}
 
 /// How n-way dissemination is adapted to a number of ranks that is no power of n + 1 (§IV of the paper).
 ///

@@ -1,13 +1,7 @@
 //! The schedules of all ranks of one collective.
 
-use super::{Algorithm, Schedule};
-use crate::Laws;
-use crate::algorithms::{
-    Groups, Order, Places, Scan, Survivors, binomial_broadcast, binomial_gather, binomial_scatter, bruck_all_to_all,
-    bruck_allgather, chain_broadcast, direct, dissemination, five_cases, halving_doubling, halving_reduce_scatter,
-    pairwise_all_to_all, radix, radix_unlinked, recursive_doubling, ring_allgather, sliced, two_level,
-};
-use crate::goal::{Goal, Kind};
+use crate::algorithms::{Case, Cells, Ranked, cells};
+use crate::{Algorithm, Goal, Groups, Laws, Order, Schedule, Survivors};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 /// The schedules of a collective's ranks, each made when it is asked for. Local and pure: no rank talks to another.
 ///
 /// ```
-/// use maniple_collectives::{Algorithm, Goal, Ranks, Schedules, check};
+/// use maniple_schedules::{Algorithm, Goal, Ranks, Schedules, check};
 ///
 /// // Six ranks gather their blocks at rank 0.
 /// let goal = Goal::gather(6, Ranks::all(6), Ranks::one(0));
@@ -34,22 +28,16 @@ pub struct Schedules {
 enum By {
     Algorithm {
         algorithm: Algorithm,
-        order: Order,
-        groups: Groups,
+        case: Arc<Case>,
+        prepared: Option<Arc<dyn Ranked>>,
     },
-    Survivors(Arc<Survivors>),
-    Scan(Arc<Scan>),
     /// With choices that depend on other collectives.
     Planned(Arc<Survivors>),
     Own(Arc<str>, Arc<Make>),
 }
 
-fn survivors(goal: &Goal) -> Survivors {
-    Survivors::new(goal.ranks(), goal.contributors().clone(), goal.receivers().clone())
-}
-
 /// A function that gives the schedule of each rank.
-pub(crate) type Make = dyn Fn(&Goal, u32) -> Schedule + Send + Sync;
+pub type Make = dyn Fn(&Goal, u32) -> Schedule + Send + Sync;
 
 impl Schedules {
     /// Those of an algorithm. Every rank is in a [group](Groups) of its own, and the brackets are those of recursive doubling.
@@ -72,16 +60,10 @@ impl Schedules {
         if let Err((expected, came)) = algorithm.check(goal, Laws::ALL) {
             panic!("{algorithm} for {} of {} ranks: expected {expected}, got {came}", goal.named(), goal.ranks());
         }
-        let all = goal.contributors().len() == goal.ranks() && goal.receivers().len() == goal.ranks();
-        let by = match (algorithm, goal.kind()) {
-            (Algorithm::RecursiveDoubling, Kind::Reduce) if !all => By::Survivors(Arc::new(survivors(goal))),
-            (Algorithm::RecursiveDoubling, Kind::Scan { inclusive }) => {
-                let (from, to) = (goal.contributors().clone(), goal.receivers().clone());
-                By::Scan(Arc::new(Scan::new(goal.ranks(), from, to, inclusive)))
-            }
-            _ => By::Algorithm { algorithm, order, groups },
-        };
-        Self { goal: goal.clone(), by, alike: Default::default() }
+        let (goal, prepared) = (goal.clone(), algorithm.method().prepared(goal));
+        let case = Case { goal: goal.clone(), number: algorithm.number().unwrap_or(0), order, groups };
+        let by = By::Algorithm { algorithm, case: Arc::new(case), prepared };
+        Self { goal, by, alike: Default::default() }
     }
 
     /// Those that a function makes, with a name for reports.
@@ -89,25 +71,22 @@ impl Schedules {
         Self::made(goal, name, Arc::new(make))
     }
 
-    pub(crate) fn made(goal: &Goal, name: &str, make: Arc<Make>) -> Self {
+    /// The same with a function that others use, too.
+    pub fn made(goal: &Goal, name: &str, make: Arc<Make>) -> Self {
         Self { goal: goal.clone(), by: By::Own(name.into(), make), alike: Default::default() }
     }
 
     /// The survivors, if there are several choices of them with the same bits.
-    pub(crate) fn survivors(&self) -> Option<Survivors> {
+    pub fn survivors(&self) -> Option<Survivors> {
         match &self.by {
-            By::Survivors(survivors) | By::Planned(survivors) => Some((**survivors).clone()),
-            // Of each pair of ranks beyond a power of two either one can go on.
-            By::Algorithm { algorithm: Algorithm::RecursiveDoubling, .. } => {
-                let is_open = self.goal.kind() == Kind::Reduce && !self.goal.ranks().is_power_of_two();
-                is_open.then(|| survivors(&self.goal))
-            }
-            _ => None,
+            By::Algorithm { algorithm, .. } => algorithm.method().survivors(&self.goal),
+            By::Planned(survivors) => Some((**survivors).clone()),
+            By::Own(..) => None,
         }
     }
 
     /// The same reduction by other survivors.
-    pub(crate) fn by_survivors(&self, survivors: Survivors) -> Self {
+    pub fn by_survivors(&self, survivors: Survivors) -> Self {
         Self { goal: self.goal.clone(), by: By::Planned(Arc::new(survivors)), alike: Default::default() }
     }
 
@@ -124,149 +103,56 @@ impl Schedules {
     pub fn of(&self, rank: u32) -> Schedule {
         assert!(rank < self.goal.ranks(), "rank {rank} is not below the {} ranks", self.goal.ranks());
         match &self.by {
-            By::Survivors(survivors) | By::Planned(survivors) => survivors.schedule(rank),
-            By::Scan(scan) => scan.schedule(rank),
+            By::Algorithm { prepared: Some(prepared), .. } => prepared.of(rank),
+            By::Algorithm { algorithm, case, .. } => algorithm.method().schedule(case, rank),
+            By::Planned(survivors) => survivors.schedule(rank),
             By::Own(_, make) => make(&self.goal, rank),
-            By::Algorithm { algorithm, order, groups } => self.by_algorithm(rank, *algorithm, *order, groups),
-        }
-    }
-
-    fn by_algorithm(&self, rank: u32, algorithm: Algorithm, order: Order, groups: &Groups) -> Schedule {
-        let goal = &self.goal;
-        let (ranks, from, to) = (goal.ranks(), goal.contributors(), goal.receivers());
-        // Algorithms for all ranks run among the positions of those that take part.
-        let among = |make: &dyn Fn(u32, u32) -> Schedule| match from.position(rank) {
-            None => Schedule::new(rank, ranks, self.blocks_among(algorithm)),
-            Some(position) => make(position, from.len()).among(rank, ranks, |position| from.at(position)),
-        };
-        match (algorithm, goal.kind()) {
-            (Algorithm::RecursiveDoubling, _) => recursive_doubling(rank, ranks),
-            (Algorithm::TwoLevel, _) => two_level(rank, groups),
-            (Algorithm::Radix(of), _) => among(&|rank, ranks| radix(rank, ranks, of.into())),
-            (Algorithm::HalvingDoubling, _) => among(&halving_doubling),
-            (Algorithm::Sliced, _) => among(&|rank, ranks| sliced(rank, ranks, order)),
-            (Algorithm::Dissemination(n), _) => among(&|rank, ranks| dissemination(rank, ranks, n.into())),
-            (Algorithm::FiveCases(n), _) => {
-                among(&|rank, ranks| five_cases(rank, ranks, n.into(), false).expect("it is for so many ranks"))
-            }
-            (Algorithm::FiveCasesInverse(n), _) => {
-                among(&|rank, ranks| five_cases(rank, ranks, n.into(), true).expect("it is for so many ranks"))
-            }
-            (Algorithm::Halving, _) => among(&halving_reduce_scatter),
-            (Algorithm::Binomial, Kind::Gather) => binomial_gather(rank, ranks, to.at(0), from),
-            (Algorithm::Binomial, Kind::Scatter) => binomial_scatter(rank, ranks, from.at(0), to),
-            (Algorithm::Binomial, _) => binomial_broadcast(rank, ranks, from.at(0), to),
-            (Algorithm::Chain(pieces), _) => chain_broadcast(rank, ranks, from.at(0), to, pieces.into()),
-            (Algorithm::Bruck, Kind::AllToAll) => bruck_all_to_all(rank, ranks, from),
-            (Algorithm::Bruck, _) => bruck_allgather(rank, ranks, from),
-            (Algorithm::Ring, _) => ring_allgather(rank, ranks, from),
-            (Algorithm::Pairwise, _) => pairwise_all_to_all(rank, ranks, from),
-            (Algorithm::Direct, _) => direct(goal, rank, order),
-        }
-    }
-
-    /// The blocks of an algorithm that runs among the contributors.
-    fn blocks_among(&self, algorithm: Algorithm) -> u32 {
-        let all = self.goal.contributors().len();
-        match algorithm {
-            Algorithm::Sliced | Algorithm::Halving => all,
-            Algorithm::HalvingDoubling => 1 << all.ilog2(),
-            _ => 1,
         }
     }
 
     /// The number of a rank's updates, or of its reads if they are more. Every node asks for all ranks, so schedules are made
     /// for this only where they are short.
-    pub(crate) fn cells(&self, rank: u32) -> u32 {
-        let of = |schedule: Schedule| schedule.updates().max(schedule.reads()) as u32;
-        let (from, to) = (self.goal.contributors(), self.goal.receivers());
-        let algorithm = match &self.by {
-            By::Own(..) => return of(self.of(rank)),
-            By::Survivors(survivors) | By::Planned(survivors) => return of(survivors.unlinked(rank)),
-            By::Scan(scan) => return of(scan.unlinked(rank)),
-            By::Algorithm { algorithm, .. } => *algorithm,
-        };
-        let (position, all) = (from.position(rank), from.len());
-        match (algorithm, self.goal.kind(), position) {
-            (Algorithm::Direct, ..) => self.cells_of_direct(rank),
-            (Algorithm::Ring | Algorithm::Pairwise, _, Some(_)) => all - 1,
-            (Algorithm::Sliced, _, Some(_)) => 2 * (all - 1),
-            (Algorithm::Bruck, Kind::AllToAll, Some(_)) => all.next_power_of_two().trailing_zeros(),
-            (Algorithm::Bruck, _, Some(position)) => cells_of_bruck(position, all),
-            (Algorithm::Radix(number), _, Some(position)) => of(radix_unlinked(position, all, number.into())),
-            (Algorithm::HalvingDoubling | Algorithm::Halving, _, Some(position)) => self.cells_alike(rank, position),
-            (Algorithm::RecursiveDoubling, Kind::Reduce, Some(position)) => self.cells_alike(rank, position),
-            (Algorithm::Dissemination(_) | Algorithm::FiveCases(_) | Algorithm::FiveCasesInverse(_), _, Some(_)) => {
-                *self.alike[2].get_or_init(|| of(self.of(rank)))
-            }
-            _ if position.is_none() && !to.contains(rank) => 0,
-            _ => of(self.of(rank)),
+    pub fn cells(&self, rank: u32) -> u32 {
+        match &self.by {
+            By::Own(..) => cells(&self.of(rank)),
+            _ if !self.goal.takes_part(rank) => 0,
+            By::Planned(survivors) => survivors.cells(rank),
+            By::Algorithm { prepared: Some(prepared), .. } => prepared.cells(rank),
+            By::Algorithm { algorithm, case, .. } => match algorithm.method().cells(case, rank) {
+                Cells::Made => cells(&self.of(rank)),
+                Cells::Number(number) => number,
+                Cells::Alike(class) => *self.alike[class].get_or_init(|| cells(&self.of(rank))),
+            },
         }
-    }
-
-    /// Ranks are alike that are the first of a pair which combines before the others, the second of one, or neither.
-    fn cells_alike(&self, rank: u32, position: u32) -> u32 {
-        let places = Places::of(self.goal.contributors().len());
-        let place = places.place(position);
-        let kind = if places.is_pair(place) { position - places.first(place) } else { 2 };
-        *self.alike[kind as usize].get_or_init(|| {
-            let schedule = self.of(rank);
-            schedule.updates().max(schedule.reads()) as u32
-        })
-    }
-
-    fn cells_of_direct(&self, rank: u32) -> u32 {
-        let (from, to) = (self.goal.contributors(), self.goal.receivers());
-        let (own, receives) = (from.position(rank), to.contains(rank));
-        let (reads, updates) = match (self.goal.kind(), own) {
-            (Kind::Scan { .. }, _) => {
-                let combined = if receives { self.goal.combined(rank) } else { 0 };
-                (combined - u32::from(own.is_some_and(|own| own < combined)), to.len() - to.below(rank + 1))
-            }
-            _ => (from.len() - u32::from(own.is_some()), to.len() - u32::from(receives)),
-        };
-        let (reads, updates) = (if receives { reads } else { 0 }, if own.is_some() { updates } else { 0 });
-        reads.max(updates)
     }
 
     /// Whether a rank that has read a value says so. Where partners exchange values it does, so that one set of cells is enough.
     /// Between two ranks this travels with the next value. Between more it mostly is a message of its own.
-    pub(crate) fn give_back(&self) -> bool {
+    pub fn give_back(&self) -> bool {
         match &self.by {
-            By::Algorithm { algorithm, .. } => algorithm.exchanges_in_pairs() || !self.goal.is_mutual(),
-            By::Survivors(_) | By::Planned(_) | By::Scan(_) | By::Own(..) => true,
+            By::Algorithm { algorithm, .. } => algorithm.method().exchanges_in_pairs() || !self.goal.is_mutual(),
+            By::Planned(_) | By::Own(..) => true,
         }
     }
 
     /// The [group](Schedule::group) of a rank.
-    pub(crate) fn group(&self, rank: u32) -> Range<u32> {
+    pub fn group(&self, rank: u32) -> Range<u32> {
         match &self.by {
-            By::Algorithm { algorithm: Algorithm::TwoLevel, groups, .. } => groups.of_rank(rank),
+            By::Algorithm { algorithm, case, .. } => algorithm.method().group(case, rank),
+            By::Planned(_) => rank..rank + 1,
             By::Own(..) => self.of(rank).group(),
-            _ => rank..rank + 1,
         }
     }
-}
-
-/// The cells of a contributor in an allgather by Bruck: in each round one message each way, or two if it goes round the end.
-fn cells_of_bruck(position: u32, all: u32) -> u32 {
-    let (mut updates, mut reads, mut have) = (0, 0, 1);
-    while have < all {
-        let count = have.min(all - have);
-        updates += 1 + u32::from(position + count > all);
-        reads += 1 + u32::from((position + have) % all + count > all);
-        have += count;
-    }
-    updates.max(reads)
 }
 
 /// The algorithm. For one in a plan it tells choices apart, so that nodes whose plans differ find that out.
 impl fmt::Display for Schedules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.by {
-            By::Algorithm { algorithm, order: Order::Left, .. } => write!(f, "{algorithm} in the order of a loop"),
+            By::Algorithm { algorithm, case, prepared: None } if case.order == Order::Left => {
+                write!(f, "{algorithm} in the order of a loop")
+            }
             By::Algorithm { algorithm, .. } => write!(f, "{algorithm}"),
-            By::Survivors(_) | By::Scan(_) => write!(f, "{}", Algorithm::RecursiveDoubling),
             By::Planned(survivors) => {
                 write!(f, "{} in a plan with choices {:08x}", Algorithm::RecursiveDoubling, survivors.digest())
             }

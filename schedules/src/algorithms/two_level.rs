@@ -1,8 +1,34 @@
 //! Two-level allreduce: first the ranks of each processor, then the processors.
 
-use crate::algorithms::recursive_doubling;
+use super::method::{Case, Method, Needs};
+use super::recursive_doubling;
+use crate::Kind;
 use crate::schedule::Schedule;
 use std::ops::Range;
+
+/// See [`two_level`].
+pub(crate) struct TwoLevel;
+
+impl Method for TwoLevel {
+    fn name(&self) -> &'static str {
+        "two-level"
+    }
+    fn needs(&self, kind: Kind) -> Option<Needs> {
+        matches!(kind, Kind::Allreduce | Kind::Reduce).then_some(Needs::All)
+    }
+    fn groups_by_doubling(&self, groups: &Groups) -> bool {
+        groups.are_alike()
+    }
+    fn exchanges_in_pairs(&self) -> bool {
+        true
+    }
+    fn schedule(&self, case: &Case, rank: u32) -> Schedule {
+        two_level(rank, &case.groups)
+    }
+    fn group(&self, case: &Case, rank: u32) -> Range<u32> {
+        case.groups.of_rank(rank)
+    }
+}
 
 /// The ranks as groups of neighbours. The ranks of a group share a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +82,8 @@ impl Groups {
         self.bounds[number as usize]..self.bounds[number as usize + 1]
     }
 
-    pub(crate) fn of_rank(&self, rank: u32) -> Range<u32> {
+    /// The group of a rank.
+    pub fn of_rank(&self, rank: u32) -> Range<u32> {
         self.group(self.number_of(rank))
     }
 
@@ -77,7 +104,7 @@ impl Groups {
 /// Local: no rank talks to another.
 ///
 /// ```
-/// # use maniple_collectives::{Goal, Groups, check, two_level};
+/// # use maniple_schedules::{Goal, Groups, check, two_level};
 /// let groups = Groups::of(8, 4);
 /// let report = check(&Goal::allreduce(8, 1), |rank| two_level(rank, &groups)).unwrap();
 /// assert_eq!((report.rounds, report.messages), (3, 14));

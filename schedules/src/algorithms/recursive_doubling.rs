@@ -1,6 +1,53 @@
 //! Recursive doubling, for any number of participants.
 
+use super::method::{Case, Cells, Method, Needs, Ranked};
+use super::{Scan, Survivors};
 use crate::schedule::{Combine, Part, Schedule};
+use crate::{Goal, Kind};
+use std::sync::Arc;
+
+/// See [`recursive_doubling`], [`Survivors`] and [`Scan`].
+pub(crate) struct RecursiveDoubling;
+
+impl Method for RecursiveDoubling {
+    fn name(&self) -> &'static str {
+        "recursive-doubling"
+    }
+    fn needs(&self, kind: Kind) -> Option<Needs> {
+        matches!(kind, Kind::Allreduce | Kind::Reduce | Kind::Scan | Kind::Exscan).then_some(Needs::Nothing)
+    }
+    fn exchanges_in_pairs(&self) -> bool {
+        true
+    }
+    fn survivors(&self, goal: &Goal) -> Option<Survivors> {
+        // Of each pair of ranks beyond a power of two either one can go on.
+        let is_open = !is_among_all(goal) || !goal.ranks().is_power_of_two();
+        let reduces = matches!(goal.kind(), Kind::Allreduce | Kind::Reduce);
+        (reduces && is_open)
+            .then(|| Survivors::new(goal.ranks(), goal.contributors().clone(), goal.receivers().clone()))
+    }
+    fn prepared(&self, goal: &Goal) -> Option<Arc<dyn Ranked>> {
+        match goal.kind() {
+            Kind::Scan | Kind::Exscan => {
+                let (from, to) = (goal.contributors().clone(), goal.receivers().clone());
+                Some(Arc::new(Scan::new(goal.ranks(), from, to, goal.kind() == Kind::Scan)))
+            }
+            _ if is_among_all(goal) => None,
+            _ => Some(Arc::new(self.survivors(goal)?)),
+        }
+    }
+    fn schedule(&self, case: &Case, rank: u32) -> Schedule {
+        recursive_doubling(rank, case.goal.ranks())
+    }
+    fn cells(&self, case: &Case, rank: u32) -> Cells {
+        case.cells_by_place(rank)
+    }
+}
+
+/// Whether all ranks contribute, and all receive.
+fn is_among_all(goal: &Goal) -> bool {
+    goal.contributors().len() == goal.ranks() && goal.receivers().len() == goal.ranks()
+}
 
 /// The steps of `rank` in an allreduce by recursive doubling.
 ///
@@ -19,7 +66,7 @@ use crate::schedule::{Combine, Part, Schedule};
 /// Takes O(log P) time and memory. Local: no rank talks to another.
 ///
 /// ```
-/// # use maniple_collectives::{Goal, check, recursive_doubling};
+/// # use maniple_schedules::{Goal, check, recursive_doubling};
 /// let report = check(&Goal::allreduce(8, 1), |rank| recursive_doubling(rank, 8)).unwrap();
 /// assert_eq!((report.rounds, report.messages, report.subtasks), (3, 24, 48));
 /// ```

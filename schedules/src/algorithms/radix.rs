@@ -1,8 +1,35 @@
 //! Exchanges in groups of several ranks, with the brackets of recursive doubling.
 
+use super::method::{Case, Cells, Method, Needs, Numbers, cells};
 use super::places::Places;
+use crate::Kind;
 use crate::schedule::{Combine, Part, Schedule};
 use std::ops::Range;
+
+/// See [`radix`].
+pub(crate) struct Radix;
+
+impl Method for Radix {
+    fn name(&self) -> &'static str {
+        "radix"
+    }
+    fn numbers(&self) -> Option<Numbers> {
+        Some(Numbers { usual: &[2, 4, 8, 16], powers_of_two: true })
+    }
+    fn needs(&self, kind: Kind) -> Option<Needs> {
+        matches!(kind, Kind::Allreduce | Kind::Reduce).then_some(Needs::Together)
+    }
+    fn is_in_one_round(&self, number: u8, ranks: u32) -> bool {
+        u32::from(number) >= ranks
+    }
+    fn schedule(&self, case: &Case, rank: u32) -> Schedule {
+        case.among(rank, 1, |rank, ranks| radix(rank, ranks, case.number.into()))
+    }
+    fn cells(&self, case: &Case, rank: u32) -> Cells {
+        let Some(position) = case.goal.contributors().position(rank) else { return Cells::Made };
+        Cells::Number(cells(&radix_unlinked(position, case.contributors(), case.number.into())))
+    }
+}
 
 /// The steps of `rank` in an allreduce by exchanges in groups of `radix` places.
 ///
@@ -17,7 +44,7 @@ use std::ops::Range;
 /// ⌈m / log₂ radix⌉ rounds. The last one may have smaller groups.
 ///
 /// ```
-/// # use maniple_collectives::{Goal, check, radix};
+/// # use maniple_schedules::{Goal, check, radix};
 /// let report = check(&Goal::allreduce(16, 1), |rank| radix(rank, 16, 4)).unwrap();
 /// assert_eq!((report.rounds, report.messages), (2, 16 * 2 * 3));
 /// assert!(report.by_doubling);
@@ -31,7 +58,7 @@ pub fn radix(rank: u32, ranks: u32, radix: u32) -> Schedule {
 }
 
 /// The steps without the numbers of their peers' steps.
-pub fn radix_unlinked(rank: u32, ranks: u32, radix: u32) -> Schedule {
+fn radix_unlinked(rank: u32, ranks: u32, radix: u32) -> Schedule {
     assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
     assert!(radix >= 2 && radix.is_power_of_two(), "a radix of {radix} is not a power of two from 2");
     let places = Places::of(ranks);

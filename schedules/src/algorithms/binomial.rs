@@ -1,14 +1,74 @@
-//! Gathers, scatters and allgathers.
+//! Binomial trees: broadcasts, gathers and scatters.
 
-use crate::goal::Ranks;
+use super::bruck::circle;
+use super::from_root::{at, place_of, places};
+use super::method::{Case, Method, Needs};
 use crate::schedule::{Combine, Part, Schedule};
+use crate::{Kind, Ranks};
 use std::ops::Range;
 
-/// The blocks of `count` positions from one on, in a circle of `all`: one run, or two.
-pub fn circle(start: u32, count: u32, all: u32) -> impl Iterator<Item = Range<u32>> {
-    let first = start..(start + count).min(all);
-    let rest = 0..count - first.len() as u32;
-    [first, rest].into_iter().filter(|run| !run.is_empty())
+/// See [`binomial_broadcast`], [`binomial_gather`] and [`binomial_scatter`].
+pub(crate) struct Binomial;
+
+impl Method for Binomial {
+    fn name(&self) -> &'static str {
+        "binomial"
+    }
+    fn needs(&self, kind: Kind) -> Option<Needs> {
+        match kind {
+            Kind::Broadcast | Kind::Scatter => Some(Needs::Nothing),
+            Kind::Gather | Kind::Allgather => Some(Needs::OneReceiver),
+            _ => None,
+        }
+    }
+    fn schedule(&self, Case { goal, .. }: &Case, rank: u32) -> Schedule {
+        let (ranks, from, to) = (goal.ranks(), goal.contributors(), goal.receivers());
+        match goal.kind() {
+            Kind::Gather | Kind::Allgather => binomial_gather(rank, ranks, to.at(0), from),
+            Kind::Scatter => binomial_scatter(rank, ranks, from.at(0), to),
+            _ => binomial_broadcast(rank, ranks, from.at(0), to),
+        }
+    }
+}
+
+/// The steps of `rank` in a broadcast of `root` along a binomial tree.
+///
+/// At level k of the tree each of the 2^k ranks that have the value sends it to one more. With r receivers beside the root
+/// there are r messages and ⌈log₂ (r + 1)⌉ levels. A value makes at most as many hops as a number up to r has binary ones;
+/// so many are the rounds.
+///
+/// ```
+/// # use maniple_schedules::{Goal, Ranks, binomial_broadcast, check};
+/// let goal = Goal::broadcast(6, 2, 1);
+/// let report = check(&goal, |rank| binomial_broadcast(rank, 6, 2, &Ranks::all(6))).unwrap();
+/// assert_eq!((report.rounds, report.messages), (2, 5));
+/// ```
+///
+/// # Panics
+///
+/// If the root or a receiver is not below `ranks`.
+pub fn binomial_broadcast(rank: u32, ranks: u32, root: u32, receivers: &Ranks) -> Schedule {
+    let mut schedule = Schedule::new(rank, ranks, 1);
+    let Some(place) = place_of(rank, root, receivers) else { return schedule };
+    let (value, (parent, children)) = (|| Part::block(0, 0), binomial(place, places(root, receivers)));
+    if let Some(parent) = parent {
+        let update = place.ilog2() - first_round(parent);
+        schedule.read(at(parent, root, receivers), update, value(), Combine::Replace);
+    }
+    children.for_each(|child| schedule.update(at(child, root, receivers), 0, value()));
+    schedule
+}
+
+/// The parent and the children of a place in the binomial tree of so many places. Place 0 is the root.
+pub fn binomial(place: u32, places: u32) -> (Option<u32>, impl Iterator<Item = u32>) {
+    let parent = (place > 0).then(|| place - (1 << place.ilog2()));
+    let children = (first_round(place)..u32::BITS).map(move |round| u64::from(place) + (1 << round));
+    (parent, children.take_while(move |&child| child < u64::from(places)).map(|child| child as u32))
+}
+
+/// The first round in which a place sends. It gets the value in the round before, that of its highest bit.
+fn first_round(place: u32) -> u32 {
+    if place == 0 { 0 } else { place.ilog2() + 1 }
 }
 
 /// The tree of a gather or scatter of the blocks of some ranks, rooted at any rank. A place p with k zeros at its end
@@ -115,46 +175,4 @@ pub fn binomial_scatter(rank: u32, ranks: u32, root: u32, of: &Ranks) -> Schedul
         }
         schedule
     })
-}
-
-/// The steps of `rank` in an allgather as Bruck does it: ⌈log₂ m⌉ rounds for m contributors. In each round a rank sends
-/// all blocks that it has, or as many as are missing, to one rank, in one or two messages.
-///
-/// The contributors are the receivers; other ranks have no steps.
-pub fn bruck_allgather(rank: u32, ranks: u32, of: &Ranks) -> Schedule {
-    let all = of.len();
-    Schedule::linked(rank, |rank| {
-        let mut schedule = Schedule::new(rank, ranks, all);
-        let Some(position) = of.position(rank) else { return schedule };
-        let mut have = 1;
-        while have < all {
-            let count = have.min(all - have);
-            let around = |distance: u32| (position + distance) % all;
-            // It has the blocks from its own on.
-            for blocks in circle(position, count, all) {
-                schedule.send(of.at(around(all - have)), Part::new(0, blocks));
-            }
-            for blocks in circle(around(have), count, all) {
-                schedule.receive(of.at(around(have)), Part::new(0, blocks), Combine::Replace);
-            }
-            have += count;
-        }
-        schedule
-    })
-}
-
-/// The steps of `rank` in an allgather along a ring: m − 1 rounds for m contributors, each with one block from everybody
-/// to the next one. Good for large blocks.
-///
-/// The contributors are the receivers; other ranks have no steps.
-pub fn ring_allgather(rank: u32, ranks: u32, of: &Ranks) -> Schedule {
-    let all = of.len();
-    let mut schedule = Schedule::new(rank, ranks, all);
-    let Some(position) = of.position(rank) else { return schedule };
-    let around = |distance: u32| (position + distance) % all;
-    for round in 0..all.saturating_sub(1) {
-        schedule.update(of.at(around(1)), round, Part::block(0, around(all - round)));
-        schedule.read(of.at(around(all - 1)), round, Part::block(0, around(all - round - 1)), Combine::Replace);
-    }
-    schedule
 }

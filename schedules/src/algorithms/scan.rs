@@ -1,7 +1,8 @@
 //! Scans: each rank gets the combination of the contributions up to its own, or before it.
 
-use super::broadcast::binomial;
-use crate::goal::Ranks;
+use super::binomial::binomial;
+use super::method::{Ranked, cells};
+use crate::Ranks;
 use crate::schedule::{Combine, Part, Schedule};
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ use std::ops::Range;
 /// its own. So the operator needs no laws.
 ///
 /// ```
-/// # use maniple_collectives::{Goal, Ranks, Scan, check};
+/// # use maniple_schedules::{Goal, Ranks, Scan, check};
 /// let all = Ranks::all(6);
 /// let messages = |to: Ranks| {
 ///     let scan = Scan::new(6, all.clone(), to.clone(), false);
@@ -81,7 +82,7 @@ impl Scan {
     }
 
     /// The same without the numbers of steps.
-    pub(crate) fn unlinked(&self, rank: u32) -> Schedule {
+    fn unlinked(&self, rank: u32) -> Schedule {
         let schedule = Schedule::new(rank, self.ranks, 1).with_result(if self.inclusive { MINE } else { BEFORE });
         match self.from.position(rank) {
             Some(position) => self.of_contributor(schedule, position),
@@ -195,4 +196,13 @@ const BEFORE: u8 = 2;
 /// In round 0 the register [`BEFORE`] is still empty, so the incoming value replaces it.
 fn lower(round: u32) -> Combine {
     if round == 0 { Combine::Replace } else { Combine::IncomingIsLower }
+}
+
+impl Ranked for Scan {
+    fn of(&self, rank: u32) -> Schedule {
+        self.schedule(rank)
+    }
+    fn cells(&self, rank: u32) -> u32 {
+        cells(&self.unlinked(rank))
+    }
 }

@@ -1,8 +1,54 @@
 //! Each receiver takes what it wants from each contributor.
 
+use super::method::{self, Case, Cells, Method, Needs};
 use super::order::{self, Fold, Order};
-use crate::goal::Goal;
 use crate::schedule::{Combine, Part, Schedule};
+use crate::{Goal, Kind, Laws};
+
+/// See [`direct`].
+pub(crate) struct Direct;
+
+impl Method for Direct {
+    fn name(&self) -> &'static str {
+        "direct"
+    }
+    fn needs(&self, _: Kind) -> Option<Needs> {
+        Some(Needs::Nothing)
+    }
+    fn most(&self, _: Kind) -> Option<u32> {
+        Some(method::MOST)
+    }
+    fn most_offered(&self) -> u32 {
+        method::MOST_OFFERED
+    }
+    /// Its scans have other brackets than those by recursive doubling, so the same bits need associativity. In the order of a
+    /// loop no law is needed, because a loop combines so.
+    fn laws(&self, kind: Kind) -> Laws {
+        match kind {
+            Kind::Scan | Kind::Exscan => Laws { associative: true, ..Laws::NONE },
+            _ => Laws::NONE,
+        }
+    }
+    fn has_order(&self) -> bool {
+        true
+    }
+    fn schedule(&self, case: &Case, rank: u32) -> Schedule {
+        direct(&case.goal, rank, case.order)
+    }
+    fn cells(&self, Case { goal, .. }: &Case, rank: u32) -> Cells {
+        let (from, to) = (goal.contributors(), goal.receivers());
+        let (own, receives) = (from.position(rank), to.contains(rank));
+        let (reads, updates) = match goal.kind() {
+            Kind::Scan | Kind::Exscan => {
+                let combined = if receives { goal.combined(rank) } else { 0 };
+                (combined - u32::from(own.is_some_and(|own| own < combined)), to.len() - to.below(rank + 1))
+            }
+            _ => (from.len() - u32::from(own.is_some()), to.len() - u32::from(receives)),
+        };
+        let (reads, updates) = (if receives { reads } else { 0 }, if own.is_some() { updates } else { 0 });
+        Cells::Number(reads.max(updates))
+    }
+}
 
 /// The steps of `rank` to any goal, in one round: each contributor sends each receiver what this wants of it.
 ///
@@ -10,7 +56,7 @@ use crate::schedule::{Combine, Part, Schedule};
 /// from it. Combinations have the brackets of `order`, for any contributors and receivers.
 ///
 /// ```
-/// # use maniple_collectives::{Goal, Order, Ranks, check, direct};
+/// # use maniple_schedules::{Goal, Order, Ranks, check, direct};
 /// // Ranks 1 to 3 contribute; ranks 0 and 3 receive.
 /// let goal = Goal::reduce(4, Ranks::of(1..4), Ranks::of([0, 3]), 1);
 /// let report = check(&goal, |rank| direct(&goal, rank, Order::Left)).unwrap();
