@@ -706,6 +706,7 @@ impl<T: Element> Replay for Engine<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Algorithm, Goal, Groups, Order, Ranks, Schedules};
 
     #[test]
     fn memory_of_a_value_that_is_replaced_is_kept() {
@@ -716,5 +717,34 @@ mod tests {
         chain.replace(vec![1; 4].into());
         assert_eq!(chain.running.as_slice(), [1; 4]);
         assert_eq!(made(&mut chain.aside).spare.take(4).as_ptr(), place);
+    }
+
+    /// The numbers of steps and parts are small enough, also where loans of large values are awaited.
+    #[test]
+    fn the_most_shards_have_schedules() {
+        let most = 8192;
+        let all = || Ranks::all(most);
+        let goals = [
+            Goal::allreduce(most, 1),
+            Goal::reduce_scatter(most, all(), all()),
+            Goal::gather(most, all(), all()),
+            Goal::gather(most, all(), Ranks::all(2)),
+            Goal::all_to_all(most, all(), all()),
+            Goal::scan(most, all(), all(), 1),
+        ];
+        let mut tried = 0;
+        for goal in goals {
+            for algorithm in Algorithm::all_for(&goal).filter(|algorithm| algorithm.most_for(&goal).is_some()) {
+                for order in [Order::Doubling, Order::Left] {
+                    let schedules = Schedules::with(&goal, algorithm, order, Groups::of(most, 1));
+                    for rank in [0, most / 2 + 1, most - 1] {
+                        let subtasks = subtasks(&schedules.of(rank), usize::MAX);
+                        assert!(subtasks.len() <= u16::MAX.into(), "{goal}, {algorithm}: {}", subtasks.len());
+                        tried += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(tried, 6 * 11);
     }
 }
