@@ -615,7 +615,7 @@ mod tests {
             (
                 "\"scan\"",
                 "\"foo\"",
-                "unknown variant `foo`, expected one of `allreduce`, `reduce`, `reduce-scatter`, `scan`, `exscan`,",
+                "unknown kind of collective `foo`, expected one of allreduce, reduce, reduce-scatter, scan, exscan,",
             ),
             ("\"scan\"", "\"barrier\"", "kind: expected another one than barrier, which is an allreduce of 0 bytes"),
             ("[\"direct\"]", "3", "invalid type: integer `3`, expected a sequence"),
@@ -624,7 +624,7 @@ mod tests {
             ("shards = 1\n", "", "missing field `shards`"),
             ("shards = 1", "size = 1", "unknown field `size`, expected one of `kind`, `layout`, `nodes`, `shards`"),
             ("apart", "near", "unknown variant `near`, expected one of `together`, `neighbours`, `apart`"),
-            ("\"scan\"", "\"\"", "unknown variant ``, expected one of `allreduce`"),
+            ("\"scan\"", "\"\"", "unknown kind of collective ``, expected one of allreduce"),
             (
                 "bytes = 0",
                 "bytes = 1",

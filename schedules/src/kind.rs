@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// A kind of collective. Its name is in lower case with hyphens, such as `reduce-scatter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(into = "String", try_from = "String")]
 pub enum Kind {
     /// The contributors receive the combination of their contributions.
     Allreduce,
@@ -124,5 +124,19 @@ impl FromStr for Kind {
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownKind { came: name.into() })
+    }
+}
+
+impl From<Kind> for String {
+    fn from(kind: Kind) -> String {
+        kind.name().into()
+    }
+}
+
+impl TryFrom<String> for Kind {
+    type Error = UnknownKind;
+
+    fn try_from(name: String) -> Result<Self, UnknownKind> {
+        name.parse()
     }
 }

@@ -19,9 +19,7 @@ mod mutated;
 mod plans;
 #[cfg(feature = "plant")]
 mod planted;
-mod proofs;
 mod races;
-mod schedules;
 mod states;
 mod swap;
 mod tuned;

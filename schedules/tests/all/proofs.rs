@@ -1,6 +1,6 @@
 //! Proofs of all algorithms, and their numbers against formulas.
 
-use maniple_collectives::{
+use maniple_schedules::{
     Adaption, CheckError, Goal, Laws, Order, Ranks, Report, Scan, Schedule, Survivors, Want, binomial_broadcast,
     binomial_gather, binomial_scatter, bruck_all_to_all, bruck_allgather, chain_broadcast, check, direct,
     dissemination, five_cases, halving_doubling, halving_reduce_scatter, pairwise_all_to_all, radix,
