@@ -149,6 +149,10 @@ fn check_barrier(all: &[Times]) -> Result<(), String> {
 impl runs::Job for Job {
     type Took = Took;
 
+    fn size(&self) -> String {
+        plural(self.nodes, "node")
+    }
+
     // Measured with 512 shards of 255 elements, and rounded up.
     fn most_bytes(&self) -> u128 {
         self.nodes as u128 * 400_000
