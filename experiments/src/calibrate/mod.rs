@@ -29,7 +29,8 @@ use maniple_stencil::plural;
 #[command(after_help = concat!("\
 Each operation is measured alone, by two programs of which one does it more often. The operations are launches of empty leaf \
 tasks, region requirements, arrivals, polls, subtasks of rounds between two shards, messages, and the stencil's leaf \
-task without a stencil. No algorithm of an allreduce and no stencil is run.
+task without a stencil. The rounds are those of a schedule made for this. \
+No algorithm of an allreduce and no stencil is run.
 
 All programs take turns, so that disturbances fall on all of them. Values are lower deciles. Other programs can only make a host \
 slower; if they run for half of the time, most values are without them. The exchange of a cache line between two threads is \

@@ -8,7 +8,7 @@ use super::report::{self, Figure, Row, fields, points_csv};
 use super::runs::{self, Runs, machine_of};
 use super::study::{self, Figures, Shape, Share, Study};
 use super::verdicts::{self, Verdict};
-use crate::overlap::{Workload, measure_on};
+use crate::overlap::{self, Workload};
 use maniple::runtime::VirtualMachine;
 use maniple_command::Failure;
 use maniple_command::files::Files;
@@ -147,7 +147,7 @@ impl runs::Job for Job {
 
     fn run(&self) -> Result<Point, Failure> {
         let Work { workload, title, .. } = WORKS[self.work];
-        let found = measure_on(&self.machine, (workload, NODES), self.elements, CALLS)?;
+        let found = overlap::measure(&self.machine, (workload, NODES), self.elements, CALLS)?;
         if let Some(wrong) = found.iter().position(|found| !found.verified) {
             let (program, elements) = (PROGRAMS[wrong], self.elements);
             return Err(Failure::Run(format!(

@@ -16,6 +16,9 @@ pub trait Point {
 /// The points of each figure of a paper.
 pub type Figures<P> = Vec<Vec<P>>;
 
+/// A number that follows from the points of all figures.
+pub type Ratio<P> = dyn Fn(&Figures<P>) -> f64;
+
 /// A shape of the paper's figures: a ratio of results in some range.
 pub struct Shape<P> {
     /// What the paper says.
@@ -25,7 +28,7 @@ pub struct Shape<P> {
     /// How the names of the numbers begin that may change the ratio.
     pub numbers: &'static [&'static str],
     /// The value of the ratio.
-    pub of: Box<dyn Fn(&Figures<P>) -> f64>,
+    pub of: Box<Ratio<P>>,
     /// Whether a value has the shape.
     pub holds: fn(f64) -> bool,
 }
@@ -58,7 +61,7 @@ impl<P: Point + 'static> Study<P> {
     pub fn make<'a>(
         numbers: Vec<(String, f64)>,
         draws: usize,
-        ratios: impl Iterator<Item = &'a (dyn Fn(&Figures<P>) -> f64 + 'a)>,
+        ratios: impl Iterator<Item = &'a Ratio<P>>,
         mut run: impl FnMut(&[Change]) -> Result<Vec<Figures<P>>, Failure>,
     ) -> Result<Self, Failure> {
         let all = run(&Change::usual(&numbers, draws))?;

@@ -353,16 +353,17 @@ impl Machines {
 
     /// The times by Bruck and Ho's dissemination with the best n on all numbers of nodes, for each figure.
     fn bruck(&self, to: usize, runs: &mut Runs<Job>) -> Result<Figures<f64>, Failure> {
-        let mut figure = |(cluster, operation, _): (usize, Operation, &str)| {
-            let mut best = |nodes| {
+        let jobs = FIGURES.iter().flat_map(|&(cluster, operation, _)| {
+            counts(cluster, to).flat_map(move |nodes| {
                 let machine = machine_of(&self.0[cluster][0], nodes);
-                let job = |n| Job::new(machine.clone(), nodes, operation, Algorithm::Dissemination(n as u8));
-                let took = runs.all(&(1..=WAYS).map(job).collect::<Vec<_>>())?;
-                Ok(took.iter().map(|took| took.us).fold(f64::INFINITY, f64::min))
-            };
-            counts(cluster, to).map(&mut best).collect::<Result<_, Failure>>()
-        };
-        FIGURES.into_iter().map(&mut figure).collect()
+                let job = move |n| Job::new(machine.clone(), nodes, operation, Algorithm::Dissemination(n as u8));
+                (1..=WAYS).map(job)
+            })
+        });
+        let took = runs.all(&jobs.collect::<Vec<_>>())?;
+        let mut best =
+            took.chunks_exact(WAYS).map(|of_n| of_n.iter().map(|took| took.us).fold(f64::INFINITY, f64::min));
+        Ok(FIGURES.iter().map(|(cluster, ..)| best.by_ref().take(counts(*cluster, to).count()).collect()).collect())
     }
 }
 
