@@ -317,27 +317,12 @@ fn root(reduction: &Reduction) -> u32 {
     *receiver.unwrap_or(&reduction.from[0])
 }
 
-/// Measures one workload: one by one, concurrent, and balanced. `shards` is for the workload [`Each`](Workload::Each).
+/// Measures one workload: one by one, concurrent, and balanced. `shards` is for the workload [`Each`](Workload::Each). The machine
+/// has a node for each shard.
 ///
 /// # Errors
 /// A machine that can't be, or a run that failed.
 pub fn measure(
-    file: &MachineFile,
-    (workload, shards): (Workload, u32),
-    elements: usize,
-    calls: u64,
-) -> Result<(VirtualMachine, [Found; 3]), Failure> {
-    let (shards, _) = workload.reductions(shards);
-    let machine = file.machine(Some(shards), shards);
-    let found = measure_on(&machine, (workload, shards), elements, calls)?;
-    Ok((machine, found))
-}
-
-/// The same on a machine that has a node for each shard.
-///
-/// # Errors
-/// As [`measure`].
-pub fn measure_on(
     machine: &VirtualMachine,
     (workload, shards): (Workload, u32),
     elements: usize,
@@ -364,8 +349,10 @@ pub fn execute(args: &OverlapOptions) -> Result<(), Failure> {
     let mut wrong = 0;
     let asked = |known: &&Workload| args.workload.is_none_or(|asked| asked == **known);
     for &workload in Workload::value_variants().iter().filter(asked) {
+        let (nodes, _) = workload.reductions(shards);
+        let machine = file.machine(Some(nodes), nodes);
         for &elements in &args.elements.0 {
-            let (machine, all) = measure(&file, (workload, shards), elements, calls)?;
+            let all = measure(&machine, (workload, nodes), elements, calls)?;
             let verified = all.iter().all(|found| found.verified);
             wrong += usize::from(!verified);
             let [one_by_one, concurrent, balanced] = all;

@@ -187,7 +187,7 @@ mod tests {
             what: what.into(),
             unit: "µs",
             target: target.map(String::from),
-            measure: Box::new(|| unreachable!("the samples are there")),
+            measure: Box::new(|_| unreachable!("the samples are there")),
         }
     }
 

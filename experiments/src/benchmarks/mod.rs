@@ -13,7 +13,6 @@ use maniple_command::options::wire::OnWire;
 use maniple_command::options::{OutputFile, RepeatByWire};
 use maniple_command::output::Document;
 use platform::Platform;
-use std::rc::Rc;
 
 /// Measure all figures beside their targets, and write a Markdown document
 #[derive(Debug, clap::Args)]
@@ -52,9 +51,9 @@ pub struct BenchmarksOptions {
 
 /// Measures all rows and writes the document.
 pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
-    let on = Rc::new(Platform::new(&args.wire, &args.mpi)?);
+    let on = Platform::new(&args.wire, &args.mpi)?;
     let rounds = args.repeat.or(11, on.about().is_some())?;
-    let mut rows = rows::all(&on);
+    let mut rows = rows::all();
     if let Some(only) = &args.only {
         let names: Vec<String> = rows.iter().map(|row| format!("\n    {}", row.what)).collect();
         rows.retain(|row| row.what.contains(only));
@@ -72,7 +71,7 @@ pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
     // Rows measure the exchange themselves if their target depends on it.
     let mut turns = Rounds::new(Order::Same);
     for _ in 0..rounds {
-        let measure = |row: &mut rows::Row| (row.measure)().map_err(|failure| failure.of(&row.what));
+        let measure = |row: &mut rows::Row| (row.measure)(&on).map_err(|failure| failure.of(&row.what));
         turns.take(&mut rows, measure, |turn| {
             measured[turn.side].push(turn.found);
             Ok(())

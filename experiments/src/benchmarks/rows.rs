@@ -9,7 +9,6 @@ use maniple_command::measure::noise::Beside;
 use maniple_command::micro::allreduce::{Op, Spec};
 use maniple_command::micro::{gang, memory, tasks};
 use maniple_stencil::{Collective, Config, Session, StencilError};
-use std::rc::Rc;
 
 /// One row of the document.
 pub struct Row {
@@ -53,41 +52,44 @@ fn in_exchanges(on: &Platform, measured_ns: f64, target: f64) -> Sample {
     sample(measured_ns / 1000.0, target, exchange_ns)
 }
 
-type Measure = Box<dyn FnMut() -> Result<Sample, Failure>>;
+type Measure = Box<dyn FnMut(&Platform) -> Result<Sample, Failure>>;
 
 /// All rows, in the order of the document.
-pub fn all(on: &Rc<Platform>) -> Vec<Row> {
+pub fn all() -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |what: &str, unit, target: Option<&str>, measure| {
         rows.push(Row { what: what.into(), unit, target: target.map(String::from), measure });
     };
     let (us, ns, kib) = ("µs", "ns", "KiB");
-    row("allreduce of 8 bytes, 2 shards", us, Some("0.8 × MPI"), beside_mpi(on, 2, 1, 0.8));
+    row("allreduce of 8 bytes, 2 shards", us, Some("0.8 × MPI"), beside_mpi(2, 1, 0.8));
     for (shards, factor) in [(8, 1.2), (32, 0.9), (128, 0.9), (512, 0.9)] {
         let what = format!("allreduce of 8 bytes, recursive doubling, {shards} shards");
-        row(&what, us, Some(&format!("{factor} · e · P · log₂P ÷ W")), doubling(on, shards, factor));
+        let exchanges = factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS);
+        let measure = allreduce(shards, Algorithm::RecursiveDoubling, exchanges);
+        row(&what, us, Some(&format!("{factor} · e · P · log₂P ÷ W")), measure);
     }
     for shards in [8, 64, 512, MANY] {
         let what = format!("allreduce of 8 bytes, two-level, {shards} shards");
-        row(&what, us, Some("(3 + 0.35 · P) · e"), two_level(on, shards));
+        let measure = allreduce(shards, Algorithm::TwoLevel, 3.0 + 0.35 * f64::from(shards));
+        row(&what, us, Some("(3 + 0.35 · P) · e"), measure);
     }
-    row("allreduce of 1 MiB, recursive doubling, 2 shards", us, Some("0.45 × MPI"), beside_mpi(on, 2, 131_072, 0.45));
+    row("allreduce of 1 MiB, recursive doubling, 2 shards", us, Some("0.45 × MPI"), beside_mpi(2, 131_072, 0.45));
     for shards in [8, 16, 32] {
-        row(&format!("allreduce of 8 bytes, {shards} shards, beside MPI"), us, None, beside_mpi(on, shards, 1, 1.0));
+        row(&format!("allreduce of 8 bytes, {shards} shards, beside MPI"), us, None, beside_mpi(shards, 1, 1.0));
     }
-    row("stencil kernel, 1000 cells", ns, Some("650 ns"), stencil_kernel(on));
+    row("stencil kernel, 1000 cells", ns, Some("650 ns"), stencil_kernel());
     for (shards, exchanges) in [(16, 12.0), (512, 14.0)] {
         let what = format!("stencil, added to the kernel a shard, {shards} shards");
-        row(&what, us, Some(&format!("{exchanges} · e")), stencil_added(on, shards, exchanges));
+        row(&what, us, Some(&format!("{exchanges} · e")), stencil_added(shards, exchanges));
     }
     for shards in [16, 64, 256] {
-        row(&format!("relaunch of a shard, {shards} shards"), us, Some("4 µs"), relaunch(on, shards));
+        row(&format!("relaunch of a shard, {shards} shards"), us, Some("4 µs"), relaunch(shards));
     }
-    row("leaf task, 1 region of 1024, 1 worker", ns, Some("StarPU's ÷ 20"), leaf_task(on));
-    row("gang launch, 4096 shards, a shard", us, Some("2 µs"), gang_launch(on));
-    let doubling = waiting(on, Algorithm::RecursiveDoubling, 2.5);
+    row("leaf task, 1 region of 1024, 1 worker", ns, Some("StarPU's ÷ 20"), leaf_task());
+    row("gang launch, 4096 shards, a shard", us, Some("2 µs"), gang_launch());
+    let doubling = waiting(Algorithm::RecursiveDoubling, 2.5);
     row("memory of a waiting shard, recursive doubling", kib, Some("2.5 KiB"), doubling);
-    row("memory of a waiting shard, two-level", kib, Some("1 KiB"), waiting(on, Algorithm::TwoLevel, 1.0));
+    row("memory of a waiting shard, two-level", kib, Some("1 KiB"), waiting(Algorithm::TwoLevel, 1.0));
     rows
 }
 
@@ -112,23 +114,14 @@ fn allreduce_us(
     }
 }
 
-fn doubling(on: &Rc<Platform>, shards: u32, factor: f64) -> Measure {
-    let (on, exchanges) = (on.clone(), factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS));
-    Box::new(move || {
-        let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::RecursiveDoubling)?;
-        Ok(in_exchanges(&on, us * 1000.0, exchanges))
+fn allreduce(shards: u32, algorithm: Algorithm, exchanges: f64) -> Measure {
+    Box::new(move |on| {
+        let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), algorithm)?;
+        Ok(in_exchanges(on, us * 1000.0, exchanges))
     })
 }
 
-fn two_level(on: &Rc<Platform>, shards: u32) -> Measure {
-    let on = on.clone();
-    Box::new(move || {
-        let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::TwoLevel)?;
-        Ok(in_exchanges(&on, us * 1000.0, 3.0 + 0.35 * f64::from(shards)))
-    })
-}
-
-fn beside_mpi(on: &Rc<Platform>, shards: u32, elements: usize, factor: f64) -> Measure {
+fn beside_mpi(shards: u32, elements: usize, factor: f64) -> Measure {
     // If there are more ranks of MPI than processors, they take turns.
     let iterations = if shards > WORKERS {
         500
@@ -137,9 +130,8 @@ fn beside_mpi(on: &Rc<Platform>, shards: u32, elements: usize, factor: f64) -> M
     } else {
         calls(shards)
     };
-    let on = on.clone();
     let us = move |runtime: &Runtime| allreduce_us(runtime, shards, elements, iterations, Algorithm::RecursiveDoubling);
-    Box::new(move || match on.beside_mpi((shards, elements, iterations), us)? {
+    Box::new(move |on| match on.beside_mpi((shards, elements, iterations), us)? {
         Ok(pair) => Ok(sample(pair.ours_us, Ok(factor * pair.mpi_us), pair.exchange_ns)),
         Err(how) => Ok(sample(us(&on.runtime())?, Err(how), None)),
     })
@@ -149,34 +141,29 @@ fn verified<T>((value, verified): (T, bool)) -> Result<T, Failure> {
     if verified { Ok(value) } else { Err(Failure::Run("not verified".into())) }
 }
 
-fn stencil_kernel(on: &Rc<Platform>) -> Measure {
-    let on = on.clone();
-    Box::new(move || Ok(against(verified(on.kernel(1000, 20_000)?)?, 650.0)))
+fn stencil_kernel() -> Measure {
+    Box::new(|on| Ok(against(verified(on.kernel(1000, 20_000)?)?, 650.0)))
 }
 
-fn stencil_added(on: &Rc<Platform>, shards: u32, exchanges: f64) -> Measure {
-    let (on, mut added_ns) = (on.clone(), added_to_kernel(on, shards, Collective::RecursiveDoubling));
-    Box::new(move || Ok(in_exchanges(&on, added_ns()?, exchanges)))
+fn stencil_added(shards: u32, exchanges: f64) -> Measure {
+    let mut added_ns = added_to_kernel(shards, Collective::RecursiveDoubling);
+    Box::new(move |on| Ok(in_exchanges(on, added_ns(on)?, exchanges)))
 }
 
-fn relaunch(on: &Rc<Platform>, shards: u32) -> Measure {
-    let mut added_ns = added_to_kernel(on, shards, Collective::Aggregation);
-    Box::new(move || Ok(against(added_ns()? / 1000.0, 4.0)))
+fn relaunch(shards: u32) -> Measure {
+    let mut added_ns = added_to_kernel(shards, Collective::Aggregation);
+    Box::new(move |on| Ok(against(added_ns(on)? / 1000.0, 4.0)))
 }
 
 /// The time of an iteration of the stencil beside its kernel: nanoseconds of a worker for each shard.
-fn added_to_kernel(
-    on: &Rc<Platform>,
-    shards: u32,
-    collective: Collective,
-) -> impl FnMut() -> Result<f64, Failure> + use<> {
+fn added_to_kernel(shards: u32, collective: Collective) -> impl FnMut(&Platform) -> Result<f64, Failure> {
     const CELLS: usize = 1000;
     let iterations = 20_000 / shards as usize;
     let config = Config { shards: shards as usize, cells: Some(CELLS), iterations, collective, ..Config::default() };
-    let (on, config) = (on.clone(), on.config(config));
     let failed = |e: StencilError| Failure::Run(e.to_string());
     let mut session = None;
-    move || {
+    move |on| {
+        let config = on.config(config.clone());
         let session = match &mut session {
             Some(session) => session,
             None => {
@@ -196,9 +183,8 @@ fn added_to_kernel(
     }
 }
 
-fn leaf_task(on: &Rc<Platform>) -> Measure {
-    let on = on.clone();
-    Box::new(move || {
+fn leaf_task() -> Measure {
+    Box::new(|on| {
         let starpu = on.of_host("StarPU's task", starpu_task_ns);
         let measured = verified(tasks::measure(&on.one_worker(), 200_000, 1, 1024)?)?;
         Ok(sample(measured, starpu.map(|ns| ns / 20.0), on.exchange_ns()))
@@ -208,17 +194,15 @@ fn leaf_task(on: &Rc<Platform>) -> Measure {
 /// The number of shards in rows with many of them.
 const MANY: u32 = 4096;
 
-fn gang_launch(on: &Rc<Platform>) -> Measure {
-    let on = on.clone();
-    Box::new(move || {
+fn gang_launch() -> Measure {
+    Box::new(|on| {
         let ns = verified(gang::measure(&on.runtime(), MANY, 10)?)?;
         Ok(against(ns / 1000.0 / f64::from(MANY), 2.0))
     })
 }
 
-fn waiting(on: &Rc<Platform>, algorithm: Algorithm, kib: f64) -> Measure {
-    let on = on.clone();
-    Box::new(move || {
+fn waiting(algorithm: Algorithm, kib: f64) -> Measure {
+    Box::new(move |on| {
         let bytes = memory::measure(MANY, on.invocation(), algorithm)?;
         let target = on.of_host("memory", || Ok(kib));
         Ok(sample(bytes / 1024.0, target, None))

@@ -1,11 +1,11 @@
 //! `maniple-experiments calibrate`: measures the costs of single operations on this host, and writes them as a machine in virtual time.
 
 pub mod calibrator;
-mod exchange;
 mod file;
 pub mod prediction;
 mod prices;
 mod programs;
+mod rounds;
 pub mod rows;
 
 use calibrator::{Plan, calibrate};
@@ -28,8 +28,9 @@ use maniple_stencil::plural;
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
 Each operation is measured alone, by two programs of which one does it more often. The operations are launches of empty leaf \
-tasks, region requirements, arrivals, polls, subtasks of replayed rounds between two shards, messages, and the stencil's leaf \
-task without a stencil. No allreduce and no stencil is run.
+tasks, region requirements, arrivals, polls, subtasks of rounds between two shards, messages, and the stencil's leaf \
+task without a stencil. The rounds are those of a schedule made for this. \
+No algorithm of an allreduce and no stencil is run.
 
 All programs take turns, so that disturbances fall on all of them. Values are lower deciles. Other programs can only make a host \
 slower; if they run for half of the time, most values are without them. The exchange of a cache line between two threads is \

@@ -1,6 +1,7 @@
 //! The price of each operation, from the times of programs that differ in how often they do it.
 
 use super::programs::{ELEMENTS, FED, What};
+use super::rounds::steps_before;
 use maniple_command::measure::stats::{quantile_of, undisturbed};
 
 /// Cells of the large blocks that leaf tasks are measured with.
@@ -10,7 +11,7 @@ pub const SMALL: u32 = 200;
 /// Launches, or arrivals, one after the other.
 pub const BURST: u32 = 32;
 /// Rounds of a call, in the two programs that are compared.
-pub const ROUNDS: [u16; 2] = [2, FED];
+pub const ROUNDS: [u16; 2] = [0, FED];
 
 /// Programs that are measured at each number of shards.
 pub const PROGRAMS: [What; 15] = [
@@ -77,7 +78,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     let replayed = |n| less(many, few, n) / (2.0 * rounds);
     let [few_large, many_large] = ROUNDS.map(What::Large);
     let combined = |n| (less(many_large, few_large, n) / rounds - 2.0 * replayed(n)) / (CELL_BYTES * ELEMENTS as f64);
-    let call = |n| time(few, n) - poll(n) - 2.0 * f64::from(ROUNDS[0]) * replayed(n);
+    let call = |n| time(few, n) - poll(n) - steps_before(n) * replayed(n);
 
     // The results of a call and of a leaf task are inputs of the next ones. The leaf task has one requirement. On each side it
     // arrives for the values that it gets, and for those that it puts.
@@ -167,7 +168,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             "input_ns",
             each(&input),
             &[What::Fed(0)],
-            "a leaf task and a call of 8 rounds that take their values from each other, less both alone, divided by two",
+            "a leaf task and a call with 6 rounds that take their values from each other, less both alone, divided by two",
         ),
         none("costs", "map_ns", "in launch_ns"),
         none("costs", "start_ns", "in complete_ns"),
@@ -183,7 +184,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             "replayed_ns",
             each(&replayed),
             &[few, many],
-            "calls of 8 rounds between two shards of a processor, less calls of 2 rounds",
+            "calls with 6 rounds between two shards of a processor, less calls without",
         ),
         price(
             "costs",
@@ -192,7 +193,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             &[few_large, many_large],
             "the same calls with values of 16 KiB, less the subtasks, divided by the bytes that are combined",
         ),
-        price("costs", "call_ns", each(&call), &[few], "a call of 2 rounds, less its subtasks and poll_ns"),
+        price("costs", "call_ns", each(&call), &[few], "a call without rounds, less its subtasks and poll_ns"),
         price(
             "costs",
             "arrival_ns",
@@ -220,7 +221,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             "task_ns",
             each(&|n| advance(n).1),
             &[What::Fed(LARGE), What::Fed(SMALL)],
-            "the stencil's leaf task on 1000 and on 200 cells, between two calls of 8 rounds, less an empty leaf task in its place: the part that does not depend on the cells",
+            "the stencil's leaf task on 1000 and on 200 cells, between two calls with 6 rounds, less an empty leaf task in its place: the part that does not depend on the cells",
         ),
         price(
             "tasks.advance",

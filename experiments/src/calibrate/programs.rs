@@ -1,12 +1,11 @@
 //! The programs that `maniple-experiments calibrate` measures. Each repeats one operation of the runtime, on all processors at the same
 //! time, with a number of shards that take turns.
 
-use super::exchange;
+use super::rounds::{Rounds, VALUE};
 use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, WriteShared};
 use maniple::runtime::Consumer;
 use maniple_command::Failure;
-use maniple_runtime::replay::Handle;
 use maniple_stencil::kernel;
 use maniple_stencil::shards::D;
 use serde::{Deserialize, Serialize};
@@ -25,13 +24,13 @@ pub enum What {
     Barrier,
     /// An empty leaf task with five region requirements: one exclusive, four shared.
     Regions,
-    /// A leaf task that takes its value from a call of a replayed object. The next call takes its result. It is the stencil's
+    /// A leaf task that takes its value from a call of a collective. The next call takes its result. It is the stencil's
     /// leaf task on a block of so many cells, or with 0 an empty one with the same parameters. Each gets values from the shards
-    /// on both sides and puts values for them. A call has 8 rounds between two shards of a processor.
+    /// on both sides and puts values for them. A call has [`FED`] rounds between two shards of a processor.
     Fed(u32),
     /// A leaf task that fills a region of so many cells.
     Fill(u32),
-    /// A call of a replayed object with so many rounds between two shards of a processor.
+    /// A call of a collective of the shards of a processor, with so many rounds between two of them.
     Rounds(u16),
     /// Such a call with values of [`ELEMENTS`] elements.
     Large(u16),
@@ -78,8 +77,8 @@ struct Given {
     near: Edges<f64>,
     back: Edges<f64>,
     far: Edges<f64>,
-    /// The object of rounds, in programs that have one.
-    rounds: Option<Handle>,
+    /// The collective of the shard's processor, in programs that have one.
+    rounds: Option<Rounds>,
 }
 
 impl Given {
@@ -115,7 +114,7 @@ const AHEAD: usize = 1;
 pub const ELEMENTS: usize = 2048;
 
 /// Rounds of a call that takes its value from a leaf task.
-pub const FED: u16 = 8;
+pub const FED: u16 = 6;
 
 fn nothing() {}
 
@@ -131,8 +130,8 @@ fn no_regions_used(
 ) {
 }
 
-fn no_values_used(_: ReadWrite<f64>, _: Many<Get<f64>>, _: Many<Put<f64>>, _: Arg<f64>, _: Arg<f64>) -> f64 {
-    0.0
+fn no_values_used(_: ReadWrite<f64>, _: Many<Get<f64>>, _: Many<Put<f64>>, _: Arg<i64>, _: Arg<f64>) -> i64 {
+    VALUE
 }
 
 /// The stencil's leaf task, between the shards of a processor.
@@ -140,15 +139,16 @@ fn advance(
     mut d: ReadWrite<f64>,
     ghosts: Many<Get<f64>>,
     mut borders: Many<Put<f64>>,
-    total: Arg<f64>,
+    total: Arg<i64>,
     h: Arg<f64>,
-) -> f64 {
+) -> i64 {
     let side = |number: usize| std::array::from_fn(|i| ghosts[number][i]);
     let d = d.as_mut_slice();
-    let sum = kernel::step(d, side(0), side(1), total.sqrt(), *h);
+    let sum = kernel::step(d, side(0), side(1), (*total as f64).sqrt(), *h);
     borders[0].copy_from_slice(&d[..kernel::GHOSTS]);
     borders[1].copy_from_slice(&d[d.len() - kernel::GHOSTS..]);
-    sum
+    // Never 0: the next step divides by its root.
+    (sum as i64).max(VALUE)
 }
 
 fn fill(mut d: Write<f64>) {
@@ -191,7 +191,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
         }
         _ => {}
     }
-    let (mut began, mut counted, mut last) = (0, 0, TaskFuture::ready(1.0));
+    let (mut began, mut counted, mut last) = (0, 0, TaskFuture::ready(VALUE));
     let mut ahead = VecDeque::new();
     let warm_up = p.iterations.div_ceil(4);
     for iteration in 0..warm_up + p.iterations {
@@ -229,7 +229,8 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                     _ => shard.launch(advance, args).go()?,
                 };
                 // Two more iterations are launched before this one is over.
-                let call = exchange::feed(&shard, given.rounds.expect("it was made"), &result)?;
+                let Some(Rounds::One(rounds)) = given.rounds else { unreachable!("it was made") };
+                let call = rounds.call(&shard, &result)?;
                 ahead.push_back(std::mem::replace(&mut last, call));
                 if ahead.len() > AHEAD
                     && let Some(oldest) = ahead.pop_front()
@@ -239,7 +240,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
             }
             What::Fill(_) => shard.launch(fill, (d.write(D),)).go()?.await?,
             What::Rounds(_) | What::Large(_) => {
-                exchange::call(&shard, given.rounds.expect("it was made"), 1.0)?.await?;
+                given.rounds.expect("it was made").call(&shard).await?;
             }
             What::Remote if s >= p.shards => {
                 shard.wait(from).await?;
@@ -292,21 +293,26 @@ impl Program {
             let near = top.edges("near", &gang, (0..all).map(|s| (s, beside(&self, s, 1))), 2)?;
             let back = top.edges("back", &gang, (0..all).map(|s| (s, beside(&self, s, self.shards - 1))), 2)?;
             let far = top.edges("far", &gang, (0..all).map(|s| (s, across(&self, s)[0])), 2)?;
-            let rounds = |rounds, elements| exchange::rounds(&top, &gang, rounds, elements, self.shards).map(Some);
+            // One for each processor.
+            let rounds = |rounds, elements| -> Result<Vec<Rounds>, Error> {
+                let firsts = (0..self.processors).map(|processor| processor * self.shards);
+                firsts.map(|first| Rounds::make(&top, &gang, rounds, elements, first, self.shards)).collect()
+            };
             let rounds = match self.what {
                 What::Rounds(number) => rounds(number, 1)?,
                 What::Large(number) => rounds(number, ELEMENTS)?,
                 What::Fed(_) => rounds(FED, 1)?,
-                _ => None,
+                _ => Vec::new(),
             };
-            let given = Given { program: self, line, ghosts, near, back, far, rounds };
+            let given = Given { program: self, line, ghosts, near, back, far, rounds: None };
             let task = top.register("calibrate", shard);
             let with_ghosts = self.what == What::Regions;
             if self.what == What::Gang {
                 return launch(&top, &gang, &task, given).await;
             }
             let done = top.launch(&gang, &task, |s| {
-                let start = ShardLaunch::new(given).writes(given.block(s), [D]);
+                let rounds = rounds.get((s / self.shards) as usize).copied();
+                let start = ShardLaunch::new(Given { rounds, ..given }).writes(given.block(s), [D]);
                 if !with_ghosts {
                     return start;
                 }

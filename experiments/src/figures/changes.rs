@@ -25,6 +25,28 @@ pub fn numbers(mut machine: VirtualMachine) -> Vec<(String, f64)> {
     machine.numbers_mut().into_iter().map(|(name, value)| (name, *value)).filter(|(_, value)| *value > 0.0).collect()
 }
 
+/// The name of a number, which is the same one for all numbers of shards per processor.
+pub fn plain(number: &str) -> String {
+    number.split(" with ").next().unwrap_or_default().to_owned()
+}
+
+/// The numbers of machines that replay their rounds, each once. `named` gives the name of a number of a machine, by its place.
+pub fn numbers_as(
+    machines: impl IntoIterator<Item = VirtualMachine>,
+    named: impl Fn(usize, &str) -> String,
+) -> Vec<(String, f64)> {
+    let mut all: Vec<(String, f64)> = Vec::new();
+    for (at, machine) in machines.into_iter().enumerate() {
+        for (number, value) in numbers(machine) {
+            let name = named(at, &number);
+            if number != "collectives.round_requirements" && all.iter().all(|(other, _)| *other != name) {
+                all.push((name, value));
+            }
+        }
+    }
+    all
+}
+
 /// Factors on numbers, by their names. All others stay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change(Vec<(String, f64)>);

@@ -1,7 +1,8 @@
 //! Plots of curves with bands, as the figures have them.
 
+use maniple_command::Failure;
 use maniple_command::measure::noise::Spread;
-use maniple_command::measure::plot::{Chart, Line, Series, svg};
+use maniple_command::measure::plot::{Chart, Line, SHARDS, Series, svg};
 use plotters::style::RGBColor;
 
 /// The colours of a fourth and a fifth line.
@@ -50,28 +51,66 @@ pub fn exactly(value: f64) -> Spread {
     Spread::of([value])
 }
 
-/// Texts of a plot.
-pub struct Texts<'a> {
+/// A plot of curves and of measurements.
+pub struct Plot {
+    /// The name of its file.
+    pub file: String,
     /// Title, in large letters.
-    pub title: &'a str,
+    pub title: String,
     /// Subtitle.
-    pub subtitle: &'a str,
+    pub subtitle: String,
     /// Label of the horizontal axis.
-    pub horizontal: &'a str,
+    pub horizontal: &'static str,
     /// Label of the vertical axis, with the unit.
-    pub vertical: &'a str,
+    pub vertical: &'static str,
+    /// The largest number of shards up to which curves are not dashed.
+    pub solid: usize,
+    /// Curves.
+    pub curves: Vec<Curve>,
+    /// Measurements.
+    pub series: Vec<Series>,
 }
 
-/// A plot of curves, which are dashed beyond `paper` shards, and of measurements.
-pub fn chart(texts: Texts<'_>, paper: usize, curves: &[Curve], series: Vec<Series>) -> Result<String, String> {
-    let at: Vec<_> = curves.iter().map(|c| |shards: f64| between(&c.points, shards)).collect();
-    let lines = curves.iter().zip(&at).map(|(c, at)| {
-        let last = c.points.last().map_or(1, |p| p.0);
-        let shards = [c.points[0].0, last.min(paper), last];
-        Line { name: c.name.clone(), colour: c.colour, shards, at, band: c.band.clone() }
-    });
-    let Texts { title, subtitle, horizontal, vertical } = texts;
-    svg(&Chart { title, subtitle, horizontal, vertical, series, lines: lines.collect() })
+impl Plot {
+    /// A plot of times over numbers of shards.
+    pub fn new(file: &str, title: impl Into<String>, subtitle: &str, curves: Vec<Curve>) -> Self {
+        Self {
+            file: file.into(),
+            title: title.into(),
+            subtitle: subtitle.into(),
+            horizontal: SHARDS,
+            vertical: "time (µs)",
+            solid: usize::MAX,
+            curves,
+            series: Vec::new(),
+        }
+    }
+
+    /// A plot of ratios.
+    pub fn ratios(self) -> Self {
+        Self { vertical: "ratio", ..self }
+    }
+
+    fn draw(self) -> Result<(String, String), String> {
+        let Self { file, title, subtitle, horizontal, vertical, solid, curves, series } = self;
+        let at: Vec<_> = curves.iter().map(|c| |shards: f64| between(&c.points, shards)).collect();
+        let lines = curves.iter().zip(&at).map(|(c, at)| {
+            let last = c.points.last().map_or(1, |p| p.0);
+            let shards = [c.points[0].0, last.min(solid), last];
+            Line { name: c.name.clone(), colour: c.colour, shards, at, band: c.band.clone() }
+        });
+        let lines = lines.collect();
+        let chart = Chart { title: &title, subtitle: &subtitle, horizontal, vertical, series, lines };
+        Ok((file, svg(&chart)?))
+    }
+}
+
+/// Draws plots. Returns the names of files with their contents.
+///
+/// # Errors
+/// A plot that can't be drawn.
+pub fn draw(plots: Vec<Plot>) -> Result<Vec<(String, String)>, Failure> {
+    plots.into_iter().map(Plot::draw).collect::<Result<_, _>>().map_err(Failure::Run)
 }
 
 #[cfg(test)]

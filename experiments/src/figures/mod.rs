@@ -5,7 +5,9 @@ mod changes;
 mod curves;
 mod dissemination;
 mod founding;
+mod report;
 mod runs;
+mod study;
 mod verdicts;
 
 use clap::ValueEnum;

@@ -1,8 +1,10 @@
 //! Runs in virtual time, several at once, each done only once.
 
+use indicatif::ProgressBar;
 use maniple::runtime::VirtualMachine;
 use maniple_command::Failure;
 use maniple_command::machines::file::MachineFile;
+use maniple_command::output::progress;
 use maniple_stencil::available_memory;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +13,9 @@ use std::sync::{Mutex, PoisonError};
 pub trait Job: Clone + PartialEq + Send + Sync {
     /// The times of a run.
     type Took: Copy + Send;
+
+    /// Its size, for people.
+    fn size(&self) -> String;
 
     /// The memory that it needs at most.
     fn most_bytes(&self) -> u128;
@@ -27,38 +32,37 @@ pub fn machine_of(file: &MachineFile, shards: usize) -> VirtualMachine {
     file.machine(None, u32::try_from(shards).unwrap_or(u32::MAX))
 }
 
-/// The runs done so far.
-pub struct Runs<J: Job>(Vec<(J, J::Took)>);
+/// The runs done so far, with a progress bar.
+pub struct Runs<J: Job> {
+    done: Vec<(J, J::Took)>,
+    /// The bar. It grows with the runs.
+    pub progress: ProgressBar,
+}
 
 impl<J: Job> Default for Runs<J> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { done: Vec::new(), progress: progress(0, "{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}") }
     }
 }
 
 impl<J: Job> Runs<J> {
     fn took(&self, job: &J) -> Option<J::Took> {
-        self.0.iter().find(|(done, _)| done == job).map(|(_, took)| *took)
+        self.done.iter().find(|(done, _)| done == job).map(|(_, took)| *took)
     }
 
     /// The times of the jobs, in their order. Does those that are not done yet, as many at once as there are processors and as
-    /// fit into memory. Calls `starts` with their number, and `done` after each.
+    /// fit into memory.
     ///
     /// # Errors
     /// The first run that failed or was not verified.
-    pub fn all(
-        &mut self,
-        jobs: &[J],
-        starts: impl Fn(usize),
-        done: impl Fn(&J) + Sync,
-    ) -> Result<Vec<J::Took>, Failure> {
+    pub fn all(&mut self, jobs: &[J]) -> Result<Vec<J::Took>, Failure> {
         let mut new: Vec<&J> = Vec::new();
         for job in jobs {
             if self.took(job).is_none() && !new.contains(&job) {
                 new.push(job);
             }
         }
-        starts(new.len());
+        self.progress.inc_length(new.len() as u64);
         let at_once = std::thread::available_parallelism().map_or(1, usize::from);
         let room = u128::from(available_memory()) / at_once as u128;
         let (large, small): (Vec<&J>, Vec<&J>) = new.into_iter().partition(|job| job.most_bytes() > room);
@@ -67,7 +71,8 @@ impl<J: Job> Runs<J> {
         let locked = || results.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |job: &J| {
             let result = job.run();
-            done(job);
+            self.progress.set_message(job.size());
+            self.progress.inc(1);
             let mut results = locked();
             match (&mut *results, result) {
                 (Ok(results), Ok(took)) => results.push((job.clone(), took)),
@@ -86,7 +91,7 @@ impl<J: Job> Runs<J> {
         std::thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(|| in_turn(&small)))));
         next.store(0, Ordering::Relaxed);
         in_turn(&large);
-        self.0.extend(results.into_inner().unwrap_or_else(PoisonError::into_inner)?);
+        self.done.extend(results.into_inner().unwrap_or_else(PoisonError::into_inner)?);
         Ok(jobs.iter().filter_map(|job| self.took(job)).collect())
     }
 }

@@ -118,45 +118,59 @@ fn times_are_those_of_the_messages_and_so_are_bands_and_shares() {
     assert!(json["slopes"][0].as_f64().is_some_and(|slope| slope.abs() < 1e-9), "{}", json["slopes"]);
     assert!(said.contains("about 75") && said.contains("index.html"), "{said}");
 
-    // One page with all of it, which needs nothing from elsewhere.
-    let page = fs::read_to_string(directory.join("index.html")).expect("there");
-    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
-    assert_eq!((elsewhere, page.matches("<script").count()), (0, 0), "{page}");
-    for word in ["Figure 4", "Figure 5", "Figure 6", "Figure 8", "about linear", "network.latency_ns"] {
-        assert!(page.contains(word), "no {word}");
-    }
+    // One page with all of it.
+    let words = ["Figure 4", "Figure 5", "Figure 6", "Figure 8", "about linear", "network.latency_ns"];
+    page(&directory, 11, &words);
 }
 
-#[test]
-fn dissemination_has_a_page_of_its_own() {
-    let directory = path("dissemination");
+/// Makes a small report of another paper, which takes only some sizes. Returns its directory and its stdout.
+fn small(paper: &str, to: &str, refused: [(&str, &str); 2]) -> (PathBuf, String) {
+    let directory = path(paper);
     let _ = fs::remove_dir_all(&directory);
     let name = directory.display().to_string();
-    let figures =
-        |more: &[&str]| maniple(&[&["figures", "--paper", "dissemination", "--output", &name], more].concat());
-    for (refused, expected) in [
-        (["--machine", "infiniband"], "--machine, --host and --repeat are for --paper founding"),
-        (["--repeat", "1"], "--machine, --host and --repeat are for --paper founding"),
-        (["--to", "3"], "--to: expected 4 to 512 nodes for this paper, found 3"),
-        (["--to", "513"], "--to: expected 4 to 512 nodes for this paper, found 513"),
-    ] {
+    let figures = |more: &[&str]| maniple(&[&["figures", "--paper", paper, "--output", &name], more].concat());
+    let others = "--machine, --host and --repeat are for --paper founding";
+    let refused = refused.map(|(to, expected)| (["--to", to], expected));
+    for (refused, expected) in
+        refused.into_iter().chain([["--machine", "local"], ["--repeat", "1"]].map(|o| (o, others)))
+    {
         let output = figures(&refused);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(expected), "{refused:?}: {said}");
         assert!(!directory.exists());
     }
-    let output = figures(&["--to", "4", "--draws", "1"]);
+    let output = figures(&["--to", to, "--draws", "1"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).expect("text");
+    (directory, String::from_utf8(output.stdout).expect("text"))
+}
+
+/// The value of a point on a curve, by the fields that tell it from the others.
+fn value(points: &[HashMap<String, String>], fields: &[(&str, &str)]) -> f64 {
+    let point = points.iter().find(|point| fields.iter().all(|(name, value)| point[*name] == *value));
+    number(point.unwrap_or_else(|| panic!("{fields:?}")), "value")
+}
+
+/// The page, which needs nothing from elsewhere, has so many plots, and has these words.
+fn page(directory: &Path, plots: usize, words: &[&str]) -> String {
+    let page = fs::read_to_string(directory.join("index.html")).expect("there");
+    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+    assert_eq!((elsewhere, page.matches("<script").count(), page.matches("<svg").count()), (0, 0, plots), "{page}");
+    for word in words {
+        assert!(page.contains(word), "no {word}");
+    }
+    page
+}
+
+#[test]
+fn dissemination_has_a_page_of_its_own() {
+    let refused = [
+        ("3", "--to: expected 4 to 512 nodes for this paper, found 3"),
+        ("513", "--to: expected 4 to 512 nodes for this paper, found 513"),
+    ];
+    let (directory, said) = small("dissemination", "4", refused);
     assert!(said.contains("Figure 5: an allreduce of 1 element on FDR") && said.contains("index.html"), "{said}");
 
     let points = csv(&directory.join("points.csv"));
-    let value = |machine: &str, operation: &str, curve: &str, nodes: f64| {
-        let is = |p: &&HashMap<String, String>| {
-            p["machine"] == machine && p["operation"] == operation && p["curve"] == curve && number(p, "nodes") == nodes
-        };
-        number(points.iter().find(is).unwrap_or_else(|| panic!("{machine} {operation} {curve} {nodes}")), "value")
-    };
     let figures = [
         ("gpi-fdr", "barrier"),
         ("gpi-fdr", "allreduce of 1 element"),
@@ -165,8 +179,11 @@ fn dissemination_has_a_page_of_its_own() {
         ("gpi-qdr", "allreduce of 255 elements"),
     ];
     for (machine, operation) in figures {
-        for nodes in [2.0, 4.0] {
-            let value = |curve: &str| value(machine, operation, curve, nodes);
+        for nodes in ["2", "4"] {
+            let value = |curve: &str| {
+                let fields = [("machine", machine), ("operation", operation), ("curve", curve), ("nodes", nodes)];
+                value(&points, &fields)
+            };
             let each: Vec<f64> = (1..=7).map(|n| value(&format!("n{n}_us"))).collect();
             let best = each.iter().copied().fold(f64::INFINITY, f64::min);
             assert_eq!((value("dissemination_us"), each[value("best_n") as usize - 1]), (best, best));
@@ -175,48 +192,29 @@ fn dissemination_has_a_page_of_its_own() {
     }
     let shares = csv(&directory.join("shares.csv"));
     assert!(shares.iter().any(|s| s["number"] == "gpi-qdr-mpi costs.combine_byte_ns"), "{shares:?}");
-    let page = fs::read_to_string(directory.join("index.html")).expect("there");
-    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
-    assert_eq!((elsewhere, page.matches("<script").count(), page.matches("<svg").count()), (0, 0, 7), "{page}");
-    for word in ["Figure 2", "Figure 3", "Figure 4", "Figure 5", "larger n pays on FDR", "gpi-fdr network.latency_ns"] {
-        assert!(page.contains(word), "no {word}");
-    }
+    let words = ["Figure 2", "Figure 3", "Figure 4", "Figure 5", "larger n pays on FDR", "gpi-fdr network.latency_ns"];
+    let page = page(&directory, 7, &words);
     // Its numbers of nodes are larger.
     assert!(!page.contains("infiniband"), "{page}");
 }
 
 #[test]
 fn aspen_has_a_page_of_its_own() {
-    let directory = path("aspen");
-    let _ = fs::remove_dir_all(&directory);
-    let name = directory.display().to_string();
-    let figures = |more: &[&str]| maniple(&[&["figures", "--paper", "aspen", "--output", &name], more].concat());
-    for (refused, expected) in [
-        (["--machine", "infiniband"], "--machine, --host and --repeat are for --paper founding"),
-        (["--to", "3"], "--to: expected 4 to 1048576 elements for this paper, found 3"),
-        (["--to", "1048577"], "--to: expected 4 to 1048576 elements for this paper, found 1048577"),
-    ] {
-        let output = figures(&refused);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{refused:?}: {said}");
-        assert!(!directory.exists());
-    }
-    let output = figures(&["--to", "15", "--draws", "1"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).expect("text");
+    let refused = [
+        ("3", "--to: expected 4 to 1048576 elements for this paper, found 3"),
+        ("1048577", "--to: expected 4 to 1048576 elements for this paper, found 1048577"),
+    ];
+    let (directory, said) = small("aspen", "15", refused);
     assert!(said.contains("the paper's program on aspen-gigabit") && said.contains("index.html"), "{said}");
 
     let points = csv(&directory.join("points.csv"));
-    let value = |machine: &str, workload: &str, curve: &str, bytes: f64| {
-        let is = |p: &&HashMap<String, String>| {
-            p["machine"] == machine && p["workload"] == workload && p["curve"] == curve && number(p, "bytes") == bytes
-        };
-        number(points.iter().find(is).unwrap_or_else(|| panic!("{machine} {workload} {curve} {bytes}")), "value")
-    };
     for machine in ["aspen-gigabit", "ethernet"] {
         for workload in ["paper", "reverse", "each"] {
-            for bytes in [8.0, 32.0] {
-                let value = |curve: &str| value(machine, workload, curve, bytes);
+            for bytes in ["8", "32"] {
+                let value = |curve: &str| {
+                    let fields = [("machine", machine), ("workload", workload), ("curve", curve), ("bytes", bytes)];
+                    value(&points, &fields)
+                };
                 let [one_by_one, concurrent, balanced] = ["one_by_one_us", "concurrent_us", "balanced_us"].map(value);
                 assert!(concurrent <= 0.5 * one_by_one && balanced <= 0.5 * one_by_one, "{machine} {workload} {bytes}");
                 assert!((value("concurrent_by_one_by_one") - concurrent / one_by_one).abs() < 1e-9);
@@ -228,13 +226,9 @@ fn aspen_has_a_page_of_its_own() {
     }
     let shares = csv(&directory.join("shares.csv"));
     assert!(shares.iter().any(|s| s["machine"] == "ethernet" && s["number"] == "costs.replayed_ns"), "{shares:?}");
-    let page = fs::read_to_string(directory.join("index.html")).expect("there");
-    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
-    assert_eq!((elsewhere, page.matches("<script").count(), page.matches("<svg").count()), (0, 0, 10), "{page}");
-    for word in ["Figure 12", "balancing improves performance by up to 25 %", "bytes of a vector", "network.latency_ns"]
-    {
-        assert!(page.contains(word), "no {word}");
-    }
+    let words =
+        ["Figure 12", "balancing improves performance by up to 25 %", "bytes of a vector", "network.latency_ns"];
+    let page = page(&directory, 10, &words);
     // Its sizes are larger.
     assert!(!page.contains("Concurrent reductions</b> come out"), "{page}");
 }

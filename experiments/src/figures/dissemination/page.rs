@@ -1,11 +1,12 @@
 //! The page of the report, with its plots.
 
-use super::Results;
 use super::call::Operation;
-use super::report::{NAMES, met};
-use super::study::{CLUSTERS, Difference, FDR, Machines, Point, QDR, SHAPES, Study, WAYS, ways};
 use super::targets::{Breakdown, MACHINE, Row, Targets, WAYS_BESIDE_RADIX};
+use super::{
+    Difference, FDR, FIGURES, Machines, NAMES, Point, QDR, Results, SHAPES, WAYS, by_cluster, of, on_both, ways,
+};
 use crate::figures::changes::{Band, share_text};
+use crate::figures::report::{self, Figure};
 use crate::figures::verdicts::{self, range};
 use maniple::collectives::Algorithm;
 use maniple_command::measure::page::{Cell, Page, Table, escaped};
@@ -13,14 +14,14 @@ use maniple_command::measure::stats::microseconds;
 use maniple_stencil::plural;
 
 /// A difference from the paper, in words.
-fn different(difference: Difference, machines: &Machines, study: &Study) -> String {
+fn different(difference: Difference, machines: &Machines, study: &Results) -> String {
     let number = |name: &str| machines.number(QDR, name);
     match difference {
         Difference::Clusters => {
-            let same = study.times.on_both().all(|[fdr, qdr]| fdr.best() == qdr.best());
+            let same = on_both(&study.times).all(|[fdr, qdr]| fdr.best() == qdr.best());
             let same = if same { "With equally many nodes the best n is the same on both. " } else { "" };
             let message = number("network.send_ns") + number("costs.replayed_ns");
-            let doubling = study.times.of(QDR, Operation::Barrier).iter().find(|point| point.nodes == 32);
+            let doubling = of(&study.times, QDR, Operation::Barrier).iter().find(|point| point.nodes == 32);
             let doubling = doubling.map_or(String::new(), |point| {
                 format!(
                     " The paper's 8 µs for a barrier of 32 nodes are near what n = 1 takes here, {} µs.",
@@ -36,7 +37,7 @@ fn different(difference: Difference, machines: &Machines, study: &Study) -> Stri
             )
         }
         Difference::Operations => {
-            let last = |operation| study.times.of(FDR, operation).last();
+            let last = |operation| of(&study.times, FDR, operation).last();
             let both = last(Operation::Sum(1)).zip(last(Operation::Barrier));
             let both = both.map_or(String::new(), |(sum, barrier)| {
                 let [sum_us, barrier_us] = [sum, barrier].map(|point| microseconds(point.us()));
@@ -62,7 +63,7 @@ fn different(difference: Difference, machines: &Machines, study: &Study) -> Stri
 }
 
 /// All differences from the paper, each with what happens to it under changes of one number.
-fn differences(machines: &Machines, study: &Study) -> Vec<String> {
+fn differences(machines: &Machines, study: &Results) -> Vec<String> {
     let shapes = || SHAPES.iter().zip(&study.verdicts).filter(|(_, verdict)| !verdict.holds);
     let mut known: Vec<Difference> = Vec::new();
     for difference in shapes().filter_map(|(shape, _)| shape.difference) {
@@ -80,8 +81,8 @@ fn differences(machines: &Machines, study: &Study) -> Vec<String> {
 }
 
 /// Bruck and Ho's algorithm beside the five cases.
-fn bruck_and_ho(study: &Study) -> String {
-    let times = study.times.0.iter().flatten().flatten().zip(study.bruck_us.iter().flatten().flatten());
+fn bruck_and_ho(study: &Results) -> String {
+    let times = study.times.iter().flatten().zip(study.bruck_us.iter().flatten());
     let ratios: Vec<f64> = times.map(|(point, bruck)| bruck / point.us()).collect();
     let change = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
     let Band { low, high } = Band::around(ratios);
@@ -93,8 +94,13 @@ fn bruck_and_ho(study: &Study) -> String {
 }
 
 /// The page.
-pub fn page(machines: &Machines, results: &Results, pictures: &[(String, String)]) -> String {
-    let Results { study, targets } = results;
+pub fn page(
+    machines: &Machines,
+    study: &Results,
+    figures: &[Figure],
+    targets: &Targets,
+    pictures: &[(String, String)],
+) -> Page {
     let mut page = Page::new("n-way dissemination and MPI in virtual time");
     page.paragraph(
         "“Adaption of the n-way Dissemination Algorithm for GASPI Split-Phase Allreduce” (End, Yahyapour, Simmendinger and \
@@ -120,7 +126,7 @@ pub fn page(machines: &Machines, results: &Results, pictures: &[(String, String)
     );
     page.table(&verdicts::table(&study.verdicts));
     page.table(&absolute(study));
-    if study.times.0[FDR][0].last().is_some_and(|point| point.nodes == 96) {
+    if study.times[0].last().is_some_and(|point| point.nodes == 96) {
         page.paragraph("Where the results differ from the paper:");
         page.list(differences(machines, study));
         page.paragraph(&bruck_and_ho(study));
@@ -132,11 +138,9 @@ pub fn page(machines: &Machines, results: &Results, pictures: &[(String, String)
         "In parentheses is the band when any one number of a machine is halved or doubled. The last column has the best n of Bruck \
          and Ho's algorithm on all numbers of nodes.",
     );
-    for (c, cluster) in CLUSTERS.iter().enumerate() {
-        for (f, (_, title)) in cluster.figures.iter().enumerate() {
-            page.paragraph(&escaped(title));
-            page.table(&times(study, c, f));
-        }
+    for figure in figures {
+        page.paragraph(&escaped(&figure.title));
+        page.table(&figure.table(["nodes", "best n", NAMES[0], NAMES[1], NAMES[2], "Bruck and Ho"]));
     }
     page.paragraph("With each n, on the most nodes. Times with a star are of Bruck and Ho's algorithm.");
     page.table(&by_ways(study));
@@ -145,25 +149,24 @@ pub fn page(machines: &Machines, results: &Results, pictures: &[(String, String)
         "The share of a number in a result is d ln(result) / d ln(number) on the most nodes: the relative change of the result for \
          a small relative change of the number. Latency, gap and bytes are those of both machines of a cluster.",
     );
-    for c in 0..CLUSTERS.len() {
-        page.table(&shares(study, c));
+    for (shares, figures) in study.shares.iter().zip(by_cluster(FIGURES.to_vec())) {
+        let names = figures.iter().flat_map(|(_, operation, _)| NAMES.map(|name| format!("{operation}: {name}")));
+        let rows = shares.iter().map(|share| (share, share.of.concat(), Vec::new()));
+        page.table(&report::shares(["number".into(), "value".into()].into_iter().chain(names), rows));
     }
     if !targets.rows.is_empty() {
         today(&mut page, targets);
     }
-    page.section("Files");
-    let files = pictures.iter().map(|(name, _)| name.as_str()).chain(["points.csv", "shares.csv", "figures.json"]);
-    let files: Vec<String> = files.map(|name| format!("<a href=\"{name}\">{name}</a>")).collect();
-    page.paragraph(&files.join(", "));
-    page.end()
+    page
 }
 
 /// The times that the paper gives in words.
-fn absolute(study: &Study) -> Table {
+fn absolute(study: &Results) -> Table {
     let barrier = |cluster: usize, nodes: usize| {
-        let points = &study.times.0[cluster][0];
+        let points = of(&study.times, cluster, Operation::Barrier);
         let at = points.iter().position(|p| p.nodes == nodes)?;
-        let band = study.bands[cluster][0][at][0][0];
+        let figure = if cluster == FDR { 0 } else { 2 };
+        let band = study.bands[figure][at][0][0];
         Some(format!("{} µs with {nodes} nodes ({})", microseconds(points[at].us()), range(band)))
     };
     let said = |all: &[Option<String>]| {
@@ -185,44 +188,14 @@ fn absolute(study: &Study) -> Table {
     table
 }
 
-fn times(study: &Study, c: usize, f: usize) -> Table {
-    let mut table = Table::of_figures();
-    table.head(["nodes", "best n", NAMES[0], NAMES[1], NAMES[2], "Bruck and Ho"]);
-    for (i, point) in study.times.0[c][f].iter().enumerate() {
-        let mut row = vec![point.nodes.to_string(), point.best().to_string()];
-        let banded = |(value, band): (f64, Band)| format!("{} ({})", microseconds(value), range(band));
-        row.extend(point.values().into_iter().zip(study.bands[c][f][i][0]).map(banded));
-        row.push(microseconds(study.bruck_us[c][f][i]));
-        table.row(row);
-    }
-    table
-}
-
-fn by_ways(study: &Study) -> Table {
+fn by_ways(study: &Results) -> Table {
     let mut table = Table::of_figures();
     table.head(["".to_owned(), "nodes".into()].into_iter().chain((1..=WAYS).map(|n| format!("n = {n}"))));
-    for (cluster, times) in CLUSTERS.iter().zip(&study.times.0) {
-        for ((_, title), points) in cluster.figures.iter().zip(times) {
-            let Some(Point { nodes, ways_us, .. }) = points.last() else { continue };
-            let star = |n| if ways(*nodes, n).name() == "dissemination" { "*" } else { "" };
-            let each = (1..=WAYS).map(|n| format!("{}{}", microseconds(ways_us[n - 1]), star(n)));
-            table.row([(*title).to_owned(), nodes.to_string()].into_iter().chain(each));
-        }
-    }
-    table
-}
-
-fn shares(study: &Study, c: usize) -> Table {
-    let mut table = Table::of_figures();
-    let mut head = vec!["number".to_owned(), "value".into()];
-    for (operation, _) in CLUSTERS[c].figures {
-        head.extend(NAMES.map(|name| format!("{operation}: {name}")));
-    }
-    table.head(head);
-    for of in study.shares.iter().filter(|share| share.cluster == c) {
-        let mut row = vec![of.number.clone(), of.value.to_string()];
-        row.extend(of.of.iter().flatten().map(|value| share_text(*value)));
-        table.row(row);
+    for ((_, _, title), points) in FIGURES.iter().zip(&study.times) {
+        let Some(Point { nodes, ways_us, .. }) = points.last() else { continue };
+        let star = |n| if ways(*nodes, n).name() == "dissemination" { "*" } else { "" };
+        let each = (1..=WAYS).map(|n| format!("{}{}", microseconds(ways_us[n - 1]), star(n)));
+        table.row([(*title).to_owned(), nodes.to_string()].into_iter().chain(each));
     }
     table
 }
@@ -241,7 +214,7 @@ fn today(page: &mut Page, targets: &Targets) {
     let mut table = Table::of_figures();
     table.head(["", "nodes", "algorithm", "µs", "beside", "µs", "ratio", "ratio without empty arrivals"]);
     for row in &targets.rows {
-        let ratio = Cell::from(met(row));
+        let ratio = Cell::from(row.met());
         let ratio = if row.is_met() { ratio } else { ratio.bad() };
         table.row([
             row.operation.to_string().into(),

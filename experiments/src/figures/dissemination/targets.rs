@@ -1,13 +1,14 @@
 //! The same algorithms on a network of today, beside targets, and where their time goes.
 
+use super::WAYS;
 use super::call::{Job, Operation, Took};
-use super::study::WAYS;
-use crate::figures::changes::{Change, numbers, share};
+use crate::figures::changes::{Change, numbers, plain, share};
 use crate::figures::runs::{Runs, machine_of};
 use maniple::runtime::VirtualMachine;
 use maniple_collectives::{Algorithm, Goal, Schedules, check};
 use maniple_command::Failure;
 use maniple_command::machines::file::MachineFile;
+use maniple_command::measure::stats::microseconds;
 use serde::Serialize;
 
 /// The machine.
@@ -48,6 +49,19 @@ impl Row {
     /// Whether the target is met.
     pub fn is_met(&self) -> bool {
         self.ratio() <= self.target
+    }
+
+    /// The ratio beside its target.
+    pub fn met(&self) -> String {
+        let met = if self.is_met() { "met" } else { "missed" };
+        format!("{:.3}, target {}: {met}", self.ratio(), self.target)
+    }
+
+    /// A line for the terminal.
+    pub fn line(&self) -> String {
+        let Self { operation, nodes, judged, beside, .. } = self;
+        let [ours, theirs] = [judged, beside].map(|best| format!("{} {}", best.algorithm, microseconds(best.us)));
+        format!("{operation}, {nodes} nodes on {MACHINE}: {ours} ÷ {theirs} = {}", self.met())
     }
 }
 
@@ -136,14 +150,9 @@ impl Targets {
     ///
     /// # Errors
     /// A run that failed or was not verified.
-    pub fn make(
-        to: usize,
-        runs: &mut Runs<Job>,
-        starts: impl Fn(usize),
-        done: impl Fn(&Job) + Sync,
-    ) -> Result<Self, Failure> {
+    pub fn make(to: usize, runs: &mut Runs<Job>) -> Result<Self, Failure> {
         let file = MachineFile::load(MACHINE)?;
-        let rows = rows(&file, wanted(to), runs, &starts, &done)?;
+        let rows = rows(&file, wanted(to), runs)?;
         let mut breakdowns: Vec<Breakdown> = Vec::new();
         for row in &rows {
             let float = row.operation == Operation::FloatSum;
@@ -156,7 +165,7 @@ impl Targets {
                     continue;
                 }
                 let job = Job::new(machine_of(&file, row.nodes), row.nodes, operation, side.algorithm);
-                breakdowns.push(breakdown(&job, runs, &starts, &done)?);
+                breakdowns.push(breakdown(&job, runs)?);
             }
         }
         Ok(Self { rows, breakdowns })
@@ -164,18 +173,12 @@ impl Targets {
 }
 
 /// The comparisons.
-fn rows(
-    file: &MachineFile,
-    wanted: Vec<(usize, Wanted, f64)>,
-    runs: &mut Runs<Job>,
-    starts: impl Fn(usize),
-    done: impl Fn(&Job) + Sync,
-) -> Result<Vec<Row>, Failure> {
+fn rows(file: &MachineFile, wanted: Vec<(usize, Wanted, f64)>, runs: &mut Runs<Job>) -> Result<Vec<Row>, Failure> {
     let machine = |nodes: usize, acknowledge| VirtualMachine { acknowledge, ..machine_of(file, nodes) };
     let mut fastest = |nodes, acknowledge, (operation, algorithms): &(Operation, Vec<Algorithm>)| {
         let job = |&algorithm: &Algorithm| Job::new(machine(nodes, acknowledge), nodes, *operation, algorithm);
         let jobs: Vec<Job> = algorithms.iter().map(job).collect();
-        runs.all(&jobs, &starts, &done).map(|took| best(&jobs, &took))
+        runs.all(&jobs).map(|took| best(&jobs, &took))
     };
     let mut rows = Vec::new();
     for (nodes, sides, target) in wanted {
@@ -187,25 +190,18 @@ fn rows(
     Ok(rows)
 }
 
-fn breakdown(
-    job: &Job,
-    runs: &mut Runs<Job>,
-    starts: impl Fn(usize),
-    done: impl Fn(&Job) + Sync,
-) -> Result<Breakdown, Failure> {
+fn breakdown(job: &Job, runs: &mut Runs<Job>) -> Result<Breakdown, Failure> {
     let Job { nodes, operation, algorithm, .. } = *job;
     let numbers = numbers(job.machine.clone());
     let on = |machine| Job { machine, ..job.clone() };
     let mut jobs = vec![job.clone(), job.longer(), on(VirtualMachine { acknowledge: false, ..job.machine.clone() })];
-    // A number is the same one at all levels of shards per processor.
-    let plain = |number: &str| number.split(" with ").next().unwrap_or_default().to_owned();
     let mut names: Vec<String> = numbers.iter().map(|(number, _)| plain(number)).collect();
     names.sort();
     names.dedup();
     for name in &names {
         jobs.extend(Change::one(name).map(|change| on(change.of(job.machine.clone(), plain))));
     }
-    let took = runs.all(&jobs, starts, done)?;
+    let took = runs.all(&jobs)?;
     let us = took[0].us;
     let parts = names.into_iter().zip(took[3..].chunks_exact(2));
     let parts = parts.map(|(name, two)| (name, us * share(two[0].us, two[1].us)));
@@ -227,7 +223,7 @@ mod tests {
     #[test]
     fn up_to_96_nodes_all_targets_are_met() {
         let file = MachineFile::load(MACHINE).unwrap_or_else(|e| panic!("{e:?}"));
-        let rows = rows(&file, wanted(96), &mut Runs::default(), |_| {}, |_| {}).unwrap_or_else(|e| panic!("{e:?}"));
+        let rows = rows(&file, wanted(96), &mut Runs::default()).unwrap_or_else(|e| panic!("{e:?}"));
         let nodes: Vec<(usize, f64)> = rows.iter().map(|row| (row.nodes, row.target)).collect();
         assert_eq!(nodes, [(36, 0.7), (96, 0.7), (36, 0.7), (96, 0.7), (64, 1.1), (96, 1.1)]);
         for row in rows {

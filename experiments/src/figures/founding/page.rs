@@ -1,11 +1,14 @@
-//! The page of the report, with its plots.
+//! The findings, the page of the report with its plots, and the summary for the terminal.
 
-use super::report::{NAMES, findings};
-use super::study::{Point, Study};
+use super::{NAMES, Point, Results};
 use crate::calibrate::rows::{Errors, Row};
 use crate::figures::changes::share_text;
+use crate::figures::report::{self, Figure};
+use crate::figures::verdicts::range;
 use maniple_command::measure::page::{Page, Table, escaped};
 use maniple_command::measure::stats::microseconds;
+use std::fmt::Write;
+use std::path::Path;
 
 /// The differences from the paper, for the machine that stands for the paper's platform.
 const WHERE_THEY_DIFFER: &str = "\
@@ -17,7 +20,7 @@ const WHERE_THEY_DIFFER: &str = "\
     separate tasks.";
 
 /// The page.
-pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
+pub fn page(study: &Results, figure: &Figure, pictures: &[(String, String)]) -> Page {
     let mut page = Page::new(&format!("The paper's figures in virtual time, on {}", study.machine));
     page.paragraph(&format!(
         "{}. The program's own code ran, on a machine in virtual time, and every run was verified. Nothing was fitted: times \
@@ -35,7 +38,7 @@ pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
     page.plots(pictures.iter().map(|(_, picture)| picture.as_str()));
     page.section("Times in microseconds");
     page.paragraph("In parentheses is the band when any one number of the machine is halved or doubled.");
-    page.table(&times(study));
+    page.table(&figure.table(["P", "one collective", "one iteration", "baseline", "ratio"]));
     page.section("Shares of each number");
     page.paragraph(
         "The share of a number in a result is d ln(result) / d ln(number): the relative change of the result for a small \
@@ -46,55 +49,26 @@ pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
     if !study.predictions.is_empty() {
         predictions(&mut page, study);
     }
-    page.section("Files");
-    let files =
-        pictures.iter().map(|(name, _)| *name).chain(["points.csv", "shares.csv", "predictions.csv", "figures.json"]);
-    let files: Vec<String> = files.map(|name| format!("<a href=\"{name}\">{name}</a>")).collect();
-    page.paragraph(&files.join(", "));
-    page.end()
+    page
 }
 
-fn beside_the_paper(study: &Study) -> Table {
+fn beside_the_paper(study: &Results) -> Table {
     let mut table = Table::of_figures();
     table.head(["", "the paper reports", "here"]);
     findings(study).into_iter().for_each(|(what, paper, here)| table.row([what.to_owned(), paper, here]));
     table
 }
 
-fn times(study: &Study) -> Table {
-    let ranged = |p: &Point, i: usize, k: usize| {
-        let value = microseconds(p.values()[k]);
-        match study.bands.get(i) {
-            None => value,
-            Some(b) => format!("{value} ({} to {})", microseconds(b[k].low), microseconds(b[k].high)),
-        }
-    };
-    let mut table = Table::of_figures();
-    table.head(["P", "one collective", "one iteration", "baseline", "ratio"]);
-    for (i, p) in study.points.iter().enumerate() {
-        table.row(std::iter::once(p.shards.to_string()).chain((0..4).map(|k| ranged(p, i, k))));
-    }
-    table
-}
-
-fn shares(study: &Study) -> Table {
-    let ends = [study.points[0].shards, study.points[study.bands.len() - 1].shards];
-    let mut table = Table::of_figures();
+fn shares(study: &Results) -> Table {
     let mut head = vec!["number of the machine".to_owned(), "value".into()];
-    head.extend(ends.iter().flat_map(|p| NAMES.map(|name| format!("{name}, P = {p}"))));
+    head.extend(study.ends().iter().flat_map(|p| NAMES.map(|name| format!("{name}, P = {}", p.shards))));
     head.extend(["growth, halved", "growth, doubled"].map(String::from));
-    table.head(head);
-    for s in &study.shares {
-        let mut row = vec![s.number.clone(), format!("{}", s.value)];
-        row.extend(s.smallest.iter().chain(&s.largest).map(|v| share_text(*v)));
-        row.extend(s.growth.map(microseconds));
-        table.row(row);
-    }
-    table
+    let rows = study.shares.iter().map(|(share, growth)| (share, share.of.concat(), growth.map(microseconds).into()));
+    report::shares(head, rows)
 }
 
 /// Adds the predictions beside measurements.
-fn predictions(page: &mut Page, study: &Study) {
+fn predictions(page: &mut Page, study: &Results) {
     let errors = Errors::of(&study.predictions, Row::error);
     let Errors { middle, worst } = Errors::of(&study.predictions, Row::error_of_median);
     page.section("Predictions and measurements");
@@ -118,4 +92,117 @@ fn predictions(page: &mut Page, study: &Study) {
         ]);
     }
     page.table(&table);
+}
+
+/// The findings: what is compared, the paper's value, and the value here.
+fn findings(study: &Results) -> Vec<(&'static str, String, String)> {
+    let at_last = study.bands.len() - 1;
+    let [&first, &last] = study.ends();
+    let at = |i: usize| {
+        let (point, narrow, wide) = (study.points[i], study.bands[i][3], study.wide_bands[i][3]);
+        format!(
+            "{} at {} (one number halved or doubled: {}; all numbers at once: {})",
+            microseconds(point.ratio()),
+            point.shards,
+            range(narrow),
+            range(wide)
+        )
+    };
+    let part = |p: Point| microseconds(p.iteration_us / p.collective_us);
+    let grows = |of: fn(&Point) -> f64| microseconds(of(&last) / of(&first));
+    let logs = microseconds((last.shards as f64).log2() / (first.shards as f64).log2());
+    let slopes = match study.points.len() > study.bands.len() {
+        true => format!(", {:.3} up to the largest number", study.slopes[1]),
+        false => String::new(),
+    };
+    let shards = |p: Point| p.shards;
+    let mpi = |i: usize| study.mpi[i].1;
+    vec![
+        (
+            "collective (Figure 4)",
+            "about as log₂P".into(),
+            format!("from {} to {} shards ×{}; log₂P ×{logs}", first.shards, last.shards, grows(|p| p.collective_us)),
+        ),
+        (
+            "an optimised MPI allreduce (Figure 5)",
+            "in general less than the collective".into(),
+            format!(
+                "on titan-mpi, the collective takes {} times as long at {} and {} times at {}; MPI's allreduce grows ×{} between",
+                microseconds(first.collective_us / mpi(0)),
+                shards(first),
+                microseconds(last.collective_us / mpi(at_last)),
+                shards(last),
+                microseconds(mpi(at_last) / mpi(0))
+            ),
+        ),
+        (
+            "iteration (Figure 6)",
+            "about twice the collective".into(),
+            format!(
+                "{} times the collective at {}, {} times at {}",
+                part(first),
+                shards(first),
+                part(last),
+                shards(last)
+            ),
+        ),
+        (
+            "baseline (Figure 8)",
+            "about linear".into(),
+            format!("slope of log(time) over log(P) from 64 shards on: {:.3}{slopes}", study.slopes[0]),
+        ),
+        ("baseline ÷ iteration, smallest number of shards", "about 5 at 16".into(), at(0)),
+        ("baseline ÷ iteration, largest number in the paper", "about 75 at 512".into(), at(at_last)),
+        (
+            "cost of a relaunch that would give the paper's ratios",
+            "-".into(),
+            match shards(last) {
+                512 => format!(
+                    "{} times the cost here at 16, {} times at 512",
+                    microseconds(5.0 / first.ratio()),
+                    microseconds(75.0 / last.ratio())
+                ),
+                fewer => format!("not known, since runs ended at {fewer}"),
+            },
+        ),
+        (
+            "growth of that ratio",
+            "about 15, from 16 to 512".into(),
+            format!(
+                "{} from {} to {} (one number halved or doubled: {}; all numbers at once: {})",
+                microseconds(study.growth),
+                first.shards,
+                last.shards,
+                range(study.growth_band),
+                range(study.growth_wide_band)
+            ),
+        ),
+    ]
+}
+
+/// The summary for the terminal.
+pub fn summary(study: &Results, output: &Path) -> String {
+    let head = ["shards"].into_iter().chain(NAMES).chain(["ratio's band"]);
+    let mut text = study.figure().summary(head);
+    for (what, paper, here) in findings(study) {
+        let _ = writeln!(text, "{what}: {here}; the paper: {paper}");
+    }
+    let mut shares: Vec<(&str, f64)> = study.shares.iter().map(|(s, _)| (s.number.as_str(), s.of[1][3])).collect();
+    shares.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let most = shares.iter().take(5).map(|(number, share)| format!("{number} {}", share_text(*share)));
+    let _ = writeln!(
+        text,
+        "largest shares in the ratio, at the paper's largest number of shards: {}",
+        most.collect::<Vec<_>>().join(", ")
+    );
+    if !study.predictions.is_empty() {
+        let errors = Errors::of(&study.predictions, Row::error);
+        let Errors { middle, worst } = Errors::of(&study.predictions, Row::error_of_median);
+        let _ = writeln!(
+            text,
+            "predictions for 2 to 512 shards on threads, lower deciles: {errors}; against the runs' medians: median error \
+             {middle:.1} %, worst {worst:.1} %"
+        );
+    }
+    text + &format!("report: {}\n", output.join("index.html").display())
 }

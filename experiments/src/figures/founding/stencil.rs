@@ -85,6 +85,10 @@ impl Job {
 impl runs::Job for Job {
     type Took = Took;
 
+    fn size(&self) -> String {
+        plural(self.shards, "shard")
+    }
+
     // Aggregation, with its messages under way, needs 6 % more than the least.
     fn most_bytes(&self) -> u128 {
         self.bytes() * 11 / 10
