@@ -1,20 +1,32 @@
-//! The files of the wires, as they are, on loom's atomics, cells, locks and channels. What else they use of the runtime is
-//! the runtime's own where it is public, and otherwise a small module here that stands for it. The models are in `tests`.
+//! The files of the wires, and those of the runtime that they use, on loom's atomics, cells, locks and channels. What is not
+//! the file itself stands for what the runtime has in its place. The models are in `tests`.
 
 // The files are linted where they belong. Models use a part of them, without the feature `mpi`.
 #![cfg(target_os = "linux")]
 #![allow(dead_code, missing_docs, private_interfaces, unexpected_cfgs, clippy::all)]
 
+#[path = "../../src/error.rs"]
+mod error;
+#[path = "../../src/ids.rs"]
+mod ids;
 pub mod message;
+#[path = "../../src/names.rs"]
+mod names;
+#[path = "../../src/payload.rs"]
+pub mod payload;
 pub mod wire;
 
-pub mod ids {
-    pub use maniple_mapper::ProcessorId;
-    pub type ObjectId = u32;
+pub use error::Error;
+use std::time::Duration;
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Idle {
+    Adapts,
+    Looks(Duration),
 }
 
-pub mod payload {
-    pub use maniple_runtime::{Lent, Payload};
+#[derive(Clone, Copy, PartialEq)]
+pub enum Progress {
+    Poll,
+    Dedicated,
 }
-
-pub use maniple_runtime::{Error, Idle, Progress};

@@ -17,5 +17,12 @@ use std::time::Duration;
 const OUTSIDE: Duration = Duration::ZERO;
 
 pub mod faults {
-    pub use maniple_runtime::SlowLink;
+    use crate::ids::ProcessorId;
+
+    #[derive(Clone)]
+    pub struct SlowLink {
+        pub from: ProcessorId,
+        pub to: ProcessorId,
+        pub steps: u64,
+    }
 }

@@ -5,7 +5,7 @@
 //! line only when it runs out of slots known to be free, at best once a lap.
 
 use super::sync::atomic::{AtomicUsize, Ordering};
-use super::sync::{Arc, MODEL, UnsafeCell};
+use super::sync::{Arc, UnsafeCell};
 #[cfg(target_os = "linux")]
 use std::any::Any;
 use std::mem::{self, MaybeUninit};
@@ -227,7 +227,7 @@ impl<T: Send + Copy> Sender<T> {
     pub unsafe fn in_memory(at: NonNull<u8>, capacity: usize, memory: std::sync::Arc<dyn Any + Send + Sync>) -> Self {
         // SAFETY: The caller's duty.
         let ring = unsafe { ring_in(at, capacity, memory) };
-        if MODEL {
+        if super::sync::MODEL {
             ring.make();
         }
         Self { ring, position: 0, limit: capacity }

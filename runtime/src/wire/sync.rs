@@ -1,5 +1,6 @@
 //! The atomics, cells, locks and channels of the wires. The package of models has loom's in their place.
 
+#[cfg(target_os = "linux")]
 pub use crossbeam_channel as channel;
 #[cfg(not(target_os = "linux"))]
 pub use std::sync::Condvar;

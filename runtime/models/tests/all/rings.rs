@@ -5,7 +5,7 @@ use crate::threads::{go_on, read_and};
 use crate::{OF_ONE, OF_SEVERAL, model_bounded};
 use loom::sync::atomic::Ordering;
 use loom::thread::{self, yield_now};
-use maniple_runtime_models::ids::ProcessorId;
+use maniple_mapper::ProcessorId;
 use maniple_runtime_models::message::{Also, Message};
 use maniple_runtime_models::payload::Payload;
 use maniple_runtime_models::wire::processes::rings::{Failure, Ways};

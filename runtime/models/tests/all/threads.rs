@@ -4,8 +4,8 @@
 use crate::{OF_SEVERAL, model_bounded};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::thread::{self, yield_now};
+use maniple_mapper::ProcessorId;
 use maniple_runtime_models::Idle;
-use maniple_runtime_models::ids::ProcessorId;
 use maniple_runtime_models::wire::threads::drive::{Driven, drive};
 use maniple_runtime_models::wire::threads::idle::{Patience, announce, quiescent};
 use maniple_runtime_models::wire::threads::inbox::Inbox;
