@@ -1,8 +1,9 @@
 //! The files of the wires, and those of the runtime that they use, on loom's atomics, cells, locks and channels. What is not
 //! the file itself stands for what the runtime has in its place. The models are in `tests`.
 
+// The tests within the files need the atomics of `std`.
+#![cfg(all(target_os = "linux", not(test)))]
 // The files are linted where they belong. Models use a part of them, without the feature `mpi`.
-#![cfg(target_os = "linux")]
 #![allow(dead_code, missing_docs, private_interfaces, unexpected_cfgs, clippy::all)]
 
 #[path = "../../src/error.rs"]
