@@ -103,7 +103,7 @@ impl WeakFailures {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::Numbers;
     use proptest::prelude::*;

@@ -581,7 +581,7 @@ impl<T> fmt::Debug for FutureMap<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::Place;

@@ -25,7 +25,7 @@ mod program;
 pub mod replay;
 mod table;
 mod task;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod time;
 
@@ -33,7 +33,7 @@ mod time;
 pub mod wire;
 
 /// What a program that uses MPI itself has to know.
-#[cfg(all(feature = "mpi", target_os = "linux", not(loom)))]
+#[cfg(all(feature = "mpi", target_os = "linux"))]
 pub mod mpi {
     pub use crate::wire::processes::mpi::{library, world};
 }

@@ -51,7 +51,7 @@ pub(crate) fn short_name(name: &str) -> String {
     if function.len() < plain.len() { format!("{last}{CLOSURE}") } else { last.into() }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::{TaskName, short_name};
 

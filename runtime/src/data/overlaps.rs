@@ -184,7 +184,7 @@ fn rank(node: u32) -> u32 {
     (mixed ^ (mixed >> 15)).wrapping_mul(0x846c_a68b)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

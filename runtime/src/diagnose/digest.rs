@@ -248,7 +248,7 @@ impl ser::SerializeMap for Parts<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::digest;
     use serde::Serialize;

@@ -239,7 +239,7 @@ impl Objects {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::ids::TOP;

@@ -290,7 +290,7 @@ impl Known {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use maniple_regions::{FieldId, Rect, TreeId};

@@ -5,13 +5,13 @@
 //! to the reader, while its owner writes into other memory. No memory is shared without that right, so collectives need
 //! no unsafe code. Where messages are encoded, the same arrival carries the bytes.
 
-#[cfg(all(target_os = "linux", any(not(loom), test)))]
+#[cfg(target_os = "linux")]
 mod bulk;
 mod offloaded;
 mod touch;
 mod wire;
 
-#[cfg(all(target_os = "linux", any(not(loom), test)))]
+#[cfg(target_os = "linux")]
 pub(crate) use bulk::Bulk;
 pub(crate) use offloaded::{Away, Offloaded, SendTask};
 pub(crate) use touch::{Does, Touch, hull, union_of};

@@ -11,7 +11,7 @@ use crate::effects::Resident;
 use crate::ids::Run;
 use crate::message::Message;
 use crate::processor::Core;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 use crate::wire::processes::{How, Started};
 use crate::wire::{AnyResult, Binding, Faults, Outcome, VirtualMachine};
 use crate::{Error, Place, wire};
@@ -219,26 +219,26 @@ impl Runtime {
     ///
     /// Processes of a launcher that run on threads are programs of their own: each has number 0.
     pub fn process_number() -> u32 {
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         return wire::processes::number();
-        #[cfg(not(all(target_os = "linux", not(loom))))]
+        #[cfg(not(target_os = "linux"))]
         0
     }
 
     /// The number of processes of the program's runs, this one included; 1 before they have met.
     pub fn process_count() -> u32 {
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         return wire::processes::count();
-        #[cfg(not(all(target_os = "linux", not(loom))))]
+        #[cfg(not(target_os = "linux"))]
         1
     }
 
     /// Whether this process is the one to report an error that all processes have. It is process 0. If a process is lost,
     /// it is the first one left on that host, or if none is left there, the first one left.
     pub fn reports_errors() -> bool {
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         return wire::processes::reports();
-        #[cfg(not(all(target_os = "linux", not(loom))))]
+        #[cfg(not(target_os = "linux"))]
         true
     }
 
@@ -246,26 +246,26 @@ impl Runtime {
     /// then shows `text`. It is cut after 4096 bytes, and only the first call counts. That may be at any time, also before the
     /// first run; under MPI only after [`Runtime::mpi`].
     pub fn last_words(text: &str) {
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         wire::processes::last_words(text);
-        #[cfg(not(all(target_os = "linux", not(loom))))]
+        #[cfg(not(target_os = "linux"))]
         let _ = text;
     }
 
     /// The number of processes that an MPI launcher (Open MPI, MPICH, SLURM) has started, this one included; `None` for one
     /// process. It is read from environment variables, so it works without the feature `mpi` too.
     pub fn launched() -> Option<u32> {
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         return wire::processes::launched().map(|job| job.size);
-        #[cfg(not(all(target_os = "linux", not(loom))))]
+        #[cfg(not(target_os = "linux"))]
         None
     }
 
     /// The variables by which [`launched`](Self::launched) knows of a launcher, with their values, for messages.
     pub fn launcher_variables() -> Option<&'static str> {
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         return wire::processes::launched().map(|job| job.variables.as_str());
-        #[cfg(not(all(target_os = "linux", not(loom))))]
+        #[cfg(not(target_os = "linux"))]
         None
     }
 
@@ -480,7 +480,7 @@ impl Runtime {
     }
 
     /// How the processes of the run are started, and the workers of each, if the program says so.
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(target_os = "linux")]
     pub(crate) fn started(&self) -> (Started, Option<u32>) {
         match self.driver {
             Driver::Processes { processes, workers } => (Started::Copies(processes), Some(workers)),
@@ -489,7 +489,7 @@ impl Runtime {
         }
     }
 
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(target_os = "linux")]
     pub(crate) fn is_on_processes(&self) -> bool {
         matches!(self.driver, Driver::Processes { .. } | Driver::Mpi { .. })
     }
@@ -501,7 +501,7 @@ impl Runtime {
     ///
     /// The processes can't meet; or the driver is neither [`processes`](Self::processes) nor [`mpi`](Self::mpi).
     pub fn meet(&self) -> Result<Processes, Error> {
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         if self.is_on_processes() {
             let (started, workers) = self.started();
             return wire::processes::meet(started, workers);
@@ -523,7 +523,7 @@ impl Runtime {
         }
     }
 
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(target_os = "linux")]
     fn run_processes(&self, config: &Arc<Config>, begin: &wire::Begin<'_>) -> Result<(AnyResult, Stats), Error> {
         let (started, _) = self.started();
         let (utility, binding, faults) = (self.utility, &self.binding, &self.faults);
@@ -531,7 +531,7 @@ impl Runtime {
         wire::processes::run(config.clone(), how, begin)
     }
 
-    #[cfg(not(all(target_os = "linux", not(loom))))]
+    #[cfg(not(target_os = "linux"))]
     fn run_processes(&self, _: &Arc<Config>, _: &wire::Begin<'_>) -> Result<(AnyResult, Stats), Error> {
         Err(Error::misuse("a run on several processes", "Linux", std::env::consts::OS))
     }

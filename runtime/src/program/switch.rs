@@ -5,12 +5,12 @@
 //! or to drop it if one could not make it. So all slots get the same mappers in the same order.
 
 // Elsewhere there is one process.
-#![cfg_attr(not(all(target_os = "linux", not(loom))), allow(dead_code))]
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 use crate::Error;
 use crate::error::panic_message;
 use crate::program::runtime::Runtime;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 use crate::wire::processes::notices::{Inbox, MOST, Notices};
 use maniple_mapper::{Mapper, MapperSlot};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ struct Shared {
     slot: MapperSlot,
     make: Make,
     wishes: Mutex<Wishes>,
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(target_os = "linux")]
     notices: Option<Notices>,
 }
 
@@ -89,7 +89,7 @@ impl MapperSwitch {
         make: impl Fn(&str) -> Result<Arc<dyn Mapper>, String> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let (slot, make) = (slot.clone(), Box::new(make));
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         if runtime.is_on_processes() {
             let (notices, inbox) = Notices::open(runtime.started().0)?;
             let shared = Arc::new(Shared { slot, make, wishes: Mutex::default(), notices: Some(notices) });
@@ -109,7 +109,7 @@ impl MapperSwitch {
             slot,
             make,
             wishes: Mutex::default(),
-            #[cfg(all(target_os = "linux", not(loom)))]
+            #[cfg(target_os = "linux")]
             notices: None,
         })))))
     }
@@ -125,7 +125,7 @@ impl MapperSwitch {
     pub fn replace(&self, text: &str) -> Receiver<Result<(), Error>> {
         let shared = &self.0.0;
         let (outcome, receiver) = channel();
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         if let Some(notices) = &shared.notices {
             let mut wishes = shared.wishes();
             if wishes.closed {
@@ -189,7 +189,7 @@ impl Shared {
         wishes.open.clear();
         let closed = std::mem::replace(&mut wishes.closed, true);
         drop(wishes);
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         if let Some(notices) = self.notices.as_ref().filter(|_| !closed) {
             // Wakes the thread, which looks. If it can't be told, it has ended, or has notices to read.
             let _ = tell(notices, notices.rank(), &Word::Close);
@@ -270,7 +270,7 @@ impl Book {
 }
 
 /// Does what a process is told.
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 struct Desk<'a> {
     shared: &'a Shared,
     notices: &'a Notices,
@@ -281,7 +281,7 @@ struct Desk<'a> {
     own: VecDeque<Word>,
 }
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 impl<'a> Desk<'a> {
     fn new(shared: &'a Shared, notices: &'a Notices) -> Self {
         Self { shared, notices, book: Book::new(notices.size()), made: None, own: VecDeque::new() }
@@ -357,7 +357,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 fn tell(notices: &Notices, process: u32, word: &Word) -> std::io::Result<()> {
     const { assert!(LONGEST + 256 < MOST) };
     notices.send(process, &postcard::to_stdvec(word).map_err(std::io::Error::other)?)
@@ -372,7 +372,7 @@ fn shortened(text: &str) -> &str {
     &text[..end]
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

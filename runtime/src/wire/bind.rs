@@ -79,7 +79,7 @@ impl Places {
 
     /// The places for the workers of one of several processes: its first worker has this number, and so many places go to
     /// others.
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(target_os = "linux")]
     pub fn from(mut self, first: u32, others: u32) -> Self {
         self.first = first;
         self.cpus.drain(..self.cpus.len().min(others as usize));

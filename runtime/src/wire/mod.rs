@@ -1,16 +1,14 @@
 #![doc = include_str!("README.md")]
 
+#[cfg_attr(target_os = "linux", path = "futex.rs")]
 mod alarm;
 pub(crate) mod bind;
 mod clock;
 mod faults;
 pub(crate) mod one_thread;
 pub(crate) mod park;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 pub(crate) mod processes;
-#[cfg(all(test, target_os = "linux", loom))]
-#[path = "processes/models.rs"]
-mod processes;
 pub(crate) mod ring;
 pub(crate) mod seeded;
 mod sync;

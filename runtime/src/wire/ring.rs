@@ -6,7 +6,7 @@
 
 use super::sync::atomic::{AtomicUsize, Ordering};
 use super::sync::{Arc, UnsafeCell};
-#[cfg(all(target_os = "linux", any(not(loom), test)))]
+#[cfg(target_os = "linux")]
 use std::any::Any;
 use std::mem::{self, MaybeUninit};
 use std::ptr::NonNull;
@@ -45,7 +45,7 @@ enum Memory<T> {
     Own {
         _ring: std::sync::Arc<Own<T>>,
     },
-    #[cfg(all(target_os = "linux", any(not(loom), test)))]
+    #[cfg(target_os = "linux")]
     Shared {
         _mapping: std::sync::Arc<dyn Any + Send + Sync>,
     },
@@ -82,8 +82,8 @@ impl<T> Ring<T> {
         self.slot(position).stamp.load(Ordering::Acquire) == position.wrapping_add(1)
     }
 
-    /// For the producer: makes an empty ring of new memory. Zeros are one, but not for loom.
-    #[cfg(all(test, loom))]
+    /// For the producer: makes an empty ring of new memory. Zeros are one, but not in a model.
+    #[cfg(target_os = "linux")]
     fn make(&self) {
         // SAFETY: New memory, of which nobody else knows.
         unsafe {
@@ -133,7 +133,7 @@ impl<T> Drop for Ring<T> {
             }
         }
 
-        #[cfg(all(target_os = "linux", any(not(loom), test)))]
+        #[cfg(target_os = "linux")]
         if matches!(self._memory, Memory::Shared { .. }) {
             // The other end may still be in use, in another process. The values are plain words.
             return;
@@ -176,7 +176,7 @@ pub fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 /// A [`ring`] whose first position can be chosen, so that tests see positions wrap around.
-fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T>) {
+pub fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T>) {
     assert!(
         capacity >= 2 && capacity.is_power_of_two(),
         "the capacity of a ring is a power of two of at least 2, not {capacity}"
@@ -193,7 +193,7 @@ fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 /// The bytes of a ring in memory that processes share.
-#[cfg(all(target_os = "linux", any(not(loom), test)))]
+#[cfg(target_os = "linux")]
 pub const fn ring_bytes<T>(capacity: usize) -> usize {
     size_of::<CacheLine>() + capacity * size_of::<Slot<T>>()
 }
@@ -204,7 +204,7 @@ pub const fn ring_bytes<T>(capacity: usize) -> usize {
 ///
 /// `at` leads to [`ring_bytes`] bytes that `memory` keeps, aligned to a cache line. They were zero before the first of the
 /// two ends was made. In all processes together there are one sender and one receiver, with the same type and capacity.
-#[cfg(all(target_os = "linux", any(not(loom), test)))]
+#[cfg(target_os = "linux")]
 unsafe fn ring_in<T: Send + Copy>(
     at: NonNull<u8>,
     capacity: usize,
@@ -217,7 +217,7 @@ unsafe fn ring_in<T: Send + Copy>(
     Arc::new(Ring { slots, consumed: at.cast(), _memory: Memory::Shared { _mapping: memory } })
 }
 
-#[cfg(all(target_os = "linux", any(not(loom), test)))]
+#[cfg(target_os = "linux")]
 impl<T: Send + Copy> Sender<T> {
     /// The producer's end of a ring in memory that processes share.
     ///
@@ -227,13 +227,14 @@ impl<T: Send + Copy> Sender<T> {
     pub unsafe fn in_memory(at: NonNull<u8>, capacity: usize, memory: std::sync::Arc<dyn Any + Send + Sync>) -> Self {
         // SAFETY: The caller's duty.
         let ring = unsafe { ring_in(at, capacity, memory) };
-        #[cfg(loom)]
-        ring.make();
+        if super::sync::MODEL {
+            ring.make();
+        }
         Self { ring, position: 0, limit: capacity }
     }
 }
 
-#[cfg(all(target_os = "linux", any(not(loom), test)))]
+#[cfg(target_os = "linux")]
 impl<T: Send + Copy> Receiver<T> {
     /// The consumer's end of a ring in memory that processes share.
     ///
@@ -246,7 +247,7 @@ impl<T: Send + Copy> Receiver<T> {
     }
 }
 
-#[cfg(all(target_os = "linux", any(not(loom), test)))]
+#[cfg(target_os = "linux")]
 impl<T> Sender<T> {
     /// The position of the next value.
     pub fn position(&self) -> usize {
@@ -333,7 +334,7 @@ impl<T: Send> Receiver<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -473,102 +474,5 @@ mod tests {
         drop(rx);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(tx))).is_err());
         assert!(drops.iter().all(|d| d.load(Ordering::Relaxed) == 1));
-    }
-}
-
-#[cfg(all(test, loom))]
-mod models {
-    use super::super::sync::{OF_ONE, model_bounded};
-    use super::*;
-    use loom::thread;
-
-    /// Takes the next value, however long it takes to come.
-    fn pop<T: Send>(rx: &mut Receiver<T>) -> T {
-        loop {
-            match rx.pop() {
-                Some(value) => return value,
-                None => thread::yield_now(),
-            }
-        }
-    }
-
-    #[test]
-    fn five_values_go_through_two_slots() {
-        for start in [0, usize::MAX - 1] {
-            model_bounded(OF_ONE, move || {
-                let (mut tx, mut rx) = ring_at(2, start);
-                let producer = thread::spawn(move || {
-                    for i in 0..5 {
-                        let mut value = Box::new(i);
-                        while let Err(back) = tx.push(value) {
-                            value = back;
-                            thread::yield_now();
-                        }
-                    }
-                });
-                for i in 0..5 {
-                    assert_eq!(*pop(&mut rx), i);
-                }
-                assert!(rx.is_empty());
-                producer.join().unwrap();
-            });
-        }
-    }
-
-    #[test]
-    fn four_slots_take_two_laps() {
-        model_bounded(OF_ONE, || {
-            let (mut tx, mut rx) = ring(4);
-            let producer = thread::spawn(move || {
-                for i in 0..7 {
-                    let mut value = i;
-                    while let Err(back) = tx.push(value) {
-                        value = back;
-                        thread::yield_now();
-                    }
-                }
-            });
-            for i in 0..7 {
-                assert_eq!(pop(&mut rx), i);
-            }
-            producer.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn a_full_ring_gives_the_value_back() {
-        loom::model(|| {
-            let (mut tx, mut rx) = ring(2);
-            tx.push(0).unwrap();
-            tx.push(1).unwrap();
-            let consumer = thread::spawn(move || {
-                assert_eq!(rx.pop(), Some(0));
-                rx
-            });
-            let third = tx.push(2);
-            let mut rx = consumer.join().unwrap();
-            assert_eq!(rx.pop(), Some(1));
-            assert_eq!(rx.pop(), third.is_ok().then_some(2));
-            assert!(third == Ok(()) || third == Err(2));
-        });
-    }
-
-    /// Either handle may be the last. Loom reports a value that leaks or is dropped twice through its own `Arc`.
-    #[test]
-    fn values_inside_are_dropped_once() {
-        loom::model(|| {
-            let value = Arc::new(());
-            let (mut tx, mut rx) = ring(2);
-            let clones = [Arc::clone(&value), Arc::clone(&value)];
-            let producer = thread::spawn(move || {
-                for clone in clones {
-                    assert!(tx.push(clone).is_ok());
-                }
-            });
-            drop(rx.pop());
-            drop(rx);
-            producer.join().unwrap();
-            assert_eq!(Arc::strong_count(&value), 1);
-        });
     }
 }

@@ -1,25 +1,21 @@
-//! The atomics, cells and locks of the ring, the parker and the post office: those of `std`, or loom's under `--cfg
-//! loom`. Also runs models with a limit on pre-emptions.
+//! The atomics, cells, locks and channels of the wires. The package of models has loom's in their place.
 
-#[cfg(loom)]
-pub use loom::{
-    cell::UnsafeCell,
-    hint::spin_loop,
-    sync::{Arc, Mutex, MutexGuard, atomic},
-    thread::yield_now,
-};
-#[cfg(not(loom))]
+#[cfg(target_os = "linux")]
+pub use crossbeam_channel as channel;
+#[cfg(not(target_os = "linux"))]
+pub use std::sync::Condvar;
 pub use std::{
     hint::spin_loop,
     sync::{Arc, Mutex, MutexGuard, atomic},
     thread::yield_now,
 };
 
+/// Whether this is a model, in which constants shrink.
+pub const MODEL: bool = false;
+
 /// `std`'s cell with the interface of loom's, which checks every access.
-#[cfg(not(loom))]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-#[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
     pub fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
@@ -34,20 +30,4 @@ impl<T> UnsafeCell<T> {
     pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())
     }
-}
-
-/// Pre-emptions in the larger models of one ring or parker.
-#[cfg(all(test, loom))]
-pub const OF_ONE: usize = 3;
-/// Pre-emptions in the models of whole processors.
-#[cfg(all(test, loom))]
-pub const OF_SEVERAL: usize = 2;
-
-/// Checks every execution with at most `preemptions` of them, because checking all would take hours.
-/// `LOOM_MAX_PREEMPTIONS` sets another number.
-#[cfg(all(test, loom))]
-pub fn model_bounded(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(preemptions);
-    builder.check(body);
 }

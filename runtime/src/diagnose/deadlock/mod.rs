@@ -92,7 +92,7 @@ pub(crate) struct ReportPart {
 
 impl ReportPart {
     /// The shards of these processors, in words.
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(target_os = "linux")]
     pub fn shards_of(&self, processors: std::ops::Range<u32>) -> String {
         let of = |gang: &Arc<GangTable>| {
             let own = gang.members.get(processors.start as usize..processors.end as usize)?;

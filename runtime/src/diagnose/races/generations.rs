@@ -102,7 +102,7 @@ impl Generations {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::clock::{AccessNumber, Lanes, VectorClock};
     use super::*;

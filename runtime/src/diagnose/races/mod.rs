@@ -39,7 +39,7 @@ mod generations;
 mod hooks;
 mod state;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) use accesses::MOST_ALIKE;
 pub(crate) use clock::{Past, VectorClock};
 pub(crate) use hooks::{Races, seen};

@@ -423,7 +423,7 @@ pub(super) fn common(a: &Use, b: &Use) -> Rect {
     a.region.rect.intersect(&b.region.rect)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

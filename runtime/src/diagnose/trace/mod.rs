@@ -1,12 +1,12 @@
 //! Traces: their files, and the events that a run collects. The module `record` notes events, `carry` takes them to the
 //! process that writes the file, `write` has the format.
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 mod carry;
 mod record;
 mod write;
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 pub(crate) use carry::{Packed, Unpacking};
 pub(crate) use record::{Entry, Kind, Recorder, Recording};
 
@@ -129,7 +129,7 @@ impl Tracing {
     }
 
     /// Sets the nodes of a run on several processes.
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(target_os = "linux")]
     pub fn set_nodes(&self, nodes: Nodes) {
         *lock(&self.nodes) = Some(nodes);
     }

@@ -139,7 +139,7 @@ impl Entry {
 }
 
 /// Entries as bytes, for another process of the same program.
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 impl Entry {
     pub fn to_bytes(self) -> [u8; size_of::<Self>()] {
         let words = u128::from(self.time_what) | u128::from(self.kind_who) << 64 | u128::from(self.key) << 96;

@@ -2,8 +2,6 @@
 //! as it is.
 
 use super::agreement::{Collected, Notice, Said};
-#[cfg(loom)]
-use super::channel::{Receiver, Sender, unbounded};
 use super::packet::failed;
 use super::rings::Failure;
 use super::segments::Layout;
@@ -11,11 +9,10 @@ use crate::ids::ProcessorId;
 use crate::message::{Bulk, Message};
 use crate::wire::park::fence;
 use crate::wire::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::wire::sync::{Mutex, MutexGuard};
+use crate::wire::sync::channel::{Receiver, Sender, unbounded};
+use crate::wire::sync::{MODEL, Mutex, MutexGuard};
 use crate::wire::threads::counts;
 use crate::wire::threads::post::{Origin, Publics, Way};
-#[cfg(not(loom))]
-use crossbeam_channel::{Receiver, Sender, unbounded};
 use maniple_regions::Buffer;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -95,9 +92,9 @@ enum What {
 /// The most bytes of a message that are in the head.
 const SHORT: usize = 4096;
 /// As soon as so many bytes are under way to a process and have not been taken there, messages to it wait.
-const WINDOW: usize = if cfg!(loom) { 2 * EACH } else { 64 << 20 };
+const WINDOW: usize = if MODEL { 2 * EACH } else { 64 << 20 };
 /// A process says what it has taken when it comes to this, which is less than the window.
-const SAY: u64 = WINDOW as u64 / if cfg!(loom) { 1 } else { 8 };
+const SAY: u64 = WINDOW as u64 / if MODEL { 1 } else { 8 };
 /// What a message counts beside its bytes.
 const EACH: usize = 64;
 

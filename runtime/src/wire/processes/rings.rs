@@ -274,7 +274,7 @@ impl Origin<Message> for In {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::segment::Segment;
     use super::super::segments::Layout;

@@ -2,8 +2,8 @@
 
 use super::segment::Segment;
 use crate::ids::ProcessorId;
-use crate::wire::sync::Mutex;
 use crate::wire::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::wire::sync::{MODEL, Mutex};
 use crate::wire::threads::post::Public;
 use maniple_regions::Block;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
 /// The most bytes of a segment.
-pub const LARGEST: usize = if cfg!(loom) { 1 << 14 } else { 1 << 40 };
+pub const LARGEST: usize = if MODEL { 1 << 14 } else { 1 << 40 };
 /// From this size on, blocks have eight sizes between two powers of two.
 const FINE: usize = 1 << 20;
 const LINE: usize = 128;
@@ -292,7 +292,7 @@ impl Drop for Held {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -3,6 +3,7 @@
 
 use super::super::OUTSIDE;
 use super::super::park::{Wake, fence};
+use super::super::sync::MODEL;
 use super::super::sync::atomic::Ordering;
 use super::drive::Driven;
 use super::inbox::Inbox;
@@ -17,7 +18,7 @@ const SHORTEST_NAP: Duration = Duration::from_micros(20);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Turns without work before a processor that shares its core sleeps. Spinning would take the core from one with work.
-const YIELDS: u32 = if cfg!(loom) { 1 } else { 3 };
+const YIELDS: u32 = if MODEL { 1 } else { 3 };
 /// Turns without work before it pauses between turns, and looks at the clock every so many turns.
 const BRISK: u32 = 64;
 /// How long a processor with a core of its own looks for work before it sleeps: several times as long as waking one takes
@@ -66,9 +67,9 @@ impl Patience {
     #[inline]
     pub fn idles(&mut self) -> Rest {
         self.turns += 1;
-        if self.idle == Idle::Adapts && (self.crowded || cfg!(loom)) {
+        if self.idle == Idle::Adapts && self.crowded {
             // After a sleep that timed out, its turns are more than that.
-            return if self.crowded && self.turns < YIELDS { Rest::Yields } else { Rest::Sleeps };
+            return if self.turns < YIELDS { Rest::Yields } else { Rest::Sleeps };
         }
         if self.turns < BRISK {
             return Rest::LooksAgain;
@@ -199,7 +200,7 @@ pub fn rest<M>(post: &Post<M>, me: &Public, mut still_idle: impl FnMut() -> bool
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

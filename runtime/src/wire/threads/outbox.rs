@@ -3,6 +3,7 @@
 
 use super::super::park::fence;
 use super::super::ring::{Sender, ring};
+use super::super::sync::MODEL;
 use super::super::sync::atomic::Ordering;
 use super::post::{Post, Way};
 use super::slow::Slow;
@@ -12,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Turns that a message may wait for its fence.
-pub const UNFENCED: u32 = if cfg!(loom) { 1 } else { 16 };
+pub const UNFENCED: u32 = if MODEL { 1 } else { 16 };
 
 pub struct Outbox<M> {
     id: ProcessorId,
@@ -175,7 +176,7 @@ impl<M: Send + 'static> Outbox<M> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::inbox::Inbox;
     use super::*;

@@ -6,8 +6,8 @@
 use super::super::faults::SlowLink;
 use super::super::park::Parker;
 use super::super::ring::{Receiver, slot_bytes};
-use super::super::sync::Mutex;
 use super::super::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use super::super::sync::{MODEL, Mutex};
 use crate::Progress;
 use crate::ids::ProcessorId;
 use std::any::Any;
@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// Most slots of a ring. Fewer are slower at hundreds of shards.
-pub const RING: usize = if cfg!(loom) { 2 } else { 256 };
+pub const RING: usize = if MODEL { 2 } else { 256 };
 /// Most bytes of all rings together, if every processor talks to every other.
 const RINGS: usize = 256 << 20;
 
@@ -75,7 +75,7 @@ impl Publics {
     /// # Safety
     ///
     /// Each pointer leads to one that has been made, in this process or in another one, and `memory` keeps all.
-    #[cfg(all(target_os = "linux", any(not(loom), test)))]
+    #[cfg(target_os = "linux")]
     pub unsafe fn in_memory(all: Vec<NonNull<Public>>, memory: Arc<dyn Any + Send + Sync>) -> Self {
         Self { all, _memory: memory }
     }
@@ -212,7 +212,7 @@ pub fn slots_between<M>(n: usize) -> usize {
     1 << room.clamp(RING.min(4), RING).ilog2()
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::message::Message;

@@ -1,18 +1,20 @@
 //! Models of the messages between two hosts. Each has one process with one processor, and a thread may see to the messages.
 
-use super::link::{Carrier, Frame, Hosts, Link};
-use super::ring_models::{arrival, check};
-use super::rings::{Failure, Ways};
-use super::segment::Segment;
-use super::segments::{LARGEST, Layout, Segments};
-use crate::Progress;
-use crate::ids::ProcessorId;
-use crate::message::Message;
-use crate::wire::sync::atomic::Ordering;
-use crate::wire::sync::{Mutex, OF_SEVERAL, model_bounded, yield_now};
-use crate::wire::threads::models::{Outbox, read_and};
-use crate::wire::threads::post::{Post, Publics};
-use loom::thread;
+use crate::rings::{arrival, check};
+use crate::threads::read_and;
+use crate::{OF_SEVERAL, model_bounded};
+use loom::sync::Mutex;
+use loom::sync::atomic::Ordering;
+use loom::thread::{self, yield_now};
+use maniple_mapper::ProcessorId;
+use maniple_runtime_models::Progress;
+use maniple_runtime_models::message::Message;
+use maniple_runtime_models::wire::processes::link::{Carrier, Frame, Hosts, Link};
+use maniple_runtime_models::wire::processes::rings::{Failure, Ways};
+use maniple_runtime_models::wire::processes::segment::Segment;
+use maniple_runtime_models::wire::processes::segments::{LARGEST, Layout, Segments};
+use maniple_runtime_models::wire::threads::outbox::Outbox;
+use maniple_runtime_models::wire::threads::post::{Post, Publics};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;

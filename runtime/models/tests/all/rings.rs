@@ -1,18 +1,19 @@
 //! Models of rings between processes, and of the blocks of messages. Each processor is a process with a post office of its
 //! own; they share only their segments.
 
-use super::rings::{Failure, Ways};
-use super::segment::Segment;
-use super::segments::{Held, LARGEST, Layout, Segments};
-use crate::ids::ProcessorId;
-use crate::message::{Also, Message};
-use crate::payload::Payload;
-use crate::wire::ring::ring;
-use crate::wire::sync::atomic::Ordering;
-use crate::wire::sync::{OF_ONE, OF_SEVERAL, model_bounded, yield_now};
-use crate::wire::threads::models::{Outbox, go_on, read_and};
-use crate::wire::threads::post::{Post, Publics};
-use loom::thread;
+use crate::threads::{go_on, read_and};
+use crate::{OF_ONE, OF_SEVERAL, model_bounded};
+use loom::sync::atomic::Ordering;
+use loom::thread::{self, yield_now};
+use maniple_mapper::ProcessorId;
+use maniple_runtime_models::message::{Also, Message};
+use maniple_runtime_models::payload::Payload;
+use maniple_runtime_models::wire::processes::rings::{Failure, Ways};
+use maniple_runtime_models::wire::processes::segment::Segment;
+use maniple_runtime_models::wire::processes::segments::{Held, LARGEST, Layout, Segments};
+use maniple_runtime_models::wire::ring::ring;
+use maniple_runtime_models::wire::threads::outbox::Outbox;
+use maniple_runtime_models::wire::threads::post::{Post, Publics};
 use std::sync::Arc;
 use std::time::Instant;
 

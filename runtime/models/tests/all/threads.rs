@@ -1,17 +1,16 @@
 //! Models of the post office in loom: two or three processors, rings of two slots, and every execution up to a limit on
 //! pre-emptions. A lost message or wake-up leaves a processor asleep, which loom reports as a deadlock.
 
-use super::super::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use super::super::sync::{OF_SEVERAL, model_bounded, yield_now};
-use super::drive::{Driven, drive};
-use super::idle::{Patience, announce, quiescent};
-use super::inbox::Inbox;
-pub use super::outbox::Outbox;
-use super::outbox::UNFENCED;
-use super::post::{Abroad, Origin, Post, Publics, Way};
-use crate::Idle;
-use crate::ids::ProcessorId;
-use loom::thread;
+use crate::{OF_SEVERAL, model_bounded};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use loom::thread::{self, yield_now};
+use maniple_mapper::ProcessorId;
+use maniple_runtime_models::Idle;
+use maniple_runtime_models::wire::threads::drive::{Driven, drive};
+use maniple_runtime_models::wire::threads::idle::{Patience, announce, quiescent};
+use maniple_runtime_models::wire::threads::inbox::Inbox;
+use maniple_runtime_models::wire::threads::outbox::{Outbox, UNFENCED};
+use maniple_runtime_models::wire::threads::post::{Abroad, Origin, Post, Publics, Way};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -76,12 +75,12 @@ pub fn read_and<M: Send + 'static>(
     then: impl Fn(M),
 ) {
     let driven = Reader { left: Cell::new(messages), then };
-    drive(id, &driven, post, outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, false));
+    drive(id, &driven, post, outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, true));
     assert_eq!(driven.left.get(), 0, "a run that goes on was given up");
 }
 
 /// Processor 1 runs `send`, and processor 0 receives `messages`.
-pub fn one_reads<M: Send + 'static>(messages: u32, send: impl Fn(&Arc<Post<M>>) + Send + Sync + 'static) {
+fn one_reads<M: Send + 'static>(messages: u32, send: impl Fn(&Arc<Post<M>>) + Send + Sync + 'static) {
     let send = Arc::new(send);
     model(move || {
         let post = Arc::new(Post::new(2));
@@ -294,7 +293,7 @@ fn clerk(id: ProcessorId, post: &Arc<Post<Letter>>, stops: u32, begin: Begin) ->
     let letters = RefCell::default();
     let driven = Clerk { outbox: &outbox, letters, outside: begin.outside, stops, stopped: Cell::new(false) };
     begin.letters.iter().for_each(|&(to, hops)| outbox.send(to, Letter::Hop(hops)));
-    drive(id, &driven, post, &outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, false));
+    drive(id, &driven, post, &outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, true));
     driven.stopped.get()
 }
 
@@ -353,7 +352,7 @@ fn who_passes_a_message_on_is_not_idle() {
         let second = thread::spawn(move || {
             let outbox = Outbox::new(SECOND, there.clone());
             let driven = Reader { left: Cell::new(1), then: |message| outbox.send(THIRD, message) };
-            drive(SECOND, &driven, &there, &outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, false));
+            drive(SECOND, &driven, &there, &outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, true));
         });
         let there = post.clone();
         let third = thread::spawn(move || {
@@ -452,7 +451,7 @@ fn ends_among_processes(ends: bool, sends: &'static [(ProcessorId, ProcessorId)]
                 sends.iter().filter(|(from, _)| *from == id).for_each(|(_, to)| outbox.send(*to, 7));
                 // More may come than it awaits.
                 let driven = Reader { left: Cell::new(awaits[id.index()]), then: drop };
-                drive(id, &driven, &post, &outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, false));
+                drive(id, &driven, &post, &outbox, &mut Inbox::new(), Patience::new(Idle::Adapts, true));
                 assert_eq!(post.is_given_up(), !ends);
             }
         };
@@ -485,4 +484,14 @@ fn two_that_are_done_find_that_the_third_is_stuck() {
 #[test]
 fn the_last_of_three_is_done() {
     ends_among_processes(true, &[(FIRST, THIRD)], &[0, 0, 1]);
+}
+
+/// A leaf task of the sender never ends: it makes sure of what it has sent before, and then does nothing more.
+#[test]
+fn what_was_sent_before_a_leaf_task_is_seen() {
+    one_reads(1, |post| {
+        let outbox = Outbox::new(SECOND, post.clone());
+        outbox.send(FIRST, 7);
+        outbox.flush();
+    });
 }

@@ -1,22 +1,20 @@
 //! Models of the exchange of a lobby. A process that waits for ever is a deadlock for loom, and a place that is used too
 //! early is a race.
 
-use super::*;
-use crate::wire::sync::{OF_SEVERAL, model_bounded};
+use crate::{OF_SEVERAL, model_bounded};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
+use maniple_runtime_models::Error;
+use maniple_runtime_models::wire::processes::lobby::Lobby;
+use maniple_runtime_models::wire::processes::segment::Segment;
+use std::sync::Arc;
 
-/// The lobbies of so many processes, with all their words.
+/// The lobbies of so many processes.
 fn lobbies(n: usize) -> Vec<Arc<Lobby>> {
     let ranks: Vec<u32> = (0..n as u32).collect();
     let memory = Segment::new("a model", 0, 0, true).expect("memory");
     let lobby = |index| Arc::new(Lobby::in_memory(index, ranks.clone(), memory.clone()));
-    let lobbies: Vec<_> = (0..n).map(lobby).collect();
-    let all = &lobbies[0];
-    let _: (_, _, &AtomicU32) = (all.told(), all.missed(), all.word(REPORTER));
-    for i in 0..n {
-        let _ = (all.given(i), all.gone(i), all.status(i), all.words_len(i));
-    }
-    lobbies
+    (0..n).map(lobby).collect()
 }
 
 /// Runs `others` on threads, and `first` on this one.

@@ -1,0 +1,31 @@
+//! What stands for the messages of the runtime: those that the wire between processes names.
+
+use crate::Error;
+use crate::ids::ObjectId;
+use crate::payload::Payload;
+use maniple_regions::Buffer;
+use serde::{Deserialize, Serialize};
+
+#[path = "../../src/message/bulk.rs"]
+mod bulk;
+pub(crate) use bulk::Bulk;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Also {
+    pub cell: u32,
+    pub generation: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Message {
+    Arrive { object: ObjectId, cell: u32, generation: u64, payload: Payload, also: Also },
+    Columns(Box<Columns>),
+    Got { token: u64, bytes: Buffer },
+    Put(Box<()>, Buffer),
+    Lost(Box<Error>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Columns {
+    pub columns: Vec<((), Buffer)>,
+}
