@@ -434,12 +434,6 @@ impl Program {
         self.stages.iter().flat_map(|s| &s.steps)
     }
 
-    /// Every mapper that may be asked.
-    pub(crate) fn mappers(&self) -> impl Iterator<Item = Chosen> + '_ {
-        let swaps = self.steps().filter_map(|s| if let Step::Swap { mapper, .. } = s { Some(*mapper) } else { None });
-        std::iter::once(self.mapper).chain(swaps)
-    }
-
     /// The mapper of the last swap in the stages up to this one.
     pub(crate) fn last_swap(&self, stage: usize) -> Option<Chosen> {
         let mut steps = self.stages[..=stage].iter().flat_map(|stage| &stage.steps).rev();
@@ -447,7 +441,8 @@ impl Program {
     }
 
     pub(crate) fn is_wild(&self) -> bool {
-        self.mappers().any(|m| matches!(m, Chosen::Wild(_)))
+        let swaps_to_one = |step: &Step| matches!(step, Step::Swap { mapper: Chosen::Wild(_), .. });
+        matches!(self.mapper, Chosen::Wild(_)) || self.steps().any(swaps_to_one)
     }
 }
 
