@@ -117,7 +117,7 @@ pub mod mapper {
         ExchangeInput, ExchangeOutput, IllegalDecision, InstanceChoice, InstanceInput, Kind, Layout, LeafInput,
         LeafOutput, Machine, Mapper, MapperError, MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput,
         PlaceSharedInput, Placement, Priority, ProcessorId, ProcessorRange, ProfileInput, RequirementInput,
-        Requirements, SliceInput, Slicing, SourceInput, SpecError, TableError, TableMapper,
+        Requirements, SliceInput, Slicing, SourceInput, SpecError, TableError, TableMapper, stock,
     };
 }
 
@@ -132,11 +132,10 @@ pub mod runtime {
     #[doc(inline)]
     pub use maniple_runtime::{
         Arg, Arrivable, Binding, Check, Consumer, CostLevel, Costs, Destroy, Driver, Edge, Edges, Error, Faults,
-        FutureMap, Gang, Get, Idle, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many, MapperSwitch, Param,
-        Pause, PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter, Place, Portable, Processes, ProcessorLoss,
-        Producer, Progress, Put, RacingAccess, ReduceRequirement, RegionView, Requirement, Resolver, Runtime, Shard,
-        ShardLaunch, ShardTask, SlowLink, Stamp, Stats, TaskCost, TaskFuture, Top, TraceFile, VirtualMachine, Waitable,
-        now,
+        FutureMap, Gang, Get, Idle, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many, Param, Pause,
+        PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter, Place, Portable, Processes, ProcessorLoss, Producer,
+        Progress, Put, RacingAccess, ReduceRequirement, RegionView, Requirement, Resolver, Runtime, Shard, ShardLaunch,
+        ShardTask, SlowLink, Stamp, Stats, TaskCost, TaskFuture, Top, TraceFile, VirtualMachine, Waitable, now,
     };
 }
 

@@ -1,18 +1,17 @@
-//! Replacing the mapper of a running command: `--mapper @FILE`, and a hangup signal after FILE has changed. On several
-//! processes the one that gets the signal reads FILE, and all make the mapper that its first line names.
+//! Replacing the mapper of a running command: `--mapper @FILE`, and a hangup signal after FILE has changed. Several processes
+//! would take the new mapper at different places of the program, so they keep the old one.
 
 use crate::Failure;
 use maniple::mapper::MapperSpec;
-use maniple::runtime::Runtime;
 
-/// Reads the file of an `@FILE` again on each SIGHUP, until [`stop`]. If a process can't make the mapper, there is a warning,
-/// and the old mapper stays in all. For other mappers the signal keeps its meaning. A command has one mapper: a second call
-/// does nothing. Collective on several processes, which `runtime` has.
-pub fn on_signal(mapper: &MapperSpec, runtime: &Runtime) -> Result<(), Failure> {
+/// Reads the file of an `@FILE` again on each SIGHUP, until [`stop`]. If the file is then wrong, or there are several
+/// processes, there is a warning, and the old mapper stays. For other mappers the signal keeps its meaning. A command has one
+/// mapper: a second call does nothing.
+pub fn on_signal(mapper: &MapperSpec) -> Result<(), Failure> {
     #[cfg(unix)]
-    unix::on_signal(mapper, runtime)?;
+    unix::on_signal(mapper)?;
     #[cfg(not(unix))]
-    let _ = (mapper, runtime);
+    let _ = mapper;
     Ok(())
 }
 
@@ -27,7 +26,7 @@ mod unix {
     use crate::{Failure, note, warn};
     use maniple::mapper::MapperSpec;
     use maniple::plugin;
-    use maniple::runtime::{MapperSwitch, Runtime};
+    use maniple::runtime::Runtime;
     use signal_hook::consts::SIGHUP;
     use signal_hook::iterator::{Handle, Signals};
     use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -36,62 +35,47 @@ mod unix {
     use std::time::Duration;
 
     /// What ends the reading, and a channel that closes when it has ended.
-    static READER: Mutex<Option<(Handle, MapperSwitch, Receiver<()>)>> = Mutex::new(None);
+    static READER: Mutex<Option<(Handle, Receiver<()>)>> = Mutex::new(None);
 
     /// How long reading the file may still take at the end of the command. It may load a library.
     const LIMIT: Duration = Duration::from_secs(15);
 
-    pub fn on_signal(mapper: &MapperSpec, runtime: &Runtime) -> Result<(), Failure> {
+    pub fn on_signal(mapper: &MapperSpec) -> Result<(), Failure> {
         let Some(file) = mapper.file() else { return Ok(()) };
         let mut reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
         if reader.is_some() {
             return Ok(());
         }
-        // Before the threads that may ask for it.
-        let slot = mapper.slot(&plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
-        let failed = |e: &dyn std::fmt::Display| {
-            Failure::Run(format!("can't listen for signals to reload {}: {e}", file.display()))
-        };
-        let (end, ended) = mpsc::channel::<()>();
-        let (of_make, made) = (mapper.clone(), end.clone());
-        let make = move |line: &str| {
-            let _until_then = &made;
-            of_make.make(line, &plugin::load).map_err(|e| e.to_string())
-        };
-        let switch = MapperSwitch::new(runtime, &slot, make).map_err(|e| failed(&e))?;
-        let mut signals = Signals::new([SIGHUP]).map_err(|e| failed(&e))?;
-        let (handle, mapper, asks) = (signals.handle(), mapper.clone(), switch.clone());
+        // Before the thread that may ask for it.
+        mapper.slot(&plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
+        let failed = |e| Failure::Run(format!("can't listen for signals to reload {}: {e}", file.display()));
+        let mut signals = Signals::new([SIGHUP]).map_err(failed)?;
+        let (handle, mapper) = (signals.handle(), mapper.clone());
+        let (end, ended) = mpsc::channel();
         let read = move || {
             for _ in signals.forever() {
-                // One that is empty names no mapper.
-                let outcome = match mapper.line() {
-                    Ok(line) => {
-                        asks.replace(&line.unwrap_or_default()).recv().map(|done| done.map_err(|e| e.to_string()))
-                    }
-                    Err(e) => Ok(Err(e.to_string())),
-                };
-                match outcome {
-                    Ok(Ok(())) => note(format_args!("mapper {mapper} was read again")),
-                    // Only this process knows of it.
-                    Ok(Err(e)) => note(format_args!("warning: {e}; the old mapper stays")),
-                    // The command ends.
-                    Err(_) => break,
+                match read_again(&mapper) {
+                    Ok(()) => note(format_args!("mapper {mapper} was read again")),
+                    Err(e) => warn(format_args!("{e}; the old mapper stays")),
                 }
             }
-            drop((mapper, asks, end));
+            drop((mapper, end));
         };
-        thread::Builder::new().name("mapper file".into()).spawn(read).map_err(|e| failed(&e))?;
-        *reader = Some((handle, switch, ended));
+        thread::Builder::new().name("mapper file".into()).spawn(read).map_err(failed)?;
+        *reader = Some((handle, ended));
         Ok(())
     }
 
+    fn read_again(mapper: &MapperSpec) -> Result<(), String> {
+        match Runtime::process_count() {
+            1 => mapper.reload(&plugin::load).map_err(|e| e.to_string()),
+            n => Err(format!("mapper {mapper} is read again in runs of one process only, and this one has {n}")),
+        }
+    }
+
     pub fn stop() {
-        let Some((handle, switch, ended)) = READER.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return;
-        };
+        let Some((handle, ended)) = READER.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         handle.close();
-        switch.close();
-        drop(switch);
         // Nothing is ever sent. A library that hangs must not keep the command waiting.
         if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
             warn("the mapper's file is still being read; the rest of the mapper's own output may be lost");

@@ -1,7 +1,7 @@
 //! Counts of the things that were explored.
 
 use crate::judge::Right;
-use crate::program::{Chosen, On, Program, Step};
+use crate::program::{On, Program, Step};
 
 macro_rules! counts {
     ($($name:ident),* $(,)?) => {
@@ -101,7 +101,7 @@ impl Counts {
         self.slow_pairs += program.faults.slow.len() as u64;
         self.pauses += program.faults.pauses.len() as u64;
         self.losses_planned += program.faults.losses.len() as u64;
-        self.wild_mappers += u64::from(program.mappers().any(|m| matches!(m, Chosen::Wild(_))));
+        self.wild_mappers += u64::from(program.is_wild());
         if let Some(stats) = &right.stats {
             self.leaf_tasks += stats.leaf_tasks;
             self.messages += stats.messages;

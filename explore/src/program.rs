@@ -91,7 +91,7 @@ pub struct Stage {
     pub launches: u32,
     /// The top-level task awaits the launch before it goes on.
     pub awaited: bool,
-    /// The top-level task then adopts the newest mapper.
+    /// The top-level task then replaces the mapper by that of the last [`Step::Swap`] so far, if there is one.
     pub adopts: bool,
     /// The top-level task destroys what it made for the stage once it has launched it. Later uses are refused.
     pub destroys: bool,
@@ -389,8 +389,8 @@ impl Program {
     /// The same program on so many processes of this host. One to three workers of each and slow links are drawn from the
     /// seed.
     ///
-    /// It leaves out the check for races, which needs one address space. A shard that replaces the mapper does that for all
-    /// processes.
+    /// It leaves out the check for races, which needs one address space. A shard that replaces the mapper does that for its own
+    /// process only.
     pub fn on_processes(mut self, processes: u32, seed: u64) -> Self {
         let workers = 1 + (seed % 3) as u32;
         self.on = On::Processes { processes, workers };
@@ -434,14 +434,15 @@ impl Program {
         self.stages.iter().flat_map(|s| &s.steps)
     }
 
-    /// Every mapper that may be asked.
-    pub(crate) fn mappers(&self) -> impl Iterator<Item = Chosen> + '_ {
-        let swaps = self.steps().filter_map(|s| if let Step::Swap { mapper, .. } = s { Some(*mapper) } else { None });
-        std::iter::once(self.mapper).chain(swaps)
+    /// The mapper of the last swap in the stages up to this one.
+    pub(crate) fn last_swap(&self, stage: usize) -> Option<Chosen> {
+        let mut steps = self.stages[..=stage].iter().flat_map(|stage| &stage.steps).rev();
+        steps.find_map(|s| if let Step::Swap { mapper, .. } = s { Some(*mapper) } else { None })
     }
 
     pub(crate) fn is_wild(&self) -> bool {
-        self.mappers().any(|m| matches!(m, Chosen::Wild(_)))
+        let swaps_to_one = |step: &Step| matches!(step, Step::Swap { mapper: Chosen::Wild(_), .. });
+        matches!(self.mapper, Chosen::Wild(_)) || self.steps().any(swaps_to_one)
     }
 }
 

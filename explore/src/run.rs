@@ -6,13 +6,11 @@ use crate::program::{Chosen, On, Program};
 use crate::top::{Shared, top_level};
 use crate::wild::Wild;
 use maniple::prelude::*;
-use maniple::runtime::{Check, Costs, Link, MapperSwitch, TaskCost, VirtualMachine};
+use maniple::runtime::{Check, Costs, Link, TaskCost, VirtualMachine};
 use maniple_mapper::{LoggingMapper, Mapper, MapperSlot, NumaMapper, Topology, stock};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// The number of steps after which a run counts as endless.
 const MOST_STEPS: u64 = 300_000;
@@ -97,11 +95,9 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
             Runtime::processes(processes).workers(workers).faults(program.faults.clone())
         }
     };
-    let (switch, switch_ended) = switch(program, &runtime, &slot)?.unzip();
     let shared = Arc::new(Shared {
         program: program.clone(),
         slot: slot.clone(),
-        switch,
         probe: probe.clone(),
         seen: Mutex::new(Seen {
             records: expected.seen.iter().map(|shards| vec![None; shards.len()]).collect(),
@@ -121,8 +117,6 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
     drop(runtime);
     let mut seen = std::mem::take(&mut *shared.seen());
     drop((shared, slot));
-    // Then its thread has no mapper any more, unless something has outlived the run.
-    let _ = switch_ended.map(|ended: Receiver<()>| ended.recv_timeout(Duration::from_secs(10)));
     // One handle of the mapper is for the judge.
     let handles = 1 + usize::from(wild.is_some());
     seen.left = (Arc::strong_count(&probe) - 1, Arc::strong_count(&first) - handles);
@@ -143,27 +137,6 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
         }
     }
     Judge { program, expected: &expected, wild: wild.as_deref() }.outcome(outcome, &seen)
-}
-
-/// On several processes, a switch for a program whose shards replace the mapper, and a channel that closes when it has ended.
-fn switch(
-    program: &Program,
-    runtime: &Runtime,
-    slot: &MapperSlot,
-) -> Result<Option<(MapperSwitch, Receiver<()>)>, Wrong> {
-    let On::Processes { .. } = program.on else { return Ok(None) };
-    // All but the first.
-    let swaps: Vec<Chosen> = program.mappers().skip(1).collect();
-    if swaps.is_empty() {
-        return Ok(None);
-    }
-    let (end, ended) = channel();
-    let make = move |text: &str| {
-        let _until_then: &Sender<()> = &end;
-        let chosen = swaps.iter().find(|chosen| format!("{chosen:?}") == text);
-        chosen.map(|chosen| mapper(*chosen)).ok_or_else(|| format!("no mapper {text} in the program"))
-    };
-    Ok(Some((MapperSwitch::new(runtime, slot, make).map_err(|e| amiss(&e))?, ended)))
 }
 
 /// Why the processes can't tell each other what they have seen.

@@ -240,7 +240,7 @@ impl fmt::Display for Program {
             let flags = [
                 (stage.daring, "shards may arrive too early"),
                 (stage.awaited, "the top-level task awaits it"),
-                (stage.adopts, "the top-level task then adopts the newest mapper"),
+                (stage.adopts, "the top-level task then replaces the mapper by that of the last shard that did"),
                 (stage.destroys, "the top-level task destroys what it made for the stage once that is launched"),
             ];
             for (_, what) in flags.iter().filter(|(on, _)| *on) {

@@ -3,7 +3,7 @@
 use crate::calls::{self, Made};
 use crate::judge::{Outcome, Seen};
 use crate::loose::{LooseArgs, Loosely, loose, loosely};
-use crate::program::{BOARD, Chosen, Failing, Program, Stage, TOP_BOMB};
+use crate::program::{BOARD, Failing, Program, Stage, TOP_BOMB};
 use crate::run::mapper;
 use crate::tasks::{Tag, bomb, digest, explode, update};
 use crate::values::gathering;
@@ -11,7 +11,7 @@ use crate::worker::{FIELDS, SLOT, body};
 use maniple::mapper::MapperSlot;
 use maniple::prelude::*;
 use maniple::regions::Privilege;
-use maniple::runtime::{FutureMap, InnerTask, MapperSwitch, Portable};
+use maniple::runtime::{FutureMap, InnerTask, Portable};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,23 +19,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Shared {
     pub program: Program,
     pub slot: MapperSlot,
-    /// On several processes, what replaces the mapper in all of them.
-    pub switch: Option<MapperSwitch>,
     /// Each leaf task holds a clone. The clones that are not dropped are counted.
     pub probe: Arc<()>,
     pub seen: Mutex<Seen>,
 }
 
 impl Shared {
-    /// Replaces the mapper; on several processes soon, in all of them.
-    pub fn replace(&self, chosen: Chosen) {
-        match &self.switch {
-            // All shards go on under whichever mapper, so nobody waits for the outcome.
-            Some(switch) => drop(switch.replace(&format!("{chosen:?}"))),
-            None => self.slot.replace(mapper(chosen)),
-        }
-    }
-
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,8 +158,10 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
             Some((at, Failing::Returns)) if at == i => return Err(Error::user(bomb(TOP_BOMB))),
             _ => {}
         }
-        if stage.adopts {
-            top.adopt_mapper().await?;
+        if stage.adopts
+            && let Some(chosen) = program.last_swap(i)
+        {
+            top.replace_mapper(mapper(chosen));
         }
     }
     for (launch, done) in pending {

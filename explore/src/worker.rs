@@ -5,6 +5,7 @@ use crate::calls::{self, Overs};
 use crate::judge::Outcome;
 use crate::phases::Phase;
 use crate::program::{BOARD, Failing, Number, Program, Stage, Step, TIMED_OUT};
+use crate::run::mapper;
 use crate::tasks::{Tag, bomb, digest, digest_shared, explode, set, update};
 use crate::top::{Args, Shared, slot};
 use crate::values::{arrival, fresh, joined, updated};
@@ -269,7 +270,9 @@ impl Worker {
                     self.join(stage, which, calls::Part::Contribute, (number, bomb))?;
                 }
                 Step::Receive { which } => self.join(stage, which, calls::Part::Receive, (Number::Given(0), None))?,
-                Step::Swap { shard, mapper: chosen } if shard == me => self.shared.replace(chosen),
+                Step::Swap { shard, mapper: chosen } if shard == me => {
+                    self.shared.slot.replace(mapper(chosen));
+                }
                 Step::Board { number, bomb } => {
                     let tag = self.tag(bomb.filter(|b| b.1 == me).map(|b| b.0));
                     let lo = BOARD * i64::from(me);

@@ -1,13 +1,11 @@
 //! The mapper of a run, which can be replaced while the run goes on.
 
-use crate::Mapper;
+use crate::{DefaultMapper, Mapper};
 use arc_swap::{ArcSwap, Cache};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A mapper with the name it had when it was put into its slot.
-#[derive(Clone)]
 pub struct Named {
     /// The mapper.
     pub mapper: Arc<dyn Mapper>,
@@ -15,13 +13,6 @@ pub struct Named {
     pub name: Arc<str>,
     /// Number of mappers that were in the slot before it.
     pub number: u64,
-}
-
-impl Named {
-    fn new(mapper: Arc<dyn Mapper>, number: u64) -> Self {
-        let name = name_of(&*mapper).into();
-        Self { mapper, name, number }
-    }
 }
 
 /// A mapper's name. It comes from user code, which may panic.
@@ -39,6 +30,16 @@ impl std::fmt::Debug for Named {
     }
 }
 
+impl Drop for Named {
+    /// The last one to hold a replaced mapper may be a processor, which a panic of the mapper's destructor must not end.
+    fn drop(&mut self) {
+        let mapper = std::mem::replace(&mut self.mapper, Arc::new(DefaultMapper));
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(mapper))) {
+            std::mem::forget(payload);
+        }
+    }
+}
+
 /// Holds the mapper of one or more runs. A clone is the same slot. Keep one to replace the mapper of a running program,
 /// from any thread.
 ///
@@ -52,18 +53,7 @@ impl std::fmt::Debug for Named {
 /// assert_eq!(&*slot.current().name, "collective");
 /// ```
 #[derive(Clone, Debug)]
-pub struct MapperSlot {
-    shared: Arc<Shared>,
-    current: Arc<ArcSwap<Named>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    /// Number of the newest mapper.
-    number: AtomicU64,
-    /// All mappers by number. Nodes that must get the same answer may still ask one that has been replaced.
-    all: Mutex<Vec<Arc<Named>>>,
-}
+pub struct MapperSlot(Arc<ArcSwap<Named>>);
 
 /// One reader's view of a slot. Looking for a new mapper costs one load.
 pub type Reader = Cache<Arc<ArcSwap<Named>>, Arc<Named>>;
@@ -71,49 +61,34 @@ pub type Reader = Cache<Arc<ArcSwap<Named>>, Arc<Named>>;
 impl MapperSlot {
     /// A slot with a mapper in it.
     pub fn new(mapper: Arc<dyn Mapper>) -> Self {
-        let first = Arc::new(Named::new(mapper, 0));
-        let shared = Shared { number: AtomicU64::new(0), all: Mutex::new(vec![first.clone()]) };
-        Self { shared: Arc::new(shared), current: Arc::new(ArcSwap::new(first)) }
+        let name = name_of(&*mapper).into();
+        Self(Arc::new(ArcSwap::from_pointee(Named { mapper, name, number: 0 })))
     }
 
-    /// Puts another mapper into the slot. Never waits.
+    /// Puts another mapper into the slot, and returns it with its name and number. Never waits.
     ///
-    /// Each processor asks the new mapper from its next decision on. Decisions that several nodes make alike come from
-    /// it after the next `Top::adopt_mapper`. Earlier decisions stay as they are, except that each collective is mapped
-    /// again at its next call. The slot keeps the old mapper until the slot itself is dropped.
+    /// Each processor asks the new mapper from its next decision on. Earlier decisions stay as they are, except that each
+    /// collective is mapped again at its next call. The old mapper is dropped once no processor asks it any more.
     ///
-    /// Each process of a run on several has a slot of its own, which this does not reach: see `MapperSwitch` of the runtime.
-    pub fn replace(&self, mapper: Arc<dyn Mapper>) {
-        // Its name is asked for before anything is locked.
-        let named = Named::new(mapper, 0);
-        let mut all = self.shared.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = Arc::new(Named { number: all.len() as u64, ..named });
-        all.push(named.clone());
-        let number = named.number;
-        self.current.store(named);
-        self.shared.number.store(number, Ordering::Release);
-    }
-
-    /// Number of mappers that have been replaced so far. A processor that remembers another number asks the newest
-    /// mapper again.
-    #[inline]
-    pub fn number(&self) -> u64 {
-        self.shared.number.load(Ordering::Acquire)
-    }
-
-    /// The mapper that was put into the slot after `number` others.
-    pub fn get(&self, number: u64) -> Option<Arc<Named>> {
-        self.shared.all.lock().unwrap_or_else(PoisonError::into_inner).get(number as usize).cloned()
+    /// In a run on several nodes, decisions that all nodes must make alike do not follow this call. They follow
+    /// `Top::replace_mapper` of the runtime. Each process has a slot of its own, so this call changes the decisions of
+    /// the processors of one process.
+    pub fn replace(&self, mapper: Arc<dyn Mapper>) -> Arc<Named> {
+        let name: Arc<str> = name_of(&*mapper).into();
+        let after = |before: &Arc<Named>| {
+            Arc::new(Named { mapper: mapper.clone(), name: name.clone(), number: before.number + 1 })
+        };
+        after(&self.0.rcu(after))
     }
 
     /// The mapper that is in the slot now.
     pub fn current(&self) -> Arc<Named> {
-        self.current.load_full()
+        self.0.load_full()
     }
 
     /// A view for one processor.
     pub fn reader(&self) -> Reader {
-        Cache::new(self.current.clone())
+        Cache::new(self.0.clone())
     }
 }
 

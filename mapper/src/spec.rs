@@ -276,18 +276,15 @@ impl Kind {
         rest.map_or(Ok(plain), |option| Err(options.unknown(option)))
     }
 
-    /// The specification in the first line of a file.
+    /// The specification in the first line of a file. It may not name another such file.
     fn within(path: &Path) -> Result<Self, SpecError> {
-        Self::from_line(path, &line_of(path)?)
-    }
-
-    /// The specification in a line of a file. It may not name another such file.
-    fn from_line(path: &Path, line: &str) -> Result<Self, SpecError> {
-        let owned = || path.to_owned();
-        match Kind::parse(line) {
-            Ok(Kind::File(other)) => Err(SpecError::Nested { path: owned(), found: format!("@{}", other.display()) }),
+        let line = first_line(path).map_err(|source| SpecError::Unreadable { path: path.to_owned(), source })?;
+        match Kind::parse(line.trim()) {
+            Ok(Kind::File(other)) => {
+                Err(SpecError::Nested { path: path.to_owned(), found: format!("@{}", other.display()) })
+            }
             Ok(kind) => Ok(kind),
-            Err(source) => Err(SpecError::Within { path: owned(), source: Box::new(source) }),
+            Err(source) => Err(SpecError::Within { path: path.to_owned(), source: Box::new(source) }),
         }
     }
 
@@ -314,21 +311,12 @@ impl Kind {
                 // Without a buffer, so that a line that can't be written fails the run at once.
                 Arc::new(LoggingMapper::new(inner, file))
             }
-            Kind::File(path) => Kind::within(path)?.make_within(path, loader, process, anew)?,
+            Kind::File(path) => {
+                let within = |source| SpecError::Within { path: path.clone(), source: Box::new(source) };
+                Kind::within(path)?.make(loader, process, anew).map_err(within)?
+            }
             Kind::Library { path, options } => loader.load(path, options).map_err(SpecError::Library)?,
         })
-    }
-
-    /// The same for a specification that a file has. Errors name the file.
-    fn make_within(
-        &self,
-        path: &Path,
-        loader: &dyn Loader,
-        process: u32,
-        anew: bool,
-    ) -> Result<Arc<dyn Mapper>, SpecError> {
-        let within = |source| SpecError::Within { path: path.to_owned(), source: Box::new(source) };
-        self.make(loader, process, anew).map_err(within)
     }
 }
 
@@ -348,12 +336,6 @@ fn log(path: &Path, anew: bool) -> io::Result<File> {
         file.set_len(0)?;
     }
     Ok(file)
-}
-
-/// The specification in the first line of a file, as text.
-fn line_of(path: &Path) -> Result<String, SpecError> {
-    let line = first_line(path).map_err(|source| SpecError::Unreadable { path: path.to_owned(), source })?;
-    Ok(line.trim().to_owned())
 }
 
 /// The first line of a regular file.
@@ -423,27 +405,6 @@ impl MapperSpec {
             slot.replace(self.kind.make(loader, self.process, false)?);
         }
         Ok(())
-    }
-
-    /// The first line that the file of `@FILE` has now; `None` for other specifications. Several processes that replace their
-    /// mappers together make them of one such line: see [`Self::make`].
-    ///
-    /// # Errors
-    /// The file can't be read.
-    pub fn line(&self) -> Result<Option<String>, SpecError> {
-        self.file().map(line_of).transpose()
-    }
-
-    /// Makes the mapper that a [line](Self::line) of the file of `@FILE` names, and leaves the [slot](Self::slot) as it is.
-    /// For other specifications, the line is one of its own.
-    ///
-    /// # Errors
-    /// An illegal specification; a file that can't be written, or a library that did not make a mapper.
-    pub fn make(&self, line: &str, loader: &dyn Loader) -> Result<Arc<dyn Mapper>, SpecError> {
-        match self.file() {
-            Some(path) => Kind::from_line(path, line)?.make_within(path, loader, self.process, false),
-            None => Kind::parse(line)?.make(loader, self.process, false),
-        }
     }
 
     /// The files of this specification, each with whether the mapper writes it: a library, a file for decisions, and

@@ -3,9 +3,8 @@
 use crate::Idle;
 use crate::diagnose::races::Races;
 use crate::ids::Run;
-use maniple_mapper::{Machine, MapperSlot};
+use maniple_mapper::{Machine, MapperSlot, Named};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// How nodes compare their top-level tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +30,8 @@ pub(crate) struct Config {
     /// The work of shards between their start and end is the same.
     pub copies: Machine,
     pub mapper: MapperSlot,
-    /// The number of the mapper that all nodes agree on at the start.
-    pub agreed: AtomicU64,
+    /// The mapper of the run's start, on every node.
+    pub first_mapper: Arc<Named>,
     pub trace: Option<crate::diagnose::trace::Tracing>,
     /// The check for races, if it was requested.
     pub races: Option<Arc<Races>>,

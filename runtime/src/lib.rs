@@ -63,7 +63,6 @@ pub use program::phase::{PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter};
 pub use program::region::RegionView;
 pub use program::runtime::{Check, Driver, Idle, Processes, Progress, Runtime};
 pub use program::shard::{Copied, Shard};
-pub use program::switch::MapperSwitch;
 pub use program::top::Top;
 pub use time::now;
 pub use wire::{Binding, CostLevel, Costs, Faults, Link, Pause, ProcessorLoss, SlowLink, TaskCost, VirtualMachine};

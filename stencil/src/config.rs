@@ -193,16 +193,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// A runtime on the processors, with the settings that it has by default.
-    pub fn runtime(&self) -> Runtime {
-        let workers = u32::try_from(self.workers).unwrap_or(u32::MAX);
-        match (&self.machine, self.processes) {
-            (Some(machine), _) => Runtime::virtual_time((**machine).clone()),
-            (None, Some(processes)) => processes.runtime(workers),
-            (None, None) => Runtime::threads(workers),
-        }
-    }
-
     /// Processors that run the shards' tasks: the workers, or those of the machine in virtual time.
     pub fn processors(&self) -> usize {
         self.machine.as_ref().map_or(self.all_workers(), |machine| machine.leaf_processors())

@@ -284,14 +284,15 @@ fn simulate(
     };
     // Checked with the rest: fewer than the workers.
     let utility = u32::try_from(config.utility).unwrap_or(u32::MAX);
-    let wire = match (&config.machine, config.processes) {
-        (Some(_), _) => "virtual",
-        (None, Some(processes)) => processes.wire(),
-        (None, None) => "threads",
+    let workers = u32::try_from(config.workers).unwrap_or(u32::MAX);
+    let (wire, runtime) = match (&config.machine, config.processes) {
+        (Some(machine), _) => ("virtual", Runtime::virtual_time((**machine).clone())),
+        (None, Some(processes)) => (processes.wire(), processes.runtime(workers)),
+        (None, None) => ("threads", Runtime::threads(workers)),
     };
     let runtime = match config.machine {
-        Some(_) => config.runtime(),
-        None => config.runtime().binding(config.bind.into()).utility(utility),
+        Some(_) => runtime,
+        None => runtime.binding(config.bind.into()).utility(utility),
     };
     let mut runtime = runtime.mapper(mapper);
     if let Some(file) = trace {

@@ -3,10 +3,10 @@
 #[cfg(target_os = "linux")]
 #[path = "../common/denied.rs"]
 mod denied;
+#[path = "../common/mappers.rs"]
+mod mappers;
 #[path = "../common/stuck.rs"]
 mod stuck;
-#[path = "../common/switch.rs"]
-mod switch;
 
 use maniple_runtime_tests::{processes, say, size, stacks, watched};
 

@@ -5,7 +5,7 @@
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 
 use crate::say::say;
-use crate::{denied, stacks, stuck, switch};
+use crate::{denied, mappers, stacks, stuck};
 use maniple::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -537,7 +537,7 @@ fn a_process_that_waits_leaves_the_processors_to_others() {
 fn mappers_are_replaced_in_all_processes() {
     let jobs = on_mpi("on_mpi::mappers_are_replaced_in_all_processes", &ALL, || {
         for progress in [maniple::runtime::Progress::Poll, maniple::runtime::Progress::Dedicated] {
-            switch::mappers_are_replaced_in_all_processes(Runtime::mpi().workers(1).progress(progress));
+            mappers::mappers_are_replaced_in_all_processes(Runtime::mpi().workers(1).progress(progress));
         }
     });
     for job in jobs {

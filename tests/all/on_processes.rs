@@ -5,7 +5,7 @@
 
 use crate::processes::{on_processes, on_processes_with};
 use crate::say::say;
-use crate::{denied, stacks, stuck, switch};
+use crate::{denied, mappers, stacks, stuck};
 use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 use maniple::mapper::{CollectiveMapper, DefaultMapper, Mapper, ProcessorId};
 use maniple::prelude::*;
@@ -499,6 +499,6 @@ fn mappers_are_replaced_in_all_processes() {
     on_processes(
         "on_processes::mappers_are_replaced_in_all_processes",
         &shapes,
-        switch::mappers_are_replaced_in_all_processes,
+        mappers::mappers_are_replaced_in_all_processes,
     );
 }

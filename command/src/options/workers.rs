@@ -105,8 +105,8 @@ pub struct OnWorkers {
     /// Mapper, which places tasks and data: NAME[,OPTION=VALUE]…, ./LIBRARY.so[,OPTIONS] or @FILE. Names: default, collective
     /// (table=FILE, as maniple tune writes it), first, round-robin, numa, random (seed=N) and logging (file=PATH, and last
     /// inner=MAPPER). The mapper logging writes each decision of its inner mapper as a line of JSON. Without file= it writes to stderr. Of several
-    /// processes, number 0 writes to PATH and number N to PATH.N. The first line of @FILE says which mapper it is. FILE is read
-    /// again on a hangup signal, which one of several processes gets for all
+    /// processes, number 0 writes to PATH and number N to PATH.N. The first line of @FILE says which mapper it is. In a run
+    /// of one process, FILE is read again on a hangup signal. Several processes keep the mapper, and warn
     #[arg(long, value_name = "MAPPER", default_value_t = MapperSpec::default(), value_parser = mapper)]
     pub mapper: MapperSpec,
 }
@@ -160,7 +160,7 @@ impl OnWorkers {
         let (processors, runtime) = self.processors(shards)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         change(&mapper);
-        crate::swap::on_signal(&self.mapper, &runtime)?;
+        crate::swap::on_signal(&self.mapper)?;
         let runtime = runtime.mapper(mapper);
         let runtime = trace.iter().fold(runtime, |runtime, file| runtime.trace(file.clone()));
         Ok((processors, runtime, trace))

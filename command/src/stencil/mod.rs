@@ -132,7 +132,7 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     files.writes("--output", args.output.as_deref()).writes("--trace", args.traced.trace.as_deref()).check()?;
     let config = args.config()?;
     let mut session = Session::prepare(&config).map_err(failure)?;
-    crate::swap::on_signal(&config.mapper, &config.runtime())?;
+    crate::swap::on_signal(&config.mapper)?;
     config.machine.as_deref().into_iter().for_each(warn_without_costs);
     let mut output = Output::new(args.reported.format);
     // Only a table has room for a warning. Several processes would measure at the same time.

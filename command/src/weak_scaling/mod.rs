@@ -118,7 +118,7 @@ pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
     // The first of several processes writes it.
     let report = args.report.as_deref().filter(|_| Runtime::process_number() == 0);
     args.on.files()?.fills("--report", report).check()?;
-    crate::swap::on_signal(&args.on.mapper, &plan.config.runtime())?;
+    crate::swap::on_signal(&args.on.mapper)?;
     let mut directory = report.map(|path| Report::prepare(path, &plan)).transpose()?;
     plan.machine().into_iter().for_each(warn_without_costs);
     let progress = bar(&plan);

@@ -4,17 +4,12 @@
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 
 use crate::MANIPLE;
-use crate::common::decisions::asked_by_all;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-/// For tasks that are soon mapped. The machine may be busy.
-const LIMIT: Duration = Duration::from_secs(120);
 
 fn two_hosts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/two-hosts")
@@ -139,60 +134,6 @@ fn a_failed_run_leaves_the_output_file_as_it_was() {
         assert_eq!(text.matches("maniple: error").count(), 1, "{text}");
         assert!(text.contains("there is no next vector") && !text.contains("finalize"), "{text}");
         assert_eq!(std::fs::read_to_string(&output).expect("the file"), "before");
-    }
-}
-
-/// The processes of the command, of all hosts, with this file among their arguments. In order of their ranks.
-fn processes(file: &Path) -> Vec<Pid> {
-    let all = std::fs::read_dir("/proc").expect("Linux").flatten();
-    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let rank = |number: &i32| {
-        let text = |of: &str| std::fs::read(format!("/proc/{number}/{of}")).unwrap_or_default();
-        let arguments = text("cmdline");
-        let mut words = arguments.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let ours = words.next()? == MANIPLE && words.any(|word| word == format!("@{}", file.display()));
-        let environment = text("environ");
-        let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let rank = variables.find_map(|variable| Some(variable.strip_prefix("OMPI_COMM_WORLD_RANK=")?.to_owned()));
-        rank.filter(|_| ours)?.parse::<u32>().ok()
-    };
-    let mut found: Vec<(u32, Pid)> = numbers.filter_map(|n| Some((rank(&n)?, Pid::from_raw(n)?))).collect();
-    found.sort_unstable_by_key(|(rank, _)| *rank);
-    found.into_iter().map(|(_, process)| process).collect()
-}
-
-/// On the other host too, whichever process gets the signal; and no bit changes.
-#[test]
-fn a_hangup_of_one_process_replaces_the_mapper_of_all() {
-    for (host, launcher) in launchers().iter().enumerate() {
-        let (spec, output) = (path(&format!("mapper-{host}")), path(&format!("swapped-{host}.f64")));
-        let says = |name: usize, inner: &str| {
-            let log = path(&format!("log-{host}-{name}.jsonl"));
-            std::fs::write(&spec, format!("logging,file={},inner={inner}", log.display())).expect("written");
-            log
-        };
-        // Some seconds, on two hosts too, where an iteration takes far longer.
-        let (iterations, repeat) = if host == 0 { (100, 150) } else { (20, 30) };
-        let of = format!("stencil --shards 8 --cells 40 --iterations {iterations} --output {}", output.display());
-        let own = Command::new(MANIPLE).args(of.split(' ')).args(["--repeat", "1"]).output().expect("starts");
-        assert!(own.status.success(), "{own:?}");
-        let expected = std::fs::read(&output).expect("an output");
-        std::fs::remove_file(&output).expect("an output");
-        let first = says(9, "default");
-        let args = format!("{of} --repeat {repeat} --workers 1 --mapper @{}", spec.display());
-        let mut job = command(launcher, &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
-        asked_by_all(&mut job, LIMIT, &first, 4);
-        for (asker, inner) in [(0, "round-robin"), (1, "numa"), (2, "random,seed=3"), (3, "default")] {
-            let log = says(asker, inner);
-            kill_process(processes(&spec)[asker], Signal::HUP).expect("it runs");
-            asked_by_all(&mut job, LIMIT, &log, 4);
-        }
-        let ended = job.wait_with_output().expect("ours");
-        let text = String::from_utf8_lossy(&ended.stderr);
-        assert!(ended.status.success(), "{launcher:?}: {text}");
-        let told = text.matches(&format!("maniple: mapper @{} was read again\n", spec.display())).count();
-        assert!(told == 4 && !text.contains("maniple: warning"), "{launcher:?}: {text}");
-        assert!(std::fs::read(&output).expect("an output") == expected, "{launcher:?}");
     }
 }
 

@@ -2,7 +2,6 @@
 #![allow(dead_code)]
 
 pub mod csv;
-pub mod decisions;
 pub mod files;
 pub mod guide;
 pub mod kinds;

@@ -1,4 +1,5 @@
 //! The tests of mappers, as one program.
 
 mod files;
+mod slot;
 mod stock;

@@ -4,9 +4,8 @@
 //! A new mapper is read, not sent. Each processor looks into the run's slot at each decision, which costs one load. So
 //! a mapper that replaces another one decides from then on. Collectives are mapped again at their next call
 //! (`Chains::keep_mapped`), and each processor does that alone. Where all nodes must decide alike, for gangs and shared
-//! regions, they ask the mapper they have agreed on. The program says when that changes (`Top::adopt_mapper`). Each node has
-//! a slot of its own if it is a process. Mappers have the same numbers in all slots, but a slot may get one later than
-//! another. So nodes agree on the highest number that all of them know, and the slots keep the mappers before it.
+//! regions, each asks the mapper that its copy of the top-level task has named last (`Top::replace_mapper`). All copies name
+//! alike mappers at the same place of the program.
 
 use super::Effects;
 use crate::Error;
@@ -16,7 +15,6 @@ use maniple_mapper::{Mapper, MapperError, Named, Reader};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The mappers of one processor.
 pub(crate) struct Mappers {
@@ -27,12 +25,8 @@ pub(crate) struct Mappers {
 }
 
 impl Mappers {
-    /// The agreed mapper is that of the run's start, which may have been replaced by now.
     pub fn new(config: &Config) -> Self {
-        let mut reader = config.mapper.reader();
-        let agreed = config.mapper.get(config.agreed.load(Ordering::Relaxed));
-        let agreed = RefCell::new(agreed.unwrap_or_else(|| reader.load().clone()));
-        Self { now: RefCell::new(reader), agreed }
+        Self { now: RefCell::new(config.mapper.reader()), agreed: RefCell::new(config.first_mapper.clone()) }
     }
 }
 
@@ -82,24 +76,16 @@ impl Effects {
         }
     }
 
-    /// Makes the replicated part of the program ask the run's mapper with this number from now on.
-    ///
-    /// # Errors
-    /// A number that this node does not know: its answers could differ from those of other nodes.
-    pub fn agree_on_mapper(&self, number: u64) -> Result<(), Error> {
-        let mapper = self.config.mapper.get(number).ok_or_else(|| Error::MapperFailed {
-            call: "Top::adopt_mapper".into(),
-            message: format!(
-                "expected the mapper that replaced {number} others, which every node has; here {} were replaced",
-                self.config.mapper.number()
-            ),
-        })?;
+    /// Puts a mapper into the run's slot, and makes the replicated part of the program ask it from now on. Returns its name.
+    pub fn replace_mapper(&self, mapper: Arc<dyn Mapper>) -> Arc<str> {
+        let named = self.config.mapper.replace(mapper);
+        let name = named.name.clone();
         #[cfg(feature = "plant")]
         if self.config.strikes(crate::plant::Bug::StaleMapper) {
-            return Ok(());
+            return name;
         }
-        *self.mappers.agreed.borrow_mut() = mapper;
-        Ok(())
+        *self.mappers.agreed.borrow_mut() = named;
+        name
     }
 
     /// How many mappers were in the run's slot before the present one.
@@ -107,7 +93,7 @@ impl Effects {
     pub fn mapper_number(&self, asker: Asker) -> u64 {
         match asker {
             Asker::EveryNode if self.copies().nodes() > 1 => self.mappers.agreed.borrow().number,
-            _ => self.config.mapper.number(),
+            _ => self.mappers.now.borrow_mut().load().number,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::processor::Core;
 use crate::program::gang::{Argument, Gang, ShardLaunch, ShardTask};
 use maniple_regions::{FieldId, Privilege, Rect, Region};
 use smallvec::SmallVec;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,8 +44,6 @@ pub(crate) struct Launcher {
     pub planner: Planner,
     /// Its node in reports, if it is a shard.
     pub node: Option<Node>,
-    /// The task that asks each node for its newest mapper, and the gang for it, once they are needed.
-    pub newest_mapper: OnceCell<(Gang, ShardTask<(), u64>)>,
     /// Shards that failed. An inner task has one list for its gangs and its leaf tasks.
     pub failures: Failures,
     /// Launches under way, and perhaps some that are over.
@@ -61,7 +59,6 @@ impl Launcher {
             launches: Cell::new(0),
             planner: Planner::new(name, replicated),
             node: None,
-            newest_mapper: OnceCell::new(),
             failures: Failures::default(),
             pending: RefCell::default(),
         }

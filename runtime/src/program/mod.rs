@@ -11,7 +11,6 @@
 //! | `destroy` | what the top-level task can destroy |
 //! | `region` | a region as a shard holds it |
 //! | `deadline` | waits with a limit |
-//! | `switch` | replaces the mappers of several processes |
 //! | `trace` | which process writes a trace |
 
 mod apart;
@@ -28,6 +27,5 @@ pub(crate) mod phase;
 pub(crate) mod region;
 pub(crate) mod runtime;
 pub(crate) mod shard;
-pub(crate) mod switch;
 pub(crate) mod top;
 mod trace;

@@ -184,7 +184,7 @@ impl Runtime {
     /// A run on `processes` processes of this host, at least 1. By default the processes divide the host's CPUs, and
     /// each has one worker for each of its CPUs, at least one. [`workers`](Self::workers) sets another number. On Linux only.
     ///
-    /// The first call of `run`, `meet` or `MapperSwitch::new` starts the other processes, as copies of this program with the
+    /// The first call of `run` or `meet` starts the other processes, as copies of this program with the
     /// same arguments. Each copy runs the program from its beginning, and takes part in all runs on processes, in the same
     /// order. The number of processes is the same in all of them. Code outside the runs is executed by every process.
     ///
@@ -290,7 +290,7 @@ impl Runtime {
     }
 
     /// Sets the mapper: an `Arc` of one, or a clone of a [`MapperSlot`]. A slot's mapper can be replaced during the
-    /// run.
+    /// run; on several nodes see [`Top::replace_mapper`] too.
     pub fn mapper(mut self, mapper: impl Into<MapperSlot>) -> Self {
         self.mapper = mapper.into();
         self
@@ -481,7 +481,7 @@ impl Runtime {
 
     /// How the processes of the run are started, and the workers of each, if the program says so.
     #[cfg(target_os = "linux")]
-    pub(crate) fn started(&self) -> (Started, Option<u32>) {
+    fn started(&self) -> (Started, Option<u32>) {
         match self.driver {
             Driver::Processes { processes, workers } => (Started::Copies(processes), Some(workers)),
             Driver::Mpi { workers } => (Started::Launcher, workers),
@@ -490,7 +490,7 @@ impl Runtime {
     }
 
     #[cfg(target_os = "linux")]
-    pub(crate) fn is_on_processes(&self) -> bool {
+    fn is_on_processes(&self) -> bool {
         matches!(self.driver, Driver::Processes { .. } | Driver::Mpi { .. })
     }
 
@@ -596,7 +596,7 @@ impl Runtime {
             stack: self.stack,
             machine,
             copies: Machine::new(processors, if one_copy { processors } else { per_node }),
-            agreed: self.mapper.number().into(),
+            first_mapper: self.mapper.current(),
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::diagnose::replicas::list;
 use crate::effects::{Asker, Destroyed, Known};
 use crate::future::FutureMap;
-use crate::ids::{NodeId, ObjectId, ProcessorId, Run, TOP};
+use crate::ids::{ObjectId, ProcessorId, Run, TOP};
 use crate::maps::HashSet;
 use crate::message::{Destroying, Message};
 use crate::object::{Edge, EdgeTable, GangTable, Object, PhaseSpec, TaskSpec, Tree};
@@ -19,7 +19,7 @@ use crate::program::phase::{PhaseBarrier, PhaseOptions, members};
 use crate::program::shard::Shard;
 use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec};
 use maniple_barriers::Arrivals;
-use maniple_mapper::{AlgorithmInput, Candidate, Kind, PlaceShardsInput, validate};
+use maniple_mapper::{AlgorithmInput, Candidate, Kind, Mapper, PlaceShardsInput, validate};
 use maniple_regions::{Element, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
 use maniple_schedules::CombiningTree;
 use std::any::type_name;
@@ -70,7 +70,7 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 /// | join shards | [`edges`](Self::edges), [`phase_barrier`](Self::phase_barrier) |
 /// | let one task launch gangs, without replication | [`register_inner`](Self::register_inner), [`run_inner`](Self::run_inner) |
 /// | give memory back | [`destroy`](Self::destroy) |
-/// | change the mapper during a run | [`adopt_mapper`](Self::adopt_mapper) |
+/// | change the mapper during a run | [`replace_mapper`](Self::replace_mapper) |
 ///
 /// Every node runs its own copy of the top-level task. All copies make the same calls in the same order, and so hold
 /// the same handles without a message. The task must therefore be deterministic.
@@ -519,34 +519,19 @@ impl Top {
         Ok(())
     }
 
-    /// Lets the newest mapper that is in the run's [slot](maniple_mapper::MapperSlot) on every node place gangs, shared
-    /// regions and collectives from now on. Collective; waits for an answer of each node.
+    /// Replaces the mapper of the run. From here on the new one places gangs and shared regions and chooses algorithms,
+    /// and each processor asks it from its next decision on. Later runs with the same slot begin with it. Collective; never waits.
     ///
-    /// All nodes must ask the same mapper for these decisions. So on several nodes a new mapper makes them only after
-    /// this call, or in the next run. On a single node it makes them at once, and this call does nothing.
-    ///
-    /// Each process has a slot of its own. A mapper that has replaced another one in some of them only is not adopted yet:
-    /// see [`MapperSwitch`](crate::MapperSwitch).
+    /// Each copy puts the mapper into the [slot](maniple_mapper::MapperSlot) of its process. A mapper can't be sent, so
+    /// every copy makes its own, and all must be alike. If what a copy makes it of is known on one node only, a shard can
+    /// return it: all copies get the results of shards.
     ///
     /// # Errors
-    /// The errors of [`launch`](Self::launch).
-    pub async fn adopt_mapper(&self) -> Result<(), Error> {
-        let copies = self.core().effects().copies();
-        if copies.nodes() > 1 {
-            let (gang, task) = self.launcher.newest_mapper.get_or_init(|| {
-                let firsts: Vec<_> = (0..copies.nodes()).map(|node| copies.first_of(NodeId(node))).collect();
-                let id = self.core().effects().objects.made();
-                let table = GangTable::new(id, "nodes", &firsts, self.processors());
-                let table = GangTable { run: self.run, ..table };
-                self.define(Object::Gang(Arc::new(table)), |_| "of one shard on each".into());
-                let newest =
-                    |shard: Shard, ()| async move { Ok(shard.core().effects().mapper_number(Asker::Processor)) };
-                (Gang { id, shards: copies.nodes(), run: self.run }, self.register("newest mapper", newest))
-            });
-            let numbers = self.launcher.launch(gang, task, |_| ShardLaunch::new(()), &|_| {})?.all().await?;
-            self.core().effects().agree_on_mapper(numbers.into_iter().min().unwrap_or_default())?;
-        }
-        Ok(())
+    /// The run ends with [`Error::Divergence`] if a copy does not make this call, or if its mapper has another name or
+    /// answers otherwise.
+    pub fn replace_mapper(&self, mapper: Arc<dyn Mapper>) {
+        let name = self.core().effects().replace_mapper(mapper);
+        self.core().replicated(|| format!("replacement of the mapper by `{name}`"));
     }
 
     pub(crate) fn launcher(&self) -> &Launcher {

@@ -37,6 +37,7 @@ enum Odd {
     Holder,
     OneMore,
     EndsEarly,
+    Mapper,
     Order,
 }
 
@@ -55,6 +56,9 @@ async fn program(top: Top, odd: Odd) -> Result<(), Error> {
     }
     if odd == Odd::EndsEarly {
         return Err(Error::user("enough"));
+    }
+    if odd == Odd::Mapper {
+        top.replace_mapper(Arc::new(CollectiveMapper));
     }
     let _: Edges = top.edges(
         "ring",
@@ -100,6 +104,7 @@ fn what_differs_between_nodes_is_named() {
         (Odd::TreeName, 0, "region tree `cell` of", "region tree `cells` of"),
         (Odd::GangSize, 1, "gang `all` of 5 shards", "gang `all` of 4 shards"),
         (Odd::TaskType, 3, "task `more` of u32 -> ()", "task `more` of u64 -> ()"),
+        (Odd::Mapper, 4, "replacement of the mapper by `collective`", "edges `ring`"),
         (Odd::EndsEarly, 4, "the end, with the error: enough", "edges `ring`"),
         (Odd::Consumer, 4, "[0 -> 2 tag 0, 1 -> 3 tag 0, ", "[0 -> 1 tag 0, 1 -> 2 tag 0, "),
         (Odd::Waiters, 5, "waiters [0, 1, 2], window 6", "waiters [0, 1, 2, 3], window 6"),

@@ -30,8 +30,6 @@ pub trait Between: Send + Sync {
     fn listens(&self) -> bool;
     /// What carries messages between processes of different hosts.
     fn carrier(&self) -> Arc<dyn Carrier>;
-    /// Sends a [notice](super::notices) to a process of another host. Never waits.
-    fn notify(&self, to: u32, notice: Vec<u8>);
 }
 
 /// The processes of this program. They live as long as the first one.
@@ -341,13 +339,6 @@ impl Meeting {
     /// What carries messages to other hosts, if there are any.
     pub fn carrier(&self) -> Option<Arc<dyn Carrier>> {
         self.between.as_ref().map(|between| between.carrier())
-    }
-
-    /// Sends a [notice](super::notices) to a process of another host. Never waits.
-    pub fn notify(&self, to: u32, notice: Vec<u8>) {
-        if let Some(between) = &self.between {
-            between.notify(to, notice);
-        }
     }
 
     /// A run begins that ends with the next exchange. `give_up` ends it at once, for all processes.

@@ -11,7 +11,6 @@
 //! | `rings.rs`, `packet.rs` | rings between processes of a host, and what is in their slots |
 //! | `traces.rs`, `clocks.rs` | gathers traces; compares the clocks of hosts |
 //! | `link.rs` | messages between hosts |
-//! | `notices.rs` | what processes tell each other in runs and between them |
 //! | `agreement.rs` | how hosts find out that all are idle, or done |
 
 mod agreement;
@@ -24,7 +23,6 @@ mod meeting;
 mod memory;
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;
-pub(crate) mod notices;
 mod packet;
 mod rings;
 mod segment;
@@ -104,7 +102,7 @@ pub(crate) struct Alike {
     pub workers: u32,
     /// How many of them run no leaf tasks.
     pub utility: u32,
-    /// The name of the mapper, and its number in the slot. A notice that replaces it may be under way to some processes.
+    /// The name of the mapper, and its number in the slot.
     pub mapper: String,
     pub number: u64,
     pub binding: String,
@@ -116,9 +114,7 @@ pub(crate) struct Alike {
 impl Alike {
     /// An error that shows the first difference.
     fn check(&self, other: &Self, rank: usize) -> Result<(), Error> {
-        let replaced = self.number != other.number;
         let parts = |alike: &Self| {
-            let mapper = if replaced { "another" } else { &*alike.mapper };
             [
                 ("number of the run", alike.run.to_string()),
                 ("program's file", format!("one with hash {:016x}", alike.program)),
@@ -126,7 +122,8 @@ impl Alike {
                 ("arguments", format!("{:?}", alike.arguments)),
                 ("workers of a process", alike.workers.to_string()),
                 ("utility processors", alike.utility.to_string()),
-                ("mapper", format!("`{mapper}`")),
+                ("mapper", format!("`{}`", alike.mapper)),
+                ("replacements of the mapper", alike.number.to_string()),
                 ("binding", alike.binding.clone()),
                 ("faults", alike.faults.clone()),
                 ("trace", if alike.traced { "one" } else { "none" }.into()),
@@ -218,8 +215,8 @@ fn run_of(
     let file = own.as_ref().map_or(0, Segment::file);
     let arguments = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let processes = if let Started::Copies(wanted) = started { wanted } else { meeting.size() };
-    let (current, binding) = (config.mapper.current(), format!("{binding:?}"));
-    let (mapper, number) = (current.name.to_string(), current.number);
+    let binding = format!("{binding:?}");
+    let (mapper, number) = (config.first_mapper.name.to_string(), config.first_mapper.number);
     let (program, faults_text, traced) = (program(), faults.to_string(), config.trace.is_some());
     let alike = Alike {
         run,
@@ -244,8 +241,6 @@ fn run_of(
     if let Some(error) = hellos.iter().find_map(|hello| hello.error.clone()) {
         return Err(error);
     }
-    let known = hellos.iter().map(|hello| hello.alike.number).min();
-    config.agreed.store(known.unwrap_or(number), Ordering::Relaxed);
     let mut own = own.ok();
     let open = |(rank, hello): (usize, &Hello)| match own.take_if(|_| rank == me) {
         Some(own) => Ok(Some(Arc::new(own))),

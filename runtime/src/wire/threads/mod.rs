@@ -346,7 +346,7 @@ mod tests {
     use crate::diagnose::races::Actor;
     use crate::effects::Resident;
     use crate::wire::park::Wake;
-    use maniple_mapper::{CollectiveMapper, Machine};
+    use maniple_mapper::{CollectiveMapper, Machine, MapperSlot};
     use std::cell::RefCell;
     use std::future::poll_fn;
     use std::sync::atomic::Ordering;
@@ -382,6 +382,7 @@ mod tests {
     }
 
     fn alone_config() -> Config {
+        let mapper = MapperSlot::from(Arc::new(CollectiveMapper));
         Config {
             run: crate::ids::Run::ANY,
             stack: crate::Runtime::STACK,
@@ -393,8 +394,8 @@ mod tests {
             idle: crate::Idle::Adapts,
             machine: Machine::new(1, 1),
             copies: Machine::new(1, 1),
-            mapper: Arc::new(CollectiveMapper).into(),
-            agreed: 0.into(),
+            first_mapper: mapper.current(),
+            mapper,
             trace: None,
             #[cfg(feature = "plant")]
             plant: None,

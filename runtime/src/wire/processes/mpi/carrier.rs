@@ -33,9 +33,8 @@ const OF_RUN: u8 = 0;
 const LOSS: u8 = 1;
 /// A process has left in an orderly way.
 const LEFT: u8 = 2;
-const NOTICE: u8 = 3;
 /// All processes of a host have left in an orderly way.
-const HOST_LEFT: u8 = 4;
+const HOST_LEFT: u8 = 3;
 
 pub struct MpiCarrier {
     world: &'static World,
@@ -102,11 +101,6 @@ impl MpiCarrier {
         for other in &self.others {
             self.give(HOST_LEFT, *other, Frame { head: head.clone(), parts: Vec::new() });
         }
-    }
-
-    /// Sends a notice to a process.
-    pub fn notify(&self, to: u32, notice: Vec<u8>) {
-        self.give(NOTICE, to, Frame { head: notice, parts: Vec::new() });
     }
 
     /// Goes on with what is under way, but delivers nothing of a run.
@@ -210,7 +204,6 @@ impl MpiCarrier {
     }
 
     fn go_on_with(&self, state: &mut State) -> bool {
-        super::super::notices::go_on();
         let mut news = self.start_queued(state);
         for _ in 0..state.sending.len().min(AT_ONCE) {
             let Some(mut sending) = state.sending.pop_front() else { break };
@@ -233,7 +226,6 @@ impl MpiCarrier {
                 news = true;
                 match kind {
                     OF_RUN => state.arrived.push_back((*from, frame)),
-                    NOTICE => super::super::notices::deliver(&frame.head),
                     HOST_LEFT => {
                         if let Ok((after, error)) = postcard::from_bytes(&frame.head) {
                             self.lobby.host_has_left(after, error);

@@ -52,7 +52,7 @@ extern "C" fn finalise() {
     let orderly = LEAVE.get().map_or(orderly, |leave| leave(orderly));
     match orderly {
         true => {
-            // A thread may be about to send a notice. Whoever has the lock for longer is in the middle of meeting.
+            // A thread may be about to tell others of a lost process. Whoever has the lock for longer is in the middle of meeting.
             match WORLD.get().and_then(|world| world.as_ref().ok()).map(World::calls_soon) {
                 Some(None) => std::mem::forget(universe),
                 _calls => {
@@ -331,10 +331,6 @@ impl Between for Hosts {
 
     fn carrier(&self) -> Arc<dyn Carrier> {
         self.carrier.clone()
-    }
-
-    fn notify(&self, to: u32, notice: Vec<u8>) {
-        self.carrier.notify(to, notice);
     }
 }
 
