@@ -17,9 +17,10 @@ use maniple_command::files::Files;
 use maniple_command::machines::file::MachineFile;
 use maniple_command::machines::reduced::is_without_costs;
 use maniple_command::measure::directory::{Directory, pretty};
+use maniple_command::options::CELLS;
 use maniple_command::options::numbers::check_memory;
 use maniple_command::output::{Stdout, progress};
-use maniple_stencil::{Collective, DEFAULT_CELLS, plural};
+use maniple_stencil::{Collective, plural};
 use stencil::{Job, WHOLE};
 use study::{Plan, Study};
 
@@ -99,7 +100,7 @@ fn predict(
         machine: host,
         programs: vec![Program::Allreduce, Program::Stencil],
         shards: (1..10).map(|i| 1 << i).collect(),
-        cells: DEFAULT_CELLS,
+        cells: CELLS,
         repeat,
     })?;
     if let Some(text) = &found.host {

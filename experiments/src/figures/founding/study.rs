@@ -7,7 +7,8 @@ use crate::figures::runs::{Runs, machine_of};
 use maniple::runtime::VirtualMachine;
 use maniple_command::Failure;
 use maniple_command::machines::file::MachineFile;
-use maniple_stencil::{Collective, Config};
+use maniple_command::stencil::session::Config;
+use maniple_stencil::Collective;
 use serde::Serialize;
 
 /// The numbers of shards in the paper.
