@@ -161,7 +161,7 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
         return Err(Failure::Usage(message));
     };
     let seeds = seeds.0..end;
-    let workers = at_least_one("workers", args.workers)?.min(maniple_stencil::MAX_WORKERS);
+    let workers = at_least_one("workers", args.workers)?.min(crate::options::workers::MAX_WORKERS);
     let limit = match args.time {
         Some(seconds) => match Duration::try_from_secs_f64(seconds) {
             Ok(limit) if !limit.is_zero() => Some(limit),

@@ -3,9 +3,29 @@
 
 use crate::Failure;
 use maniple::mapper::MapperSpec;
+use maniple::runtime::{Error, TraceFile};
 use maniple_mapper::files::Identity;
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// A file that can't be written, in the words for all files.
+pub fn unwritten(path: &Path, why: impl Display) -> String {
+    format!("{}: can't be written: {why}", path.display())
+}
+
+/// A trace that can't be written, in the same words.
+pub fn untraced(e: &Error) -> String {
+    match e {
+        Error::Trace { path, message } => unwritten(Path::new(path), message),
+        e => e.to_string(),
+    }
+}
+
+/// Checks that the trace of the last run was written.
+pub fn check_trace(trace: Option<&TraceFile>) -> Result<(), Failure> {
+    trace.map_or(Ok(()), TraceFile::written).map_err(|e| Failure::Run(untraced(&e)))
+}
 
 /// All files of a command, each with the option that names it.
 #[derive(Debug, Default)]

@@ -18,6 +18,7 @@ pub mod collective;
 pub mod compare;
 pub mod explore;
 pub mod files;
+pub mod host;
 pub mod interrupt;
 pub mod machines;
 pub mod measure;
@@ -62,7 +63,12 @@ pub enum Command {
     Collective(collective::CollectiveOptions),
     Schedule(schedule::ScheduleOptions),
     Tune(tune::TuneOptions),
-    Allreduce(micro::allreduce::AllreduceOptions),
+    /// The name that collective --chained once had
+    #[command(hide = true)]
+    Allreduce {
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        _options: Vec<String>,
+    },
     Tasks(micro::tasks::TasksOptions),
     Barrier(micro::barrier::BarrierOptions),
     Exchange(micro::exchange::ExchangeOptions),
@@ -144,7 +150,9 @@ impl Command {
             Command::Collective(args) => collective::execute(args),
             Command::Schedule(args) => schedule::execute(args),
             Command::Tune(args) => tune::execute(args),
-            Command::Allreduce(args) => micro::allreduce::execute(args),
+            Command::Allreduce { .. } => Err(Failure::Usage(
+                "`maniple allreduce` is now `maniple collective --kind allreduce --chained`; see its --help".into(),
+            )),
             Command::Tasks(args) => micro::tasks::execute(args),
             Command::Barrier(args) => micro::barrier::execute(args),
             Command::Exchange(args) => micro::exchange::execute(args),
@@ -164,7 +172,7 @@ impl Command {
     /// Whether a launcher may start several processes of the command.
     pub fn runs_on_several_processes(&self) -> bool {
         match self {
-            Command::Stencil(_) | Command::WeakScaling(_) | Command::Allreduce(_) | Command::Tasks(_) => true,
+            Command::Stencil(_) | Command::WeakScaling(_) | Command::Tasks(_) => true,
             Command::Collective(_) => true,
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => true,
             #[cfg(feature = "mpi")]

@@ -2,11 +2,15 @@
 
 use crate::Failure;
 use crate::closed::stdout_was_closed;
+use crate::files::unwritten;
 use crate::measure::stats::{median, microseconds};
 use crate::measure::turns::warm;
+use crate::stencil::times::Times;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use maniple_mapper::files::Whole;
+use maniple_stencil::plural;
+use serde_json::Value;
 use std::io::{self, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use tabled::Table;
@@ -36,38 +40,33 @@ pub enum Field {
     Flag(bool),
     /// A measurement; NaN where there is none.
     Measured(f64),
+    /// The summary of times: an object in JSON, and a column for each statistic in CSV.
+    Summary(Times),
     /// No value: other programs in the same report have one.
     Absent,
 }
 
-impl From<&str> for Field {
-    fn from(text: &str) -> Self {
-        Field::Text(text.into())
-    }
+macro_rules! fields {
+    ($($variant:ident from $($type:ty)*;)*) => {$($(
+        impl From<$type> for Field {
+            fn from(value: $type) -> Self {
+                Field::$variant(value.into())
+            }
+        }
+    )*)*};
 }
-impl From<u64> for Field {
-    fn from(count: u64) -> Self {
-        Field::Count(count)
-    }
+
+fields! {
+    Text from &str String;
+    Count from u32 u64;
+    Flag from bool;
+    Measured from f64;
+    Summary from Times;
 }
-impl From<u32> for Field {
-    fn from(count: u32) -> Self {
-        Field::Count(count.into())
-    }
-}
+
 impl From<usize> for Field {
     fn from(count: usize) -> Self {
         Field::Count(count as u64)
-    }
-}
-impl From<bool> for Field {
-    fn from(flag: bool) -> Self {
-        Field::Flag(flag)
-    }
-}
-impl From<f64> for Field {
-    fn from(measured: f64) -> Self {
-        Field::Measured(measured)
     }
 }
 
@@ -79,25 +78,27 @@ impl<T: Into<Field>> From<Option<T>> for Field {
 }
 
 impl Field {
-    fn json(&self) -> serde_json::Value {
+    fn json(&self) -> String {
         match self {
-            Field::Text(text) => text.as_str().into(),
-            Field::Count(count) => (*count).into(),
-            Field::Flag(flag) => (*flag).into(),
+            Field::Text(text) => Value::from(text.as_str()).to_string(),
+            Field::Count(count) => count.to_string(),
+            Field::Flag(flag) => flag.to_string(),
             // NaN has no JSON: null.
-            Field::Measured(measured) => (*measured).into(),
-            Field::Absent => serde_json::Value::Null,
+            Field::Measured(measured) => Value::from(*measured).to_string(),
+            Field::Summary(times) => times.json(),
+            Field::Absent => Value::Null.to_string(),
         }
     }
 
     /// As CSV; a value that was not measured is empty.
-    fn csv(&self) -> String {
+    pub fn csv(&self) -> String {
         match self {
             Field::Text(text) => quoted(text),
             Field::Count(count) => count.to_string(),
             Field::Flag(flag) => flag.to_string(),
             Field::Measured(measured) if measured.is_nan() => String::new(),
             Field::Measured(measured) => format!("{measured:?}"),
+            Field::Summary(times) => times.all().map(|us| Field::Measured(us).csv()).join(","),
             Field::Absent => String::new(),
         }
     }
@@ -105,6 +106,7 @@ impl Field {
     pub fn people(&self) -> String {
         match self {
             Field::Measured(measured) => microseconds(*measured),
+            Field::Summary(times) => microseconds(times.median),
             Field::Flag(flag) => if *flag { "yes" } else { "NO" }.into(),
             Field::Text(text) => text.clone(),
             other => other.csv(),
@@ -170,7 +172,7 @@ impl Document {
     pub fn prepare(path: Option<&Path>) -> Result<Self, Failure> {
         let prepare = |path: &Path| match Whole::prepare(path) {
             Ok(file) => Ok((path.to_owned(), file)),
-            Err(e) => Err(Failure::Usage(format!("{}: can't be written: {e}", path.display()))),
+            Err(e) => Err(Failure::Usage(unwritten(path, e))),
         };
         path.map(prepare).transpose().map(Self)
     }
@@ -180,21 +182,19 @@ impl Document {
         let Some((path, file)) = &self.0 else { return Stdout::lock().write(text) };
         file.write(|out| out.write_all(text.as_bytes())).or_else(|e| {
             Stdout::lock().write(text)?;
-            Err(Failure::Run(format!("{}: can't be written: {e}", path.display())))
+            Err(Failure::Run(unwritten(path, e)))
         })
     }
 }
 
-/// Something that is reported as a line.
-pub trait Line: Sized {
+/// What is reported as a line.
+pub trait Line {
     /// The JSON object.
     fn json(&self) -> Result<String, Failure>;
     /// The header of CSV.
     fn csv_header(&self) -> String;
     /// The line of CSV.
     fn csv(&self) -> String;
-    /// The table of all lines, for people.
-    fn table(lines: &[Self]) -> String;
 }
 
 impl Line for Record {
@@ -205,26 +205,26 @@ impl Line for Record {
     }
 
     fn csv_header(&self) -> String {
-        self.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",") + "\n"
+        let columns = |(name, field): &(&str, Field)| match field {
+            Field::Summary(_) => Times::NAMES.map(|statistic| format!("{name}_{statistic}")).join(","),
+            _ => (*name).to_owned(),
+        };
+        self.iter().map(columns).collect::<Vec<_>>().join(",") + "\n"
     }
 
     fn csv(&self) -> String {
         self.iter().map(|(_, field)| field.csv()).collect::<Vec<_>>().join(",") + "\n"
     }
-
-    fn table(records: &[Self]) -> String {
-        table(records)
-    }
 }
 
 /// A report on stdout.
-pub struct Output<L = Record> {
+pub struct Output {
     format: Format,
     out: Stdout,
-    lines: Vec<L>,
+    lines: Vec<Record>,
 }
 
-impl<L: Line> Output<L> {
+impl Output {
     /// A report without lines.
     pub fn new(format: Format) -> Self {
         Self { format, out: Stdout::lock(), lines: Vec::new() }
@@ -236,7 +236,7 @@ impl<L: Line> Output<L> {
     }
 
     /// Adds a run. All runs have the same fields.
-    pub fn add(&mut self, line: L) -> Result<(), Failure> {
+    pub fn add(&mut self, line: Record) -> Result<(), Failure> {
         let text = match self.format {
             Format::Table => String::new(),
             Format::Json => line.json()? + "\n",
@@ -250,7 +250,7 @@ impl<L: Line> Output<L> {
     /// Ends a group of runs. Each group has its own table, with its own medians.
     pub fn end_group(&mut self) -> Result<(), Failure> {
         if self.format == Format::Table {
-            let text = L::table(&std::mem::take(&mut self.lines));
+            let text = table(&std::mem::take(&mut self.lines));
             self.out.write(&(text + "\n"))?;
         }
         Ok(())
@@ -258,16 +258,36 @@ impl<L: Line> Output<L> {
 
     /// Writes the table, if the report is one.
     pub fn finish(self) -> Result<(), Failure> {
-        self.finish_with(L::table)
+        self.finish_with(table)
     }
 
     /// Writes the caller's own table, if the report is a table.
-    pub fn finish_with(mut self, table: impl FnOnce(&[L]) -> String) -> Result<(), Failure> {
+    pub fn finish_with(mut self, table: impl FnOnce(&[Record]) -> String) -> Result<(), Failure> {
         match self.format {
             Format::Table => self.out.write(&table(&self.lines)),
             Format::Json | Format::Csv => Ok(()),
         }
     }
+}
+
+/// Fails if some runs were not verified, and says what is wrong with the first.
+pub fn expect_verified(runs: usize, noun: &str, wrong: &[String]) -> Result<(), Failure> {
+    let Some(first) = wrong.first() else { return Ok(()) };
+    let why = if first.is_empty() { String::new() } else { format!("; {first}") };
+    Err(Failure::Run(format!("{} of {} not verified{why}", wrong.len(), plural(runs, noun))))
+}
+
+/// A number of bytes for people: `1.5 KiB`.
+pub fn bytes(n: u128) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if n < 1024 {
+        return plural(n as usize, "byte");
+    }
+    let (mut value, mut unit) = (n as f64 / 1024.0, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        (value, unit) = (value / 1024.0, unit + 1);
+    }
+    format!("{value:.1} {}", UNITS[unit])
 }
 
 /// A progress bar on stderr. It is not drawn if stderr is not a terminal.
@@ -288,7 +308,7 @@ pub fn styled(rows: Builder, figures: usize) -> Table {
 
 /// The table of a benchmark: a heading with the values that all runs share, a row for each run with the others, and the
 /// medians over the runs. If there are several runs, the medians leave out run 0, which warms up.
-fn table(records: &[Record]) -> String {
+pub fn table(records: &[Record]) -> String {
     let Some(first) = records.first() else { return String::new() };
     let (mut common, mut columns) = (Vec::new(), Vec::new());
     for (i, (name, field)) in first.iter().enumerate() {
@@ -324,6 +344,21 @@ fn table(records: &[Record]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_that_are_not_verified_are_a_failure_that_names_the_first() {
+        let said = |runs, wrong: &[&str]| {
+            let wrong: Vec<String> = wrong.iter().map(|text| (*text).to_owned()).collect();
+            match expect_verified(runs, "run", &wrong) {
+                Err(Failure::Run(message)) => message,
+                _ => panic!("exit code 1"),
+            }
+        };
+        assert!(expect_verified(3, "run", &[]).is_ok());
+        assert_eq!(said(1, &[""]), "1 of 1 run not verified");
+        let cells = ["run 1: cell 7: wrong", "run 2: cell 7: wrong"];
+        assert_eq!(said(3, &cells), "2 of 3 runs not verified; run 1: cell 7: wrong");
+    }
 
     #[test]
     fn texts_are_quoted_if_they_need_it() {

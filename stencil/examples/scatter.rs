@@ -7,9 +7,8 @@
 
 use maniple::mapper::{DefaultMapper, LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
 use maniple::runtime::Runtime;
-use maniple_stencil::Collective;
-use maniple_stencil::reference::DominantMode;
-use maniple_stencil::shards::{Keep, Problem, Start, simulate};
+use maniple_stencil::reference::BlockCheck;
+use maniple_stencil::{Blocks, Collective, Problem, StencilError, simulate};
 use std::sync::Arc;
 
 struct Scatter;
@@ -34,13 +33,11 @@ impl Mapper for Scatter {
 const CELLS: usize = 1000;
 const ITERATIONS: usize = 200;
 
-/// The last vector, and the median time of an iteration in microseconds.
-fn run(shards: usize, workers: u32, mapper: Arc<dyn Mapper>) -> Result<(Vec<f64>, f64), maniple::runtime::Error> {
-    let start = Start::Mode(DominantMode::new(shards * CELLS));
-    let (sizes, keep) = (vec![CELLS; shards], Keep::Last);
-    let input = Problem { sizes, start, iterations: ITERATIONS, ahead: 2, keep, sink: None };
-    let output = simulate(&Runtime::threads(workers).mapper(mapper), Collective::RecursiveDoubling, &input)?;
-    Ok((output.vectors.concat(), median(output.iteration_us)))
+/// Hashes of the blocks of the last vector, and the median time of an iteration in microseconds.
+fn run(shards: usize, workers: u32, mapper: Arc<dyn Mapper>) -> Result<(Vec<BlockCheck>, f64), StencilError> {
+    let problem = Problem::from_mode(&Blocks::uniform(shards, CELLS)?, ITERATIONS);
+    let output = simulate(&Runtime::threads(workers).mapper(mapper), Collective::RecursiveDoubling, &problem)?;
+    Ok((output.checks, median(output.iteration_us)))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -56,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..pairs {
         let (expected, usual) = run(shards, workers, Arc::new(DefaultMapper))?;
         let (came, other) = run(shards, workers, Arc::new(Scatter))?;
-        if came.iter().map(|x| x.to_bits()).ne(expected.iter().map(|x| x.to_bits())) {
+        if came != expected {
             return Err("a mapper has changed the result".into());
         }
         times.push(usual);

@@ -1,10 +1,7 @@
 //! The distribution of cells over shards.
 
-use crate::StencilError;
+use crate::error::{MIN_CELLS, StencilError};
 use std::ops::Range;
-
-/// The fewest cells of a shard: two for the ghost cells of each neighbour.
-pub const MIN_CELLS: usize = 4;
 
 /// Contiguous blocks of cells, one for each shard, in the order of shards. Sizes differ by at most one, and the larger
 /// blocks come first.
@@ -21,7 +18,7 @@ impl Blocks {
     ///
     /// # Errors
     ///
-    /// No shard, fewer than [`MIN_CELLS`] cells in a shard, or more cells than can be addressed.
+    /// No shard, too many of them, fewer than [`MIN_CELLS`] cells in a shard, or more cells than can be addressed.
     pub fn uniform(shards: usize, cells: usize) -> Result<Self, StencilError> {
         if shards.checked_mul(cells).is_none_or(|n| n > isize::MAX as usize / size_of::<f64>()) {
             return Err(StencilError::TooManyCells { shards, cells });
@@ -33,7 +30,7 @@ impl Blocks {
     ///
     /// # Errors
     ///
-    /// No shard, or fewer than [`MIN_CELLS`] cells in a shard.
+    /// No shard, too many of them, or fewer than [`MIN_CELLS`] cells in a shard.
     pub fn balanced(shards: usize, total: usize) -> Result<Self, StencilError> {
         if shards == 0 {
             return Err(StencilError::Zero { what: "shards" });
@@ -44,6 +41,9 @@ impl Blocks {
     fn checked(self) -> Result<Self, StencilError> {
         if self.shards == 0 {
             return Err(StencilError::Zero { what: "shards" });
+        }
+        if u32::try_from(self.shards).is_err() {
+            return Err(StencilError::TooManyShards { shards: self.shards });
         }
         if self.base < MIN_CELLS {
             return Err(StencilError::TooFewCells { total: self.total(), shards: self.shards, smallest: self.base });

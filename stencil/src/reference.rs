@@ -1,6 +1,6 @@
 //! Independent answers: an analytic one for the operator's dominant mode, and sequential code for any other vector.
 //!
-//! This code shares no computation with [`kernel`]. Indices are taken modulo N, the sum of squares is compensated
+//! This code shares no computation with [`kernel`](crate::kernel). Indices are taken modulo N, the sum of squares is compensated
 //! (Neumaier 1974), and the operator is written as it is defined.
 //!
 //! # The dominant mode
@@ -29,10 +29,9 @@
 //! These bounds exceed the tolerances above noticeably only for a vector that is nearly constant. There the operator cancels
 //! all but the last digits, and two correct programs may differ by that much.
 
-use crate::{RunOutcome, StencilError, kernel, plural};
+use crate::plural;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::FRAC_PI_2;
-use std::time::Instant;
 
 /// The error allowed in a cell, relative to the largest cell.
 pub const CELL_TOLERANCE: f64 = 1e-10;
@@ -124,34 +123,6 @@ pub fn sum_of_squares(d: &[f64]) -> f64 {
         sum = next;
     }
     sum + lost
-}
-
-/// Runs the whole application sequentially. With `history` it keeps the vector after every iteration, not only the last.
-///
-/// # Errors
-///
-/// [`StencilError::Vanished`] for S = 0, [`StencilError::Overflow`] where S is infinite or NaN.
-pub fn simulate(start: &[f64], iterations: usize, history: bool) -> Result<RunOutcome, StencilError> {
-    let us = |since: Instant| since.elapsed().as_secs_f64() * 1e6;
-    let mut outcome = RunOutcome { wire: "sequential", ..RunOutcome::default() };
-    let mut u = start.to_vec();
-    for iteration in 1..=iterations {
-        let began = Instant::now();
-        let d = derivative(&u);
-        let summing = Instant::now();
-        let root = kernel::root(iteration, sum_of_squares(&d))?;
-        outcome.collective_us.push(us(summing));
-        u = d.iter().map(|d| d / root).collect();
-        outcome.iteration_us.push(us(began));
-        outcome.roots.push(root);
-        if history {
-            outcome.vectors.push(u.clone());
-        }
-    }
-    if !history {
-        outcome.vectors.push(u);
-    }
-    Ok(outcome)
 }
 
 /// The result of a verification.

@@ -1,5 +1,6 @@
 //! `maniple collective`.
 
+pub mod chain;
 pub mod chosen;
 pub mod kind;
 pub mod oracle;
@@ -8,23 +9,25 @@ pub mod run;
 pub mod values;
 
 use crate::Failure;
-use crate::machines::reduced::warn_without_costs;
-use crate::measure::noise::busy;
-use crate::measure::yardstick::Yardstick;
+use crate::files::check_trace;
+use crate::host::HostRun;
+use crate::micro::Bench;
 use crate::options::counts::Counts;
-use crate::options::help::{exit_codes, machine_columns};
+use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::options::wire::Wire;
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Reported, Shards, Traced};
-use crate::output::Output;
+use crate::output::{Format, field};
+use chain::Chained;
 use chosen::Chosen;
 use kind::{KindOptions, Parties};
-use maniple::runtime::{Error, Runtime, TraceFile};
+use maniple::runtime::{Error, Runtime, Stats};
 use maniple_collectives::{Algorithm, Kind, Laws, Order};
-use maniple_stencil::{StencilError, plural};
-use report::{Common, Measured};
+use maniple_stencil::plural;
+use report::Measured;
 use run::{Found, Spec, early};
+use std::time::Instant;
 use values::{Brackets, Op, Type};
 
 /// Measure a collective of any kind, for several sizes: latency and bandwidth, in the columns of the OSU micro-benchmarks
@@ -33,6 +36,11 @@ use values::{Brackets, Op, Type};
     "Each call begins after a barrier of all shards that take part. Its time is taken on each of them. After another \
 barrier its result is compared with that of a sequential loop over the contributions. The contributions differ from call to call, \
 and are chosen so that the order of combination changes no bit.
+
+With --chained each call of an allreduce depends on the result of the one before, and there is no barrier between them: the way \
+in which solvers use it. Each shard contributes its number plus the last result modulo 97; before the first call that is 1. For \
+product it contributes -1 if this sum is a multiple of 3, and else 1. Only one element of a vector differs from 0. The time of a \
+call includes the time to fill and check that one.
 
 Columns of the report:
   Size              bytes of a block: of --elements
@@ -44,12 +52,20 @@ time these are microseconds of the machine
 mean latency
   Algorithm         the algorithm that ran: without --algorithm, the one that the mapper has chosen
   Verified          whether every shard had the right result in every call. Of a barrier: whether in the last 100 calls no \
-receiver left before all participants had entered. With several processes, only shards of one host are compared
+receiver left before all participants had entered. With several processes, only shards of one host are compared. With \
+--chained: whether every shard has the expected result of the last call
 
 JSON and CSV have these as size, avg_latency_us, min_latency_us, max_latency_us, iterations, bandwidth_mb_s, algorithm and \
 verified, and have the options and
 ",
     machine_columns!(),
+    "  events, digest, host_s, shard_rounds_per_s, peak_bytes
+                  in virtual time: see `maniple stencil --help`
+
+With --chained they also have
+  result, expected  the result of the last call, and the same, computed without an allreduce
+",
+    exchange_column!(),
     "
 The kinds, and what their shards contribute and receive, for P participants and --elements N:
   allreduce, reduce  N each; the combination of N
@@ -66,6 +82,10 @@ The kinds, and what their shards contribute and receive, for P participants and 
 pub struct CollectiveOptions {
     #[command(flatten)]
     kind: KindOptions,
+
+    /// Let each call of an allreduce of 64-bit floats depend on the result of the one before, with no barrier between them
+    #[arg(long)]
+    chained: bool,
 
     #[command(flatten)]
     shards: Shards,
@@ -93,6 +113,10 @@ pub struct CollectiveOptions {
     #[arg(long, value_name = "I", value_parser = count, allow_negative_numbers = true)]
     iterations: Option<usize>,
 
+    /// Number of runs of each size
+    #[arg(long, value_name = "R", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
+    repeat: usize,
+
     #[command(flatten)]
     on: OnWorkers,
 
@@ -117,6 +141,10 @@ impl CollectiveOptions {
                 let why = if option == "operator" { "it combines nothing" } else { "it has no elements" };
                 return Err(Failure::Usage(format!("--{option} is not for {name}: {why}")));
             }
+        }
+        if self.chained && (parties.kind != Kind::Allreduce || self.of.is_some_and(|of| of != Type::F64)) {
+            let of = self.of.unwrap_or(Type::F64).name();
+            return Err(Failure::Usage(format!("--chained: expected --kind allreduce of f64, found {name} of {of}")));
         }
         let sizes = match (&self.elements, parties.kind) {
             (_, Kind::Barrier) => vec![0],
@@ -199,7 +227,7 @@ pub fn check_run(parties: &Parties, elements: usize, of: Type) -> Result<(), Fai
 }
 
 /// A run's results on a runtime, for elements of a type.
-fn run(spec: &Spec, of: Type, runtime: &Runtime) -> Result<Vec<Found>, Failure> {
+fn run(spec: &Spec, of: Type, runtime: &Runtime) -> Result<(Vec<Found>, Stats), Failure> {
     let found = match of {
         Type::I32 => spec.run::<i32>(runtime),
         Type::I64 => spec.run::<i64>(runtime),
@@ -207,11 +235,16 @@ fn run(spec: &Spec, of: Type, runtime: &Runtime) -> Result<Vec<Found>, Failure> 
         Type::F32 => spec.run::<f32>(runtime),
         Type::F64 => spec.run::<f64>(runtime),
     };
-    found.map_err(|e| match e {
+    found.map_err(failed)
+}
+
+/// The failure of a run.
+fn failed(e: Error) -> Failure {
+    match e {
         // The collective could not be made.
         Error::Misuse { .. } => Failure::Usage(e.to_string()),
         _ => Failure::Run(e.to_string()),
-    })
+    }
 }
 
 /// The mean time of a call by an algorithm on the slowest shard, in microseconds, for elements of type i64 and their sum.
@@ -234,11 +267,28 @@ pub fn timed(
         iterations,
         processes: false,
     };
-    let found = run(&spec, Type::I64, runtime)?;
+    let (found, _) = run(&spec, Type::I64, runtime)?;
     match wrong(parties, &found) {
         None => Ok(found.iter().map(|f| f.us(iterations)).fold(0.0, f64::max)),
         Some(wrong) => Err(Failure::Run(format!("{} not verified: {wrong}", parties.kind.name()))),
     }
+}
+
+/// Measures one size.
+fn measured(spec: &Spec, of: Type, chained: bool, runtime: &Runtime) -> Result<Measured, Failure> {
+    let began = Instant::now();
+    if chained {
+        let Chained { results, times, stats } = spec.chained(runtime).map_err(failed)?;
+        let host = HostRun::of(&stats, began.elapsed());
+        let expected = spec.chained_result();
+        let result = results.into_iter().find(|result| *result != expected).unwrap_or(expected);
+        let wrong = (result != expected).then(|| format!("expected {expected}, found {result}"));
+        return Ok(Measured { times, chain: Some((result, expected)), wrong, host });
+    }
+    let (found, stats) = run(spec, of, runtime)?;
+    let host = HostRun::of(&stats, began.elapsed());
+    let times = spec.parties.taking_part().iter().map(|shard| found[shard as usize].us(spec.iterations)).collect();
+    Ok(Measured { times, chain: None, wrong: wrong(&spec.parties, &found), host })
 }
 
 /// What is wrong in a run, if something is.
@@ -260,6 +310,7 @@ pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
     let order = args.order(&parties)?;
     check_algorithm(&parties, algorithm, (op, order), of)?;
     args.iterations(0, false)?;
+    at_least_one("repeat", args.repeat)?;
     let largest = sizes.iter().copied().max().unwrap_or(0);
     check_run(&parties, largest, of)?;
     let machine = match args.on.workers.place(args.shards.shards)?.0 {
@@ -269,44 +320,28 @@ pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
     let chosen = Chosen::default();
     let listen = |slot: &_| chosen.listen(slot);
     let (workers, runtime, trace) = args.on.runtime_with(args.shards.shards, &args.traced, listen)?;
-    machine.as_deref().into_iter().for_each(warn_without_costs);
     let wire = &args.on.workers.wire;
     let processes = matches!(wire.wire(), Wire::Processes | Wire::Mpi);
-    let common =
-        Common { wire, machine: machine.as_deref(), parties: &parties, workers, of, op, mapper: &args.on.mapper };
-    let mut output = Output::new(args.reported.format);
-    // Only a table has room for a warning. Several processes would measure at the same time.
-    let watched = output.is_table() && machine.is_none() && !processes;
-    let exchange_ns = || if watched { Yardstick::Host.ns() } else { f64::NAN };
-    let before = exchange_ns();
-    let mut unverified = Vec::new();
-    let mut measure = |elements: usize| {
-        let bytes = elements * of.bytes();
-        let iterations = args.iterations(bytes, machine.is_some())?;
-        let warm_up = iterations.div_ceil(10);
-        let parties = parties.clone();
+    let measure = |elements: usize| {
+        let iterations = args.iterations(elements * of.bytes(), machine.is_some())?;
+        let (parties, warm_up) = (parties.clone(), iterations.div_ceil(10));
         let spec = Spec { parties, elements, op, order, algorithm, warm_up, iterations, processes };
-        let found = run(&spec, of, &runtime)?;
-        let wrong = wrong(&spec.parties, &found);
-        let ran = algorithm.or_else(|| chosen.take()?.algorithm).map(|algorithm| algorithm.to_string());
-        let verified = wrong.is_none();
-        unverified.extend(wrong.map(|wrong| format!("{}: {wrong}", plural(bytes, "byte"))));
-        let times: Vec<f64> = spec.parties.taking_part().iter().map(|s| found[s as usize].us(iterations)).collect();
-        output.add(Measured { bytes, elements, times, iterations, algorithm: ran, verified }.record(&common))
+        Ok((measured(&spec, of, args.chained, &runtime)?, spec))
     };
-    let done = sizes.iter().try_for_each(|&elements| measure(elements));
-    let warning = busy(before.max(exchange_ns())).filter(|_| done.is_ok());
-    let finished = output.finish_with(|records| report::table(records, warning));
-    done?;
-    finished?;
-    trace.as_ref().map_or(Ok(()), TraceFile::written).map_err(|e| Failure::Run(StencilError::Trace(e).to_string()))?;
-    conclude(sizes.len(), &unverified)
-}
-
-/// Fails if a size was not verified.
-fn conclude(sizes: usize, unverified: &[String]) -> Result<(), Failure> {
-    let Some(first) = unverified.first() else { return Ok(()) };
-    Err(Failure::Run(format!("{} of {} not verified; {first}", unverified.len(), plural(sizes, "size"))))
+    let record = |(measured, spec): (Measured, Spec), exchange_ns| {
+        let ran = algorithm.or_else(|| chosen.take()?.algorithm).map(|algorithm| algorithm.to_string());
+        let common = [field("workers", workers), field("mapper", args.on.mapper.name())];
+        let bytes = plural(spec.elements * of.bytes(), "byte");
+        let wrong = measured.wrong.as_ref().map(|wrong| format!("{bytes}: {wrong}"));
+        (report::record(&spec, of, common, ran, measured, exchange_ns), wrong)
+    };
+    let sizes = sizes.into_iter().flat_map(|size| std::iter::repeat_n(size, args.repeat));
+    let bench = Bench::once("collective", wire, machine.as_deref().cloned(), &args.reported);
+    // On a busy host it takes half a second. Without a chain it is only for the warning under a table.
+    let with_exchange = args.chained || args.reported.format == Format::Table;
+    let bench = if with_exchange { bench.with_exchange()? } else { bench };
+    bench.report_each(sizes, measure, record, report::table)?;
+    check_trace(trace.as_ref())
 }
 
 #[cfg(test)]
@@ -315,15 +350,12 @@ mod tests {
     use maniple_collectives::Ranks;
 
     #[test]
-    fn a_size_that_is_not_verified_is_a_failure_that_names_it() {
-        assert!(conclude(2, &[]).is_ok());
+    fn the_first_wrong_result_is_named() {
         let all = Ranks::all(2);
         let parties = Parties { kind: Kind::Scan, shards: 2, participants: all.clone(), receivers: all };
         let mut found = vec![Found::default(); 2];
         assert_eq!(wrong(&parties, &found), None);
         found[1].wrong = Some((7, 30));
-        let said = wrong(&parties, &found).expect("wrong");
-        let Err(Failure::Run(message)) = conclude(2, &[format!("8 bytes: {said}")]) else { panic!("exit code 1") };
-        assert_eq!(message, "1 of 2 sizes not verified; 8 bytes: shard 1 has a wrong element 30 in call 7");
+        assert_eq!(wrong(&parties, &found).as_deref(), Some("shard 1 has a wrong element 30 in call 7"));
     }
 }

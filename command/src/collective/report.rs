@@ -1,73 +1,67 @@
 //! The report: a line for each size.
 
-use super::kind::Parties;
-use super::values::{Op, Type};
-use crate::measure::stats::microseconds;
+use super::run::Spec;
+use super::values::Type;
+use crate::host::HostRun;
 use crate::options::ranks::listed;
-use crate::options::wire::OnWire;
 use crate::output::{Field, Record, field, styled};
-use maniple::mapper::MapperSpec;
-use maniple::runtime::VirtualMachine;
 use maniple_collectives::Kind;
 use tabled::builder::Builder;
 
-/// What all lines have in common.
-pub struct Common<'a> {
-    pub wire: &'a OnWire,
-    pub machine: Option<&'a VirtualMachine>,
-    pub parties: &'a Parties,
-    pub workers: usize,
-    pub of: Type,
-    pub op: Op,
-    pub mapper: &'a MapperSpec,
-}
-
 /// What was measured for one size.
 pub struct Measured {
-    /// Bytes of a block.
-    pub bytes: usize,
-    pub elements: usize,
     /// The mean time of a call on each shard that takes part, in microseconds.
     pub times: Vec<f64>,
-    pub iterations: usize,
-    pub algorithm: Option<String>,
-    pub verified: bool,
+    /// The last result of a chain of calls, and the expected one.
+    pub chain: Option<(f64, f64)>,
+    /// The first thing that verification found wrong.
+    pub wrong: Option<String>,
+    /// In virtual time, the events, and the time and memory used.
+    pub host: Option<HostRun>,
 }
 
-impl Measured {
-    /// The line.
-    pub fn record(&self, common: &Common<'_>) -> Record {
-        let Common { wire, machine, parties, workers, of, op, mapper } = *common;
-        let has_elements = parties.kind != Kind::Barrier;
-        let mean = self.times.iter().sum::<f64>() / self.times.len() as f64;
-        let (min, max) = self.times.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), &t| (min.min(t), max.max(t)));
-        let moved = self.bytes as f64 * f64::from(parties.blocks_in().max(parties.blocks_out()));
-        // Bytes per microsecond are megabytes per second.
-        let bandwidth = if mean > 0.0 { moved / mean } else { f64::NAN };
-        vec![
-            field("program", "collective"),
-            field("wire", wire.name()),
-            field("machine", machine.map(|m| &*m.name)),
-            field("nodes", machine.map(|m| m.nodes)),
-            field("kind", parties.kind.name()),
-            field("shards", parties.shards),
-            field("participants", &*listed(&parties.participants)),
-            field("receivers", &*listed(&parties.receivers)),
-            field("workers", workers),
-            field("mapper", mapper.name()),
-            field("type", has_elements.then(|| of.name())),
-            field("operator", parties.combines().then(|| op.name())),
-            field("elements", has_elements.then_some(self.elements)),
-            field("size", self.bytes),
-            field("avg_latency_us", mean),
-            field("min_latency_us", min),
-            field("max_latency_us", max),
-            field("iterations", self.iterations),
-            field("bandwidth_mb_s", if has_elements { Field::Measured(bandwidth) } else { Field::Absent }),
-            field("algorithm", self.algorithm.as_deref()),
-            field("verified", self.verified),
-        ]
+/// The line of a run by an algorithm. All lines have `common`.
+pub fn record(
+    spec: &Spec,
+    of: Type,
+    common: [(&'static str, Field); 2],
+    algorithm: Option<String>,
+    measured: Measured,
+    exchange_ns: f64,
+) -> Record {
+    let Measured { times, chain, wrong, host } = measured;
+    let (parties, bytes, has_elements) =
+        (&spec.parties, spec.elements * of.bytes(), spec.parties.kind != Kind::Barrier);
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let (min, max) = times.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), &t| (min.min(t), max.max(t)));
+    let moved = bytes as f64 * f64::from(parties.blocks_in().max(parties.blocks_out()));
+    // Bytes per microsecond are megabytes per second.
+    let bandwidth = if mean > 0.0 { moved / mean } else { f64::NAN };
+    let mut record = vec![
+        field("kind", parties.kind.name()),
+        field("shards", parties.shards),
+        field("participants", listed(&parties.participants)),
+        field("receivers", listed(&parties.receivers)),
+    ];
+    record.extend(common);
+    record.extend([
+        field("type", has_elements.then(|| of.name())),
+        field("operator", parties.combines().then(|| spec.op.name())),
+        field("elements", has_elements.then_some(spec.elements)),
+        field("size", bytes),
+        field("avg_latency_us", mean),
+        field("min_latency_us", min),
+        field("max_latency_us", max),
+        field("iterations", spec.iterations),
+        field("bandwidth_mb_s", has_elements.then_some(bandwidth)),
+        field("algorithm", algorithm),
+        field("verified", wrong.is_none()),
+    ]);
+    if let Some((result, expected)) = chain {
+        record.extend([field("result", result), field("expected", expected), field("exchange_ns", exchange_ns)]);
     }
+    record.extend(host.iter().flat_map(HostRun::fields));
+    record
 }
 
 /// The columns of the table, with the names that users of the OSU micro-benchmarks know.
@@ -83,38 +77,26 @@ const COLUMNS: [(&str, &str); 8] = [
 ];
 
 /// The table: a heading with what all lines have in common, and a line for each size.
-pub fn table(records: &[Record], warning: Option<String>) -> String {
+pub fn table(records: &[Record]) -> String {
     let Some(first) = records.first() else { return String::new() };
     let of =
         |record: &Record, name: &str| record.iter().find(|(n, _)| *n == name).map_or(Field::Absent, |f| f.1.clone());
     let columns: Vec<_> = COLUMNS.iter().filter(|(name, _)| of(first, name) != Field::Absent).collect();
-    let in_columns = |name: &str| COLUMNS.iter().any(|(column, _)| *column == name);
     // Participants that are all shards go without saying.
     let all = match of(first, "shards") {
         Field::Count(1) => "0".into(),
         Field::Count(shards) => format!("0-{}", shards - 1),
         _ => String::new(),
     };
-    let heading = first.iter().filter(|(name, field)| {
+    let heading = first.iter().take_while(|(name, _)| *name != "size").filter(|(name, field)| {
         let by_itself = *name == "elements" || (name.ends_with("s") && *field == all.as_str().into());
-        !in_columns(name) && !by_itself && *field != Field::Absent
+        !by_itself && *field != Field::Absent
     });
-    let heading: Vec<String> = heading.map(|(name, field)| format!("{name} {}", cell(field))).collect();
+    let heading: Vec<String> = heading.map(|(name, field)| format!("{name} {}", field.people())).collect();
     let mut rows = Builder::default();
     rows.push_record(columns.iter().map(|(_, title)| *title));
     for record in records {
-        rows.push_record(columns.iter().map(|(name, _)| cell(&of(record, name))));
+        rows.push_record(columns.iter().map(|(name, _)| of(record, name).people()));
     }
-    let warning = warning.map_or(String::new(), |warning| format!("Warning: {warning}.\n"));
-    format!("{}\n{}\n{warning}", heading.join(", "), styled(rows, 0))
-}
-
-fn cell(field: &Field) -> String {
-    match field {
-        Field::Text(text) => text.clone(),
-        Field::Count(count) => count.to_string(),
-        Field::Flag(flag) => if *flag { "yes" } else { "NO" }.into(),
-        Field::Measured(measured) => microseconds(*measured),
-        Field::Absent => String::new(),
-    }
+    format!("{}\n{}\n", heading.join(", "), styled(rows, 0))
 }

@@ -4,7 +4,7 @@ use super::kind::Parties;
 use super::oracle::{IDENTITY, Oracle, VARIANTS, Vectors};
 use super::values::{Measured, Op};
 use maniple::regions::Vector;
-use maniple::runtime::{Error, Gang, Input, Runtime, Shard, ShardLaunch, Top, now};
+use maniple::runtime::{Error, Gang, Input, Runtime, Shard, ShardLaunch, Stats, Top, now};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Kind, OfOne, Order, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -95,18 +95,25 @@ pub fn first_difference<T: PartialEq>(own: &[T], right: &[T]) -> Option<u64> {
 }
 
 impl Spec {
+    /// A kind with its usual parties, by the algorithm that the mapper chooses. A tenth as many calls come before those that are
+    /// measured.
+    pub fn usual(kind: Kind, shards: u32, elements: usize, op: Op, iterations: usize) -> Self {
+        let elements = if kind == Kind::Barrier { 0 } else { elements };
+        let (parties, warm_up) = (Parties::usual(kind, shards), iterations.div_ceil(10));
+        Self { parties, elements, op, order: Order::Doubling, algorithm: None, warm_up, iterations, processes: false }
+    }
+
     /// Does the run, and returns what each shard found.
-    pub fn run<T: Measured>(&self, runtime: &Runtime) -> Result<Vec<Found>, Error> {
+    pub fn run<T: Measured>(&self, runtime: &Runtime) -> Result<(Vec<Found>, Stats), Error> {
         let spec = self.clone();
         let oracle = Arc::new(Oracle::<T>::new(&self.parties, self.elements, self.op));
-        let outcome = runtime.run(move |top| {
+        runtime.run(move |top| {
             let (spec, oracle) = (spec.clone(), oracle.clone());
             async move {
                 let gang = top.gang("all", spec.parties.shards)?;
                 spec.launch(&top, &gang, oracle).await
             }
-        });
-        outcome.map(|(found, _)| found)
+        })
     }
 
     /// Makes the collective of a kind, and runs shards that call it. A single element is no vector.
@@ -148,7 +155,10 @@ impl Spec {
     }
 
     /// With the brackets and the algorithm that are asked for.
-    fn asked<I: Value + ?Sized, O: Value + ?Sized>(&self, builder: CollectiveBuilder<I, O>) -> CollectiveBuilder<I, O> {
+    pub fn asked<I: Value + ?Sized, O: Value + ?Sized>(
+        &self,
+        builder: CollectiveBuilder<I, O>,
+    ) -> CollectiveBuilder<I, O> {
         let builder = builder.order(self.order);
         match self.algorithm {
             Some(algorithm) => builder.algorithm(algorithm),

@@ -1,7 +1,8 @@
 //! Starts an MPI program under its launcher, and makes sure that it ends.
 
 use crate::Failure;
-use maniple_stencil::{plural, processes};
+use crate::options::wire::processes;
+use maniple_stencil::plural;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;

@@ -1,11 +1,12 @@
 //! `maniple compare`: this framework beside another one, in turns.
 
-mod kinds;
 mod launcher;
 pub mod mpi;
 #[cfg(feature = "mpi")]
 pub mod rank;
 mod sides;
+#[cfg(feature = "mpi")]
+mod world;
 
 use crate::Failure;
 

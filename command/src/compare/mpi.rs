@@ -4,17 +4,17 @@ use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
 use crate::collective::kind::{Parties, check_once, kinds};
+use crate::collective::values::Op;
 use crate::machines::file::{MachineFile, under_mpi};
 use crate::machines::reduced::warn_without_costs;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
-use crate::micro::allreduce::{CombinedBy, Elements};
 use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, check_memory, count, shards};
 use crate::options::wire::{Loaded, OnWire, Wire};
 use crate::options::workers::OnWorkers;
-use crate::options::{AllreduceAlgorithm, Cells, Iterations, ReportedRuns};
-use crate::output::{Field, Output, Record, field};
+use crate::options::{AllreduceAlgorithm, Cells, Elements, Iterations, ReportedRuns, algorithm};
+use crate::output::{Field, Output, Record, expect_verified, field};
 use clap::{ArgAction, ValueEnum};
 use maniple::collectives::{Algorithm, Kind};
 use maniple::runtime::VirtualMachine;
@@ -41,7 +41,8 @@ With more shards than workers, the stencil's samples here are means of two itera
 --kind compares kinds of collectives as `maniple collective` measures them: each result of each call is compared with that of a \
 sequential loop, on every shard and rank. Shard 0 is the root, and blocks have --elements each. These are MPI_Allreduce, \
 MPI_Reduce, MPI_Bcast, MPI_Barrier, MPI_Gather, MPI_Allgather, MPI_Scatter, MPI_Reduce_scatter_block, MPI_Alltoall, MPI_Scan and \
-MPI_Exscan. --program allreduce is another allreduce: each call depends on the one before, and no barrier is between them.
+MPI_Exscan. --program allreduce is another allreduce, as with `maniple collective --chained`: each call depends on the one before, \
+and no barrier is between them.
 
 With --wire processes or --wire mpi this side runs in --processes processes, each time as a program of its own: this one starts \
 itself, or the launcher of MPI starts it. MPI always has one rank for each shard. Without --processes, this side has one process for \
@@ -74,7 +75,6 @@ With more ranks than cores MPI mostly waits for the kernel's scheduler, so such 
 ", exit_codes!("the arguments are at fault, or this maniple was built without MPI")))]
 #[command(mut_arg("elements", |arg| arg.help("Elements of each contribution to a collective, or of each of its blocks, at least 1 [default: 1]")))]
 #[command(mut_arg("iterations", |arg| arg.default_value("1000").help("Calls or iterations of each run")))]
-#[command(mut_arg("op", |arg| arg.help("Operator of collectives: sum, product, min or max")))]
 #[command(mut_arg("collective", |arg| {
     arg.help("Algorithm of the allreduce and the stencil here, such as recursive-doubling or direct. MPI chooses its own")
 }))]
@@ -105,8 +105,9 @@ pub struct CompareMpiOptions {
     #[command(flatten)]
     pub iterations: Iterations,
 
-    #[command(flatten)]
-    pub op: CombinedBy,
+    /// Operator of collectives
+    #[arg(long, value_name = "NAME", default_value = "sum")]
+    pub op: Op,
 
     #[command(flatten)]
     pub collective: AllreduceAlgorithm,
@@ -187,11 +188,6 @@ pub enum Program {
     Collective(Kind),
 }
 
-/// An algorithm by its name.
-fn algorithm(name: &str) -> Result<Algorithm, String> {
-    name.parse().map_err(|_| format!("unknown algorithm `{name}`; expected one of {}", Algorithm::names()))
-}
-
 impl Program {
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -262,13 +258,7 @@ pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
         case.pairs(repeats, &mut output, &mut wrong)?;
     }
     output.finish()?;
-    match wrong.first() {
-        None => Ok(()),
-        Some(first) => {
-            let pairs = repeats * cases.len();
-            Err(Failure::Run(format!("{} of {} not verified; {first}", wrong.len(), plural(pairs, "pair"))))
-        }
-    }
+    expect_verified(repeats * cases.len(), "pair", &wrong)
 }
 
 /// Checks that the options are for this wire, and on threads that this program was built with MPI.
@@ -372,9 +362,9 @@ impl Case<'_> {
         let mut pairs = Rounds::new(Order::Same).beside(When::AfterTurn, Yardstick::of(self.machine())?);
         for _ in 0..repeats {
             let turn = pairs.single(|| Ok((theirs()?, ours()?)))?;
-            let ((mpi, theirs), ours) = turn.found;
+            let (theirs, ours) = turn.found;
             let failure = self.failure(&ours, &theirs);
-            output.add(self.record(&ours, &theirs, &mpi, failure.is_none(), turn.exchange_ns))?;
+            output.add(self.record(&ours, &theirs, failure.is_none(), turn.exchange_ns))?;
             let (program, shards, pair) = (self.name(), self.shards, turn.round);
             let shards = plural(shards as usize, "shard");
             wrong.extend(failure.map(|f| format!("{program}, {shards}, pair {pair}: {f}")));
@@ -392,7 +382,7 @@ impl Case<'_> {
         ours.failure.clone().or_else(|| theirs.failure.clone()).or_else(apart)
     }
 
-    fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool, exchange_ns: f64) -> Record {
+    fn record(&self, ours: &Side, theirs: &Side, verified: bool, exchange_ns: f64) -> Record {
         let elements = self.args.elements.count();
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
         let kind = self.program.kind();
@@ -405,7 +395,6 @@ impl Case<'_> {
             Some(_) => ours.algorithm.clone(),
             None => Some(self.args.collective.collective.to_string()),
         };
-        let absent = |us: Option<f64>| us.map_or(Field::Absent, Field::from);
         // In virtual time MPI may take no time.
         let ratio = |(ours, theirs): (f64, f64)| if theirs == 0.0 { f64::NAN } else { ours / theirs };
         vec![
@@ -420,23 +409,23 @@ impl Case<'_> {
             field("elements", has_elements.then_some(elements)),
             field("cells", of(Program::Stencil, self.args.cells.cells)),
             field("iterations", self.args.iterations.iterations),
-            field("op", combines.then(|| self.args.op.op.name())),
+            field("op", combines.then(|| self.args.op.name())),
             field("collective", algorithm.as_deref()),
             field("mapper", self.args.on.mapper.name()),
             // A comma would end the field of a CSV file.
-            field("mpi", &*mpi.replace(',', ";")),
+            field("mpi", theirs.mpi.replace(',', ";")),
             field("verified", verified),
             field("result", ours.result),
             field("mpi_result", theirs.result),
-            field("iteration_us", absent(ours.iteration_us)),
-            field("mpi_iteration_us", absent(theirs.iteration_us)),
-            field("iteration_ratio", absent(ours.iteration_us.zip(theirs.iteration_us).map(ratio))),
+            field("iteration_us", ours.iteration_us),
+            field("mpi_iteration_us", theirs.iteration_us),
+            field("iteration_ratio", ours.iteration_us.zip(theirs.iteration_us).map(ratio)),
             field("collective_us", ours.collective_us),
             field("mpi_collective_us", theirs.collective_us),
             field("mean_us", ours.mean_us),
             field("mpi_mean_us", theirs.mean_us),
             field("copied_bytes", ours.copied_bytes),
-            field("collective_ratio", ratio((ours.collective_us, theirs.collective_us))),
+            field("collective_ratio", ours.collective_us.zip(theirs.collective_us).map(ratio)),
             field("exchange_ns", exchange_ns),
         ]
     }

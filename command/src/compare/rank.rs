@@ -1,20 +1,23 @@
 //! `maniple mpi-rank`: one rank of the MPI reference, as the launcher starts it.
 
-use super::kinds;
 use super::mpi::Program;
-use super::sides::{Answer, MARK};
+use super::sides::{MARK, Side, mean_and_most};
+use super::world;
 use crate::Failure;
+use crate::collective::chain::own;
 use crate::collective::kind::kinds;
 use crate::collective::oracle::{Oracle, VARIANTS};
-use crate::collective::run::{Clock, Found, Spec as KindSpec, first_difference};
+use crate::collective::run::{Clock, Found, Spec, first_difference};
+use crate::collective::values::Op;
 use crate::collective::wrong;
-use crate::micro::allreduce::{Op, Spec};
+use crate::measure::stats::median;
 use crate::micro::remote::{add, changes, warm_up};
 use crate::output::Stdout;
-use maniple::collectives::{Algorithm, Kind};
-use maniple_stencil::mpi::{Operation, World};
 use maniple_stencil::reference::{DominantMode, verify_mode};
-use maniple_stencil::{StencilError, Times, plural};
+use maniple_stencil::{StencilError, plural};
+use mpi::collective::SystemOperation;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::*;
 use std::panic;
 use std::time::Instant;
 
@@ -51,8 +54,9 @@ pub fn execute(args: &RankOptions) -> Result<(), Failure> {
         report(info);
         std::process::abort();
     }));
-    let world = World::join().map_err(|e| Failure::Run(e.to_string()))?;
-    let (size, library) = (world.size(), World::library());
+    // For this thread alone, which is the fastest way. It is finalised when the program ends.
+    let world = maniple_runtime::mpi::world(false).map_err(|e| Failure::Run(e.to_string()))?;
+    let (size, library) = (world.size() as usize, maniple_runtime::mpi::library());
     let answer = if size != args.ranks as usize {
         let ranks = plural(args.ranks as usize, "rank");
         Err(format!(
@@ -69,7 +73,7 @@ pub fn execute(args: &RankOptions) -> Result<(), Failure> {
     Stdout::lock().write(&format!("{MARK}{answer}\n"))
 }
 
-fn measure(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, String> {
+fn measure(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Result<Side, String> {
     match (args.program, args.kind) {
         (Some(Program::Allreduce), _) => Ok(allreduce(args, world, mpi)),
         (Some(Program::Stencil), _) => stencil(args, world, mpi).map_err(|e| e.to_string()),
@@ -80,56 +84,62 @@ fn measure(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, Str
 }
 
 /// MPI's operator under the same name.
-fn operation(op: Op) -> Operation {
+fn operation(op: Op) -> SystemOperation {
     match op {
-        Op::Sum => Operation::Sum,
-        Op::Product => Operation::Product,
-        Op::Min => Operation::Min,
-        Op::Max => Operation::Max,
+        Op::Sum => SystemOperation::sum(),
+        Op::Product => SystemOperation::product(),
+        Op::Min => SystemOperation::min(),
+        Op::Max => SystemOperation::max(),
     }
 }
 
 /// A kind of collective. Only rank 0 learns what all ranks found.
-fn collective(args: &RankOptions, kind: Kind, world: &World, mpi: String) -> Answer {
-    let spec = kinds::spec(kind, args.ranks, args.elements, args.op, args.iterations);
-    let found = if kind == Kind::Barrier { passes(&spec, world) } else { calls(&spec, args.op, world) };
+fn collective(args: &RankOptions, kind: Kind, world: &SimpleCommunicator, mpi: String) -> Side {
+    let spec = Spec::usual(kind, args.ranks, args.elements, args.op, args.iterations);
+    let found = if kind == Kind::Barrier { passes(&spec, world) } else { calls(&spec, world) };
     let own = words(&found);
-    let mut all = vec![0; if world.rank() == 0 { own.len() * world.size() } else { 0 }];
-    world.gather(&own, &mut all);
+    let mut all = vec![0; if world.rank() == 0 { own.len() * world.size() as usize } else { 0 }];
+    match world.rank() {
+        0 => world.this_process().gather_into_root(&own[..], &mut all[..]),
+        _ => world.process_at_rank(0).gather_into(&own[..]),
+    }
     let found: Vec<Found> = all.chunks_exact(own.len()).map(from_words).collect();
-    let (mean, most) = kinds::mean_and_most(found.iter().map(|found| found.us(spec.iterations)));
+    let (mean, most) = mean_and_most(found.iter().map(|found| found.us(spec.iterations)));
     let failure = (world.rank() == 0).then(|| wrong(&spec.parties, &found)).flatten();
-    Answer { mpi, failure, collective_us: Some(most), mean_us: Some(mean), ..Answer::default() }
+    Side { mpi, failure, collective_us: Some(most), mean_us: Some(mean), ..Side::default() }
 }
 
 /// Makes the calls of a rank as `maniple collective` makes those of a shard: each begins after a barrier, and its result is
 /// compared after another one.
-fn calls(spec: &KindSpec, op: Op, world: &World) -> Found {
+fn calls(spec: &Spec, world: &SimpleCommunicator) -> Found {
     let (kind, rank) = (spec.parties.kind, world.rank() as u32);
     let oracle = Oracle::<f64>::new(&spec.parties, spec.elements, spec.op);
     let contributions = spec.parties.participants.position(rank).map(|position| oracle.contributions(position));
     let right = spec.parties.receivers.position(rank).map(|position| oracle.results(position));
     let mut own = contributions.unwrap_or_default();
     let mut received = vec![0.0; spec.elements * spec.parties.blocks_out() as usize];
-    let (operation, mut found) = (operation(op), Found::default());
+    let (root, mut found) = (world.process_at_rank(0), Found::default());
     for call in 0..spec.warm_up + spec.iterations {
-        let (given, into) = (&mut own[call % VARIANTS][..], &mut received[..]);
+        let (given, into, with) = (&mut own[call % VARIANTS][..], &mut received[..], operation(spec.op));
         // Who sends a broadcast has the result before.
         let sends = kind == Kind::Broadcast && rank == 0;
         world.barrier();
         let began = Instant::now();
         match kind {
-            Kind::Allreduce => world.all_reduce(operation, given, into),
-            Kind::Reduce => world.reduce(operation, given, into),
-            Kind::Broadcast => world.broadcast(if sends { &mut *given } else { &mut *into }),
+            Kind::Allreduce => world.all_reduce_into(&*given, into, with),
+            Kind::Reduce if rank == 0 => root.reduce_into_root(&*given, into, with),
+            Kind::Reduce => root.reduce_into(&*given, with),
+            Kind::Broadcast => root.broadcast_into(if sends { &mut *given } else { &mut *into }),
             Kind::Barrier => world.barrier(),
-            Kind::Gather => world.gather(given, into),
-            Kind::Allgather => world.all_gather(given, into),
-            Kind::Scatter => world.scatter(given, into),
-            Kind::ReduceScatter => world.reduce_scatter(operation, given, into),
-            Kind::AllToAll => world.all_to_all(given, into),
-            Kind::Scan => world.scan(operation, given, into),
-            Kind::Exscan => world.exclusive_scan(operation, given, into),
+            Kind::Gather if rank == 0 => root.gather_into_root(&*given, into),
+            Kind::Gather => root.gather_into(&*given),
+            Kind::Allgather => world.all_gather_into(&*given, into),
+            Kind::Scatter if rank == 0 => root.scatter_into_root(&*given, into),
+            Kind::Scatter => root.scatter_into(into),
+            Kind::ReduceScatter => world.reduce_scatter_block_into(&*given, into, with),
+            Kind::AllToAll => world.all_to_all_into(&*given, into),
+            Kind::Scan => world.scan_into(&*given, into, with),
+            Kind::Exscan => world.exclusive_scan_into(&*given, into, with),
         }
         let ns = began.elapsed().as_nanos() as u64;
         if call >= spec.warm_up {
@@ -147,7 +157,7 @@ fn calls(spec: &KindSpec, op: Op, world: &World) -> Found {
 }
 
 /// The passes of a rank through a barrier.
-fn passes(spec: &KindSpec, world: &World) -> Found {
+fn passes(spec: &Spec, world: &SimpleCommunicator) -> Found {
     let clock = Clock::Host;
     let mut found = Found { clock: clock.number(), ..Found::default() };
     for call in 0..spec.warm_up + spec.iterations {
@@ -173,17 +183,15 @@ fn from_words(words: &[u64]) -> Found {
     Found { ns: words[0], clock: words[1], wrong, passed }
 }
 
-fn allreduce(args: &RankOptions, world: &World, mpi: String) -> Answer {
-    let (elements, iterations, rank) = (args.elements, args.iterations, world.rank() as u32);
-    // MPI chooses its own algorithm; this one is only for the specification.
-    let algorithm = Algorithm::RecursiveDoubling;
-    let spec = Spec { shards: args.ranks, elements, iterations, op: args.op, algorithm };
-    let own = |last| args.op.own(last, rank);
-    let (result, us) = world.allreduce(operation(args.op), elements, spec.warm_up(), iterations, own);
-    Answer { mpi, result: Some(result), collective_us: Some(us), ..Answer::default() }
+fn allreduce(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Side {
+    let (iterations, rank) = (args.iterations, world.rank() as u32);
+    let spec = Spec::usual(Kind::Allreduce, args.ranks, args.elements, args.op, iterations);
+    let own = |last| own(args.op, last, rank);
+    let (result, us) = world::allreduce(world, operation(args.op), args.elements, spec.warm_up, iterations, own);
+    Side { mpi, result: Some(result), collective_us: Some(us), ..Side::default() }
 }
 
-fn remote(args: &RankOptions, world: &World, mpi: String) -> Answer {
+fn remote(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Side {
     let (elements, iterations) = (args.elements, args.iterations);
     let change = |iteration, x: &mut [f64]| changes(iteration, elements).for_each(|(at, value)| x[at] = value);
     let sum = |x: &[f64]| {
@@ -191,22 +199,22 @@ fn remote(args: &RankOptions, world: &World, mpi: String) -> Answer {
         add(x, &mut lanes);
         lanes.iter().sum()
     };
-    let (result, wrong, us) = world.remote(elements, (warm_up(iterations), iterations), change, sum);
+    let (result, wrong, us) = world::remote(world, elements, (warm_up(iterations), iterations), change, sum);
     let failure = (wrong > 0).then(|| format!("{} wrong", plural(wrong, "sum")));
-    Answer { mpi, failure, result: Some(result), collective_us: Some(us), ..Answer::default() }
+    Side { mpi, failure, result: Some(result), collective_us: Some(us), ..Side::default() }
 }
 
-fn stencil(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, StencilError> {
+fn stencil(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Result<Side, StencilError> {
     // The first run makes connections, and is not measured.
-    world.stencil(args.cells, args.iterations)?;
-    let outcome = world.stencil(args.cells, args.iterations)?;
-    let mode = DominantMode::new(world.size() * args.cells);
-    Ok(Answer {
+    world::stencil(world, args.cells, args.iterations)?;
+    let outcome = world::stencil(world, args.cells, args.iterations)?;
+    let mode = DominantMode::new(args.ranks as usize * args.cells);
+    Ok(Side {
         mpi,
-        failure: outcome.vectors.first().and_then(|last| verify_mode(&mode, &outcome.roots, last).failure),
+        failure: outcome.last.and_then(|last| verify_mode(&mode, &outcome.roots, &last).failure),
         result: outcome.roots.last().copied(),
-        iteration_us: Some(Times::of(&outcome.iteration_us).median),
-        collective_us: Some(Times::of(&outcome.collective_us).median),
-        mean_us: None,
+        iteration_us: Some(median(outcome.iteration_us)),
+        collective_us: Some(median(outcome.collective_us)),
+        ..Side::default()
     })
 }

@@ -1,98 +1,74 @@
 //! The two sides of a comparison with MPI: their platforms, and how they are measured.
 
-use super::kinds;
 use super::launcher::Launcher;
 use super::mpi::{CompareMpiOptions, Program};
 use crate::Failure;
+use crate::collective::chain::Chained;
 use crate::collective::chosen::Chosen;
 use crate::collective::kind::Parties;
-use crate::collective::run::Spec as KindSpec;
+use crate::collective::run::Spec;
 use crate::collective::values::Type;
 use crate::collective::{check_algorithm, check_run, wrong};
-use crate::micro::allreduce::Spec;
-use crate::micro::remote;
+use crate::micro::{remote, run_error};
 use crate::options::Traced;
 use crate::options::numbers::check_memory;
 use crate::options::wire::Wire;
-use crate::stencil::failure;
+use crate::stencil::session::{Config, Session};
 use maniple::collectives::{Algorithm, Kind};
 use maniple::runtime::Runtime;
 use maniple::runtime::VirtualMachine;
-use maniple_stencil::{Collective, Config, Session};
+use maniple_stencil::Collective;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The mark before the answer of rank 0 on its line, wherever the launcher puts that line.
 pub const MARK: &str = "maniple-mpi-answer ";
 
-/// The answer of rank 0. A figure that is NaN is lost on the way.
+/// One side of a pair: also the answer of rank 0 and, with some of its fields, the report of a command on several processes. A
+/// figure that is NaN is lost on the way.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Answer {
-    /// The MPI library, with its version.
+#[serde(default)]
+pub struct Side {
+    /// The MPI library with its version, or in virtual time the machine.
     pub mpi: String,
+    /// Whether a command on several processes has verified its result.
+    pub verified: Option<bool>,
     /// The first thing that verification found wrong.
     pub failure: Option<String>,
-    /// The last result.
-    pub result: Option<f64>,
-    /// The median time of an iteration of the stencil.
-    pub iteration_us: Option<f64>,
-    /// The time of a collective.
-    pub collective_us: Option<f64>,
-    /// The time of a kind of collective, as the mean over all ranks.
-    pub mean_us: Option<f64>,
-}
-
-/// One side of a pair.
-#[derive(Default)]
-pub struct Side {
     /// The result of the last call or iteration. A kind of collective has none.
     pub result: Option<f64>,
-    /// The first thing that verification found wrong.
-    pub failure: Option<String>,
     /// The median time of an iteration of the stencil.
+    #[serde(deserialize_with = "figure")]
     pub iteration_us: Option<f64>,
     /// The time of the collective.
-    pub collective_us: f64,
+    #[serde(deserialize_with = "figure", alias = "task_us", alias = "max_latency_us")]
+    pub collective_us: Option<f64>,
     /// The time of a kind of collective, as the mean over all shards or ranks.
+    #[serde(alias = "avg_latency_us")]
     pub mean_us: Option<f64>,
     /// The algorithm of a kind of collective.
     pub algorithm: Option<String>,
     /// Bytes that the runtime has copied for each sum of a remote vector.
     pub copied_bytes: Option<f64>,
-    /// The workers of all processes, as a program of its own has reported them.
+    /// The workers of all processes, as a command on several has reported them.
     pub workers: Option<usize>,
 }
 
-/// The report of `maniple allreduce`, `stencil`, `remote` or `collective` on several processes.
-#[derive(Debug, Deserialize)]
-struct Report {
-    workers: usize,
-    verified: bool,
-    result: Option<f64>,
-    iteration_us: Option<Median>,
-    #[serde(alias = "task_us", alias = "max_latency_us")]
-    collective_us: Time,
-    #[serde(alias = "avg_latency_us")]
-    mean_us: Option<f64>,
-    algorithm: Option<String>,
-    copied_bytes: Option<f64>,
-}
-
-/// A mean, or the summary of a run.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Time {
-    Mean(f64),
-    Summary(Median),
-}
-
-#[derive(Debug, Deserialize)]
-struct Median {
-    median: f64,
+/// A figure, or the median of a summary.
+fn figure<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Figure {
+        Number(Option<f64>),
+        Summary { median: Option<f64> },
+    }
+    Ok(match Figure::deserialize(json)? {
+        Figure::Number(figure) | Figure::Summary { median: figure } => figure,
+    })
 }
 
 /// Measures a side once in each call.
-pub type Measure<'a, T = Side> = Box<dyn FnMut() -> Result<T, Failure> + 'a>;
+pub type Measure<'a> = Box<dyn FnMut() -> Result<Side, Failure> + 'a>;
 
 /// One program with one number of shards, and its platform.
 pub struct Case<'a> {
@@ -138,12 +114,8 @@ impl<'a> Case<'a> {
     /// Checks that both sides can run it.
     fn check(&self) -> Result<(), Failure> {
         let mpi = self.machines.as_ref().map(|[_, machine]| machine);
-        if self.program == Program::Allreduce {
-            let by_doubling = Spec { algorithm: Algorithm::RecursiveDoubling, ..self.spec() };
-            return [self.spec()].into_iter().chain(mpi.map(|_| by_doubling)).try_for_each(|spec| spec.check_memory());
-        }
-        if let Program::Collective(kind) = self.program {
-            let KindSpec { parties, elements, op, order, algorithm, .. } = self.kind_spec(kind);
+        if let Program::Allreduce | Program::Collective(_) = self.program {
+            let Spec { parties, elements, op, order, algorithm, .. } = self.spec();
             check_algorithm(&parties, algorithm, (op, order), Type::F64)?;
             return check_run(&parties, elements, Type::F64);
         }
@@ -151,10 +123,9 @@ impl<'a> Case<'a> {
             // The vector and its copy, on both sides.
             return check_memory("a vector and its copies", self.args.elements.count(), 32);
         }
-        let total = self.args.cells.cells.saturating_mul(self.shards as usize);
-        let check = |config: Config| config.check().and_then(|()| config.check_memory(total)).map_err(failure);
-        check(self.our_config()?)?;
-        mpi.map_or(Ok(()), |machine| check(self.mpi_config(machine)))
+        let cells = self.args.cells.cells;
+        self.our_config()?.check_run(cells)?;
+        mpi.map_or(Ok(()), |machine| self.mpi_config(machine).check_run(cells))
     }
 
     /// In virtual time, the machine of this side.
@@ -165,14 +136,10 @@ impl<'a> Case<'a> {
     /// The measurement of this side.
     pub fn ours(&self) -> Result<Measure<'_>, Failure> {
         match (&self.runtime, self.program) {
-            (Some(runtime), Program::Allreduce) => {
-                self.allreduce("here", runtime.clone(), self.args.collective.collective)
-            }
+            (Some(runtime), Program::Allreduce) => Ok(self.allreduce("here", runtime.clone(), self.spec())),
             (Some(_), Program::Stencil) => self.stencil("here", &self.our_config()?),
             (Some(runtime), Program::Remote) => Ok(self.remote("here", runtime.clone())),
-            (Some(runtime), Program::Collective(kind)) => {
-                Ok(self.collective("here", runtime.clone(), self.kind_spec(kind)))
-            }
+            (Some(runtime), Program::Collective(_)) => Ok(self.collective("here", runtime.clone(), self.spec())),
             (None, _) => {
                 let by_mpi = self.args.on.workers.wire.wire() == Wire::Mpi;
                 let launcher = if by_mpi { self.args.launcher()? } else { Launcher::none(self.args.timeout()?) };
@@ -186,16 +153,20 @@ impl<'a> Case<'a> {
         let CompareMpiOptions { on, elements, cells, iterations, op, collective, algorithm, .. } = self.args;
         let processes = self.processes.unwrap_or(1);
         let workers = &on.workers;
-        let mut words: Vec<String> = [self.program.name(), "--format", "json"].map(String::from).into();
+        let command = if self.program == Program::Allreduce { "collective" } else { self.program.name() };
+        let mut words: Vec<String> = [command, "--format", "json"].map(String::from).into();
         let mut add = |name: &str, value: &dyn std::fmt::Display| words.extend([name.to_owned(), value.to_string()]);
         match self.program {
             Program::Allreduce => {
+                add("--kind", &Kind::Allreduce);
                 add("--elements", &elements.count());
-                add("--op", &op.op.name());
-                add("--repeat", &1);
+                add("--operator", &op.name());
+                add("--algorithm", &collective.collective);
+                add("--order", &"any");
             }
             Program::Stencil => {
                 add("--cells", &cells.cells);
+                add("--collective", &collective.collective.name());
                 // The first run allocates.
                 add("--repeat", &2);
             }
@@ -209,7 +180,7 @@ impl<'a> Case<'a> {
                     add("--elements", &elements.count());
                 }
                 if Parties::usual(kind, self.shards).combines() {
-                    add("--operator", &op.op.name());
+                    add("--operator", &op.name());
                 }
                 algorithm.iter().for_each(|algorithm| add("--algorithm", algorithm));
             }
@@ -217,69 +188,47 @@ impl<'a> Case<'a> {
         if self.program != Program::Remote {
             add("--shards", &self.shards);
         }
-        if matches!(self.program, Program::Allreduce | Program::Stencil) {
-            add("--collective", &collective.collective.name());
-        }
         add("--iterations", &iterations.iterations);
         add("--mapper", &on.mapper);
         add("--bind", &workers.bind);
         add("--utility", &workers.utility);
         workers.given().iter().for_each(|count| add("--workers", count));
+        words.extend((self.program == Program::Allreduce).then(|| "--chained".into()));
         words.extend(workers.wire.to_start_arguments(processes));
-        let Report { workers, verified, result, iteration_us, collective_us, mean_us, algorithm, copied_bytes } =
-            launcher.run(processes as u32, &words, "")?;
-        let result = self.result(result);
-        let failure = match self.program {
-            Program::Allreduce => differs("here", result.unwrap_or(f64::NAN), self.spec().expected()),
-            Program::Stencil | Program::Remote | Program::Collective(_) => {
-                (!verified).then(|| "here: not verified".into())
-            }
-        };
-        let collective_us = match collective_us {
-            Time::Mean(us) | Time::Summary(Median { median: us }) => us,
-        };
-        Ok(Side {
-            result,
-            failure,
-            iteration_us: iteration_us.map(|of| of.median),
-            collective_us,
-            mean_us,
-            algorithm,
-            workers: Some(workers),
-            copied_bytes,
-        })
+        let side: Side = launcher.run(processes as u32, &words, "")?;
+        let failure = (side.verified != Some(true)).then(|| "not verified".into());
+        Ok(self.judged("here", Side { failure, ..side }))
     }
 
-    /// The measurement of the other side, which also returns the name of its MPI or, in virtual time, of its machine.
-    pub fn theirs(&self) -> Result<Measure<'_, (String, Side)>, Failure> {
+    /// The measurement of the other side.
+    pub fn theirs(&self) -> Result<Measure<'_>, Failure> {
         let Some([_, machine]) = &self.machines else {
             let launcher = self.args.launcher()?;
             return Ok(Box::new(move || self.launched(&launcher)));
         };
         let mut side = match self.program {
             Program::Allreduce => {
-                let runtime = Runtime::virtual_time((**machine).clone());
-                self.allreduce("MPI", runtime, Algorithm::RecursiveDoubling)?
+                let spec = Spec { algorithm: Some(Algorithm::RecursiveDoubling), ..self.spec() };
+                self.allreduce("MPI", Runtime::virtual_time((**machine).clone()), spec)
             }
             Program::Stencil => self.stencil("MPI", &self.mpi_config(machine))?,
             Program::Remote => self.remote("MPI", Runtime::virtual_time((**machine).clone())),
-            Program::Collective(kind) => {
-                let spec = KindSpec { algorithm: None, ..self.kind_spec(kind) };
+            Program::Collective(_) => {
+                let spec = Spec { algorithm: None, ..self.spec() };
                 self.collective("MPI", Runtime::virtual_time((**machine).clone()), spec)
             }
         };
-        Ok(Box::new(move || Ok((machine.name.clone(), side()?))))
+        Ok(Box::new(move || Ok(Side { mpi: machine.name.clone(), ..side()? })))
     }
 
-    fn allreduce(&self, who: &'static str, runtime: Runtime, algorithm: Algorithm) -> Result<Measure<'_>, Failure> {
-        let spec = Spec { algorithm, ..self.spec() };
-        let expected = spec.expected();
-        Ok(Box::new(move || {
-            let (results, collective_us) = spec.run(&runtime)?;
+    fn allreduce(&self, who: &'static str, runtime: Runtime, spec: Spec) -> Measure<'_> {
+        let expected = spec.chained_result();
+        Box::new(move || {
+            let Chained { results, times, .. } = spec.chained(&runtime).map_err(run_error)?;
             let result = results.iter().copied().find(|r| *r != expected).unwrap_or(expected);
-            let failure = differs(who, result, expected);
-            Ok(Side { result: Some(result), failure, collective_us, ..Side::default() })
-        }))
+            let collective_us = Some(mean_and_most(times.into_iter()).1);
+            Ok(Side { result: Some(result), failure: differs(who, result, expected), collective_us, ..Side::default() })
+        })
     }
 
     fn remote(&self, who: &'static str, runtime: Runtime) -> Measure<'_> {
@@ -289,24 +238,24 @@ impl<'a> Case<'a> {
             Ok(Side {
                 result: Some(result),
                 failure: (!verified).then(|| format!("{who}: a wrong sum")),
-                collective_us: us,
+                collective_us: Some(us),
                 copied_bytes: Some(remote::copied_bytes(&stats, iterations)),
                 ..Side::default()
             })
         })
     }
 
-    fn collective(&self, who: &'static str, runtime: Runtime, spec: KindSpec) -> Measure<'_> {
+    fn collective(&self, who: &'static str, runtime: Runtime, spec: Spec) -> Measure<'_> {
         Box::new(move || {
-            let found = spec.run::<f64>(&runtime).map_err(|e| Failure::Run(e.to_string()))?;
+            let (found, _) = spec.run::<f64>(&runtime).map_err(run_error)?;
             let shards = spec.parties.taking_part();
             let times = shards.iter().map(|shard| found[shard as usize].us(spec.iterations));
-            let (mean, collective_us) = kinds::mean_and_most(times);
+            let (mean, collective_us) = mean_and_most(times);
             let chosen = self.chosen.take().and_then(|asked| asked.algorithm);
             let algorithm = spec.algorithm.or(chosen).map(|algorithm| algorithm.to_string());
             Ok(Side {
                 failure: wrong(&spec.parties, &found).map(|wrong| format!("{who}: {wrong}")),
-                collective_us,
+                collective_us: Some(collective_us),
                 mean_us: Some(mean),
                 algorithm,
                 ..Side::default()
@@ -315,23 +264,23 @@ impl<'a> Case<'a> {
     }
 
     fn stencil(&self, who: &'static str, config: &Config) -> Result<Measure<'_>, Failure> {
-        let mut session = Session::prepare(config).map_err(failure)?;
+        let mut session = Session::prepare(config)?;
         // The first run allocates.
-        session.run_once().map_err(failure)?;
+        session.run_once()?;
         Ok(Box::new(move || {
-            let report = session.run_once().map_err(failure)?;
+            let report = session.run_once()?;
             Ok(Side {
                 result: Some(report.result),
                 failure: report.failure.map(|f| format!("{who}: {f}")),
                 iteration_us: Some(report.iteration_us.median),
-                collective_us: report.collective_us.median,
+                collective_us: Some(report.collective_us.median),
                 ..Side::default()
             })
         }))
     }
 
-    /// Runs the reference under its launcher. Returns the name of the MPI library, and the measurement.
-    fn launched(&self, launcher: &Launcher) -> Result<(String, Side), Failure> {
+    /// Runs the reference under its launcher.
+    fn launched(&self, launcher: &Launcher) -> Result<Side, Failure> {
         let args = self.args;
         let numbers = [
             ("--ranks", self.shards as usize),
@@ -343,48 +292,33 @@ impl<'a> Case<'a> {
             Program::Collective(kind) => ["--kind", kind.name()].to_vec(),
             program => [program.name()].to_vec(),
         };
-        let words = [&["mpi-rank"], &what[..], &["--op", args.op.op.name()]].concat();
+        let words = [&["mpi-rank"], &what[..], &["--op", args.op.name()]].concat();
         let mut words: Vec<String> = words.into_iter().map(String::from).collect();
         words.extend(numbers.into_iter().flat_map(|(name, number)| [name.to_owned(), number.to_string()]));
-        let answer: Answer = launcher.run(self.shards, &words, MARK)?;
-        let result = self.result(answer.result);
-        let failure = match self.program {
-            Program::Allreduce => differs("MPI", result.unwrap_or(f64::NAN), self.spec().expected()),
-            Program::Stencil | Program::Remote | Program::Collective(_) => answer.failure.map(|f| format!("MPI: {f}")),
+        Ok(self.judged("MPI", launcher.run(self.shards, &words, MARK)?))
+    }
+
+    /// A side that ran as a program of its own. A result that is missing where there should be one is NaN.
+    fn judged(&self, who: &str, side: Side) -> Side {
+        let kind = self.program.kind().is_some();
+        let result = (!kind).then(|| side.result.unwrap_or(f64::NAN));
+        let failure = match (self.program, result) {
+            (Program::Allreduce, Some(result)) => differs(who, result, self.spec().chained_result()),
+            _ => side.failure.map(|failure| format!("{who}: {failure}")),
         };
-        let collective_us = answer.collective_us.unwrap_or(f64::NAN);
-        Ok((
-            answer.mpi,
-            Side {
-                result,
-                failure,
-                iteration_us: answer.iteration_us,
-                collective_us,
-                mean_us: answer.mean_us,
-                ..Side::default()
-            },
-        ))
+        Side { result, failure, mean_us: side.mean_us.filter(|_| kind), ..side }
     }
 
-    /// The result in a report. One that is missing where there should be one is NaN.
-    fn result(&self, reported: Option<f64>) -> Option<f64> {
-        match self.program {
-            Program::Collective(_) => None,
-            _ => Some(reported.unwrap_or(f64::NAN)),
-        }
-    }
-
-    /// What both sides run of a kind, with this side's algorithm.
-    fn kind_spec(&self, kind: Kind) -> KindSpec {
-        let CompareMpiOptions { elements, iterations, op, algorithm, .. } = self.args;
-        let spec = kinds::spec(kind, self.shards, elements.count(), op.op, iterations.iterations);
-        KindSpec { algorithm: *algorithm, ..spec }
-    }
-
+    /// What both sides run of a collective, with this side's algorithm.
     fn spec(&self) -> Spec {
-        let CompareMpiOptions { elements, iterations, op, collective, .. } = self.args;
+        let CompareMpiOptions { elements, iterations, op, collective, algorithm, .. } = self.args;
         let (elements, iterations) = (elements.count(), iterations.iterations);
-        Spec { shards: self.shards, elements, iterations, op: op.op, algorithm: collective.collective }
+        match self.program {
+            Program::Collective(kind) => {
+                Spec { algorithm: *algorithm, ..Spec::usual(kind, self.shards, elements, *op, iterations) }
+            }
+            _ => Spec::of_allreduce(self.shards, elements, iterations, collective.collective, *op),
+        }
     }
 
     /// The configuration of the stencil on this side.
@@ -413,6 +347,12 @@ impl<'a> Case<'a> {
         let (cells, iterations) = (Some(self.args.cells.cells), self.args.iterations.iterations);
         Config { shards: self.shards as usize, cells, iterations, ..Config::default() }
     }
+}
+
+/// The mean of the times of shards or ranks that take part, and the longest of them.
+pub fn mean_and_most(times: impl Iterator<Item = f64>) -> (f64, f64) {
+    let times: Vec<f64> = times.collect();
+    (times.iter().sum::<f64>() / times.len() as f64, times.iter().copied().fold(0.0, f64::max))
 }
 
 fn differs(side: &str, result: f64, expected: f64) -> Option<String> {

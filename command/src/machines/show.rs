@@ -3,12 +3,12 @@
 use crate::Failure;
 use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, count};
-use crate::options::wire::OnWire;
-use crate::options::workers::Threads;
+use crate::options::wire::{OnWire, Processes, processes};
+use crate::options::workers::{Threads, check_utility};
 use crate::output::Stdout;
 use clap::ValueEnum;
 use maniple_mapper::Topology;
-use maniple_stencil::{Processes, StencilError, plural, processes};
+use maniple_stencil::plural;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -138,9 +138,7 @@ struct Process {
 /// Several processes, and their hosts. Collective.
 fn of_processes(args: &MachineOptions, on: Processes, share: usize) -> Result<String, Failure> {
     let workers = at_least_one("workers", args.threads.workers.unwrap_or(share))?;
-    if args.utility >= workers {
-        return Err(Failure::Usage(StencilError::TooManyUtility { utility: args.utility, workers }.to_string()));
-    }
+    check_utility(args.utility, workers)?;
     let met = on.runtime(workers as u32).meet().map_err(|e| Failure::Usage(e.to_string()))?;
     let all = met.hosts.iter().zip(met.cpus).enumerate();
     let all: Vec<Process> =
@@ -184,9 +182,7 @@ pub fn execute(args: &MachineOptions) -> Result<(), Failure> {
     let host = Topology::here();
     let workers = at_least_one("workers", args.threads.workers.unwrap_or(host.cpus.len()))?;
     let utility = args.utility;
-    if utility >= workers {
-        return Err(Failure::Usage(StencilError::TooManyUtility { utility, workers }.to_string()));
-    }
+    check_utility(utility, workers)?;
     let shown = Shown { binding: host.binding(workers), workers, utility, host };
     let text = match args.format {
         Format::Tree => shown.tree(),

@@ -3,7 +3,8 @@
 use super::directory::{Directory, Growing, pretty};
 use super::environment::Environment;
 use crate::Failure;
-use maniple_stencil::{Collective, RunReport};
+use crate::stencil::session::RunReport;
+use maniple_stencil::Collective;
 use serde::Serialize;
 
 /// One run of one side of a measurement: a line of the raw samples.

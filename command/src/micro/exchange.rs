@@ -37,7 +37,7 @@ pub fn execute(args: &ExchangeOptions) -> Result<(), Failure> {
     if machine.is_none() && on_one_processor() {
         crate::warn("this process may use only one processor, so the exchange measures the scheduler");
     }
-    let bench = Bench::new("exchange", &args.bench.wire, machine, &args.bench.runs);
+    let bench = Bench::new("exchange", &args.bench.wire, machine, &args.bench.runs)?;
     let measure = || match &bench.machine {
         None => Ok(exchange_ns(iterations as u64)),
         Some(machine) => between_shards_ns(machine.clone(), iterations as u64),

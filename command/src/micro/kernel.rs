@@ -6,13 +6,13 @@ use crate::machines::reduced;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::output::field;
-use crate::stencil::failure;
+use crate::stencil::session::Config;
 use maniple::halo::{Halo, HaloOptions, Halos};
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
+use maniple_stencil::kernel;
 use maniple_stencil::reference::{DominantMode, verify_mode};
 use maniple_stencil::shards::{D, advance, load, store};
-use maniple_stencil::{Config, kernel};
 
 /// Measure the stencil's kernel on one vector, without shards and tasks
 #[derive(Debug, clap::Args)]
@@ -115,8 +115,8 @@ pub fn execute(args: &KernelOptions) -> Result<(), Failure> {
     let machine = args.bench.wire.machine(1)?.as_ref().map(reduced::one_processor);
     let (cells, iterations) = (args.cells, args.bench.iterations.or(if machine.is_some() { ENOUGH } else { 20_000 })?);
     let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
-    config.check().and_then(|()| config.check_memory(cells)).map_err(failure)?;
-    let bench = Bench::new("kernel", &args.bench.wire, machine, &args.bench.runs);
+    config.check_run(cells)?;
+    let bench = Bench::new("kernel", &args.bench.wire, machine, &args.bench.runs)?;
     let measure = || match &bench.machine {
         None => measure(cells, iterations),
         Some(machine) => measure_on(machine, cells, iterations),

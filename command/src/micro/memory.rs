@@ -3,9 +3,9 @@
 //! Every run is a process of its own: memory that one run has given back is used again by the next, and would not count. A
 //! small gang goes first, so that code and the runtime's own memory are there before the first look.
 
-use super::allreduce::shard_bytes;
-use super::{Bench, run_error};
+use super::{Bench, SHARD_BYTES, run_error};
 use crate::Failure;
+use crate::host::reported_bytes;
 use crate::options::help::exit_codes;
 use crate::options::numbers::check_memory;
 use crate::options::wire::Invocation;
@@ -14,7 +14,7 @@ use crate::options::{AllreduceAlgorithm, ReportedRuns, Shards, Traced};
 use crate::output::field;
 use maniple::collectives::{Algorithm, Order};
 use maniple::prelude::*;
-use maniple_stencil::{plural, reported_bytes};
+use maniple_stencil::plural;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -137,6 +137,14 @@ pub fn measure(shards: u32, invocation: &Invocation, algorithm: Algorithm) -> Re
         Ok(bytes) if output.status.success() => Ok(bytes as f64 / f64::from(shards)),
         _ => Err(Failure::Run(format!("expected a number of bytes from {command:?}, found {}: {text}", output.status))),
     }
+}
+
+/// The bytes that a shard with its part of an allreduce takes up at least.
+fn shard_bytes(algorithm: Algorithm, shards: u32) -> u128 {
+    const ROUND: u128 = 128;
+    const IN_PROCESSOR: u128 = 600;
+    let part = if algorithm == Algorithm::TwoLevel { IN_PROCESSOR } else { ROUND * u128::from(shards.max(1).ilog2()) };
+    SHARD_BYTES + part
 }
 
 /// Measures and reports.

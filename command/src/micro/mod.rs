@@ -1,6 +1,5 @@
 //! Microbenchmarks: the costs of single operations of the framework.
 
-pub mod allreduce;
 pub mod barrier;
 pub mod exchange;
 pub mod gang;
@@ -10,16 +9,16 @@ pub mod remote;
 pub mod tasks;
 
 use crate::Failure;
+use crate::files::check_trace;
 use crate::machines::reduced::warn_without_costs;
 use crate::measure::noise::disturbed;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
 use crate::options::wire::{OnWire, Wire};
 use crate::options::workers::{OnWorkers, Place};
-use crate::options::{IterationsByWire, ReportedRuns, Traced};
-use crate::output::{Field, Line, Output, Record, field};
+use crate::options::{IterationsByWire, Reported, ReportedRuns, Traced};
+use crate::output::{Field, Output, Record, expect_verified, field, table};
 use maniple::runtime::{Error, Runtime, TraceFile, VirtualMachine};
-use maniple_stencil::{StencilError, plural};
 
 /// The options of microbenchmarks on workers that can write a trace.
 #[derive(Debug, clap::Args)]
@@ -61,20 +60,38 @@ pub struct WithoutWorkers {
     runs: ReportedRuns,
 }
 
-/// A microbenchmark: its processors, and the report of its runs.
-struct Bench<'a> {
+/// A benchmark: its processors, and the report of its runs.
+pub struct Bench<'a> {
     program: &'static str,
     wire: &'a OnWire,
     machine: Option<VirtualMachine>,
-    runs: &'a ReportedRuns,
+    reported: &'a Reported,
+    /// The number of runs.
+    repeats: usize,
     /// The exchange after each run, if it is reported.
     yardstick: Option<Yardstick>,
 }
 
 impl<'a> Bench<'a> {
+    /// A benchmark with one run, on this machine in virtual time, or else on this host.
+    pub fn once(
+        program: &'static str,
+        wire: &'a OnWire,
+        machine: Option<VirtualMachine>,
+        reported: &'a Reported,
+    ) -> Self {
+        Self { program, wire, machine, reported, repeats: 1, yardstick: None }
+    }
+
     /// A microbenchmark on this machine in virtual time, or else on this host.
-    fn new(program: &'static str, wire: &'a OnWire, machine: Option<VirtualMachine>, runs: &'a ReportedRuns) -> Self {
-        Self { program, wire, machine, runs, yardstick: None }
+    fn new(
+        program: &'static str,
+        wire: &'a OnWire,
+        machine: Option<VirtualMachine>,
+        runs: &'a ReportedRuns,
+    ) -> Result<Self, Failure> {
+        let repeats = runs.repeats(machine.is_some())?;
+        Ok(Self { repeats, ..Self::once(program, wire, machine, &runs.reported) })
     }
 
     /// A microbenchmark on workers, for so many shards.
@@ -83,11 +100,11 @@ impl<'a> Bench<'a> {
             Place::Machine(machine) => Some(VirtualMachine::clone(&machine)),
             Place::Threads | Place::Processes(_) => None,
         };
-        Ok(Self::new(program, &on.workers.wire, machine, runs))
+        Self::new(program, &on.workers.wire, machine, runs)
     }
 
     /// The same microbenchmark with the exchange beside each run.
-    fn with_exchange(self) -> Result<Self, Failure> {
+    pub fn with_exchange(self) -> Result<Self, Failure> {
         let yardstick = match self.wire.wire() {
             // The other processes would measure at the same time.
             Wire::Processes | Wire::Mpi => Yardstick::Fixed(f64::NAN),
@@ -105,7 +122,7 @@ impl<'a> Bench<'a> {
         fields: impl Fn(T, f64) -> (Record, bool),
     ) -> Result<(), Failure> {
         self.report(|| measure(runtime), fields)?;
-        trace.as_ref().map_or(Ok(()), TraceFile::written).map_err(|e| Failure::Run(StencilError::Trace(e).to_string()))
+        check_trace(trace.as_ref())
     }
 
     /// Measures, and reports each run. `fields` makes its fields of the result and of the exchange beside it, and says
@@ -115,23 +132,40 @@ impl<'a> Bench<'a> {
         mut measure: impl FnMut() -> Result<T, Failure>,
         fields: impl Fn(T, f64) -> (Record, bool),
     ) -> Result<(), Failure> {
+        let fields = |found, exchange_ns| {
+            let (record, verified) = fields(found, exchange_ns);
+            (record, (!verified).then(String::new))
+        };
+        self.report_each(0..self.repeats, |_| measure(), fields, table)
+    }
+
+    /// The same with a run for each of some cases, and another table. `fields` also says what is wrong, if something is.
+    pub fn report_each<C: Copy, T>(
+        &self,
+        cases: impl IntoIterator<Item = C>,
+        mut measure: impl FnMut(C) -> Result<T, Failure>,
+        fields: impl Fn(T, f64) -> (Record, Option<String>),
+        table: impl FnOnce(&[Record]) -> String,
+    ) -> Result<(), Failure> {
         let machine = self.machine.as_ref();
-        let repeats = self.runs.repeats(machine.is_some())?;
         // What `memory` measures is not a time.
         if self.program != "memory" {
             machine.into_iter().for_each(warn_without_costs);
         }
-        let mut output = Output::new(self.runs.reported.format);
-        let (mut wrong, mut exchanges) = (0, Vec::new());
+        let mut output = Output::new(self.reported.format);
+        let (mut unverified, mut exchanges) = (Vec::new(), Vec::new());
         let mut rounds = Rounds::new(Order::Same);
         if let Some(yardstick) = self.yardstick {
             rounds = rounds.beside(When::AfterTurn, yardstick);
         }
-        let mut run = || {
-            let turn = rounds.single(&mut measure)?;
-            let (fields, verified) = fields(turn.found, turn.exchange_ns);
-            wrong += usize::from(!verified);
+        let mut runs = 0;
+        let mut run = |case: C| {
+            let turn = rounds.single(|| measure(case))?;
+            let (fields, wrong) = fields(turn.found, turn.exchange_ns);
+            runs += 1;
+            unverified.extend(wrong);
             exchanges.extend(fields.iter().find_map(|(name, field)| match field {
+                _ if self.yardstick.is_some() => Some(turn.exchange_ns),
                 Field::Measured(ns) if *name == "exchange_ns" => Some(*ns),
                 _ => None,
             }));
@@ -144,19 +178,16 @@ impl<'a> Bench<'a> {
             record.extend(fields);
             output.add(record)
         };
-        let done = (0..repeats).try_for_each(|_| run());
+        let done = cases.into_iter().try_for_each(&mut run);
         // The exchange of a machine in virtual time is always the same.
         let warning = machine.is_none().then(|| disturbed(&exchanges)).flatten();
         let finished = output.finish_with(|records| {
             let warning = warning.map_or(String::new(), |warning| format!("Warning: {warning}.\n"));
-            Record::table(records) + &warning
+            table(records) + &warning
         });
         done?;
         finished?;
-        match wrong {
-            0 => Ok(()),
-            wrong => Err(Failure::Run(format!("{wrong} of {} not verified", plural(repeats, "run")))),
-        }
+        expect_verified(runs, "run", &unverified)
     }
 }
 

@@ -1,11 +1,10 @@
 //! `maniple remote`.
 
-use super::allreduce::Elements;
 use super::{OnWorkersTraced, now, run_error};
 use crate::Failure;
-use crate::options::Iterations;
 use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::check_memory;
+use crate::options::{Elements, Iterations};
 use crate::output::field;
 use maniple::prelude::*;
 use maniple::regions::{Privilege, ReadShared, WriteShared};

@@ -13,15 +13,20 @@ use crate::output::Format;
 use clap::Args;
 use counts::Counts;
 use maniple::collectives::Algorithm;
-use maniple_stencil::{Config, DEFAULT_CELLS};
 use numbers::{at_least_one, count};
 use std::path::PathBuf;
+
+/// The usual numbers of shards, of cells of each, and of iterations and runs of the stencil.
+pub const SHARDS: usize = 16;
+pub const CELLS: usize = 1000;
+pub const ITERATIONS: usize = 20;
+pub const REPEAT: usize = 10;
 
 /// The number of shards.
 #[derive(Debug, Args)]
 pub struct Shards {
     /// Number of shards
-    #[arg(long, value_name = "P", default_value_t = Config::default().shards, value_parser = count)]
+    #[arg(long, value_name = "P", default_value_t = SHARDS, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     pub shards: usize,
 }
@@ -45,16 +50,36 @@ pub struct GrowingShards {
 #[derive(Debug, Args)]
 pub struct Cells {
     /// Cells of each shard of the stencil, at least 4
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_CELLS, value_parser = count)]
+    #[arg(long, value_name = "N", default_value_t = CELLS, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     pub cells: usize,
+}
+
+/// The length of contributions.
+#[derive(Debug, Args)]
+pub struct Elements {
+    /// Elements of each contribution, at least 1 [default: 1]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub elements: Option<usize>,
+}
+
+impl Elements {
+    /// The number that was given, or else 1.
+    pub fn count(&self) -> usize {
+        self.elements.unwrap_or(1)
+    }
+
+    /// The number, at least one: of nothing, no result can be verified.
+    pub fn number(&self) -> Result<usize, Failure> {
+        at_least_one("elements", self.count())
+    }
 }
 
 /// The iterations of each run.
 #[derive(Debug, Args)]
 pub struct Iterations {
     /// Iterations of each run
-    #[arg(long, value_name = "I", default_value_t = Config::default().iterations, value_parser = count)]
+    #[arg(long, value_name = "I", default_value_t = ITERATIONS, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     pub iterations: usize,
 }
@@ -85,7 +110,7 @@ impl IterationsByWire {
 #[derive(Debug, Args)]
 pub struct Repeat {
     /// Number of runs
-    #[arg(long, value_name = "R", default_value_t = Config::default().repeat, value_parser = count)]
+    #[arg(long, value_name = "R", default_value_t = REPEAT, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     pub repeat: usize,
 }
@@ -147,8 +172,8 @@ pub struct AllreduceAlgorithm {
 }
 
 /// An algorithm by its name.
-fn algorithm(name: &str) -> Result<Algorithm, String> {
-    name.parse().map_err(|_| format!("unknown collective `{name}`; expected one of {}", Algorithm::names()))
+pub fn algorithm(name: &str) -> Result<Algorithm, String> {
+    name.parse().map_err(|_| format!("unknown algorithm `{name}`; expected one of {}", Algorithm::names()))
 }
 
 /// A file for the trace.

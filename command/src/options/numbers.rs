@@ -1,7 +1,8 @@
 //! Numbers on the command line, and their limits.
 
 use crate::Failure;
-use maniple_stencil::{available_memory, bytes};
+use crate::host::available_memory;
+use crate::output::bytes;
 
 /// A number, such as `0.5`.
 pub fn number(text: &str) -> Result<f64, String> {

@@ -6,7 +6,6 @@ use crate::files::Files;
 use crate::machines::file::{MachineFile, STDIN};
 use clap::ValueEnum;
 use maniple::runtime::{Runtime, VirtualMachine};
-use maniple_stencil::{Config, Processes};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
@@ -21,6 +20,38 @@ pub enum Wire {
     Mpi,
     /// Processors, network and time are simulated. Each run gives the same times
     Virtual,
+}
+
+/// The processes of a run on several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Processes {
+    /// How many there are.
+    pub number: usize,
+    /// How many there are on the host that has most of them.
+    pub on_host: usize,
+    /// Whether a launcher of MPI has started them. Else the first one starts the others, on this host.
+    pub launched: bool,
+    /// Who sees to the messages between hosts.
+    pub progress: maniple::runtime::Progress,
+}
+
+impl Processes {
+    /// The name of the wire.
+    pub fn wire(&self) -> &'static str {
+        if self.launched { "mpi" } else { "processes" }
+    }
+
+    /// A runtime on them, with so many workers in each.
+    pub fn runtime(&self, workers: u32) -> Runtime {
+        let number = u32::try_from(self.number).unwrap_or(u32::MAX);
+        let runtime = if self.launched { Runtime::mpi() } else { Runtime::processes(number) };
+        runtime.workers(workers).progress(self.progress)
+    }
+}
+
+/// A number of processes, for messages.
+pub fn processes(count: usize) -> String {
+    if count == 1 { "1 process".into() } else { format!("{count} processes") }
 }
 
 /// Who drives MPI between hosts.
@@ -194,7 +225,7 @@ impl OnWire {
             Wire::Processes | Wire::Mpi => {
                 let more =
                     if self.wire() == Wire::Processes { ", compare mpi and explore" } else { " and compare mpi" };
-                let commands = "stencil, weak-scaling, collective, allreduce, barrier, gang, tasks, remote, machine";
+                let commands = "stencil, weak-scaling, collective, barrier, gang, tasks, remote, machine";
                 Err(Failure::Usage(format!("--wire {} is for the commands {commands}{more}", self.name())))
             }
             Wire::Threads => Ok(false),
@@ -212,7 +243,7 @@ impl OnWire {
             Wire::Threads | Wire::Virtual => Ok(None),
             Wire::Processes => {
                 let number = at_least_one("processes", self.processes.unwrap_or(2))?;
-                let share = (Config::default().workers / number).max(1);
+                let share = (super::workers::workers_of_host() / number).max(1);
                 Ok(Some((Processes { number, on_host: number, launched: false, progress: Default::default() }, share)))
             }
             Wire::Mpi => {

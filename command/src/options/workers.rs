@@ -2,13 +2,39 @@
 
 use super::Traced;
 use super::numbers::{at_least_one, count};
-use super::wire::{Invocation, OnWire, Wire};
+use super::wire::{Invocation, OnWire, Processes, Wire};
 use crate::Failure;
-use crate::files::Files;
+use crate::files::{Files, untraced};
 use maniple::mapper::{MapperSlot, MapperSpec, SpecError};
-use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
-use maniple_stencil::{Bind, Config, Processes, StencilError};
+use maniple::runtime::{Binding, Runtime, TraceFile, VirtualMachine};
+use maniple_stencil::plural;
+use serde::Serialize;
+use std::fmt;
 use std::sync::Arc;
+
+/// The most worker threads of all processes.
+pub const MAX_WORKERS: usize = 1024;
+
+/// The number of workers where the user gives none: the processors that this process may use.
+pub fn workers_of_host() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Whether workers are bound to processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Bind {
+    /// The operating system may move them
+    None,
+    /// Each stays on a processor of its own, if there are enough
+    Cores,
+}
+
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(if *self == Bind::None { "none" } else { "cores" })
+    }
+}
 
 /// The number of workers.
 #[derive(Debug, clap::Args)]
@@ -19,6 +45,7 @@ pub struct Threads {
 }
 
 /// Where a run is.
+#[derive(Debug)]
 pub enum Place {
     /// In this process.
     Threads,
@@ -28,15 +55,86 @@ pub enum Place {
     Machine(Arc<VirtualMachine>),
 }
 
+impl Place {
+    /// The name of the wire.
+    pub fn wire(&self) -> &'static str {
+        match self {
+            Place::Threads => "threads",
+            Place::Processes(processes) => processes.wire(),
+            Place::Machine(_) => "virtual",
+        }
+    }
+}
+
+/// The processors of a run.
+#[derive(Debug)]
+pub struct Processors {
+    /// Where they are.
+    pub place: Place,
+    /// Workers of each process; at least 1 and at most [`MAX_WORKERS`] in all. A machine in virtual time stands in their place,
+    /// however many processors it has.
+    pub workers: usize,
+    /// Whether workers are bound to processors.
+    pub bind: Bind,
+    /// Utility processors of each process, fewer than the workers.
+    pub utility: usize,
+}
+
+impl Processors {
+    /// The number of processors that run leaf tasks: the workers of all processes, or those of the machine.
+    pub fn count(&self) -> usize {
+        match &self.place {
+            Place::Threads => self.workers,
+            Place::Processes(processes) => self.workers.saturating_mul(processes.number),
+            Place::Machine(machine) => machine.leaf_processors(),
+        }
+    }
+
+    /// Checks the number of workers and of utility processors.
+    pub fn check(&self) -> Result<(), Failure> {
+        if let Place::Machine(_) = self.place {
+            return Ok(());
+        }
+        at_least_one("workers", self.workers)?;
+        match self.count() {
+            all if all > MAX_WORKERS => {
+                Err(Failure::Usage(format!("expected at most {MAX_WORKERS} workers, found {all}")))
+            }
+            _ => check_utility(self.utility, self.workers),
+        }
+    }
+
+    /// A runtime on them, if they were checked.
+    pub fn runtime(&self) -> Runtime {
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let workers = number(self.workers);
+        let runtime = match &self.place {
+            Place::Machine(machine) => return Runtime::virtual_time(VirtualMachine::clone(machine)),
+            Place::Processes(processes) => processes.runtime(workers),
+            Place::Threads => Runtime::threads(workers),
+        };
+        let binding = if self.bind == Bind::None { Binding::None } else { Binding::Cores };
+        runtime.binding(binding).utility(number(self.utility))
+    }
+}
+
+/// Checks that a worker is left for leaf tasks.
+pub fn check_utility(utility: usize, workers: usize) -> Result<(), Failure> {
+    if utility < workers {
+        return Ok(());
+    }
+    let workers = plural(workers, "worker");
+    Err(Failure::Usage(format!("expected fewer utility processors than {workers}, found {utility}")))
+}
+
 /// Options of commands that run on workers.
 #[derive(Debug, clap::Args)]
 pub struct Workers {
     #[command(flatten)]
     threads: Threads,
 
-    /// Binding of workers. none: the operating system may move them; cores: each stays on a processor of its own, if there
-    /// are enough
-    #[arg(long, value_name = "WHERE", default_value_t = Config::default().bind)]
+    /// Binding of workers
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t = Bind::None)]
     pub bind: Bind,
 
     /// Number of utility processors in each process: the last workers, which run no leaf tasks and only shards that the mapper
@@ -51,7 +149,7 @@ pub struct Workers {
 impl Workers {
     /// The number of workers.
     pub fn count(&self) -> usize {
-        self.threads.workers.unwrap_or_else(|| Config::default().workers)
+        self.threads.workers.unwrap_or_else(workers_of_host)
     }
 
     /// The number of workers that the user gave.
@@ -155,7 +253,7 @@ impl OnWorkers {
     ) -> Result<(usize, Runtime, Option<TraceFile>), Failure> {
         let trace = traced.trace.as_deref();
         self.files()?.writes("--trace", trace).check()?;
-        let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(StencilError::Trace(e).to_string()));
+        let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(untraced(&e)));
         let trace = trace.map(create).transpose()?;
         let (processors, runtime) = self.processors(shards)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
@@ -168,26 +266,8 @@ impl OnWorkers {
 
     fn processors(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
         let (place, workers) = self.workers.place(shards)?;
-        let processes = match &place {
-            Place::Machine(machine) => {
-                return Ok((machine.leaf_processors(), Runtime::virtual_time(VirtualMachine::clone(machine))));
-            }
-            Place::Processes(processes) => processes.number,
-            Place::Threads => 1,
-        };
-        let workers = at_least_one("workers", workers)?;
-        let all = workers.saturating_mul(processes);
-        if all > maniple_stencil::MAX_WORKERS {
-            return Err(Failure::Usage(StencilError::TooManyWorkers { workers: all }.to_string()));
-        }
-        let utility = self.workers.utility;
-        if utility >= workers {
-            return Err(Failure::Usage(StencilError::TooManyUtility { utility, workers }.to_string()));
-        }
-        let runtime = match place {
-            Place::Processes(processes) => processes.runtime(workers as u32),
-            _ => Runtime::threads(workers as u32),
-        };
-        Ok((all, runtime.binding(self.workers.bind.into()).utility(utility as u32)))
+        let on = Processors { place, workers, bind: self.workers.bind, utility: self.workers.utility };
+        on.check()?;
+        Ok((on.count(), on.runtime()))
     }
 }

@@ -1,18 +1,25 @@
 //! `maniple stencil`.
 
 mod report;
+pub mod session;
+pub mod times;
+pub mod vectors;
 
 use crate::Failure;
+use crate::files::check_trace;
 use crate::machines::reduced::warn_without_costs;
 use crate::measure::noise::busy;
 use crate::measure::yardstick::Yardstick;
 use crate::options::help::exit_codes;
-use crate::options::numbers::{count, zero};
+use crate::options::numbers::count;
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
-use crate::output::Output;
-use maniple_stencil::{Collective, Config, Session, StencilError, plural};
-use std::path::{Path, PathBuf};
+use crate::output::{Output, expect_verified};
+use maniple::runtime::{Check, Runtime};
+use maniple_stencil::Collective;
+use session::{Config, Session};
+use std::path::PathBuf;
+use vectors::Target;
 
 /// Run the 1D stencil, a power iteration in which each iteration depends on a collective
 #[derive(Debug, clap::Args)]
@@ -42,8 +49,7 @@ each shard, and the most memory that the process has used
 
 A warning under the table says when other programs kept the host busy.
 
-Files of --input and --output are .npy (one-dimensional, 32- or 64-bit floats), .csv or .txt (one number a line) or .f64 (raw \
-64-bit little-endian floats).
+Files of --input and --output are .npy (one-dimensional, 32- or 64-bit floats), .csv or .txt (one number a line).
 
 ", exit_codes!("the arguments or the files are at fault")))]
 pub struct StencilOptions {
@@ -61,7 +67,7 @@ pub struct StencilOptions {
     repeat: Repeat,
 
     /// How the shards' sums are combined: recursive-doubling, two-level or aggregation (the baseline)
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
+    #[arg(long, value_name = "NAME", default_value_t)]
     collective: Collective,
 
     /// Iterations that a shard launches ahead before it waits for the total of the oldest; with 0 it waits for each. Not for
@@ -107,7 +113,7 @@ impl StencilOptions {
             iterations: self.iterations.iterations,
             repeat: self.repeat.repeat,
             collective: self.collective,
-            ahead: self.ahead.unwrap_or(Config::default().ahead),
+            ahead: self.ahead.unwrap_or(maniple_stencil::AHEAD),
             workers: count,
             processes,
             machine,
@@ -116,8 +122,6 @@ impl StencilOptions {
             utility: workers.utility,
             races: self.check.is_some(),
             input: self.input.clone(),
-            output: self.output.clone(),
-            trace: self.traced.trace.clone(),
         })
     }
 }
@@ -131,8 +135,18 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     let files = args.on.files()?.reads("--input", args.input.as_deref());
     files.writes("--output", args.output.as_deref()).writes("--trace", args.traced.trace.as_deref()).check()?;
     let config = args.config()?;
-    let mut session = Session::prepare(&config).map_err(failure)?;
-    crate::swap::on_signal(&config.mapper)?;
+    // The first of several processes writes it.
+    let written = args.output.as_deref().filter(|_| Runtime::process_number() == 0);
+    let target = written.map(Target::prepare).transpose()?;
+    let mut trace = None;
+    let mut session = Session::on(&config, || {
+        let (_, runtime, file) = args.on.runtime(config.shards, &args.traced)?;
+        trace = file;
+        Ok(if config.races { runtime.check(Check::Races) } else { runtime })
+    })?;
+    if args.output.is_some() {
+        session = session.with_output(target);
+    }
     config.machine.as_deref().into_iter().for_each(warn_without_costs);
     let mut output = Output::new(args.reported.format);
     // Only a table has room for a warning. Several processes would measure at the same time.
@@ -140,15 +154,16 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     let exchange_ns = || if watched { Yardstick::Host.ns() } else { f64::NAN };
     let before = exchange_ns();
     let mut reported = Ok(());
-    let mut unverified = Vec::new();
+    let (mut reports, mut unverified) = (Vec::new(), Vec::new());
     let mut run = || {
-        let report = session.run_once().map_err(failure)?;
+        let report = session.run_once()?;
         if let Some(failure) = &report.failure {
             unverified.push(format!("run {}: {failure}", report.repeat));
         }
         if reported.is_ok() {
-            reported = output.add(report);
+            reported = output.add(report::record(&session, &report));
         }
+        reports.push(report);
         // Without a reader, the runs go on only for the sake of files.
         if reported.is_err() && args.output.is_none() && args.traced.trace.is_none() {
             return std::mem::replace(&mut reported, Ok(()));
@@ -157,45 +172,16 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     };
     let done = (0..config.repeat).try_for_each(|_| run());
     let warning = busy(before.max(exchange_ns())).filter(|_| done.is_ok());
-    let finished = output.finish_with(|reports| report::table(reports, warning));
+    let finished = output.finish_with(|_| report::table(&session, &reports, warning));
     done?;
     reported = reported.and(finished);
     // A file that can't be written now could be written before the first run.
-    let written = session.finish().map_err(|e| Failure::Run(e.to_string()));
+    let written = session.finish();
     let unwritten = args.output.as_deref().filter(|_| !matches!(written, Ok(true)));
-    conclude(config.repeat, &unverified, unwritten)?;
-    written?;
+    if let (Some(first), Some(path)) = (unverified.first_mut(), unwritten) {
+        *first += &format!("; {} was not written", path.display());
+    }
+    expect_verified(config.repeat, "run", &unverified)?;
+    written.and(check_trace(trace.as_ref()))?;
     reported
-}
-
-/// Fails if a run was not verified. Then the output was not written.
-fn conclude(runs: usize, unverified: &[String], unwritten: Option<&Path>) -> Result<(), Failure> {
-    let Some(first) = unverified.first() else { return Ok(()) };
-    let unwritten = unwritten.map_or(String::new(), |path| format!("; {} was not written", path.display()));
-    let (wrong, runs) = (unverified.len(), plural(runs, "run"));
-    Err(Failure::Run(format!("{wrong} of {runs} not verified; {first}{unwritten}")))
-}
-
-/// The failure of the command after an error of the stencil.
-pub fn failure(e: StencilError) -> Failure {
-    match e {
-        StencilError::Zero { what } => Failure::Usage(zero(what)),
-        e if e.is_usage() => Failure::Usage(e.to_string()),
-        e => Failure::Run(e.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unverified_run_is_a_failure_that_names_it() {
-        assert!(conclude(3, &[], None).is_ok());
-        let unverified = ["run 1: cell 7: wrong".to_owned(), "run 2: cell 7: wrong".to_owned()];
-        let Err(Failure::Run(message)) = conclude(3, &unverified, Some(Path::new("out.csv"))) else {
-            panic!("exit code 1");
-        };
-        assert_eq!(message, "2 of 3 runs not verified; run 1: cell 7: wrong; out.csv was not written");
-    }
 }

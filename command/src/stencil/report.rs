@@ -1,104 +1,83 @@
-//! The report of the stencil's runs: a table for people, JSON lines or CSV for programs.
+//! The report of the stencil's runs: a record of each, and a table for people.
 
-use crate::Failure;
+use super::session::{Config, RunReport, Session};
+use super::times::Times;
+use crate::host::HostRun;
 use crate::measure::stats::{median, microseconds};
 use crate::measure::turns::warm;
-use crate::output::{Line, quoted, styled};
-use maniple_stencil::{HostRun, RunReport, Times, bytes, plural};
+use crate::options::workers::Bind;
+use crate::output::{Field, Record, bytes, field, styled};
+use maniple_stencil::{AHEAD, Collective, alternating, plural};
 use tabled::builder::Builder;
 
-/// The statistics of a set of times, in the order of the columns.
-const STATISTICS: [&str; 5] = ["min", "mean", "median", "p99", "max"];
-
-fn statistics(times: &Times) -> [f64; 5] {
-    [times.min, times.mean, times.median, times.p99, times.max]
+/// The fields of a run. There are more for options that are not the defaults, and in virtual time for time and memory used.
+pub fn record(session: &Session, report: &RunReport) -> Record {
+    let (config, blocks) = (&session.config, &session.blocks);
+    let mut record = vec![
+        field("program", "stencil"),
+        field("wire", config.wire()),
+        field("shards", config.shards),
+        field("workers", config.processors()),
+        field("cells", blocks.largest()),
+        field("iterations", config.iterations),
+        field("repeat", report.repeat),
+        field("collective", config.collective.name()),
+        field("mapper", config.mapper.name()),
+        field("verified", report.verified),
+        field("result", report.result),
+        field("expected", report.expected),
+        field("error", report.error),
+        field("iteration_us", report.iteration_us),
+        field("collective_us", report.collective_us),
+        field("total_cells", blocks.total()),
+        field("input", config.input.as_ref().map(|path| path.display().to_string())),
+    ];
+    record.extend(settings(config));
+    record.extend(report.host.iter().flat_map(HostRun::fields));
+    record
 }
 
-impl Line for RunReport {
-    fn json(&self) -> Result<String, Failure> {
-        serde_json::to_string(self).map_err(|e| Failure::Run(format!("can't write the report as JSON: {e}")))
-    }
-
-    /// There are more columns for options that are not the defaults, and in virtual time for time and memory used.
-    fn csv_header(&self) -> String {
-        let mut header = String::from(
-            "program,wire,shards,workers,cells,iterations,repeat,collective,mapper,verified,result,expected,error",
-        );
-        for times in ["iteration_us", "collective_us"] {
-            for statistic in STATISTICS {
-                header += &format!(",{times}_{statistic}");
-            }
-        }
-        header += ",total_cells,input";
-        self.settings.given().iter().for_each(|(name, _)| header += &format!(",{name}"));
-        if self.host.is_some() {
-            header += ",events,digest,host_s,shard_rounds_per_s,peak_bytes";
-        }
-        header + "\n"
-    }
-
-    /// A value that was not measured is empty, and so is the input if there is none.
-    fn csv(&self) -> String {
-        let r = self;
-        let number = |x: f64| if x.is_nan() { String::new() } else { format!("{x:?}") };
-        let mut fields = vec![
-            r.program.to_owned(),
-            r.wire.to_owned(),
-            r.shards.to_string(),
-            r.workers.to_string(),
-            r.cells.to_string(),
-            r.iterations.to_string(),
-            r.repeat.to_string(),
-            r.collective.to_string(),
-            quoted(r.mapper.name()),
-            r.verified.to_string(),
-            number(r.result),
-            number(r.expected),
-            number(r.error),
-        ];
-        fields.extend(statistics(&r.iteration_us).map(number));
-        fields.extend(statistics(&r.collective_us).map(number));
-        fields.push(r.total_cells.to_string());
-        fields.push(r.input.as_deref().map_or(String::new(), quoted));
-        fields.extend(r.settings.given().iter().map(|(_, value)| quoted(value)));
-        if let Some(HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes }) = &r.host {
-            fields.extend([events.to_string(), digest.clone(), number(*host_s), number(*shard_rounds_per_s)]);
-            fields.push(peak_bytes.map_or(String::new(), |bytes| bytes.to_string()));
-        }
-        fields.join(",") + "\n"
-    }
-
-    fn table(reports: &[Self]) -> String {
-        table(reports, None)
-    }
-}
-
-/// The options that are not the defaults, in a line; nothing if there are none.
-fn options(report: &RunReport) -> String {
-    let given: Vec<String> =
-        report.settings.given().iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect();
-    if given.is_empty() { String::new() } else { format!("with {}\n", given.join(", ")) }
+/// The options that are not the defaults.
+fn settings(config: &Config) -> Record {
+    let machine = config.machine.as_deref();
+    let noisy = machine.filter(|machine| machine.noise > 0.0);
+    let ahead = config.ahead != AHEAD && config.collective != Collective::Aggregation;
+    let all = [
+        field("machine", machine.map(|machine| &*machine.name)),
+        field("nodes", machine.map(|machine| machine.nodes)),
+        field("noise", noisy.map(|machine| machine.noise)),
+        field("noise_seed", noisy.map(|machine| machine.seed)),
+        field("ahead", ahead.then_some(config.ahead)),
+        field("bind", (config.bind != Bind::None).then(|| config.bind.to_string())),
+        field("utility", (config.utility > 0).then_some(config.utility)),
+        field("processes", config.processes.map(|processes| processes.number)),
+        field("check", config.races.then_some("races")),
+    ];
+    all.into_iter().filter(|(_, field)| *field != Field::Absent).collect()
 }
 
 /// The table: a heading with the values that all runs share, a row for each run, and the medians over the runs. If there are
 /// several runs, the medians leave out run 0, which allocates. Notes, the warning and the number of verified runs follow.
-pub fn table(reports: &[RunReport], warning: Option<String>) -> String {
+pub fn table(session: &Session, reports: &[RunReport], warning: Option<String>) -> String {
     let Some(first) = reports.first() else { return String::new() };
+    let config = &session.config;
+    let given = settings(config);
+    let given: Vec<String> =
+        given.iter().map(|(name, field)| format!("{} {}", name.replace('_', " "), field.csv())).collect();
+    let options = if given.is_empty() { String::new() } else { format!("with {}\n", given.join(", ")) };
     let heading = format!(
-        "{} on {}: {} x {}, {}, {}, {}, mapper {}; times in µs\n{}",
-        first.program,
-        first.wire,
-        plural(first.shards, "shard"),
-        plural(first.cells, "cell"),
-        plural(first.iterations, "iteration"),
-        plural(first.workers, "worker"),
-        first.collective,
-        first.mapper,
-        options(first)
+        "stencil on {}: {} x {}, {}, {}, {}, mapper {}; times in µs\n{options}",
+        config.wire(),
+        plural(config.shards, "shard"),
+        plural(session.blocks.largest(), "cell"),
+        plural(config.iterations, "iteration"),
+        plural(config.processors(), "worker"),
+        config.collective,
+        config.mapper,
     );
     let mut rows = Builder::default();
     // The name of a group stands above its first column only: ten columns are wide enough.
-    let columns = |what: &str| STATISTICS.map(|s| if s == "min" { format!("{what}\n{s}") } else { format!("\n{s}") });
+    let columns = |what: &str| Times::NAMES.map(|s| if s == "min" { format!("{what}\n{s}") } else { format!("\n{s}") });
     let mut header: Vec<String> = ["run", "verified", "√S", "error"].map(String::from).into();
     header.extend(columns("iteration"));
     header.extend(columns("collective"));
@@ -107,13 +86,13 @@ pub fn table(reports: &[RunReport], warning: Option<String>) -> String {
         let verified = if r.verified { "yes" } else { "NO" };
         let mut row =
             vec![r.repeat.to_string(), verified.into(), format!("{:.12e}", r.result), format!("{:.1e}", r.error)];
-        row.extend(statistics(&r.iteration_us).map(microseconds));
-        row.extend(statistics(&r.collective_us).map(microseconds));
+        row.extend(r.iteration_us.all().map(microseconds));
+        row.extend(r.collective_us.all().map(microseconds));
         rows.push_record(row);
     }
     let measured = warm(reports);
     let over_runs = |times: fn(&RunReport) -> &Times| {
-        std::array::from_fn::<_, 5, _>(|k| microseconds(median(measured.iter().map(|r| statistics(times(r))[k]))))
+        std::array::from_fn::<_, 5, _>(|k| microseconds(median(measured.iter().map(|r| times(r).all()[k]))))
     };
     let mut last: Vec<String> = ["median", "", "", ""].map(String::from).into();
     last.extend(over_runs(|r| &r.iteration_us));
@@ -123,7 +102,8 @@ pub fn table(reports: &[RunReport], warning: Option<String>) -> String {
     let (verified, runs) = (reports.iter().filter(|r| r.verified).count(), reports.len());
     let left_out = if runs > 1 { "; the medians leave out run 0, which allocates" } else { "" };
     let hosts: String = reports.iter().filter_map(|r| r.host.as_ref()).map(host).collect();
-    let few = if first.summarised() < 100 { "p99 is the maximum: a run has fewer than 100 samples\n" } else { "" };
+    let summarised = alternating(&first.samples.iteration_us, config.shards, config.processors()).len();
+    let few = if summarised < 100 { "p99 is the maximum: a run has fewer than 100 samples\n" } else { "" };
     let runs = plural(runs, "run");
     let warning = warning.map_or(String::new(), |warning| format!("Warning: {warning}.\n"));
     format!("{heading}{table}\n{hosts}{few}{warning}{verified} of {runs} verified{left_out}\n")
@@ -139,4 +119,27 @@ fn host(run: &HostRun) -> String {
     let peak = peak_bytes.map_or(String::new(), |peak| format!(", memory at most {}", bytes(u128::from(peak))));
     let events = plural(*events as usize, "event");
     format!("{events}, digest {digest}; time used {host_s:.2} s{rounds}{peak}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maniple::runtime::VirtualMachine;
+    use std::sync::Arc;
+
+    #[test]
+    fn reports_name_the_settings_that_are_not_the_defaults() {
+        let given = |config: Config| -> Vec<String> {
+            settings(&config).into_iter().map(|(name, value)| format!("{name} {}", value.csv())).collect()
+        };
+        assert_eq!(given(Config::default()), [""; 0]);
+        let set = Config { ahead: 0, bind: Bind::Cores, utility: 1, races: true, ..Config::default() };
+        assert_eq!(given(set.clone()), ["ahead 0", "bind cores", "utility 1", "check races"]);
+        let aggregation = Config { bind: Bind::None, utility: 0, races: false, ..set };
+        assert_eq!(given(Config { collective: Collective::Aggregation, ..aggregation }), [""; 0]);
+        let machine =
+            VirtualMachine { name: "mine".into(), nodes: 3, noise: 0.25, seed: 7, ..VirtualMachine::default() };
+        let there = Config { machine: Some(Arc::new(machine)), ..Config::default() };
+        assert_eq!(given(there), ["machine mine", "nodes 3", "noise 0.25", "noise_seed 7"]);
+    }
 }

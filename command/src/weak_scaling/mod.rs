@@ -17,7 +17,7 @@ use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported};
 use crate::output::{Output, progress};
 use indicatif::ProgressBar;
 use maniple::runtime::Runtime;
-use maniple_stencil::{Collective, Config, plural};
+use maniple_stencil::{Collective, plural};
 use plan::Plan;
 use point::Point;
 use report::Report;
@@ -87,7 +87,7 @@ pub struct WeakScalingOptions {
     repeat: Repeat,
 
     /// Algorithm that is compared with the baseline: recursive-doubling or two-level
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().collective, value_parser = compared)]
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = compared)]
     collective: Collective,
 
     #[command(flatten)]

@@ -6,10 +6,12 @@ use super::point::Point;
 use crate::Failure;
 use crate::measure::environment::Machine;
 use crate::measure::noise::{OUTLIER_RULE, busy};
-use crate::options::workers::Place;
+use crate::options::CELLS;
+use crate::options::workers::{Bind, Place};
+use crate::stencil::session::Config;
 use maniple::mapper::MapperSpec;
 use maniple::runtime::VirtualMachine;
-use maniple_stencil::{Bind, Blocks, Collective, Config, DEFAULT_CELLS, plural};
+use maniple_stencil::{Collective, plural};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -63,8 +65,7 @@ impl Plan {
         // All runs are checked before the first.
         for (&shards, machine) in counts.iter().zip(&machines) {
             let config = Config { shards, machine: machine.clone(), ..config.clone() };
-            let checked = config.check().and_then(|()| Blocks::uniform(shards, cells));
-            checked.and_then(|blocks| config.check_memory(blocks.total())).map_err(crate::stencil::failure)?;
+            config.check_run(cells)?;
         }
         let warmup = args.warmup.unwrap_or(iterations / 4);
         if warmup >= iterations {
@@ -92,7 +93,7 @@ impl Plan {
 
     /// The cells of each shard.
     pub fn cells(&self) -> usize {
-        self.config.cells.unwrap_or(DEFAULT_CELLS)
+        self.config.cells.unwrap_or(CELLS)
     }
 
     /// The parameters for programs.
@@ -145,7 +146,7 @@ impl Plan {
         let workers = plural(self.config.processors(), "worker");
         let on = match (self.machine(), processes) {
             (Some(machine), _) => format!("machine {} in virtual time", machine.name),
-            (None, Some(p)) => format!("{workers} in {}", maniple_stencil::processes(p.number)),
+            (None, Some(p)) => format!("{workers} in {}", crate::options::wire::processes(p.number)),
             (None, None) => workers,
         };
         let [cells, runs] = [plural(self.cells(), "cell"), plural(*repeat, "run")];

@@ -8,8 +8,8 @@ use crate::measure::stats::median;
 use crate::measure::turns::{Order, Rounds, When, counted};
 use crate::measure::yardstick::Yardstick;
 use crate::output::{Field, Record};
-use crate::stencil::failure;
-use maniple_stencil::{Collective, Config, Session, plural};
+use crate::stencil::session::{Config, Session};
+use maniple_stencil::{Collective, plural};
 
 /// All runs with one number of shards.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
         let at = plan.counts.iter().position(|&count| count == shards);
         let machine = at.and_then(|at| plan.machines.get(at)?.clone());
         let config = Config { shards, collective, machine, ..plan.config.clone() };
-        Session::prepare(&config).map_err(failure)
+        Session::prepare(&config)
     };
     let mut sessions = [session(plan.config.collective)?, session(Collective::Aggregation)?];
     let mut runs = Vec::new();
@@ -58,7 +58,7 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
         turns = turns.beside(When::BeforeRound, Yardstick::Host);
     }
     for _ in 0..plan.config.repeat {
-        let run_once = |session: &mut Session| session.run_once().map_err(failure);
+        let run_once = |session: &mut Session| session.run_once();
         turns.take(&mut sessions, run_once, |turn| {
             let run = Run::new(turn.found, turn.round, turn.exchange_ns);
             keep(&run)?;

@@ -418,6 +418,28 @@ fn numbers_of_shards_that_algorithms_do_not_have_are_refused() {
     );
 }
 
+/// The result of a chain of sums, by its definition, and a line for each run.
+#[test]
+fn chained_allreduces_have_the_exact_result() {
+    for (participants, shards) in [("", 0..5), (" --participants 1,3-4", 0..3)] {
+        let ranks: Vec<f64> =
+            if participants.is_empty() { shards.map(f64::from).collect() } else { vec![1.0, 3.0, 4.0] };
+        // Three calls come before the thirty that are measured.
+        let expected = (0..33).fold(1.0_f64, |last, _| ranks.iter().map(|rank| last % 97.0 + rank).sum());
+        let args =
+            format!("collective --kind allreduce --chained --shards 5 --iterations 30 --elements 1,7{participants}");
+        let lines = lines(&format!("{args} --repeat 2"));
+        assert_eq!(lines.iter().map(|line| &line["elements"]).collect::<Vec<_>>(), [1, 1, 7, 7]);
+        for line in lines {
+            let [result, right] = ["result", "expected"].map(|name| line[name].as_f64().expect("a number"));
+            assert_eq!((result, right), (expected, expected), "{line}");
+            assert!(line["exchange_ns"].as_f64().is_some_and(|ns| ns > 0.0) || line["exchange_ns"].is_null(), "{line}");
+        }
+        let there = succeeds(&format!("{args} --wire virtual --machine local --format json"));
+        assert!(there.contains("\"digest\":") && there.contains("\"shard_rounds_per_s\":"), "{there}");
+    }
+}
+
 #[test]
 fn wrong_arguments_are_refused() {
     for (args, words) in [
@@ -471,6 +493,10 @@ fn wrong_arguments_are_refused() {
         ("barrier --type i32", "--type is not for barrier: it has no elements"),
         ("allreduce --machine local", "--machine, --nodes and --noise are for --wire virtual"),
         ("allreduce --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
+        ("scan --chained", "--chained: expected --kind allreduce of f64, found scan of f64"),
+        ("allreduce --chained --type i32", "--chained: expected --kind allreduce of f64, found allreduce of i32"),
+        ("allreduce --repeat 0", "--repeat: expected at least 1, found 0"),
+        ("allreduce --shards 16777215 --elements 1000", "of memory, and"),
         ("allreduce --trace /no/such/directory", "/no/such/directory: can't be written"),
     ] {
         refused(args, &[words]);

@@ -20,8 +20,8 @@ fn only_regular_files_are_read_and_written() {
         "stencil --iterations 1000000 --mapper @@",
         "stencil --iterations 1000000 --mapper logging,file=@",
         "stencil --iterations 1000000 --wire virtual --machine @.toml",
-        "allreduce --iterations 100000000 --trace @",
-        "allreduce --iterations 100000000 --mapper logging,file=@",
+        "collective --kind allreduce --chained --elements 1 --iterations 100000000 --trace @",
+        "collective --kind allreduce --chained --elements 1 --iterations 100000000 --mapper logging,file=@",
         "barrier --iterations 100000000 --trace @",
         "tasks --count 1000000000 --working-set 1 --trace @",
         "gang --launches 1000000 --trace @",
@@ -72,10 +72,10 @@ fn a_refused_run_leaves_the_old_log() {
     let log = directory("log").join("log.jsonl");
     fs::write(&log, "old").expect("written");
     for args in [
-        "allreduce --shards 0",
+        "collective --kind allreduce --shards 0",
         "collective --kind allgather --receivers 1",
         "collective --kind allreduce --algorithm dissemination",
-        "allreduce --shards 16777215 --elements 1000000",
+        "collective --kind allreduce --shards 16777215 --elements 1000000",
         "barrier --iterations 0",
         "gang --launches 0",
         "tasks --regions 5",
@@ -97,7 +97,7 @@ const REPORTS: [&str; 14] = [
     "stencil --repeat 1 --iterations 2",
     "collective --kind scan --iterations 2 --elements 1",
     "schedule --kind scan",
-    "allreduce --repeat 1 --iterations 2",
+    "collective --kind allreduce --chained --elements 1 --iterations 2",
     "tasks --repeat 1 --count 2",
     "barrier --repeat 1 --iterations 2",
     "exchange --repeat 1 --iterations 2",
@@ -166,8 +166,14 @@ fn one_file_has_one_use() {
         ("v.csv", "stencil --repeat 1 --shards 2 --input A --trace B"),
         ("v.csv", "stencil --repeat 1 --shards 2 --input A --mapper logging,file=B"),
         ("m.toml", "stencil --repeat 1 --iterations 2 --wire virtual --machine A --trace B"),
-        ("m.toml", "allreduce --repeat 1 --iterations 2 --wire virtual --machine A --trace B"),
-        ("m.toml", "allreduce --repeat 1 --iterations 2 --trace A --mapper logging,file=B"),
+        (
+            "m.toml",
+            "collective --kind allreduce --chained --elements 1 --iterations 2 --wire virtual --machine A --trace B",
+        ),
+        (
+            "m.toml",
+            "collective --kind allreduce --chained --elements 1 --iterations 2 --trace A --mapper logging,file=B",
+        ),
         ("m.toml", "barrier --repeat 1 --iterations 2 --wire virtual --machine A --mapper logging,file=B"),
         ("m.toml", "gang --repeat 1 --trace A --mapper logging,file=B"),
         ("m.toml", "tasks --repeat 1 --count 10 --wire virtual --machine A --trace B"),
@@ -208,10 +214,10 @@ fn one_file_has_one_use() {
 #[test]
 fn a_disk_that_fills_up_fails_the_run_and_leaves_the_old_file() {
     files::a_disk_that_fills_up_fails_the_run_and_leaves_the_old_file(&[
-        ("stencil --repeat 1 --output F.f64", true, ""),
-        ("stencil --repeat 3 --trace F.f64", true, "3 of 3 runs verified"),
-        ("barrier --repeat 2 --trace F.f64", true, "barrier_us"),
-        ("stencil --repeat 1 --mapper logging,file=F.f64", false, ""),
+        ("stencil --repeat 1 --output F.npy", true, ""),
+        ("stencil --repeat 3 --trace F.npy", true, "3 of 3 runs verified"),
+        ("barrier --repeat 2 --trace F.npy", true, "barrier_us"),
+        ("stencil --repeat 1 --mapper logging,file=F.npy", false, ""),
         ("weak-scaling --repeat 1 --shards 2 --report F.dir", false, ""),
     ]);
 }
@@ -220,7 +226,6 @@ fn a_disk_that_fills_up_fails_the_run_and_leaves_the_old_file() {
 fn an_option_given_twice_is_refused() {
     let options = files::an_option_given_twice_is_refused(&[
         "stencil",
-        "allreduce",
         "tasks",
         "barrier",
         "exchange",

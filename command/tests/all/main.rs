@@ -25,6 +25,7 @@ mod schedule;
 mod swap;
 mod trace;
 mod tune;
+mod vectors;
 mod virtual_commands;
 mod virtual_time;
 mod weak_scaling;

@@ -71,7 +71,7 @@ fn path(name: &str) -> PathBuf {
 #[test]
 fn the_stencil_has_the_bits_of_the_threads_wire() {
     for collective in ["recursive-doubling", "aggregation"] {
-        let file = path(&format!("{collective}.f64"));
+        let file = path(&format!("{collective}.npy"));
         let of = format!(
             "stencil --cells 40 --iterations 8 --repeat 2 --collective {collective} --output {}",
             file.display()
@@ -79,7 +79,7 @@ fn the_stencil_has_the_bits_of_the_threads_wire() {
         let own = Command::new(MANIPLE).args(of.split(' ')).args(["--shards", "9"]).output().expect("starts");
         assert!(own.status.success(), "{own:?}");
         let expected = std::fs::read(&file).expect("an output");
-        assert_eq!(expected.len(), 9 * 40 * 8);
+        assert_eq!(expected.len(), 128 + 9 * 40 * 8);
         for (launcher, workers, mapper, progress) in [
             (0, 2, "collective", "poll"),
             (0, 1, "round-robin", "dedicated"),
@@ -105,8 +105,8 @@ fn the_stencil_has_the_bits_of_the_threads_wire() {
 fn the_microbenchmarks_run() {
     for launcher in launchers() {
         for args in [
-            "allreduce --shards 6 --iterations 20 --repeat 2",
-            "allreduce --shards 5 --elements 131072 --iterations 5 --repeat 2",
+            "collective --kind allreduce --chained --elements 1 --shards 6 --iterations 20 --repeat 2",
+            "collective --kind allreduce --chained --elements 131072 --shards 5 --iterations 5 --repeat 2",
             "barrier --shards 4 --iterations 20 --repeat 1",
             "collective --kind barrier --shards 4 --iterations 20",
             "collective --kind all-to-all --shards 6 --iterations 20 --elements 1,5000",
@@ -123,7 +123,7 @@ fn the_microbenchmarks_run() {
 
 #[test]
 fn a_failed_run_leaves_the_output_file_as_it_was() {
-    let (input, output) = (path("zeros.txt"), path("kept.f64"));
+    let (input, output) = (path("zeros.txt"), path("kept.npy"));
     std::fs::write(&input, "0\n".repeat(64)).expect("a file");
     std::fs::write(&output, "before").expect("a file");
     for launcher in launchers() {
@@ -180,7 +180,7 @@ fn a_trace_is_one_file_on_one_clock() {
 #[test]
 fn a_trace_that_cannot_be_written_is_told_once() {
     for launcher in launchers() {
-        for command in ["stencil", "allreduce"] {
+        for command in ["stencil", "collective --kind allreduce"] {
             let output = maniple(&launcher, &format!("{command} --trace /nowhere/trace.json"));
             let text = String::from_utf8_lossy(&output.stderr);
             assert!(!output.status.success() && output.stdout.is_empty(), "{launcher:?} {command}: {output:?}");
@@ -231,7 +231,7 @@ fn processes_in_containers_of_one_machine_say_that_they_use_mpi_and_share_its_pr
     let launcher = "mpirun --oversubscribe --bind-to none --mca pml ob1 --mca btl self,tcp -n 2";
     let launcher: Vec<String> = launcher.split(' ').chain(unshare).map(str::to_owned).collect();
     let of = "stencil --shards 5 --cells 40 --iterations 8 --repeat 2";
-    let (output, expected) = (path("containers.f64"), path("no-containers.f64"));
+    let (output, expected) = (path("containers.npy"), path("no-containers.npy"));
     let own = format!("{of} --output {}", expected.display());
     assert!(Command::new(MANIPLE).args(own.split(' ')).status().expect("starts").success());
     let ended = maniple(&launcher, &format!("{of} --output {}", output.display()));

@@ -12,35 +12,14 @@ fn path(name: &str) -> PathBuf {
     directory.join(name)
 }
 
-/// The bytes of the last vector, and the report.
-fn vector(on: &str) -> (Vec<u8>, String) {
-    let file = path(&format!("{}.f64", on.replace([' ', '-', ','], "_")));
-    let output = maniple(&format!("stencil --cells 40 --iterations 12 --repeat 2 {on} --output {}", file.display()));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && output.stderr.is_empty(), "{on}: {output:?}");
-    (std::fs::read(file).expect("an output"), text)
-}
-
+/// The tests of the product of all options compare the bits of the vectors.
 #[test]
-#[ignore = "takes long; `./check full` runs it"]
-fn the_stencil_has_the_same_bits_on_any_number_of_processes() {
-    for collective in ["recursive-doubling", "aggregation"] {
-        for shards in [1, 3, 8] {
-            let of = format!("--shards {shards} --collective {collective}");
-            let (expected, _) = vector(&format!("{of} --workers 2"));
-            assert_eq!(expected.len(), shards * 40 * 8);
-            for (processes, workers, mapper) in
-                [(1, 2, "collective"), (2, 1, "default"), (3, 2, "round-robin"), (4, 1, "first")]
-            {
-                let on = format!("{of} --wire processes --processes {processes} --workers {workers} --mapper {mapper}");
-                let (found, report) = vector(&on);
-                assert_eq!(found, expected, "{on}");
-                // One report, of two runs.
-                assert_eq!(report.matches("2 of 2 runs verified").count(), 1, "{report}");
-                assert!(report.contains(&format!("with processes {processes}")), "{report}");
-            }
-        }
-    }
+fn the_stencil_reports_once_and_names_the_processes() {
+    let output = maniple("stencil --shards 3 --cells 40 --repeat 2 --wire processes --processes 3 --workers 1");
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert_eq!(report.matches("2 of 2 runs verified").count(), 1, "{report}");
+    assert!(report.contains("with processes 3"), "{report}");
 }
 
 #[test]
@@ -53,7 +32,7 @@ fn what_does_not_go_with_processes_is_refused() {
         ("kernel --wire processes", "--wire processes is for the commands stencil"),
         ("tune --wire processes", "remote, machine, compare mpi and explore"),
         ("stencil --wire processes --trace /nowhere/t.json", "/nowhere/t.json: can't be written"),
-        ("allreduce --wire processes --trace /nowhere/t.json", "/nowhere/t.json: can't be written"),
+        ("collective --kind allreduce --wire processes --trace /nowhere/t.json", "/nowhere/t.json: can't be written"),
         ("stencil --wire processes --mapper logging,file=/nowhere/x", "/nowhere/x: can't be written"),
     ] {
         let output = maniple(args);
@@ -94,9 +73,13 @@ fn microbenchmarks_report_once() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     assert_eq!((text.lines().count(), text.matches(",true").count()), (2, 1), "{text}");
-    for command in
-        ["allreduce --shards 5", "barrier --shards 5", "gang --shards 9", "tasks --count 500", "remote --elements 3000"]
-    {
+    for command in [
+        "collective --kind allreduce --chained --elements 1 --shards 5",
+        "barrier --shards 5",
+        "gang --shards 9",
+        "tasks --count 500",
+        "remote --elements 3000",
+    ] {
         let output = maniple(&format!("{command} --wire processes --processes 3 --repeat 2 --format csv"));
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && output.stderr.is_empty(), "{command}: {output:?}");

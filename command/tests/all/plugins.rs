@@ -76,7 +76,7 @@ fn refused(mapper: &str, code: i32) -> String {
 
 /// The bits of the last vector of a run that succeeds.
 fn bits(mapper: &str, name: &str, collective: &str) -> Vec<u8> {
-    let file = directory().join(format!("{name}-{collective}.f64"));
+    let file = directory().join(format!("{name}-{collective}.npy"));
     let path = file.to_str().expect("UTF-8");
     let output = stencil(mapper, &["--collective", collective, "--output", path, "--format", "csv"]);
     assert!(output.status.success(), "{mapper}: {}", text(&output.stderr));
@@ -152,9 +152,10 @@ fn reports_name_the_mapper_as_it_was_given() {
     assert_eq!((run["mapper"].as_str(), &run["verified"]), (Some(&mapper[..]), &true.into()));
     let csv = stencil("random,seed=7", &["--format", "csv"]);
     assert!(text(&csv.stdout).contains(",recursive-doubling,\"random,seed=7\",true,"), "{}", text(&csv.stdout));
-    for program in ["allreduce", "tasks", "barrier", "gang"] {
+    for program in ["collective --kind allreduce --chained --elements 1", "tasks", "barrier", "gang"] {
         let mut maniple = Command::new(crate::MANIPLE);
-        maniple.args([program, "--repeat", "1", "--format", "csv", "--workers", "2", "--mapper", &mapper]);
+        maniple.args(program.split(' ')).args(["--repeat", "1", "--format", "csv", "--workers", "2"]);
+        maniple.args(["--mapper", &mapper]);
         let output = maniple.output().expect("starts");
         assert!(output.status.success(), "{program}: {}", text(&output.stderr));
         assert!(text(&output.stdout).contains(&format!("\"{mapper}\"")), "{program}: {}", text(&output.stdout));

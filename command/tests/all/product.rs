@@ -73,7 +73,7 @@ fn on_processes(cases: &[Case]) {
     assert!(!cases.is_empty());
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("product-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
-    let (file, mappers) = (directory.join("vector.f64"), mappers());
+    let (file, mappers) = (directory.join("vector.npy"), mappers());
     let mut expected = HashMap::new();
     for &[shards, processes, workers, version, mapper] in cases {
         let (shards, processes, workers) = (shards + 1, processes + 1, workers + 1);
@@ -88,7 +88,7 @@ fn on_processes(cases: &[Case]) {
         let on_threads = expected
             .entry((shards, version))
             .or_insert_with(|| vector(stencil("--wire threads --workers 2"), &file, &of));
-        assert_eq!(on_threads.len(), shards * 40 * 8, "{of}");
+        assert_eq!(on_threads.len(), 128 + shards * 40 * 8, "{of}");
         let on = format!("--wire processes --processes {processes} --workers {workers} --mapper {}", mappers[mapper]);
         assert!(vector(stencil(&on), &file, &on) == *on_threads, "{of}, {on}: other bits than on threads");
     }
@@ -158,8 +158,7 @@ fn on_mpi(test: &str, cases: &[Case]) {
 #[cfg(feature = "mpi")]
 fn in_this_job(processes: usize, cases: &[Case]) {
     use maniple::runtime::Runtime;
-    use maniple_stencil::Collective;
-    use maniple_stencil::shards::{Keep, Problem, Start, simulate};
+    use maniple_stencil::{Collective, Keep, Problem, Start, simulate};
     const CELLS: usize = 40;
     let mut expected = HashMap::new();
     for &[shards, _, workers, version, mapper] in cases.iter().filter(|case| case[1] + 1 == processes) {

@@ -142,9 +142,10 @@ fn a_file_that_is_wrong_from_the_start_is_an_error() {
         if let Some(text) = text {
             std::fs::write(&spec, text).expect("written");
         }
-        for program in ["stencil", "allreduce", "weak-scaling"] {
+        for program in ["stencil", "collective --kind allreduce", "weak-scaling"] {
             let mut maniple = Command::new(crate::MANIPLE);
-            let output = maniple.args([program, "--mapper", &format!("@{}", spec.display())]).output().expect("starts");
+            maniple.args(program.split(' ')).args(["--mapper", &format!("@{}", spec.display())]);
+            let output = maniple.output().expect("starts");
             let said = String::from_utf8(output.stderr).expect("UTF-8");
             assert_eq!(output.status.code(), Some(2), "{program}: {said}");
             assert!(said.contains(expected), "{program}: {said}");

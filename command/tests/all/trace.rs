@@ -59,7 +59,12 @@ fn the_stencil_has_its_iterations_on_the_rows_of_its_workers() {
 #[test]
 fn microbenchmarks_write_traces_too() {
     for (args, category, name, least) in [
-        ("allreduce --shards 4 --iterations 10 --workers 2 --repeat 1", "shard", "calls", 4),
+        (
+            "collective --kind allreduce --chained --elements 1 --shards 4 --iterations 10 --workers 2",
+            "shard",
+            "calls",
+            4,
+        ),
         ("tasks --count 100 --workers 1 --repeat 1", "leaf", "add_1", 100),
         ("barrier --shards 3 --iterations 10 --workers 2 --repeat 1", "shard", "pass", 3),
         ("gang --shards 6 --launches 2 --workers 2 --repeat 1", "shard", "started", 18),

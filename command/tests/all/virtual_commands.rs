@@ -55,7 +55,11 @@ fn an_exchange_is_what_the_link_takes() {
 /// The yardstick beside a run is the machine's, and not this host's.
 #[test]
 fn runs_report_the_exchange_of_their_machine() {
-    for run in ["allreduce --shards 3 --iterations 5", "barrier --shards 3 --iterations 5", "gang --shards 3"] {
+    for run in [
+        "collective --kind allreduce --chained --elements 1 --shards 3 --iterations 5",
+        "barrier --shards 3 --iterations 5",
+        "gang --shards 3",
+    ] {
         let found = measured(&format!("{run} --repeat 1 --wire virtual --machine titan-legion"), "exchange_ns");
         assert_near(found, loggp(LEGION, "network"), run);
         let alone = csv(&format!("{run} --repeat 1 --wire virtual --machine titan-legion --nodes 1"));
@@ -69,7 +73,7 @@ fn reports_name_their_machine() {
     for (run, nodes) in [
         ("exchange --iterations 5", "2"),
         ("kernel --iterations 5", "1"),
-        ("allreduce --shards 3 --iterations 5", "3"),
+        ("collective --kind allreduce --chained --elements 1 --shards 3 --iterations 5", "3"),
         ("barrier --shards 3 --iterations 5 --nodes 7", "7"),
         ("gang --shards 3", "3"),
         ("tasks --count 20", "1"),
@@ -88,7 +92,6 @@ fn there_is_one_run_in_virtual_time() {
     for run in [
         "exchange --iterations 5",
         "kernel --iterations 5",
-        "allreduce --shards 3 --iterations 5",
         "barrier --shards 3 --iterations 5",
         "gang --shards 3",
         "tasks --count 20",
@@ -201,7 +204,7 @@ fn a_machine_may_come_through_a_pipe() {
     for args in [
         "exchange --iterations 5 --machine /dev/stdin",
         "kernel --iterations 5 --machine /dev/stdin",
-        "allreduce --shards 3 --iterations 5 --machine /dev/stdin",
+        "collective --kind allreduce --chained --elements 1 --shards 3 --iterations 5 --machine /dev/stdin",
         "barrier --shards 3 --iterations 5 --machine /dev/stdin",
         "gang --shards 3 --machine /dev/stdin",
         "tasks --count 50 --machine /dev/stdin",
@@ -302,7 +305,10 @@ fn what_does_not_go_together_is_refused() {
         ("machine --wire virtual --utility 1", "--workers and --utility are for --wire threads"),
         ("machine --wire virtual --nodes 0", "--nodes: expected at least 1, found 0"),
         ("machine --wire virtual --nodes 100000000000", "expected at most 4294967295 nodes, found 100000000000"),
-        ("allreduce --wire virtual --shards 100000000000", "expected at most 16777215 shards, found 100000000000"),
+        (
+            "collective --kind allreduce --wire virtual --shards 100000000000",
+            "expected at most 16777215 shards, found 100000000000",
+        ),
         ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
     ] {
         refuses(args, expected);

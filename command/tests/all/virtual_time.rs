@@ -10,6 +10,9 @@ fn run(text: &str) -> Vec<Vec<&str>> {
     lines.map(|mut line| line.drain(..line.len() - 3).collect()).collect()
 }
 
+/// Allreduces in a chain, each of a message a round.
+const DOUBLING: &str = "collective --kind allreduce --chained --algorithm recursive-doubling --order any";
+
 /// A machine like `ideal`, but for the first value of `key`.
 fn but_for(key: &str, value: u32) -> PathBuf {
     let ideal = include_str!("../../machines/ideal.toml");
@@ -35,8 +38,8 @@ fn programs_do_what_they_do_on_threads_and_take_the_time_of_the_machine() {
     let stencil = format!("stencil --shards 8 --cells 50 --iterations 6 --repeat 1 --collective aggregation {machine}");
     assert_eq!(column(&csv(&stencil), "verified"), "true");
     for (shards, us) in [(2, "2.0"), (8, "6.0"), (64, "12.0")] {
-        let calls = csv(&format!("allreduce --shards {shards} --iterations 100 --repeat 1 {machine}"));
-        assert_eq!(column(&calls, "collective_us").parse::<f64>(), us.parse(), "{calls}");
+        let calls = csv(&format!("{DOUBLING} --elements 1 --shards {shards} --iterations 100 {machine}"));
+        assert_eq!(column(&calls, "max_latency_us").parse::<f64>(), us.parse(), "{calls}");
     }
     // Here, too: what lies between two totals is rounds of a message each, and nothing else takes any time.
     let scaling = csv(&format!("weak-scaling --shards 2..16 --cells 4 --iterations 8 --repeat 1 {machine}"));
@@ -55,8 +58,8 @@ fn programs_do_what_they_do_on_threads_and_take_the_time_of_the_machine() {
 #[ignore = "takes long; `./check full` runs it"]
 fn a_call_takes_about_as_long_in_a_short_run_as_in_a_long_one() {
     for (program, name, apart) in [
-        ("allreduce --shards 1024", "collective_us", 0.06),
-        ("allreduce --shards 1024 --elements 2", "collective_us", 0.06),
+        (&*format!("{DOUBLING} --elements 1 --shards 1024"), "max_latency_us", 0.06),
+        (&format!("{DOUBLING} --elements 2 --shards 1024"), "max_latency_us", 0.06),
         ("barrier --shards 128", "barrier_us", 0.001),
     ] {
         let us = [5, 50].map(|iterations| {
@@ -73,8 +76,8 @@ fn a_call_takes_about_as_long_in_a_short_run_as_in_a_long_one() {
 fn noise_is_drawn_from_its_seed() {
     let machine = format!("--wire virtual --machine {}", but_for("latency_ns", 3000).display());
     let calls = |noise: &str| {
-        let calls = csv(&format!("allreduce --shards 8 --iterations 100 --repeat 1 {machine} {noise}"));
-        column(&calls, "collective_us").parse::<f64>().expect("a time")
+        let calls = csv(&format!("{DOUBLING} --elements 1 --shards 8 --iterations 100 {machine} {noise}"));
+        column(&calls, "max_latency_us").parse::<f64>().expect("a time")
     };
     let noisy = calls("--noise 0.5 --noise-seed 7");
     assert_eq!([calls(""), calls("--noise 0"), calls("--noise 0.5 --noise-seed 7")], [9.0, 9.0, noisy]);
@@ -144,7 +147,7 @@ fn nightly_a_million_shards() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     let no_leaves = format!("--wire virtual --machine {}", but_for("utility", 2).display());
-    for program in ["stencil", "allreduce"] {
+    for program in ["stencil", "collective --kind allreduce"] {
         let output = maniple(&format!("{program} {no_leaves}"));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains("fewer than the 1 of a node"), "{said}");
@@ -156,7 +159,10 @@ fn what_does_not_go_together_is_refused() {
             "tasks --wire virtual --machine titan",
             "unknown machine `titan`; expected one of aspen-gigabit, ethernet, gpi-fdr",
         ),
-        ("allreduce --wire virtual --machine ./none.toml", "./none.toml: can't be read: No such file"),
+        (
+            "collective --kind allreduce --wire virtual --machine ./none.toml",
+            "./none.toml: can't be read: No such file",
+        ),
         ("stencil --wire virtual --shards 0", "--shards: expected at least 1, found 0"),
         ("gang --wire virtual --nodes 0", "--nodes: expected at least 1, found 0"),
         ("weak-scaling --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),

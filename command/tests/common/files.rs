@@ -89,7 +89,7 @@ pub fn a_disk_that_fills_up_fails_the_run_and_leaves_the_old_file(cases: &[(&str
     let here = directory("small");
     for (args, kept, printed) in cases {
         let file = here.join("F");
-        let (old, new) = (here.join("F.f64"), here.join("F.new"));
+        let (old, new) = (here.join("F.npy"), here.join("F.new"));
         fs::write(&old, [0; 16]).expect("written");
         let line = args.replace('F', file.to_str().expect("UTF-8"));
         let output = shell("ulimit -f 4;", &line, "");

@@ -10,7 +10,7 @@ use maniple_command::machines::reduced;
 use maniple_command::measure::yardstick::Yardstick;
 use maniple_command::micro::kernel;
 use maniple_command::options::wire::{Invocation, OnWire};
-use maniple_stencil::Config;
+use maniple_command::stencil::session::Config;
 use std::sync::Arc;
 
 /// The number of workers of all rows. Targets are for two processors.

@@ -5,10 +5,11 @@ use super::platform::{Platform, WORKERS};
 use maniple::collectives::Algorithm;
 use maniple::runtime::Runtime;
 use maniple_command::Failure;
+use maniple_command::collective::chain::allreduce_us;
 use maniple_command::measure::noise::Beside;
-use maniple_command::micro::allreduce::{Op, Spec};
 use maniple_command::micro::{gang, memory, tasks};
-use maniple_stencil::{Collective, Config, Session, StencilError};
+use maniple_command::stencil::session::{Config, Session};
+use maniple_stencil::Collective;
 
 /// One row of the document.
 pub struct Row {
@@ -98,22 +99,6 @@ fn calls(shards: u32) -> usize {
     (400_000 / shards as usize).clamp(200, 50_000)
 }
 
-fn allreduce_us(
-    runtime: &Runtime,
-    shards: u32,
-    elements: usize,
-    iterations: usize,
-    algorithm: Algorithm,
-) -> Result<f64, Failure> {
-    let spec = Spec { shards, elements, iterations, op: Op::Sum, algorithm };
-    let (results, us) = spec.run(runtime)?;
-    let expected = spec.expected();
-    match results.iter().find(|result| **result != expected) {
-        None => Ok(us),
-        Some(result) => Err(Failure::Run(format!("not verified: expected {expected}, found {result}"))),
-    }
-}
-
 fn allreduce(shards: u32, algorithm: Algorithm, exchanges: f64) -> Measure {
     Box::new(move |on| {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), algorithm)?;
@@ -160,20 +145,19 @@ fn added_to_kernel(shards: u32, collective: Collective) -> impl FnMut(&Platform)
     const CELLS: usize = 1000;
     let iterations = 20_000 / shards as usize;
     let config = Config { shards: shards as usize, cells: Some(CELLS), iterations, collective, ..Config::default() };
-    let failed = |e: StencilError| Failure::Run(e.to_string());
     let mut session = None;
     move |on| {
         let config = on.config(config.clone());
         let session = match &mut session {
             Some(session) => session,
             None => {
-                let mut new = Session::prepare(&config).map_err(failed)?;
+                let mut new = Session::prepare(&config)?;
                 // The first run allocates.
-                new.run_once().map_err(failed)?;
+                new.run_once()?;
                 session.insert(new)
             }
         };
-        let report = session.run_once().map_err(failed)?;
+        let report = session.run_once()?;
         if let Some(failure) = report.failure {
             return Err(Failure::Run(format!("not verified: {failure}")));
         }

@@ -8,18 +8,18 @@ use maniple::collectives::Algorithm;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_command::Failure;
+use maniple_command::collective::chain::allreduce_us;
 use maniple_command::machines::file::MachineFile;
 use maniple_command::measure::noise::{Beside, warn_if_busy};
 use maniple_command::measure::stats::median;
 use maniple_command::measure::turns::{Order, Rounds, When, counted, until_enough};
 use maniple_command::measure::yardstick::Yardstick;
-use maniple_command::micro::allreduce::{Op, Spec};
 use maniple_command::options::help::exit_codes;
 use maniple_command::options::wire::{InVirtualTime, NamedMachine};
 use maniple_command::options::{Cells, GrowingShards, Repeat, Reported};
 use maniple_command::output::Output;
-use maniple_command::stencil::failure;
-use maniple_stencil::{Collective, Config, Session, plural};
+use maniple_command::stencil::session::{Config, Session};
+use maniple_stencil::{Collective, plural};
 use std::sync::Arc;
 
 /// Measure allreduce and stencil on threads, and predict their times in virtual time
@@ -109,13 +109,9 @@ impl Program {
             Place::Virtual(_) => 40,
         };
         if self == Program::Allreduce {
-            let (op, algorithm) = (Op::Sum, Algorithm::RecursiveDoubling);
-            let spec = Spec { shards: shards as u32, elements: 1, iterations: iterations(20_000), op, algorithm };
-            let (results, us) = spec.run(&on.runtime())?;
-            if results.iter().any(|result| *result != spec.expected()) {
-                return Err(Failure::Run(format!("allreduce of {}: a wrong result", plural(shards, "shard"))));
-            }
-            return Ok(us);
+            let algorithm = Algorithm::RecursiveDoubling;
+            return allreduce_us(&on.runtime(), shards as u32, 1, iterations(20_000), algorithm)
+                .map_err(|e| e.of(&format!("allreduce of {}", plural(shards, "shard"))));
         }
         let collective = match self {
             Program::Aggregation => Collective::Aggregation,
@@ -136,7 +132,7 @@ impl Program {
             repeat: 1,
             ..defaults
         };
-        let report = Session::prepare(&config).and_then(|mut session| session.run_once()).map_err(failure)?;
+        let report = Session::prepare(&config)?.run_once()?;
         match report.failure {
             Some(wrong) => Err(Failure::Run(format!("{} of {}: {wrong}", self.name(), plural(shards, "shard")))),
             // The first iterations allocate.
@@ -269,7 +265,7 @@ pub fn execute(args: &PredictOptions) -> Result<(), Failure> {
     let (repeat, cells, shards) = (args.repeat.number()?, args.cells.cells, args.shards.shards.0.clone());
     for &shards in &shards {
         let config = Config { shards, cells: Some(cells), ..Config::default() };
-        config.check().and_then(|()| config.check_memory(shards * cells)).map_err(failure)?;
+        config.check_run(cells)?;
     }
     let programs = args.programs.clone();
     let Predictions { rows, .. } = predict(&ToPredict { machine: machine.as_ref(), programs, shards, cells, repeat })?;

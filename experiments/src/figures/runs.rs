@@ -3,9 +3,9 @@
 use indicatif::ProgressBar;
 use maniple::runtime::VirtualMachine;
 use maniple_command::Failure;
+use maniple_command::host::available_memory;
 use maniple_command::machines::file::MachineFile;
 use maniple_command::output::progress;
-use maniple_stencil::available_memory;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 

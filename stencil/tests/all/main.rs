@@ -1,7 +1,6 @@
 //! The tests of the stencil, as one program.
 
 mod drivers;
-mod files;
 mod kernel;
 mod planted;
 mod races;

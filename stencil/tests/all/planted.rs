@@ -3,32 +3,18 @@
 
 use maniple::prelude::*;
 use maniple_runtime::plant::Bug;
-use maniple_stencil::Collective;
 use maniple_stencil::reference::DominantMode;
-use maniple_stencil::shards::{Keep, Problem, Start, simulate};
+use maniple_stencil::{Blocks, Collective, Problem, run};
 
-/// Whether a run gives the closed form, with a bug or without.
+/// Whether a run is right, with a bug or without.
 fn correct(seed: u64, bug: Option<(Bug, u64)>) -> bool {
-    let (shards, cells, iterations) = (5, 8, 6);
-    let mode = DominantMode::new(shards * cells);
-    let start: Vec<f64> = mode.vector(0).collect();
-    let input = Problem {
-        sizes: vec![cells; shards],
-        start: Start::Vector(start.into()),
-        iterations,
-        ahead: 2,
-        keep: Keep::Last,
-        sink: None,
-    };
+    let start: Vec<f64> = DominantMode::new(40).vector(0).collect();
+    let problem = Problem::from_vector(&Blocks::uniform(5, 8).unwrap(), start, 6);
     let mut runtime = Runtime::seeded(3, seed);
     if let Some((bug, first)) = bug {
         runtime = runtime.plant(bug, first, 7);
     }
-    let Ok(output) = simulate(&runtime, Collective::RecursiveDoubling, &input) else { return false };
-    let near = |a: f64, b: f64, within: f64| (a - b).abs() <= within;
-    output.sums.len() == iterations
-        && output.sums.iter().all(|s| near(s.sqrt() / mode.lambda(), 1.0, 1e-12))
-        && output.vectors.last().is_some_and(|v| v.iter().zip(mode.vector(iterations)).all(|(a, b)| near(*a, b, 1e-10)))
+    run(&runtime, Collective::RecursiveDoubling, &problem).is_ok_and(|outcome| outcome.failure.is_none())
 }
 
 #[test]

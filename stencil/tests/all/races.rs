@@ -1,17 +1,19 @@
 //! The application has no races, in either version and under each mapper.
 
-use maniple_stencil::{Collective, Config, run};
+use maniple::prelude::*;
+use maniple::runtime::Check;
+use maniple_mapper::stock;
+use maniple_stencil::{Blocks, Collective, Problem, run};
 
 #[test]
 fn no_race_is_found() {
-    for &collective in Collective::ALL {
+    let problem = Problem::from_mode(&Blocks::uniform(5, 20).unwrap(), 30);
+    for collective in Collective::ALL {
         for workers in [1, 3] {
             for mapper in ["collective", "default"] {
-                let mapper = mapper.parse().expect("a stock mapper");
-                let config =
-                    Config { shards: 5, cells: Some(20), iterations: 30, repeat: 1, workers, ..Config::default() };
-                let reports = run(&Config { collective, mapper, races: true, ..config }).expect("no race");
-                assert!(reports.iter().all(|r| r.verified), "{collective}, {workers} workers");
+                let runtime = Runtime::threads(workers).mapper(stock(mapper).unwrap()).check(Check::Races);
+                let outcome = run(&runtime, collective, &problem).expect("no race");
+                assert_eq!(outcome.failure, None, "{collective}, {workers} workers");
             }
         }
     }

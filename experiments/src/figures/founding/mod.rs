@@ -21,9 +21,11 @@ use maniple_command::machines::reduced::is_without_costs;
 use maniple_command::measure::directory::{Directory, pretty};
 use maniple_command::measure::noise::Spread;
 use maniple_command::measure::plot::{BLUE, GREEN, Marker, Series, VERMILION};
+use maniple_command::options::CELLS;
 use maniple_command::options::numbers::check_memory;
 use maniple_command::output::{Line, Stdout, quoted};
-use maniple_stencil::{Collective, Config, DEFAULT_CELLS, plural};
+use maniple_command::stencil::session::Config;
+use maniple_stencil::{Collective, plural};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::fmt::Write;
@@ -506,7 +508,7 @@ fn predict(
         machine: host,
         programs: vec![Program::Allreduce, Program::Stencil],
         shards: (1..10).map(|i| 1 << i).collect(),
-        cells: DEFAULT_CELLS,
+        cells: CELLS,
         repeat,
     })?;
     if let Some(text) = &found.host {

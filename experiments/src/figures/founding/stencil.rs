@@ -3,7 +3,8 @@
 use crate::figures::runs;
 use maniple::runtime::{TaskCost, VirtualMachine};
 use maniple_command::Failure;
-use maniple_stencil::{Collective, Config, Session, plural};
+use maniple_command::stencil::session::{Config, Session};
+use maniple_stencil::{Collective, plural};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -97,8 +98,8 @@ impl runs::Job for Job {
     fn run(&self) -> Result<Took, Failure> {
         let what = format!("{} with {} on `{}`", self.collective, plural(self.shards, "shard"), self.machine.name);
         let failed = |e: String| Failure::Run(format!("{what}: {e}"));
-        let mut session = Session::prepare(&self.config()).map_err(|e| failed(e.to_string()))?;
-        let report = session.run_once().map_err(|e| failed(e.to_string()))?;
+        let report = Session::prepare(&self.config()).and_then(|mut session| session.run_once());
+        let report = report.map_err(|e| e.of(&what))?;
         if !report.verified {
             return Err(failed(report.failure.unwrap_or_else(|| "not verified".into())));
         }

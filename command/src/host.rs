@@ -1,12 +1,12 @@
 //! The memory of the host, and the time and memory that a run in virtual time uses.
 
+use crate::output::{Field, field};
 use maniple::runtime::Stats;
-use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
 /// Events of a run in virtual time, and the time and memory used: fields of a report.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HostRun {
     /// Events of the run.
     pub events: u64,
@@ -33,6 +33,17 @@ impl HostRun {
             shard_rounds_per_s: rounds as f64 / host_s,
             peak_bytes: peak_memory(),
         })
+    }
+
+    /// The fields of a report.
+    pub fn fields(&self) -> [(&'static str, Field); 5] {
+        [
+            field("events", self.events),
+            field("digest", &*self.digest),
+            field("host_s", self.host_s),
+            field("shard_rounds_per_s", self.shard_rounds_per_s),
+            field("peak_bytes", self.peak_bytes),
+        ]
     }
 }
 

@@ -1,0 +1,314 @@
+//! Files with vectors: reading the first vector, writing the last.
+//!
+//! | extension | content |
+//! |---|---|
+//! | `.npy` | NumPy's format (versions 1 to 3), one-dimensional, 32- or 64-bit floats of either byte order |
+//! | `.csv`, `.txt` | text, one number a line |
+//!
+//! Extensions are recognised in upper case, too. Files are written with 64-bit little-endian floats, or as text with
+//! enough digits to read the same bits back. All numbers read must be finite.
+
+use crate::host::available_memory;
+use crate::output::bytes;
+use crate::{Failure, files::unwritten};
+use maniple_mapper::files::{self, Filling, Whole};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The format of a file, given by its extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Npy,
+    Text,
+}
+
+/// A fault of a file, without its path.
+type Fault = String;
+
+impl Format {
+    fn of(path: &Path) -> Result<Self, Fault> {
+        let extension = path.extension().map(|e| e.to_string_lossy().into_owned());
+        match extension.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            Some("npy") => Ok(Self::Npy),
+            Some("csv" | "txt") => Ok(Self::Text),
+            _ => {
+                let found = extension.map_or("none".into(), |extension| format!(".{extension}"));
+                Err(format!("expected the extension .npy, .csv or .txt, found {found}"))
+            }
+        }
+    }
+
+    /// Bytes of memory that are needed at most to read one byte of a file: for the byte itself, and for the numbers.
+    fn memory_factor(self) -> u64 {
+        match self {
+            Self::Npy => 3,
+            Self::Text => 5,
+        }
+    }
+}
+
+/// Reads a vector of at least one number.
+///
+/// # Errors
+///
+/// The file can't be read, is not a regular file, does not have the format of its extension, is empty, or holds a NaN or an
+/// infinity.
+pub fn read(path: &Path) -> Result<Vec<f64>, Failure> {
+    read_numbers(path).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))
+}
+
+fn read_numbers(path: &Path) -> Result<Vec<f64>, Fault> {
+    let format = Format::of(path)?;
+    let unread = |e: io::Error| format!("can't be read: {e}");
+    let file = files::open(path).map_err(unread)?;
+    let len = file.metadata().map_err(unread)?.len();
+    let (needed, available) = (len.saturating_mul(format.memory_factor()), available_memory());
+    if needed > available {
+        let [needed, available] = [needed, available].map(|n| bytes(n.into()));
+        return Err(format!("reading it takes up to {needed} of memory, and {available} are available"));
+    }
+    let content = files::read_from(file, len).map_err(unread)?;
+    match format {
+        _ if content.is_empty() => Err("expected at least one number, found an empty file".into()),
+        Format::Npy => npy(&content),
+        Format::Text => text(&content),
+    }
+}
+
+fn finite(x: f64, at: impl Fn() -> String, text: impl Fn() -> String) -> Result<f64, Fault> {
+    if x.is_finite() { Ok(x) } else { Err(format!("{}: expected a finite number, found {}", at(), text())) }
+}
+
+/// Reads one number a line. Ignores blanks around numbers, `\r` before `\n`, blank lines at the end, and the byte-order mark that
+/// some programs put before UTF-8 text.
+fn text(content: &[u8]) -> Result<Vec<f64>, Fault> {
+    let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content).trim_ascii_end();
+    if text.is_empty() {
+        return Err("expected at least one number, found only blanks".into());
+    }
+    let number = |(index, line): (usize, &[u8])| {
+        let (number, line) = (index + 1, line.trim_ascii());
+        if line.is_empty() {
+            return Err(format!("line {number}: expected one number a line, found a blank line"));
+        }
+        match std::str::from_utf8(line).ok().and_then(|line| line.parse().ok()) {
+            Some(x) => finite(x, || format!("line {number}, index {index}"), || format!("`{}`", shown(line))),
+            None => Err(format!("line {number}: expected one number a line, found `{}`", shown(line))),
+        }
+    };
+    text.split(|&b| b == b'\n').enumerate().map(number).collect()
+}
+
+/// Text from a file for a message: at most 40 characters. Those that can't be seen are escaped.
+fn shown(bytes: &[u8]) -> String {
+    const MAX: usize = 40;
+    // Four bytes a character at most; a character cut in two is beyond those shown.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX + 4)]);
+    let more = if text.chars().nth(MAX).is_some() { "…" } else { "" };
+    let quotes = |c| matches!(c, '"' | '\'' | '\\');
+    let mut shown = String::new();
+    text.chars().take(MAX).for_each(|c| if quotes(c) { shown.push(c) } else { shown.extend(c.escape_debug()) });
+    shown + more
+}
+
+/// The first bytes of a `.npy` file. A version (major, minor) follows, and the length of the header, little-endian: 16 bits in
+/// version 1, 32 bits in later ones. The header is a Python dictionary with the keys `descr`, `fortran_order` and `shape`. The data
+/// is last.
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+
+/// NumPy aligns the data to this.
+const ALIGNMENT: usize = 64;
+
+/// Reads a one-dimensional array of floats.
+fn npy(content: &[u8]) -> Result<Vec<f64>, Fault> {
+    let Some(rest) = content.strip_prefix(MAGIC) else {
+        let start = shown(&content[..content.len().min(MAGIC.len())]);
+        return Err(format!("expected a .npy file, which starts with \\x93NUMPY, found `{start}`"));
+    };
+    let (length, rest) = match *rest {
+        [1, 0, a, b, ref rest @ ..] => (u32::from(u16::from_le_bytes([a, b])), rest),
+        [2 | 3, 0, a, b, c, d, ref rest @ ..] => (u32::from_le_bytes([a, b, c, d]), rest),
+        [1..=3, 0, ..] | [] | [_] => {
+            return Err("expected the length of the header, found the end of the file (it is truncated)".into());
+        }
+        [major, minor, ..] => {
+            return Err(format!("expected version 1.0, 2.0 or 3.0 of the format, found {major}.{minor}"));
+        }
+    };
+    let Some((header, data)) = rest.split_at_checked(length as usize) else {
+        let found = rest.len();
+        return Err(format!("expected a header of {length} bytes, found {found} bytes (the file is truncated)"));
+    };
+    let broken = || format!("expected a header with descr, fortran_order and shape, found `{}`", shown(header));
+    let [descr, shape] = std::str::from_utf8(header).ok().and_then(descr_and_shape).ok_or_else(broken)?;
+    let wrong_type = |found: &str| Err(format!("expected the type '<f8', '>f8', '<f4' or '>f4', found {found}"));
+    let (size, read): (usize, fn(&[u8]) -> f64) = match quoted(descr) {
+        Some("<f8") => (8, |b| f64::from_le_bytes(b.try_into().expect("eight bytes"))),
+        Some(">f8") => (8, |b| f64::from_be_bytes(b.try_into().expect("eight bytes"))),
+        Some("<f4") => (4, |b| f32::from_le_bytes(b.try_into().expect("four bytes")).into()),
+        Some(">f4") => (4, |b| f32::from_be_bytes(b.try_into().expect("four bytes")).into()),
+        Some(other) => return wrong_type(&format!("'{}'", shown(other.as_bytes()))),
+        None if descr.starts_with('[') => return wrong_type("a structured type"),
+        None => return Err(broken()),
+    };
+    let dimensions = numbers(shape).ok_or_else(broken)?;
+    let &[length] = &dimensions[..] else {
+        let shape: Vec<String> = dimensions.iter().map(u64::to_string).collect();
+        return Err(format!("expected a 1-D array, found a {}-D array of shape ({})", shape.len(), shape.join(", ")));
+    };
+    let wanted = length.checked_mul(size as u64);
+    if wanted != Some(data.len() as u64) {
+        let short = wanted.is_none_or(|wanted| wanted > data.len() as u64);
+        let why = if short { "the file is truncated" } else { "there is something after the array" };
+        let found = data.len();
+        return Err(format!("expected {length} numbers of {size} bytes, found {found} bytes of data ({why})"));
+    }
+    if length == 0 {
+        return Err("expected at least one number, found an array of shape (0,)".into());
+    }
+    let numbers = data.chunks_exact(size).map(read).enumerate();
+    numbers.map(|(index, x)| finite(x, || format!("index {index}"), || x.to_string())).collect()
+}
+
+/// The values of `descr` and `shape` in a header. The order of a one-dimensional array does not matter, but has to be there.
+fn descr_and_shape(header: &str) -> Option<[&str; 2]> {
+    let mut rest = header.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
+    let [mut descr, mut order, mut shape] = [None; 3];
+    while !rest.is_empty() {
+        let (key, after) = rest.split_once(':')?;
+        let (value, after) = after.split_at(value_end(after)?);
+        let slot = match quoted(key.trim())? {
+            "descr" => &mut descr,
+            "fortran_order" => &mut order,
+            "shape" => &mut shape,
+            _ => return None,
+        };
+        if slot.replace(value.trim()).is_some() {
+            return None;
+        }
+        rest = after.strip_prefix(',').unwrap_or(after).trim();
+    }
+    matches!(order, Some("True" | "False")).then_some([descr?, shape?])
+}
+
+/// The text in quotes of either kind. Texts in a header of floats have no escapes.
+fn quoted(text: &str) -> Option<&str> {
+    let within = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
+    within('\'').or_else(|| within('"')).filter(|text| !text.contains(['\'', '"']))
+}
+
+/// The end of a value: the comma after it that is not within brackets, or the end of the text.
+fn value_end(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.checked_sub(1)?,
+            ',' if depth == 0 => return Some(at),
+            _ => {}
+        }
+    }
+    (depth == 0).then_some(text.len())
+}
+
+/// The numbers of a shape. A single one has a comma after it. Python 2 wrote an `L` after large ones.
+fn numbers(shape: &str) -> Option<Vec<u64>> {
+    let inside = shape.strip_prefix('(')?.strip_suffix(')')?.trim();
+    if inside.is_empty() {
+        return Some(Vec::new());
+    }
+    let number = |n: &str| {
+        let n = n.trim();
+        let n = n.strip_suffix('L').unwrap_or(n);
+        if n.bytes().all(|b| b.is_ascii_digit()) { n.parse().ok() } else { None }
+    };
+    let list = inside.strip_suffix(',').unwrap_or(inside).split(',').map(number).collect();
+    if inside.contains(',') { list } else { None }
+}
+
+/// All that comes before the data of an array of 64-bit little-endian floats, version 1.0.
+fn npy_head(numbers: usize) -> Vec<u8> {
+    let mut header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({numbers},), }}");
+    let before = MAGIC.len() + 4;
+    let padded = (before + header.len() + 1).next_multiple_of(ALIGNMENT) - before;
+    header = format!("{header:<width$}\n", width = padded - 1);
+    // At most 20 digits, so one or two alignments: far below 2¹⁶.
+    [&MAGIC[..], &[1, 0], &(padded as u16).to_le_bytes(), header.as_bytes()].concat()
+}
+
+/// A file for a vector. It is written [as a whole](Whole): if anything fails, an older file of that name stays.
+#[derive(Debug)]
+pub struct Target {
+    /// As the user wrote it, for messages.
+    path: PathBuf,
+    file: Whole,
+    format: Format,
+}
+
+impl Target {
+    /// Checks that the path can be written, and changes nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// - An unknown extension.
+    /// - A path that is a directory, a device, a dangling link or read-only.
+    /// - A directory that does not exist, or in which no file can be made.
+    pub fn prepare(path: &Path) -> Result<Self, Failure> {
+        let format = Format::of(path).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))?;
+        let file = Whole::prepare(path).map_err(|e| Failure::Usage(unwritten(path, e)))?;
+        Ok(Self { path: path.to_owned(), file, format })
+    }
+
+    /// Begins to write a vector of so many numbers. An older file of that name stays until [`Writing::finish`].
+    pub fn begin(&self, numbers: usize) -> Writing {
+        let begin = || {
+            let mut filling = self.file.begin()?;
+            if self.format == Format::Npy {
+                filling.write_all(&npy_head(numbers))?;
+            }
+            Ok(filling)
+        };
+        Writing { path: self.path.clone(), format: self.format, filling: begin(), written: 0, numbers }
+    }
+}
+
+/// A vector that is being written. Dropped before its end, it leaves no file.
+#[derive(Debug)]
+pub struct Writing {
+    path: PathBuf,
+    format: Format,
+    /// The file, or the first error.
+    filling: io::Result<Filling>,
+    written: usize,
+    numbers: usize,
+}
+
+impl Writing {
+    /// Adds numbers, of which the first is the one at `first` of the vector. Numbers that were added before are left out.
+    pub fn add(&mut self, first: usize, numbers: &[f64]) {
+        let Ok(filling) = &mut self.filling else { return };
+        if first != self.written {
+            return;
+        }
+        self.written += numbers.len();
+        let added = match self.format {
+            Format::Text => numbers.iter().try_for_each(|x| writeln!(filling, "{x:?}")),
+            Format::Npy => numbers.iter().try_for_each(|x| filling.write_all(&x.to_le_bytes())),
+        };
+        if let Err(e) = added {
+            self.filling = Err(e);
+        }
+    }
+
+    /// Gives the file its name, in place of an older one.
+    ///
+    /// # Errors
+    ///
+    /// Numbers are missing, or the file could not be written; the older file stays.
+    pub fn finish(self) -> Result<(), Failure> {
+        let Self { path, filling, written, numbers, .. } = self;
+        let missing = || io::Error::other(format!("{} numbers of the vector did not come", numbers - written));
+        let finished = filling.and_then(|filling| if written == numbers { filling.finish() } else { Err(missing()) });
+        finished.map_err(|e| Failure::Run(unwritten(&path, e)))
+    }
+}
