@@ -1,14 +1,14 @@
 //! The atomics, cells, locks and channels of the wires. The package of models has loom's in their place.
 
-#[cfg(target_os = "linux")]
-pub use crossbeam_channel as channel;
 #[cfg(not(target_os = "linux"))]
 pub use std::sync::Condvar;
 pub use std::{
     hint::spin_loop,
-    sync::{Arc, Mutex, MutexGuard, atomic},
+    sync::{Arc, Mutex, atomic},
     thread::yield_now,
 };
+#[cfg(target_os = "linux")]
+pub use {crossbeam_channel as channel, std::sync::MutexGuard};
 
 /// Whether this is a model, in which constants shrink.
 pub const MODEL: bool = false;
