@@ -9,6 +9,7 @@ mod error;
 mod handle;
 mod promise;
 mod tree;
+mod waits;
 
 #[doc = include_str!("../PROTOCOL.md")]
 pub mod protocol {}
@@ -20,3 +21,4 @@ pub use error::BarrierError;
 pub use handle::{Arriver, Empty, Phase, Ready, Role, Waiter};
 pub use promise::{Promise, PromiseState, Waiters};
 pub use tree::CombiningTree;
+pub use waits::Waits;
