@@ -1,7 +1,7 @@
 //! Arrivals at the cells of barriers, without tasks.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use maniple_barriers::{Arrived, BarrierCell, Waited};
+use maniple_barriers::{Arrived, BarrierCell, CompactCells, Half};
 use std::hint::black_box;
 
 type Cell = BarrierCell<u32, u32, ()>;
@@ -12,22 +12,18 @@ fn completes(generations: u64, first: Option<u32>) -> Result<Arrived<u32>, manip
 
 fn pair(c: &mut Criterion) {
     let mut group = c.benchmark_group("pair");
-    group.bench_function("arrive, then wait", |b| {
-        let (mut cell, mut generation) = (Cell::of_one(0), 0);
-        b.iter(|| {
-            assert_eq!(cell.arrive(0, generation, None), completes(1, None));
-            assert_eq!(cell.wait(generation, black_box(7)), Waited::Complete);
-            generation += 1;
+    for (name, waiter) in [("arrive", None), ("wait, then arrive", Some(7))] {
+        group.bench_function(name, |b| {
+            let (mut cells, mut generation) = (CompactCells::new(0u64), 0);
+            b.iter(|| {
+                if let Some(waiter) = black_box(waiter) {
+                    cells.wait(Half::Ready, waiter);
+                }
+                assert_eq!(cells.arrive(Half::Ready, generation), Ok(waiter));
+                generation += 1;
+            });
         });
-    });
-    group.bench_function("wait, then arrive", |b| {
-        let (mut cell, mut generation) = (Cell::of_one(0), 0);
-        b.iter(|| {
-            assert_eq!(cell.wait(generation, black_box(7)), Waited::Registered);
-            assert_eq!(cell.arrive(0, generation, None), completes(1, Some(7)));
-            generation += 1;
-        });
-    });
+    }
     group.finish();
 }
 
@@ -36,7 +32,7 @@ fn phase(c: &mut Criterion) {
     for arrivers in [2u32, 64, 4096] {
         group.throughput(Throughput::Elements(arrivers.into()));
         group.bench_function(BenchmarkId::from_parameter(arrivers), |b| {
-            let (mut cell, mut generation) = (Cell::of_several(arrivers, 1), 0);
+            let (mut cell, mut generation) = (Cell::new(arrivers, 1), 0);
             b.iter(|| {
                 for arriver in 0..arrivers - 1 {
                     assert_eq!(cell.arrive(arriver, generation, None), completes(0, None));

@@ -18,9 +18,15 @@ impl Arrivals {
     /// The most generations that an arrival may be ahead of the first missing one.
     pub const WINDOW: u64 = u64::BITS as u64;
 
-    /// The state in which the arrivals for the first `generations` generations count as made.
-    pub fn starting_at(generations: u64) -> Self {
-        Self { next: generations, early: 0 }
+    /// The state in which the arrivals for the first `generations` generations count as made, and others came early: bit
+    /// i of `early` is for generation `generations` + 1 + i.
+    pub fn with_early(generations: u64, early: u64) -> Self {
+        Self { next: generations, early }
+    }
+
+    /// The generations whose arrivals came early, as [`with_early`](Self::with_early) takes them.
+    pub fn early_bits(&self) -> u64 {
+        self.early
     }
 
     /// The first generation whose arrival is missing.
@@ -84,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_whole_window_may_come_before_the_one_that_is_missing() {
-        let mut a = Arrivals::starting_at(3);
+        let mut a = Arrivals::with_early(3, 0);
         for g in (4..=67).rev() {
             assert_eq!((a.arrive(0, g), a.next()), (Ok(()), 3));
         }
@@ -108,7 +114,7 @@ mod tests {
         /// Against the set of all generations that have come.
         #[test]
         fn counts_like_a_set(first in 0u64..4, steps in prop::collection::vec(0u64..70, 0..400)) {
-            let mut a = Arrivals::starting_at(first);
+            let mut a = Arrivals::with_early(first, 0);
             let mut came: BTreeSet<u64> = (0..first).collect();
             let missing = |came: &BTreeSet<u64>| (0..).find(|g| !came.contains(g)).unwrap_or(0);
             for step in steps {

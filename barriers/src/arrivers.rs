@@ -14,7 +14,7 @@ pub(crate) struct Arrivers {
 }
 
 impl Arrivers {
-    /// See [`BarrierCell::of_several`](crate::BarrierCell::of_several).
+    /// See [`BarrierCell::new`](crate::BarrierCell::of_several).
     pub fn new(arrivers: u32, window: u64) -> Self {
         let arrivals = vec![Arrivals::default(); arrivers as usize].into();
         Self { arrivals, missing: arrivers, completed: 0, window }

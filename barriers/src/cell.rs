@@ -1,6 +1,7 @@
-//! The cell of a barrier: arrivals, the values they carry, waiters, and poison.
+//! The cell of a barrier of several arrivers: arrivals, the values they carry, waiters, and poison.
 
 use crate::arrivers::Arrivers;
+use crate::waits::Waits;
 use crate::{Arrivals, BarrierError};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -12,39 +13,15 @@ use std::collections::VecDeque;
 ///
 /// | | arrivers | waiters | carries |
 /// |---|---|---|---|
-/// | half of a ready/empty pair | one | one a generation, also for later generations | perhaps a value |
 /// | member of a combining tree, towards the root | its own arrivers and its children | none: the owner tells the parent | the values to fold |
 /// | member of a combining tree, from the root | its parent | any | the folded value |
 #[derive(Debug)]
 pub struct BarrierCell<W, V, E> {
-    count: Count,
-    /// Waiters with their generations: ordered by generation, and then as they came. Mostly there are one or two. More
-    /// are in `beside.later`.
-    waiters: [Option<(u64, W)>; 2],
-    beside: Option<Box<Beside<W, V, E>>>,
-}
-
-/// The arrivals of all arrivers.
-#[derive(Debug)]
-enum Count {
-    One(Arrivals),
-    Several(Box<Arrivers>),
-}
-
-/// The state that many cells never need.
-#[derive(Debug)]
-struct Beside<W, V, E> {
-    /// Waiters that follow those in the cell.
-    later: VecDeque<(u64, W)>,
+    all: Arrivers,
+    waits: Waits<W>,
     /// The first generation that will never complete, and the error.
-    poison: Option<Box<(u64, E)>>,
-    carried: Option<Box<Carried<V>>>,
-}
-
-impl<W, V, E> Default for Beside<W, V, E> {
-    fn default() -> Self {
-        Self { later: VecDeque::new(), poison: None, carried: None }
-    }
+    poison: Option<(u64, E)>,
+    carried: Carried<V>,
 }
 
 /// The values that arrivals carried, by generation from `first` on.
@@ -60,7 +37,11 @@ impl<V> Carried<V> {
         (at < self.values.len()).then_some(at)
     }
 
-    fn add(&mut self, generation: u64, value: V) {
+    /// No generation before `first` can still carry anything.
+    fn add(&mut self, first: u64, generation: u64, value: V) {
+        if self.values.is_empty() {
+            self.first = self.first.max(first);
+        }
         let Some(at) = generation.checked_sub(self.first) else { return };
         while self.values.len() as u64 <= at {
             self.values.push_back(SmallVec::new());
@@ -116,39 +97,24 @@ impl<E> Waited<E> {
 }
 
 impl<W, V, E> BarrierCell<W, V, E> {
-    /// Makes a barrier of one arriver, whose first `completed` generations are complete from the start. Arrivals may
-    /// come [`Arrivals::WINDOW`] generations before their turn.
-    pub fn of_one(completed: u64) -> Self {
-        Self::new(Count::One(Arrivals::starting_at(completed)))
-    }
-
     /// Makes a barrier of `arrivers` arrivers, each of which may run ahead of the slowest by `window` generations.
     /// However wide the window, an arrival may come at most [`Arrivals::WINDOW`] generations before its turn.
     ///
     /// With no arrivers, no generation ever completes.
-    pub fn of_several(arrivers: u32, window: u64) -> Self {
-        Self::new(Count::Several(Box::new(Arrivers::new(arrivers, window))))
-    }
-
-    fn new(count: Count) -> Self {
-        Self { count, waiters: [None, None], beside: None }
+    pub fn new(arrivers: u32, window: u64) -> Self {
+        let carried = Carried { first: 0, values: VecDeque::new() };
+        Self { all: Arrivers::new(arrivers, window), waits: Waits::default(), poison: None, carried }
     }
 
     /// The number of complete generations: `0..completed` are complete.
     #[inline]
     pub fn completed(&self) -> u64 {
-        match &self.count {
-            Count::One(arrivals) => arrivals.next(),
-            Count::Several(all) => all.completed(),
-        }
+        self.all.completed()
     }
 
     /// The arrivals of each arriver, by position in the list.
     pub fn arrivals(&self) -> &[Arrivals] {
-        match &self.count {
-            Count::One(arrivals) => std::slice::from_ref(arrivals),
-            Count::Several(all) => all.arrivals(),
-        }
+        self.all.arrivals()
     }
 
     /// Takes in the arrival of `arriver` for `generation`, with the values that it carries. An arrival for a poisoned
@@ -157,30 +123,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
     /// # Errors
     /// [`BarrierError::NotAnArriver`], [`BarrierError::ArrivedTwice`] or [`BarrierError::OverArrival`]. The cell is
     /// then unchanged.
-    #[inline]
     pub fn arrive(
-        &mut self,
-        arriver: u32,
-        generation: u64,
-        carries: impl IntoIterator<Item = V>,
-    ) -> Result<Arrived<W>, BarrierError> {
-        let unharmed = self.beside.as_ref().is_none_or(|b| b.poison.is_none());
-        if let Count::One(arrivals) = &mut self.count
-            && arriver == 0
-            && unharmed
-            && arrivals.arrive_in_turn(generation)
-        {
-            for value in carries {
-                self.carry(generation, generation, value);
-            }
-            let (first, others) = self.release_first(generation + 1);
-            return Ok(Arrived { completed: 1, first, others });
-        }
-        self.arrive_otherwise(arriver, generation, carries)
-    }
-
-    /// An arrival that is not the next one of a barrier of one arriver.
-    fn arrive_otherwise(
         &mut self,
         arriver: u32,
         generation: u64,
@@ -190,88 +133,26 @@ impl<W, V, E> BarrierCell<W, V, E> {
             return Ok(Arrived { completed: 0, first: None, others: false });
         }
         let before = self.completed();
-        match &mut self.count {
-            Count::One(_) if arriver > 0 => return Err(BarrierError::NotAnArriver { arriver, arrivers: 1 }),
-            Count::One(arrivals) => arrivals.arrive(arriver, generation)?,
-            Count::Several(all) => all.arrive(arriver, generation)?,
-        }
+        self.all.arrive(arriver, generation)?;
         for value in carries {
-            self.carry(before, generation, value);
+            self.carried.add(before, generation, value);
         }
         let now = self.completed();
-        let (first, others) = self.release_first(now);
+        let (first, others) = self.waits.release(now);
         Ok(Arrived { completed: now - before, first, others })
-    }
-
-    /// Takes the first waiter out if its generation is complete, and says whether there are others.
-    #[inline]
-    fn release_first(&mut self, completed: u64) -> (Option<W>, bool) {
-        let is_due = |waiter: &Option<(u64, W)>| matches!(waiter, Some((generation, _)) if *generation < completed);
-        if !is_due(&self.waiters[0]) {
-            return (None, false);
-        }
-        let first = self.pop();
-        (first, is_due(&self.waiters[0]))
-    }
-
-    /// Takes the first waiter out.
-    #[inline]
-    fn pop(&mut self) -> Option<W> {
-        let [first, second] = &mut self.waiters;
-        let popped = std::mem::replace(first, second.take());
-        if first.is_some()
-            && let Some(beside) = &mut self.beside
-        {
-            *second = beside.later.pop_front();
-        }
-        popped.map(|(_, waiter)| waiter)
     }
 
     /// Takes out all waiters of complete generations, the earliest generation first.
     pub fn release_others(&mut self) -> Vec<W> {
-        let completed = self.completed();
-        let mut due = Vec::new();
-        while let (Some(waiter), _) = self.release_first(completed) {
-            due.push(waiter);
-        }
-        due
+        self.waits.release_all(self.completed())
     }
 
     /// Registers `waiter` for `generation`, unless that is complete or poisoned. Returns at once.
-    #[inline]
     pub fn wait(&mut self, generation: u64, waiter: W) -> Waited<&E> {
-        if generation < self.completed() {
-            return Waited::Complete;
+        if matches!(self.state(generation), Waited::Registered) {
+            self.waits.add(generation, waiter);
         }
-        if self.poison(generation).is_some() {
-            return self.state(generation);
-        }
-        match &mut self.waiters {
-            [first @ None, _] => *first = Some((generation, waiter)),
-            [Some((first, _)), second @ None] if *first <= generation => *second = Some((generation, waiter)),
-            _ => self.insert(generation, waiter),
-        }
-        Waited::Registered
-    }
-
-    /// Inserts a waiter among others.
-    fn insert(&mut self, generation: u64, waiter: W) {
-        let mut last = (generation, waiter);
-        for place in &mut self.waiters {
-            match place {
-                None => return *place = Some(last),
-                Some(other) if other.0 > last.0 => std::mem::swap(other, &mut last),
-                Some(_) => {}
-            }
-        }
-        let later = &mut self.beside.get_or_insert_default().later;
-        // Mostly it waits for the last generation of all.
-        match later.back() {
-            Some((latest, _)) if *latest > last.0 => {
-                later.insert(later.partition_point(|(g, _)| *g <= last.0), last);
-            }
-            _ => later.push_back(last),
-        }
+        self.state(generation)
     }
 
     /// The state of a generation.
@@ -283,94 +164,47 @@ impl<W, V, E> BarrierCell<W, V, E> {
     }
 
     /// The error that poisons a generation, if there is one.
-    #[inline]
     pub fn poison(&self, generation: u64) -> Option<&E> {
-        let (from, error) = &**self.beside.as_ref()?.poison.as_ref()?;
-        (generation >= *from).then_some(error)
+        self.poison.as_ref().filter(|(from, _)| generation >= *from).map(|(_, error)| error)
     }
 
     /// Poisons the incomplete generations from `generation` on, and returns their waiters. A generation that is
     /// poisoned already keeps its error, so that later errors do not hide the first.
     pub fn set_poison(&mut self, generation: u64, error: E) -> Vec<W> {
         let from = generation.max(self.completed());
-        let Beside { later, poison, .. } = &mut **self.beside.get_or_insert_default();
-        if poison.as_ref().is_some_and(|first| first.0 <= from) {
+        if self.poison(from).is_some() {
             return Vec::new();
         }
-        *poison = Some(Box::new((from, error)));
-        let mut concerned = Vec::new();
-        for place in &mut self.waiters {
-            concerned.extend(place.take_if(|(g, _)| *g >= from));
-        }
-        concerned.extend(later.drain(later.partition_point(|(g, _)| *g < from)..));
-        concerned.into_iter().map(|(_, waiter)| waiter).collect()
+        self.poison = Some((from, error));
+        self.waits.take_from(from)
     }
 
-    /// Replaces the waiter for `generation` that `is` accepts, and returns the old one.
-    ///
-    /// # Errors
-    /// Gives `waiter` back if `is` accepts none.
-    pub fn replace(&mut self, generation: u64, is: impl Fn(&W) -> bool, waiter: W) -> Result<W, W> {
-        let later = self.beside.iter_mut().flat_map(|b| &mut b.later);
-        match self.waiters.iter_mut().flatten().chain(later).find(|(g, w)| *g == generation && is(w)) {
-            Some((_, place)) => Ok(std::mem::replace(place, waiter)),
-            None => Err(waiter),
-        }
+    /// The waiters.
+    pub fn waits(&self) -> &Waits<W> {
+        &self.waits
     }
 
-    /// Removes the waiter for `generation` that `is` accepts, if there is one.
-    pub fn withdraw(&mut self, generation: u64, is: impl Fn(&W) -> bool) -> Option<W> {
-        let is = |(g, w): &(u64, W)| *g == generation && is(w);
-        if let Some(place) = self.waiters.iter().position(|waiter| waiter.as_ref().is_some_and(&is)) {
-            let [first, second] = &mut self.waiters;
-            if place == 0 {
-                std::mem::swap(first, second);
-            }
-            let withdrawn = second.take();
-            if let Some(beside) = &mut self.beside {
-                *second = beside.later.pop_front();
-            }
-            return withdrawn.map(|(_, waiter)| waiter);
-        }
-        let later = &mut self.beside.as_mut()?.later;
-        let at = later.iter().position(is)?;
-        later.remove(at).map(|(_, waiter)| waiter)
-    }
-
-    /// All waiters, each with its generation.
-    pub fn waiting(&self) -> impl Iterator<Item = (u64, &W)> {
-        let later = self.beside.iter().flat_map(|b| &b.later);
-        self.waiters.iter().flatten().chain(later).map(|(g, w)| (*g, w))
+    /// The waiters, to replace or withdraw one.
+    pub fn waits_mut(&mut self) -> &mut Waits<W> {
+        &mut self.waits
     }
 
     /// The values that arrivals for a generation have carried, in the order of arrival.
     pub fn carried(&self, generation: u64) -> &[V] {
-        let carried = self.beside.as_ref().and_then(|b| b.carried.as_ref());
-        carried.and_then(|c| Some(&c.values[c.position(generation)?][..])).unwrap_or(&[])
+        self.carried.position(generation).map_or(&[], |at| &self.carried.values[at])
     }
 
     /// Takes out the values that arrivals for a generation have carried, and forgets those of earlier generations.
     pub fn take_carried(&mut self, generation: u64) -> Vec<V> {
-        let Some(carried) = self.beside.as_mut().and_then(|b| b.carried.as_mut()) else { return Vec::new() };
-        let at = carried.position(generation);
-        let taken = at.map_or_else(Vec::new, |at| std::mem::take(&mut carried.values[at]).into_vec());
-        carried.forget_before(generation + 1);
+        let at = self.carried.position(generation);
+        let taken = at.map_or_else(Vec::new, |at| std::mem::take(&mut self.carried.values[at]).into_vec());
+        self.carried.forget_before(generation + 1);
         taken
     }
 
     /// Forgets the values carried for generations before `generation`.
     pub fn forget_before(&mut self, generation: u64) {
-        if let Some(carried) = self.beside.as_mut().and_then(|b| b.carried.as_mut()) {
-            carried.forget_before(generation);
-        }
-    }
-
-    /// Keeps a carried value. No generation before `first` can still carry anything.
-    #[inline(never)]
-    fn carry(&mut self, first: u64, generation: u64, value: V) {
-        let beside = self.beside.get_or_insert_default();
-        let new = || Box::new(Carried { first, values: VecDeque::new() });
-        beside.carried.get_or_insert_with(new).add(generation, value);
+        self.carried.forget_before(generation);
     }
 }
 
@@ -391,18 +225,17 @@ mod tests {
         let come = |cell: &Cell| -> Vec<(u64, Vec<u64>)> {
             cell.arrivals().iter().map(|a| (a.next(), a.early().collect())).collect()
         };
-        let (mut one, mut two) = (Cell::of_one(3), Cell::of_several(2, 8));
-        assert_eq!((come(&one), come(&two)), (vec![(3, vec![])], vec![(0, vec![]); 2]));
+        let mut two = Cell::new(2, 8);
+        assert_eq!(come(&two), vec![(0, vec![]); 2]);
         for (arriver, generation) in [(1, 0), (1, 2)] {
             let _ = two.arrive(arriver, generation, None).expect("in the window");
         }
-        let _ = one.arrive(0, 3, None).expect("its turn");
-        assert_eq!((come(&one), come(&two)), (vec![(4, vec![])], vec![(0, vec![]), (1, vec![2])]));
+        assert_eq!(come(&two), vec![(0, vec![]), (1, vec![2])]);
     }
 
     #[test]
     fn arrival_before_wait_and_wait_before_arrival() {
-        let mut cell = Cell::of_one(0);
+        let mut cell = Cell::new(1, 64);
         assert_eq!(cell.arrive(0, 0, None), released(None, 1));
         assert_eq!(cell.wait(0, 'a'), Waited::Complete);
         assert_eq!(cell.wait(1, 'b'), Waited::Registered);
@@ -413,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_later_generation_sleeps_through_earlier_ones() {
-        let mut cell = Cell::of_one(0);
+        let mut cell = Cell::new(1, 64);
         assert_eq!(cell.wait(2, 'w'), Waited::Registered);
         assert_eq!(cell.arrive(0, 0, None), released(None, 1));
         assert_eq!(cell.arrive(0, 2, None), released(None, 0));
@@ -421,27 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn several_are_released_in_the_order_of_generations_and_then_of_their_coming() {
-        let mut cell = Cell::of_one(0);
-        for (generation, waiter) in [(3, 'a'), (1, 'b'), (2, 'c'), (1, 'd'), (9, 'e'), (8, 'f')] {
-            assert_eq!(cell.wait(generation, waiter), Waited::Registered);
-        }
-        let arrived = [1, 2, 3].map(|g| cell.arrive(0, g, None).unwrap().completed);
-        assert_eq!(arrived, [0; 3]);
-        assert_eq!(cell.arrive(0, 0, None), Ok(Arrived { completed: 4, first: Some('b'), others: true }));
-        assert_eq!(cell.release_others(), ['d', 'c', 'a']);
-        // The earliest of the others is the first now.
-        assert_eq!(cell.waiting().collect::<Vec<_>>(), [(8, &'f'), (9, &'e')]);
-        assert_eq!(cell.replace(9, |w| *w == 'e', 'g'), Ok('e'));
-        assert_eq!(cell.replace(8, |w| *w == 'e', 'h'), Err('h'));
-        assert_eq!((cell.withdraw(8, |w| *w == 'g'), cell.withdraw(8, |w| *w == 'f')), (None, Some('f')));
-        assert_eq!(cell.withdraw(9, |w| *w == 'g'), Some('g'));
-        assert_eq!(cell.waiting().count(), 0);
-    }
-
-    #[test]
     fn poison_takes_the_waiters_from_its_generation_on_and_stays_with_its_first_reason() {
-        let mut cell = Cell::of_one(1);
+        let mut cell = Cell::new(1, 64);
+        assert_eq!(cell.arrive(0, 0, None), released(None, 1));
         for (generation, waiter) in [(2, 'a'), (1, 'b'), (3, 'c')] {
             assert_eq!(cell.wait(generation, waiter), Waited::Registered);
         }
@@ -454,14 +269,14 @@ mod tests {
         assert_eq!((cell.arrive(0, 1, None), cell.completed()), (released('b', 1), 2));
         // What is complete stays so.
         assert_eq!((cell.set_poison(0, "all"), cell.state(1)), (vec![], Waited::Complete));
-        let mut cell = Cell::of_one(0);
+        let mut cell = Cell::new(1, 64);
         assert_eq!((cell.set_poison(5, "fifth"), cell.set_poison(0, "first")), (vec![], vec![]));
         assert_eq!(cell.state(6), Waited::Poisoned(&"first"));
     }
 
     #[test]
     fn what_arrivals_carry_is_kept_by_generation() {
-        let mut cell = Cell::of_several(2, 64);
+        let mut cell = Cell::new(2, 64);
         for (arriver, generation, value) in [(0, 0, 1), (0, 2, 2), (1, 2, 3), (1, 0, 4)] {
             assert!(cell.arrive(arriver, generation, [value, value + 10]).is_ok());
         }
@@ -500,7 +315,7 @@ mod tests {
         #[test]
         fn does_what_its_definition_says(arrivers in 1u32..4, steps in prop::collection::vec(step(), 0..120)) {
             type Numbered = BarrierCell<usize, (u32, u64), usize>;
-            let mut cell = if arrivers == 1 { Numbered::of_one(0) } else { Numbered::of_several(arrivers, 64) };
+            let mut cell = Numbered::new(arrivers, 64);
             let mut came = vec![BTreeSet::<u64>::new(); arrivers as usize];
             let mut brought: Vec<(u32, u64)> = Vec::new();
             let mut waiters: Vec<(u64, usize)> = Vec::new();
@@ -565,10 +380,10 @@ mod tests {
                         let generation = now + ahead;
                         let at = waiters.iter().position(|(g, _)| *g == generation);
                         let who = at.map(|at| waiters.remove(at).1);
-                        prop_assert_eq!(cell.withdraw(generation, |w| Some(*w) == who), who);
+                        prop_assert_eq!(cell.waits_mut().withdraw(generation, |w| Some(*w) == who), who);
                     }
                 }
-                let mut there: Vec<_> = cell.waiting().map(|(g, w)| (g, *w)).collect();
+                let mut there: Vec<_> = cell.waits().iter().map(|(g, w)| (g, *w)).collect();
                 there.sort_unstable_by_key(|(_, w)| *w);
                 prop_assert_eq!(&there, &waiters);
                 for generation in 0..now + 6 {

@@ -32,8 +32,8 @@ impl Half {
 ///
 /// They behave like two [`BarrierCell`](crate::BarrierCell)s of one arriver each, with these limits:
 ///
-/// - Arrivals come strictly one by one.
-/// - The waiter waits for one half at a time, and only for its next generation.
+/// - Arrivals come strictly one by one. The owner may keep those that come early, and [skip](Self::skip) ahead.
+/// - The waiter waits for one half at a time, and only for its next generation. The owner may keep others.
 /// - The owner keeps the poison.
 ///
 /// The two need not be halves of the same pair. The ready half holds the value that came last, the empty half holds
@@ -83,6 +83,11 @@ impl<V> CompactCells<V> {
             Half::Empty => self.empty = self.empty.wrapping_add(1),
         }
         Ok(self.release(half))
+    }
+
+    /// Makes the first `completed` generations of the ready half complete: arrivals that the owner kept count now.
+    pub fn skip(&mut self, completed: u64) {
+        self.ready = completed;
     }
 
     /// Registers the waiter, a number below 2³¹ − 1, for the next generation of a half.
@@ -149,7 +154,8 @@ mod tests {
         #[test]
         fn does_what_two_cells_do(steps in prop::collection::vec((any::<bool>(), 0u8..4, 0u32..3), 0..100)) {
             let mut cells = CompactCells::new(());
-            let mut halves = [BarrierCell::<u32, (), ()>::of_one(0), BarrierCell::of_one(1)];
+            let mut halves = [(); 2].map(|()| BarrierCell::<u32, (), ()>::new(1, 64));
+            prop_assert_eq!(halves[1].arrive(0, 0, None).unwrap().completed, 1);
             let mut waits = None;
             for (empty, what, waiter) in steps {
                 let half = if empty { Half::Empty } else { Half::Ready };
@@ -172,7 +178,7 @@ mod tests {
                         prop_assert_eq!(cells.arrive(half, came), Err(refused));
                     }
                     _ => {
-                        let released = own.withdraw(next, |_| true);
+                        let released = own.waits_mut().withdraw(next, |_| true);
                         prop_assert_eq!(cells.release(half), released);
                         waits = waits.filter(|(of, _)| *of != half);
                     }

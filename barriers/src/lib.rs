@@ -8,6 +8,7 @@ mod compact;
 mod error;
 mod handle;
 mod promise;
+mod waits;
 
 #[doc = include_str!("../PROTOCOL.md")]
 pub mod protocol {}
@@ -18,3 +19,4 @@ pub use compact::{CompactCells, Half, nearest};
 pub use error::BarrierError;
 pub use handle::{Arriver, Empty, Phase, Ready, Role, Waiter};
 pub use promise::{Promise, PromiseState, Waiters};
+pub use waits::Waits;

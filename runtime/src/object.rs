@@ -59,6 +59,7 @@ impl Object {
                 Some(edge) => format!("`{}` {half} of {edge}", e.name),
                 None => format!("`{}` {half} cell {}", e.name, cell & !EMPTY),
             },
+            Object::Replay(r) => r.cell_name(processor, half, cell & !EMPTY),
             o => o.describe(),
         }
     }
@@ -100,6 +101,8 @@ pub(crate) struct TaskSpec {
 pub(crate) trait Replayed: Any + Send + Sync {
     fn name(&self) -> &str;
     fn gang(&self) -> &Arc<GangTable>;
+    /// The name of half of a cell of a processor in reports.
+    fn cell_name(&self, processor: ProcessorId, half: &str, cell: u32) -> String;
 }
 
 /// The processors of a gang's shards. Every node computes the table once; it is never sent.

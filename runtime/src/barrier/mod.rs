@@ -1,11 +1,11 @@
-//! Barriers on one processor: the cells of its edges and its members of combining trees. Arrivals are routed to the
-//! processor that has the cell.
+//! Barriers on one processor: the cells of its edges and chains, and its members of combining trees. Arrivals are routed
+//! to the processor that has the cell.
 //!
-//! `cells`: edges. `buffers`: memory of their large values. `phases`: combining trees. `ends`: the generations of
+//! `bank`: cells of edges and chains. `buffers`: memory of large values of edges. `phases`: combining trees. `ends`: the generations of
 //! handles. `report`: barriers in the report of a deadlock.
 
+mod bank;
 mod buffers;
-mod cells;
 mod ends;
 mod phases;
 mod report;
@@ -13,19 +13,19 @@ mod report;
 use crate::Error;
 use crate::barrier::buffers::Buffers;
 use crate::effects::polling::Poller;
-use crate::effects::{Effects, Late, Tell, Waiting};
+use crate::effects::{Effects, Tell, Waiting};
 use crate::ids::{CellAddress, EMPTY, ObjectId, ValueAt, WaitAt};
 use crate::maps::HashMap;
-use crate::message::{Also, Message};
+use crate::message::Also;
 use crate::object::{EdgeTable, Object, PhaseSpec};
 use crate::payload::{Lent, Payload};
 use crate::table::Table;
 
-pub(crate) use cells::Bank;
+pub(crate) use bank::{Bank, Cell};
 pub(crate) use ends::{ConsumerEnd, PhaseEnd, ProducerEnd, ShardEnds};
 pub(crate) use phases::{PhaseMember, Phases};
 
-use maniple_barriers::{Arrived, BarrierCell, BarrierError, nearest};
+use maniple_barriers::{BarrierError, Waits};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,11 +44,58 @@ fn cell_error(effects: &Effects, object: ObjectId, cell: u32, source: BarrierErr
     Error::Barrier { barrier: effects.objects.with(object, name), source }
 }
 
+/// The error of an arrival that is refused, and the generation from which on it poisons the cell. It is also an error of
+/// the run, because the waiter may ignore the error or never look at it.
+#[cold]
+pub(crate) fn refused(
+    effects: &Effects,
+    (object, cell): (ObjectId, u32),
+    generation: u64,
+    source: BarrierError,
+) -> (Error, u64) {
+    let from = match &source {
+        BarrierError::OutOfOrder { expected, .. } => *expected,
+        _ => generation,
+    };
+    let error = cell_error(effects, object, cell, source);
+    effects.note_failure(&error);
+    (error, from)
+}
+
+/// How many times an arrival is made: once, except with a planted bug.
+#[inline(always)]
+pub(crate) fn times(effects: &Effects) -> u32 {
+    #[cfg(feature = "plant")]
+    {
+        use crate::plant::Bug;
+        if effects.config.strikes(Bug::LostArrival) {
+            return 0;
+        }
+        if effects.config.strikes(Bug::DoubledArrival) {
+            return 2;
+        }
+    }
+    #[cfg(not(feature = "plant"))]
+    let _ = effects;
+    1
+}
+
+/// The state of chains, with their bank.
+pub(crate) trait WithBank {
+    fn bank(&mut self) -> &mut Bank;
+}
+
+/// The bank of an object. That of chains is borrowed together with their state.
+enum Keeper {
+    Barriers(Box<Bank>),
+    Chains(Rc<RefCell<dyn WithBank>>),
+}
+
 /// The barriers of one processor.
 #[derive(Default)]
 pub(crate) struct Barriers {
-    /// Cells of edges, by object.
-    banks: RefCell<Table<Box<Bank>>>,
+    /// Cells of edges and chains, by object.
+    banks: RefCell<Table<Keeper>>,
     pub phases: Phases,
     /// Ends of barriers, by object and shard.
     ends: RefCell<HashMap<(ObjectId, u32), Rc<ShardEnds>>>,
@@ -60,10 +107,16 @@ pub(crate) struct Barriers {
 impl Barriers {
     /// Makes this processor's cells of edges.
     pub fn add_edges(&self, effects: &Effects, object: ObjectId, edges: &EdgeTable) {
-        let bank = Bank::new(edges.counts[effects.id.index()], edges.depth);
-        if !bank.is_empty() {
-            self.banks.borrow_mut().insert(object, Box::new(bank));
+        let counts = edges.counts[effects.id.index()];
+        if counts != (0, 0) {
+            let bank = Box::new(Bank::of_edges(counts, edges.depth));
+            self.banks.borrow_mut().insert(object, Keeper::Barriers(bank));
         }
+    }
+
+    /// Adds the cells of chains.
+    pub fn add_chains(&self, object: ObjectId, chains: Rc<RefCell<dyn WithBank>>) {
+        self.banks.borrow_mut().insert(object, Keeper::Chains(chains));
     }
 
     /// Makes this processor's member of a phase barrier.
@@ -72,7 +125,7 @@ impl Barriers {
     }
 
     /// Gives the memory of edges or of a phase barrier back. Returns what may have destructors of the program.
-    pub fn remove(&self, object: ObjectId, shards: &[u32]) -> (Option<Box<Bank>>, Option<Box<PhaseMember>>) {
+    pub fn remove(&self, object: ObjectId, shards: &[u32]) -> impl Sized + use<> {
         for &shard in shards {
             self.ends.borrow_mut().remove(&(object, shard));
             self.phase_ends.borrow_mut().remove(&(object, shard));
@@ -80,52 +133,62 @@ impl Barriers {
         (self.banks.borrow_mut().remove(object), self.phases.remove(object))
     }
 
+    /// Shows `f` a bank of edges.
+    #[inline]
+    fn edges<T>(&self, object: ObjectId, f: impl FnOnce(&mut Bank) -> T) -> Option<T> {
+        match self.banks.borrow_mut().get_mut(object) {
+            Some(Keeper::Barriers(bank)) => Some(f(bank)),
+            _ => None,
+        }
+    }
+
+    /// Shows `f` a bank.
     #[inline]
     fn with<T>(&self, object: ObjectId, f: impl FnOnce(&mut Bank) -> T) -> Option<T> {
-        Some(f(self.banks.borrow_mut().get_mut(object)?))
+        match self.banks.borrow_mut().get_mut(object)? {
+            Keeper::Barriers(bank) => Some(f(bank)),
+            Keeper::Chains(chains) => Some(f(chains.borrow_mut().bank())),
+        }
     }
 
     /// Arrives at half of an edge, perhaps with a value. Sends a message if the cell is on another processor.
     #[inline]
     pub fn arrive(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
         effects.counters.arrivals.add(1);
-        #[cfg(feature = "plant")]
-        {
-            use crate::plant::Bug;
-            if effects.config.strikes(Bug::LostArrival) {
-                return;
-            }
-            if effects.config.strikes(Bug::DoubledArrival) {
-                self.route(effects, at, generation, payload.clone(), tell);
+        match times(effects) {
+            0 => {}
+            times => {
+                (1..times).for_each(|_| self.route(effects, at, generation, payload.clone(), tell));
+                self.route(effects, at, generation, payload, tell);
             }
         }
-        self.route(effects, at, generation, payload, tell);
     }
 
     #[inline]
     fn route(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
         let CellAddress { processor, object, cell } = at;
         if processor == effects.id && object < effects.objects.made() {
-            return self.arrive_here(effects, at, generation, payload, tell);
+            return self.arrive_here(effects, (object, cell), generation, payload, tell);
         }
-        if cell & EMPTY != 0 {
-            // It is not urgent: it goes with the next value to that processor, or at the end of this turn.
-            return effects.arrive_late(processor, Late { object, cell, generation });
-        }
-        let also = effects.also(processor, object);
-        effects.send(processor, Message::Arrive { object, cell, generation, payload, also });
+        effects.send_arrival(at, generation, payload, false);
     }
 
-    /// Handles the arrival that came with another.
+    /// Handles an arrival from another processor, and the one that came with it. The object is known here.
     #[inline]
-    pub fn arrive_also(&self, effects: &Effects, object: ObjectId, also: Also, tell: &mut impl Tell) {
-        if also == Also::NOTHING {
-            return;
+    pub fn take_arrival(
+        &self,
+        effects: &Effects,
+        (object, cell): (ObjectId, u32),
+        generation: u64,
+        (payload, also): (Payload, Also),
+        tell: &mut impl Tell,
+    ) {
+        self.arrive_here(effects, (object, cell), generation, payload, tell);
+        if also != Also::NOTHING {
+            let near = |bank: &mut Bank| bank.generation(also.cell, also.generation, generation);
+            let generation = self.with(object, near).unwrap_or(generation);
+            self.arrive_here(effects, (object, also.cell), generation, Payload::None, tell);
         }
-        let completed = self.with(object, |bank| bank.cell(also.cell).map(BarrierCell::completed)).flatten();
-        let generation = nearest(also.generation, completed.unwrap_or(0));
-        let at = CellAddress { processor: effects.id, object, cell: also.cell };
-        self.arrive_here(effects, at, generation, Payload::None, tell);
     }
 
     /// The value of a task that is about to run: one that has come, or room for one that it puts.
@@ -133,7 +196,7 @@ impl Barriers {
     pub fn value(&self, effects: &Effects, at: ValueAt) -> Result<Payload, Box<Error>> {
         match at {
             ValueAt::Get { object, cell, generation } => {
-                match self.with(object, |bank| bank.take(cell, generation)).unwrap_or_default() {
+                match self.edges(object, |bank| bank.take(cell, generation)).unwrap_or_default() {
                     Payload::None => {
                         Err(Box::new(cell_error(effects, object, cell, BarrierError::NoValue { generation })))
                     }
@@ -159,42 +222,47 @@ impl Barriers {
 
     /// Handles an arrival at a cell of this processor.
     #[inline]
-    pub fn arrive_here(
+    fn arrive_here(
         &self,
         effects: &Effects,
-        at: CellAddress,
+        (object, cell): (ObjectId, u32),
         generation: u64,
         payload: Payload,
         tell: &mut impl Tell,
     ) {
-        let CellAddress { object, cell, .. } = at;
         let arrived = self.with(object, |bank| bank.arrive(cell, generation, payload));
-        let missing = Err(BarrierError::NotAnArriver { arriver: cell, arrivers: 0 });
-        let Arrived { first, others, .. } = match arrived.unwrap_or(missing) {
-            Ok(arrived) => arrived,
-            // Nobody waited for it.
-            Err(_) if effects.objects.is_gone(object) => return,
-            Err(source) => return self.refuse(effects, at, generation, source, tell),
+        let (first, others) = match arrived {
+            Some(Ok(released)) => released,
+            failed => return self.refuse(effects, (object, cell), generation, failed.and_then(Result::err), tell),
         };
         if let Some(waiting) = first {
             effects.releases(object, generation, &waiting);
             tell(waiting, None);
         }
         if others {
-            for waiting in self.with(object, |bank| bank.release_others(cell)).unwrap_or_default() {
+            for waiting in self.edges(object, |bank| bank.release_others(cell)).unwrap_or_default() {
                 effects.releases(object, generation, &waiting);
                 tell(waiting, None);
             }
         }
     }
 
-    /// A refused arrival is also an error of the run, because the waiter may ignore the error or never look at it.
     #[cold]
-    fn refuse(&self, effects: &Effects, at: CellAddress, generation: u64, source: BarrierError, tell: &mut impl Tell) {
-        let CellAddress { object, cell, .. } = at;
-        let error = cell_error(effects, object, cell, source);
-        effects.note_failure(&error);
-        self.poison_here(object, cell, generation, &error, tell);
+    fn refuse(
+        &self,
+        effects: &Effects,
+        (object, cell): (ObjectId, u32),
+        generation: u64,
+        source: Option<BarrierError>,
+        tell: &mut impl Tell,
+    ) {
+        if effects.objects.is_gone(object) {
+            // Nobody waited for it.
+            return;
+        }
+        let source = source.unwrap_or(BarrierError::NotAnArriver { arriver: cell & !EMPTY, arrivers: 0 });
+        let (error, from) = refused(effects, (object, cell), generation, source);
+        self.poison_here(object, cell, from, &error, tell);
     }
 
     /// Poisons the cell of an edge from `generation` on, on any processor.
@@ -215,7 +283,7 @@ impl Barriers {
         if self.phases.has(object) {
             return self.phases.poison(object, generation, error, tell);
         }
-        let due = self.with(object, |bank| bank.poison(cell, generation, error));
+        let due = self.with(object, |bank| bank.set_poison(cell, generation, error));
         due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
     }
 
@@ -223,7 +291,7 @@ impl Barriers {
     pub fn give_up(&self, known: &crate::effects::Known, error: &Error, tell: &mut impl Tell) {
         match &*known.object {
             Object::Edges(_) => {
-                let due = self.with(known.id, |bank| bank.poison_every_cell(error));
+                let due = self.edges(known.id, |bank| bank.poison_every_half(error));
                 due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
             }
             Object::Phase(_) => self.phases.poison(known.id, 0, error, tell),
@@ -244,9 +312,8 @@ impl Barriers {
         }
         match at {
             WaitAt::Cell { object, cell, generation } => {
-                // Without a bank there is no such cell.
-                let waited = self.with(object, |bank| bank.wait(cell, generation, waiting));
-                waited.unwrap_or_else(|| no_such_cell(effects, object, cell))
+                let waited = self.edges(object, |bank| bank.wait(cell, generation, waiting));
+                waited.flatten().unwrap_or_else(|| no_such_cell(effects, object, cell))
             }
             WaitAt::Phase { object, generation } => self.phases.wait(object, generation, waiting),
         }
@@ -257,7 +324,7 @@ impl Barriers {
         match at {
             WaitAt::Cell { object, .. } if object >= effects.objects.made() => no_such_cell(effects, object, 0),
             WaitAt::Cell { object, cell, generation } => {
-                self.with(object, |bank| bank.state(cell, generation)).unwrap_or(Waited::Registered)
+                self.edges(object, |bank| bank.state(cell, generation)).flatten().unwrap_or(Waited::Registered)
             }
             WaitAt::Phase { object, generation } => self.phases.state(object, generation),
         }
@@ -270,30 +337,26 @@ impl Barriers {
             Waited::Registered => {}
             over => return over,
         }
-        let replaced = match at {
-            WaitAt::Phase { object, generation } => self.phases.replace(object, generation, earlier, waiting),
-            WaitAt::Cell { object, cell, generation } => {
-                let mut banks = self.banks.borrow_mut();
-                match banks.get_mut(object) {
-                    Some(bank) => bank.replace(cell, generation, earlier, waiting),
-                    None => Err(waiting),
-                }
-            }
-        };
-        match replaced {
-            // The old waiter is dropped here, while nothing is borrowed: the destructor of its waker is user code.
-            Ok(_earlier) => Waited::Registered,
-            Err(waiting) => self.wait(effects, at, waiting),
-        }
+        let mut waiting = Some(waiting);
+        let earlier = self.with_waits(at, |waits| {
+            let place = waits.find(at.generation(), |w| Poller::of(w) == Some(earlier))?;
+            Some(std::mem::replace(place, waiting.take()?))
+        });
+        // The old waiter is dropped while nothing is borrowed: the destructor of its waker is user code.
+        drop(earlier);
+        waiting.map_or(Waited::Registered, |waiting| self.wait(effects, at, waiting))
     }
 
     /// Removes a waiter for a generation, if there is one.
     pub fn withdraw(&self, at: WaitAt, waiter: Poller) -> Option<Waiting> {
+        self.with_waits(at, |waits| waits.withdraw(at.generation(), |w| Poller::of(w) == Some(waiter))).flatten()
+    }
+
+    /// Shows `f` the waiters of a barrier, if it is here.
+    fn with_waits<T>(&self, at: WaitAt, f: impl FnOnce(&mut Waits<Waiting>) -> T) -> Option<T> {
         match at {
-            WaitAt::Phase { object, generation } => self.phases.withdraw(object, generation, waiter),
-            WaitAt::Cell { object, cell, generation } => {
-                self.with(object, |bank| bank.withdraw(cell, generation, waiter)).flatten()
-            }
+            WaitAt::Cell { object, cell, .. } => self.edges(object, |bank| bank.waits(cell).map(f)).flatten(),
+            WaitAt::Phase { object, .. } => self.phases.with_waits(object, f),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Phase barriers: this processor's member of each combining tree.
 
 use crate::barrier::{Waited, owned};
-use crate::effects::polling::Poller;
 use crate::effects::{Effects, Tell, Waiting};
 use crate::error::panic_message;
 use crate::ids::{CellAddress, ObjectId, ProcessorId};
@@ -9,7 +8,7 @@ use crate::message::Message;
 use crate::object::{Object, PhaseSpec};
 use crate::table::Table;
 use crate::{Error, Place};
-use maniple_barriers::{Arrivals, BarrierCell, BarrierError};
+use maniple_barriers::{Arrivals, BarrierCell, BarrierError, Waits};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -47,8 +46,8 @@ impl PhaseMember {
         let contributors = arrivers.len() + contributing(processor).count();
         let (least, most) = KEPT_VALUES;
         Self {
-            gathered: BarrierCell::of_several(contributors as u32, spec.window),
-            over: BarrierCell::of_one(0),
+            gathered: BarrierCell::new(contributors as u32, spec.window),
+            over: BarrierCell::new(1, Arrivals::WINDOW),
             arrivers,
             parent,
             children: spec.tree.children(processor).to_vec(),
@@ -68,7 +67,7 @@ impl PhaseMember {
 
     /// The waiters, each with its generation.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &Waiting)> {
-        self.over.waiting()
+        self.over.waits().iter()
     }
 
     /// Handles the arrival of a contributor. Returns the generations that are now passed on, with their values.
@@ -237,24 +236,9 @@ impl Phases {
         self.with(object, |member| owned(member.over.state(generation))).unwrap_or(Waited::Registered)
     }
 
-    /// Replaces the waiter for `generation` by `waiting` and returns the old one. Without a waiter it gives `waiting`
-    /// back.
-    pub fn replace(
-        &self,
-        object: ObjectId,
-        generation: u64,
-        earlier: Poller,
-        waiting: Waiting,
-    ) -> Result<Waiting, Waiting> {
-        match self.0.borrow_mut().get_mut(object) {
-            Some(member) => member.over.replace(generation, |w| Poller::of(w) == Some(earlier), waiting),
-            None => Err(waiting),
-        }
-    }
-
-    /// Removes a waiter for `generation`, if there is one.
-    pub fn withdraw(&self, object: ObjectId, generation: u64, waiter: Poller) -> Option<Waiting> {
-        self.with(object, |member| member.over.withdraw(generation, |w| Poller::of(w) == Some(waiter))).flatten()
+    /// Shows `f` the waiters, if there is a member here.
+    pub fn with_waits<T>(&self, object: ObjectId, f: impl FnOnce(&mut Waits<Waiting>) -> T) -> Option<T> {
+        self.with(object, |member| f(member.over.waits_mut()))
     }
 
     /// The reduction value of a generation that is over. The error has the number of generations over and the number of

@@ -1,6 +1,6 @@
 //! Barriers in the report of a deadlock.
 
-use super::Barriers;
+use super::{Barriers, Keeper};
 use crate::diagnose::deadlock::{Node, On, PhaseReport, ReportPart, Wait, list, so_far, values_so_far, waits_for};
 use crate::effects::{Effects, Known, Waiting};
 use crate::ids::{EMPTY, ObjectId};
@@ -21,7 +21,7 @@ impl Barriers {
         part: &mut ReportPart,
     ) {
         let banks = self.banks.borrow();
-        let Some(bank) = banks.get(known.id) else { return };
+        let Some(Keeper::Barriers(bank)) = banks.get(known.id) else { return };
         for (cell, generation, arrivals, waiting) in bank.waiting() {
             let early = list(arrivals.early());
             let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };

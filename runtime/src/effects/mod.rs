@@ -29,7 +29,7 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::panic_message;
 use crate::error::{Failure, FailureNumber};
-use crate::ids::{CellAddress, ObjectId, ProcessorId};
+use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId};
 use crate::message::{Also, Message, Wire};
 use crate::payload::Payload;
 use crate::{Error, Place};
@@ -40,11 +40,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// An arrival at the empty half of a chain's cell on another processor.
-pub(crate) struct Late {
-    pub object: ObjectId,
-    pub cell: u32,
-    pub generation: u64,
+/// An arrival at the empty half of a cell on another processor.
+struct Late {
+    object: ObjectId,
+    cell: u32,
+    generation: u64,
 }
 
 /// The services of one processor.
@@ -148,16 +148,23 @@ impl Effects {
         self.wire.send_word(to, object, cell, generation, also, word);
     }
 
-    /// Arrives at the empty half of a cell of another processor. It is sent with the next ready arrival there, or at
-    /// the end of this turn, after messages that somebody may be waiting for.
+    /// Arrives at a cell of another processor. An arrival at an empty half, which gives room back, is not `urgent`, or at
+    /// least seldom: it is sent with the next ready arrival there, or at the end of this turn, after messages that
+    /// somebody may be waiting for.
     #[inline]
-    pub fn arrive_late(&self, to: ProcessorId, late: Late) {
-        self.late.borrow_mut().push((to, late));
+    pub fn send_arrival(&self, at: CellAddress, generation: u64, payload: Payload, urgent: bool) {
+        let CellAddress { processor, object, cell } = at;
+        let also = match cell & EMPTY {
+            0 => self.also(processor, object),
+            _ if urgent => Also::NOTHING,
+            _ => return self.late.borrow_mut().push((processor, Late { object, cell, generation })),
+        };
+        self.send(processor, Message::Arrive { object, cell, generation, payload, also });
     }
 
     /// The late arrival that can travel with an arrival of the same object to the same processor.
     #[inline]
-    pub fn also(&self, to: ProcessorId, object: ObjectId) -> Also {
+    fn also(&self, to: ProcessorId, object: ObjectId) -> Also {
         let mut late = self.late.borrow_mut();
         match late.last() {
             Some((p, l)) if *p == to && l.object == object => {

@@ -68,7 +68,8 @@ impl Effects {
             match *released {
                 Waiting::Task(task) => observers.take(self, Event::TaskReleased { object, generation, task }),
                 Waiting::Shard(slot) => observers.take(self, Event::ShardReleased { object, generation, slot }),
-                Waiting::Chain { .. } | Waiting::Waker(_) => {}
+                Waiting::Chain { object, .. } => observers.take(self, Event::ChainReleased { object }),
+                Waiting::Waker(_) => {}
             }
         }
     }

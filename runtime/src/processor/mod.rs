@@ -25,10 +25,9 @@ use crate::diagnose::Event;
 use crate::diagnose::replicas::Replicas;
 use crate::effects::{Effects, Item, Objects, Signal};
 use crate::gang::{Gangs, Order};
-use crate::ids::{CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId};
-use crate::message::{Also, Destroying, Message, Put, Wire};
-use crate::object::{GangTable, Object};
-use crate::payload::Payload;
+use crate::ids::{ColumnKey, LaunchKey, ObjectId, ProcessorId};
+use crate::message::{Destroying, Message, Put, Wire};
+use crate::object::Object;
 use crate::replay::{ReplayObject, Replays};
 use crate::task::Tasks;
 use maniple_regions::TreeId;
@@ -78,11 +77,11 @@ impl Core {
     /// Handles one message.
     pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
         match message {
-            Message::Arrive { object, cell, generation, payload, also } => {
-                if let Err(payload) = self.replays.arrive(self.effects(), object, (cell, generation), payload, also) {
-                    self.arrive_at_edge(from, (object, cell), generation, (payload, also));
-                }
+            Message::Arrive { object, cell, generation, payload, also } if object < self.effects().objects.made() => {
+                let (tasks, came) = (&self.tasks, (payload, also));
+                tasks.barriers.take_arrival(&tasks.effects, (object, cell), generation, came, &mut tasks.teller());
             }
+            message if is_early(&message, &self.effects().objects) => self.early.borrow_mut().push((from, message)),
             message => {
                 self.deliver_rare(from, message);
                 // A task that it ended may have arrived somewhere, and there may be no turn now.
@@ -92,28 +91,8 @@ impl Core {
     }
 
     #[inline(never)]
-    fn arrive_at_edge(
-        &self,
-        from: ProcessorId,
-        (object, cell): (ObjectId, u32),
-        generation: u64,
-        (payload, also): (Payload, Also),
-    ) {
-        let (tasks, effects) = (&self.tasks, self.effects());
-        if object < effects.objects.made() {
-            let at = CellAddress { processor: effects.id, object, cell };
-            let tell = &mut tasks.teller();
-            tasks.barriers.arrive_here(effects, at, generation, payload, tell);
-            return tasks.barriers.arrive_also(effects, object, also, tell);
-        }
-        self.early.borrow_mut().push((from, Message::Arrive { object, cell, generation, payload, also }));
-    }
-
     fn deliver_rare(self: &Rc<Self>, from: ProcessorId, message: Message) {
         let (tasks, effects) = (&self.tasks, self.effects());
-        if is_early(&message, &effects.objects) {
-            return self.early.borrow_mut().push((from, message));
-        }
         let tell = &mut tasks.teller();
         match message {
             Message::Arrive { .. } => unreachable!("taken in `deliver`"),
@@ -124,12 +103,7 @@ impl Core {
                 tasks.barriers.phases.release(effects, object, generation, value, tell);
             }
             Message::Poison { object, cell, generation, error } => {
-                let at_chain = self.replays.with(object, |chains| {
-                    chains.poison(effects, cell, generation, (*error).clone());
-                });
-                if at_chain.is_none() {
-                    tasks.barriers.poison_here(object, cell, generation, &error, tell);
-                }
+                tasks.barriers.poison_here(object, cell, generation, &error, tell);
             }
             Message::Batch(batch) => self.take_order(Order::Start(batch)),
             Message::BatchDone(done) => self.gangs.take_batch_done(tasks, *done),
@@ -198,7 +172,7 @@ impl Core {
         match &*object {
             Object::Edges(edges) => barriers.add_edges(effects, id, edges),
             Object::Phase(spec) => barriers.add_phase(effects, id, spec),
-            Object::Replay(replay) => self.replays.add(effects, id, ReplayObject::of(&**replay)),
+            Object::Replay(replay) => self.replays.add(&self.tasks, id, ReplayObject::of(&**replay)),
             Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
         }
         self.take_early();
@@ -226,12 +200,8 @@ impl Core {
         let effects = self.effects();
         for &object in objects {
             let Some(known) = effects.objects.remove(object) else { continue };
-            let here = |gang: &GangTable| gang.members[effects.id.index()].clone();
-            let barriers = match &*known.object {
-                Object::Edges(edges) => Some(self.tasks.barriers.remove(object, &here(&edges.gang))),
-                Object::Phase(spec) => Some(self.tasks.barriers.remove(object, &here(&spec.gang))),
-                _ => None,
-            };
+            let shards = known.object.gang().map_or_else(Vec::new, |gang| gang.members[effects.id.index()].clone());
+            let barriers = self.tasks.barriers.remove(object, &shards);
             match &*known.object {
                 Object::Tree(_) => {
                     self.tasks.data.forget(TreeId(object));
@@ -327,9 +297,10 @@ impl Core {
 /// Whether this processor does not know enough objects yet to handle a message.
 fn is_early(message: &Message, objects: &Objects) -> bool {
     match message {
-        Message::Combine { object, .. } | Message::Release { object, .. } | Message::Poison { object, .. } => {
-            *object >= objects.made()
-        }
+        Message::Arrive { object, .. }
+        | Message::Combine { object, .. }
+        | Message::Release { object, .. }
+        | Message::Poison { object, .. } => *object >= objects.made(),
         // A batch needs its task, its gang and every object that its shards have handles to, and must not find what was
         // destroyed before. It waits for all that was known when it was made.
         Message::Batch(batch) => batch.known > objects.changes(),

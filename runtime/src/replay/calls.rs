@@ -103,9 +103,9 @@ impl ReplayCx<'_> {
                     None => return,
                 }
             }
-            let Progress { chains: all, cells, poison, errors, .. } = &mut *self.progress;
+            let Progress { chains: all, bank, errors, .. } = &mut *self.progress;
             let now = &mut all[chain as usize];
-            let mut active = Active { effects: &self.tasks.effects, chains, chain, now, cells, poison, errors };
+            let mut active = Active { effects: &self.tasks.effects, chains, chain, now, bank, errors };
             let value = object.running(chain);
             match catch_unwind(AssertUnwindSafe(|| active.run(value))) {
                 Ok(Ok(())) => {}
@@ -301,7 +301,7 @@ impl ReplayCx<'_> {
             if step.task.kind() != SubtaskKind::Local {
                 // Gives back the values that were lent to the subtask.
                 for call in [&now, &next] {
-                    self.progress.cells[(call.cells + u32::from(step.waits)) as usize].clear(Payload::None);
+                    self.progress.bank.cells[(call.cells + u32::from(step.waits)) as usize].clear(Payload::None);
                 }
             }
         }

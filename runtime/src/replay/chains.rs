@@ -1,4 +1,4 @@
-//! The chains of a replayed object on one processor: their plan, their cells, and arrivals at the cells.
+//! The chains of a replayed object on one processor: their plan, and how far they are.
 //!
 //! A collective is a chain that is replayed, not a series of leaf launches. The mapper is asked when the object is
 //! made, and again only if the run has another mapper. The cells where each subtask waits and arrives are worked out
@@ -6,17 +6,16 @@
 //! than a cache line. Otherwise a subtask is like any other: it waits, is counted, and is queued by priority. If its
 //! wait is over and nothing more urgent is ready, it runs at once.
 
+use crate::barrier::{Bank, Cell, WithBank, refused};
 use crate::diagnose::Event;
 use crate::effects::{Asker, Effects, Item};
 use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
 use crate::maps::HashMap;
-use crate::message::Also;
 use crate::object::{GangTable, Replayed};
-use crate::payload::Payload;
 use crate::replay::{Chained, ReplaySpec, Subtask};
 use crate::task::Owner;
 use crate::{Error, Place};
-use maniple_barriers::{BarrierError, CompactCells, Half, nearest};
+use maniple_barriers::{BarrierError, Half};
 use maniple_mapper::{ExchangeInput, ExchangeOutput, validate};
 use std::any::Any;
 use std::cell::RefCell;
@@ -40,6 +39,14 @@ impl Replayed for ReplayObject {
     fn gang(&self) -> &Arc<GangTable> {
         &self.gang
     }
+    fn cell_name(&self, processor: ProcessorId, half: &str, cell: u32) -> String {
+        let per_set = self.cells.slot.max(1);
+        let sets = if self.spec.gives_back() { 1 } else { 2 };
+        let (slot, cell) = (cell / per_set / sets, cell % per_set);
+        let shard = self.cells.shard_at(&self.gang.members[processor.index()], cell);
+        let number = cell - self.cells.first.get(shard as usize).copied().unwrap_or(0);
+        format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.name())
+    }
 }
 
 impl ReplayObject {
@@ -57,6 +64,15 @@ pub(crate) struct CellTable {
     pub first: Vec<u32>,
     /// Cells between one slot and the next. All processors use the number of the one with most cells.
     pub slot: u32,
+}
+
+impl CellTable {
+    /// The shard to which a cell of slot 0 belongs, of the shards of a processor.
+    fn shard_at(&self, shards: &[u32], cell: u32) -> u32 {
+        // The last shard whose cells begin there; shards before it without cells begin at the same place.
+        let end = shards.partition_point(|&shard| self.first[shard as usize] <= cell);
+        end.checked_sub(1).map_or(u32::MAX, |at| shards[at])
+    }
 }
 
 /// A subtask with everything worked out that is the same in every call and slot.
@@ -183,19 +199,13 @@ pub(super) enum ChainState {
     Failed,
 }
 
-/// Cell k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k. Only
-/// the chain itself waits here. There are many, so they are small.
-pub(super) type ChainCell = CompactCells<Payload>;
-
-const _: () = assert!(size_of::<ChainCell>() <= 48);
-
 /// The state that changes from call to call.
 pub(crate) struct Progress {
     pub(super) chains: Vec<Chain>,
     pub(super) blocks: Vec<Block>,
-    pub(super) cells: Vec<ChainCell>,
-    /// Cells that are poisoned, from the given generation on.
-    pub(super) poison: HashMap<u32, (u64, Error)>,
+    /// Cell k of a chain has the ready half of its read k, with the value that came, and the empty half of its update k.
+    /// Only the chain itself waits here.
+    pub(super) bank: Bank,
     /// The errors of failed calls and of failed chains.
     pub(super) errors: HashMap<u32, Error>,
     /// The calling shards, by position.
@@ -248,10 +258,19 @@ impl Progress {
     }
 }
 
+/// The object's own state, and how far its chains are.
+pub(super) type State = (Box<dyn Chained>, Progress);
+
+impl WithBank for State {
+    fn bank(&mut self) -> &mut Bank {
+        &mut self.1.bank
+    }
+}
+
 /// The chains of one object on one processor.
 pub(crate) struct Chains {
-    /// The object's own state, and how far its chains are.
-    pub(super) state: RefCell<(Box<dyn Chained>, Progress)>,
+    /// `Barriers` finds the bank in it.
+    pub(super) state: Rc<RefCell<State>>,
     pub(super) plan: Vec<PlannedSubtask>,
     /// How this processor stores and reads exchanged values. Each processor chooses for itself, because no other one
     /// can tell.
@@ -341,15 +360,12 @@ impl Chains {
         let progress = Progress {
             chains,
             blocks,
-            cells: std::iter::repeat_with(|| ChainCell::new(Payload::None))
-                .take((sets * table.slot) as usize)
-                .collect(),
-            poison: HashMap::default(),
+            bank: Bank::of_chains(sets * table.slot, id, mapping.priority),
             errors: HashMap::default(),
             callers: shards.iter().map(|_| ShardCalls::default()).collect(),
         };
         Self {
-            state: RefCell::new((spec.materialise(shards, effects.config.laws), progress)),
+            state: Rc::new(RefCell::new((spec.materialise(shards, effects.config.laws), progress))),
             plan,
             mapping: std::cell::Cell::new(*mapping),
             mapped_by: std::cell::Cell::new(*number),
@@ -397,6 +413,7 @@ impl Chains {
     #[cold]
     fn map_again(&self, effects: &Effects, number: u64) -> Result<(), Box<Error>> {
         self.mapping.set(Self::map(effects, Asker::Processor, &*self.spec, &self.gang)?);
+        self.state.borrow_mut().1.bank.set_priority(self.mapping.get().priority);
         self.mapped_by.set(number);
         Ok(())
     }
@@ -546,52 +563,13 @@ impl Chains {
 
     /// The shard of a processor to which a cell of slot 0 belongs.
     pub(super) fn shard_at(&self, processor: ProcessorId, cell: u32) -> u32 {
-        let members = &self.gang.members[processor.index()];
-        // The last shard whose cells begin there; shards before it without cells begin at the same place.
-        let end = members.partition_point(|&shard| self.table.first[shard as usize] <= cell);
-        end.checked_sub(1).map_or(u32::MAX, |at| members[at])
-    }
-
-    /// Handles an arrival from another processor.
-    #[inline]
-    pub fn arrive(&self, effects: &Effects, cell: u32, generation: u64, payload: Payload, also: Also) {
-        let cells = &mut self.state.borrow_mut().1.cells[..];
-        self.take_arrival(effects, cells, cell, generation, payload);
-        if also != Also::NOTHING {
-            let generation = nearest(also.generation, generation);
-            self.take_arrival(effects, cells, also.cell, generation, Payload::None);
-        }
-    }
-
-    #[inline]
-    pub(super) fn take_arrival(
-        &self,
-        effects: &Effects,
-        cells: &mut [ChainCell],
-        cell: u32,
-        generation: u64,
-        payload: Payload,
-    ) {
-        let (half, at) = (Half::of(cell), cell & !EMPTY);
-        let Some(c) = cells.get_mut(at as usize) else {
-            return self.refuse(effects, cell, generation, BarrierError::NotAnArriver { arriver: at, arrivers: 0 });
-        };
-        if self.arrive_here(effects, c, half, cell, generation) && half == Half::Ready {
-            c.value = payload;
-        }
+        self.table.shard_at(&self.gang.members[processor.index()], cell)
     }
 
     /// Handles an arrival at half of a cell of this processor; `cell` is the number with the half's bit. False if it is
     /// refused. The value may be stored afterwards, because the chain that it wakes runs later.
     #[inline(always)]
-    pub(super) fn arrive_here(
-        &self,
-        effects: &Effects,
-        to: &mut ChainCell,
-        half: Half,
-        cell: u32,
-        generation: u64,
-    ) -> bool {
+    pub(super) fn arrive_here(&self, effects: &Effects, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
         match to.arrive(half, generation) {
             Ok(Some(chain)) => self.queue(effects, chain),
             Ok(None) => {}
@@ -611,31 +589,9 @@ impl Chains {
 
     #[cold]
     pub(super) fn refuse(&self, effects: &Effects, cell: u32, generation: u64, source: BarrierError) {
-        let from = match &source {
-            BarrierError::OutOfOrder { expected, .. } => *expected,
-            _ => generation,
-        };
-        let error = Error::Barrier { barrier: self.cell_name(cell), source };
-        effects.note_failure(&error);
+        let (error, from) = refused(effects, (self.id, cell), generation, source);
+        // The bank is borrowed now.
         effects.send_poison(CellAddress { processor: effects.id, object: self.id, cell }, from, &error);
-    }
-
-    /// Generations of a cell from `generation` on will never complete.
-    pub fn poison(&self, effects: &Effects, cell: u32, generation: u64, error: Error) {
-        let (_, Progress { cells, poison, .. }) = &mut *self.state.borrow_mut();
-        let half = Half::of(cell);
-        let Some(c) = cells.get_mut((cell & !EMPTY) as usize) else { return };
-        let first = poison.get(&cell).map_or(u64::MAX, |(first, _)| *first);
-        if generation < first {
-            poison.insert(cell, (generation, error));
-        }
-        let first = generation.min(first);
-        if c.completed(half, first) >= first
-            && let Some(chain) = c.release(half)
-        {
-            // The chain finds the error itself.
-            self.queue(effects, chain);
-        }
     }
 }
 

@@ -4,11 +4,8 @@ use super::chains::{Chains, ReplayObject};
 use super::{Chained, Handle, Replay, ReplayCx};
 use crate::Error;
 use crate::diagnose::Event;
-use crate::effects::Effects;
 use crate::ids::{Ancestors, LaunchKey, ObjectId, top_launch};
-use crate::message::Also;
 use crate::object::GangTable;
-use crate::payload::Payload;
 use crate::table::Table;
 use crate::task::{Owner, Tasks};
 use std::any::Any;
@@ -43,10 +40,11 @@ pub(crate) struct Replays(RefCell<Table<Box<Chains>>>);
 
 impl Replays {
     /// Makes this processor's chains of an object, if its shards call the object.
-    pub fn add(&self, effects: &Effects, object: ObjectId, replay: &ReplayObject) {
-        if !replay.gang.members[effects.id.index()].is_empty() {
+    pub fn add(&self, tasks: &Tasks, object: ObjectId, replay: &ReplayObject) {
+        if !replay.gang.members[tasks.effects.id.index()].is_empty() {
             // The object's own code runs while nothing is borrowed.
-            let chains = Box::new(Chains::new(replay, object, effects));
+            let chains = Box::new(Chains::new(replay, object, &tasks.effects));
+            tasks.barriers.add_chains(object, chains.state.clone());
             self.0.borrow_mut().insert(object, chains);
         }
     }
@@ -66,23 +64,6 @@ impl Replays {
     #[cold]
     pub fn call_now(&self, object: ObjectId, chain: u32) -> Option<(u32, u64)> {
         self.with(object, |chains| chains.now(chain)).flatten()
-    }
-
-    /// Handles an arrival from another processor. Gives the payload back if the cell belongs to no chain.
-    #[inline]
-    pub fn arrive(
-        &self,
-        effects: &Effects,
-        object: ObjectId,
-        (cell, generation): (u32, u64),
-        payload: Payload,
-        also: Also,
-    ) -> Result<(), Payload> {
-        match self.0.borrow().get(object) {
-            Some(chains) => chains.arrive(effects, cell, generation, payload, also),
-            None => return Err(payload),
-        }
-        Ok(())
     }
 
     /// Gives `f` the state of an object of type `R`, for a call of a shard, unless `admit` needs no call or refuses it.

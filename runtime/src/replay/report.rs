@@ -3,22 +3,10 @@
 use super::chains::{BlockStage, ChainState, Chains};
 use crate::diagnose::deadlock::{Node, ReportPart, waits_for};
 use crate::effects::Waiting;
-use crate::ids::EMPTY;
 use crate::replay::Watch;
 use maniple_barriers::Half;
 
 impl Chains {
-    /// The name of a cell in reports.
-    pub fn cell_name(&self, cell: u32) -> String {
-        let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
-        let (cell, per_set) = (cell & !EMPTY, self.table.slot.max(1));
-        let sets = if self.gives_back { 1 } else { 2 };
-        let (slot, cell) = (cell / per_set / sets, cell % per_set);
-        let shard = self.shard_at(self.processor, cell);
-        let number = cell - self.table.first.get(shard as usize).copied().unwrap_or(0);
-        format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.spec.name())
-    }
-
     /// A chain's shard and the number of its present call, for traces.
     pub fn now(&self, chain: u32) -> Option<(u32, u64)> {
         let generation = self.state.try_borrow().ok()?.1.chains.get(chain as usize)?.generation;
@@ -57,7 +45,7 @@ impl Chains {
         let Ok(state) = self.state.try_borrow() else { return };
         let (object, progress) = &*state;
         let name = |chain: u32| (self.node(chain), self.describe(chain));
-        for c in &progress.cells {
+        for c in &progress.bank.cells {
             let Some((half, chain)) = c.waiting() else { continue };
             let now = &progress.chains[chain as usize];
             let (step, slot) = (self.plan[now.first as usize + usize::from(now.done)], chain % self.slots);

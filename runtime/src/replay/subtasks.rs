@@ -5,12 +5,12 @@
 
 #[cfg(feature = "plant")]
 use super::chains::Task;
-use super::chains::{Chain, ChainCell, ChainState, Chains, PlannedSubtask, SubtaskKind, unknown};
+use super::chains::{Chain, ChainState, Chains, PlannedSubtask, SubtaskKind, unknown};
 use crate::Error;
-use crate::effects::{Effects, Late};
-use crate::ids::EMPTY;
+use crate::barrier::{Bank, times};
+use crate::effects::Effects;
+use crate::ids::{CellAddress, EMPTY};
 use crate::maps::HashMap;
-use crate::message::{Also, Message};
 use crate::payload::Payload;
 use crate::replay::{LARGE, RunningValue};
 use maniple_barriers::Half;
@@ -23,8 +23,7 @@ pub(crate) struct Active<'a> {
     pub chains: &'a Chains,
     pub chain: u32,
     pub now: &'a mut Chain,
-    pub cells: &'a mut [ChainCell],
-    pub poison: &'a HashMap<u32, (u64, Error)>,
+    pub bank: &'a mut Bank,
     pub errors: &'a mut HashMap<u32, Error>,
 }
 
@@ -70,7 +69,7 @@ impl Active<'_> {
     /// Stops unless a generation is complete and nothing is more urgent.
     #[inline(always)]
     fn wait_for(&mut self, half: Half, at: usize, awaited: u64) -> Result<(), Stop> {
-        if self.cells[at].completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
+        if self.bank.cells[at].completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
             return Err(Stop::Waits);
         }
         if self.effects.more_urgent(self.chains.mapping.get().priority) {
@@ -116,21 +115,11 @@ impl Active<'_> {
                 return Ok(false);
             }
         }
-        if !self.poison.is_empty()
-            && let Some(error) = self.poison_of(half, at, awaited)
-        {
-            return Err(Stop::Lost(error));
+        if let Some(error) = self.bank.poison(at as u32 | half.bit(), awaited) {
+            return Err(Stop::Lost(Box::new(error.clone())));
         }
-        self.cells[at].wait(half, self.chain);
+        self.bank.cells[at].wait(half, self.chain);
         Ok(true)
-    }
-
-    /// The error of a barrier generation that will never complete.
-    #[cold]
-    #[inline(never)]
-    fn poison_of(&self, half: Half, at: usize, awaited: u64) -> Option<Box<Error>> {
-        let (from, error) = self.poison.get(&(at as u32 | half.bit()))?;
-        (awaited >= *from).then(|| Box::new(error.clone()))
     }
 
     /// The update subtask: stores the running value in the exchange region for the peer, or lends it where it is.
@@ -154,7 +143,7 @@ impl Active<'_> {
         let bytes = value.bytes(step.part);
         let large = bytes.len() > Payload::INLINE;
         if step.task.to() == effects.id && !large {
-            let to = &mut self.cells[cell as usize];
+            let to = &mut self.bank.cells[cell as usize];
             if chains.arrive_here(effects, to, Half::Ready, cell, generation) {
                 to.value.set(bytes);
             }
@@ -182,7 +171,7 @@ impl Active<'_> {
         let large = expected > Payload::INLINE;
         #[cfg(feature = "plant")]
         let how = if how < 2 && effects.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
-        let came = &self.cells[at].value;
+        let came = &self.bank.cells[at].value;
         let bytes = came.bytes();
         let mut taken = false;
         if self.now.state == ChainState::Poisoned {
@@ -212,7 +201,7 @@ impl Active<'_> {
                 self.count_combined(expected);
             }
             // The owner may change the value from now on.
-            self.cells[at].value = Payload::None;
+            self.bank.cells[at].value = Payload::None;
         }
         if !chains.gives_back {
             return;
@@ -227,7 +216,7 @@ impl Active<'_> {
     #[cold]
     #[inline(never)]
     fn fail_call(&mut self, step: &PlannedSubtask, at: usize, expected: usize) {
-        let error = match &self.cells[at].value {
+        let error = match &self.bank.cells[at].value {
             Payload::Failed(e) => (**e).clone(),
             came => self.chains.wrong_size(self.chain, step, (expected, came.bytes().len())),
         };
@@ -239,7 +228,7 @@ impl Active<'_> {
     fn give_back(&mut self, step: &PlannedSubtask, cell: u32, large: bool) {
         let (effects, chains, generation) = (self.effects, self.chains, self.now.generation + 1);
         if step.task.to() == effects.id && !large {
-            chains.arrive_here(effects, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
+            chains.arrive_here(effects, &mut self.bank.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
             return;
         }
         self.arrive(step, cell | EMPTY, generation, Payload::None);
@@ -251,21 +240,11 @@ impl Active<'_> {
         self.effects.counters.combined_bytes.add(bytes as u64);
     }
 
-    /// How many times an arrival is made: once, except with a planted bug.
+    /// How many times an arrival is made.
     #[inline(always)]
     fn arrivals(&self) -> u32 {
         self.effects.counters.chain_arrivals.add(1);
-        #[cfg(feature = "plant")]
-        {
-            use crate::plant::Bug;
-            if self.effects.config.strikes(Bug::LostArrival) {
-                return 0;
-            }
-            if self.effects.config.strikes(Bug::DoubledArrival) {
-                return 2;
-            }
-        }
-        1
+        times(self.effects)
     }
 
     /// The step of an update, with the wrong partner if that bug is planted and strikes now.
@@ -285,16 +264,17 @@ impl Active<'_> {
     /// Arrives at a cell of the peer.
     #[inline]
     fn arrive(&mut self, step: &PlannedSubtask, cell: u32, generation: u64, payload: Payload) {
-        let (effects, object) = (self.effects, self.chains.id);
-        if step.task.to() == effects.id {
-            return self.chains.take_arrival(effects, self.cells, cell, generation, payload);
-        }
-        if cell & EMPTY != 0 && self.chains.bytes <= LARGE {
+        let (effects, chains, processor) = (self.effects, self.chains, step.task.to());
+        if processor != effects.id {
             // The peer waits for a value now, but for room only a call later, if at all.
-            return effects.arrive_late(step.task.to(), Late { object, cell, generation });
+            let at = CellAddress { processor, object: chains.id, cell };
+            return effects.send_arrival(at, generation, payload, chains.bytes > LARGE);
         }
-        let also = if cell & EMPTY == 0 { effects.also(step.task.to(), object) } else { Also::NOTHING };
-        effects.send(step.task.to(), Message::Arrive { object, cell, generation, payload, also });
+        let to = &mut self.bank.cells[(cell & !EMPTY) as usize];
+        let half = Half::of(cell);
+        if chains.arrive_here(effects, to, half, cell, generation) && half == Half::Ready {
+            to.value = payload;
+        }
     }
 
     #[cold]

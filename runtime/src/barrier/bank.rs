@@ -1,0 +1,416 @@
+//! The bank of an object: the cells of its edges, or of its chains, that live on this processor.
+//!
+//! A cell counts the arrivals at its halves and holds the value that came with one. The halves of an edge lie on the two
+//! processors of the edge, with the task or the shard that waits there. Arrivals at an edge may overtake each other, and
+//! a shard that launches ahead has tasks that wait for generations g, g + 1, … at once. A chain's cell has both halves,
+//! for the one wait that the chain is in, and arrivals come one by one.
+
+use super::Waited;
+use crate::Error;
+use crate::effects::Waiting;
+use crate::ids::{EMPTY, ObjectId};
+use crate::maps::HashMap;
+use crate::payload::Payload;
+use maniple_barriers::{Arrivals, BarrierError, CompactCells, Half, Waits, nearest};
+use maniple_mapper::Priority;
+
+/// One cell. There are many in the chains of a large collective, so they are small.
+pub(crate) type Cell = CompactCells<Payload>;
+
+const _: () = assert!(size_of::<Cell>() <= 48);
+
+/// The waiters that an arrival releases: the first, and whether [`Bank::release_others`] has more.
+pub(crate) type Released = (Option<Waiting>, bool);
+
+/// The cells of one object that live on this processor. The number of a cell has a bit that marks its half.
+pub(crate) struct Bank {
+    /// Chains: by number. Edges: first the empty halves, then the ready halves, then further places for values. An edge
+    /// has as many places as it is deep, rounded up. Value number g is in place g mod `slots` until it is taken.
+    pub cells: Vec<Cell>,
+    /// Halves that are poisoned, from the given generation on.
+    poison: HashMap<u32, (u64, Error)>,
+    waiters: Waiters,
+}
+
+/// Who waits at the cells of a bank.
+enum Waiters {
+    /// The chains of an object. Each registers its number in the cell.
+    Chains {
+        object: ObjectId,
+        priority: Priority,
+    },
+    Edges(Edges),
+}
+
+struct Edges {
+    lines: Vec<Line>,
+    ready: usize,
+    empty: usize,
+    /// A power of two.
+    slots: usize,
+}
+
+/// The rest of an edge's half.
+#[derive(Default)]
+struct Line {
+    waits: Waits<Waiting>,
+    /// The [bits](Arrivals::early_bits) of arrivals that came early.
+    early: u64,
+}
+
+impl Edges {
+    /// The index of half of an edge. Its own counts are always in the ready half of its cell.
+    #[inline]
+    fn index(&self, number: u32) -> Option<usize> {
+        let at = (number & !EMPTY) as usize;
+        match Half::of(number) {
+            Half::Empty => (at < self.empty).then_some(at),
+            Half::Ready => (at < self.ready).then_some(self.empty + at),
+        }
+    }
+
+    /// The place of the value that comes with a generation of the ready half with an index.
+    #[inline]
+    fn place(&self, index: usize, generation: u64) -> usize {
+        index + (generation as usize & (self.slots - 1)) * self.ready
+    }
+}
+
+fn cells(number: usize) -> Vec<Cell> {
+    std::iter::repeat_with(|| Cell::new(Payload::None)).take(number).collect()
+}
+
+impl Bank {
+    /// Makes the cells of an object's chains, which have a priority.
+    pub fn of_chains(number: u32, object: ObjectId, priority: Priority) -> Self {
+        let waiters = Waiters::Chains { object, priority };
+        Self { cells: cells(number as usize), poison: HashMap::default(), waiters }
+    }
+
+    /// Makes the halves of edges.
+    pub fn of_edges((ready, empty): (u32, u32), depth: u32) -> Self {
+        let (ready, empty, slots) = (ready as usize, empty as usize, depth.next_power_of_two() as usize);
+        let mut cells = cells(empty + slots * ready);
+        // There is room for the first `depth` values from the start.
+        cells[..empty].iter_mut().for_each(|cell| cell.skip(depth.into()));
+        let lines = std::iter::repeat_with(Line::default).take(empty + ready).collect();
+        Self { cells, poison: HashMap::default(), waiters: Waiters::Edges(Edges { lines, ready, empty, slots }) }
+    }
+
+    /// The chains have another priority from now on.
+    pub fn set_priority(&mut self, priority: Priority) {
+        if let Waiters::Chains { priority: old, .. } = &mut self.waiters {
+            *old = priority;
+        }
+    }
+
+    /// The half and the index of a cell's number.
+    #[inline]
+    fn find(&self, number: u32) -> Option<(Half, usize)> {
+        match &self.waiters {
+            Waiters::Chains { .. } => {
+                let at = (number & !EMPTY) as usize;
+                (at < self.cells.len()).then_some((Half::of(number), at))
+            }
+            Waiters::Edges(edges) => edges.index(number).map(|at| (Half::Ready, at)),
+        }
+    }
+
+    /// Handles an arrival. One for a poisoned generation has no effect, because the waiters have been given the error.
+    #[inline]
+    pub fn arrive(&mut self, number: u32, generation: u64, payload: Payload) -> Result<Released, BarrierError> {
+        let Some((half, at)) = self.find(number) else {
+            return Err(BarrierError::NotAnArriver { arriver: number & !EMPTY, arrivers: 0 });
+        };
+        if self.poison(number, generation).is_some() {
+            return Ok((None, false));
+        }
+        let carries = !matches!(payload, Payload::None) && number & EMPTY == 0;
+        let (place, released) = match &mut self.waiters {
+            Waiters::Chains { object, priority } => {
+                let (object, priority) = (*object, *priority);
+                let chain = self.cells[at].arrive(half, generation)?;
+                (at, (chain.map(|chain| Waiting::Chain { object, chain, priority }), false))
+            }
+            Waiters::Edges(edges) => {
+                let place = edges.place(at, generation);
+                if carries && !matches!(self.cells[place].value, Payload::None) {
+                    return Err(BarrierError::ValueNotTaken { generation });
+                }
+                let (cell, line) = (&mut self.cells[at], &mut edges.lines[at]);
+                if line.early != 0 || cell.arrive(half, generation).is_err() {
+                    line.arrive_unordered(cell, generation)?;
+                }
+                (place, line.waits.release(cell.completed(half, generation)))
+            }
+        };
+        if carries {
+            self.cells[place].value = payload;
+        }
+        Ok(released)
+    }
+
+    /// Takes out the other waiters that an arrival at an edge releases.
+    #[cold]
+    pub fn release_others(&mut self, number: u32) -> Vec<Waiting> {
+        let completed = self.completed(number, 0);
+        self.waits(number).map_or_else(Vec::new, |waits| waits.release_all(completed))
+    }
+
+    /// The waiters at half of an edge.
+    #[inline]
+    pub fn waits(&mut self, number: u32) -> Option<&mut Waits<Waiting>> {
+        match &mut self.waiters {
+            Waiters::Chains { .. } => None,
+            Waiters::Edges(edges) => edges.index(number).map(|at| &mut edges.lines[at].waits),
+        }
+    }
+
+    /// How many generations of a cell are complete. `near` must be less than 2³¹ away from that.
+    pub fn completed(&self, number: u32, near: u64) -> u64 {
+        self.find(number).map_or(0, |(half, at)| self.cells[at].completed(half, near))
+    }
+
+    /// The generation of which the low half is known.
+    pub fn generation(&self, number: u32, low: u32, near: u64) -> u64 {
+        nearest(low, self.completed(number, near))
+    }
+
+    /// The error of a generation that will never complete.
+    #[inline(always)]
+    pub fn poison(&self, number: u32, generation: u64) -> Option<&Error> {
+        if self.poison.is_empty() { None } else { self.poison_of(number, generation) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poison_of(&self, number: u32, generation: u64) -> Option<&Error> {
+        self.poison.get(&number).filter(|(from, _)| generation >= *from).map(|(_, error)| error)
+    }
+
+    /// Poisons a cell from `generation` on, except for generations that are complete or poisoned already. Returns the
+    /// waiters that it affects.
+    pub fn set_poison(&mut self, number: u32, generation: u64, error: &Error) -> Vec<Waiting> {
+        let Some((half, at)) = self.find(number) else { return Vec::new() };
+        let completed = self.completed(number, generation);
+        let from = generation.max(completed);
+        if self.poison(number, from).is_some() {
+            return Vec::new();
+        }
+        self.poison.insert(number, (from, error.clone()));
+        match &mut self.waiters {
+            Waiters::Edges(edges) => edges.lines[at].waits.take_from(from),
+            Waiters::Chains { object, priority } => {
+                // It waits for the first incomplete generation. It finds the error itself.
+                let chain = if from == completed { self.cells[at].release(half) } else { None };
+                let waiting = |chain| Waiting::Chain { object: *object, chain, priority: *priority };
+                chain.into_iter().map(waiting).collect()
+            }
+        }
+    }
+
+    /// Poisons every half of the edges from its first incomplete generation on.
+    pub fn poison_every_half(&mut self, error: &Error) -> Vec<Waiting> {
+        let Waiters::Edges(edges) = &self.waiters else { return Vec::new() };
+        let halves = (0..edges.ready as u32).chain((0..edges.empty as u32).map(|c| c | EMPTY));
+        halves.flat_map(|number| self.set_poison(number, 0, error)).collect()
+    }
+
+    /// Takes the value that came with a complete generation of an edge.
+    #[inline]
+    pub fn take(&mut self, number: u32, generation: u64) -> Payload {
+        let Waiters::Edges(edges) = &self.waiters else { return Payload::None };
+        let place = edges.index(number).map(|at| edges.place(at, generation));
+        place.map(|place| std::mem::take(&mut self.cells[place].value)).unwrap_or_default()
+    }
+
+    /// Waits for a generation of an edge. `None` if there is no such cell.
+    #[inline]
+    pub fn wait(&mut self, number: u32, generation: u64, waiting: Waiting) -> Option<Waited> {
+        let state = self.state(number, generation)?;
+        if matches!(state, Waited::Registered) {
+            self.waits(number)?.add(generation, waiting);
+        }
+        Some(state)
+    }
+
+    /// The state of a generation of an edge. Does not register a wait.
+    #[inline]
+    pub fn state(&self, number: u32, generation: u64) -> Option<Waited> {
+        let Waiters::Edges(edges) = &self.waiters else { return None };
+        let completed = self.cells[edges.index(number)?].completed(Half::Ready, generation);
+        if generation < completed {
+            return Some(Waited::Complete);
+        }
+        let poison = self.poison(number, generation);
+        Some(poison.map_or(Waited::Registered, |error| Waited::Poisoned(Box::new(error.clone()))))
+    }
+
+    /// The waiters at edges: the number of the half, the generation, the arrivals so far, and the waiter.
+    pub fn waiting(&self) -> impl Iterator<Item = (u32, u64, Arrivals, &Waiting)> {
+        let edges = match &self.waiters {
+            Waiters::Edges(edges) => Some(edges),
+            Waiters::Chains { .. } => None,
+        };
+        edges.into_iter().flat_map(move |edges| {
+            let ready = (0..).zip(edges.empty..edges.empty + edges.ready);
+            let halves = ready.chain((EMPTY..).zip(0..edges.empty));
+            halves.flat_map(move |(number, at)| {
+                let line = &edges.lines[at];
+                let arrivals = Arrivals::with_early(self.cells[at].completed(Half::Ready, 0), line.early);
+                line.waits.iter().map(move |(generation, waiting)| (number, generation, arrivals, waiting))
+            })
+        })
+    }
+}
+
+impl Line {
+    /// An arrival that comes early, or that others have overtaken.
+    #[cold]
+    fn arrive_unordered(&mut self, cell: &mut Cell, generation: u64) -> Result<(), BarrierError> {
+        let mut arrivals = Arrivals::with_early(cell.completed(Half::Ready, generation), self.early);
+        arrivals.arrive(0, generation)?;
+        cell.skip(arrivals.next());
+        self.early = arrivals.early_bits();
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use maniple_barriers::BarrierCell;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const READY: u32 = 2;
+    const HALVES: [u32; 3] = [0, 1, EMPTY];
+
+    fn slots(released: impl IntoIterator<Item = Waiting>) -> Vec<u32> {
+        let slot = |waiting| match waiting {
+            Waiting::Shard(slot) => slot,
+            other => panic!("only shards wait here, and not {other:?}"),
+        };
+        released.into_iter().map(slot).collect()
+    }
+
+    fn told(state: Option<Waited>) -> maniple_barriers::Waited<String> {
+        state.expect("the cell is there").map(|error| error.to_string())
+    }
+
+    fn stopped(number: usize) -> Error {
+        Error::Stopped { what: number.to_string() }
+    }
+
+    proptest! {
+        /// Against a barrier of one arriver for each half, and a map of the values that have come.
+        #[test]
+        fn halves_of_edges_do_what_barriers_do(
+            depth in 1u32..6,
+            steps in prop::collection::vec((0usize..3, 0u8..9, 0u64..4), 0..150),
+        ) {
+            let mut bank = Bank::of_edges((READY, 1), depth);
+            let mut barriers = HALVES.map(|_| BarrierCell::<u32, (), Error>::new(1, Arrivals::WINDOW));
+            (0..u64::from(depth)).for_each(|g| assert_eq!(barriers[2].arrive(0, g, None).unwrap().completed, 1));
+            let mut values = BTreeMap::new();
+            for (at, (half, what, ahead)) in steps.into_iter().enumerate() {
+                let (number, barrier) = (HALVES[half], &mut barriers[half]);
+                let generation = (barrier.completed() + ahead).saturating_sub(1);
+                match what {
+                    0..4 => {
+                        let place = (number, generation % u64::from(depth.next_power_of_two()));
+                        let poisoned = barrier.poison(generation).is_some();
+                        let carries = what < 2 && !poisoned && number & EMPTY == 0;
+                        let payload = if what < 2 { Payload::copy_of(&at.to_ne_bytes()) } else { Payload::None };
+                        let arrived = bank.arrive(number, generation, payload);
+                        if carries && values.contains_key(&place) {
+                            prop_assert_eq!(arrived.unwrap_err(), BarrierError::ValueNotTaken { generation });
+                            continue;
+                        }
+                        match barrier.arrive(0, generation, None) {
+                            Ok(expected) => {
+                                let (first, others) = arrived.unwrap();
+                                prop_assert_eq!((slots(first), others), (Vec::from_iter(expected.first), expected.others));
+                                if carries {
+                                    values.insert(place, at);
+                                }
+                            }
+                            Err(expected) => prop_assert_eq!(arrived.unwrap_err(), expected),
+                        }
+                        prop_assert_eq!(slots(bank.release_others(number)), barrier.release_others());
+                    }
+                    4..6 => {
+                        let waiting = Waiting::Shard(at as u32);
+                        let expected = barrier.wait(generation, at as u32).map(ToString::to_string);
+                        prop_assert_eq!(told(bank.wait(number, generation, waiting)), expected);
+                    }
+                    6 => {
+                        let whom = barrier.waits().iter().find(|(g, _)| *g == generation).map_or(0, |(_, w)| *w);
+                        let expected = barrier.waits_mut().withdraw(generation, |w| *w == whom);
+                        let is = |waiting: &Waiting| matches!(waiting, Waiting::Shard(slot) if *slot == whom);
+                        let withdrawn = bank.waits(number).unwrap().withdraw(generation, is);
+                        prop_assert_eq!(slots(withdrawn), Vec::from_iter(expected));
+                    }
+                    7 => {
+                        let place = (number, generation % u64::from(depth.next_power_of_two()));
+                        let taken = if number & EMPTY == 0 { values.remove(&place) } else { None };
+                        let expected = taken.map_or(vec![], |value| value.to_ne_bytes().to_vec());
+                        let value = if number & EMPTY == 0 { bank.take(number, generation) } else { Payload::None };
+                        prop_assert_eq!(value.bytes(), expected);
+                    }
+                    // Seldom, as nothing goes on afterwards.
+                    _ if at % 3 == 0 => {
+                        let told = slots(bank.set_poison(number, generation, &stopped(at)));
+                        prop_assert_eq!(told, barrier.set_poison(generation, stopped(at)));
+                    }
+                    _ => {}
+                }
+                for (number, barrier) in HALVES.into_iter().zip(&barriers) {
+                    prop_assert_eq!(bank.completed(number, 0), barrier.completed());
+                    for generation in 0..barrier.completed() + 4 {
+                        let expected = barrier.state(generation).map(ToString::to_string);
+                        prop_assert_eq!(told(bank.state(number, generation)), expected);
+                    }
+                }
+                let there = bank.waiting().map(|(n, g, arrivals, w)| (n, g, arrivals, format!("{w:?}")));
+                let expected = HALVES.into_iter().zip(&barriers).flat_map(|(n, barrier)| {
+                    let waits = barrier.waits().iter();
+                    waits.map(move |(g, w)| (n, g, barrier.arrivals()[0], format!("{:?}", Waiting::Shard(*w))))
+                });
+                prop_assert_eq!(there.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_that_no_cell_has_are_refused() {
+        let edges = || Bank::of_edges((2, 1), 4);
+        let chains = || Bank::of_chains(3, 7, Priority::NORMAL);
+        for (mut bank, number) in [(edges(), 2), (edges(), EMPTY | 1), (chains(), 3), (chains(), EMPTY | 3)] {
+            let refused = BarrierError::NotAnArriver { arriver: number & !EMPTY, arrivers: 0 };
+            assert_eq!(bank.arrive(number, 0, Payload::None).unwrap_err(), refused);
+            assert!(bank.wait(number, 0, Waiting::Shard(1)).is_none() && bank.take(number, 0).bytes().is_empty());
+            assert!(bank.set_poison(number, 0, &stopped(1)).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_chain_is_released_with_its_priority_and_by_poison() {
+        let mut bank = Bank::of_chains(3, 7, Priority::NORMAL);
+        bank.set_priority(Priority(5));
+        let is_chain =
+            |waiting: &Waiting| matches!(waiting, Waiting::Chain { object: 7, chain: 4, priority: Priority(5) });
+        bank.cells[2].wait(Half::Ready, 4);
+        let (first, others) = bank.arrive(2, 0, Payload::copy_of(&[1])).unwrap();
+        assert!(first.as_ref().is_some_and(is_chain) && !others);
+        assert_eq!(bank.cells[2].value.bytes(), [1]);
+        let out_of_order = BarrierError::OutOfOrder { arriver: 0, expected: 1, came: 2 };
+        assert_eq!(bank.arrive(2, 2, Payload::None).unwrap_err(), out_of_order);
+        bank.cells[2].wait(Half::Empty, 4);
+        assert!(bank.set_poison(EMPTY | 2, 3, &stopped(0)).is_empty(), "it waits for generation 1");
+        assert!(bank.set_poison(EMPTY | 2, 1, &stopped(0)).iter().all(is_chain));
+        assert_eq!(bank.cells[2].waiting(), None);
+        assert!(bank.poison(EMPTY | 2, 0).is_none() && bank.poison(EMPTY | 2, 1).is_some());
+        assert!(bank.arrive(EMPTY | 2, 1, Payload::None).unwrap().0.is_none());
+    }
+}
