@@ -276,7 +276,7 @@ impl Line {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use maniple_barriers::BarrierCell;
