@@ -13,6 +13,7 @@ use crate::collective::wrong;
 use crate::measure::stats::median;
 use crate::micro::remote::{add, changes, warm_up};
 use crate::output::Stdout;
+use maniple::collectives::Kind;
 use maniple_stencil::reference::{DominantMode, verify_mode};
 use maniple_stencil::{StencilError, plural};
 use mpi::collective::SystemOperation;
