@@ -79,7 +79,7 @@ fn a_call_while_another_launch_is_in_the_middle_of_its_own_is_refused() {
             assert!(what.contains("a call of `total` in"), "{at}: {error}");
         }
     }
-    assert!(refused > 20, "{refused}");
+    assert!(refused > part(20), "{refused}");
 }
 
 /// The results that a shard's first launch never takes are not those of its second.
