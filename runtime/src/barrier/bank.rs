@@ -74,6 +74,36 @@ impl Edges {
     fn place(&self, index: usize, generation: u64) -> usize {
         index + (generation as usize & (self.slots - 1)) * self.ready
     }
+
+    #[inline(always)]
+    fn arrive(
+        &mut self,
+        cells: &mut [Cell],
+        number: u32,
+        generation: u64,
+        payload: Payload,
+    ) -> Result<Released, BarrierError> {
+        let at = self.index(number).ok_or_else(|| no_cell(number))?;
+        let carries = number & EMPTY == 0 && !matches!(payload, Payload::None);
+        let place = self.place(at, generation);
+        if carries && !matches!(cells[place].value, Payload::None) {
+            return Err(BarrierError::ValueNotTaken { generation });
+        }
+        let (cell, line) = (&mut cells[at], &mut self.lines[at]);
+        if line.early != 0 || cell.arrive(Half::Ready, generation).is_err() {
+            line.arrive_unordered(cell, generation)?;
+        }
+        let released = line.waits.release(cell.completed(Half::Ready, generation));
+        if carries {
+            cells[place].value = payload;
+        }
+        Ok(released)
+    }
+}
+
+#[cold]
+fn no_cell(number: u32) -> BarrierError {
+    BarrierError::NotAnArriver { arriver: number & !EMPTY, arrivers: 0 }
 }
 
 fn cells(number: usize) -> Vec<Cell> {
@@ -117,37 +147,23 @@ impl Bank {
     }
 
     /// Handles an arrival. One for a poisoned generation has no effect, because the waiters have been given the error.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, number: u32, generation: u64, payload: Payload) -> Result<Released, BarrierError> {
-        let Some((half, at)) = self.find(number) else {
-            return Err(BarrierError::NotAnArriver { arriver: number & !EMPTY, arrivers: 0 });
-        };
         if self.poison(number, generation).is_some() {
             return Ok((None, false));
         }
-        let carries = !matches!(payload, Payload::None) && number & EMPTY == 0;
-        let (place, released) = match &mut self.waiters {
+        match &mut self.waiters {
+            Waiters::Edges(edges) => edges.arrive(&mut self.cells, number, generation, payload),
             Waiters::Chains { object, priority } => {
-                let (object, priority) = (*object, *priority);
-                let chain = self.cells[at].arrive(half, generation)?;
-                (at, (chain.map(|chain| Waiting::Chain { object, chain, priority }), false))
-            }
-            Waiters::Edges(edges) => {
-                let place = edges.place(at, generation);
-                if carries && !matches!(self.cells[place].value, Payload::None) {
-                    return Err(BarrierError::ValueNotTaken { generation });
+                let (object, priority, half) = (*object, *priority, Half::of(number));
+                let cell = self.cells.get_mut((number & !EMPTY) as usize).ok_or_else(|| no_cell(number))?;
+                let chain = cell.arrive(half, generation)?;
+                if half == Half::Ready {
+                    cell.value = payload;
                 }
-                let (cell, line) = (&mut self.cells[at], &mut edges.lines[at]);
-                if line.early != 0 || cell.arrive(half, generation).is_err() {
-                    line.arrive_unordered(cell, generation)?;
-                }
-                (place, line.waits.release(cell.completed(half, generation)))
+                Ok((chain.map(|chain| Waiting::Chain { object, chain, priority }), false))
             }
-        };
-        if carries {
-            self.cells[place].value = payload;
         }
-        Ok(released)
     }
 
     /// Takes out the other waiters that an arrival at an edge releases.
@@ -166,7 +182,8 @@ impl Bank {
         }
     }
 
-    /// How many generations of a cell are complete. `near` must be less than 2³¹ away from that.
+    /// How many generations of a cell are complete. For a chain's, `near` must be less than 2³¹ away from that.
+    #[inline]
     pub fn completed(&self, number: u32, near: u64) -> u64 {
         self.find(number).map_or(0, |(half, at)| self.cells[at].completed(half, near))
     }
@@ -216,12 +233,12 @@ impl Bank {
         halves.flat_map(|number| self.set_poison(number, 0, error)).collect()
     }
 
-    /// Takes the value that came with a complete generation of an edge.
+    /// The place of the value that came with a complete generation of an edge. `None` if there is no such cell.
     #[inline]
-    pub fn take(&mut self, number: u32, generation: u64) -> Payload {
-        let Waiters::Edges(edges) = &self.waiters else { return Payload::None };
-        let place = edges.index(number).map(|at| edges.place(at, generation));
-        place.map(|place| std::mem::take(&mut self.cells[place].value)).unwrap_or_default()
+    pub fn value(&mut self, number: u32, generation: u64) -> Option<&mut Payload> {
+        let Waiters::Edges(edges) = &self.waiters else { return None };
+        let place = edges.place(edges.index(number)?, generation);
+        Some(&mut self.cells[place].value)
     }
 
     /// Waits for a generation of an edge. `None` if there is no such cell.
@@ -355,8 +372,9 @@ mod tests {
                         let place = (number, generation % u64::from(depth.next_power_of_two()));
                         let taken = if number & EMPTY == 0 { values.remove(&place) } else { None };
                         let expected = taken.map_or(vec![], |value| value.to_ne_bytes().to_vec());
-                        let value = if number & EMPTY == 0 { bank.take(number, generation) } else { Payload::None };
-                        prop_assert_eq!(value.bytes(), expected);
+                        let value = bank.value(number, generation).filter(|_| number & EMPTY == 0);
+                        let taken = value.map(std::mem::take).unwrap_or_default();
+                        prop_assert_eq!(taken.bytes(), expected);
                     }
                     // Seldom, as nothing goes on afterwards.
                     _ if at % 3 == 0 => {
@@ -389,7 +407,7 @@ mod tests {
         for (mut bank, number) in [(edges(), 2), (edges(), EMPTY | 1), (chains(), 3), (chains(), EMPTY | 3)] {
             let refused = BarrierError::NotAnArriver { arriver: number & !EMPTY, arrivers: 0 };
             assert_eq!(bank.arrive(number, 0, Payload::None).unwrap_err(), refused);
-            assert!(bank.wait(number, 0, Waiting::Shard(1)).is_none() && bank.take(number, 0).bytes().is_empty());
+            assert!(bank.wait(number, 0, Waiting::Shard(1)).is_none() && bank.value(number, 0).is_none());
             assert!(bank.set_poison(number, 0, &stopped(1)).is_empty());
         }
     }

@@ -6,7 +6,7 @@ use crate::ids::{CellAddress, ObjectId, PhaseAddress};
 use crate::maps::HashMap;
 use crate::object::{EdgeTable, PhaseSpec};
 use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// The producing end of an edge.
@@ -16,6 +16,8 @@ pub(crate) struct ProducerEnd {
     pub tag: u32,
     pub empty: Waiter<Empty, CellAddress>,
     pub ready: Arriver<Ready, CellAddress>,
+    /// Generations of `empty` that are known to be complete.
+    pub room: Cell<u64>,
 }
 
 /// The consuming end of an edge.
@@ -62,12 +64,13 @@ impl ShardEnds {
             tag: table.edges[edge as usize].tag,
             empty: Waiter::new(table.empty_address(object, edge), 0),
             ready: Arriver::new(table.ready_address(object, edge), 0),
+            // There is room for the first values from the start.
+            room: Cell::new(table.depth.into()),
         });
         let into = table.into.of(shard).iter().map(|&edge| ConsumerEnd {
             from: table.edges[edge as usize].from,
             tag: table.edges[edge as usize].tag,
             ready: Waiter::new(table.ready_address(object, edge), 0),
-            // There is room for the first values from the start.
             empty: Arriver::new(table.empty_address(object, edge), table.depth.into()),
         });
         let (out, into) = (out.collect(), into.collect());

@@ -1,8 +1,8 @@
 //! Barriers on one processor: the cells of its edges and chains, and its members of combining trees. Arrivals are routed
 //! to the processor that has the cell.
 //!
-//! `bank`: cells of edges and chains. `buffers`: memory of large values of edges. `phases`: combining trees. `ends`: the generations of
-//! handles. `report`: barriers in the report of a deadlock.
+//! `bank`: cells of edges and chains. `buffers`: memory of large values of edges. `phases`: combining trees. `ends`: the
+//! generations of handles. `report`: barriers in the report of a deadlock.
 
 mod bank;
 mod buffers;
@@ -80,14 +80,14 @@ pub(crate) fn times(effects: &Effects) -> u32 {
     1
 }
 
-/// The state of chains, with their bank.
+/// The state of an object's chains, with their bank.
 pub(crate) trait WithBank {
     fn bank(&mut self) -> &mut Bank;
 }
 
 /// The bank of an object. That of chains is borrowed together with their state.
 enum Keeper {
-    Barriers(Box<Bank>),
+    Edges(Box<Bank>),
     Chains(Rc<RefCell<dyn WithBank>>),
 }
 
@@ -110,11 +110,11 @@ impl Barriers {
         let counts = edges.counts[effects.id.index()];
         if counts != (0, 0) {
             let bank = Box::new(Bank::of_edges(counts, edges.depth));
-            self.banks.borrow_mut().insert(object, Keeper::Barriers(bank));
+            self.banks.borrow_mut().insert(object, Keeper::Edges(bank));
         }
     }
 
-    /// Adds the cells of chains.
+    /// Adds the cells of an object's chains.
     pub fn add_chains(&self, object: ObjectId, chains: Rc<RefCell<dyn WithBank>>) {
         self.banks.borrow_mut().insert(object, Keeper::Chains(chains));
     }
@@ -124,7 +124,7 @@ impl Barriers {
         self.phases.add(object, PhaseMember::new(spec, effects.id));
     }
 
-    /// Gives the memory of edges or of a phase barrier back. Returns what may have destructors of the program.
+    /// Gives the memory of an object's barriers back. Returns what may have destructors of the program.
     pub fn remove(&self, object: ObjectId, shards: &[u32]) -> impl Sized + use<> {
         for &shard in shards {
             self.ends.borrow_mut().remove(&(object, shard));
@@ -133,26 +133,23 @@ impl Barriers {
         (self.banks.borrow_mut().remove(object), self.phases.remove(object))
     }
 
-    /// Shows `f` a bank of edges.
-    #[inline]
-    fn edges<T>(&self, object: ObjectId, f: impl FnOnce(&mut Bank) -> T) -> Option<T> {
-        match self.banks.borrow_mut().get_mut(object) {
-            Some(Keeper::Barriers(bank)) => Some(f(bank)),
-            _ => None,
-        }
-    }
-
-    /// Shows `f` a bank.
-    #[inline]
+    /// Shows `f` the bank of an object.
+    #[inline(always)]
     fn with<T>(&self, object: ObjectId, f: impl FnOnce(&mut Bank) -> T) -> Option<T> {
-        match self.banks.borrow_mut().get_mut(object)? {
-            Keeper::Barriers(bank) => Some(f(bank)),
-            Keeper::Chains(chains) => Some(f(chains.borrow_mut().bank())),
-        }
+        let mut banks = self.banks.borrow_mut();
+        let mut chains;
+        let bank = match banks.get_mut(object)? {
+            Keeper::Edges(bank) => &mut **bank,
+            Keeper::Chains(state) => {
+                chains = state.borrow_mut();
+                chains.bank()
+            }
+        };
+        Some(f(bank))
     }
 
     /// Arrives at half of an edge, perhaps with a value. Sends a message if the cell is on another processor.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
         effects.counters.arrivals.add(1);
         match times(effects) {
@@ -164,7 +161,7 @@ impl Barriers {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn route(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
         let CellAddress { processor, object, cell } = at;
         if processor == effects.id && object < effects.objects.made() {
@@ -185,33 +182,47 @@ impl Barriers {
     ) {
         self.arrive_here(effects, (object, cell), generation, payload, tell);
         if also != Also::NOTHING {
-            let near = |bank: &mut Bank| bank.generation(also.cell, also.generation, generation);
-            let generation = self.with(object, near).unwrap_or(generation);
-            self.arrive_here(effects, (object, also.cell), generation, Payload::None, tell);
+            self.take_also(effects, (object, also), generation, tell);
         }
     }
 
-    /// The value of a task that is about to run: one that has come, or room for one that it puts.
+    /// Handles the arrival that came with one for generation `near`.
+    #[inline(never)]
+    fn take_also(&self, effects: &Effects, (object, also): (ObjectId, Also), near: u64, tell: &mut impl Tell) {
+        let generation = self.with(object, |bank| bank.generation(also.cell, also.generation, near));
+        self.arrive_here(effects, (object, also.cell), generation.unwrap_or(near), Payload::None, tell);
+    }
+
+    /// Adds a value of a task that is about to run: one that has come, or room for one that it puts.
     #[inline]
-    pub fn value(&self, effects: &Effects, at: ValueAt) -> Result<Payload, Box<Error>> {
+    pub fn add_value(&self, effects: &Effects, at: ValueAt, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
         match at {
             ValueAt::Get { object, cell, generation } => {
-                match self.edges(object, |bank| bank.take(cell, generation)).unwrap_or_default() {
-                    Payload::None => {
-                        Err(Box::new(cell_error(effects, object, cell, BarrierError::NoValue { generation })))
+                let taken = self.with(object, |bank| match bank.value(cell, generation) {
+                    None | Some(Payload::None) => false,
+                    Some(value) => {
+                        values.push(std::mem::take(value));
+                        true
                     }
-                    value => Ok(value),
+                });
+                if taken != Some(true) {
+                    return Err(no_value(effects, object, cell, generation));
                 }
             }
-            ValueAt::Put { bytes, inline: true } if bytes <= Payload::INLINE => Ok(Payload::room(bytes)),
-            ValueAt::Put { bytes, .. } => self.buffers.borrow_mut().take(bytes).ok_or_else(|| {
-                Box::new(Error::misuse(
-                    "a `Put`",
-                    "memory for its value",
-                    format!("{bytes} bytes, which are not there"),
-                ))
-            }),
+            ValueAt::Put { bytes, inline: true } if bytes <= Payload::INLINE => values.push(Payload::room(bytes)),
+            ValueAt::Put { bytes, .. } => {
+                let no_memory =
+                    || Error::misuse("a `Put`", "memory for its value", format!("{bytes} bytes, which are not there"));
+                values.push(self.buffers.borrow_mut().take(bytes).ok_or_else(|| Box::new(no_memory()))?);
+            }
         }
+        Ok(())
+    }
+
+    /// How many generations of a cell of this processor are complete.
+    #[inline]
+    pub fn completed(&self, object: ObjectId, cell: u32) -> u64 {
+        self.with(object, |bank| bank.completed(cell, 0)).unwrap_or(0)
     }
 
     /// Keeps the memory of a value that was put, for the next value of the same size.
@@ -221,7 +232,7 @@ impl Barriers {
     }
 
     /// Handles an arrival at a cell of this processor.
-    #[inline]
+    #[inline(always)]
     fn arrive_here(
         &self,
         effects: &Effects,
@@ -240,7 +251,7 @@ impl Barriers {
             tell(waiting, None);
         }
         if others {
-            for waiting in self.edges(object, |bank| bank.release_others(cell)).unwrap_or_default() {
+            for waiting in self.with(object, |bank| bank.release_others(cell)).unwrap_or_default() {
                 effects.releases(object, generation, &waiting);
                 tell(waiting, None);
             }
@@ -291,7 +302,7 @@ impl Barriers {
     pub fn give_up(&self, known: &crate::effects::Known, error: &Error, tell: &mut impl Tell) {
         match &*known.object {
             Object::Edges(_) => {
-                let due = self.edges(known.id, |bank| bank.poison_every_half(error));
+                let due = self.with(known.id, |bank| bank.poison_every_half(error));
                 due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
             }
             Object::Phase(_) => self.phases.poison(known.id, 0, error, tell),
@@ -312,7 +323,7 @@ impl Barriers {
         }
         match at {
             WaitAt::Cell { object, cell, generation } => {
-                let waited = self.edges(object, |bank| bank.wait(cell, generation, waiting));
+                let waited = self.with(object, |bank| bank.wait(cell, generation, waiting));
                 waited.flatten().unwrap_or_else(|| no_such_cell(effects, object, cell))
             }
             WaitAt::Phase { object, generation } => self.phases.wait(object, generation, waiting),
@@ -324,7 +335,7 @@ impl Barriers {
         match at {
             WaitAt::Cell { object, .. } if object >= effects.objects.made() => no_such_cell(effects, object, 0),
             WaitAt::Cell { object, cell, generation } => {
-                self.edges(object, |bank| bank.state(cell, generation)).flatten().unwrap_or(Waited::Registered)
+                self.with(object, |bank| bank.state(cell, generation)).flatten().unwrap_or(Waited::Registered)
             }
             WaitAt::Phase { object, generation } => self.phases.state(object, generation),
         }
@@ -355,10 +366,15 @@ impl Barriers {
     /// Shows `f` the waiters of a barrier, if it is here.
     fn with_waits<T>(&self, at: WaitAt, f: impl FnOnce(&mut Waits<Waiting>) -> T) -> Option<T> {
         match at {
-            WaitAt::Cell { object, cell, .. } => self.edges(object, |bank| bank.waits(cell).map(f)).flatten(),
+            WaitAt::Cell { object, cell, .. } => self.with(object, |bank| bank.waits(cell).map(f)).flatten(),
             WaitAt::Phase { object, .. } => self.phases.with_waits(object, f),
         }
     }
+}
+
+#[cold]
+fn no_value(effects: &Effects, object: ObjectId, cell: u32, generation: u64) -> Box<Error> {
+    Box::new(cell_error(effects, object, cell, BarrierError::NoValue { generation }))
 }
 
 #[cold]

@@ -21,7 +21,7 @@ impl Barriers {
         part: &mut ReportPart,
     ) {
         let banks = self.banks.borrow();
-        let Some(Keeper::Barriers(bank)) = banks.get(known.id) else { return };
+        let Some(Keeper::Edges(bank)) = banks.get(known.id) else { return };
         for (cell, generation, arrivals, waiting) in bank.waiting() {
             let early = list(arrivals.early());
             let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };

@@ -313,9 +313,8 @@ fn take_consumer(ConsumerEnd { ready, empty, .. }: &ConsumerEnd, taking: &mut Ta
 }
 
 #[inline]
-fn take_producer(ProducerEnd { empty, ready, .. }: &ProducerEnd, value: u32, taking: &mut Taking<'_>) {
-    let CellAddress { object, cell, .. } = empty.address();
-    taking.wait(WaitAt::Cell { object, cell, generation: empty.take() });
+fn take_producer(ProducerEnd { empty, ready, room, .. }: &ProducerEnd, value: u32, taking: &mut Taking<'_>) {
+    taking.wait_for_room(empty.address(), empty.take(), room);
     taking.arrive(ArrivalAt::Value(ready.address(), ready.take(), value));
 }
 

@@ -6,7 +6,7 @@ use crate::barrier::Waited;
 use crate::data::UseAt;
 use crate::effects::Waiting;
 use crate::future::TaskFuture;
-use crate::ids::{ArrivalAt, TaskId, ValueAt, WaitAt};
+use crate::ids::{ArrivalAt, CellAddress, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
 use crate::program::region::RegionView;
 use crate::program::shard::{LocalRegion, Shard};
@@ -16,6 +16,7 @@ use maniple_regions::{
     Reduce, RegionError, Write, WriteShared,
 };
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -224,6 +225,19 @@ impl<'a> Taking<'a> {
             Waited::Complete => {}
             Waited::Registered => self.unmet.count += 1,
             Waited::Poisoned(e) => self.unmet.poison = Some(e),
+        }
+    }
+
+    /// Waits for a generation of an edge's empty barrier. `known` generations of it are known to be complete, often many.
+    #[inline]
+    pub(crate) fn wait_for_room(&mut self, at: CellAddress, generation: u64, known: &Cell<u64>) {
+        let CellAddress { object, cell, .. } = at;
+        if generation >= known.get() {
+            known.set(self.tasks.barriers.completed(object, cell));
+        }
+        // Observers are told of each wait.
+        if generation >= known.get() || self.tasks.effects.is_observed() {
+            self.wait(WaitAt::Cell { object, cell, generation });
         }
     }
 

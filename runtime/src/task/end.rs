@@ -77,7 +77,7 @@ impl Tasks {
     pub fn serve(&self, from: ProcessorId, (launch, key): (LaunchKey, ColumnKey), request: Request) {
         let Served { arrivals, outcome } = self.data.serve(&self.effects, from, (launch, key), request);
         match &outcome {
-            Ok(()) => arrivals.iter().for_each(|at| self.arrive(*at, &[])),
+            Ok(()) => arrivals.iter().for_each(|at| self.arrive(at, &[])),
             Err(error) => self.poison_arrivals(&arrivals, error),
         }
     }
@@ -98,7 +98,7 @@ impl Tasks {
         }
         self.effects.event(|| Event::TaskEnded { task: id, arrivals: &body.arrivals });
         for arrival in &body.arrivals {
-            self.arrive(*arrival, values);
+            self.arrive(arrival, values);
         }
         body.arrivals.clear();
         if !values.is_empty() {
@@ -141,11 +141,14 @@ impl Tasks {
     /// drop them.
     #[inline(never)]
     fn give_values_back(&self, body: &mut Body, values: &mut Vec<Payload>) {
-        for (value, at) in values.drain(..).zip(&body.values_at) {
-            if let (Payload::Lent(buffer), ValueAt::Put { .. }) = (value, at) {
+        for (value, at) in values.iter_mut().zip(&body.values_at) {
+            if matches!((&*value, at), (Payload::Lent(_), ValueAt::Put { .. }))
+                && let Payload::Lent(buffer) = std::mem::take(value)
+            {
                 self.barriers.keep_buffer(buffer);
             }
         }
+        values.clear();
         body.values_at.clear();
     }
 
@@ -221,20 +224,16 @@ impl Tasks {
     }
 
     /// Arrives at a barrier, for a shard or for a leaf task; `values` are the task's values.
-    #[inline]
-    pub fn arrive(&self, at: ArrivalAt, values: &[Payload]) {
+    pub fn arrive(&self, at: &ArrivalAt, values: &[Payload]) {
         let tell = &mut self.teller();
-        match at {
-            ArrivalAt::Cell(at, generation) => {
-                self.barriers.arrive(&self.effects, at, generation, Payload::None, tell);
-            }
-            ArrivalAt::Value(at, generation, value) => {
-                self.barriers.arrive(&self.effects, at, generation, values[value as usize].clone(), tell);
-            }
+        let (at, generation, payload) = match *at {
+            ArrivalAt::Cell(at, generation) => (at, generation, Payload::None),
+            ArrivalAt::Value(at, generation, value) => (at, generation, values[value as usize].clone()),
             ArrivalAt::Phase { object, arriver, generation, value } => {
-                self.barriers.phases.arrive(&self.effects, (object, arriver), generation, value, tell);
+                return self.barriers.phases.arrive(&self.effects, (object, arriver), generation, value, tell);
             }
-        }
+        };
+        self.barriers.arrive(&self.effects, at, generation, payload, tell);
     }
 
     /// Poisons the cell of an edge from `generation` on.

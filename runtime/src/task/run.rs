@@ -65,9 +65,8 @@ impl Tasks {
     fn take_values(&self, body: &mut Body, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
         body.value_bytes = 0;
         for at in &body.values_at {
-            let value = self.barriers.value(&self.effects, *at)?;
-            body.value_bytes += value.bytes().len();
-            values.push(value);
+            self.barriers.add_value(&self.effects, *at, values)?;
+            body.value_bytes += values.last().map_or(0, |value| value.bytes().len());
         }
         Ok(())
     }
