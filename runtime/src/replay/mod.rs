@@ -183,7 +183,7 @@ pub trait Replay: Any {
     /// The running value of a chain.
     fn running(&mut self, chain: u32) -> Self::Running<'_>;
 
-    /// Combines the running values of a block's chains [pairwise] into that of the first one, `leader`. There are `size` of
+    /// Combines the running values of a block's chains in pairs into that of the first one, `leader`. There are `size` of
     /// them, and `apart` is the distance between their numbers. A panic fails the call. It is called only for objects with
     /// [blocks](ReplaySpec::block).
     fn gather(&mut self, leader: u32, size: u32, apart: u32) {

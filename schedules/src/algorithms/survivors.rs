@@ -12,7 +12,7 @@ use crate::schedule::{Combine, Part, Schedule};
 ///
 /// 1. Neighbouring values are combined in pairs, and so on, as long as there are at least twice as many values left as
 ///    somebody must have at the end. One rank of a pair, its *survivor*, goes on with its value: the one that receives if
-///    that is one of them, or else the first. A [`Plan`](crate::Plan) may choose the other one.
+///    that is one of them, or else the first. A plan of several collectives may choose the other one.
 /// 2. The survivors that are left exchange values as in recursive doubling. Of these exchanges only what somebody needs
 ///    in the end is sent.
 /// 3. Those who have the result hand it to the other receivers.

@@ -38,7 +38,7 @@ pub struct Report {
     /// The steps of all ranks that combine two of their own parts.
     pub locals: u64,
     /// The laws that the operator must have. Without any, all receivers compute the same expression in rank order. The
-    /// [protocol](crate::protocol#why-it-is-right) lists the cases.
+    /// The protocol of `maniple-collectives` lists the cases.
     pub laws: Laws,
     /// Whether every combination has the brackets of [recursive doubling](crate::recursive_doubling). Operands may be
     /// swapped, in which case `laws` says that the operator must be commutative. So operators with these laws give the same
@@ -61,7 +61,7 @@ pub struct Report {
 /// The laws in the report are also those that the operator needs for steps which no result depends on: a step that takes
 /// something out needs an inverse, and one that combines must not panic.
 ///
-/// It runs one call. The empty barriers separate the calls of one slot; [`protocol`](crate::protocol) proves that part.
+/// It runs one call. The empty barriers separate the calls of one slot; the protocol of `maniple-collectives` proves that part.
 /// Pure and local. Takes time proportional to the number of blocks in all steps.
 ///
 /// # Errors
