@@ -38,7 +38,7 @@ pub struct Report {
     /// The steps of all ranks that combine two of their own parts.
     pub locals: u64,
     /// The laws that the operator must have. Without any, all receivers compute the same expression in rank order. The
-    /// The protocol of `maniple-collectives` lists the cases.
+    /// protocol of `maniple-collectives` lists the cases.
     pub laws: Laws,
     /// Whether every combination has the brackets of [recursive doubling](crate::recursive_doubling). Operands may be
     /// swapped, in which case `laws` says that the operator must be commutative. So operators with these laws give the same
