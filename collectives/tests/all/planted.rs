@@ -1,8 +1,8 @@
 //! A planted bug shows within 200 seeds in the very check that the other tests make.
 
-use crate::common::cases::{Case, Kind};
+use crate::common::cases::Case;
 use crate::common::{How, Many, One, Plan, affine, any_f64, bytes, exact, mix, rounding, tree, watched};
-use maniple_collectives::{Algorithm, Collective, Operator};
+use maniple_collectives::{Algorithm, Collective, Kind, Operator};
 use maniple_regions::Element;
 use maniple_runtime::plant::Bug;
 use maniple_runtime::{Error, Place, Runtime, Shard, ShardLaunch};
