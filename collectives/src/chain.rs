@@ -42,8 +42,10 @@ pub enum Running<By: Reduction> {
 struct Aside<By: Reduction> {
     registers: Registers<By::Element>,
     /// Calls that wait for this slot.
-    queued: VecDeque<(Given<By::In>, Output<By::Out>)>,
+    queued: VecDeque<Queued<By::In, By::Out>>,
 }
+
+type Queued<I, O> = (Given<I>, Output<O>);
 
 fn made<By: Reduction>(aside: &mut Option<Box<Aside<By>>>) -> &mut Aside<By> {
     aside.get_or_insert_with(|| Box::new(Aside { registers: Registers::new(), queued: VecDeque::new() }))

@@ -145,6 +145,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         match input.given {
             // One element stays in a register.
             Given::One(element) => {
+                // There is nothing to drop, which the compiler does not see.
+                std::mem::forget(input);
                 shard.replay(self.object, admit, |engine: &mut Engine<S::By>, at, cx| engine.call::<O>(at, element, cx))
             }
             given => shard

@@ -180,16 +180,11 @@ impl<By: Reduction> Replay for Engine<By> {
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let Self { shared, chains, .. } = self;
         let c = &mut chains[chain as usize];
-        if matches!(&c.running, Running::Later(given) if !given.is_there()) {
-            return Ok(false);
-        }
-        let came = match std::mem::replace(&mut c.running, Running::Registers) {
-            Running::Later(given) => given.take()?,
-            begun => {
-                c.running = begun;
-                return Ok(true);
-            }
-        };
+        let Running::Later(given) = &c.running else { return Ok(true) };
+        let Some(came) = given.came() else { return Ok(false) };
+        // What was given lets go of a vector before that is looked at.
+        c.running = Running::Registers;
+        let came = came?;
         let role = shared.role_of_chain(chain);
         if let Some(expected) = role.contributes
             && came.len() != expected

@@ -160,27 +160,15 @@ impl<T: Element> Given<T> {
         }
     }
 
-    pub fn is_there(&self) -> bool {
-        match self {
-            Given::Nothing | Given::One(_) | Given::Many(_) => true,
-            Given::OneLater(future) => future.is_settled(),
-            Given::ManyLater(future) => future.is_settled(),
-            Given::VecLater(future) => future.is_settled(),
-        }
-    }
-
-    /// The value, which is there. The future lets go of it.
-    pub fn take(self) -> Result<Came<T>, Error> {
-        fn value<V: Clone + 'static>(future: &TaskFuture<V>) -> Result<V, Error> {
-            future.input().unwrap_or_else(|| Err(Error::Stopped { what: "a collective's input".into() }))
-        }
-        Ok(match self {
-            Given::Nothing => Came::Nothing,
-            Given::One(element) => Came::One(element),
-            Given::OneLater(future) => Came::One(value(&future)?),
-            Given::Many(vector) => Came::Many(vector),
-            Given::ManyLater(future) => Came::Many(value(&future)?),
-            Given::VecLater(future) => Came::Many(value(&future)?.into()),
+    /// The value, or none if it has not come.
+    pub fn came(&self) -> Option<Result<Came<T>, Error>> {
+        Some(match self {
+            Given::Nothing => Ok(Came::Nothing),
+            Given::One(element) => Ok(Came::One(*element)),
+            Given::OneLater(future) => future.input()?.map(Came::One),
+            Given::Many(vector) => Ok(Came::Many(vector.clone())),
+            Given::ManyLater(future) => future.input()?.map(Came::Many),
+            Given::VecLater(future) => future.input()?.map(|vector| Came::Many(vector.into())),
         })
     }
 }
