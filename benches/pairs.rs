@@ -10,17 +10,14 @@
 
 use maniple_collectives::{Algorithm, Collective, Operator, Plain, Reduction};
 use maniple_regions::exact_sum;
-use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+use maniple_runtime::{Runtime, Shard, ShardLaunch};
 use std::hint::spin_loop;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The time of a call of a sum of one float, each of which depends on the one before.
-fn one<By: Reduction<In = f64, Out = f64> + 'static>(by: fn() -> By, calls: u32) -> Duration
-where
-    Collective<f64, f64, By::State>: Sum<f64>,
-{
+fn one<By: Reduction<In = f64, Out = f64>>(by: fn() -> By, calls: u32) -> Duration {
     const SHARDS: u32 = 32;
     let run = Runtime::threads(2).run(move |top| async move {
         let gang = top.gang("all", SHARDS)?;
@@ -29,7 +26,7 @@ where
             let mut x = f64::from(shard.index());
             let start = Instant::now();
             for _ in 0..calls {
-                x = mean.sum(&shard, x).await? / f64::from(SHARDS);
+                x = mean.call(&shard, x)?.await? / f64::from(SHARDS);
             }
             assert_eq!(x, f64::from(SHARDS - 1) / 2.0);
             Ok(start.elapsed())
@@ -37,23 +34,6 @@ where
         top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     run.expect("the calls are made").0.into_iter().max().expect("there are shards") / calls
-}
-
-/// A call of either side.
-trait Sum<V>: Copy + Send + Sync + 'static {
-    fn sum(&self, shard: &Shard, value: V) -> impl Future<Output = Result<V, Error>>;
-}
-
-impl Sum<f64> for Collective<f64> {
-    async fn sum(&self, shard: &Shard, value: f64) -> Result<f64, Error> {
-        self.call(shard, value)?.await
-    }
-}
-
-impl Sum<f64> for Collective<f64, f64, maniple_regions::ExactSum<f64>> {
-    async fn sum(&self, shard: &Shard, value: f64) -> Result<f64, Error> {
-        self.call(shard, value)?.await
-    }
 }
 
 /// The time of an allreduce of two shards' vectors.

@@ -1,9 +1,9 @@
 //! Making collectives: one function for each kind, and their options.
 
 use crate::Make;
+use crate::reduction::{Plain, Reduction, State};
 use crate::sizes::Sizes;
 use crate::spec::{By, Wanted};
-use crate::state::{Conversion, Plain, Reduction, State};
 use crate::{Algorithm, Collective, Operator, Order, Schedule, Value};
 use crate::{Goal, Kind, Ranks};
 use maniple_regions::Element;
@@ -13,13 +13,17 @@ use std::sync::Arc;
 
 /// A collective that is to be made: its kind, who takes part, sizes and options. [`make`](Self::make) makes it.
 #[must_use = "nothing is made before `make`"]
-pub struct CollectiveBuilder<I: Value + ?Sized, O: ?Sized = I, S: State<I::Element> = Plain> {
+pub struct CollectiveBuilder<I, O = I, S = Plain>
+where
+    I: Value + ?Sized,
+    O: Value + ?Sized,
+    S: State<I::Element, O::Element>,
+{
     kind: Kind,
     /// The contributor, if there is one only.
     root: Option<u32>,
-    operator: Operator<S::Element>,
-    conversion: Option<Arc<Conversion>>,
-    identity: Option<S::Element>,
+    reduction: S::By,
+    identity: Option<<S::By as Reduction>::Element>,
     participants: Option<Ranks>,
     receivers: Option<Ranks>,
     sizes: Sizes,
@@ -30,16 +34,16 @@ pub struct CollectiveBuilder<I: Value + ?Sized, O: ?Sized = I, S: State<I::Eleme
     value: PhantomData<fn(&I) -> &O>,
 }
 
-fn builder<I: Value + ?Sized, O: ?Sized, S: State<I::Element>>(
-    kind: Kind,
-    (operator, conversion): (Operator<S::Element>, Option<Arc<Conversion>>),
-    sizes: Sizes,
-) -> CollectiveBuilder<I, O, S> {
+fn builder<I, O, S>(kind: Kind, reduction: S::By, sizes: Sizes) -> CollectiveBuilder<I, O, S>
+where
+    I: Value + ?Sized,
+    O: Value + ?Sized,
+    S: State<I::Element, O::Element>,
+{
     CollectiveBuilder {
         kind,
         root: None,
-        operator,
-        conversion,
+        reduction,
         identity: None,
         participants: None,
         receivers: None,
@@ -53,8 +57,8 @@ fn builder<I: Value + ?Sized, O: ?Sized, S: State<I::Element>>(
 }
 
 /// The operator of a collective whose results combine nothing. A program's own schedules may combine what nobody receives.
-fn nothing<T: Element>() -> (Operator<T>, Option<Arc<Conversion>>) {
-    (Operator::user("none", |lower: &T, _: &T| *lower).infallible(), None)
+fn nothing<T: Element>() -> Operator<T> {
+    Operator::user("none", |lower: &T, _: &T| *lower).infallible()
 }
 
 impl<T: Element> Collective<T> {
@@ -63,7 +67,7 @@ impl<T: Element> Collective<T> {
     /// `by` is an [`Operator`], or a [`Stateful`](maniple_regions::Stateful) one such as
     /// [`exact_sum`](maniple_regions::exact_sum).
     pub fn allreduce<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<T, By::Out, By::State> {
-        builder(Kind::Reduce, by.parts(), Sizes::Whole(1))
+        builder(Kind::Reduce, by, Sizes::Whole(1))
     }
 
     /// All shards contribute, and some receive the combination.
@@ -83,22 +87,22 @@ impl<T: Element> Collective<T> {
     /// does not contribute gets the combination of all contributions before it. No receiver may come before the first
     /// participant.
     pub fn scan<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<T, By::Out, By::State> {
-        builder(Kind::Scan, by.parts(), Sizes::Whole(1))
+        builder(Kind::Scan, by, Sizes::Whole(1))
     }
 
     /// Each shard receives the combination of the contributions before its own. If nobody before a shard contributes, it
     /// receives `identity`, or what `by` makes of `identity` alone if `by` has a state. `identity` is not combined with any
     /// contribution.
     pub fn exscan<By: Reduction<In = T>>(by: By, identity: T) -> CollectiveBuilder<T, By::Out, By::State> {
-        let identity = Some(by.lifted(&identity));
-        CollectiveBuilder { identity, ..builder(Kind::Exscan, by.parts(), Sizes::Whole(1)) }
+        let identity = Some(by.lift(&identity));
+        CollectiveBuilder { identity, ..builder(Kind::Exscan, by, Sizes::Whole(1)) }
     }
 }
 
 impl Collective<()> {
     /// Receivers learn that all participants have contributed. Their value is `()`.
     pub fn barrier() -> CollectiveBuilder<()> {
-        builder(Kind::Reduce, Operator::nothing().parts(), Sizes::Whole(1))
+        builder(Kind::Reduce, Operator::nothing(), Sizes::Whole(1))
     }
 }
 
@@ -122,7 +126,7 @@ impl<T: Element> Collective<[T], T> {
 
     /// All shards contribute a block for each receiver, which receives the combination of the blocks for it.
     pub fn reduce_scatter<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<[T], By::Out, By::State> {
-        builder(Kind::ReduceScatter, by.parts(), Sizes::Each(1))
+        builder(Kind::ReduceScatter, by, Sizes::Each(1))
     }
 }
 
@@ -146,7 +150,7 @@ impl<T: Element> Collective<[T]> {
         receivers: Ranks,
         (operator, identity): (Operator<T>, T),
     ) -> CollectiveBuilder<[T]> {
-        let by = if kind.combines() || kind == Kind::Barrier { (operator, None) } else { nothing() };
+        let by = if kind.combines() || kind == Kind::Barrier { operator } else { nothing() };
         let sizes = if kind.has_blocks() { Sizes::Each(1) } else { Sizes::Whole(1) };
         let (root, participants) = match kind.has_root() && contributors.len() == 1 {
             true => (Some(contributors.at(0)), None),
@@ -183,7 +187,7 @@ impl<T: Element> CollectiveBuilder<[T]> {
     }
 }
 
-impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuilder<I, O, S> {
+impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> CollectiveBuilder<I, O, S> {
     /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise. By default all. They
     /// are a set: their order does not matter, and one that is named twice counts once.
     pub fn participants(self, shards: impl IntoIterator<Item = u32>) -> Self {
@@ -223,15 +227,17 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
         CollectiveBuilder { sizes, ..self.retyped() }
     }
 
-    fn retyped<I2: Value<Element = I::Element> + ?Sized, O2: ?Sized>(self) -> CollectiveBuilder<I2, O2, S> {
-        let Self { kind, root, operator, conversion, identity, participants, receivers, sizes, slots, order, .. } =
-            self;
+    fn retyped<I2, O2>(self) -> CollectiveBuilder<I2, O2, S>
+    where
+        I2: Value<Element = I::Element> + ?Sized,
+        O2: Value<Element = O::Element> + ?Sized,
+    {
+        let Self { kind, root, reduction, identity, participants, receivers, sizes, slots, order, .. } = self;
         let Self { algorithm, own, .. } = self;
         CollectiveBuilder {
             kind,
             root,
-            operator,
-            conversion,
+            reduction,
             identity,
             participants,
             receivers,
@@ -286,7 +292,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
     }
 
     /// What is asked for, if it fits together.
-    pub(crate) fn wanted(self, gang: &Gang, name: &str) -> Result<Wanted<S::Element>, Error> {
+    pub(crate) fn wanted(self, gang: &Gang, name: &str) -> Result<Wanted<S::By>, Error> {
         let refuse =
             |expected: String, came: String| Error::Misuse { what: format!("collective `{name}`"), expected, came };
         let goal = self.goal(gang.shards()).map_err(|(expected, came)| refuse(expected, came))?;
@@ -300,9 +306,9 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element>> CollectiveBuild
             (None, Some(algorithm)) => By::Algorithm(algorithm),
             (None, None) => By::Mapper,
         };
-        let Self { operator, conversion, identity, sizes, slots, order, .. } = self;
+        let Self { reduction, identity, sizes, slots, order, .. } = self;
         let most = sizes.most(&goal);
-        Ok(Wanted { goal, operator, conversion, identity, sizes, most, slots, order, by })
+        Ok(Wanted { goal, reduction, identity, sizes, most, slots, order, by })
     }
 
     /// The goal in a gang of so many shards, or what was expected and what came.

@@ -1,11 +1,10 @@
 //! The collective that shards call.
 
 use crate::engine::Engine;
-use crate::state::Plain;
-use crate::value::{Contributed, Contribution, Output, Running, Value};
-use maniple_regions::Element;
-use maniple_runtime::replay::{Handle, ReplayCx};
-use maniple_runtime::{Destroy, Doomed, Error, Resolver, Shard, TaskFuture};
+use crate::reduction::{Plain, Reduction, State};
+use crate::value::{Contributed, Contribution, Given, Output, Value};
+use maniple_runtime::replay::Handle;
+use maniple_runtime::{Destroy, Doomed, Error, Shard, TaskFuture};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
@@ -99,7 +98,7 @@ enum Takes {
 impl Takes {
     /// Refuses a call that is not for the shard.
     #[inline(never)]
-    fn check<T: Element>(self, engine: &Engine<T>, at: u32, shard: &Shard) -> Result<(), Error> {
+    fn check<By: Reduction>(self, engine: &Engine<By>, at: u32, shard: &Shard) -> Result<(), Error> {
         let role = engine.role(at);
         let (contributes, receives) = (role.contributes.is_some(), role.receives.is_some());
         let (call, is_for) = match self {
@@ -128,7 +127,7 @@ impl Takes {
     }
 }
 
-impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized> Collective<I, O> {
+impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Collective<I, O, S> {
     /// Contributes a value, as itself or as a future (`value` or `&future`). The future that it returns holds what the shard
     /// receives. Collective; returns at once.
     ///
@@ -139,17 +138,19 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
         // The caller's code, which must not run while the object is borrowed.
         let input = input.into();
-        let admit = |engine: &mut Engine<T>, at| match engine.is_one() {
+        let admit = |engine: &mut Engine<S::By>, at| match engine.is_one() {
             true => Ok(None),
             false => Takes::Both.check(engine, at, shard).map(|()| None),
         };
-        match input {
+        match input.given {
             // One element stays in a register.
-            Contribution::Now(value) => shard
-                .replay(self.object, admit, |engine: &mut Engine<T>, at, cx| I::call_now::<O>(engine, at, value, cx)),
-            later => shard.replay(self.object, admit, |engine: &mut Engine<T>, at, cx| {
-                engine.call_many::<O>(at, I::running(later), cx)
-            }),
+            Given::One(element) => {
+                // There is nothing to drop, which the compiler does not see.
+                std::mem::forget(input);
+                shard.replay(self.object, admit, |engine: &mut Engine<S::By>, at, cx| engine.call::<O>(at, element, cx))
+            }
+            given => shard
+                .replay(self.object, admit, |engine: &mut Engine<S::By>, at, cx| engine.call_with::<O>(at, given, cx)),
         }
     }
 
@@ -166,8 +167,19 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// A shard of another gang, one that does not contribute, or an object of another run. Failures of the call itself are in
     /// the future.
     pub fn contribute(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<()>, Error> {
-        let input = input.into();
-        contribute(self.object, shard, |_, _, _| I::running(input), O::output)
+        let given = input.into().given;
+        let admit = |engine: &mut Engine<S::By>, at| Takes::Contributes.check(engine, at, shard).map(|()| None);
+        shard.replay(self.object, admit, |engine: &mut Engine<S::By>, at, cx| {
+            let (over, future) = TaskFuture::pending();
+            let result = engine.role(at.0).receives.map(|_| {
+                let (resolver, result) = TaskFuture::<O::Own>::pending();
+                cx.follows(&future, &result);
+                engine.keep(at.0, Box::new(result));
+                O::output(resolver)
+            });
+            engine.call_for(at, given, Output::Over(Box::new(Contributed { over, result })), cx);
+            future
+        })
     }
 
     /// The future of the value that the shard receives. Collective; returns at once.
@@ -180,90 +192,24 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// A shard of another gang, one that does not receive, one that has not contributed first though it should, or an object
     /// of another run.
     pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
-        receive(self.object, shard, O::output)
+        let admit = |engine: &mut Engine<S::By>, at| {
+            Takes::Receives.check(engine, at, shard)?;
+            if engine.role(at).contributes.is_none() {
+                return Ok(None);
+            }
+            match engine.claim(at) {
+                claimed @ Some(_) => Ok(claimed),
+                None => Err(Error::Misuse {
+                    what: format!("`receive` of `{}` in shard {}", engine.name(), shard.index()),
+                    expected: "a `contribute` before each `receive`, as the shard does both".into(),
+                    came: "none of this type whose result was not asked for".into(),
+                }),
+            }
+        };
+        shard.replay(self.object, admit, |engine: &mut Engine<S::By>, at, cx| {
+            let (resolver, future) = TaskFuture::pending();
+            engine.call_for(at, Given::Nothing, O::output(resolver), cx);
+            future
+        })
     }
-}
-
-/// The same calls of a collective that combines states.
-impl<I: Value + ?Sized, O: Value + ?Sized, S: Element> Collective<I, O, S> {
-    /// As [`call`](Collective::call) without a state: contributes a value, and returns the future of what the shard
-    /// receives. Collective; returns at once.
-    ///
-    /// # Errors
-    /// A shard of another gang, or one that does not both contribute and receive. Failures of the call itself are in the
-    /// future.
-    pub fn call(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<O::Own>, Error> {
-        let input = input.into();
-        let admit = |engine: &mut Engine<S>, at| Takes::Both.check(engine, at, shard).map(|()| None);
-        shard.replay(self.object, admit, |engine: &mut Engine<S>, at, cx| engine.call_lifted::<I, O>(at, input, cx))
-    }
-
-    /// As [`contribute`](Collective::contribute) without a state. Collective; returns at once.
-    ///
-    /// # Errors
-    /// A shard of another gang, or one that does not contribute. Failures of the call itself are in the future.
-    pub fn contribute(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<()>, Error> {
-        let input = input.into();
-        let lifted =
-            |engine: &mut Engine<S>, chain, cx: &ReplayCx<'_>| engine.lifted::<I, O::Element>(chain, input, cx);
-        contribute(self.object, shard, lifted, O::lowered::<I::Element, S>)
-    }
-
-    /// As [`receive`](Collective::receive) without a state. Collective; returns at once.
-    ///
-    /// # Errors
-    /// A shard of another gang, one that does not receive, or one that has not contributed first though it should.
-    pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
-        receive(self.object, shard, O::lowered::<I::Element, S>)
-    }
-}
-
-/// A contribution, to an object that combines elements `E`, of a shard that may also receive a value `V`.
-fn contribute<E: Element, V: 'static>(
-    object: Handle,
-    shard: &Shard,
-    input: impl FnOnce(&mut Engine<E>, u32, &ReplayCx<'_>) -> Running<E>,
-    output: impl FnOnce(Resolver<V>) -> Output<E>,
-) -> Result<TaskFuture<()>, Error> {
-    let admit = |engine: &mut Engine<E>, at| Takes::Contributes.check(engine, at, shard).map(|()| None);
-    shard.replay(object, admit, |engine: &mut Engine<E>, at, cx| {
-        let (over, future) = TaskFuture::pending();
-        let result = engine.role(at.0).receives.map(|_| {
-            let (resolver, result) = TaskFuture::<V>::pending();
-            cx.follows(&future, &result);
-            engine.keep(at.0, Box::new(result));
-            output(resolver)
-        });
-        let chain = engine.chain(at, cx);
-        let input = input(engine, chain, cx);
-        engine.take(chain, input, Output::Over(Box::new(Contributed { over, result })), cx);
-        future
-    })
-}
-
-/// The future of a value `V` that a shard receives.
-fn receive<E: Element, V: 'static>(
-    object: Handle,
-    shard: &Shard,
-    output: impl FnOnce(Resolver<V>) -> Output<E>,
-) -> Result<TaskFuture<V>, Error> {
-    let admit = |engine: &mut Engine<E>, at| {
-        Takes::Receives.check(engine, at, shard)?;
-        if engine.role(at).contributes.is_none() {
-            return Ok(None);
-        }
-        match engine.claim(at) {
-            claimed @ Some(_) => Ok(claimed),
-            None => Err(Error::Misuse {
-                what: format!("`receive` of `{}` in shard {}", engine.name(), shard.index()),
-                expected: "a `contribute` before each `receive`, as the shard does both".into(),
-                came: "none of this type whose result was not asked for".into(),
-            }),
-        }
-    };
-    shard.replay(object, admit, |engine: &mut Engine<E>, at, cx| {
-        let (resolver, future) = TaskFuture::pending();
-        engine.call(at, Running::One(E::zeroed()), output(resolver), cx);
-        future
-    })
 }

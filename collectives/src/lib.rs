@@ -2,17 +2,22 @@
 #![doc = include_str!("../README.md")]
 
 mod builder;
+mod chain;
 mod collective;
 mod engine;
+mod fold;
 mod gathered;
 mod own;
 mod parts;
 mod plan;
+mod reduction;
+mod registers;
 mod role;
 mod samples;
+mod shared;
 mod sizes;
 mod spec;
-mod state;
+mod subtasks;
 mod tuned;
 mod value;
 
@@ -24,6 +29,6 @@ pub use collective::Collective;
 pub use maniple_regions::{Number, Operator};
 pub use maniple_schedules::*;
 pub use plan::{Balanced, Load, Members, Plan, Traffic, balance};
-pub use state::{Plain, Reduction, State};
+pub use reduction::{Plain, Reduction, State};
 pub use tuned::{Tuned, Tuning};
 pub use value::{Contribution, Value};

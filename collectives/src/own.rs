@@ -1,8 +1,8 @@
 //! What the engine asks of a program's own schedules, beside what the check proves.
 
-use crate::engine::subtasks;
 use crate::parts::Parts;
 use crate::sizes::Sizes;
+use crate::subtasks::subtasks;
 use crate::{Groups, Schedule, Schedules, Step};
 
 /// Refuses schedules that the engine can't run: says what was expected and what came. The largest vector has `most` elements

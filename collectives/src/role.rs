@@ -4,7 +4,11 @@ use crate::parts::Parts;
 use crate::sizes::Sizes;
 use crate::{Goal, Schedule};
 use maniple_regions::Element;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// A register, and elements of it.
+pub type Place = (usize, Range<usize>);
 
 /// What a shard contributes to a call, what it gets, and where its steps find it.
 #[derive(Clone)]
@@ -42,5 +46,36 @@ impl<T: Element> Role<T> {
     pub fn is_as(&self, other: &Self) -> bool {
         let role = |r: &Self| (r.contributes, r.receives, r.whole, r.alone, r.parts.is_some() || r.fixed.is_some());
         role(self) == role(other) && self.parts.is_none() && self.fixed.is_none()
+    }
+}
+
+impl<T> Role<T> {
+    /// Whether the value is one element.
+    #[inline]
+    pub fn is_one(&self) -> bool {
+        self.whole == 1
+    }
+
+    /// The elements of each register.
+    pub fn registers(&self) -> &[usize] {
+        self.parts.as_ref().map_or(std::slice::from_ref(&self.whole), |parts| &parts.registers)
+    }
+
+    /// The register of a part, and its elements.
+    pub fn at(&self, part: u16) -> Place {
+        self.parts.as_ref().map_or((0, 0..self.whole), |parts| parts.at(part))
+    }
+
+    /// The contribution in register 0, if there is one.
+    pub fn contribution(&self) -> Range<usize> {
+        let range = self.parts.as_ref().map_or(Some(0..self.whole), |parts| parts.contribution.clone());
+        range.unwrap_or_default()
+    }
+
+    /// The register of the result, and its elements.
+    pub fn result(&self) -> Place {
+        let of = |parts: &Arc<Parts>| parts.result.clone().unwrap_or_default();
+        let (register, range) = self.parts.as_ref().map_or((0, 0..self.whole), of);
+        (register.into(), range)
     }
 }

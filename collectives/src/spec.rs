@@ -1,27 +1,26 @@
 //! A collective as every node knows it.
 
-use crate::engine::{Engine, subtasks};
+use crate::engine::Engine;
 use crate::own;
+use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::sizes::Sizes;
-use crate::state::Conversion;
-use crate::{Algorithm, Groups, Laws, Operator, Order, Schedules};
+use crate::subtasks::subtasks;
+use crate::{Algorithm, Groups, Laws, Order, Schedules};
 use crate::{Goal, check};
 use crate::{Make, or};
 use maniple_mapper::Candidate;
-use maniple_regions::Element;
 use maniple_runtime::replay::{Chained, Handle, LARGE, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Top};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What is asked for.
-pub(crate) struct Wanted<T> {
+pub(crate) struct Wanted<R: Reduction> {
     pub goal: Goal,
-    pub operator: Operator<T>,
-    pub conversion: Option<Arc<Conversion>>,
+    pub reduction: R,
     /// The result where nothing is combined: in an exclusive scan, at shards before which nobody contributes.
-    pub identity: Option<T>,
+    pub identity: Option<R::Element>,
     pub sizes: Sizes,
     /// The elements of the largest vector of any rank.
     pub most: usize,
@@ -39,15 +38,15 @@ pub(crate) enum By {
     Own(String, Arc<Make>),
 }
 
-struct Spec<T> {
+struct Spec<R: Reduction> {
     name: String,
     /// The size of the largest vector of any rank.
     bytes: usize,
-    wanted: Wanted<T>,
+    wanted: Wanted<R>,
     schedules: Schedules,
 }
 
-impl<T: Element> ReplaySpec for Spec<T> {
+impl<R: Reduction> ReplaySpec for Spec<R> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -76,27 +75,32 @@ impl<T: Element> ReplaySpec for Spec<T> {
         self.wanted.goal.depends_on(shard, other)
     }
     fn parameters(&self) -> String {
-        let Wanted { goal, operator, sizes, slots, .. } = &self.wanted;
-        let (element, by) = (std::any::type_name::<T>(), &self.schedules);
+        let Wanted { goal, reduction, sizes, slots, .. } = &self.wanted;
+        let (element, by) = (std::any::type_name::<R::Element>(), &self.schedules);
+        let operator = reduction.operator();
         let operator = if goal.combines() { format!(" by {}", operator.described()) } else { String::new() };
         let sets = goal.sets();
         format!("{goal}{sets} of {sizes} x {element}{operator}, {slots} slots, {by}")
     }
     fn materialise(&self, shards: &[u32], laws: bool) -> Box<dyn Chained> {
-        let Wanted { goal, operator, conversion, identity, sizes, slots, .. } = &self.wanted;
+        let Wanted { goal, reduction, identity, sizes, slots, .. } = &self.wanted;
         let role = |&shard: &u32| Role::of(&self.schedules.of(shard), goal, sizes, *identity);
         let roles = shards.iter().map(role).collect();
-        Box::new(Engine::new(&self.name, (operator.clone(), laws), conversion.clone(), *slots, roles))
+        Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles))
     }
 }
 
-impl<T: Element> Wanted<T> {
+impl<R: Reduction> Wanted<R> {
     /// The size of the largest vector of any rank.
     fn bytes(&self) -> usize {
-        self.most.saturating_mul(size_of::<T>())
+        self.most.saturating_mul(size_of::<R::Element>())
     }
 
-    fn refuse<R>(&self, name: &str, expected: &str, came: String) -> Result<R, Error> {
+    fn laws(&self) -> Laws {
+        self.reduction.operator().laws()
+    }
+
+    fn refuse<V>(&self, name: &str, expected: &str, came: String) -> Result<V, Error> {
         Err(Error::Misuse { what: format!("{} `{name}`", self.goal), expected: expected.into(), came })
     }
 
@@ -106,7 +110,7 @@ impl<T: Element> Wanted<T> {
             return self.refuse(name, "at least one slot", "0".into());
         }
         let most = self.most;
-        if most > isize::MAX as usize / size_of::<T>().max(1) {
+        if most > isize::MAX as usize / size_of::<R::Element>().max(1) {
             return self.refuse(name, "a contribution that fits into memory", format!("{most} elements"));
         }
         self.schedules(top, gang, name)?.or_else(|(expected, came)| self.refuse(name, &expected, came))
@@ -125,8 +129,8 @@ impl<T: Element> Wanted<T> {
     /// Whether an algorithm gives the bits that nearly all algorithms for the goal give. That depends on the operator's laws,
     /// on the order, and on how the algorithm groups the ranks where they are placed.
     fn has_usual_bits(&self, algorithm: Algorithm, groups: &Groups) -> bool {
-        let Self { goal, operator, order, .. } = self;
-        let laws = operator.laws();
+        let Self { goal, order, .. } = self;
+        let laws = self.laws();
         if !goal.combines() || laws.associative && algorithm.laws(goal).without(laws) == Laws::NONE {
             return true;
         }
@@ -172,14 +176,14 @@ impl<T: Element> Wanted<T> {
             }
             false => "which is not",
         };
-        (expected, format!("`{}`, {which}", self.operator.name()))
+        (expected, format!("`{}`, {which}", self.reduction.operator().name()))
     }
 
     /// The schedules, or what was expected and what came in its place.
     fn schedules(&self, top: &Top, gang: &Gang, name: &str) -> Result<Result<Schedules, (String, String)>, Error> {
         let Self { goal, order, .. } = self;
         let groups = Groups::runs(&top.placement(gang)?);
-        let laws = self.operator.laws();
+        let laws = self.laws();
         if goal.combines()
             && *order == Order::Left
             && !laws.associative

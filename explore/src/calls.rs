@@ -104,7 +104,7 @@ impl Builders {
 fn options<I, O>(joint: &Joint, builder: CollectiveBuilder<I, O>) -> CollectiveBuilder<I, O>
 where
     I: Value + ?Sized,
-    O: Value + ?Sized,
+    O: Value<Element = I::Element> + ?Sized,
 {
     let builder = builder.slots(joint.slots).algorithm(joint.algorithm);
     match (joint.left, joint.algorithm) {

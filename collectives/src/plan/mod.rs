@@ -6,8 +6,8 @@ mod load;
 pub use balance::{Balanced, balance};
 pub use load::{Load, Traffic};
 
+use crate::reduction::{Reduction, State};
 use crate::spec::Wanted;
-use crate::state::State;
 use crate::{Collective, CollectiveBuilder, Schedules, Value};
 use balance::{Member, balance_members};
 use maniple_runtime::{Destroy, Doomed, Error, Gang, Top};
@@ -113,9 +113,9 @@ pub struct Preparing<'a>(&'a mut Vec<Member>);
 pub struct Defining(std::vec::IntoIter<Schedules>);
 
 /// A collective whose schedules may still change.
-pub struct Prepared<I: Value + ?Sized, O: ?Sized, S: State<I::Element>> {
+pub struct Prepared<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> {
     name: String,
-    wanted: Wanted<S::Element>,
+    wanted: Wanted<S::By>,
     value: PhantomData<fn(&I, S) -> &O>,
 }
 
@@ -124,7 +124,7 @@ where
     N: AsRef<str>,
     I: Value + ?Sized,
     O: Value + ?Sized,
-    S: State<I::Element>,
+    S: State<I::Element, O::Element>,
 {
     type Made = Collective<I, O, S>;
     type Prepared = Prepared<I, O, S>;
@@ -134,7 +134,11 @@ where
         let name = name.as_ref().to_owned();
         let wanted = builder.wanted(gang, &name)?;
         let schedules = wanted.prepare(top, gang, &name)?;
-        to.0.push(Member { schedules, sizes: wanted.sizes.clone(), element: size_of::<S::Element>() });
+        to.0.push(Member {
+            schedules,
+            sizes: wanted.sizes.clone(),
+            element: size_of::<<S::By as Reduction>::Element>(),
+        });
         Ok(Prepared { name, wanted, value: PhantomData })
     }
 

@@ -155,10 +155,11 @@ impl Spec {
     }
 
     /// With the brackets and the algorithm that are asked for.
-    pub fn asked<I: Value + ?Sized, O: Value + ?Sized>(
-        &self,
-        builder: CollectiveBuilder<I, O>,
-    ) -> CollectiveBuilder<I, O> {
+    pub fn asked<I, O>(&self, builder: CollectiveBuilder<I, O>) -> CollectiveBuilder<I, O>
+    where
+        I: Value + ?Sized,
+        O: Value<Element = I::Element> + ?Sized,
+    {
         let builder = builder.order(self.order);
         match self.algorithm {
             Some(algorithm) => builder.algorithm(algorithm),
