@@ -71,10 +71,11 @@ pub fn make(top: &Top, gang: &Gang, stage: &Stage) -> Result<Vec<Made>, Error> {
 impl Builders {
     fn add(&mut self, at: usize, joint: &Joint) {
         let name = format!("collective {at}");
-        if joint.kind == Kind::Barrier {
-            return self.nothing.push((name, options(joint, Collective::barrier())));
-        }
         let [from, to] = [&joint.contributors, &joint.receivers].map(|set| Ranks::of(set.iter().copied()));
+        if joint.kind == Kind::Barrier {
+            let barrier = Collective::barrier().participants(from.iter()).receivers(to.iter());
+            return self.nothing.push((name, options(joint, barrier)));
+        }
         let builder = Collective::of_kind(joint.kind, from, to, (operator(joint.by), IDENTITY));
         let builder = match &joint.sizes {
             Sizes::One => builder,
