@@ -104,7 +104,7 @@ fn every_mapper_gives_the_same_bits() {
     // Two levels group as shards are placed, and floats round accordingly.
     for collective in ["recursive-doubling", "aggregation"] {
         let expected = bits("default", "default", collective);
-        assert_eq!(expected.len(), 5 * 50 * 8);
+        assert_eq!(expected.len(), 128 + 5 * 50 * 8);
         for (i, mapper) in mappers.iter().enumerate() {
             assert!(bits(mapper, &i.to_string(), collective) == expected, "{mapper}, {collective}");
         }
