@@ -115,7 +115,7 @@ fn what_is_no_table_or_no_kind_is_refused() {
         ),
         (
             format!("collective --kind scan --shards 2 --mapper collective,table={}", misspelt.display()),
-            "misspelt.toml: scan: expected algorithms among recursive-doubling, direct, found `star`",
+            "misspelt.toml: unknown collective algorithm `star`, expected one of: recursive-doubling, two-level,",
         ),
         (
             "collective --kind scan --shards 2 --mapper collective,table=/nowhere".into(),
