@@ -28,7 +28,8 @@ pub struct Schedules {
 enum By {
     Algorithm {
         algorithm: Algorithm,
-        case: Arc<Case>,
+        order: Order,
+        groups: Groups,
         prepared: Option<Arc<dyn Ranked>>,
     },
     /// With choices that depend on other collectives.
@@ -60,10 +61,12 @@ impl Schedules {
         if let Err((expected, came)) = algorithm.check(goal, Laws::ALL) {
             panic!("{algorithm} for {} of {} ranks: expected {expected}, got {came}", goal.named(), goal.ranks());
         }
-        let (goal, prepared) = (goal.clone(), algorithm.method().prepared(goal));
-        let case = Case { goal: goal.clone(), number: algorithm.number().unwrap_or(0), order, groups };
-        let by = By::Algorithm { algorithm, case: Arc::new(case), prepared };
-        Self { goal, by, alike: Default::default() }
+        let by = By::Algorithm { algorithm, order, groups, prepared: algorithm.method().prepared(goal) };
+        Self { goal: goal.clone(), by, alike: Default::default() }
+    }
+
+    fn case<'a>(&'a self, algorithm: Algorithm, order: Order, groups: &'a Groups) -> Case<'a> {
+        Case { goal: &self.goal, number: algorithm.number().unwrap_or(0), order, groups }
     }
 
     /// Those that a function makes, with a name for reports.
@@ -79,6 +82,7 @@ impl Schedules {
     /// The survivors, if there are several choices of them with the same bits.
     pub fn survivors(&self) -> Option<Survivors> {
         match &self.by {
+            By::Algorithm { prepared: Some(prepared), .. } => prepared.survivors().cloned(),
             By::Algorithm { algorithm, .. } => algorithm.method().survivors(&self.goal),
             By::Planned(survivors) => Some((**survivors).clone()),
             By::Own(..) => None,
@@ -104,7 +108,9 @@ impl Schedules {
         assert!(rank < self.goal.ranks(), "rank {rank} is not below the {} ranks", self.goal.ranks());
         match &self.by {
             By::Algorithm { prepared: Some(prepared), .. } => prepared.of(rank),
-            By::Algorithm { algorithm, case, .. } => algorithm.method().schedule(case, rank),
+            By::Algorithm { algorithm, order, groups, .. } => {
+                algorithm.method().schedule(&self.case(*algorithm, *order, groups), rank)
+            }
             By::Planned(survivors) => survivors.schedule(rank),
             By::Own(_, make) => make(&self.goal, rank),
         }
@@ -118,11 +124,13 @@ impl Schedules {
             _ if !self.goal.takes_part(rank) => 0,
             By::Planned(survivors) => survivors.cells(rank),
             By::Algorithm { prepared: Some(prepared), .. } => prepared.cells(rank),
-            By::Algorithm { algorithm, case, .. } => match algorithm.method().cells(case, rank) {
-                Cells::Made => cells(&self.of(rank)),
-                Cells::Number(number) => number,
-                Cells::Alike(class) => *self.alike[class].get_or_init(|| cells(&self.of(rank))),
-            },
+            By::Algorithm { algorithm, order, groups, .. } => {
+                match algorithm.method().cells(&self.case(*algorithm, *order, groups), rank) {
+                    Cells::Made => cells(&self.of(rank)),
+                    Cells::Number(number) => number,
+                    Cells::Alike(class) => *self.alike[class].get_or_init(|| cells(&self.of(rank))),
+                }
+            }
         }
     }
 
@@ -138,7 +146,9 @@ impl Schedules {
     /// The [group](Schedule::group) of a rank.
     pub fn group(&self, rank: u32) -> Range<u32> {
         match &self.by {
-            By::Algorithm { algorithm, case, .. } => algorithm.method().group(case, rank),
+            By::Algorithm { algorithm, order, groups, .. } => {
+                algorithm.method().group(&self.case(*algorithm, *order, groups), rank)
+            }
             By::Planned(_) => rank..rank + 1,
             By::Own(..) => self.of(rank).group(),
         }
@@ -149,7 +159,7 @@ impl Schedules {
 impl fmt::Display for Schedules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.by {
-            By::Algorithm { algorithm, case, prepared: None } if case.order == Order::Left => {
+            By::Algorithm { algorithm, order: Order::Left, prepared: None, .. } => {
                 write!(f, "{algorithm} in the order of a loop")
             }
             By::Algorithm { algorithm, .. } => write!(f, "{algorithm}"),

@@ -33,7 +33,7 @@ impl Method for Direct {
         true
     }
     fn schedule(&self, case: &Case, rank: u32) -> Schedule {
-        direct(&case.goal, rank, case.order)
+        direct(case.goal, rank, case.order)
     }
     fn cells(&self, Case { goal, .. }: &Case, rank: u32) -> Cells {
         let (from, to) = (goal.contributors(), goal.receivers());

@@ -94,15 +94,15 @@ pub(crate) trait Method: Sync {
 }
 
 /// The collective that an algorithm is asked for.
-pub(crate) struct Case {
-    pub goal: Goal,
+pub(crate) struct Case<'a> {
+    pub goal: &'a Goal,
     /// The number after the name, or 0.
     pub number: u8,
     pub order: Order,
-    pub groups: Groups,
+    pub groups: &'a Groups,
 }
 
-impl Case {
+impl Case<'_> {
     /// The schedule of a rank by an algorithm for all ranks, which runs among the positions of the contributors. `blocks` is the
     /// number of blocks of its vectors.
     pub fn among(&self, rank: u32, blocks: u32, make: impl Fn(u32, u32) -> Schedule) -> Schedule {
@@ -145,6 +145,11 @@ pub(crate) trait Ranked: Send + Sync {
 
     /// The number of updates of a rank, or of its reads if they are more.
     fn cells(&self, rank: u32) -> u32;
+
+    /// The survivors, if it is a reduction by them.
+    fn survivors(&self) -> Option<&Survivors> {
+        None
+    }
 }
 
 /// The numbers that an algorithm can have.

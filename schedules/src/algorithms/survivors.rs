@@ -330,6 +330,9 @@ impl Ranked for Survivors {
     fn cells(&self, rank: u32) -> u32 {
         cells(&self.unlinked(rank))
     }
+    fn survivors(&self) -> Option<&Survivors> {
+        Some(self)
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ impl Method for TwoLevel {
         true
     }
     fn schedule(&self, case: &Case, rank: u32) -> Schedule {
-        two_level(rank, &case.groups)
+        two_level(rank, case.groups)
     }
     fn group(&self, case: &Case, rank: u32) -> Range<u32> {
         case.groups.of_rank(rank)
