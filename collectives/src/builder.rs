@@ -177,12 +177,13 @@ pub enum OfOne<T: Element> {
 impl<T: Element> CollectiveBuilder<[T]> {
     /// The same collective with elements where this one has vectors of one element.
     pub fn of_one(self) -> OfOne<T> {
-        match self.kind {
+        let kind = self.kind;
+        match (kind.has_block_for_each_receiver(), kind.has_block_of_each_contributor()) {
             _ if !matches!(self.sizes, Sizes::Whole(1) | Sizes::Each(1)) => OfOne::Many(self),
-            Kind::Gather | Kind::Allgather => OfOne::OneToMany(self.retyped()),
-            Kind::Scatter | Kind::ReduceScatter => OfOne::ManyToOne(self.retyped()),
-            Kind::AllToAll => OfOne::Many(self),
-            _ => OfOne::One(self.retyped()),
+            (false, false) => OfOne::One(self.retyped()),
+            (false, true) => OfOne::OneToMany(self.retyped()),
+            (true, false) => OfOne::ManyToOne(self.retyped()),
+            (true, true) => OfOne::Many(self),
         }
     }
 }

@@ -119,7 +119,7 @@ impl Joint {
     pub fn elements(&self, from: usize) -> usize {
         match self.kind {
             Kind::Barrier => 0,
-            Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll => {
+            kind if kind.has_block_for_each_receiver() => {
                 (0..self.receivers.len()).map(|to| self.block(from, to)).sum()
             }
             _ => self.block(from, 0),

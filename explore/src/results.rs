@@ -142,7 +142,7 @@ fn result(joint: &Joint, call: &Call, to: usize) -> Known {
 fn elements(joint: &Joint, inputs: &[Vec<i64>], to: usize) -> Vec<i64> {
     let block = |from: u32, block: u32| {
         let (from, block) = (from as usize, block as usize);
-        if !matches!(joint.kind, Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll) {
+        if !joint.kind.has_block_for_each_receiver() {
             return inputs[from].clone();
         }
         let start: usize = (0..block).map(|before| joint.block(from, before)).sum();

@@ -99,9 +99,19 @@ impl Kind {
         matches!(self, Kind::Broadcast | Kind::Scatter)
     }
 
+    /// Whether a contribution has a block for each receiver.
+    pub fn has_block_for_each_receiver(self) -> bool {
+        matches!(self, Kind::ReduceScatter | Kind::Scatter | Kind::AllToAll)
+    }
+
+    /// Whether a result has a block of each contributor.
+    pub fn has_block_of_each_contributor(self) -> bool {
+        matches!(self, Kind::Gather | Kind::Allgather | Kind::AllToAll)
+    }
+
     /// Whether contributions or results consist of one block for each contributor or receiver.
     pub fn has_blocks(self) -> bool {
-        matches!(self, Kind::ReduceScatter | Kind::Gather | Kind::Allgather | Kind::Scatter | Kind::AllToAll)
+        self.has_block_for_each_receiver() || self.has_block_of_each_contributor()
     }
 }
 

@@ -109,10 +109,7 @@ impl Joint {
 
     /// The elements that a shard contributes.
     fn given(&self) -> usize {
-        match self.kind {
-            Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll => self.elements * self.to.len(),
-            _ => self.elements,
-        }
+        self.elements * if self.kind.has_block_for_each_receiver() { self.to.len() } else { 1 }
     }
 
     fn make(&self, top: &Top, gang: &Gang) -> Result<Collective<[i64]>, Error> {

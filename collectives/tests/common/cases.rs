@@ -273,10 +273,7 @@ impl Case {
 
     /// A contribution as blocks.
     pub fn contribution<T: Item>(&self, call: u64, from: usize) -> Vec<Vec<T>> {
-        let blocks = match self.kind {
-            Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll => self.to.len(),
-            _ => 1,
-        };
+        let blocks = if self.kind.has_block_for_each_receiver() { self.to.len() } else { 1 };
         (0..blocks).map(|block| self.block(call, from, block)).collect()
     }
 
@@ -292,8 +289,8 @@ impl Case {
         let crate::Kind { combine, make, .. } = T::kind(self.commutes);
         let each = |a: &Vec<T>, b: &Vec<T>| -> Vec<T> { a.iter().zip(b).map(|(a, b)| combine(a, b)).collect() };
         let block = |from: u32, block: u32| {
-            let has_one = !matches!(self.kind, Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll);
-            self.block(call, from as usize, if has_one { 0 } else { block as usize })
+            let block = if self.kind.has_block_for_each_receiver() { block as usize } else { 0 };
+            self.block(call, from as usize, block)
         };
         // Whatever the brackets of a scan are, these operators tell whether the order is right.
         let fold = |all: Vec<Vec<T>>| match self.kind {

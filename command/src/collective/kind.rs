@@ -182,18 +182,12 @@ impl Parties {
 
     /// The blocks of a contribution, of so many elements each.
     pub fn blocks_in(&self) -> u32 {
-        match self.kind {
-            Kind::Scatter | Kind::ReduceScatter | Kind::AllToAll => self.receivers.len(),
-            _ => 1,
-        }
+        if self.kind.has_block_for_each_receiver() { self.receivers.len() } else { 1 }
     }
 
     /// The blocks of a result.
     pub fn blocks_out(&self) -> u32 {
-        match self.kind {
-            Kind::Gather | Kind::Allgather | Kind::AllToAll => self.participants.len(),
-            _ => 1,
-        }
+        if self.kind.has_block_of_each_contributor() { self.participants.len() } else { 1 }
     }
 
     /// Refuses an algorithm that is not for the goal.

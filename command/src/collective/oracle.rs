@@ -2,7 +2,7 @@
 
 use super::kind::Parties;
 use super::values::{Measured, Op, Values};
-use maniple_collectives::Kind;
+use maniple_collectives::{Goal, Kind};
 use std::sync::{Arc, OnceLock};
 
 /// The number of different contributions that calls take in turns. No two calls that a mistake could mix up have the same:
@@ -18,6 +18,7 @@ pub type Vectors<T> = [Arc<[T]>; VARIANTS];
 /// What is contributed, and the right results.
 pub struct Oracle<T> {
     pub parties: Parties,
+    goal: Goal,
     /// Elements of a block.
     pub elements: usize,
     values: Values,
@@ -31,7 +32,7 @@ impl<T: Measured> Oracle<T> {
     pub fn new(parties: &Parties, elements: usize, op: Op) -> Self {
         let contributors = parties.participants.len();
         let values = Values { op: parties.combines().then_some(op), contributors };
-        Self { parties: parties.clone(), elements, values, op, common: OnceLock::new() }
+        Self { parties: parties.clone(), goal: parties.goal(1), elements, values, op, common: OnceLock::new() }
     }
 
     /// The contributions at a position.
@@ -45,7 +46,7 @@ impl<T: Measured> Oracle<T> {
         let rank = self.parties.receivers.at(position);
         match self.parties.kind {
             Kind::Scan | Kind::Exscan => {
-                self.common.get_or_init(|| self.scanned())[self.parties.goal(1).combined(rank) as usize].clone()
+                self.common.get_or_init(|| self.scanned())[self.goal.combined(rank) as usize].clone()
             }
             Kind::ReduceScatter | Kind::Scatter | Kind::AllToAll => self.result(rank),
             _ => self.common.get_or_init(|| vec![self.result(rank)])[0].clone(),
@@ -53,14 +54,13 @@ impl<T: Measured> Oracle<T> {
     }
 
     fn result(&self, rank: u32) -> Vectors<T> {
-        let goal = self.parties.goal(1);
         [0, 1, 2].map(|variant| {
             let block = |from: u32, block: u32| {
-                let block = if self.parties.blocks_in() > 1 { block as usize } else { 0 };
+                let block = if self.parties.kind.has_block_for_each_receiver() { block as usize } else { 0 };
                 self.part(variant, from, block * self.elements, self.elements)
             };
             let fold = |all: Vec<Vec<T>>| all.into_iter().reduce(|a, b| self.combined(&a, &b)).unwrap_or_default();
-            goal.expected(rank, block, fold).concat().into()
+            self.goal.expected(rank, block, fold).concat().into()
         })
     }
 
