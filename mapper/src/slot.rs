@@ -4,6 +4,7 @@ use crate::{DefaultMapper, Mapper};
 use arc_swap::{ArcSwap, Cache};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A mapper with the name it had when it was put into its slot.
 pub struct Named {
@@ -53,7 +54,11 @@ impl Drop for Named {
 /// assert_eq!(&*slot.current().name, "collective");
 /// ```
 #[derive(Clone, Debug)]
-pub struct MapperSlot(Arc<ArcSwap<Named>>);
+pub struct MapperSlot {
+    current: Arc<ArcSwap<Named>>,
+    /// The number of the present mapper, or for an instant of the one before.
+    number: Arc<AtomicU64>,
+}
 
 /// One reader's view of a slot. Looking for a new mapper costs one load.
 pub type Reader = Cache<Arc<ArcSwap<Named>>, Arc<Named>>;
@@ -62,7 +67,8 @@ impl MapperSlot {
     /// A slot with a mapper in it.
     pub fn new(mapper: Arc<dyn Mapper>) -> Self {
         let name = name_of(&*mapper).into();
-        Self(Arc::new(ArcSwap::from_pointee(Named { mapper, name, number: 0 })))
+        let first = Named { mapper, name, number: 0 };
+        Self { current: Arc::new(ArcSwap::from_pointee(first)), number: Arc::default() }
     }
 
     /// Puts another mapper into the slot, and returns it with its name and number. Never waits.
@@ -78,17 +84,26 @@ impl MapperSlot {
         let after = |before: &Arc<Named>| {
             Arc::new(Named { mapper: mapper.clone(), name: name.clone(), number: before.number + 1 })
         };
-        after(&self.0.rcu(after))
+        let named = after(&self.current.rcu(after));
+        self.number.fetch_max(named.number, Ordering::Release);
+        named
+    }
+
+    /// How many mappers were in the slot before the present one. A processor that remembers another number asks again.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        // Whoever reads a number finds the mapper of this number, or a newer one, in the slot.
+        self.number.load(Ordering::Acquire)
     }
 
     /// The mapper that is in the slot now.
     pub fn current(&self) -> Arc<Named> {
-        self.0.load_full()
+        self.current.load_full()
     }
 
     /// A view for one processor.
     pub fn reader(&self) -> Reader {
-        Cache::new(self.0.clone())
+        Cache::new(self.current.clone())
     }
 }
 

@@ -93,7 +93,7 @@ impl Effects {
     pub fn mapper_number(&self, asker: Asker) -> u64 {
         match asker {
             Asker::EveryNode if self.copies().nodes() > 1 => self.mappers.agreed.borrow().number,
-            _ => self.mappers.now.borrow_mut().load().number,
+            _ => self.config.mapper.number(),
         }
     }
 }
