@@ -1,7 +1,7 @@
 //! A mapper of one's own. It decides where shards and tasks run, how collectives reach remote data and what goes first;
 //! the result stays the same.
 
-use maniple::mapper::{Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, PlaceShardsInput, Placement};
+use maniple::mapper::{Access, CollectiveInput, CollectiveOutput, LeafInput, LeafOutput, PlaceShardsInput, Placement};
 use maniple::mapper::{CollectiveMapper, Mapper, Priority, ProcessorId};
 use maniple::prelude::*;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ impl Mapper for Scatter {
         let next = legal.find(|p| *p > input.processor).or(first);
         LeafOutput { processor: next.unwrap_or(local.processor), ..local }
     }
-    fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
-        ExchangeOutput { access: Access::Copy, priority: Priority::RAISED, ..Default::default() }
+    fn map_collective(&self, _: &CollectiveInput<'_>) -> CollectiveOutput {
+        CollectiveOutput { access: Access::Copy, priority: Priority::RAISED, ..Default::default() }
     }
 }
 

@@ -113,8 +113,8 @@ pub mod barriers {
 pub mod mapper {
     #[doc(inline)]
     pub use maniple_mapper::{
-        Access, Algorithm, AlgorithmInput, Candidate, Choice, ChoiceTable, CollectiveMapper, DefaultMapper,
-        ExchangeInput, ExchangeOutput, IllegalDecision, InstanceChoice, InstanceInput, Kind, Layout, LeafInput,
+        Access, Algorithm, AlgorithmInput, Candidate, Choice, ChoiceTable, CollectiveInput, CollectiveMapper,
+        CollectiveOutput, DefaultMapper, IllegalDecision, InstanceChoice, InstanceInput, Kind, Layout, LeafInput,
         LeafOutput, Machine, Mapper, MapperError, MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput,
         PlaceSharedInput, Placement, Priority, ProcessorId, ProcessorRange, ProfileInput, RequirementInput,
         Requirements, SliceInput, Slicing, SourceInput, SpecError, TableError, TableMapper, stock,

@@ -137,8 +137,8 @@ pub fn execute(args: &TuneOptions) -> Result<(), Failure> {
     let sizes = |kind| if kind == Kind::Barrier { 1 } else { args.elements.0.len() };
     let all: usize = args.kind.iter().map(|&kind| sizes(kind) * args.shards.0.len()).sum();
     let bar = progress(all as u64, "{bar:40} {pos} of {len} rows, {msg}");
-    let exchange_ns = || if in_virtual_time { f64::NAN } else { Yardstick::Host.ns() };
-    let before = exchange_ns();
+    let cache_line_ns = || if in_virtual_time { f64::NAN } else { Yardstick::Host.ns() };
+    let before = cache_line_ns();
     let mut found = Vec::new();
     for &kind in &args.kind {
         for &p in &args.shards.0 {
@@ -155,7 +155,7 @@ pub fn execute(args: &TuneOptions) -> Result<(), Failure> {
         }
     }
     bar.finish_and_clear();
-    warn_if_busy(before.max(exchange_ns()));
+    warn_if_busy(before.max(cache_line_ns()));
     eprint!("{}", report(&found));
     let machine = machine.unwrap_or_else(|| {
         let cpu = environment.machine.cpu.clone().unwrap_or_else(|| "unknown".into());

@@ -3,7 +3,7 @@
 use maniple::regions::{Coherence, Privilege};
 use maniple::runtime::Error;
 use maniple_mapper::{
-    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
+    AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
     Mapper, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, RandomMapper,
     SliceInput, Slicing, SourceInput,
 };
@@ -183,10 +183,10 @@ impl Mapper for Wild {
         }
     }
 
-    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
-        let legal = self.legal.map_exchange(input);
-        match self.mood_about("map_exchange", 2, input.collective) {
-            Mood::Illegal(n) => ExchangeOutput { priority: Priority(Priority::LEVELS + (n % 100) as u8), ..legal },
+    fn map_collective(&self, input: &CollectiveInput<'_>) -> CollectiveOutput {
+        let legal = self.legal.map_collective(input);
+        match self.mood_about("map_collective", 2, input.collective) {
+            Mood::Illegal(n) => CollectiveOutput { priority: Priority(Priority::LEVELS + (n % 100) as u8), ..legal },
             Mood::Legal => legal,
         }
     }

@@ -291,9 +291,9 @@ impl LeafOutput {
     }
 }
 
-/// Input of [`Mapper::map_exchange`](crate::Mapper::map_exchange).
+/// Input of [`Mapper::map_collective`](crate::Mapper::map_collective).
 #[derive(Debug, Clone)]
-pub struct ExchangeInput<'a> {
+pub struct CollectiveInput<'a> {
     /// Name of the collective object.
     pub collective: &'a str,
     /// Number of participants.
@@ -304,9 +304,9 @@ pub struct ExchangeInput<'a> {
     pub machine: &'a Machine,
 }
 
-/// Output of [`Mapper::map_exchange`](crate::Mapper::map_exchange): the three flags of the founding paper (§II-C).
+/// Output of [`Mapper::map_collective`](crate::Mapper::map_collective): the three flags of the founding paper (§II-C).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExchangeOutput {
+pub struct CollectiveOutput {
     /// Kind of memory of the exchange regions. Each region is on the processor of the shard that owns it. Default:
     /// ordinary.
     pub memory: MemoryKind,
@@ -316,7 +316,7 @@ pub struct ExchangeOutput {
     pub priority: Priority,
 }
 
-impl Default for ExchangeOutput {
+impl Default for CollectiveOutput {
     fn default() -> Self {
         Self { memory: MemoryKind::Ordinary, access: Access::Copy, priority: Priority::NORMAL }
     }

@@ -14,7 +14,7 @@ pub mod topology;
 pub mod validate;
 
 pub use calls::{
-    Access, AlgorithmInput, Candidate, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput,
+    Access, AlgorithmInput, Candidate, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput,
     LeafInput, LeafOutput, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput,
     Requirements, SliceInput, Slicing, SourceInput,
 };

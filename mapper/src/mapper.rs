@@ -1,7 +1,7 @@
 //! The calls of a mapper.
 
 use crate::calls::{
-    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
+    AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
     PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use crate::{CollectiveMapper, ProcessorId};
@@ -14,7 +14,7 @@ use crate::{CollectiveMapper, ProcessorId};
 /// |---|---|---|
 /// | [`place_shards`](Self::place_shards) | once for each gang, on every node | the processor of each shard |
 /// | [`choose_algorithm`](Self::choose_algorithm) | once for each collective, on every node | one of the algorithms that give the same bits |
-/// | [`map_exchange`](Self::map_exchange) | once for each collective, on every node | memory, access and priority of its rounds |
+/// | [`map_collective`](Self::map_collective) | once for each collective, on every node | memory, access and priority of its rounds |
 /// | [`place_shared`](Self::place_shared) | once for each shared region and launch, on every node | the processor that has the one instance |
 /// | [`select_source`](Self::select_source) | once for each copy with several sources, on every node | the source of valid values |
 /// | [`map_instance`](Self::map_instance) | once for each field of a region, processor and launch | an old instance or a new one, and its memory |
@@ -170,10 +170,10 @@ pub trait Mapper: Send + Sync {
     /// - **Asked** on every node when a collective is made. After the mapper was
     ///   [replaced](crate::MapperSlot::replace), each processor asks again at the next call of the collective.
     /// - **Legal:** a priority in `0..`[`LEVELS`](crate::Priority::LEVELS).
-    /// - **Default:** [`ExchangeOutput::default`].
+    /// - **Default:** [`CollectiveOutput::default`].
     /// - **Illegal:** making the collective returns the error; later, the call of the collective returns it.
-    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
-        self.base().map_exchange(input)
+    fn map_collective(&self, input: &CollectiveInput<'_>) -> CollectiveOutput {
+        self.base().map_collective(input)
     }
 
     /// Receives the times of a leaf task. It decides nothing.

@@ -4,7 +4,7 @@
 //! error.
 
 use crate::{
-    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine,
+    AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine,
     PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, SliceInput, Slicing, SourceInput,
 };
 use serde::{Deserialize, Serialize};
@@ -228,12 +228,16 @@ pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: &LeafOutput) -> Result<(),
     Ok(())
 }
 
-/// Checks an answer of [`Mapper::map_exchange`](crate::Mapper::map_exchange).
+/// Checks an answer of [`Mapper::map_collective`](crate::Mapper::map_collective).
 ///
 /// # Errors
 /// The priority is out of range.
-pub fn exchange(mapper: &str, input: &ExchangeInput<'_>, out: ExchangeOutput) -> Result<ExchangeOutput, MapperError> {
-    priority(mapper, "map_exchange", || collective(input.collective), out.priority)?;
+pub fn mapping(
+    mapper: &str,
+    input: &CollectiveInput<'_>,
+    out: CollectiveOutput,
+) -> Result<CollectiveOutput, MapperError> {
+    priority(mapper, "map_collective", || collective(input.collective), out.priority)?;
     Ok(out)
 }
 

@@ -15,7 +15,7 @@
  * 2. Calls come from any thread, several at once. A call must return soon, because the processor that asks waits for
  *    it. A call must not end by a C++ exception, which ends the process, or by longjmp.
  * 3. All nodes of a program make these calls alike: place_shards, place_shared, select_source, keep_instance,
- *    choose_algorithm and map_exchange. Their answers must be pure functions of the inputs and the options.
+ *    choose_algorithm and map_collective. Their answers must be pure functions of the inputs and the options.
  * 4. A call returns MANIPLE_OK, or MANIPLE_FAILED after it has written a message. `message` is a buffer of `capacity`
  *    bytes (at least 256) for NUL-terminated UTF-8: snprintf(message, capacity, ...) does it. A failed call fails
  *    whatever asked, with that message.
@@ -280,10 +280,10 @@ struct maniple_choose_algorithm_output {
     uint32_t choice; /* a position in `choices` */
 };
 
-/* ---- map_exchange: memory, access and priority of the rounds of a collective. Asked once for each collective, and
+/* ---- map_collective: memory, access and priority of the rounds of a collective. Asked once for each collective, and
  * again after the mapper was replaced. ---- */
 
-struct maniple_map_exchange_input {
+struct maniple_map_collective_input {
     uint32_t size;
     uint32_t shards;
     struct maniple_text collective;
@@ -291,7 +291,7 @@ struct maniple_map_exchange_input {
     const struct maniple_machine *machine;
 };
 
-struct maniple_map_exchange_output {
+struct maniple_map_collective_output {
     uint32_t size;
     uint32_t memory;
     uint32_t access;
@@ -340,8 +340,8 @@ struct maniple_library {
                         struct maniple_map_leaf_output *output, char *message, size_t capacity);
     int32_t (*choose_algorithm)(void *mapper, const struct maniple_choose_algorithm_input *input,
                                 struct maniple_choose_algorithm_output *output, char *message, size_t capacity);
-    int32_t (*map_exchange)(void *mapper, const struct maniple_map_exchange_input *input,
-                            struct maniple_map_exchange_output *output, char *message, size_t capacity);
+    int32_t (*map_collective)(void *mapper, const struct maniple_map_collective_input *input,
+                            struct maniple_map_collective_output *output, char *message, size_t capacity);
     int32_t (*profile)(void *mapper, const struct maniple_profile_input *input, char *message, size_t capacity);
     int32_t (*keep_instance)(void *mapper, const struct maniple_keep_instance_input *input,
                              struct maniple_keep_instance_output *output, char *message, size_t capacity);

@@ -195,14 +195,14 @@ structures! {
         machine: *const Machine,
     }
     ChooseAlgorithmOutput = "choose_algorithm_output" { size: u32, choice: u32 }
-    MapExchangeInput = "map_exchange_input" {
+    MapCollectiveInput = "map_collective_input" {
         size: u32,
         shards: u32,
         collective: Text,
         bytes: u64,
         machine: *const Machine,
     }
-    MapExchangeOutput = "map_exchange_output" { size: u32, memory: u32, access: u32, priority: u32 }
+    MapCollectiveOutput = "map_collective_output" { size: u32, memory: u32, access: u32, priority: u32 }
     ProfileInput = "profile_input" {
         size: u32,
         shard: u32,
@@ -227,7 +227,7 @@ structures! {
         slice_index: Option<Call<SliceIndexInput, SliceIndexOutput>>,
         map_leaf: Option<Call<MapLeafInput, MapLeafOutput>>,
         choose_algorithm: Option<Call<ChooseAlgorithmInput, ChooseAlgorithmOutput>>,
-        map_exchange: Option<Call<MapExchangeInput, MapExchangeOutput>>,
+        map_collective: Option<Call<MapCollectiveInput, MapCollectiveOutput>>,
         profile: Option<Profile>,
         keep_instance: Option<Call<KeepInstanceInput, KeepInstanceOutput>>,
     }
@@ -260,7 +260,7 @@ impl Library {
         slice_index: None,
         map_leaf: None,
         choose_algorithm: None,
-        map_exchange: None,
+        map_collective: None,
         profile: None,
         keep_instance: None,
     };

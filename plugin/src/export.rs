@@ -5,7 +5,7 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    AlgorithmInput, Candidate, ExchangeInput, InstanceChoice, InstanceInput, KeepInput, Kind, LeafInput, Machine,
+    AlgorithmInput, Candidate, CollectiveInput, InstanceChoice, InstanceInput, KeepInput, Kind, LeafInput, Machine,
     Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, RequirementInput,
     Requirements, SliceInput, Slicing, SourceInput,
 };
@@ -79,7 +79,7 @@ pub const fn library(create: abi::Create) -> abi::Library {
         slice_index: Some(slice_index),
         map_leaf: Some(map_leaf),
         choose_algorithm: Some(choose_algorithm),
-        map_exchange: Some(map_exchange),
+        map_collective: Some(map_collective),
         profile: Some(profile),
         keep_instance: Some(keep_instance),
         ..abi::Library::NONE
@@ -470,17 +470,17 @@ unsafe extern "C-unwind" fn choose_algorithm(
     unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
-unsafe extern "C-unwind" fn map_exchange(
+unsafe extern "C-unwind" fn map_collective(
     mapper: *mut c_void,
-    input: *const abi::MapExchangeInput,
-    output: *mut abi::MapExchangeOutput,
+    input: *const abi::MapCollectiveInput,
+    output: *mut abi::MapCollectiveOutput,
     message: *mut c_char,
     capacity: usize,
 ) -> i32 {
-    let answer = |mapper: &dyn Mapper, input: &abi::MapExchangeInput| {
+    let answer = |mapper: &dyn Mapper, input: &abi::MapCollectiveInput| {
         let (collective, machine) = unsafe { (text(&input.collective)?, machine(input.machine)) };
         let (shards, bytes) = (input.shards, input.bytes as usize);
-        let answer = mapper.map_exchange(&ExchangeInput { collective, shards, bytes, machine: &machine });
+        let answer = mapper.map_collective(&CollectiveInput { collective, shards, bytes, machine: &machine });
         let output = unsafe { &mut *output };
         output.memory = codes::memory(answer.memory);
         output.access = codes::access(answer.access);

@@ -2,9 +2,9 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    Access, AlgorithmInput, Candidate, CollectiveMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput,
-    KeepInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId,
-    ProfileInput, RequirementInput, SliceInput, Slicing, SourceInput,
+    Access, AlgorithmInput, Candidate, CollectiveInput, CollectiveMapper, CollectiveOutput, InstanceChoice,
+    InstanceInput, KeepInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement,
+    ProcessorId, ProfileInput, RequirementInput, SliceInput, Slicing, SourceInput,
 };
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
@@ -334,18 +334,18 @@ impl Mapper for Hosted {
         output.choice as usize
     }
 
-    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
-        let Some(call) = self.table.map_exchange else { return CollectiveMapper.map_exchange(input) };
-        let default = CollectiveMapper.map_exchange(input);
+    fn map_collective(&self, input: &CollectiveInput<'_>) -> CollectiveOutput {
+        let Some(call) = self.table.map_collective else { return CollectiveMapper.map_collective(input) };
+        let default = CollectiveMapper.map_collective(input);
         let machine = codes::machine(input.machine);
-        let mut output = abi::MapExchangeOutput {
-            size: abi::size::<abi::MapExchangeOutput>(),
+        let mut output = abi::MapCollectiveOutput {
+            size: abi::size::<abi::MapCollectiveOutput>(),
             memory: codes::memory(default.memory),
             access: codes::access(default.access),
             priority: default.priority.0.into(),
         };
-        let input = abi::MapExchangeInput {
-            size: abi::size::<abi::MapExchangeInput>(),
+        let input = abi::MapCollectiveInput {
+            size: abi::size::<abi::MapCollectiveInput>(),
             shards: input.shards,
             collective: abi::Text::of(input.collective),
             bytes: input.bytes as u64,
@@ -354,7 +354,7 @@ impl Mapper for Hosted {
         self.call(call, &input, &mut output);
         let memory: MemoryKind = self.decoded(codes::memory_of(output.memory));
         let access = self.decoded(codes::access_of(output.access));
-        ExchangeOutput { memory, access, priority: self.decoded(codes::priority_of(output.priority)) }
+        CollectiveOutput { memory, access, priority: self.decoded(codes::priority_of(output.priority)) }
     }
 
     fn profile(&self, input: &ProfileInput<'_>) {

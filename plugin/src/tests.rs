@@ -20,7 +20,7 @@ struct Answers {
     slicing: Slicing,
     leaf: LeafOutput,
     algorithm: usize,
-    exchange: ExchangeOutput,
+    exchange: CollectiveOutput,
 }
 
 /// Gives these answers and notes the inputs.
@@ -71,7 +71,7 @@ impl Mapper for Noting {
         self.note(input);
         self.answers.algorithm
     }
-    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
+    fn map_collective(&self, input: &CollectiveInput<'_>) -> CollectiveOutput {
         self.note(input);
         self.answers.exchange
     }
@@ -145,7 +145,7 @@ fn answers() -> impl Strategy<Value = Answers> {
             profile,
         },
     );
-    let exchange = (kinds(), accesses(), priority()).prop_map(|(memory, access, p)| ExchangeOutput {
+    let exchange = (kinds(), accesses(), priority()).prop_map(|(memory, access, p)| CollectiveOutput {
         memory,
         access,
         priority: Priority(p),
@@ -227,8 +227,8 @@ proptest! {
         prop_assert_eq!(hosted.choose_algorithm(&input), answers.algorithm);
         prop_assert_eq!(took(), format!("{input:?}"));
 
-        let input = ExchangeInput { collective: text, shards: n, bytes, machine };
-        prop_assert_eq!(hosted.map_exchange(&input), answers.exchange);
+        let input = CollectiveInput { collective: text, shards: n, bytes, machine };
+        prop_assert_eq!(hosted.map_collective(&input), answers.exchange);
         prop_assert_eq!(took(), format!("{input:?}"));
 
         let (waited_ns, ran_ns) = (u64::from(n) << 20, u64::from(n));
@@ -245,14 +245,14 @@ fn a_panic_crosses_as_a_message() {
         fn name(&self) -> &str {
             "bomb"
         }
-        fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
+        fn map_collective(&self, _: &CollectiveInput<'_>) -> CollectiveOutput {
             panic!("äöü {}", "x".repeat(1000))
         }
     }
     let hosted = behind(Bomb);
     let machine = &Machine::new(1, 1);
-    let input = ExchangeInput { collective: "total", shards: 2, bytes: 8, machine };
-    let panic = catch_unwind(AssertUnwindSafe(|| hosted.map_exchange(&input))).unwrap_err();
+    let input = CollectiveInput { collective: "total", shards: 2, bytes: 8, machine };
+    let panic = catch_unwind(AssertUnwindSafe(|| hosted.map_collective(&input))).unwrap_err();
     let message = panic.downcast::<String>().unwrap();
     assert!(message.starts_with("./libnone.so: panicked: äöü xxx"), "{message}");
     assert_eq!(message.len(), "./libnone.so: ".len() + 255, "cut to the buffer");
@@ -304,15 +304,15 @@ fn what_a_panic_carries_is_not_dropped_into_another() {
 fn a_program_that_is_too_old_is_told() {
     let hosted = behind(DefaultMapper);
     let machine = codes::machine(&Machine::new(2, 2));
-    let size = abi::size::<abi::MapExchangeInput>();
+    let size = abi::size::<abi::MapCollectiveInput>();
     let text = abi::Text::of("total");
-    let mut input = abi::MapExchangeInput { size, shards: 2, collective: text, bytes: 8, machine: &machine };
-    let mut output = abi::MapExchangeOutput { size: 12, memory: 77, access: 77, priority: 77 };
-    let call = |input: &abi::MapExchangeInput, output: &mut abi::MapExchangeOutput| {
+    let mut input = abi::MapCollectiveInput { size, shards: 2, collective: text, bytes: 8, machine: &machine };
+    let mut output = abi::MapCollectiveOutput { size: 12, memory: 77, access: 77, priority: 77 };
+    let call = |input: &abi::MapCollectiveInput, output: &mut abi::MapCollectiveOutput| {
         let mut buffer = [0_u8; 256];
         let text = buffer.as_mut_ptr().cast();
         // SAFETY: all outlive the call.
-        let status = unsafe { hosted.table.map_exchange.unwrap()(hosted.mapper, input, output, text, buffer.len()) };
+        let status = unsafe { hosted.table.map_collective.unwrap()(hosted.mapper, input, output, text, buffer.len()) };
         (status, message(&buffer))
     };
     let expected = "expected an output of at least 16 bytes, found 12: the program is too old";

@@ -215,8 +215,8 @@ fn a_priority_out_of_range_is_reported_as_it_came() {
             requirements: Requirements::listed(&[]),
             machine: &machine,
         };
-        let exchange = ExchangeInput { collective: "total", shards: 2, bytes: 8, machine: &machine };
-        let calls: [&dyn Fn(); 2] = [&|| _ = mapper.map_leaf(&leaf), &|| _ = mapper.map_exchange(&exchange)];
+        let exchange = CollectiveInput { collective: "total", shards: 2, bytes: 8, machine: &machine };
+        let calls: [&dyn Fn(); 2] = [&|| _ = mapper.map_leaf(&leaf), &|| _ = mapper.map_collective(&exchange)];
         for call in calls {
             let panic = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
             let expected = format!("{}: illegal priority {priority}; legal: 0..8", path.display());
@@ -342,11 +342,11 @@ fn every_call_reaches_a_library_in_c() {
     assert_eq!(said(&|| _ = echoes.choose_algorithm(&input)), expected);
     assert_eq!(answers.choose_algorithm(&input), 14);
 
-    let input = ExchangeInput { collective: "total", shards: 6, bytes: 64, machine };
-    assert_eq!(said(&|| _ = echoes.map_exchange(&input)), "1 6 total 64, 2 0 6 machine(1 7 3 1)");
+    let input = CollectiveInput { collective: "total", shards: 6, bytes: 64, machine };
+    assert_eq!(said(&|| _ = echoes.map_collective(&input)), "1 6 total 64, 2 0 6 machine(1 7 3 1)");
     let memory = MemoryKind::Registered;
-    let expected = ExchangeOutput { memory, access: Access::InPlace, priority: Priority(5) };
-    assert_eq!(answers.map_exchange(&input), expected);
+    let expected = CollectiveOutput { memory, access: Access::InPlace, priority: Priority(5) };
+    assert_eq!(answers.map_collective(&input), expected);
 
     let input = ProfileInput { task: "leaf", shard: 1, processor: ProcessorId(2), waited_ns: 1 << 50, ran_ns: 3 };
     assert_eq!(said(&|| echoes.profile(&input)), "1 1 leaf 2 1125899906842624 3");

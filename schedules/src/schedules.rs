@@ -138,7 +138,7 @@ impl Schedules {
     /// Between two ranks this travels with the next value. Between more it mostly is a message of its own.
     pub fn give_back(&self) -> bool {
         match &self.by {
-            By::Algorithm { algorithm, .. } => algorithm.method().exchanges_in_pairs() || !self.goal.is_mutual(),
+            By::Algorithm { algorithm, .. } => algorithm.method().sends_both_ways() || !self.goal.is_mutual(),
             By::Planned(_) | By::Own(..) => true,
         }
     }

@@ -8,7 +8,7 @@ use crate::common::{
     lawless, matrices, mix, rounding, subtasks, tree, watched,
 };
 use maniple_collectives::{Algorithm, Collective, Operator, Order};
-use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
+use maniple_mapper::{Access, CollectiveOutput, MemoryKind, Placement, Priority};
 use maniple_regions::{Element, Vector};
 use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch, VirtualMachine};
 use proptest::prelude::*;
@@ -521,7 +521,7 @@ fn copies_are_counted_exactly() {
                         (1, Runtime::seeded(processors, 5)),
                         (9, Runtime::seeded(processors, 5)),
                     ] {
-                        let exchange = ExchangeOutput { memory, access, priority: Priority::NORMAL };
+                        let exchange = CollectiveOutput { memory, access, priority: Priority::NORMAL };
                         let runtime = runtime.mapper(Arc::new(Chosen { placement: placement.clone(), exchange }));
                         let what = format!("{processors} processors, {placement:?}, {memory:?}, {access:?}");
                         let plan = Arc::new(Plan::new(&rounding(), shards, elements, 4));
@@ -542,7 +542,7 @@ fn copies_are_counted_exactly() {
 /// In which order one processor ran leaf tasks (`l`) and combinations (`c`): each of the shards launches five leaf tasks
 /// and then makes its call.
 fn order(runtime: Runtime, shards: u32, priority: Priority) -> String {
-    let exchange = ExchangeOutput { priority, ..ExchangeOutput::default() };
+    let exchange = CollectiveOutput { priority, ..CollectiveOutput::default() };
     let runtime = runtime.mapper(Arc::new(Chosen { placement: Placement::Blocked, exchange }));
     let log = Arc::new(Mutex::new(String::new()));
     let outer = log.clone();

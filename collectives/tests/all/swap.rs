@@ -2,8 +2,8 @@
 
 use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_mapper::{
-    Access, CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, MapperSlot,
-    MemoryKind, PlaceShardsInput, Placement, Priority,
+    Access, CollectiveInput, CollectiveMapper, CollectiveOutput, DefaultMapper, LeafInput, LeafOutput, Mapper,
+    MapperSlot, MemoryKind, PlaceShardsInput, Placement, Priority,
 };
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
 use maniple_runtime::{Edges, Error, Runtime, Shard, ShardLaunch, Stats, Top};
@@ -36,9 +36,9 @@ impl Mapper for Other {
         let processor = node.nth(nth).unwrap_or(input.processor);
         LeafOutput { processor, priority: Priority((asked % 8) as u8), ..LeafOutput::local(input) }
     }
-    fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
+    fn map_collective(&self, _: &CollectiveInput<'_>) -> CollectiveOutput {
         self.exchanges.fetch_add(1, Ordering::Relaxed);
-        ExchangeOutput { memory: MemoryKind::Ordinary, access: Access::Copy, priority: Priority(1) }
+        CollectiveOutput { memory: MemoryKind::Ordinary, access: Access::Copy, priority: Priority(1) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::{Chosen, watched};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule};
-use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement};
+use maniple_mapper::{Access, CollectiveOutput, MemoryKind, Placement};
 use maniple_regions::{Lendable, Vector};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ where
     R: serde::Serialize + serde::de::DeserializeOwned + Clone + Send + 'static,
     F: Future<Output = Result<R, Error>> + 'static,
 {
-    let exchange = ExchangeOutput { memory: MemoryKind::Registered, access, ..ExchangeOutput::default() };
+    let exchange = CollectiveOutput { memory: MemoryKind::Registered, access, ..CollectiveOutput::default() };
     let mapper = Arc::new(Chosen { placement: Placement::Blocked, exchange });
     watched("vectors", move || {
         let run = Runtime::threads(2).mapper(mapper).run(move |top| async move {

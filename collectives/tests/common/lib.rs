@@ -6,7 +6,7 @@ pub mod cases;
 pub use maniple_runtime_tests::{processes, resident, size, steps, unordered, watched};
 
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Laws, Operator, Order, Value};
-use maniple_mapper::{DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
+use maniple_mapper::{CollectiveInput, CollectiveOutput, DefaultMapper, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::{Element, Vector};
 use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
 use std::collections::VecDeque;
@@ -381,7 +381,7 @@ async fn calls<T: Element, F: Form<T>>(
 #[derive(Debug, Clone)]
 pub struct Chosen {
     pub placement: Placement,
-    pub exchange: ExchangeOutput,
+    pub exchange: CollectiveOutput,
 }
 
 impl Mapper for Chosen {
@@ -394,14 +394,14 @@ impl Mapper for Chosen {
     fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
         self.placement.clone()
     }
-    fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
+    fn map_collective(&self, _: &CollectiveInput<'_>) -> CollectiveOutput {
         self.exchange
     }
 }
 
 /// One of the mappers that any program must give the same results under, drawn from a number.
 pub fn any_mapper(number: u64) -> Arc<dyn Mapper> {
-    let cyclic = Chosen { placement: Placement::Cyclic, exchange: ExchangeOutput::default() };
+    let cyclic = Chosen { placement: Placement::Cyclic, exchange: CollectiveOutput::default() };
     let names = ["collective", "default", "first", "round-robin", "numa"];
     match number % 8 {
         0 => Arc::new(cyclic),

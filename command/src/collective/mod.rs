@@ -13,7 +13,7 @@ use crate::files::check_trace;
 use crate::host::HostRun;
 use crate::micro::Bench;
 use crate::options::counts::Counts;
-use crate::options::help::{exchange_column, exit_codes, machine_columns};
+use crate::options::help::{cache_line_column, exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::options::wire::Wire;
 use crate::options::workers::{OnWorkers, Place};
@@ -65,7 +65,7 @@ verified, and have the options and
 With --chained they also have
   result, expected  the result of the last call, and the same, computed without an allreduce
 ",
-    exchange_column!(),
+    cache_line_column!(),
     "
 The kinds, and what their shards contribute and receive, for P participants and --elements N:
   allreduce, reduce  N each; the combination of N
@@ -328,18 +328,18 @@ pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
         let spec = Spec { parties, elements, op, order, algorithm, warm_up, iterations, processes };
         Ok((measured(&spec, of, args.chained, &runtime)?, spec))
     };
-    let record = |(measured, spec): (Measured, Spec), exchange_ns| {
+    let record = |(measured, spec): (Measured, Spec), cache_line_ns| {
         let ran = algorithm.or_else(|| chosen.take()?.algorithm).map(|algorithm| algorithm.to_string());
         let common = [field("workers", workers), field("mapper", args.on.mapper.name())];
         let bytes = plural(spec.elements * of.bytes(), "byte");
         let wrong = measured.wrong.as_ref().map(|wrong| format!("{bytes}: {wrong}"));
-        (report::record(&spec, of, common, ran, measured, exchange_ns), wrong)
+        (report::record(&spec, of, common, ran, measured, cache_line_ns), wrong)
     };
     let sizes = sizes.into_iter().flat_map(|size| std::iter::repeat_n(size, args.repeat));
     let bench = Bench::once("collective", wire, machine.as_deref().cloned(), &args.reported);
     // On a busy host it takes half a second. Without a chain it is only for the warning under a table.
-    let with_exchange = args.chained || args.reported.format == Format::Table;
-    let bench = if with_exchange { bench.with_exchange()? } else { bench };
+    let with_yardstick = args.chained || args.reported.format == Format::Table;
+    let bench = if with_yardstick { bench.with_yardstick()? } else { bench };
     bench.report_each(sizes, measure, record, report::table)?;
     check_trace(trace.as_ref())
 }

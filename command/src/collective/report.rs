@@ -27,7 +27,7 @@ pub fn record(
     common: [(&'static str, Field); 2],
     algorithm: Option<String>,
     measured: Measured,
-    exchange_ns: f64,
+    cache_line_ns: f64,
 ) -> Record {
     let Measured { times, chain, wrong, host } = measured;
     let (parties, bytes, has_elements) =
@@ -58,7 +58,7 @@ pub fn record(
         field("verified", wrong.is_none()),
     ]);
     if let Some((result, expected)) = chain {
-        record.extend([field("result", result), field("expected", expected), field("exchange_ns", exchange_ns)]);
+        record.extend([field("result", result), field("expected", expected), field("cache_line_ns", cache_line_ns)]);
     }
     record.extend(host.iter().flat_map(HostRun::fields));
     record

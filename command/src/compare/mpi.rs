@@ -64,8 +64,8 @@ Columns of the report:
   mean_us, mpi_mean_us                --kind: time of the collective as the mean over all shards or ranks
   iteration_ratio, collective_ratio   our time divided by MPI's: below 1, ours is faster. Empty if MPI takes no virtual time
   copied_bytes                        remote: bytes that the runtime has copied for each sum
-  exchange_ns                         the time of an exchange of a cache line between two threads, one way, right after the \
-pair: the yardstick that `maniple exchange` measures. In virtual time it is a message of 32 bytes on the link of --machine. It is \
+  cache_line_ns                       the time of an time of a cache line between two threads, one way, right after the \
+pair: the yardstick that `maniple cache-line` measures. In virtual time it is a message of 32 bytes on the link of --machine. It is \
 empty with one processor
   mpi                                 the MPI library, or the machine in virtual time
 
@@ -364,7 +364,7 @@ impl Case<'_> {
             let turn = pairs.single(|| Ok((theirs()?, ours()?)))?;
             let (theirs, ours) = turn.found;
             let failure = self.failure(&ours, &theirs);
-            output.add(self.record(&ours, &theirs, failure.is_none(), turn.exchange_ns))?;
+            output.add(self.record(&ours, &theirs, failure.is_none(), turn.cache_line_ns))?;
             let (program, shards, pair) = (self.name(), self.shards, turn.round);
             let shards = plural(shards as usize, "shard");
             wrong.extend(failure.map(|f| format!("{program}, {shards}, pair {pair}: {f}")));
@@ -382,7 +382,7 @@ impl Case<'_> {
         ours.failure.clone().or_else(|| theirs.failure.clone()).or_else(apart)
     }
 
-    fn record(&self, ours: &Side, theirs: &Side, verified: bool, exchange_ns: f64) -> Record {
+    fn record(&self, ours: &Side, theirs: &Side, verified: bool, cache_line_ns: f64) -> Record {
         let elements = self.args.elements.count();
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
         let kind = self.program.kind();
@@ -426,7 +426,7 @@ impl Case<'_> {
             field("mpi_mean_us", theirs.mean_us),
             field("copied_bytes", ours.copied_bytes),
             field("collective_ratio", ours.collective_us.zip(theirs.collective_us).map(ratio)),
-            field("exchange_ns", exchange_ns),
+            field("cache_line_ns", cache_line_ns),
         ]
     }
 }

@@ -93,9 +93,9 @@ pub struct MachineFile {
     pub about: String,
     /// The text of the file.
     pub text: String,
-    /// Nanoseconds of an exchange of a cache line, one way, on the host that the file describes. It tells in which state of the
+    /// Nanoseconds of an time of a cache line, one way, on the host that the file describes. It tells in which state of the
     /// host measurements can be compared with the file.
-    pub exchange_ns: Option<f64>,
+    pub cache_line_ns: Option<f64>,
     nodes: Nodes,
     network: Link<Given<f64>>,
     memory: Link<Given<f64>>,
@@ -112,7 +112,7 @@ struct Tables {
     name: String,
     about: String,
     like: Option<String>,
-    exchange_ns: Option<Given<f64>>,
+    cache_line_ns: Option<Given<f64>>,
     nodes: Option<Nodes>,
     network: Option<Link<Given<f64>>>,
     memory: Option<Link<Given<f64>>>,
@@ -225,7 +225,7 @@ impl MachineFile {
                 name: tables.name,
                 about: tables.about,
                 text: text.into(),
-                exchange_ns: tables.exchange_ns.map(|given| given.value),
+                cache_line_ns: tables.cache_line_ns.map(|given| given.value),
                 nodes: either(tables.nodes, like.map(|m| &m.nodes), table("nodes"))?,
                 network: either(tables.network, like.map(|m| &m.network), table("network"))?,
                 memory: either(tables.memory, like.map(|m| &m.memory), table("memory"))?,

@@ -82,7 +82,7 @@ impl Shown {
 }
 
 /// A machine in virtual time: every number by its name. The number of nodes is null if there is one for each shard. The seed is
-/// there with noise, and the exchange of the host if the file has it.
+/// there with noise, and the yardstick of the host if the file has it.
 fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
     if args.threads.workers.is_some() || args.utility > 0 {
         let refusal = "--workers and --utility are for --wire threads: a machine's file gives its processors";
@@ -102,7 +102,7 @@ fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
-    rows.extend(file.exchange_ns.map(|ns| ("exchange_ns".into(), ns.into())));
+    rows.extend(file.cache_line_ns.map(|ns| ("cache_line_ns".into(), ns.into())));
     if machine.noise > 0.0 {
         rows.push(("seed".into(), machine.seed.into()));
     }

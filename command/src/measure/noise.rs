@@ -1,7 +1,7 @@
 //! The rule for noise: which measurements count, and the warnings about a disturbed host.
 //!
-//! Other programs take processors away, and a virtual machine may move its processors apart. Both show in the exchange of a
-//! cache line beside a measurement, the [yardstick](super::yardstick). A measurement counts if its exchange is near the
+//! Other programs take processors away, and a virtual machine may move its processors apart. Both show in the
+//! [yardstick](super::yardstick) beside a measurement: the time of a cache line. A measurement counts if its yardstick is near the
 //! usual one. If too few count, all of them do, and the result is called disturbed. A doubtful figure is better than one
 //! chosen from a handful.
 //!
@@ -9,58 +9,58 @@
 //!
 //! | command | within a factor of | on a busy host | outliers |
 //! |---|---|---|---|
-//! | `benchmarks` | 1.5: targets are in exchanges, so an error of the exchange is an error of the target | disturbed | kept |
-//! | `calibrate`, `predict` | 2.5: few prices depend on the exchange; it tells near processors from distant ones | a warning | kept |
+//! | `benchmarks` | 1.5: targets are in yardsticks, so an error of the yardstick is an error of the target | disturbed | kept |
+//! | `calibrate`, `predict` | 2.5: few prices depend on the yardstick; it tells near processors from distant ones | a warning | kept |
 //! | `weak-scaling` | any: both versions take the same turns | a warning | dropped |
 //!
-//! `allreduce`, `barrier`, `gang` and `exchange` report the exchange of each run, and keep all runs. They warn by the rule
+//! `allreduce`, `barrier`, `gang` and `cache-line` report the yardstick of each run, and keep all runs. They warn by the rule
 //! of `benchmarks`. `stencil` and `collective` warn of a busy host.
 
 use super::stats::{microseconds, middle, quantile, sorted};
 
-/// A measurement, and the exchange of a cache line beside it.
+/// A measurement, and the time of a cache line beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beside<T> {
     /// The measurement.
     pub found: T,
-    /// Nanoseconds; NaN with one processor. `None` if the result does not depend on the exchange.
-    pub exchange_ns: Option<f64>,
+    /// Nanoseconds; NaN with one processor. `None` if the result does not depend on the yardstick.
+    pub cache_line_ns: Option<f64>,
 }
 
 /// The rule, with the choices of a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
-    /// The factor by which the exchange beside a measurement may differ from the usual one; `None` for any factor.
+    /// The factor by which the yardstick beside a measurement may differ from the usual one; `None` for any factor.
     pub within: Option<f64>,
-    /// Whether measurements count if even the usual exchange is that of a busy host.
+    /// Whether measurements count if even the usual yardstick is that of a busy host.
     pub busy_counts: bool,
     /// Whether outliers among the values that count are dropped.
     pub drops_outliers: bool,
 }
 
-/// The rule where measurements are compared in exchanges: an error of the one is an error of the other.
-pub const IN_EXCHANGES: Noise = Noise { within: Some(1.5), busy_counts: false, drops_outliers: false };
+/// The rule where measurements are compared in yardsticks: an error of the one is an error of the other.
+pub const IN_YARDSTICKS: Noise = Noise { within: Some(1.5), busy_counts: false, drops_outliers: false };
 
 /// The measurements that count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sifted<'a, T> {
     /// The measurements; all of them if disturbed.
     pub kept: Vec<&'a T>,
-    /// Whether too few had an exchange near the usual one.
+    /// Whether too few had a yardstick near the usual one.
     pub disturbed: bool,
 }
 
 impl Noise {
-    /// Whether a measurement counts, by the exchange beside it. It does if one of the exchanges is missing.
-    pub fn counts(self, exchange_ns: Option<f64>, usual_ns: Option<f64>) -> bool {
-        let Some((exchange, usual)) = exchange_ns.zip(usual_ns) else { return true };
-        let near = |factor| exchange <= usual * factor && exchange * factor >= usual;
+    /// Whether a measurement counts, by the yardstick beside it. It does if one of the yardsticks is missing.
+    pub fn counts(self, cache_line_ns: Option<f64>, usual_ns: Option<f64>) -> bool {
+        let Some((yardstick, usual)) = cache_line_ns.zip(usual_ns) else { return true };
+        let near = |factor| yardstick <= usual * factor && yardstick * factor >= usual;
         (self.busy_counts || !is_busy(usual)) && self.within.is_none_or(near)
     }
 
     /// The measurements that count.
     pub fn quiet<T>(self, all: &[Beside<T>], usual_ns: Option<f64>) -> impl Iterator<Item = &T> {
-        all.iter().filter(move |one| self.counts(one.exchange_ns, usual_ns)).map(|one| &one.found)
+        all.iter().filter(move |one| self.counts(one.cache_line_ns, usual_ns)).map(|one| &one.found)
     }
 
     /// The measurements that count, or all of them if fewer than half of the number `asked` for count.
@@ -76,40 +76,40 @@ impl Noise {
     }
 }
 
-/// The usual exchange: the median, or the lower of the middle two. `None` if there are none.
+/// The usual yardstick: the median, or the lower of the middle two. `None` if there are none.
 ///
-/// It is an exchange that was measured. If a host changes between two states, the mean of the middle two is near neither.
-pub fn usual_ns(exchanges: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let exchanges = sorted(exchanges.into_iter().filter(|ns| !ns.is_nan()));
-    exchanges.get(exchanges.len().saturating_sub(1) / 2).copied()
+/// It is a yardstick that was measured. If a host changes between two states, the mean of the middle two is near neither.
+pub fn usual_ns(yardsticks: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let yardsticks = sorted(yardsticks.into_iter().filter(|ns| !ns.is_nan()));
+    yardsticks.get(yardsticks.len().saturating_sub(1) / 2).copied()
 }
 
-/// The longest exchange, in nanoseconds, that a distance between processors explains. If it takes longer, other programs are
+/// The longest yardstick, in nanoseconds, that a distance between processors explains. If it takes longer, other programs are
 /// running.
 const BUSY_NS: f64 = 1000.0;
 
-/// Whether an exchange shows a host that other programs keep busy.
-pub fn is_busy(exchange_ns: f64) -> bool {
-    exchange_ns > BUSY_NS
+/// Whether a yardstick shows a host that other programs keep busy.
+pub fn is_busy(cache_line_ns: f64) -> bool {
+    cache_line_ns > BUSY_NS
 }
 
 /// The warning about a busy host, if it is one.
-pub fn busy(exchange_ns: f64) -> Option<String> {
-    is_busy(exchange_ns).then(|| {
+pub fn busy(cache_line_ns: f64) -> Option<String> {
+    is_busy(cache_line_ns).then(|| {
         format!(
             "a cache line took {} µs from one processor to another: other programs were running, so the times are in part \
              those of the scheduler",
-            microseconds(exchange_ns / 1000.0)
+            microseconds(cache_line_ns / 1000.0)
         )
     })
 }
 
-/// The warning about a disturbed host, if it was one, by the exchanges beside some runs.
-pub fn disturbed(exchanges: &[f64]) -> Option<String> {
-    let usual = usual_ns(exchanges.iter().copied())?;
-    let all: Vec<Beside<()>> = exchanges.iter().map(|&ns| Beside { found: (), exchange_ns: Some(ns) }).collect();
-    let sifted = IN_EXCHANGES.sift(&all, Some(usual), all.len());
-    let apart = IN_EXCHANGES.within.filter(|_| sifted.disturbed).map(|factor| {
+/// The warning about a disturbed host, if it was one, by the yardsticks beside some runs.
+pub fn disturbed(yardsticks: &[f64]) -> Option<String> {
+    let usual = usual_ns(yardsticks.iter().copied())?;
+    let all: Vec<Beside<()>> = yardsticks.iter().map(|&ns| Beside { found: (), cache_line_ns: Some(ns) }).collect();
+    let sifted = IN_YARDSTICKS.sift(&all, Some(usual), all.len());
+    let apart = IN_YARDSTICKS.within.filter(|_| sifted.disturbed).map(|factor| {
         format!(
             "in more than half of the runs a cache line took longer or shorter than usual, by more than a factor of {factor}: \
              other programs were running, or the host's processors were moved"
@@ -119,8 +119,8 @@ pub fn disturbed(exchanges: &[f64]) -> Option<String> {
 }
 
 /// Warns of a busy host on stderr.
-pub fn warn_if_busy(exchange_ns: f64) {
-    busy(exchange_ns).into_iter().for_each(crate::warn);
+pub fn warn_if_busy(cache_line_ns: f64) {
+    busy(cache_line_ns).into_iter().for_each(crate::warn);
 }
 
 /// The smallest, the median and the largest of samples. All are NaN without samples.
@@ -175,22 +175,22 @@ mod tests {
 
     const WITHIN_TWO: Noise = Noise { within: Some(2.0), busy_counts: false, drops_outliers: false };
 
-    /// Pairs of a measurement and its exchange.
+    /// Pairs of a measurement and its yardstick.
     fn beside(all: &[(u32, f64)]) -> Vec<Beside<u32>> {
-        all.iter().map(|&(found, ns)| Beside { found, exchange_ns: Some(ns) }).collect()
+        all.iter().map(|&(found, ns)| Beside { found, cache_line_ns: Some(ns) }).collect()
     }
 
-    /// By the logarithms, which the rule does not take: an exchange is near if they differ by ln 2 at most.
+    /// By the logarithms, which the rule does not take: a yardstick is near if they differ by ln 2 at most.
     #[test]
-    fn measurements_count_that_are_near_the_usual_exchange_on_either_side() {
-        let exchanges = [1.0, 24.9, 25.1, 49.0, 50.0, 51.0, 99.9, 100.1, 900.0, 2100.0];
+    fn measurements_count_that_are_near_the_usual_yardstick_on_either_side() {
+        let yardsticks = [1.0, 24.9, 25.1, 49.0, 50.0, 51.0, 99.9, 100.1, 900.0, 2100.0];
         for usual in [1.0, 50.0, 999.0] {
-            for ns in exchanges {
+            for ns in yardsticks {
                 let near = (f64::ln(ns) - f64::ln(usual)).abs() < 2_f64.ln();
                 assert_eq!(WITHIN_TWO.counts(Some(ns), Some(usual)), near, "{ns} beside {usual}");
             }
         }
-        // Without a usual exchange, and with one processor, where the usual exchange is of several.
+        // Without a usual yardstick, and with one processor, where the usual yardstick is of several.
         assert!(WITHIN_TWO.counts(None, Some(50.0)) && WITHIN_TWO.counts(Some(9e9), None));
         assert!(!WITHIN_TWO.counts(Some(f64::NAN), Some(50.0)));
         // Where any distance will do, and where the host is busy.
@@ -211,12 +211,12 @@ mod tests {
 
     /// A host whose processors are near each other half of the time and then far apart: 20 ns and 200 ns.
     #[test]
-    fn the_usual_exchange_is_one_that_there_was() {
+    fn the_usual_yardstick_is_one_that_there_was() {
         for runs in 1..20 {
-            let exchanges: Vec<f64> = (0..runs).map(|i| if i % 2 == 0 { 200.0 } else { 20.0 }).collect();
+            let yardsticks: Vec<f64> = (0..runs).map(|i| if i % 2 == 0 { 200.0 } else { 20.0 }).collect();
             // At least half are no longer and at least half no shorter, and the shorter one is taken where both are.
             let expected = if runs % 2 == 0 { 20.0 } else { 200.0 };
-            assert_eq!(usual_ns(exchanges), Some(expected), "{runs}");
+            assert_eq!(usual_ns(yardsticks), Some(expected), "{runs}");
         }
         assert_eq!(usual_ns([f64::NAN, 7.0, f64::NAN]), Some(7.0));
         assert_eq!(usual_ns([f64::NAN]), None);

@@ -20,8 +20,8 @@ pub struct Run {
     pub verified: bool,
     /// The first thing that is wrong, if the run is not verified.
     pub failure: Option<String>,
-    /// The exchange measured beside the run; NaN with one processor.
-    pub exchange_ns: f64,
+    /// The yardstick measured beside the run; NaN with one processor.
+    pub cache_line_ns: f64,
     /// Microseconds of each iteration.
     pub iteration_us: Vec<f64>,
     /// Microseconds of the collective in each iteration.
@@ -29,15 +29,15 @@ pub struct Run {
 }
 
 impl Run {
-    /// The samples in a report of the stencil, from a round with this exchange beside it.
-    pub fn new(report: RunReport, run: usize, exchange_ns: f64) -> Self {
+    /// The samples in a report of the stencil, from a round with this yardstick beside it.
+    pub fn new(report: RunReport, run: usize, cache_line_ns: f64) -> Self {
         Self {
             shards: report.shards,
             version: report.collective,
             run,
             verified: report.verified,
             failure: report.failure,
-            exchange_ns,
+            cache_line_ns,
             iteration_us: report.samples.iteration_us,
             collective_us: report.samples.collective_us,
         }

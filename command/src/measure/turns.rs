@@ -1,5 +1,5 @@
 //! Turns. In each round every side of a measurement has one turn, so that disturbances of the host fall on all sides. This
-//! module decides who goes first, when the exchange of a cache line is measured, and which runs only warm up.
+//! module decides who goes first, when the time of a cache line is measured, and which runs only warm up.
 
 use super::noise::Beside;
 use super::yardstick::Yardstick;
@@ -15,7 +15,7 @@ pub enum Order {
     Swapped,
 }
 
-/// When the exchange beside a turn is measured.
+/// When the yardstick beside a turn is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// Before the round, for all of its turns.
@@ -32,7 +32,7 @@ pub enum When {
 #[derive(Debug, Clone)]
 pub struct Rounds {
     order: Order,
-    exchange: Option<(When, Yardstick)>,
+    yardstick: Option<(When, Yardstick)>,
     done: usize,
 }
 
@@ -45,29 +45,29 @@ pub struct Turn<T> {
     pub side: usize,
     /// The measurement.
     pub found: T,
-    /// The exchange in nanoseconds; NaN if it was not measured, or with one processor.
-    pub exchange_ns: f64,
+    /// The yardstick in nanoseconds; NaN if it was not measured, or with one processor.
+    pub cache_line_ns: f64,
 }
 
 impl<T> Turn<T> {
-    /// The measurement with its exchange, for the rule for noise.
+    /// The measurement with its yardstick, for the rule for noise.
     pub fn beside(self) -> Beside<T> {
-        Beside { found: self.found, exchange_ns: Some(self.exchange_ns) }
+        Beside { found: self.found, cache_line_ns: Some(self.cache_line_ns) }
     }
 }
 
 impl Rounds {
-    /// Rounds without a measured exchange.
+    /// Rounds without a measured yardstick.
     pub fn new(order: Order) -> Self {
-        Self { order, exchange: None, done: 0 }
+        Self { order, yardstick: None, done: 0 }
     }
 
-    /// The same rounds with an exchange beside the turns.
+    /// The same rounds with a yardstick beside the turns.
     pub fn beside(self, when: When, yardstick: Yardstick) -> Self {
-        Self { exchange: Some((when, yardstick)), ..self }
+        Self { yardstick: Some((when, yardstick)), ..self }
     }
 
-    /// Takes one round. Hands each turn to `keep` as soon as it is done and its exchange is known.
+    /// Takes one round. Hands each turn to `keep` as soon as it is done and its yardstick is known.
     pub fn take<S, T>(
         &mut self,
         sides: &mut [S],
@@ -87,19 +87,19 @@ impl Rounds {
         use When::{AfterTurn, AroundRound, AroundTurn, BeforeRound};
         let round = self.done;
         self.done += 1;
-        let is = |moments: &[When]| self.exchange.is_some_and(|(when, _)| moments.contains(&when));
-        let mut exchange_ns = |moments: &[When]| match self.exchange {
+        let is = |moments: &[When]| self.yardstick.is_some_and(|(when, _)| moments.contains(&when));
+        let mut cache_line_ns = |moments: &[When]| match self.yardstick {
             Some((_, yardstick)) if is(moments) => ns(yardstick),
             _ => f64::NAN,
         };
-        let mut before = exchange_ns(&[BeforeRound, AroundTurn, AroundRound]);
+        let mut before = cache_line_ns(&[BeforeRound, AroundTurn, AroundRound]);
         let mut waiting = Vec::new();
         for place in 0..sides.len() {
             let swapped = self.order == Order::Swapped && round % 2 == 1;
             let side = if swapped { sides.len() - 1 - place } else { place };
             let found = turn(&mut sides[side])?;
-            let after = exchange_ns(&[AfterTurn, AroundTurn]);
-            let done = Turn { round, side, found, exchange_ns: before.max(after) };
+            let after = cache_line_ns(&[AfterTurn, AroundTurn]);
+            let done = Turn { round, side, found, cache_line_ns: before.max(after) };
             if is(&[AroundRound]) {
                 waiting.push(done);
             } else {
@@ -109,8 +109,8 @@ impl Rounds {
                 before = after;
             }
         }
-        let after = exchange_ns(&[AroundRound]);
-        waiting.into_iter().try_for_each(|turn| keep(Turn { exchange_ns: before.max(after), ..turn }))
+        let after = cache_line_ns(&[AroundRound]);
+        waiting.into_iter().try_for_each(|turn| keep(Turn { cache_line_ns: before.max(after), ..turn }))
     }
 
     /// Takes a round with a single side.
@@ -162,7 +162,7 @@ mod tests {
         let mut turns = Vec::new();
         for round in 0..rounds {
             let keep = |turn: Turn<()>| {
-                assert!(turn.round == round && turn.exchange_ns.is_nan());
+                assert!(turn.round == round && turn.cache_line_ns.is_nan());
                 turns.push(turn.side);
                 Ok(())
             };
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(order(Order::Swapped, 1, 3), [0, 0, 0]);
     }
 
-    /// Every exchange takes longer than the one before: 1 ns, 2 ns and so on.
+    /// Every yardstick takes longer than the one before: 1 ns, 2 ns and so on.
     #[test]
     fn every_turn_has_its_exchange() {
         for (when, first, second) in [
@@ -196,7 +196,7 @@ mod tests {
                     measured
                 };
                 let keep = |turn: Turn<u32>| {
-                    found.push((turn.side, turn.found, turn.exchange_ns));
+                    found.push((turn.side, turn.found, turn.cache_line_ns));
                     Ok(())
                 };
                 rounds.take_by(ns, &mut [5, 6], |side| Ok(*side * 10), keep).expect("taken");
@@ -204,7 +204,7 @@ mod tests {
             }
         }
         let turn = Rounds::new(Order::Same).single(|| Ok(7)).expect("taken");
-        assert!((turn.round, turn.side, turn.found) == (0, 0, 7) && turn.exchange_ns.is_nan());
+        assert!((turn.round, turn.side, turn.found) == (0, 0, 7) && turn.cache_line_ns.is_nan());
     }
 
     #[test]

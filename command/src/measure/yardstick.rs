@@ -1,4 +1,4 @@
-//! The yardstick: the exchange of a cache line between two processors, of this host or of a machine in virtual time. It is
+//! The yardstick: the time of a cache line between two processors, of this host or of a machine in virtual time. It is
 //! measured beside everything else, and shows the state of the host.
 
 use super::noise::is_busy;
@@ -9,22 +9,22 @@ use maniple::runtime::{VirtualMachine, now};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The exchange that is measured beside something.
+/// The yardstick that is measured beside something.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Yardstick {
-    /// The exchange of this host, measured each time.
+    /// The yardstick of this host, measured each time.
     Host,
-    /// The exchange of a machine in virtual time, which is always the same; NaN with one processor.
+    /// The yardstick of a machine in virtual time, which is always the same; NaN with one processor.
     Fixed(f64),
 }
 
 impl Yardstick {
-    /// The exchange of the machine in virtual time, if there is one, or else of this host.
+    /// The yardstick of the machine in virtual time, if there is one, or else of this host.
     pub fn of(machine: Option<&VirtualMachine>) -> Result<Self, Failure> {
         machine.map_or(Ok(Self::Host), |machine| beside_ns(machine).map(Self::Fixed))
     }
 
-    /// Nanoseconds of an exchange, one way. NaN with one processor.
+    /// Nanoseconds of a cache line, one way. NaN with one processor.
     pub fn ns(self) -> f64 {
         match self {
             Self::Host => yardstick_ns(),
@@ -33,10 +33,10 @@ impl Yardstick {
     }
 }
 
-/// The number of exchanges in virtual time, where all take equally long but for noise.
+/// The number of round trips in virtual time, where all take equally long but for noise.
 pub const ENOUGH: u64 = 1000;
 
-/// The exchange beside a run on a machine in virtual time. NaN if the machine has a single processor for shards.
+/// The yardstick beside a run on a machine in virtual time. NaN if the machine has a single processor for shards.
 fn beside_ns(machine: &VirtualMachine) -> Result<f64, Failure> {
     reduced::two_processors(machine).map_or(Ok(f64::NAN), |two| between_shards_ns(two, ENOUGH))
 }
@@ -49,7 +49,7 @@ pub fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Fa
     let outcome = runtime.run(move |top| async move {
         let gang = top.gang("two", 2)?;
         let pairs = top.edges("there and back", &gang, (0..gang.shards()).map(|shard| (shard, 1 - shard)), 1)?;
-        let task = top.register("exchange", exchange);
+        let task = top.register("back and forth", back_and_forth);
         top.launch(&gang, &task, |_| ShardLaunch::new((pairs, warm_up, iterations)))?.all().await
     });
     let (times, _) = outcome.map_err(|e| Failure::Run(e.to_string()))?;
@@ -57,7 +57,7 @@ pub fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Fa
 }
 
 /// Goes there and back; returns the nanoseconds of all but the round trips that warm up.
-async fn exchange(shard: Shard, (pairs, warm_up, iterations): (Edges, u64, u64)) -> Result<u64, Error> {
+async fn back_and_forth(shard: Shard, (pairs, warm_up, iterations): (Edges, u64, u64)) -> Result<u64, Error> {
     let to = pairs.producer(&shard, 1 - shard.index())?;
     let from = pairs.consumer(&shard, 1 - shard.index())?;
     let mut start = 0;
@@ -82,24 +82,24 @@ struct Line(AtomicU64);
 
 /// Nanoseconds until one thread sees another thread's store: half of a round trip. Both threads spin, so it needs two
 /// processors. With one it measures the scheduler.
-pub fn exchange_ns(iterations: u64) -> f64 {
+pub fn cache_line_ns(iterations: u64) -> f64 {
     measure(|round_trips| {
         round_trips(iterations.div_ceil(10), Duration::MAX);
         round_trips(iterations, Duration::MAX)
     })
 }
 
-/// Whether this process may use only one processor. An exchange then measures the scheduler.
+/// Whether this process may use only one processor. A yardstick then measures the scheduler.
 pub fn on_one_processor() -> bool {
     std::thread::available_parallelism().is_ok_and(|n| n.get() == 1)
 }
 
-/// The yardstick beside another measurement: the fastest of several batches of exchanges, over about 10 ms. NaN with one
+/// The yardstick beside another measurement: the fastest of several batches of round trips, over about 10 ms. NaN with one
 /// processor.
 ///
 /// Batches are so short that the scheduler leaves most of them alone; one that is interrupted ends within another 10 ms.
 /// After other threads have ended, the scheduler may take a while to give both threads a processor of their own. So batches
-/// go on for up to half a second, as long as exchanges look like those of a busy machine.
+/// go on for up to half a second, as long as times look like those of a busy machine.
 fn yardstick_ns() -> f64 {
     const BATCH: u64 = 64;
     const LIMIT: Duration = Duration::from_millis(10);
@@ -122,7 +122,7 @@ const SPINS: u32 = 10_000;
 /// Ends the other thread.
 const STOP: u64 = u64::MAX;
 
-/// Gives `with` a function that makes a number of round trips and returns the nanoseconds of an exchange. It makes fewer if
+/// Gives `with` a function that makes a number of round trips and returns the nanoseconds of one way. It makes fewer if
 /// they take longer than a limit and a thread had to wait for its processor.
 fn measure(with: impl FnOnce(&mut dyn FnMut(u64, Duration) -> f64) -> f64) -> f64 {
     let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];

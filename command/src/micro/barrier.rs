@@ -2,7 +2,7 @@
 
 use super::{OnWorkersTraced, SHARD_BYTES, now, run_error};
 use crate::Failure;
-use crate::options::help::{exchange_column, exit_codes, machine_columns};
+use crate::options::help::{cache_line_column, exit_codes, machine_columns};
 use crate::options::numbers::check_memory;
 use crate::options::{Iterations, Shards};
 use crate::output::field;
@@ -24,7 +24,7 @@ const PART_BYTES: u128 = 400;
 the mean of all generations but those to warm up
   verified        whether every shard counted all arrivals in every generation
 ",
-    exchange_column!(),
+    cache_line_column!(),
     "\n",
     exit_codes!()
 ))]
@@ -76,7 +76,7 @@ pub fn execute(args: &BarrierOptions) -> Result<(), Failure> {
         });
         Ok(outcome.map_err(run_error)?.0)
     };
-    bench.with_exchange()?.report_on(&runtime, measure, |results, exchange_ns| {
+    bench.with_yardstick()?.report_on(&runtime, measure, |results, cache_line_ns| {
         let verified = results.iter().all(|r| r.0 == u64::from(shards) * (warm_up + iterations));
         let ns = results.iter().map(|r| r.1).max().unwrap_or(0) as f64 / iterations as f64;
         let fields = vec![
@@ -86,7 +86,7 @@ pub fn execute(args: &BarrierOptions) -> Result<(), Failure> {
             field("mapper", args.bench.on.mapper.name()),
             field("verified", verified),
             field("barrier_us", ns / 1000.0),
-            field("exchange_ns", exchange_ns),
+            field("cache_line_ns", cache_line_ns),
         ];
         (fields, verified)
     })

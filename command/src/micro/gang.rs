@@ -3,7 +3,7 @@
 use super::{OnWorkersTraced, SHARD_BYTES, now, run_error};
 use crate::Failure;
 use crate::options::Shards;
-use crate::options::help::{exchange_column, exit_codes, machine_columns};
+use crate::options::help::{cache_line_column, exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::output::field;
 use maniple::prelude::*;
@@ -19,7 +19,7 @@ use maniple_stencil::plural;
   per_shard_us    launch_us divided by the number of shards
   verified        whether each launch started every shard once
 ",
-    exchange_column!(),
+    cache_line_column!(),
     "\n",
     exit_codes!()
 ))]
@@ -69,10 +69,10 @@ pub fn execute(args: &GangOptions) -> Result<(), Failure> {
     let (shards, launches) = (args.shards.number()?, at_least_one("launches", args.launches)?);
     check_memory(&plural(shards as usize, "shard"), shards as usize, SHARD_BYTES)?;
     let (bench, workers, runtime) = args.bench.bench("gang", args.shards.shards)?;
-    bench.with_exchange()?.report_on(
+    bench.with_yardstick()?.report_on(
         &runtime,
         |runtime| measure(runtime, shards, launches),
-        |(ns, verified), exchange_ns| {
+        |(ns, verified), cache_line_ns| {
             let fields = vec![
                 field("shards", shards),
                 field("workers", workers),
@@ -81,7 +81,7 @@ pub fn execute(args: &GangOptions) -> Result<(), Failure> {
                 field("verified", verified),
                 field("launch_us", ns / 1000.0),
                 field("per_shard_us", ns / 1000.0 / f64::from(shards)),
-                field("exchange_ns", exchange_ns),
+                field("cache_line_ns", cache_line_ns),
             ];
             (fields, verified)
         },

@@ -1,7 +1,7 @@
 //! Microbenchmarks: the costs of single operations of the framework.
 
 pub mod barrier;
-pub mod exchange;
+pub mod cache_line;
 pub mod gang;
 pub mod kernel;
 pub mod memory;
@@ -68,7 +68,7 @@ pub struct Bench<'a> {
     reported: &'a Reported,
     /// The number of runs.
     repeats: usize,
-    /// The exchange after each run, if it is reported.
+    /// The yardstick after each run, if it is reported.
     yardstick: Option<Yardstick>,
 }
 
@@ -103,8 +103,8 @@ impl<'a> Bench<'a> {
         Self::new(program, &on.workers.wire, machine, runs)
     }
 
-    /// The same microbenchmark with the exchange beside each run.
-    pub fn with_exchange(self) -> Result<Self, Failure> {
+    /// The same microbenchmark with the yardstick beside each run.
+    pub fn with_yardstick(self) -> Result<Self, Failure> {
         let yardstick = match self.wire.wire() {
             // The other processes would measure at the same time.
             Wire::Processes | Wire::Mpi => Yardstick::Fixed(f64::NAN),
@@ -125,15 +125,15 @@ impl<'a> Bench<'a> {
         check_trace(trace.as_ref())
     }
 
-    /// Measures, and reports each run. `fields` makes its fields of the result and of the exchange beside it, and says
+    /// Measures, and reports each run. `fields` makes its fields of the result and of the yardstick beside it, and says
     /// whether it is verified. If a run fails, the runs before it are reported.
     fn report<T>(
         &self,
         mut measure: impl FnMut() -> Result<T, Failure>,
         fields: impl Fn(T, f64) -> (Record, bool),
     ) -> Result<(), Failure> {
-        let fields = |found, exchange_ns| {
-            let (record, verified) = fields(found, exchange_ns);
+        let fields = |found, cache_line_ns| {
+            let (record, verified) = fields(found, cache_line_ns);
             (record, (!verified).then(String::new))
         };
         self.report_each(0..self.repeats, |_| measure(), fields, table)
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
             machine.into_iter().for_each(warn_without_costs);
         }
         let mut output = Output::new(self.reported.format);
-        let (mut unverified, mut exchanges) = (Vec::new(), Vec::new());
+        let (mut unverified, mut yardsticks) = (Vec::new(), Vec::new());
         let mut rounds = Rounds::new(Order::Same);
         if let Some(yardstick) = self.yardstick {
             rounds = rounds.beside(When::AfterTurn, yardstick);
@@ -161,12 +161,12 @@ impl<'a> Bench<'a> {
         let mut runs = 0;
         let mut run = |case: C| {
             let turn = rounds.single(|| measure(case))?;
-            let (fields, wrong) = fields(turn.found, turn.exchange_ns);
+            let (fields, wrong) = fields(turn.found, turn.cache_line_ns);
             runs += 1;
             unverified.extend(wrong);
-            exchanges.extend(fields.iter().find_map(|(name, field)| match field {
-                _ if self.yardstick.is_some() => Some(turn.exchange_ns),
-                Field::Measured(ns) if *name == "exchange_ns" => Some(*ns),
+            yardsticks.extend(fields.iter().find_map(|(name, field)| match field {
+                _ if self.yardstick.is_some() => Some(turn.cache_line_ns),
+                Field::Measured(ns) if *name == "cache_line_ns" => Some(*ns),
                 _ => None,
             }));
             let mut record = vec![
@@ -179,8 +179,8 @@ impl<'a> Bench<'a> {
             output.add(record)
         };
         let done = cases.into_iter().try_for_each(&mut run);
-        // The exchange of a machine in virtual time is always the same.
-        let warning = machine.is_none().then(|| disturbed(&exchanges)).flatten();
+        // The yardstick of a machine in virtual time is always the same.
+        let warning = machine.is_none().then(|| disturbed(&yardsticks)).flatten();
         let finished = output.finish_with(|records| {
             let warning = warning.map_or(String::new(), |warning| format!("Warning: {warning}.\n"));
             table(records) + &warning

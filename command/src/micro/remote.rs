@@ -2,7 +2,7 @@
 
 use super::{OnWorkersTraced, now, run_error};
 use crate::Failure;
-use crate::options::help::{exchange_column, exit_codes, machine_columns};
+use crate::options::help::{cache_line_column, exit_codes, machine_columns};
 use crate::options::numbers::check_memory;
 use crate::options::{Elements, Iterations};
 use crate::output::field;
@@ -22,7 +22,7 @@ decides where the region is.\n\n",
   result          the last sum, which is the number of iterations, with those to warm up
   verified        whether every sum was right
 ",
-    exchange_column!(),
+    cache_line_column!(),
     "\n",
     exit_codes!()
 ))]
@@ -140,10 +140,10 @@ pub fn execute(args: &RemoteOptions) -> Result<(), Failure> {
     // The region, and a copy of it.
     check_memory(&format!("a region of {elements} elements"), elements, 16)?;
     let (bench, workers, runtime) = args.bench.bench("remote", 2)?;
-    bench.with_exchange()?.report_on(
+    bench.with_yardstick()?.report_on(
         &runtime,
         |runtime| measure(runtime, elements, iterations),
-        |(result, verified, us, stats), exchange_ns| {
+        |(result, verified, us, stats), cache_line_ns| {
             let fields = vec![
                 field("workers", workers),
                 field("elements", elements),
@@ -153,7 +153,7 @@ pub fn execute(args: &RemoteOptions) -> Result<(), Failure> {
                 field("result", result),
                 field("task_us", us),
                 field("copied_bytes", copied_bytes(&stats, iterations)),
-                field("exchange_ns", exchange_ns),
+                field("cache_line_ns", cache_line_ns),
             ];
             (fields, verified)
         },

@@ -36,13 +36,13 @@ macro_rules! machine_columns {
 
 /// The column of the yardstick.
 #[macro_export]
-macro_rules! exchange_column {
+macro_rules! cache_line_column {
     () => {
-        "  exchange_ns     the time of an exchange of a cache line between two threads, one way, right after the run: the \
-         yardstick that `maniple exchange` measures. In virtual time it is a message of 32 bytes on the machine's link. It is \
+        "  cache_line_ns   the time of an time of a cache line between two threads, one way, right after the run: the \
+         yardstick that `maniple cache-line` measures. In virtual time it is a message of 32 bytes on the machine's link. It is \
          empty with one processor\n\n\
-         A warning under the table says when the exchange shows that other programs disturbed the host.\n"
+         A warning under the table says when the yardstick shows that other programs disturbed the host.\n"
     };
 }
 
-pub use {exchange_column, exit_codes, machine_columns};
+pub use {cache_line_column, exit_codes, machine_columns};

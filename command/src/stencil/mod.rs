@@ -151,8 +151,8 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     let mut output = Output::new(args.reported.format);
     // Only a table has room for a warning. Several processes would measure at the same time.
     let watched = output.is_table() && config.machine.is_none() && config.processes.is_none();
-    let exchange_ns = || if watched { Yardstick::Host.ns() } else { f64::NAN };
-    let before = exchange_ns();
+    let cache_line_ns = || if watched { Yardstick::Host.ns() } else { f64::NAN };
+    let before = cache_line_ns();
     let mut reported = Ok(());
     let (mut reports, mut unverified) = (Vec::new(), Vec::new());
     let mut run = || {
@@ -171,7 +171,7 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
         Ok(())
     };
     let done = (0..config.repeat).try_for_each(|_| run());
-    let warning = busy(before.max(exchange_ns())).filter(|_| done.is_ok());
+    let warning = busy(before.max(cache_line_ns())).filter(|_| done.is_ok());
     let finished = output.finish_with(|_| report::table(&session, &reports, warning));
     done?;
     reported = reported.and(finished);

@@ -43,7 +43,7 @@ the third quartile (Tukey's outer fences; quartiles by linear interpolation).
 JSON and CSV have a line for each number of shards. For each of the four above, columns end in:
   _min, _median, _max   statistics without outliers; times have the unit before it, as in collective_us_min
   _kept, _dropped       number of samples kept, and of outliers
-  exchange_ns           (a column of its own) the exchange of a cache line between two threads, one way, before each pair of \
+  cache_line_ns         (a column of its own) the time of a cache line between two threads, one way, before each pair of \
 runs: the median. It is empty with one processor
 
 With --report, the directory gets:
@@ -206,7 +206,7 @@ mod tests {
         let caveats =
             |plan: &Plan, runs: &[crate::measure::samples::Run]| plan.caveats(&[Point::of(plan, 4, runs)], &[]);
         assert!(caveats(&plan, &runs).is_empty());
-        runs.iter_mut().for_each(|run| run.exchange_ns = 12_340.0);
+        runs.iter_mut().for_each(|run| run.cache_line_ns = 12_340.0);
         let found = caveats(&plan, &runs);
         assert!(found.len() == 1 && found[0].starts_with("a cache line took 12.34 µs"), "{found:?}");
         plan.config.workers = 1 << 20;

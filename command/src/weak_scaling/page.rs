@@ -3,7 +3,7 @@
 use super::fit::{Fit, METHOD, Model};
 use super::plan::Plan;
 use super::plots;
-use super::point::{Point, exchange_ns};
+use super::point::{Point, cache_line_ns};
 use crate::measure::environment::Environment;
 use crate::measure::page::{Cell, Page, Table, escaped};
 use crate::measure::stats::microseconds;
@@ -28,7 +28,7 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
     page.section("Files");
     page.paragraph(
         "Every sample: <a href=\"samples.csv\">samples.csv</a> and <a href=\"samples.jsonl\">samples.jsonl</a> (an object for each \
-         run, with the exchange before its pair). Results: <a href=\"summary.csv\">summary.csv</a> and \
+         run, with the yardstick before its pair). Results: <a href=\"summary.csv\">summary.csv</a> and \
          <a href=\"summary.json\">summary.json</a> (with the fits). Parameters: \
          <a href=\"parameters.json\">parameters.json</a>. Machine and toolchain: <a href=\"machine.json\">machine.json</a>. Plots: \
          <a href=\"collective.svg\">collective.svg</a>, <a href=\"metrics.svg\">metrics.svg</a>, \
@@ -75,14 +75,14 @@ fn results(points: &[Point]) -> Table {
         let mut row = vec![Cell::from(p.shards.to_string()), verified];
         row.extend(metrics.iter().flat_map(|(_, s)| [s.min, s.median, s.max]).map(|us| Cell::from(microseconds(us))));
         row.push(metrics.iter().map(|(_, s)| s.dropped).sum::<usize>().to_string().into());
-        row.push(microseconds(p.exchange_ns).into());
+        row.push(microseconds(p.cache_line_ns).into());
         table.row(row);
     }
     table
 }
 
 fn models(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
-    let e = exchange_ns(points);
+    let e = cache_line_ns(points);
     let shared = match Model::of(plan.config.collective)[1] {
         Model::SharedTwoLevel => {
             "With more shards than the W workers, the P/W shards of a worker combine their values one after the other, in a \
@@ -112,13 +112,13 @@ fn models(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
         "The fit is by {METHOD}. The last column is the exponential of the root mean square of the residuals."
     ));
     let mut table = Table::of_words();
-    table.head(["model", "fitted for", "coefficients", "α′ in exchanges", "points", "off by a factor"]);
+    table.head(["model", "fitted for", "coefficients", "α′ in yardsticks", "points", "off by a factor"]);
     for fit in fits {
         table.row([
             fit.model.formula().to_owned(),
             plots::scope(fit),
             plots::coefficients(fit),
-            in_exchanges(fit.alpha_us * 1000.0 / e),
+            in_yardsticks(fit.alpha_us * 1000.0 / e),
             fit.points.to_string(),
             if fit.points == 1 { "-".into() } else { format!("{:.2}", fit.off_by) },
         ]);
@@ -129,17 +129,17 @@ fn models(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
     }
 }
 
-fn in_exchanges(alpha: f64) -> String {
+fn in_yardsticks(alpha: f64) -> String {
     if alpha.is_nan() { "-".into() } else { format!("{alpha:.2} e") }
 }
 
 /// The origin of the figures.
 fn provenance(environment: &Environment, points: &[Point]) -> Vec<(&'static str, String)> {
-    let exchange = match exchange_ns(points) {
+    let yardstick = match cache_line_ns(points) {
         e if e.is_nan() => "not measured".into(),
         e => format!("{e:.1} ns: a cache line from one processor to another, the fastest of batches, median"),
     };
-    let mut all = vec![("began", environment.began.clone()), ("exchange e", exchange)];
+    let mut all = vec![("began", environment.began.clone()), ("yardstick e", yardstick)];
     all.extend(environment.facts());
     all
 }

@@ -158,8 +158,8 @@ impl Plan {
         let workers = self.on_host();
         let processors = plural(self.processors(), "processor");
         let turns = format!("{workers} workers take turns on {processors}, so the times are those of the scheduler");
-        let exchange = super::point::exchange_ns(points);
-        let caveats = self.takes_turns().then_some(turns).into_iter().chain(busy(exchange));
+        let yardstick = super::point::cache_line_ns(points);
+        let caveats = self.takes_turns().then_some(turns).into_iter().chain(busy(yardstick));
         let bad = fits.iter().filter(|fit| fit.off_by > BAD_FIT).map(|fit| {
             let (formula, off_by) = (fit.model.formula(), fit.off_by);
             format!(

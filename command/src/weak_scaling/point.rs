@@ -28,13 +28,13 @@ pub struct Point {
     pub baseline: Spread,
     /// For each pair of runs, the baseline's median iteration divided by the application's.
     pub ratio: Spread,
-    /// Median of the exchanges.
-    pub exchange_ns: f64,
+    /// Median of the yardsticks.
+    pub cache_line_ns: f64,
 }
 
-/// The median of the exchange over the points; NaN if it was not measured.
-pub fn exchange_ns(points: &[Point]) -> f64 {
-    median(points.iter().map(|p| p.exchange_ns).filter(|e| !e.is_nan()))
+/// The median of the yardstick over the points; NaN if it was not measured.
+pub fn cache_line_ns(points: &[Point]) -> f64 {
+    median(points.iter().map(|p| p.cache_line_ns).filter(|e| !e.is_nan()))
 }
 
 /// The rule for rounds. All of them count, since both versions had the same host. A busy host is a warning. Outliers are
@@ -60,7 +60,7 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
     for _ in 0..plan.config.repeat {
         let run_once = |session: &mut Session| session.run_once();
         turns.take(&mut sessions, run_once, |turn| {
-            let run = Run::new(turn.found, turn.round, turn.exchange_ns);
+            let run = Run::new(turn.found, turn.round, turn.cache_line_ns);
             keep(&run)?;
             runs.push(run);
             Ok(())
@@ -95,7 +95,7 @@ impl Point {
             iteration: spread(ours, |r| &r.iteration_us),
             baseline: spread(Collective::Aggregation, |r| &r.iteration_us),
             ratio: NOISE.spread(ratios),
-            exchange_ns: median(runs.iter().map(|r| r.exchange_ns)),
+            cache_line_ns: median(runs.iter().map(|r| r.cache_line_ns)),
         }
     }
 
@@ -135,7 +135,7 @@ impl Point {
             record.extend([(min, spread.min.into()), (middle, spread.median.into()), (max, spread.max.into())]);
             record.extend([(kept, Field::from(spread.kept)), (dropped, spread.dropped.into())]);
         }
-        record.push(("exchange_ns", self.exchange_ns.into()));
+        record.push(("cache_line_ns", self.cache_line_ns.into()));
         record
     }
 }
@@ -153,7 +153,7 @@ pub mod tests {
             run,
             verified: true,
             failure: None,
-            exchange_ns: 40.0 + 20.0 * run as f64,
+            cache_line_ns: 40.0 + 20.0 * run as f64,
             iteration_us: iteration.into(),
             collective_us: collective.into(),
         };
@@ -176,7 +176,7 @@ pub mod tests {
         assert_eq!(all(point.baseline), (40.0, 55.0, 70.0, 4, 0));
         // 50 / 5 and 60 / 5.
         assert_eq!(all(point.ratio), (10.0, 11.0, 12.0, 2, 0));
-        assert_eq!((point.runs, point.failure, point.exchange_ns), (4, None, 50.0));
+        assert_eq!((point.runs, point.failure, point.cache_line_ns), (4, None, 50.0));
 
         // Where shards share workers, 1 and 2 in one run and 3 and 5 in the other are one sample each.
         let shared = Plan { config: Config { workers: 3, ..plan.config }, ..plan };
@@ -188,7 +188,7 @@ pub mod tests {
     #[test]
     fn an_unverified_run_does_not_count_and_is_named() {
         let (plan, mut runs) = example();
-        assert_eq!(exchange_ns(&[Point::of(&plan, 4, &runs)]), 50.0);
+        assert_eq!(cache_line_ns(&[Point::of(&plan, 4, &runs)]), 50.0);
         (runs[2].verified, runs[2].failure) = (false, Some("cell 7: wrong".into()));
         let point = Point::of(&plan, 4, &runs);
         assert_eq!((point.baseline.max, point.baseline.kept), (60.0, 2));

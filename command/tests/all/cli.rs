@@ -235,7 +235,7 @@ fn a_machine_without_costs_is_a_warning() {
     for (args, warned) in [
         ("stencil --iterations 3", true),
         ("stencil --iterations 3 --machine titan-mpi", false),
-        ("exchange --repeat 2", true),
+        ("cache-line --repeat 2", true),
         ("kernel --iterations 3", true),
         ("collective --kind scan --iterations 3 --elements 1", true),
         ("weak-scaling --shards 2,4 --iterations 5 --repeat 1", true),

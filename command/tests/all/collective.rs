@@ -433,7 +433,10 @@ fn chained_allreduces_have_the_exact_result() {
         for line in lines {
             let [result, right] = ["result", "expected"].map(|name| line[name].as_f64().expect("a number"));
             assert_eq!((result, right), (expected, expected), "{line}");
-            assert!(line["exchange_ns"].as_f64().is_some_and(|ns| ns > 0.0) || line["exchange_ns"].is_null(), "{line}");
+            assert!(
+                line["cache_line_ns"].as_f64().is_some_and(|ns| ns > 0.0) || line["cache_line_ns"].is_null(),
+                "{line}"
+            );
         }
         let there = succeeds(&format!("{args} --wire virtual --machine local --format json"));
         assert!(there.contains("\"digest\":") && there.contains("\"shard_rounds_per_s\":"), "{there}");

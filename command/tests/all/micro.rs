@@ -45,14 +45,14 @@ fn allreduces_are_verified() {
 }
 
 #[test]
-fn tasks_barriers_and_exchanges_are_verified() {
+fn tasks_barriers_and_cache_lines_are_verified() {
     for regions in 1..=4 {
         measures(&format!("tasks --count 3000 --regions {regions} --working-set 10 --workers 1"), "task_ns");
     }
     for shards in [1, 2, 7] {
         measures(&format!("barrier --shards {shards} --iterations 50 --workers 2"), "barrier_us");
     }
-    measures("exchange --iterations 1000", "exchange_ns");
+    measures("cache-line --iterations 1000", "cache_line_ns");
 }
 
 #[test]
@@ -86,23 +86,26 @@ fn csv_has_a_header_and_a_table_its_medians() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!((lines.len(), lines[0].split(',').next()), (4, Some("program")));
     assert!(lines[1..].iter().all(|l| l.split(',').count() == lines[0].split(',').count()), "{text}");
-    let output = maniple("exchange --iterations 1000 --repeat 2");
+    let output = maniple("cache-line --iterations 1000 --repeat 2");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("exchange_ns") && text.contains("The medians leave out run 0"), "{text}");
+    assert!(text.contains("cache_line_ns") && text.contains("The medians leave out run 0"), "{text}");
 }
 
 /// Every column that a report has, and not only a parameter, is explained.
 #[test]
 fn help_explains_what_is_reported() {
     for (command, columns) in [
-        ("collective", &["max_latency_us", "result, expected", "verified", "exchange_ns", "--chained"][..]),
+        ("collective", &["max_latency_us", "result, expected", "verified", "cache_line_ns", "--chained"][..]),
         ("tasks", &["task_ns", "verified"]),
-        ("exchange", &["exchange_ns"]),
-        ("barrier", &["barrier_us", "verified", "exchange_ns"]),
-        ("gang", &["launch_us", "per_shard_us", "verified", "exchange_ns"]),
+        ("cache-line", &["cache_line_ns"]),
+        ("barrier", &["barrier_us", "verified", "cache_line_ns"]),
+        ("gang", &["launch_us", "per_shard_us", "verified", "cache_line_ns"]),
         ("kernel", &["iteration_us", "per_1000_cells_ns", "verified"]),
         ("memory", &["per_shard_bytes"]),
-        ("compare mpi", &["kind", "mpi_result", "mpi_iteration_us", "mpi_mean_us", "collective_ratio", "exchange_ns"]),
+        (
+            "compare mpi",
+            &["kind", "mpi_result", "mpi_iteration_us", "mpi_mean_us", "collective_ratio", "cache_line_ns"],
+        ),
     ] {
         let help = String::from_utf8(maniple(&format!("{command} --help")).stdout).expect("UTF-8");
         let (_, explained) = help.split_once("Columns of the report:").expect("an explanation");
@@ -131,14 +134,14 @@ fn what_makes_no_sense_is_refused() {
             "memory --collective star",
             "unknown algorithm `star`; expected one of recursive-doubling, two-level, radix-4 (or",
         ),
-        ("exchange --wire virtual --noise much", "expected a number, such as 0.5, found `much`"),
+        ("cache-line --wire virtual --noise much", "expected a number, such as 0.5, found `much`"),
         ("explore --from x", "expected a whole number, such as 16 or 1e3, found `x`"),
         ("tasks --count 1e9 --trace /no/such/file", "/no/such/file: can't be written: No such file"),
         ("barrier --repeat 0", "--repeat: expected at least 1, found 0"),
         ("tasks --regions 5", "--regions: expected 1 to 4 for each task, found 5"),
         ("tasks --regions 0", "--regions: expected 1 to 4 for each task, found 0"),
         ("tasks --regions 3 --working-set 2", "--working-set: expected at least the 3 regions of a task, found 2"),
-        ("exchange --iterations x", "expected a whole number"),
+        ("cache-line --iterations x", "expected a whole number"),
         ("kernel --cells 3", "expected at least 4 cells"),
         ("kernel --cells 1e18", "of memory"),
         ("kernel --iterations 0", "--iterations: expected at least 1, found 0"),

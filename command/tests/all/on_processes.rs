@@ -110,7 +110,7 @@ fn the_machine_shows_hosts_and_processes() {
 fn variables_of_a_launcher_are_refused_with_the_way_out() {
     for (command, why) in [
         ("kernel", "this command runs in one process"),
-        ("exchange", "this command runs in one process"),
+        ("cache-line", "this command runs in one process"),
         ("memory", "this command runs in one process"),
         ("explore", "this command runs in one process"),
         ("compare mpi", "this command runs in one process"),

@@ -126,7 +126,7 @@ fn the_library_in_c_decides() {
     let of = |call: &'static str| all.iter().filter(move |line| line["call"] == call);
     assert!(all.iter().all(|line| line["mapper"] == "dealer"));
     assert!(of("place_shards").count() > 0 && of("place_shards").all(|line| line["answer"] == "Cyclic"));
-    assert!(of("map_exchange").count() > 0 && of("map_exchange").all(|line| line["answer"]["priority"] == 6));
+    assert!(of("map_collective").count() > 0 && of("map_collective").all(|line| line["answer"]["priority"] == 6));
     assert!(of("map_leaf").all(|line| line["answer"]["priority"] == 5));
     let on = |processor: u32| of("map_leaf").filter(|line| line["answer"]["processor"] == processor).count();
     assert!(on(0).abs_diff(on(1)) <= 2 && on(0) > 50, "in turn: {} and {}", on(0), on(1));

@@ -1,4 +1,4 @@
-//! `--wire virtual` where a command measures single numbers of a machine, or something beside it: exchange, kernel, compare
+//! `--wire virtual` where a command measures single numbers of a machine, or something beside it: yardstick, kernel, compare
 //! and machine. The expected values are computed here from the machines' files.
 
 use crate::common::csv::{column, csv};
@@ -19,16 +19,16 @@ fn loggp(text: &str, link: &str) -> f64 {
 }
 
 #[test]
-fn an_exchange_is_what_the_link_takes() {
-    let exchange = |args: &str| measured(&format!("exchange --wire virtual --repeat 2 {args}"), "exchange_ns");
+fn the_yardstick_is_what_the_link_takes() {
+    let yardstick = |args: &str| measured(&format!("cache-line --wire virtual --repeat 2 {args}"), "cache_line_ns");
     // The only processor for shards of a node is Legion's utility processor.
-    assert_near(exchange("--machine titan-legion"), loggp(LEGION, "network"), "titan-legion");
-    assert_near(exchange("--machine titan-mpi"), loggp(LEGION, "network"), "titan-mpi, the same network");
+    assert_near(yardstick("--machine titan-legion"), loggp(LEGION, "network"), "titan-legion");
+    assert_near(yardstick("--machine titan-mpi"), loggp(LEGION, "network"), "titan-mpi, the same network");
     // Within a node; the first of several messages is the only one.
     let first = number(LOCAL, "memory", "first_ns");
-    assert_near(exchange("--machine local"), loggp(LOCAL, "memory") + first, "local");
-    assert_eq!(exchange("--machine ideal"), 0.0);
-    // Everything takes its time here, but an exchange is only its link's; more nodes than two have no part in it.
+    assert_near(yardstick("--machine local"), loggp(LOCAL, "memory") + first, "local");
+    assert_eq!(yardstick("--machine ideal"), 0.0);
+    // Everything takes its time here, but a yardstick is only its link's; more nodes than two have no part in it.
     for (name, processors, utility, link) in
         [("one", "1", "0", "network"), ("two", "2", "0", "memory"), ("more", "16", "0", "memory")].into_iter().chain([
             ("alone", "3", "1", "network"),
@@ -39,31 +39,31 @@ fn an_exchange_is_what_the_link_takes() {
         let file = file(name, SMALL, &[("processors", processors), ("utility", utility)]);
         let nodes = if link == "network" { "--nodes 5" } else { "--nodes 1" };
         let file = file.display();
-        assert_near(exchange(&format!("--machine {file}")), loggp(SMALL, link), name);
-        assert_near(exchange(&format!("--machine {file} {nodes}")), loggp(SMALL, link), name);
+        assert_near(yardstick(&format!("--machine {file}")), loggp(SMALL, link), name);
+        assert_near(yardstick(&format!("--machine {file} {nodes}")), loggp(SMALL, link), name);
     }
     // Without bytes, LogGP's o + L + o to the digit.
     let file = file("no-bytes", SMALL, &[("byte_ns", "0")]);
     for iterations in ["", "--iterations 1", "--iterations 7"] {
-        assert_eq!(exchange(&format!("--machine {} {iterations}", file.display())), 200.0 + 1500.0 + 200.0);
+        assert_eq!(yardstick(&format!("--machine {} {iterations}", file.display())), 200.0 + 1500.0 + 200.0);
     }
     // Each way the latency alone is up to half as long again.
-    let noisy = exchange(&format!("--machine {} --noise 0.5", file.display()));
+    let noisy = yardstick(&format!("--machine {} --noise 0.5", file.display()));
     assert!((2200.0..2350.0).contains(&noisy), "{noisy}");
 }
 
 /// The yardstick beside a run is the machine's, and not this host's.
 #[test]
-fn runs_report_the_exchange_of_their_machine() {
+fn runs_report_the_yardstick_of_their_machine() {
     for run in [
         "collective --kind allreduce --chained --elements 1 --shards 3 --iterations 5",
         "barrier --shards 3 --iterations 5",
         "gang --shards 3",
     ] {
-        let found = measured(&format!("{run} --repeat 1 --wire virtual --machine titan-legion"), "exchange_ns");
+        let found = measured(&format!("{run} --repeat 1 --wire virtual --machine titan-legion"), "cache_line_ns");
         assert_near(found, loggp(LEGION, "network"), run);
         let alone = csv(&format!("{run} --repeat 1 --wire virtual --machine titan-legion --nodes 1"));
-        assert_eq!(column(&alone, "exchange_ns"), "", "{run}: there is one processor");
+        assert_eq!(column(&alone, "cache_line_ns"), "", "{run}: there is one processor");
     }
 }
 
@@ -71,7 +71,7 @@ fn runs_report_the_exchange_of_their_machine() {
 #[test]
 fn reports_name_their_machine() {
     for (run, nodes) in [
-        ("exchange --iterations 5", "2"),
+        ("cache-line --iterations 5", "2"),
         ("kernel --iterations 5", "1"),
         ("collective --kind allreduce --chained --elements 1 --shards 3 --iterations 5", "3"),
         ("barrier --shards 3 --iterations 5 --nodes 7", "7"),
@@ -90,7 +90,7 @@ fn reports_name_their_machine() {
 #[test]
 fn there_is_one_run_in_virtual_time() {
     for run in [
-        "exchange --iterations 5",
+        "cache-line --iterations 5",
         "kernel --iterations 5",
         "barrier --shards 3 --iterations 5",
         "gang --shards 3",
@@ -104,7 +104,7 @@ fn there_is_one_run_in_virtual_time() {
         let table = String::from_utf8(maniple(&run).stdout).expect("text");
         assert!(table.contains("median") && !table.contains("leave out"), "{table}");
     }
-    assert_eq!(csv("exchange --iterations 5").lines().count(), 11);
+    assert_eq!(csv("cache-line --iterations 5").lines().count(), 11);
 }
 
 /// A block, and four cells of ghosts on either side: its own, and its neighbours'.
@@ -165,7 +165,7 @@ fn mpi_runs_on_a_machine_of_its_own() {
             // A message a round; halves and quarters of these are exact.
             let times = ["collective_us", "mpi_collective_us", "collective_ratio"].map(number);
             assert_eq!(times, [2.0 * rounds, 0.5 * rounds, 4.0], "{text}");
-            assert_eq!((number("exchange_ns"), &*column(&text, "verified")), (2000.0, "true"));
+            assert_eq!((number("cache_line_ns"), &*column(&text, "verified")), (2000.0, "true"));
             assert_eq!((number("result"), &*column(&text, "mpi")), (number("mpi_result"), "ideal"));
             if program == "allreduce" {
                 assert_eq!((number("result"), column(&text, "mpi_iteration_us")), (sum(shards, 40), "".into()));
@@ -188,7 +188,7 @@ fn mpi_runs_on_a_machine_of_its_own() {
     // Of one rank there is nothing to divide by, and no other processor to go to.
     let alone = compare(&format!("--program allreduce --shards 1 --machine {ours} --mpi-machine {mpi}"));
     assert_eq!(
-        ["mpi_collective_us", "collective_ratio", "exchange_ns"].map(|name| column(&alone, name)),
+        ["mpi_collective_us", "collective_ratio", "cache_line_ns"].map(|name| column(&alone, name)),
         ["0.0", "", ""]
     );
     let titan = compare("--shards 4 --machine titan-legion");
@@ -202,7 +202,7 @@ fn mpi_runs_on_a_machine_of_its_own() {
 #[test]
 fn a_machine_may_come_through_a_pipe() {
     for args in [
-        "exchange --iterations 5 --machine /dev/stdin",
+        "cache-line --iterations 5 --machine /dev/stdin",
         "kernel --iterations 5 --machine /dev/stdin",
         "collective --kind allreduce --chained --elements 1 --shards 3 --iterations 5 --machine /dev/stdin",
         "barrier --shards 3 --iterations 5 --machine /dev/stdin",
@@ -239,14 +239,14 @@ fn a_machine_is_shown_with_its_numbers() {
     {
         assert_eq!(json[format!("{table}.{name}")].as_f64(), Some(number(LEGION, table, name)), "{table}.{name}");
     }
-    assert!(["exchange_ns", "seed"].iter().all(|name| json.get(name).is_none()), "{json}");
+    assert!(["cache_line_ns", "seed"].iter().all(|name| json.get(name).is_none()), "{json}");
     let noisy = shown("--machine titan-legion --noise 0.25 --noise-seed 7 --format json");
     let noisy: serde_json::Value = serde_json::from_str(&noisy).expect("JSON");
     assert_eq!((&noisy["noise"], &noisy["seed"]), (&0.25.into(), &7.into()));
-    let own = format!("exchange_ns = {{ value = 61.5, why = \"a test\" }}\n{SMALL}");
-    let own = shown(&format!("--machine {} --format json", file("with-exchange", &own, &[]).display()));
+    let own = format!("cache_line_ns = {{ value = 61.5, why = \"a test\" }}\n{SMALL}");
+    let own = shown(&format!("--machine {} --format json", file("with-yardstick", &own, &[]).display()));
     let own: serde_json::Value = serde_json::from_str(&own).expect("JSON");
-    assert_eq!((&own["exchange_ns"], own.get("seed")), (&61.5.into(), None));
+    assert_eq!((&own["cache_line_ns"], own.get("seed")), (&61.5.into(), None));
     let lines = shown("--machine local --nodes 3");
     let of_16 = LOCAL.parse::<toml::Table>().expect("TOML")["costs"]["launch_ns"]["value"][1].as_float();
     let rows: Vec<String> = lines.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -265,15 +265,15 @@ fn a_machine_is_shown_with_its_numbers() {
 fn what_does_not_go_together_is_refused() {
     let (alone, no_two) = without_two();
     for (args, expected) in [
-        (&*format!("exchange --wire virtual {alone}"), no_two),
+        (&*format!("cache-line --wire virtual {alone}"), no_two),
         (
-            "exchange --wire virtual --machine titan",
+            "cache-line --wire virtual --machine titan",
             "unknown machine `titan`; expected one of aspen-gigabit, ethernet, gpi-fdr",
         ),
-        ("exchange --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
-        ("exchange --wire virtual --iterations 0", "--iterations: expected at least 1, found 0"),
-        ("exchange --wire virtual --noise -1", "noise: expected"),
-        ("exchange --wire virtual --workers 2", "unexpected argument '--workers'"),
+        ("cache-line --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
+        ("cache-line --wire virtual --iterations 0", "--iterations: expected at least 1, found 0"),
+        ("cache-line --wire virtual --noise -1", "noise: expected"),
+        ("cache-line --wire virtual --workers 2", "unexpected argument '--workers'"),
         ("kernel --wire virtual --machine ./none.toml", "./none.toml: can't be read: No such file"),
         ("kernel --wire virtual --cells 3", "expected at least 4 cells"),
         ("kernel --wire virtual --nodes 2", "--nodes is not for kernel, which runs on a single processor"),

@@ -220,7 +220,7 @@ fn plots_are_well_formed_and_labelled() {
         assert!(page.contains(&svg), "{name} is in the page");
     }
     assert!(text(directory.join("collective.svg")).contains("extrapolated to P = 4096"));
-    for words in ["All 30 runs were verified.", "load average", "Tukey's outer fences", "rustc 1.", "exchange e"] {
+    for words in ["All 30 runs were verified.", "load average", "Tukey's outer fences", "rustc 1.", "yardstick e"] {
         assert!(page.contains(words), "{words} in {page}");
     }
     assert!(!page.contains("Not complete"));

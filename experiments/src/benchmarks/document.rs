@@ -3,7 +3,7 @@
 use super::platform::{Platform, WORKERS};
 use super::rows::{Row, Sample};
 use maniple_command::measure::environment::{Environment, Machine};
-use maniple_command::measure::noise::{IN_EXCHANGES, Noise, Sifted, Spread, usual_ns};
+use maniple_command::measure::noise::{IN_YARDSTICKS, Noise, Sifted, Spread, usual_ns};
 use maniple_command::measure::stats::{median, microseconds as figure};
 use maniple_stencil::plural;
 use std::fmt::Write;
@@ -14,13 +14,13 @@ use tabled::settings::{Alignment, Modify, Style};
 const METHOD: &str = "\
 Figures are medians over the rounds, with the smallest and the largest in parentheses. A round measures each row once, right
 before the figures that its target depends on. `ratio` is the median of measured ÷ target, so it is at most 1 if the target is
-met. Every run verifies its results. e is the exchange of a cache line between two spinning threads, one way. P is the number of
+met. Every run verifies its results. e is the time of a cache line between two spinning threads, one way. P is the number of
 shards, W that of workers.
 
-Targets in exchanges, or in the time of another program, need a quiet machine. So an exchange is measured right after each
+Targets in yardsticks, or in the time of another program, need a quiet machine. So a yardstick is measured right after each
 measurement. Where it took more than 1.5 times the median of all, or less than that median ÷ 1.5, other programs were running or
 the processors were moved. The measurement beside it is then left out. If this leaves fewer than half of a row's rounds, or if the
-median of all exchanges is above 1 µs, the row is `disturbed` and shows all rounds.
+median of all yardsticks is above 1 µs, the row is `disturbed` and shows all rounds.
 
 - *allreduce*: 64-bit floats. Each call depends on the last result. The time is that of the shard that took longest.
 - *beside MPI*: `MPI_Allreduce` with one rank for each shard, by `maniple compare mpi`. With more ranks than processors MPI
@@ -41,8 +41,8 @@ median of all exchanges is above 1 µs, the row is `disturbed` and shows all rou
 const METHOD_IN_VIRTUAL_TIME: &str = "\
 Times are those of two processors of the machine, on one node or on two, in virtual time. They follow from the machine's file and
 are the same in each round. Every program really runs, and its results are verified. In parentheses are the smallest and the
-largest of the rounds. `ratio` is measured ÷ target, so it is at most 1 if the target is met. e is the exchange between the two
-processors, one way, as `maniple exchange --wire virtual` measures it. P is the number of shards, W that of workers.
+largest of the rounds. `ratio` is measured ÷ target, so it is at most 1 if the target is met. e is the yardstick between the two
+processors, one way, as `maniple cache-line --wire virtual` measures it. P is the number of shards, W that of workers.
 
 - *allreduce*: 64-bit floats. Each call depends on the last result. The time is that of the shard that took longest.
 - *beside MPI*: the same program by recursive doubling, on two processors of the machine that stands for MPI (`--mpi-machine`),
@@ -84,9 +84,9 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &Platform, rounds: usiz
     fact("command", cell(&format!("`maniple-experiments benchmarks{options} --repeat {rounds}{only}`")));
     fact("rounds", rounds.to_string());
     fact("W", WORKERS.to_string());
-    let exchanges: Vec<f64> = measured.iter().flatten().filter_map(|sample| sample.exchange_ns).collect();
-    if !exchanges.is_empty() {
-        fact("e", format!("{} ns", spread(exchanges)));
+    let yardsticks: Vec<f64> = measured.iter().flatten().filter_map(|sample| sample.cache_line_ns).collect();
+    if !yardsticks.is_empty() {
+        fact("e", format!("{} ns", spread(yardsticks)));
     }
     let in_virtual_time = on.about().is_some();
     let method = if in_virtual_time { METHOD_IN_VIRTUAL_TIME } else { METHOD };
@@ -125,11 +125,11 @@ fn spread(values: impl IntoIterator<Item = f64>) -> String {
 }
 
 /// The rule for rounds.
-const NOISE: Noise = IN_EXCHANGES;
+const NOISE: Noise = IN_YARDSTICKS;
 
 /// The table of rows. Those of this host may have rounds that other programs disturbed.
 fn table(rows: &[Row], measured: &[Vec<Sample>], of_host: bool) -> String {
-    let usual_ns = usual_ns(measured.iter().flatten().filter_map(|sample| sample.exchange_ns)).filter(|_| of_host);
+    let usual_ns = usual_ns(measured.iter().flatten().filter_map(|sample| sample.cache_line_ns)).filter(|_| of_host);
     let mut cells = Builder::default();
     cells.push_record(["", "target at most", "that is", "measured", "", "ratio", "met"]);
     for (row, all) in rows.iter().zip(measured) {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn sample(measured: f64, target: Result<f64, &str>) -> Sample {
-        Sample { found: Held { measured, target: target.map_err(String::from) }, exchange_ns: None }
+        Sample { found: Held { measured, target: target.map_err(String::from) }, cache_line_ns: None }
     }
 
     /// The cells of each line of a table.
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn rounds_of_another_machine_do_not_count() {
-        let with = |measured, exchange_ns| Sample { exchange_ns: Some(exchange_ns), ..sample(measured, Ok(2.0)) };
+        let with = |measured, cache_line_ns| Sample { cache_line_ns: Some(cache_line_ns), ..sample(measured, Ok(2.0)) };
         let rows = [row("a", Some("e")), row("b", Some("e")), row("c", Some("e")), row("d", Some("2 µs"))];
         let measured = [
             vec![with(1.0, 50.0), with(1.5, 75.0), with(9.0, 9000.0), with(9.0, 11.0)],

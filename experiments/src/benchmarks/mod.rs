@@ -68,7 +68,7 @@ pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
     args.wire.files().reads("--mpi-machine", args.mpi.path()).writes("--output", output).check()?;
     let document = Document::prepare(output)?;
     let mut measured: Vec<Vec<rows::Sample>> = rows.iter().map(|_| Vec::new()).collect();
-    // Rows measure the exchange themselves if their target depends on it.
+    // Rows measure the yardstick themselves if their target depends on it.
     let mut turns = Rounds::new(Order::Same);
     for _ in 0..rounds {
         let measure = |row: &mut rows::Row| (row.measure)(&on).map_err(|failure| failure.of(&row.what));

@@ -11,8 +11,8 @@ pub struct Pair {
     pub ours_us: f64,
     /// Microseconds of an allreduce with MPI.
     pub mpi_us: f64,
-    /// The exchange right after both, in nanoseconds.
-    pub exchange_ns: Option<f64>,
+    /// The yardstick right after both, in nanoseconds.
+    pub cache_line_ns: Option<f64>,
 }
 
 /// Measures an allreduce of 64-bit floats here and with MPI, with one rank for each shard.
@@ -33,7 +33,9 @@ pub fn allreduce_beside_mpi(shards: u32, elements: usize, iterations: usize) -> 
     }
     let record: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     match (record["collective_us"].as_f64(), record["mpi_collective_us"].as_f64()) {
-        (Some(ours_us), Some(mpi_us)) => Ok(Ok(Pair { ours_us, mpi_us, exchange_ns: record["exchange_ns"].as_f64() })),
+        (Some(ours_us), Some(mpi_us)) => {
+            Ok(Ok(Pair { ours_us, mpi_us, cache_line_ns: record["cache_line_ns"].as_f64() }))
+        }
         _ => Err(Failure::Run(format!("expected the times of both sides from {command:?}, found {record}"))),
     }
 }

@@ -116,7 +116,7 @@ impl Platform {
     }
 
     /// The yardstick in nanoseconds, if there is one.
-    pub fn exchange_ns(&self) -> Option<f64> {
+    pub fn cache_line_ns(&self) -> Option<f64> {
         Some(self.yardstick.ns()).filter(|e| !e.is_nan())
     }
 
@@ -134,7 +134,7 @@ impl Platform {
         if mpi_us == 0.0 {
             return Ok(Err("MPI takes no time on its machine".into()));
         }
-        Ok(Ok(Pair { ours_us: us(&self.runtime())?, mpi_us, exchange_ns: self.exchange_ns() }))
+        Ok(Ok(Pair { ours_us: us(&self.runtime())?, mpi_us, cache_line_ns: self.cache_line_ns() }))
     }
 
     /// A value that only this host has. In virtual time, the reason why there is nothing to compare with.

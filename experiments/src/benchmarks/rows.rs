@@ -31,26 +31,26 @@ pub struct Held {
     pub target: Result<f64, String>,
 }
 
-/// One measurement. It has the exchange right after it if the target depends on that, or on another program's time.
+/// One measurement. It has the yardstick right after it if the target depends on that, or on another program's time.
 pub type Sample = Beside<Held>;
 
-fn sample(measured: f64, target: Result<f64, String>, exchange_ns: Option<f64>) -> Sample {
-    Sample { found: Held { measured, target }, exchange_ns }
+fn sample(measured: f64, target: Result<f64, String>, cache_line_ns: Option<f64>) -> Sample {
+    Sample { found: Held { measured, target }, cache_line_ns }
 }
 
 fn against(measured: f64, target: f64) -> Sample {
     sample(measured, Ok(target), None)
 }
 
-/// A sample with a target in exchanges. The measurement of `measured_ns` and the target are kept in microseconds.
-fn in_exchanges(on: &Platform, measured_ns: f64, target: f64) -> Sample {
-    let exchange_ns = on.exchange_ns();
-    let target = match exchange_ns {
-        Some(0.0) => Err("an exchange takes no time on this machine".into()),
+/// A sample with a target in yardsticks. The measurement of `measured_ns` and the target are kept in microseconds.
+fn in_yardsticks(on: &Platform, measured_ns: f64, target: f64) -> Sample {
+    let cache_line_ns = on.cache_line_ns();
+    let target = match cache_line_ns {
+        Some(0.0) => Err("a yardstick takes no time on this machine".into()),
         Some(e) => Ok(target * e / 1000.0),
-        None => Err("the exchange needs two processors".into()),
+        None => Err("the yardstick needs two processors".into()),
     };
-    sample(measured_ns / 1000.0, target, exchange_ns)
+    sample(measured_ns / 1000.0, target, cache_line_ns)
 }
 
 type Measure = Box<dyn FnMut(&Platform) -> Result<Sample, Failure>>;
@@ -65,8 +65,8 @@ pub fn all() -> Vec<Row> {
     row("allreduce of 8 bytes, 2 shards", us, Some("0.8 × MPI"), beside_mpi(2, 1, 0.8));
     for (shards, factor) in [(8, 1.2), (32, 0.9), (128, 0.9), (512, 0.9)] {
         let what = format!("allreduce of 8 bytes, recursive doubling, {shards} shards");
-        let exchanges = factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS);
-        let measure = allreduce(shards, Algorithm::RecursiveDoubling, exchanges);
+        let yardsticks = factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS);
+        let measure = allreduce(shards, Algorithm::RecursiveDoubling, yardsticks);
         row(&what, us, Some(&format!("{factor} · e · P · log₂P ÷ W")), measure);
     }
     for shards in [8, 64, 512, MANY] {
@@ -79,9 +79,9 @@ pub fn all() -> Vec<Row> {
         row(&format!("allreduce of 8 bytes, {shards} shards, beside MPI"), us, None, beside_mpi(shards, 1, 1.0));
     }
     row("stencil kernel, 1000 cells", ns, Some("650 ns"), stencil_kernel());
-    for (shards, exchanges) in [(16, 12.0), (512, 14.0)] {
+    for (shards, yardsticks) in [(16, 12.0), (512, 14.0)] {
         let what = format!("stencil, added to the kernel a shard, {shards} shards");
-        row(&what, us, Some(&format!("{exchanges} · e")), stencil_added(shards, exchanges));
+        row(&what, us, Some(&format!("{yardsticks} · e")), stencil_added(shards, yardsticks));
     }
     for shards in [16, 64, 256] {
         row(&format!("relaunch of a shard, {shards} shards"), us, Some("4 µs"), relaunch(shards));
@@ -99,10 +99,10 @@ fn calls(shards: u32) -> usize {
     (400_000 / shards as usize).clamp(200, 50_000)
 }
 
-fn allreduce(shards: u32, algorithm: Algorithm, exchanges: f64) -> Measure {
+fn allreduce(shards: u32, algorithm: Algorithm, yardsticks: f64) -> Measure {
     Box::new(move |on| {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), algorithm)?;
-        Ok(in_exchanges(on, us * 1000.0, exchanges))
+        Ok(in_yardsticks(on, us * 1000.0, yardsticks))
     })
 }
 
@@ -117,7 +117,7 @@ fn beside_mpi(shards: u32, elements: usize, factor: f64) -> Measure {
     };
     let us = move |runtime: &Runtime| allreduce_us(runtime, shards, elements, iterations, Algorithm::RecursiveDoubling);
     Box::new(move |on| match on.beside_mpi((shards, elements, iterations), us)? {
-        Ok(pair) => Ok(sample(pair.ours_us, Ok(factor * pair.mpi_us), pair.exchange_ns)),
+        Ok(pair) => Ok(sample(pair.ours_us, Ok(factor * pair.mpi_us), pair.cache_line_ns)),
         Err(how) => Ok(sample(us(&on.runtime())?, Err(how), None)),
     })
 }
@@ -130,9 +130,9 @@ fn stencil_kernel() -> Measure {
     Box::new(|on| Ok(against(verified(on.kernel(1000, 20_000)?)?, 650.0)))
 }
 
-fn stencil_added(shards: u32, exchanges: f64) -> Measure {
+fn stencil_added(shards: u32, yardsticks: f64) -> Measure {
     let mut added_ns = added_to_kernel(shards, Collective::RecursiveDoubling);
-    Box::new(move |on| Ok(in_exchanges(on, added_ns(on)?, exchanges)))
+    Box::new(move |on| Ok(in_yardsticks(on, added_ns(on)?, yardsticks)))
 }
 
 fn relaunch(shards: u32) -> Measure {
@@ -171,7 +171,7 @@ fn leaf_task() -> Measure {
     Box::new(|on| {
         let starpu = on.of_host("StarPU's task", starpu_task_ns);
         let measured = verified(tasks::measure(&on.one_worker(), 200_000, 1, 1024)?)?;
-        Ok(sample(measured, starpu.map(|ns| ns / 20.0), on.exchange_ns()))
+        Ok(sample(measured, starpu.map(|ns| ns / 20.0), on.cache_line_ns()))
     })
 }
 

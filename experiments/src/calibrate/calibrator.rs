@@ -73,11 +73,11 @@ pub struct Calibration {
     pub levels: Vec<u32>,
     /// The number of processors.
     pub processors: u32,
-    /// Median of the exchange of a cache line between two processors, one way; `None` with one processor.
-    pub exchange_ns: Option<f64>,
+    /// Median of the time of a cache line between two processors, one way; `None` with one processor.
+    pub cache_line_ns: Option<f64>,
 }
 
-/// The rule for rounds. Few prices depend on the exchange itself, which tells near processors from distant ones.
+/// The rule for rounds. Few prices depend on the yardstick itself, which tells near processors from distant ones.
 pub const NOISE: Noise = Noise { within: Some(2.5), busy_counts: true, drops_outliers: false };
 
 /// A calibration under way.
@@ -110,36 +110,36 @@ impl Calibrator {
         self.plan.processors
     }
 
-    /// Runs all programs once, between two exchanges of a cache line.
+    /// Runs all programs once, between two measurements of the yardstick.
     pub fn take(&mut self) -> Result<(), Failure> {
-        let mut round = Beside { found: Vec::new(), exchange_ns: None };
+        let mut round = Beside { found: Vec::new(), cache_line_ns: None };
         let run = |program: &mut Program| program.run(&self.runtime);
         self.rounds.take(&mut self.programs, run, |turn| {
             round.found.push(turn.found);
-            round.exchange_ns = Some(turn.exchange_ns);
+            round.cache_line_ns = Some(turn.cache_line_ns);
             Ok(())
         })?;
         self.times.push(round);
         Ok(())
     }
 
-    /// The usual exchange; `None` with one processor.
-    pub fn exchange_ns(&self) -> Option<f64> {
-        usual_ns(self.times.iter().filter_map(|round| round.exchange_ns))
+    /// The usual yardstick; `None` with one processor.
+    pub fn cache_line_ns(&self) -> Option<f64> {
+        usual_ns(self.times.iter().filter_map(|round| round.cache_line_ns))
     }
 
     /// The calibration from the rounds that count.
     pub fn calibration(&self) -> Calibration {
-        let exchange_ns = self.exchange_ns();
+        let cache_line_ns = self.cache_line_ns();
         let mut measured = Measured::default();
-        for times in NOISE.quiet(&self.times, exchange_ns) {
+        for times in NOISE.quiet(&self.times, cache_line_ns) {
             for (program, ns) in self.programs.iter().zip(times) {
                 measured.0.entry((program.what, program.shards)).or_default().push(*ns);
             }
         }
         let prices = prices::solve(&measured, &self.plan.levels);
         let (levels, processors) = (self.plan.levels.clone(), self.plan.processors);
-        Calibration { prices, levels, processors, exchange_ns }
+        Calibration { prices, levels, processors, cache_line_ns }
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
         let round = |round: usize, slow: usize| {
             let at = |i: usize| if (i + round) % 21 < slow { 1.45 } else { 1.0 };
             let found = times.iter().enumerate().map(|(i, ns)| ns * at(i)).collect();
-            Beside { found, exchange_ns: Some(30.0) }
+            Beside { found, cache_line_ns: Some(30.0) }
         };
         let mut found = |slow| {
             calibrator.times = (0..21).map(|n| round(n, slow)).collect();
@@ -273,13 +273,13 @@ mod tests {
 
     #[test]
     fn a_round_with_processors_far_apart_does_not_count() {
-        let calibrated = |exchanges: &[f64]| {
+        let calibrated = |yardsticks: &[f64]| {
             let mut calibrator = one_round();
             let times = calibrator.times.remove(0).found;
-            let scaled = |e: &f64| Beside { found: times.iter().map(|ns| ns * e).collect(), exchange_ns: Some(*e) };
-            calibrator.times = exchanges.iter().map(scaled).collect();
-            let Calibration { prices, exchange_ns, .. } = calibrator.calibration();
-            (prices.into_iter().map(|p| (p.key, p.values)).collect::<Vec<_>>(), exchange_ns)
+            let scaled = |e: &f64| Beside { found: times.iter().map(|ns| ns * e).collect(), cache_line_ns: Some(*e) };
+            calibrator.times = yardsticks.iter().map(scaled).collect();
+            let Calibration { prices, cache_line_ns, .. } = calibrator.calibration();
+            (prices.into_iter().map(|p| (p.key, p.values)).collect::<Vec<_>>(), cache_line_ns)
         };
         let alone = calibrated(&[30.0]);
         assert_eq!(alone.1, Some(30.0));
@@ -298,7 +298,7 @@ mod tests {
         machine.check().expect("a machine");
         assert_eq!((machine.name.as_str(), machine.nodes, machine.per_node), ("mine \"and\" yours", 1, 2));
         assert_eq!(machine.crowded.iter().map(|c| c.shards).collect::<Vec<_>>(), [2, 16]);
-        assert_eq!(file.exchange_ns, Some(42.0));
+        assert_eq!(file.cache_line_ns, Some(42.0));
         for line in text.lines().filter(|line| line.contains("value =")) {
             let (_, why) = line.split_once("why = \"").unwrap_or_else(|| panic!("{line}"));
             assert!(why.len() > 10, "{line}");

@@ -16,18 +16,18 @@ impl Calibration {
         };
         let processors = plural(self.processors as usize, "processor");
         let on = format!("{processors} of {}", of.map_or_else(host, str::to_owned));
-        let exchange = match self.exchange_ns {
+        let yardstick = match self.cache_line_ns {
             None => String::new(),
             Some(ns) => {
                 let why = "a cache line between two spinning threads, one way; measurements can be compared with this file \
                            where it takes about as long";
-                format!("exchange_ns = {{ value = {ns:.1}, why = {} }}\n", quoted(why))
+                format!("cache_line_ns = {{ value = {ns:.1}, why = {} }}\n", quoted(why))
             }
         };
         let why = "as many workers took part";
         let mut text = format!(
             "# Written by maniple on {}, from programs that repeat a single operation.\n\n\
-             name = {}\nabout = {}\n{exchange}\n[nodes]\ncount = {{ value = 1, why = \"one process\" }}\n\
+             name = {}\nabout = {}\n{yardstick}\n[nodes]\ncount = {{ value = 1, why = \"one process\" }}\n\
              processors = {{ value = {}, why = {} }}\nutility = {{ value = 0, why = \"none was set aside\" }}\n\n\
              # Not used: there is one node.\n[network]\n",
             now,

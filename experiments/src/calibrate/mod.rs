@@ -33,8 +33,8 @@ task without a stencil. The rounds are those of a schedule made for this. \
 No algorithm of an allreduce and no stencil is run.
 
 All programs take turns, so that disturbances fall on all of them. Values are lower deciles. Other programs can only make a host \
-slower; if they run for half of the time, most values are without them. The exchange of a cache line between two threads is \
-measured before and after each turn. A turn is left out if its exchange differs from the median by more than a factor of 2.5, \
+slower; if they run for half of the time, most values are without them. The time of a cache line between two threads is \
+measured before and after each turn. A turn is left out if its yardstick differs from the median by more than a factor of 2.5, \
 because the host had then moved its processors.
 
 With --wire virtual it measures two processors on one node of a machine in virtual time, and should find the values in its file.
@@ -140,7 +140,7 @@ impl Measures {
             Some(machine) => calibrate(plan, repeat, Runtime::virtual_time(machine.clone()), yardstick)?,
         };
         if self.machine.is_none() {
-            calibration.exchange_ns.into_iter().for_each(warn_if_busy);
+            calibration.cache_line_ns.into_iter().for_each(warn_if_busy);
         }
         let of = self.machine.as_ref().map(|machine| format!("`{}` in virtual time", machine.name));
         Ok(calibration.text(name, of.as_deref()))

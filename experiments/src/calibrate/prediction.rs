@@ -39,7 +39,7 @@ run is that of a call on the shard that took longest, or of its median iteration
 of two iterations
   first_us, median_us, third_us
                 quartiles of the times on threads
-  runs          number of runs that count. A run counts if the exchange of a cache line before and after it differs from that of \
+  runs          number of runs that count. A run counts if the time of a cache line before and after it differs from that of \
 the calibration by at most a factor of 2.5. There are up to three times as many runs as --repeat until enough count
   disturbed     whether fewer than half of --repeat count. Then measured_us is the median of all runs
   predicted_us  time in virtual time
@@ -191,11 +191,11 @@ impl Host<'_> {
         }
     }
 
-    /// The exchange of a cache line during the calibration, in nanoseconds.
-    fn exchange_ns(&self) -> Option<f64> {
+    /// The time of a cache line during the calibration, in nanoseconds.
+    fn cache_line_ns(&self) -> Option<f64> {
         match self {
-            Host::Described(file) => file.exchange_ns,
-            Host::Calibrated(calibrator) => calibrator.exchange_ns(),
+            Host::Described(file) => file.cache_line_ns,
+            Host::Calibrated(calibrator) => calibrator.cache_line_ns(),
         }
     }
 }
@@ -232,10 +232,10 @@ pub fn predict(plan: &ToPredict<'_>) -> Result<Predictions, Failure> {
             runs[turn.side].push(turn.beside());
             Ok(())
         })?;
-        let own = host.exchange_ns();
+        let own = host.cache_line_ns();
         Ok(runs.iter().all(|runs| NOISE.quiet(runs, own).count() >= repeat))
     })?;
-    let own = host.exchange_ns();
+    let own = host.cache_line_ns();
     let (virtually, text) = match host {
         Host::Described(file) => (file.machine(Some(1), 1), None),
         Host::Calibrated(calibrator) => {

@@ -29,7 +29,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Makes a row of its runs. Runs count if their exchange is near `own`, that of the calibration.
+    /// Makes a row of its runs. Runs count if their yardstick is near `own`, that of the calibration.
     pub fn new(
         (program, shards): (Program, usize),
         runs: &[Beside<f64>],
@@ -138,7 +138,7 @@ pub fn table(rows: &[Row], machine: &str) -> String {
     }
     if let Some(near) = NOISE.within.filter(|_| rows.iter().any(|row| row.disturbed)) {
         text += &format!(
-            "disturbed: the exchange of a cache line differs from that of the calibration by more than a factor of {near}; \
+            "disturbed: the time of a cache line differs from that of the calibration by more than a factor of {near}; \
              calibrate again, or leave --machine out\n"
         );
     }
@@ -162,7 +162,7 @@ mod tests {
         // 1 to 21 in any order, and twice as many in another state.
         let near = (0..21).map(|i| (f64::from(1 + (i * 8) % 21), 30.0));
         let far = (0..42).map(|i| (0.1 + f64::from(i), 300.0));
-        let beside = |(found, ns): (f64, f64)| Beside { found, exchange_ns: Some(ns) };
+        let beside = |(found, ns): (f64, f64)| Beside { found, cache_line_ns: Some(ns) };
         let runs: Vec<_> = far.clone().chain(near).map(beside).collect();
         let row = Row::new((Program::Stencil, 4), &runs, Some(31.0), 21, 3.3);
         let expected = Row {
@@ -199,6 +199,6 @@ mod tests {
         assert!(text.contains("+20.0 %") && text.contains("-10.0 %"), "{text}");
         assert!(text.ends_with("all: median error 10.0 %, worst 20.0 %\n") && !text.contains("disturbed"), "{text}");
         let text = table(&[Row { disturbed: true, ..row(10.0, 12.0) }], "mine");
-        assert!(text.contains("3 disturbed") && text.contains("\ndisturbed: the exchange of a cache line"), "{text}");
+        assert!(text.contains("3 disturbed") && text.contains("\ndisturbed: the time of a cache line"), "{text}");
     }
 }

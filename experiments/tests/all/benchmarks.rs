@@ -72,13 +72,13 @@ fn benchmarks_are_of_two_processors_of_the_machine() {
     let added = &row(&document, "stencil, added to the kernel a shard, 16 shards")[3];
     assert!(added.split(' ').next().and_then(|us| us.parse().ok()).is_some_and(|us: f64| us > 0.5), "{document}");
 
-    // With noise, too, the exchange is the one that its own command finds.
+    // With noise, too, the yardstick is the one that its own command finds.
     let noisy = format!("--machine {small} --noise 0.5 --noise-seed 3");
-    let e = measured(&format!("exchange --wire virtual --repeat 1 {noisy}"), "exchange_ns");
+    let e = measured(&format!("cache-line --wire virtual --repeat 1 {noisy}"), "cache_line_ns");
     let document = benchmarks(&format!("{noisy} --only leaf"));
     assert!(row(&document, "e ")[1].starts_with(&format!("{e:.0} (")), "{e}: {document}");
     let beside =
-        measured(&format!("barrier --shards 2 --repeat 1 --iterations 5 --wire virtual {noisy}"), "exchange_ns");
+        measured(&format!("barrier --shards 2 --repeat 1 --iterations 5 --wire virtual {noisy}"), "cache_line_ns");
     assert_eq!(e, beside);
 
     // Processors of a node, where it has two: of many, two are taken. The command can be copied.
@@ -113,7 +113,7 @@ fn what_is_of_this_host_is_not_compared_in_virtual_time() {
     let document = String::from_utf8(output.stdout).expect("text");
     for (name, reason) in [
         ("allreduce of 8 bytes, 2 shards", "MPI takes no time on its machine"),
-        ("allreduce of 8 bytes, two-level, 8 shards", "an exchange takes no time on this machine"),
+        ("allreduce of 8 bytes, two-level, 8 shards", "a yardstick takes no time on this machine"),
     ] {
         assert_eq!(row(&document, name)[2..], ["-", "0.000 (0.000–0.000)", "µs", "-", "not compared"], "{document}");
         assert!(document.contains(reason), "{document}");

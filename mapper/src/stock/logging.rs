@@ -2,7 +2,7 @@
 
 use crate::slot::name_of;
 use crate::{
-    AlgorithmInput, Candidate, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
+    AlgorithmInput, Candidate, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
     LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing,
     SourceInput,
 };
@@ -178,11 +178,11 @@ impl Mapper for LoggingMapper {
         self.log("choose_algorithm", &i.collective, input, |m| m.choose_algorithm(i), |choice| json!(choice))
     }
 
-    fn map_exchange(&self, i: &ExchangeInput<'_>) -> ExchangeOutput {
+    fn map_collective(&self, i: &CollectiveInput<'_>) -> CollectiveOutput {
         let input = json!({ "shards": i.shards, "bytes": i.bytes });
         let show =
-            |out: &ExchangeOutput| json!({ "memory": out.memory, "access": out.access, "priority": out.priority });
-        self.log("map_exchange", &i.collective, input, |m| m.map_exchange(i), show)
+            |out: &CollectiveOutput| json!({ "memory": out.memory, "access": out.access, "priority": out.priority });
+        self.log("map_collective", &i.collective, input, |m| m.map_collective(i), show)
     }
 
     fn profile(&self, i: &ProfileInput<'_>) {

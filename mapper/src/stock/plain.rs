@@ -1,7 +1,7 @@
 //! The mappers `default`, `collective`, `first` and `round-robin`, which look at little of their inputs.
 
 use crate::{
-    Access, AlgorithmInput, ChoiceTable, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput,
+    Access, AlgorithmInput, ChoiceTable, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput,
     LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId,
     ProfileInput, SliceInput, Slicing, SourceInput,
 };
@@ -62,8 +62,8 @@ impl Mapper for DefaultMapper {
         0
     }
 
-    fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {
-        ExchangeOutput::default()
+    fn map_collective(&self, _input: &CollectiveInput<'_>) -> CollectiveOutput {
+        CollectiveOutput::default()
     }
 
     fn profile(&self, _input: &ProfileInput<'_>) {}
@@ -107,8 +107,8 @@ impl Mapper for CollectiveMapper {
         ChoiceTable::built_in().choose(input)
     }
 
-    fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {
-        ExchangeOutput { memory: MemoryKind::Registered, access: Access::InPlace, priority: Priority::RAISED }
+    fn map_collective(&self, _input: &CollectiveInput<'_>) -> CollectiveOutput {
+        CollectiveOutput { memory: MemoryKind::Registered, access: Access::InPlace, priority: Priority::RAISED }
     }
 }
 
@@ -177,8 +177,8 @@ impl Mapper for FirstChoiceMapper {
         LeafOutput { processor, priority: Priority(0), ..LeafOutput::local(input) }
     }
 
-    fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {
-        ExchangeOutput { memory: MemoryKind::Ordinary, access: Access::InPlace, priority: Priority(0) }
+    fn map_collective(&self, _input: &CollectiveInput<'_>) -> CollectiveOutput {
+        CollectiveOutput { memory: MemoryKind::Ordinary, access: Access::InPlace, priority: Priority(0) }
     }
 }
 

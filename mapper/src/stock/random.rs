@@ -1,7 +1,7 @@
 //! The mapper `random`, which draws its decisions among the legal ones.
 
 use crate::{
-    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
+    Access, AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
     LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId,
     ProcessorRange, SliceInput, Slicing, SourceInput,
 };
@@ -153,8 +153,8 @@ impl Mapper for RandomMapper {
         draw.below(input.choices.len())
     }
 
-    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
-        let mut draw = self.draw("map_exchange", (input.collective, input.shards));
-        ExchangeOutput { memory: draw.memory(), access: draw.access(), priority: draw.priority() }
+    fn map_collective(&self, input: &CollectiveInput<'_>) -> CollectiveOutput {
+        let mut draw = self.draw("map_collective", (input.collective, input.shards));
+        CollectiveOutput { memory: draw.memory(), access: draw.access(), priority: draw.priority() }
     }
 }

@@ -32,8 +32,8 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
         let (collective, kind, bytes) = (name, Kind::Allreduce, 8);
         let input = AlgorithmInput { collective, kind, placement: &placed, bytes, choices, machine };
         alike += &format!("{}", validate::algorithm("m", &input, mapper.choose_algorithm(&input)).unwrap());
-        let input = ExchangeInput { collective, shards: 1 + n, bytes, machine };
-        alike += &format!("{:?}", validate::exchange("m", &input, mapper.map_exchange(&input)).unwrap());
+        let input = CollectiveInput { collective, shards: 1 + n, bytes, machine };
+        alike += &format!("{:?}", validate::mapping("m", &input, mapper.map_collective(&input)).unwrap());
 
         for found in [None, Some(MemoryKind::Ordinary), Some(MemoryKind::Registered)] {
             let coherence = Coherence::Exclusive;
@@ -97,12 +97,12 @@ fn what_a_mapper_leaves_out_is_decided_by_its_base() {
         }
     }
     let machine = Machine::new(2, 2);
-    let input = ExchangeInput { collective: "total", shards: 2, bytes: 8, machine: &machine };
+    let input = CollectiveInput { collective: "total", shards: 2, bytes: 8, machine: &machine };
     let gang = PlaceShardsInput { gang: "all", shards: 2, machine: &machine };
-    let collective = CollectiveMapper.map_exchange(&input);
-    assert_eq!([Plain.map_exchange(&input), One(None).map_exchange(&input)], [collective; 2]);
-    assert_eq!(One(Some(DefaultMapper)).map_exchange(&input), ExchangeOutput::default());
-    assert_ne!(collective, ExchangeOutput::default());
+    let collective = CollectiveMapper.map_collective(&input);
+    assert_eq!([Plain.map_collective(&input), One(None).map_collective(&input)], [collective; 2]);
+    assert_eq!(One(Some(DefaultMapper)).map_collective(&input), CollectiveOutput::default());
+    assert_ne!(collective, CollectiveOutput::default());
     assert_eq!((Plain.place_shards(&gang), One(None).place_shards(&gang)), (Placement::Blocked, Placement::Cyclic));
 }
 

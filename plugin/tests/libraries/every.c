@@ -173,8 +173,8 @@ static int32_t choose_algorithm(void *mapper, const struct maniple_choose_algori
     return MANIPLE_OK;
 }
 
-static int32_t map_exchange(void *mapper, const struct maniple_map_exchange_input *input,
-                            struct maniple_map_exchange_output *output, char *message, size_t capacity) {
+static int32_t map_collective(void *mapper, const struct maniple_map_collective_input *input,
+                            struct maniple_map_collective_output *output, char *message, size_t capacity) {
     if (mapper == &echoes) {
         ASKED(SIZES);
         SAY("%u %.*s %" PRIu64 ", %u %u %u", input->shards, TEXT(input->collective), input->bytes, output->memory,
@@ -211,7 +211,7 @@ static const struct maniple_library library = {
     .slice_index = slice_index,
     .map_leaf = map_leaf,
     .choose_algorithm = choose_algorithm,
-    .map_exchange = map_exchange,
+    .map_collective = map_collective,
     .profile = profile,
     .keep_instance = keep_instance,
 };

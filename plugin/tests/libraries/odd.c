@@ -65,8 +65,8 @@ static int32_t map_leaf(void *mapper, const struct maniple_map_leaf_input *input
     return MANIPLE_OK;
 }
 
-static int32_t map_exchange(void *mapper, const struct maniple_map_exchange_input *input,
-                            struct maniple_map_exchange_output *output, char *message, size_t capacity) {
+static int32_t map_collective(void *mapper, const struct maniple_map_collective_input *input,
+                            struct maniple_map_collective_output *output, char *message, size_t capacity) {
     (void)mapper, (void)input, (void)message, (void)capacity;
     output->priority = ANSWER_PRIORITY;
     return MANIPLE_OK;
@@ -108,7 +108,7 @@ static const struct maniple_library library = {
     .place_shards = place_shards,
 #if defined(ANSWER_PRIORITY)
     .map_leaf = map_leaf,
-    .map_exchange = map_exchange,
+    .map_collective = map_collective,
 #endif
 };
 

@@ -16,7 +16,7 @@ use crate::replay::{Chained, ReplaySpec, Subtask};
 use crate::task::Owner;
 use crate::{Error, Place};
 use maniple_barriers::{BarrierError, Half};
-use maniple_mapper::{ExchangeInput, ExchangeOutput, validate};
+use maniple_mapper::{CollectiveInput, CollectiveOutput, validate};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub(crate) struct ReplayObject {
     pub spec: Arc<dyn ReplaySpec>,
     pub gang: Arc<GangTable>,
-    pub mapping: ExchangeOutput,
+    pub mapping: CollectiveOutput,
     /// The number of the run's mapper that chose the mapping.
     pub number: u64,
     pub cells: Arc<CellTable>,
@@ -274,7 +274,7 @@ pub(crate) struct Chains {
     pub(super) plan: Vec<PlannedSubtask>,
     /// How this processor stores and reads exchanged values. Each processor chooses for itself, because no other one
     /// can tell.
-    pub mapping: std::cell::Cell<ExchangeOutput>,
+    pub mapping: std::cell::Cell<CollectiveOutput>,
     /// The number of the run's mapper that chose the mapping.
     pub(super) mapped_by: std::cell::Cell<u64>,
     pub(super) id: ObjectId,
@@ -391,14 +391,14 @@ impl Chains {
         asker: Asker,
         spec: &dyn ReplaySpec,
         gang: &GangTable,
-    ) -> Result<ExchangeOutput, Error> {
+    ) -> Result<CollectiveOutput, Error> {
         let (shards, machine) = (gang.shards(), effects.machine());
-        let input = ExchangeInput { collective: spec.name(), shards, bytes: spec.cell_bytes(), machine };
+        let input = CollectiveInput { collective: spec.name(), shards, bytes: spec.cell_bytes(), machine };
         effects.ask(
             asker,
-            ("map_exchange", &format_args!("collective `{}`", spec.name())),
-            |m| m.map_exchange(&input),
-            |name, answer| validate::exchange(name, &input, answer),
+            ("map_collective", &format_args!("collective `{}`", spec.name())),
+            |m| m.map_collective(&input),
+            |name, answer| validate::mapping(name, &input, answer),
         )
     }
 

@@ -1,8 +1,8 @@
 //! A lock-free ring between one producer and one consumer. The protocol is in this folder's README.
 //!
-//! The stamp inside a slot says whether the slot is full, so an exchange moves the slot's own cache line and nothing
-//! else. The consumer never writes to a slot. It publishes its position on a line of its own. The producer reads that
-//! line only when it runs out of slots known to be free, at best once a lap.
+//! The stamp inside a slot says whether the slot is full, so a message moves the cache line of its slot and nothing else.
+//! The consumer never writes to a slot. It publishes its position on another cache line. The producer reads that line only
+//! when it runs out of slots known to be free, at best once a lap.
 
 use super::sync::atomic::{AtomicUsize, Ordering};
 use super::sync::{Arc, UnsafeCell};

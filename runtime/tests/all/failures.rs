@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::{any_virtual, watched};
 use maniple_mapper::{
-    ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement,
+    CollectiveInput, CollectiveOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement,
     Priority, ProcessorId, stock,
 };
 use maniple_regions::{
@@ -468,9 +468,9 @@ impl Mapper for Bad {
         }
         out
     }
-    fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
-        self.now("map_exchange");
-        ExchangeOutput::default()
+    fn map_collective(&self, _: &CollectiveInput<'_>) -> CollectiveOutput {
+        self.now("map_collective");
+        CollectiveOutput::default()
     }
 }
 

@@ -17,7 +17,7 @@ impl Method for HalvingDoubling {
     fn needs(&self, kind: Kind) -> Option<Needs> {
         matches!(kind, Kind::Allreduce | Kind::Reduce).then_some(Needs::Together)
     }
-    fn exchanges_in_pairs(&self) -> bool {
+    fn sends_both_ways(&self) -> bool {
         true
     }
     fn schedule(&self, case: &Case, rank: u32) -> Schedule {

@@ -65,7 +65,7 @@ pub(crate) trait Method: Sync {
     }
 
     /// Whether nearly every rank that sends a value also reads one of the same partner.
-    fn exchanges_in_pairs(&self) -> bool {
+    fn sends_both_ways(&self) -> bool {
         false
     }
 

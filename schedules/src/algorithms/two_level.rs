@@ -19,7 +19,7 @@ impl Method for TwoLevel {
     fn groups_by_doubling(&self, groups: &Groups) -> bool {
         groups.are_alike()
     }
-    fn exchanges_in_pairs(&self) -> bool {
+    fn sends_both_ways(&self) -> bool {
         true
     }
     fn schedule(&self, case: &Case, rank: u32) -> Schedule {

@@ -1,6 +1,6 @@
-//! The clocks of several hosts, compared for traces: exchanges bound how far one is ahead of another.
+//! The clocks of several hosts, compared for traces: allgathers bound how far one is ahead of another.
 
-/// The times around an exchange, in nanoseconds of the host's clock.
+/// The times around an allgather, in nanoseconds of the host's clock.
 pub type Around = (u64, u64);
 
 /// How far a host's clock is ahead of that of the first process's host, in nanoseconds, and the largest possible error.
@@ -11,21 +11,21 @@ pub struct Ahead {
 }
 
 /// For each process, how far its host's clock is ahead. `hosts` has the first process of each one's host, and `times` the
-/// times of each around the same exchanges.
+/// times of each around the same allgathers.
 ///
-/// No exchange ends anywhere before it has begun everywhere. So a clock is ahead of another at least by its time before an
-/// exchange minus the other's after it, and at most by its time after minus the other's before. All processes of two hosts
+/// No allgather ends anywhere before it has begun everywhere. So a clock is ahead of another at least by its time before an
+/// allgather minus the other's after it, and at most by its time after minus the other's before. All processes of two hosts
 /// bound the difference of their clocks, and the middle of the bounds is taken.
 pub fn ahead(hosts: &[u32], times: &[Vec<Around>]) -> Vec<Ahead> {
-    let exchanges = times.iter().map(Vec::len).min().unwrap_or(0);
-    // The last beginning and the first end of an exchange on a host.
-    let around = |host: u32, exchange: usize| {
-        let of_host = hosts.iter().zip(times).filter(|(of, _)| **of == host).map(|(_, times)| times[exchange]);
+    let allgathers = times.iter().map(Vec::len).min().unwrap_or(0);
+    // The last beginning and the first end of an allgather on a host.
+    let around = |host: u32, allgather: usize| {
+        let of_host = hosts.iter().zip(times).filter(|(of, _)| **of == host).map(|(_, times)| times[allgather]);
         of_host.fold((0, u64::MAX), |(before, after), (b, a)| (before.max(b), after.min(a)))
     };
     let between = |first: u32, host: u32| {
-        let bounds = (0..exchanges).map(|exchange| {
-            let ((b, a), (before, after)) = (around(first, exchange), around(host, exchange));
+        let bounds = (0..allgathers).map(|allgather| {
+            let ((b, a), (before, after)) = (around(first, allgather), around(host, allgather));
             (i128::from(before) - i128::from(a), i128::from(after) - i128::from(b))
         });
         let (least, most) = bounds.reduce(|(l, m), (least, most)| (l.max(least), m.min(most))).unwrap_or_default();
@@ -64,11 +64,11 @@ mod tests {
     use proptest::prelude::*;
 
     prop_compose! {
-        /// The host of each process; how far the clock of each host is ahead of the real time; for each exchange and process,
+        /// The host of each process; how far the clock of each host is ahead of the real time; for each allgather and process,
         /// how long after the first possible moment it begins and ends.
-        fn clocks()(hosts in prop::collection::vec(0u32..4, 1..8), exchanges in 1usize..6)(
+        fn clocks()(hosts in prop::collection::vec(0u32..4, 1..8), allgathers in 1usize..6)(
             ahead in prop::collection::vec(0u64..1 << 50, 4),
-            pauses in prop::collection::vec(prop::collection::vec((0u64..1000, 0u64..1000), hosts.len()), exchanges),
+            pauses in prop::collection::vec(prop::collection::vec((0u64..1000, 0u64..1000), hosts.len()), allgathers),
             hosts in Just(hosts),
         ) -> (Vec<u32>, Vec<u64>, Vec<Vec<(u64, u64)>>) {
             (hosts, ahead, pauses)
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_error_is_within_its_bound_which_is_no_larger_than_an_exchange_takes(
+        fn the_error_is_within_its_bound_which_is_no_larger_than_an_allgather_takes(
             (places, clocks, pauses) in clocks(),
         ) {
             let hosts: Vec<u32> =

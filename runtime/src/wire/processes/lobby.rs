@@ -1,4 +1,4 @@
-//! A piece of memory in which the processes of a host exchange bytes: what they must agree on before a run, and its
+//! A piece of memory in which the processes of a host gather bytes: what they must agree on before a run, and its
 //! outcome. It also says which of them have ended.
 
 use super::segment::Segment;
@@ -45,15 +45,15 @@ pub struct Lobby {
     memory: Segment,
     /// The room for what each gives, and for the total.
     room: usize,
-    /// Exchanges that this process has begun.
+    /// Allgathers that this process has begun.
     begun: AtomicU32,
-    /// The run under way: the number of the exchange at its end, and how to end it at once.
+    /// The run under way: the number of the allgather at its end, and how to end it at once.
     run: Mutex<Option<(u32, GiveUp)>>,
     /// Gifts and totals that this process has written or read.
     messages: AtomicU32,
     /// The loss of a process of another host.
     lost: Mutex<Option<Error>>,
-    /// The hosts whose processes have all left, each after an exchange.
+    /// The hosts whose processes have all left, each after an allgather.
     left: Mutex<Vec<(u32, Error)>>,
     /// Tells other hosts of a lost process of this one.
     tell: OnceLock<Tell>,
@@ -152,17 +152,17 @@ impl Lobby {
         &self.ranks
     }
 
-    /// The exchanges whose total has been told.
+    /// The allgathers whose total has been told.
     fn told(&self) -> &Awaited {
         self.word(0)
     }
 
-    /// The process whose end has made an exchange fail: its number, plus 1, and [`LEFT`].
+    /// The process whose end has made an allgather fail: its number, plus 1, and [`LEFT`].
     fn missed(&self) -> &AtomicU32 {
         self.word(size_of::<u32>())
     }
 
-    /// The exchanges that a process has given to.
+    /// The allgathers that a process has given to.
     fn given(&self, index: usize) -> &Awaited {
         self.word((index + 1) * LINE)
     }
@@ -240,23 +240,23 @@ impl Lobby {
     /// Gifts go along a tree to the first process, which tells the total to all. `total` makes it of the gifts: it adds
     /// those of other hosts.
     ///
-    /// Each place is used again in the next exchange. A process reads gifts before it gives, and gives before the total is
+    /// Each place is used again in the next allgather. A process reads gifts before it gives, and gives before the total is
     /// told; and it reads the total before it gives again.
     ///
     /// # Errors
     ///
-    /// A process has ended without taking part. Then all later exchanges fail too.
+    /// A process has ended without taking part. Then all later allgathers fail too.
     ///
     /// # Panics
     ///
     /// For more bytes than [`Self::most`] of the processes here.
-    pub fn exchange(
+    pub fn allgather(
         &self,
         bytes: &[u8],
         total: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, Error>,
     ) -> Result<Vec<Vec<u8>>, Error> {
         assert!(bytes.len() <= self.most(self.ranks.len()), "{} bytes", bytes.len());
-        let exchange = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let allgather = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         if self.has_failed() {
             // Somebody may still read the place.
             return Err(self.fail(self.ranks[0]));
@@ -267,7 +267,7 @@ impl Lobby {
         let mut step = 1;
         while self.index & step == 0 && self.index + step < self.ranks.len() {
             let child = self.index + step;
-            self.wait(self.given(child), exchange, child)?;
+            self.wait(self.given(child), allgather, child)?;
             self.read(child, &mut gifts);
             step *= 2;
         }
@@ -296,7 +296,7 @@ impl Lobby {
         } else {
             self.write(self.index, &gifts);
             self.given(self.index).count();
-            self.wait(self.told(), exchange, 0)?;
+            self.wait(self.told(), allgather, 0)?;
             gifts.clear();
             self.read(place, &mut gifts);
         }
@@ -320,7 +320,7 @@ impl Lobby {
         let at = self.place(index);
         let mut len = [0; size_of::<usize>()];
         self.messages.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: Written before the count said so, and not again before this process gives to the next exchange.
+        // SAFETY: Written before the count said so, and not again before this process gives to the next allgather.
         unsafe {
             self.memory.read(at, &mut len);
             let (start, len) = (to.len(), usize::from_ne_bytes(len).min(self.room - size_of::<usize>()));
@@ -329,11 +329,11 @@ impl Lobby {
         }
     }
 
-    /// Waits until a process's count has come to this exchange. If it can't, the exchange fails for all.
-    fn wait(&self, word: &Awaited, exchange: u32, whose: usize) -> Result<(), Error> {
+    /// Waits until a process's count has come to this allgather. If it can't, the allgather fails for all.
+    fn wait(&self, word: &Awaited, allgather: u32, whose: usize) -> Result<(), Error> {
         loop {
             let seen = word.load();
-            if seen & !OVER >= exchange {
+            if seen & !OVER >= allgather {
                 return Ok(());
             }
             if seen & OVER != 0 {
@@ -344,7 +344,7 @@ impl Lobby {
         }
     }
 
-    /// Lets this exchange and all later ones fail for everybody, for want of a process. Returns the error, which is about
+    /// Lets this allgather and all later ones fail for everybody, for want of a process. Returns the error, which is about
     /// the first process that was missed.
     fn fail(&self, missed: u32) -> Error {
         let first = self.miss(missed, self.has_left(missed));
@@ -398,7 +398,7 @@ impl Lobby {
         let _ = self.tell.set(tell);
     }
 
-    /// A process of another host is lost, or has left in an orderly way: the run ends, and all exchanges fail.
+    /// A process of another host is lost, or has left in an orderly way: the run ends, and all allgathers fail.
     #[cfg(feature = "mpi")]
     pub fn lose(&self, error: Error, has_left: bool) {
         let Error::ProcessLost { process, .. } = error else { return };
@@ -412,9 +412,9 @@ impl Lobby {
         }
     }
 
-    /// The exchange that is under way, or the last one.
+    /// The allgather that is under way, or the last one.
     #[cfg(feature = "mpi")]
-    pub fn exchange_number(&self) -> u32 {
+    pub fn allgather_number(&self) -> u32 {
         self.begun.load(Ordering::Relaxed)
     }
 
@@ -424,7 +424,7 @@ impl Lobby {
         (0..self.ranks.len()).all(|index| index == self.index || self.gone(index).load() != 0)
     }
 
-    /// Another host's processes have all left in an orderly way after this exchange, the last of them with this error for
+    /// Another host's processes have all left in an orderly way after this allgather, the last of them with this error for
     /// whoever misses it.
     #[cfg(feature = "mpi")]
     pub fn host_has_left(&self, after: u32, error: Error) {
@@ -437,10 +437,10 @@ impl Lobby {
         lock(&self.left).iter().any(|(_, error)| is_it(error))
     }
 
-    /// Fails the exchange that is under way if a host has left before it.
+    /// Fails the allgather that is under way if a host has left before it.
     #[cfg(feature = "mpi")]
     pub fn miss_hosts(&self) {
-        let now = self.exchange_number();
+        let now = self.allgather_number();
         let left = lock(&self.left).iter().find(|(after, _)| *after < now).map(|(_, error)| error.clone());
         if let Some(error) = left {
             self.lose(error, true);
@@ -482,7 +482,7 @@ impl Lobby {
         }
     }
 
-    /// A run begins that ends with the next exchange. `give_up` ends it at once, for all processes.
+    /// A run begins that ends with the next allgather. `give_up` ends it at once, for all processes.
     pub fn begin(&self, give_up: GiveUp) {
         let end = self.begun.load(Ordering::Relaxed) + 1;
         let mut run = lock(&self.run);
@@ -549,7 +549,7 @@ impl Lobby {
         }
     }
 
-    /// Whether an exchange has failed.
+    /// Whether an allgather has failed.
     pub fn has_failed(&self) -> bool {
         self.missed().load(Ordering::Acquire) != 0
     }
@@ -609,7 +609,7 @@ mod tests {
                 for (i, lobby) in lobbies.iter().enumerate() {
                     scope.spawn(move || {
                         for round in 0..50 {
-                            assert_eq!(lobby.exchange(&expected(round)[i], Ok), Ok(expected(round)));
+                            assert_eq!(lobby.allgather(&expected(round)[i], Ok), Ok(expected(round)));
                         }
                     });
                 }
@@ -632,14 +632,14 @@ mod tests {
                 std::thread::scope(|scope| {
                     for (i, lobby) in lobbies.iter().enumerate() {
                         scope.spawn(move || {
-                            assert_eq!(lobby.exchange(&[1], Ok).map(|all| all.len()), Ok(n));
+                            assert_eq!(lobby.allgather(&[1], Ok).map(|all| all.len()), Ok(n));
                             if i == gone {
                                 // By the one that has started it.
                                 lobbies[(gone + 1) % n].has_ended(gone, Some(ExitStatus::from_raw(9)));
                                 return;
                             }
                             for _ in 0..2 {
-                                let error = lobby.exchange(&[2], Ok).expect_err("one is gone").to_string();
+                                let error = lobby.allgather(&[2], Ok).expect_err("one is gone").to_string();
                                 assert!(error.starts_with(&format!("process {gone} ")), "{error}");
                                 assert!(error.contains("signal 9"), "{error}");
                             }
@@ -659,7 +659,7 @@ mod tests {
             // Nobody has missed it yet.
             assert!(lobbies.iter().all(|lobby| lobby.can_be_orderly() && !lobby.has_failed()));
             for index in [0, 2] {
-                let error = lobbies[index].exchange(&[1], Ok).expect_err("process 1 is missed");
+                let error = lobbies[index].allgather(&[1], Ok).expect_err("process 1 is missed");
                 assert!(matches!(error, Error::ProcessLost { process: 1, .. }), "{error}");
             }
             assert!(lobbies.iter().all(|lobby| lobby.can_be_orderly() == orderly && lobby.lost() == Some(1)));
@@ -680,7 +680,7 @@ mod tests {
             assert!(lobbies[0].reports());
             lobbies[0].begin(Arc::new(|| {}));
             lobbies[1].has_ended(0, None);
-            assert!(lobbies[1].exchange(&[], Ok).is_err());
+            assert!(lobbies[1].allgather(&[], Ok).is_err());
             assert_eq!(lobbies[1].reports(), !says);
         }
     }
@@ -702,6 +702,6 @@ mod tests {
         // It had ended before this one began.
         lobbies[1].begin(give_up);
         assert_eq!(gave_up.load(Ordering::Relaxed), 2);
-        assert!(matches!(lobbies[1].exchange(&[], Ok), Err(Error::ProcessLost { process: 2, .. })));
+        assert!(matches!(lobbies[1].allgather(&[], Ok), Err(Error::ProcessLost { process: 2, .. })));
     }
 }

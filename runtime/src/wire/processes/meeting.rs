@@ -25,7 +25,7 @@ pub enum Started {
 pub trait Between: Send + Sync {
     /// For the first process of each host: gives bytes to those of the others, and returns those of all, in the order of
     /// their numbers. Waits for all of them. If they are not for all, only the first one gets them.
-    fn exchange(&self, bytes: &[u8], for_all: bool) -> Result<Vec<Vec<u8>>, Error>;
+    fn allgather(&self, bytes: &[u8], for_all: bool) -> Result<Vec<Vec<u8>>, Error>;
     /// Takes in what other hosts say of lost processes. False if MPI does not return, as when one is lost.
     fn listens(&self) -> bool;
     /// What carries messages between processes of different hosts.
@@ -258,11 +258,11 @@ impl Meeting {
         self.lobby.has_failed()
     }
 
-    /// Exchanges values; collective, and waits.
+    /// Gathers the values of all; collective, and waits.
     ///
     /// # Errors
     ///
-    /// A process has ended without taking part, or has taken part in another exchange. A value of another type.
+    /// A process has ended without taking part, or has taken part in another allgather. A value of another type.
     pub fn all<T: Serialize + for<'a> Deserialize<'a>>(&self, value: &T) -> Result<Vec<T>, Error> {
         let coded =
             |e: postcard::Error| Error::Encoding { what: "what processes agree on".into(), message: e.to_string() };
@@ -272,7 +272,7 @@ impl Meeting {
         let most = self.lobby.most(self.hosts.len());
         bytes.truncate(most);
         let total = |gifts| self.total(gifts, true);
-        let gifts = self.lobby.exchange(&bytes, total).map_err(|e| self.with_host(e))?;
+        let gifts = self.lobby.allgather(&bytes, total).map_err(|e| self.with_host(e))?;
         let given = encoded?.len();
         if given > most {
             let expected = format!("at most {most} bytes from each of {} processes", self.size());
@@ -298,11 +298,11 @@ impl Meeting {
             // Nothing is told.
             Ok(Vec::new())
         };
-        self.lobby.exchange(bytes, total).map_err(|e| self.with_host(e))?;
+        self.lobby.allgather(bytes, total).map_err(|e| self.with_host(e))?;
         Ok(if self.rank == 0 { super::lobby::parts(&all) } else { Vec::new() })
     }
 
-    /// The most bytes that a process can give in an exchange.
+    /// The most bytes that a process can give in an allgather.
     pub fn most(&self) -> usize {
         self.lobby.most(self.hosts.len())
     }
@@ -325,7 +325,7 @@ impl Meeting {
         firsts.sort_unstable();
         firsts.dedup();
         let mut of_hosts = Vec::new();
-        for bytes in between.exchange(&gifts, for_all)? {
+        for bytes in between.allgather(&gifts, for_all)? {
             of_hosts.push(super::lobby::parts(&bytes).into_iter());
         }
         let mut total = Vec::new();
@@ -341,7 +341,7 @@ impl Meeting {
         self.between.as_ref().map(|between| between.carrier())
     }
 
-    /// A run begins that ends with the next exchange. `give_up` ends it at once, for all processes.
+    /// A run begins that ends with the next allgather. `give_up` ends it at once, for all processes.
     pub fn begin(&self, give_up: GiveUp) {
         self.lobby.begin(give_up);
     }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `meeting.rs` | the processes, and how they agree |
 //! | `copies.rs`, `launcher.rs`, `mpi/` | who starts them: the first process, or a launcher of MPI |
-//! | `lobby.rs`, `watch.rs` | the memory in which those of a host exchange bytes; which of them have ended |
+//! | `lobby.rs`, `watch.rs` | the memory in which the processes of a host gather bytes; which of them have ended |
 //! | `segment.rs`, `segments.rs`, `memory.rs` | shared memory, what lies in it, instances in it |
 //! | `rings.rs`, `packet.rs` | rings between processes of a host, and what is in their slots |
 //! | `traces.rs`, `clocks.rs` | gathers traces; compares the clocks of hosts |
@@ -62,14 +62,14 @@ use traces::Traced;
 const BRISK: u32 = 1000;
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
 
-/// Tells exchanges apart, so that processes that are at different points of their program do not take one for the other.
+/// Tells allgathers apart, so that processes that are at different points of their program do not take one for the other.
 #[derive(Debug, Serialize, Deserialize)]
 enum Told {
     /// Before a run.
     Hello(Hello),
     /// The segments of the others are open, at this time of the host; or could not be opened.
     Opened(Result<Duration, Error>),
-    /// Before and after a run with a trace: the times around the exchanges of this kind so far.
+    /// Before and after a run with a trace: the times around the allgathers of this kind so far.
     Clocks(Vec<clocks::Around>),
     /// After a run.
     Ended(Box<Outcome>),
@@ -172,7 +172,7 @@ pub(crate) struct How<'a> {
 
 /// Runs a program on several processes. The first call starts them, or meets them; collective.
 pub(crate) fn run(config: Arc<Config>, how: How<'_>, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
-    // The processes would mix up the exchanges of two.
+    // The processes would mix up the allgathers of two.
     static ONE: Mutex<u32> = Mutex::new(0);
     let mut one = match ONE.try_lock() {
         Ok(one) => one,
@@ -257,7 +257,7 @@ fn run_of(
         match told {
             Told::Opened(Ok(at)) => opened.push(at),
             Told::Opened(Err(e)) => {
-                // It may be that of a process which has ended since. Then this exchange says so.
+                // It may be that of a process which has ended since. Then this allgather says so.
                 meeting.all(&Told::Opened(Err(e.clone())))?;
                 return Err(e);
             }
@@ -269,7 +269,7 @@ fn run_of(
     let settings = config.clone();
     let traced = settings.trace.as_ref().map(|tracing| Traced::begin(meeting, tracing, &opened)).transpose()?;
     let segments = Arc::new(Segments::new(layout, (me, bytes), segments?));
-    // SAFETY: Each process has made its own before it said so in the exchange; the segments keep them.
+    // SAFETY: Each process has made its own before it said so in the allgather; the segments keep them.
     let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
     let failed = Arc::new(Failure::default());
     let slots = slots_between::<Message>(layout.processors());

@@ -10,8 +10,8 @@ use crate::diagnose::trace::{Nodes, Packed, Tracing, Unpacking};
 const MOST: usize = 1 << 20;
 /// The most bytes of all processes at once, as MPI counts them with 31 bits.
 const MOST_OF_ALL: usize = 1 << 30;
-/// How many exchanges compare clocks.
-const EXCHANGES: usize = 16;
+/// How many allgathers compare clocks.
+const ALLGATHERS: usize = 16;
 
 /// A run with a trace.
 pub struct Traced<'a> {
@@ -86,7 +86,7 @@ fn compared(meeting: &Meeting) -> Result<Vec<Ahead>, Error> {
     loop {
         let before = now();
         let told = meeting.all(&Told::Clocks(own.clone()))?;
-        if own.len() == EXCHANGES {
+        if own.len() == ALLGATHERS {
             let times = told.into_iter().map(|told| match told {
                 Told::Clocks(times) => Ok(times),
                 other => Err(mixed(&other)),

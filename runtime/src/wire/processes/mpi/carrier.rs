@@ -95,7 +95,7 @@ impl MpiCarrier {
         }
     }
 
-    /// Tells all processes of other hosts that those of this one have left, after this exchange.
+    /// Tells all processes of other hosts that those of this one have left, after this allgather.
     pub fn tell_host_left(&self, after: u32, error: &Error) {
         let head = postcard::to_stdvec(&(after, error)).unwrap_or_default();
         for other in &self.others {

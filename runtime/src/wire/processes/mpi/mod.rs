@@ -235,7 +235,7 @@ pub fn meet() -> Result<Meeting, Error> {
         of.leave(orderly);
         if let Some(carrier) = carries.as_ref().filter(|_| orderly && !of.has_failed() && of.is_last()) {
             // Nobody of this host is left to miss the others.
-            carrier.tell_host_left(of.exchange_number(), &of.own_end());
+            carrier.tell_host_left(of.allgather_number(), &of.own_end());
             carrier.go_on_for(Duration::from_millis(20));
         }
         orderly
@@ -309,7 +309,7 @@ struct Hosts {
 }
 
 impl Between for Hosts {
-    fn exchange(&self, bytes: &[u8], for_all: bool) -> Result<Vec<Vec<u8>>, Error> {
+    fn allgather(&self, bytes: &[u8], for_all: bool) -> Result<Vec<Vec<u8>>, Error> {
         let firsts = self.firsts.as_ref().map(|firsts| &firsts.0);
         let Some(firsts) = firsts else { return Err(Error::Stopped { what: "the first process had agreed".into() }) };
         let each = vec![size_of::<u64>(); firsts.size() as usize];
