@@ -113,11 +113,11 @@ pub mod barriers {
 pub mod mapper {
     #[doc(inline)]
     pub use maniple_mapper::{
-        Access, Algorithm, AlgorithmInput, Candidate, Choice, ChoiceTable, CollectiveInput, CollectiveMapper,
-        CollectiveOutput, DefaultMapper, IllegalDecision, InstanceChoice, InstanceInput, Kind, Layout, LeafInput,
-        LeafOutput, Machine, Mapper, MapperError, MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput,
-        PlaceSharedInput, Placement, Priority, ProcessorId, ProcessorRange, ProfileInput, RequirementInput,
-        Requirements, SliceInput, Slicing, SourceInput, SpecError, TableError, TableMapper, stock,
+        Access, Algorithm, AlgorithmInput, Choice, ChoiceTable, CollectiveInput, CollectiveMapper, CollectiveOutput,
+        DefaultMapper, IllegalDecision, InstanceChoice, InstanceInput, Kind, Layout, LeafInput, LeafOutput, Machine,
+        Mapper, MapperError, MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput, PlaceSharedInput,
+        Placement, Priority, ProcessorId, ProcessorRange, ProfileInput, RequirementInput, Requirements, SliceInput,
+        Slicing, SourceInput, SpecError, TableError, TableMapper, stock,
     };
 }
 
@@ -145,7 +145,7 @@ pub mod collectives {
     pub use maniple_collectives::{
         Algorithm, Channels, CheckError, Collective, CollectiveBuilder, Combine, Contribution, Goal, Kind, Laws, Link,
         Load, Members, Number, OfOne, Operator, Order, Part, Plain, Plan, Ranks, Reduction, Report, Schedule,
-        Schedules, State, Step, Traffic, Tuned, Tuning, UnknownAlgorithm, UnknownKind, Value, Want, check,
+        Schedules, State, Step, Traffic, UnknownAlgorithm, UnknownKind, Value, Want, check, measure,
     };
 }
 

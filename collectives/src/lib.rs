@@ -7,6 +7,7 @@ mod collective;
 mod engine;
 mod fold;
 mod gathered;
+mod measure;
 mod own;
 mod parts;
 mod plan;
@@ -18,7 +19,6 @@ mod shared;
 mod sizes;
 mod spec;
 mod subtasks;
-mod tuned;
 mod value;
 
 #[doc = include_str!("../PROTOCOL.md")]
@@ -28,7 +28,7 @@ pub use builder::{CollectiveBuilder, OfOne};
 pub use collective::Collective;
 pub use maniple_regions::{Number, Operator};
 pub use maniple_schedules::*;
+pub use measure::measure;
 pub use plan::{Balanced, Load, Members, Plan, Traffic, balance};
 pub use reduction::{Plain, Reduction, State};
-pub use tuned::{Tuned, Tuning};
 pub use value::{Contribution, Value};

@@ -9,7 +9,6 @@ use crate::subtasks::subtasks;
 use crate::{Algorithm, Groups, Laws, Order, Schedules};
 use crate::{Goal, check};
 use crate::{Make, or};
-use maniple_mapper::Candidate;
 use maniple_runtime::replay::{Chained, Handle, LARGE, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Top};
 use std::ops::Range;
@@ -160,7 +159,7 @@ impl<R: Reduction> Wanted<R> {
     }
 
     /// The position of the mapper's choice.
-    pub fn ask_mapper(&self, top: &Top, gang: &Gang, name: &str, choices: &[Candidate]) -> Result<usize, Error> {
+    pub fn ask_mapper(&self, top: &Top, gang: &Gang, name: &str, choices: &[Algorithm]) -> Result<usize, Error> {
         let object = (name, self.goal.kind());
         top.choose_algorithm(gang, |rank| self.goal.takes_part(rank), object, self.bytes(), choices)
     }
@@ -258,8 +257,7 @@ impl<R: Reduction> Wanted<R> {
                     let expected = format!("{} for which there is an algorithm", goal.named());
                     return Ok(Err((expected, format!("one of {} shards, {}", goal.most(), self.sizes))));
                 }
-                let candidates: Vec<Candidate> = choices.iter().map(|&algorithm| algorithm.into()).collect();
-                choices[self.ask_mapper(top, gang, name, &candidates)?]
+                choices[self.ask_mapper(top, gang, name, &choices)?]
             }
         };
         Ok(Ok(Schedules::with(goal, algorithm, *order, groups)))

@@ -2,7 +2,7 @@
 
 use crate::{Machine, MemoryKind, ProcessorId};
 use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Region};
-use maniple_schedules::{Algorithm, Kind, UnknownAlgorithm};
+use maniple_schedules::{Algorithm, Kind};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -333,43 +333,10 @@ pub struct AlgorithmInput<'a> {
     pub placement: &'a [ProcessorId],
     /// Bytes of the largest value that a participant contributes or receives.
     pub bytes: usize,
-    /// The algorithms that give the same bits here, at least one. The first candidate is the default. If the program wants the
-    /// algorithms measured in its first calls, that is [`Candidate::Measured`].
-    pub choices: &'a [Candidate],
+    /// The algorithms that give the same bits here, at least one. The first one is the default.
+    pub choices: &'a [Algorithm],
     /// The machine.
     pub machine: &'a Machine,
-}
-
-/// What a mapper can choose for a collective. Its name is that of the algorithm, or `measured`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Candidate {
-    /// An algorithm.
-    Algorithm(Algorithm),
-    /// To measure the algorithms that follow it, and to stay with the fastest.
-    Measured,
-}
-
-impl From<Algorithm> for Candidate {
-    fn from(algorithm: Algorithm) -> Self {
-        Candidate::Algorithm(algorithm)
-    }
-}
-
-impl std::fmt::Display for Candidate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Candidate::Algorithm(algorithm) => algorithm.fmt(f),
-            Candidate::Measured => f.pad("measured"),
-        }
-    }
-}
-
-impl std::str::FromStr for Candidate {
-    type Err = UnknownAlgorithm;
-
-    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-        if name == "measured" { Ok(Candidate::Measured) } else { name.parse().map(Candidate::Algorithm) }
-    }
 }
 
 /// Input of [`Mapper::profile`](crate::Mapper::profile): the times of a leaf task that ran.

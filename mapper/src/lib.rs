@@ -14,9 +14,9 @@ pub mod topology;
 pub mod validate;
 
 pub use calls::{
-    Access, AlgorithmInput, Candidate, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput,
-    LeafInput, LeafOutput, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput,
-    Requirements, SliceInput, Slicing, SourceInput,
+    Access, AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
+    LeafOutput, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput, Requirements,
+    SliceInput, Slicing, SourceInput,
 };
 pub use ids::{NodeId, ProcessorId, ProcessorRange};
 pub use machine::{Machine, MemoryKind};

@@ -156,7 +156,7 @@ pub trait Mapper: Send + Sync {
     /// Decides which algorithm a collective uses.
     ///
     /// - **Asked** on every node when a collective is made, `Collective::allreduce` say, if the program leaves the algorithm
-    ///   open. For a `Tuned` one, the first choice is to measure the others.
+    ///   open.
     /// - **Legal:** a position in [`AlgorithmInput::choices`].
     /// - **Default:** 0.
     /// - **Illegal:** making the collective returns the error.

@@ -1,6 +1,6 @@
 //! Tables of algorithms: which one suits which collective.
 
-use crate::{AlgorithmInput, Candidate, ProcessorId};
+use crate::{AlgorithmInput, ProcessorId};
 use maniple_schedules::{Algorithm, Kind};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -286,11 +286,8 @@ impl ChoiceTable {
         &self.rows
     }
 
-    /// The position of the best choice; see above for the rule. What the program wants measured is measured.
+    /// The position of the best choice; see above for the rule.
     pub fn choose(&self, input: &AlgorithmInput<'_>) -> usize {
-        if input.choices.first() == Some(&Candidate::Measured) {
-            return 0;
-        }
         self.find(input).or_else(|| Self::built_in().find(input)).unwrap_or(0)
     }
 
@@ -306,7 +303,7 @@ impl ChoiceTable {
             let layouts = (row.layout == Some(layout), row.layout.is_some());
             Reverse((layouts, row.shards, row.nodes.is_some(), row.bytes))
         });
-        let position = |&algorithm: &Algorithm| input.choices.iter().position(|&choice| choice == algorithm.into());
+        let position = |&algorithm: &Algorithm| input.choices.iter().position(|&choice| choice == algorithm);
         rows.into_iter().flat_map(|row| &row.algorithms).find_map(position)
     }
 }
@@ -316,14 +313,14 @@ mod tests {
     use super::*;
     use crate::Machine;
 
-    fn candidates(names: &[&str]) -> Vec<Candidate> {
+    fn algorithms(names: &[&str]) -> Vec<Algorithm> {
         names.iter().map(|name| name.parse().unwrap()).collect()
     }
 
     fn chosen(table: &ChoiceTable, kind: &str, processors: &[u32], bytes: usize, choices: &[&str]) -> String {
         let placement: Vec<ProcessorId> = processors.iter().map(|&p| ProcessorId(p)).collect();
         let machine = &Machine::new(8, 4);
-        let (kind, choices) = (kind.parse().unwrap(), &candidates(choices)[..]);
+        let (kind, choices) = (kind.parse().unwrap(), &algorithms(choices)[..]);
         let input = AlgorithmInput { collective: "it", kind, placement: &placement, bytes, choices, machine };
         choices[table.choose(&input)].to_string()
     }
@@ -406,14 +403,6 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_wants_measured_is_measured() {
-        let table = &table(&[("allreduce", None, None, 2, 0, &["radix-8"])]);
-        let of = |choices| chosen(table, "allreduce", &[0, 1], 8, choices);
-        assert_eq!(of(&["radix-16", "radix-8"]), "radix-8");
-        assert_eq!(of(&["measured", "radix-16", "radix-8"]), "measured");
-    }
-
-    #[test]
     fn the_built_in_table_knows_what_another_one_does_not() {
         let other = &table(&[("allreduce", APART, None, 2, 0, &["radix-8"])]);
         let all = ["recursive-doubling", "two-level", "halving-doubling"];
@@ -452,7 +441,7 @@ mod tests {
         const NEWS: &[&str] = &["binomial", "chain-16", "direct", "chain-4", "chain-64"];
         let of = |machine: Machine, shards: u32, kind, bytes, choices: &[&str]| {
             let placement: Vec<_> = (0..shards).map(|s| ProcessorId(s * machine.processors() / shards)).collect();
-            let (kind, choices) = (str::parse(kind).unwrap(), &candidates(choices)[..]);
+            let (kind, choices) = (str::parse(kind).unwrap(), &algorithms(choices)[..]);
             let input =
                 AlgorithmInput { collective: "it", kind, placement: &placement, bytes, choices, machine: &machine };
             choices[ChoiceTable::built_in().choose(&input)].to_string()

@@ -244,7 +244,7 @@ pub fn mapping(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Algorithm, Candidate, Kind, MemoryKind};
+    use crate::{Algorithm, Kind, MemoryKind};
     use crate::{RequirementInput, Requirements};
     use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region, TreeId};
 
@@ -421,10 +421,8 @@ mod tests {
                 .to_string()
                 .ends_with("illegal source: 1; legal: one of [2, 3]")
         );
-        let (placement, choices) = (
-            &[0, 1].map(ProcessorId)[..],
-            &[Algorithm::RecursiveDoubling, Algorithm::TwoLevel].map(Candidate::from)[..],
-        );
+        let (placement, choices) =
+            (&[0, 1].map(ProcessorId)[..], &[Algorithm::RecursiveDoubling, Algorithm::TwoLevel][..]);
         let (collective, kind) = ("total", Kind::Allreduce);
         let input = AlgorithmInput { collective, kind, placement, bytes: 8, choices, machine: &machine };
         assert_eq!(algorithm("mine", &input, 1), Ok(1));

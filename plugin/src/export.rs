@@ -5,7 +5,7 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    AlgorithmInput, Candidate, CollectiveInput, InstanceChoice, InstanceInput, KeepInput, Kind, LeafInput, Machine,
+    Algorithm, AlgorithmInput, CollectiveInput, InstanceChoice, InstanceInput, KeepInput, Kind, LeafInput, Machine,
     Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, RequirementInput,
     Requirements, SliceInput, Slicing, SourceInput,
 };
@@ -454,8 +454,8 @@ unsafe extern "C-unwind" fn choose_algorithm(
         let kind: Kind = kind.parse().map_err(|unknown| format!("{unknown}"))?;
         // A program with a newer library may offer algorithms that this one does not know.
         let offered = names.len();
-        let known = (0..).zip(names).filter_map(|(at, name)| Some((at, name.parse::<Candidate>().ok()?)));
-        let (positions, choices): (Vec<u32>, Vec<Candidate>) = known.unzip();
+        let known = (0..).zip(names).filter_map(|(at, name)| Some((at, name.parse::<Algorithm>().ok()?)));
+        let (positions, choices): (Vec<u32>, Vec<Algorithm>) = known.unzip();
         if choices.is_empty() {
             return Ok(());
         }

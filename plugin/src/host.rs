@@ -2,7 +2,7 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    Access, AlgorithmInput, Candidate, CollectiveInput, CollectiveMapper, CollectiveOutput, InstanceChoice,
+    Access, Algorithm, AlgorithmInput, CollectiveInput, CollectiveMapper, CollectiveOutput, InstanceChoice,
     InstanceInput, KeepInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement,
     ProcessorId, ProfileInput, RequirementInput, SliceInput, Slicing, SourceInput,
 };
@@ -314,7 +314,7 @@ impl Mapper for Hosted {
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         let Some(call) = self.table.choose_algorithm else { return CollectiveMapper.choose_algorithm(input) };
         let (machine, placement) = (codes::machine(input.machine), codes::processors(input.placement));
-        let names: Vec<String> = input.choices.iter().map(Candidate::to_string).collect();
+        let names: Vec<String> = input.choices.iter().map(Algorithm::to_string).collect();
         let choices: Vec<_> = names.iter().map(|name| abi::Text::of(name)).collect();
         let choice = u32::try_from(CollectiveMapper.choose_algorithm(input)).unwrap_or(u32::MAX);
         let mut output = abi::ChooseAlgorithmOutput { size: abi::size::<abi::ChooseAlgorithmOutput>(), choice };

@@ -222,7 +222,7 @@ proptest! {
         prop_assert_eq!(took(), format!("{input:?}"));
 
         let input = AlgorithmInput {
-            collective: text, kind: Kind::Allreduce, placement: &[0, n].map(ProcessorId), bytes, choices: &[Candidate::Measured, Algorithm::Radix(4).into()], machine,
+            collective: text, kind: Kind::Allreduce, placement: &[0, n].map(ProcessorId), bytes, choices: &[Algorithm::TwoLevel, Algorithm::Radix(4)], machine,
         };
         prop_assert_eq!(hosted.choose_algorithm(&input), answers.algorithm);
         prop_assert_eq!(took(), format!("{input:?}"));

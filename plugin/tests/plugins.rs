@@ -336,9 +336,9 @@ fn every_call_reaches_a_library_in_c() {
     let many = LeafInput { requirements: Requirements::listed(&many), ..input };
     assert_eq!(answers.map_leaf(&many), copies((2..30).step_by(3).collect()));
 
-    let (placement, choices) = (&[3, 2].map(ProcessorId)[..], &[Candidate::Measured, Algorithm::Radix(4).into()][..]);
+    let (placement, choices) = (&[3, 2].map(ProcessorId)[..], &[Algorithm::TwoLevel, Algorithm::Radix(4)][..]);
     let input = AlgorithmInput { collective: "total", kind: Kind::Allreduce, placement, bytes: 8, choices, machine };
-    let expected = "1 total allreduce 8 3 2 measured radix-4 , 0 machine(1 7 3 1)";
+    let expected = "1 total allreduce 8 3 2 two-level radix-4 , 0 machine(1 7 3 1)";
     assert_eq!(said(&|| _ = echoes.choose_algorithm(&input)), expected);
     assert_eq!(answers.choose_algorithm(&input), 14);
 

@@ -4,7 +4,7 @@
 use crate::common;
 use crate::common::size::part;
 use crate::common::{any_runtime, watched};
-use maniple_collectives::{Algorithm, Collective, Operator, Plan, Tuned};
+use maniple_collectives::{Collective, Operator, Plan};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::collections::VecDeque;
 
@@ -122,15 +122,13 @@ fn calls_of_later_launches_are_refused() {
 
 /// What is made of several collectives is destroyed as a whole.
 #[test]
-fn plans_and_tuned_collectives_are_destroyed_with_all_that_they_are_made_of() {
+fn plans_are_destroyed_with_all_that_they_are_made_of() {
     for (name, runtime) in runtimes(12) {
         let outcome = watched(&name, || {
             runtime.run(|top| async move {
                 let gang = top.gang("four", 4)?;
                 let sum = || Collective::allreduce(Operator::<u64>::sum());
                 let plan = Plan::make(&top, &gang, (("a", sum()), vec![("b", sum()), ("c", sum())]))?;
-                let algorithms = [Algorithm::RecursiveDoubling, Algorithm::Ring];
-                let tuned = Tuned::among(&top, &gang, "tuned", 1, algorithms, sum)?;
                 let (a, rest) = plan.collectives.clone();
                 let task = top.register("adds", |shard: Shard, all: Vec<Collective<u64>>| async move {
                     let mut sums = Vec::new();
@@ -139,26 +137,14 @@ fn plans_and_tuned_collectives_are_destroyed_with_all_that_they_are_made_of() {
                     }
                     Ok(sums)
                 });
-                let tunes = top.register("tunes", |shard: Shard, tuned: Tuned<u64>| async move {
-                    let mut tuning = tuned.begin();
-                    while tuning.settled().is_none() {
-                        assert_eq!(tuning.call(&shard, 2).await?, 8);
-                    }
-                    assert_eq!(tuning.call(&shard, 3).await?, 12);
-                    Ok(())
-                });
                 let all = [a, rest[0], rest[1]];
                 let adds = top.launch(&gang, &task, |_| ShardLaunch::new(all.to_vec()))?;
-                let measured = top.launch(&gang, &tunes, |_| ShardLaunch::new(tuned.clone()))?;
-                top.destroy((&plan, &tuned))?;
+                top.destroy(&plan)?;
                 assert_eq!(adds.all().await?, vec![vec![8; 3]; 4]);
-                measured.all().await?;
                 for sum in all {
                     let late = top.launch(&gang, &task, |_| ShardLaunch::new(vec![sum]))?.all().await;
                     assert!(matches!(late.expect_err("late").origin(), Error::Destroyed { .. }));
                 }
-                let late = top.launch(&gang, &tunes, |_| ShardLaunch::new(tuned.clone()))?.all().await;
-                assert!(matches!(late.expect_err("late").origin(), Error::Destroyed { .. }));
                 Ok(())
             })
         });
@@ -175,10 +161,7 @@ fn on_processes() {
         &[
             ("calls_of_launches_before_get_their_results", calls_of_launches_before_get_their_results),
             ("calls_of_later_launches_are_refused", calls_of_later_launches_are_refused),
-            (
-                "plans_and_tuned_collectives_are_destroyed_with_all_that_they_are_made_of",
-                plans_and_tuned_collectives_are_destroyed_with_all_that_they_are_made_of,
-            ),
+            ("plans_are_destroyed_with_all_that_they_are_made_of", plans_are_destroyed_with_all_that_they_are_made_of),
         ],
     );
 }

@@ -4,8 +4,8 @@ use crate::common;
 use crate::common::size::part;
 use crate::common::watched;
 use maniple_collectives::{
-    Algorithm, Collective, CollectiveBuilder, Combine, Goal, Number, Operator, Part, Plan, Schedule, Tuned,
-    halving_doubling, recursive_doubling,
+    Algorithm, Collective, CollectiveBuilder, Combine, Goal, Number, Operator, Part, Plan, Schedule, halving_doubling,
+    recursive_doubling,
 };
 use maniple_regions::{ExactSum, Field, Privilege, ReadShared, Rect, Region, WriteShared, exact_sum};
 use maniple_runtime::{Arg, Check, Error, Gang, Runtime, Shard, ShardLaunch, TaskFuture, Top};
@@ -566,7 +566,6 @@ struct Made {
     blocks: Collective<u64, [u64]>,
     exact: Collective<f64, f64, ExactSum<f64>>,
     plan: Plan<(Collective<u64>, Collective<[u64]>)>,
-    tuned: Tuned<u64>,
 }
 
 fn make(top: &Top, gang: &Gang) -> Result<Made, Error> {
@@ -576,12 +575,11 @@ fn make(top: &Top, gang: &Gang) -> Result<Made, Error> {
         blocks: Collective::allgather().make(top, gang, "blocks")?,
         exact: Collective::allreduce(exact_sum()).make(top, gang, "exact")?,
         plan: Plan::make(top, gang, (("one", sum()), ("many", sum().elements(3))))?,
-        tuned: Tuned::make(top, gang, "tuned", 1, sum)?,
     })
 }
 
 /// Uses all that one run has made, and says what was refused.
-async fn uses(shard: &Shard, made: Made) -> Vec<Error> {
+fn uses(shard: &Shard, made: Made) -> Vec<Error> {
     let mut errors = Vec::new();
     let mut used = |outcome: Result<(), Error>| errors.extend(outcome.err());
     used(made.total.call(shard, 1).map(TaskFuture::detach));
@@ -594,11 +592,10 @@ async fn uses(shard: &Shard, made: Made) -> Vec<Error> {
     used(made.exact.receive(shard).map(TaskFuture::detach));
     used(made.plan.collectives.0.call(shard, 1).map(TaskFuture::detach));
     used(made.plan.collectives.1.call(shard, vec![1; 3]).map(TaskFuture::detach));
-    used(made.tuned.begin().call(shard, 1).await.map(drop));
     errors
 }
 
-const USES: usize = 11;
+const USES: usize = 10;
 
 /// Also where this run has the same object, or one with another type of results, under the same number.
 #[test]
@@ -633,7 +630,7 @@ fn collectives_of_another_run_are_refused() {
                                 async move {
                                     // Whoever calls an object may hold another handle, too.
                                     for turn in 0..2 {
-                                        let refused = uses(&shard, old.clone()).await;
+                                        let refused = uses(&shard, old.clone());
                                         assert_eq!(refused.len(), USES, "turn {turn}: {refused:?}");
                                         for error in refused {
                                             let text = error.to_string();
@@ -641,7 +638,7 @@ fn collectives_of_another_run_are_refused() {
                                                 "expected a collective made in this run, got one of another run";
                                             assert!(text.contains("a call in ") && text.contains(expected), "{text}");
                                         }
-                                        let fine = uses(&shard, new.clone()).await;
+                                        let fine = uses(&shard, new.clone());
                                         assert!(fine.is_empty(), "turn {turn}: {fine:?}");
                                     }
                                     Ok(())
@@ -664,28 +661,27 @@ fn collectives_that_travelled_are_still_good() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", P)?;
-                let Made { total, blocks, exact, tuned, .. } = make(&top, &gang)?;
+                let Made { total, blocks, exact, .. } = make(&top, &gang)?;
                 let back = top.register("back", |shard: Shard, all: Travels| async move {
                     all.0.call(&shard, 1)?.await?;
                     Ok(all)
                 });
-                let all = top.launch(&gang, &back, |_| ShardLaunch::new((total, blocks, exact, tuned.clone())))?;
+                let all = top.launch(&gang, &back, |_| ShardLaunch::new((total, blocks, exact)))?;
                 let all: Vec<Travels> = all.all().await?;
-                let task = top.register("uses", |shard: Shard, (total, blocks, exact, tuned): Travels| async move {
+                let task = top.register("uses", |shard: Shard, (total, blocks, exact): Travels| async move {
                     let exact = exact.call(&shard, 0.5)?.await?;
                     let blocks = blocks.call(&shard, 1)?.await?;
-                    let tuned = tuned.begin().call(&shard, 1).await?;
-                    Ok((total.call(&shard, 1)?.await?, blocks.len() as u64, tuned, exact))
+                    Ok((total.call(&shard, 1)?.await?, blocks.len() as u64, exact))
                 });
-                top.launch(&gang, &task, |s| ShardLaunch::new(all[s as usize].clone()))?.all().await
+                top.launch(&gang, &task, |s| ShardLaunch::new(all[s as usize]))?.all().await
             })
         });
         let p = u64::from(P);
-        assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, [(p, p, p, 2.5); P as usize], "{at}");
+        assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, [(p, p, 2.5); P as usize], "{at}");
     }
 }
 
-type Travels = (Collective<u64>, Collective<u64, [u64]>, Collective<f64, f64, ExactSum<f64>>, Tuned<u64>);
+type Travels = (Collective<u64>, Collective<u64, [u64]>, Collective<f64, f64, ExactSum<f64>>);
 
 /// A gang of as many shards, of fewer and of more, before and after those of the object's gang call it.
 #[test]

@@ -1,7 +1,7 @@
 //! Listening to the mapper: what it is asked, and which algorithm it chooses.
 
 use super::run::NAME;
-use maniple::mapper::{Algorithm, AlgorithmInput, Candidate, Kind, Layout, Mapper, MapperSlot, Nodes};
+use maniple::mapper::{Algorithm, AlgorithmInput, Kind, Layout, Mapper, MapperSlot, Nodes};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a mapper was asked about the collective that is measured, and its choice.
@@ -54,18 +54,14 @@ impl Mapper for Listening {
 
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         let choice = self.inner.choose_algorithm(input);
-        let algorithm = |candidate| match candidate {
-            Candidate::Algorithm(algorithm) => Some(algorithm),
-            Candidate::Measured => None,
-        };
         if input.collective == NAME {
             let asked = Asked {
                 kind: input.kind,
                 layout: Layout::of(input),
                 nodes: Nodes::of(input),
                 bytes: input.bytes,
-                choices: input.choices.iter().copied().filter_map(algorithm).collect(),
-                algorithm: input.choices.get(choice).copied().and_then(algorithm),
+                choices: input.choices.to_vec(),
+                algorithm: input.choices.get(choice).copied(),
             };
             *self.chosen.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
         }

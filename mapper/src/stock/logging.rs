@@ -2,9 +2,8 @@
 
 use crate::slot::name_of;
 use crate::{
-    AlgorithmInput, Candidate, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
-    LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing,
-    SourceInput,
+    AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
+    Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -173,7 +172,7 @@ impl Mapper for LoggingMapper {
     }
 
     fn choose_algorithm(&self, i: &AlgorithmInput<'_>) -> usize {
-        let choices: Vec<String> = i.choices.iter().map(Candidate::to_string).collect();
+        let choices: Vec<String> = i.choices.iter().map(ToString::to_string).collect();
         let input = json!({ "kind": i.kind, "placement": i.placement, "bytes": i.bytes, "choices": choices });
         self.log("choose_algorithm", &i.collective, input, |m| m.choose_algorithm(i), |choice| json!(choice))
     }

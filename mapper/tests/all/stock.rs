@@ -27,8 +27,7 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
         }
         let input = KeepInput { region, field, bytes: 8, processor, machine };
         alike += &format!("{}", mapper.keep_instance(&input));
-        let choices = &[Algorithm::RecursiveDoubling, Algorithm::Direct, Algorithm::Sliced].map(Candidate::from)
-            [..1 + n as usize % 3];
+        let choices = &[Algorithm::RecursiveDoubling, Algorithm::Direct, Algorithm::Sliced][..1 + n as usize % 3];
         let (collective, kind, bytes) = (name, Kind::Allreduce, 8);
         let input = AlgorithmInput { collective, kind, placement: &placed, bytes, choices, machine };
         alike += &format!("{}", validate::algorithm("m", &input, mapper.choose_algorithm(&input)).unwrap());

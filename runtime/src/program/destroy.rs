@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// | [`ShardTask`] | [`Top::register`](crate::Top::register), [`Top::register_inner`](crate::Top::register_inner) |
 /// | [`Edges`] | [`Top::edges`](crate::Top::edges) |
 /// | [`PhaseBarrier`] | [`Top::phase_barrier`](crate::Top::phase_barrier) |
-/// | `Collective`, `Plan`, `Tuned` | the crate `maniple_collectives` |
+/// | `Collective`, `Plan` | the crate `maniple_collectives` |
 /// | `Halos` | `maniple::halo` |
 /// | tuples of up to eight, arrays, vectors | you |
 ///

@@ -19,7 +19,7 @@ use crate::program::phase::{PhaseBarrier, PhaseOptions, members};
 use crate::program::shard::Shard;
 use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec};
 use maniple_barriers::Arrivals;
-use maniple_mapper::{AlgorithmInput, Candidate, Kind, Mapper, PlaceShardsInput, validate};
+use maniple_mapper::{Algorithm, AlgorithmInput, Kind, Mapper, PlaceShardsInput, validate};
 use maniple_regions::{Element, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
 use maniple_schedules::CombiningTree;
 use std::any::type_name;
@@ -377,7 +377,7 @@ impl Top {
         takes_part: impl Fn(u32) -> bool,
         (collective, kind): (&str, Kind),
         bytes: usize,
-        choices: &[Candidate],
+        choices: &[Algorithm],
     ) -> Result<usize, Error> {
         let placed = (0..).zip(self.placement(gang)?).filter(|&(shard, _)| takes_part(shard));
         let placement = &placed.map(|(_, processor)| processor).collect::<Vec<_>>();
@@ -390,7 +390,7 @@ impl Top {
             |name, answer| validate::algorithm(name, &input, answer),
         )?;
         self.core().replicated(|| {
-            let names: Vec<String> = choices.iter().map(Candidate::to_string).collect();
+            let names: Vec<String> = choices.iter().map(Algorithm::to_string).collect();
             format!("algorithm `{}` of {names:?} for {kind} `{collective}` of {bytes} bytes", choices[chosen])
         });
         Ok(chosen)

@@ -232,7 +232,7 @@ const BY_TOP: [UseOf<Top>; 8] = [
             |_| true,
             ("a", maniple_mapper::Kind::Scan),
             8,
-            &[maniple_mapper::Candidate::Measured],
+            &[maniple_mapper::Algorithm::Direct],
         )
         .map(drop)
     }),

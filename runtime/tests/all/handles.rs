@@ -96,7 +96,7 @@ fn handles_of_another_run_are_refused() {
                             |_| true,
                             ("mine", maniple_mapper::Kind::Scan),
                             8,
-                            &[maniple_mapper::Candidate::Measured; 2],
+                            &[maniple_mapper::Algorithm::Direct; 2],
                         )
                         .map(drop)
                     },
