@@ -19,6 +19,7 @@ use crate::maps::HashMap;
 use crate::message::Also;
 use crate::object::{EdgeTable, Object, PhaseSpec};
 use crate::payload::{Lent, Payload};
+use crate::plant::Bug;
 use crate::table::Table;
 
 pub(crate) use bank::{Bank, Cell};
@@ -65,18 +66,12 @@ pub(crate) fn refused(
 /// How many times an arrival is made: once, except with a planted bug.
 #[inline(always)]
 pub(crate) fn times(effects: &Effects) -> u32 {
-    #[cfg(feature = "plant")]
-    {
-        use crate::plant::Bug;
-        if effects.config.strikes(Bug::LostArrival) {
-            return 0;
-        }
-        if effects.config.strikes(Bug::DoubledArrival) {
-            return 2;
-        }
+    if effects.strikes(Bug::LostArrival) {
+        return 0;
     }
-    #[cfg(not(feature = "plant"))]
-    let _ = effects;
+    if effects.strikes(Bug::DoubledArrival) {
+        return 2;
+    }
     1
 }
 
@@ -278,7 +273,7 @@ impl Barriers {
 
     /// Poisons the cell of an edge from `generation` on, on any processor.
     pub fn poison(&self, effects: &Effects, at: CellAddress, generation: u64, error: &Error, tell: &mut impl Tell) {
-        if !effects.passes_poison_on() {
+        if effects.has(Bug::MissingPoison) {
             return;
         }
         let CellAddress { processor, object, cell } = at;

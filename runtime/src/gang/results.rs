@@ -11,6 +11,7 @@ use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TOP};
 use crate::message::{BatchDone, Message, Results};
 use crate::object::Object;
 use crate::parcel::Parcel;
+use crate::plant::Bug;
 use crate::task::Tasks;
 use crate::{Error, Place};
 use maniple_regions::TreeId;
@@ -188,14 +189,13 @@ impl LaunchState {
     }
 
     /// Handles one processor's results.
-    pub fn take(&self, tasks: &Tasks, #[allow(unused_mut)] mut done: BatchDone) {
+    pub fn take(&self, tasks: &Tasks, mut done: BatchDone) {
         // If copies of the top-level task differ, other batches may end than those that this one knows of. The comparison
         // of the copies says so.
         let Some(left) = self.left.get().checked_sub(1) else { return };
         self.left.set(left);
-        #[cfg(feature = "plant")]
         if let [(a, _), (b, _), ..] = &mut *done.results
-            && tasks.effects.config.strikes(crate::plant::Bug::SwappedResults)
+            && tasks.effects.strikes(Bug::SwappedResults)
         {
             std::mem::swap(a, b);
         }

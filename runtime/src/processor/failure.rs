@@ -14,6 +14,7 @@ use super::Core;
 use crate::Error;
 use crate::ids::{ObjectId, TopLaunch};
 use crate::object::{GangTable, Object};
+use crate::plant::Bug;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,8 +22,7 @@ impl Core {
     /// Handles the loss of a processor. The first one is the cause.
     #[cold]
     pub(super) fn lose(self: &Rc<Self>, error: &Error) {
-        #[cfg(feature = "plant")]
-        if self.effects().config.strikes(crate::plant::Bug::SilentDeath) {
+        if self.effects().strikes(Bug::SilentDeath) {
             return;
         }
         if !self.effects().lose(error) {

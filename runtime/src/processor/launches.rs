@@ -7,6 +7,7 @@ use crate::ids::{Ancestors, LaunchKey};
 use crate::message::{Batch, Columns, Held, Message, SendColumns, Valid};
 use crate::object::{GangTable, Object};
 use crate::parcel::Parcel;
+use crate::plant::Bug;
 use crate::{Error, Place};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,9 +43,8 @@ impl Core {
     /// Starts the operations whose turn has come.
     pub fn start_operations(self: &Rc<Self>) {
         loop {
-            #[cfg(feature = "plant")]
-            if self.effects().config.strikes(crate::plant::Bug::EarlyStart) {
-                self.gangs.plant_early_start();
+            if self.effects().strikes(Bug::EarlyStart) {
+                self.gangs.start_all_early();
             }
             let Some((number, order)) = self.gangs.next_operation() else { return };
             match order {
@@ -80,8 +80,7 @@ impl Core {
         let (effects, data, launch) = (self.effects(), &self.tasks.data, batch.launch);
         let mut refused = effects.lost_processor().cloned();
         for (transfer, bytes) in self.gangs.take_what_came(&batch).iter().flat_map(|c| &c.columns) {
-            #[cfg(feature = "plant")]
-            if effects.config.strikes(crate::plant::Bug::StaleCopy) {
+            if effects.strikes(Bug::StaleCopy) {
                 continue;
             }
             let parts = self.gangs.parts_to_write(number, transfer);
@@ -143,8 +142,7 @@ impl Core {
     }
 
     pub(super) fn take_launch_over(self: &Rc<Self>, launch: LaunchKey) {
-        #[cfg(feature = "plant")]
-        if self.effects().config.strikes(crate::plant::Bug::LostLaunchOver) {
+        if self.effects().strikes(Bug::LostLaunchOver) {
             return;
         }
         self.gangs.launch_over(launch);

@@ -5,6 +5,7 @@ use crate::barrier::{ConsumerEnd, ProducerEnd, ShardEnds};
 use crate::ids::{ArrivalAt, CellAddress, ObjectId, Run, ValueAt, WaitAt};
 use crate::object::{EdgeTable, Object};
 use crate::payload::Payload;
+use crate::plant::Bug;
 use crate::program::param::{Bindings, Declaring, Param, Taking};
 use crate::program::shard::Shard;
 use maniple_barriers::{Arriver, Empty, Ready, Waiter};
@@ -211,8 +212,7 @@ impl<T> AllEnds<T> {
     /// Does what a [`Get`] argument does, for each edge that leads to the shard.
     #[inline]
     pub fn take_incoming(&self, taking: &mut Taking<'_>) {
-        #[cfg(feature = "plant")]
-        if taking.planted(crate::plant::Bug::SwappedGhosts) {
+        if taking.strikes(Bug::SwappedGhosts) {
             return self.ends.into.iter().rev().for_each(|end| take_consumer(end, taking));
         }
         self.ends.into.iter().for_each(|end| take_consumer(end, taking));

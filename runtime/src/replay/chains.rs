@@ -12,6 +12,7 @@ use crate::effects::{Asker, Effects, Item};
 use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
 use crate::maps::HashMap;
 use crate::object::{GangTable, Replayed};
+use crate::plant::Bug;
 use crate::replay::{Chained, ReplaySpec, Subtask};
 use crate::task::Owner;
 use crate::{Error, Place};
@@ -250,8 +251,8 @@ impl Progress {
     }
 }
 
-#[cfg(feature = "plant")]
 impl Progress {
+    /// Forgets the call that a chain is in the middle of: a planted bug.
     pub fn forget(&mut self, chain: u32) {
         let c = &mut self.chains[chain as usize];
         (c.done, c.state) = (0, ChainState::Idle);
@@ -378,10 +379,7 @@ impl Chains {
             table: table.clone(),
             bytes,
             gives_back,
-            #[cfg(not(feature = "plant"))]
-            two_sets: !gives_back,
-            #[cfg(feature = "plant")]
-            two_sets: !gives_back && !effects.config.has(crate::plant::Bug::OneSet),
+            two_sets: !gives_back && !effects.has(Bug::OneSet),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::future::Poison;
 use crate::ids::{ArrivalAt, CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId, ValueAt};
 use crate::names::TaskName;
 use crate::payload::Payload;
+use crate::plant::Bug;
 use crate::task::slab::{Entry, Next, Stage};
 use crate::task::{Body, Holding, Owner, task_place};
 use crate::{Error, Place};
@@ -86,8 +87,7 @@ impl Tasks {
     #[inline]
     fn finish_leaf(&self, id: TaskId, mut body: Box<Body>, values: &mut Vec<Payload>) {
         while let Some(u) = body.uses.pop() {
-            #[cfg(feature = "plant")]
-            if self.effects.config.strikes(crate::plant::Bug::LeakedInstance) {
+            if self.effects.strikes(Bug::LeakedInstance) {
                 u.column.leak_instance();
             }
             if u.privilege == Privilege::WriteDiscard
@@ -167,7 +167,7 @@ impl Tasks {
             let ordered = u.coherence != Coherence::Simultaneous;
             if u.privilege != Privilege::Read
                 && ordered
-                && self.effects.passes_poison_on()
+                && !self.effects.has(Bug::MissingPoison)
                 && let Some(owner) = &owner
             {
                 owner.poison(u.column.region, u.column.field.id, error);

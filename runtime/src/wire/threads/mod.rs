@@ -397,7 +397,6 @@ mod tests {
             first_mapper: mapper.current(),
             mapper,
             trace: None,
-            #[cfg(feature = "plant")]
             plant: None,
         }
     }
