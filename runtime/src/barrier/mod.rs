@@ -293,16 +293,10 @@ impl Barriers {
         due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
     }
 
-    /// Poisons the incomplete generations of an object.
-    pub fn give_up(&self, known: &crate::effects::Known, error: &Error, tell: &mut impl Tell) {
-        match &*known.object {
-            Object::Edges(_) => {
-                let due = self.with(known.id, |bank| bank.poison_every_half(error));
-                due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
-            }
-            Object::Phase(_) => self.phases.poison(known.id, 0, error, tell),
-            _ => {}
-        }
+    /// Poisons the incomplete generations of edges.
+    pub fn give_up(&self, object: ObjectId, error: &Error, tell: &mut impl Tell) {
+        let due = self.with(object, |bank| bank.poison_every_half(error));
+        due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
     }
 
     /// Waits for a generation. If it is not complete, `waiting` is registered and told later.

@@ -5,7 +5,7 @@ use crate::effects::{Effects, Tell, Waiting};
 use crate::error::panic_message;
 use crate::ids::{CellAddress, ObjectId, ProcessorId};
 use crate::message::Message;
-use crate::object::{Object, PhaseSpec};
+use crate::object::PhaseSpec;
 use crate::plant::Bug;
 use crate::table::Table;
 use crate::{Error, Place};
@@ -137,7 +137,7 @@ impl Phases {
         tell: &mut impl Tell,
     ) {
         let Some(known) = effects.objects.get(object) else { return };
-        let Object::Phase(spec) = &*known.object else { return };
+        let Some(spec) = known.object.phase() else { return };
         if effects.has(Bug::EarlyRelease) {
             self.release_early(effects, object, generation, tell);
         }
@@ -264,7 +264,7 @@ impl Phases {
             return;
         }
         let Some(known) = effects.objects.get(object) else { return };
-        let Object::Phase(spec) = &*known.object else { return };
+        let Some(spec) = known.object.phase() else { return };
         // Here at once: later arrivals and releases must not overtake the poison.
         self.poison(object, generation, error, tell);
         for &processor in spec.tree.members().iter().filter(|&&to| to != effects.id) {

@@ -5,7 +5,7 @@ use crate::error::Failure;
 use crate::gang::{Number, Order};
 use crate::ids::{Ancestors, LaunchKey};
 use crate::message::{Batch, Columns, Held, Message, SendColumns, Valid};
-use crate::object::{GangTable, Object};
+use crate::object::GangTable;
 use crate::parcel::Parcel;
 use crate::plant::Bug;
 use crate::{Error, Place};
@@ -99,17 +99,16 @@ impl Core {
         }
         let context = (effects.objects.get(batch.task), effects.objects.get(batch.gang));
         let (Some(task), Some(gang)) = &context else { return self.refuse_batch(batch) };
-        let (Object::Task(task), Object::Gang(gang)) = (&*task.object, &*gang.object) else {
+        let (Some(task), Some(gang)) = (task.object.task(), gang.object.table()) else {
             return self.refuse_batch(batch);
         };
-        let Some(code) = task.code.downcast_ref::<ShardCode>() else { return self.refuse_batch(batch) };
         let within = std::iter::once(launch).chain(batch.within.iter().copied()).collect();
         let origin = Rc::new(Origin { task: task.name.clone(), gang: gang.clone(), launch, within });
         effects.reserve_slots(batch.shards.len());
         for start in batch.shards {
             effects.counters.shards.add(1);
             let (origin, refused) = (&origin, refused.as_ref());
-            code(self, Seat { origin, shard: start.shard, args: start.args, held: start.held, refused });
+            (task.code)(self, Seat { origin, shard: start.shard, args: start.args, held: start.held, refused });
         }
     }
 

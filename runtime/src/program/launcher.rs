@@ -144,13 +144,13 @@ impl Launcher {
         let effects = self.core.effects();
         let counters = &effects.counters;
         let edges = match effects.config.counts_ends {
-            true => effects.objects.edges_of(table, self.planner.part_of),
+            true => effects.objects.of_gang(table, self.planner.part_of),
             false => Vec::new(),
         };
         for &shard in started {
             counters.launches.add(1);
             counters.requirements.add(plan.held[shard as usize].len() as u64);
-            for edges in edges.iter().filter_map(|known| known.edges()) {
+            for edges in edges.iter().filter_map(|known| known.object.edges()) {
                 let (out, into) = (edges.out.of(shard).len() as u64, edges.into.of(shard).len() as u64);
                 counters.edge_values.add(out + into);
                 counters.edge_regions.add(into);

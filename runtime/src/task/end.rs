@@ -3,7 +3,6 @@
 use super::Tasks;
 use crate::data::{Column, Request, Served, Staged};
 use crate::diagnose::Event;
-use crate::effects::Known;
 use crate::future::Poison;
 use crate::ids::{ArrivalAt, CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId, ValueAt};
 use crate::names::TaskName;
@@ -244,11 +243,6 @@ impl Tasks {
     /// Poisons a phase barrier from `generation` on.
     pub fn poison_phase(&self, object: ObjectId, generation: u64, error: &Error) {
         self.barriers.phases.poison_everywhere(&self.effects, object, generation, error, &mut self.teller());
-    }
-
-    /// Poisons the incomplete generations of a barrier.
-    pub fn give_up_barrier(&self, known: &Known, error: &Error) {
-        self.barriers.give_up(known, error, &mut self.teller());
     }
 
     /// Poisons the barriers at which a failed task should have arrived.
