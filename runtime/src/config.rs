@@ -42,8 +42,6 @@ pub(crate) struct Config {
     pub laws: bool,
     /// How the nodes compare their top-level tasks, if there are several nodes.
     pub compares: Compares,
-    /// Whether a launch counts the ends of edges that the program gives to shards.
-    pub counts_ends: bool,
     /// What a worker does without work.
     pub idle: Idle,
     /// The planted bug, if there is one. Without the feature `plant` there is none, as the compiler knows.

@@ -23,7 +23,7 @@
 use super::graves::{Destroyed, Graves};
 use crate::Error;
 use crate::ids::{ObjectId, TopLaunch};
-use crate::object::{Defined, GangTable, Object};
+use crate::object::{Defined, Object};
 use crate::table::Table;
 use maniple_regions::{FieldInfo, Region, TreeId};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -165,8 +165,8 @@ impl Objects {
     }
 
     /// The objects that only shards of a gang use, and that the launch `by` of the top-level task can use.
-    pub fn of_gang(&self, gang: &GangTable, by: TopLaunch) -> Vec<Rc<Known>> {
-        let is_bound = |known: &Rc<Known>| known.object.gang().is_some_and(|of| of.id == gang.id);
+    pub fn of_gang(&self, gang: ObjectId, by: TopLaunch) -> Vec<Rc<Known>> {
+        let is_bound = |known: &Rc<Known>| known.object.gang().is_some_and(|of| of.id == gang);
         self.all().into_iter().filter(|known| is_bound(known) && known.serves(by)).collect()
     }
 

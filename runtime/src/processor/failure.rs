@@ -41,7 +41,7 @@ impl Core {
     /// Poisons every arrival that a failed shard still owes. It owes none to an object that was destroyed before the launch
     /// `by` of the top-level task, which it is part of: earlier launches may still use that one.
     pub fn abandon(&self, gang: &Arc<GangTable>, shard: u32, by: TopLaunch, error: &Error) {
-        for known in self.effects().objects.of_gang(gang, by) {
+        for known in self.effects().objects.of_gang(gang.id, by) {
             known.object.abandon(known.id, self, shard, error);
         }
         self.give_up_calls(gang, shard, by, error);
@@ -50,7 +50,7 @@ impl Core {
     /// Poisons what a failed shard owes in calls that it has not made. Those that it has made go on. Once they are over, no
     /// other shard in its place can make more.
     pub fn give_up_calls(&self, gang: &Arc<GangTable>, shard: u32, by: TopLaunch, error: &Error) {
-        for known in self.effects().objects.of_gang(gang, by) {
+        for known in self.effects().objects.of_gang(gang.id, by) {
             known.object.give_up_calls(known.id, self, shard, error);
         }
     }

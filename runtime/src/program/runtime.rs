@@ -603,7 +603,6 @@ impl Runtime {
             laws: self.checks.contains(&Check::Laws),
             compares: self.compares(),
             idle: self.idle,
-            counts_ends: matches!(&self.driver, Driver::Virtual(machine) if !machine.replay),
             plant: self.plant.map(|(bug, first, period)| Plant::new(bug, first, period)),
         });
         let begin = &move |core: &Rc<Core>| start_top(core, top);

@@ -470,7 +470,7 @@ impl Top {
             add(&known, None);
             if let Some(gang) = known.object.table() {
                 let name: Arc<str> = known.object.describe().into();
-                objects.of_gang(gang, TOP).iter().for_each(|known| add(known, Some(&name)));
+                objects.of_gang(gang.id, TOP).iter().for_each(|known| add(known, Some(&name)));
             }
         }
         core.replicated(|| {

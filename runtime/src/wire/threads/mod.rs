@@ -390,7 +390,6 @@ mod tests {
             spare: None,
             laws: false,
             compares: crate::config::Compares::Nothing,
-            counts_ends: false,
             idle: crate::Idle::Adapts,
             machine: Machine::new(1, 1),
             copies: Machine::new(1, 1),
