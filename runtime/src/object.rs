@@ -26,23 +26,16 @@ type Report = <Above as Types>::Report;
 
 /// What a kind of object is on a processor. Each kind implements it beside its handle, in `program`.
 pub(crate) trait Defined {
-    /// The kind, as it stands before the name in reports.
-    fn kind(&self) -> &'static str;
     fn name(&self) -> &str;
     /// What must be the same on every node, besides the kind and the name.
     fn parameters(&self) -> String;
-
-    /// The object's kind and name, for reports.
-    fn describe(&self) -> String {
-        format!("{}`{}`", self.kind(), self.name())
-    }
     /// The gang whose shards alone use it, if there is one.
     fn gang(&self) -> Option<&Arc<GangTable>> {
         None
     }
     /// The name of a cell of its barriers in reports.
     fn cell_name(&self, _processor: ProcessorId, _cell: u32) -> String {
-        self.describe()
+        self.name().into()
     }
     /// Makes its state on a processor.
     fn define(&self, _id: ObjectId, _core: &Core) {}
@@ -59,13 +52,21 @@ pub(crate) trait Defined {
 }
 
 macro_rules! kinds {
-    ($($kind:ident($table:ty) $get:ident,)*) => {
+    ($($kind:ident($table:ty) $get:ident $words:literal,)*) => {
         /// An object that the replicated top-level task makes. Every node has the same list of them, in the same order.
         pub(crate) enum Object {
             $($kind($table),)*
         }
 
         impl Object {
+            /// The object's kind and name, for reports.
+            pub fn describe(&self) -> String {
+                let kind = match self {
+                    $(Object::$kind(_) => $words,)*
+                };
+                format!("{kind}`{}`", self.name())
+            }
+
             $(
                 /// The object, if it is of this kind.
                 #[inline]
@@ -91,12 +92,12 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Tree(Tree) tree,
-    Task(TaskSpec) task,
-    Gang(Arc<GangTable>) table,
-    Edges(EdgeTable) edges,
-    Phase(PhaseSpec) phase,
-    Replay(<Above as Types>::Replay) replay,
+    Tree(Tree) tree "region tree ",
+    Task(TaskSpec) task "task ",
+    Gang(Arc<GangTable>) table "gang ",
+    Edges(EdgeTable) edges "edges ",
+    Phase(PhaseSpec) phase "phase barrier ",
+    Replay(<Above as Types>::Replay) replay "",
 }
 
 pub(crate) struct Tree {

@@ -23,7 +23,7 @@
 use super::graves::{Destroyed, Graves};
 use crate::Error;
 use crate::ids::{ObjectId, TopLaunch};
-use crate::object::{Defined, Object};
+use crate::object::Object;
 use crate::table::Table;
 use maniple_regions::{FieldInfo, Region, TreeId};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -158,7 +158,7 @@ impl Objects {
 
     /// A region as errors and reports name it.
     pub fn shown(&self, region: Region) -> String {
-        self.with(region.tree.0, |object| match object.and_then(Object::tree) {
+        self.with(region.tree.0, |object| match object.filter(|object| object.tree().is_some()) {
             Some(tree) => format!("{} of {}", region.rect, tree.describe()),
             None => region.to_string(),
         })

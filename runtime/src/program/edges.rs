@@ -202,9 +202,6 @@ impl<T> Edges<T> {
 }
 
 impl Defined for EdgeTable {
-    fn kind(&self) -> &'static str {
-        "edges "
-    }
     fn name(&self) -> &str {
         &self.name
     }

@@ -222,9 +222,6 @@ impl<A> ShardLaunch<A> {
 }
 
 impl Defined for Arc<GangTable> {
-    fn kind(&self) -> &'static str {
-        "gang "
-    }
     fn name(&self) -> &str {
         &self.name
     }
@@ -241,9 +238,6 @@ impl Defined for Arc<GangTable> {
 }
 
 impl Defined for TaskSpec {
-    fn kind(&self) -> &'static str {
-        "task "
-    }
     fn name(&self) -> &str {
         &self.name
     }

@@ -236,9 +236,6 @@ pub(crate) fn members(gang: &GangTable, options: &PhaseOptions) -> Vec<Processor
 }
 
 impl Defined for PhaseSpec {
-    fn kind(&self) -> &'static str {
-        "phase barrier "
-    }
     fn name(&self) -> &str {
         &self.name
     }

@@ -93,9 +93,6 @@ impl RegionView {
 }
 
 impl Defined for Tree {
-    fn kind(&self) -> &'static str {
-        "region tree "
-    }
     fn name(&self) -> &str {
         &self.name
     }

@@ -9,9 +9,6 @@ use crate::replay::ReplayObject;
 use std::sync::Arc;
 
 impl Defined for ReplayObject {
-    fn kind(&self) -> &'static str {
-        ""
-    }
     fn name(&self) -> &str {
         self.spec.name()
     }

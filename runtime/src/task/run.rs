@@ -9,6 +9,7 @@ use crate::effects::Asker;
 use crate::error::panic_message;
 use crate::ids::{ProcessorId, TaskId};
 use crate::message::{Away, Message, Offloaded, SendTask, Work};
+use crate::object::Object;
 use crate::payload::Payload;
 use crate::task::slab::Stage;
 use crate::task::{Body, Holding, LeafTask, task_place};
@@ -77,7 +78,7 @@ impl Tasks {
         let shared: Vec<Use> = shared.map(UseAt::as_use).collect();
         let objects = &self.effects.objects;
         races.leaf_begins((self.effects.id, id), body.name, &shared, |tree, field| {
-            let region = objects.with(tree.0, |object| object.map_or_else(|| tree.to_string(), |tree| tree.describe()));
+            let region = objects.with(tree.0, |object| object.map_or_else(|| tree.to_string(), Object::describe));
             (region, objects.field(tree, field).map_or_else(|_| field.to_string(), |f| f.name.into()))
         })
     }
