@@ -64,7 +64,7 @@ impl<By: Reduction> Engine<By> {
     where
         O: Value<Element = By::Out> + ?Sized,
     {
-        let number = self.chain(at, cx);
+        let number = self.chain(at);
         if !self.shared.is_one || !cx.is_free(number) {
             return self.call_with::<O>(at, Given::One(element), cx);
         }
@@ -100,7 +100,7 @@ impl<By: Reduction> Engine<By> {
 
     /// The same for any output.
     pub fn call_for(&mut self, at: (u32, u64), given: Given<By::In>, output: Output<By::Out>, cx: &mut ReplayCx<'_>) {
-        let number = self.chain(at, cx);
+        let number = self.chain(at);
         let chain = &mut self.chains[number as usize];
         match cx.slot(number) {
             Slot::Free => {
@@ -114,7 +114,7 @@ impl<By: Reduction> Engine<By> {
 
     /// The chain of a call.
     #[inline]
-    fn chain(&mut self, (position, count): (u32, u64), _cx: &mut ReplayCx<'_>) -> u32 {
+    fn chain(&self, (position, count): (u32, u64)) -> u32 {
         // Slots are few, and a power of two nearly always.
         let mask = self.shared.slots - 1;
         let slot = if self.shared.slots & mask == 0 {
@@ -122,10 +122,7 @@ impl<By: Reduction> Engine<By> {
         } else {
             (count % u64::from(self.shared.slots)) as u32
         };
-        let number = position * self.shared.slots + slot;
-        #[cfg(feature = "plant")]
-        _cx.reuse_early(number);
-        number
+        position * self.shared.slots + slot
     }
 }
 

@@ -84,14 +84,14 @@ pub struct ExploreOptions {
     /// Plant a protocol bug in every run
     #[cfg(feature = "plant")]
     #[arg(long, value_name = "BUG", value_parser = planted)]
-    plant: Option<maniple_runtime::plant::Bug>,
+    plant: Option<maniple_runtime::Bug>,
 }
 
 #[cfg(feature = "plant")]
-fn planted(name: &str) -> Result<maniple_runtime::plant::Bug, String> {
-    use maniple_runtime::plant::Bug;
+fn planted(name: &str) -> Result<maniple_runtime::Bug, String> {
+    use maniple_runtime::Bug;
     let names = || Bug::ALL.iter().map(|b| b.name()).collect::<Vec<_>>().join(", ");
-    Bug::ALL.into_iter().find(|b| b.name() == name).ok_or_else(|| format!("expected one of {}", names()))
+    Bug::ALL.iter().copied().find(|b| b.name() == name).ok_or_else(|| format!("expected one of {}", names()))
 }
 
 impl ExploreOptions {
@@ -132,20 +132,6 @@ impl ExploreOptions {
             _ if self.processes.is_some() => refused("--processes is for --wire processes"),
             _ => Ok(None),
         }
-    }
-
-    /// Makes the last changes to the runtime of a seed.
-    #[cfg(feature = "plant")]
-    fn set(&self, seed: u64, runtime: Runtime) -> Runtime {
-        match self.plant {
-            Some(bug) => maniple_explore::planted(bug, seed, runtime),
-            None => runtime,
-        }
-    }
-
-    #[cfg(not(feature = "plant"))]
-    fn set(&self, _seed: u64, runtime: Runtime) -> Runtime {
-        runtime
     }
 }
 
@@ -207,7 +193,14 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     });
     let run = |seed: u64, program: &Program| {
         let _watched = watch.over(seed);
-        maniple_explore::run(program, machine.as_ref(), &|runtime| args.set(seed, runtime))
+        let set = |runtime| {
+            #[cfg(feature = "plant")]
+            if let Some(bug) = args.plant {
+                return maniple_explore::planted(bug, seed, runtime);
+            }
+            runtime
+        };
+        maniple_explore::run(program, machine.as_ref(), &set)
     };
     let found: Option<(u64, Wrong)> = first_failure(seeds, workers as u32, |seed| {
         if over.load(Ordering::Relaxed) || limit.is_some_and(|limit| began.elapsed() >= limit) {

@@ -171,7 +171,7 @@ pub fn quiet() {
 
 /// Plants a bug in a runtime. The seed decides when and how often it strikes.
 #[cfg(feature = "plant")]
-pub fn planted(bug: maniple_runtime::plant::Bug, seed: u64, runtime: Runtime) -> Runtime {
+pub fn planted(bug: maniple_runtime::Bug, seed: u64, runtime: Runtime) -> Runtime {
     let mut random = fastrand::Rng::with_seed(seed);
     let most = [1, 4, 16, 64][random.usize(0..4)];
     let first = random.u64(0..most);

@@ -3,6 +3,7 @@
 use crate::Idle;
 use crate::diagnose::races::Races;
 use crate::ids::Run;
+use crate::plant::{Bug, Plant};
 use maniple_mapper::{Machine, MapperSlot, Named};
 use std::sync::Arc;
 
@@ -41,23 +42,22 @@ pub(crate) struct Config {
     pub laws: bool,
     /// How the nodes compare their top-level tasks, if there are several nodes.
     pub compares: Compares,
-    /// Whether a launch counts the ends of edges that the program gives to shards.
-    pub counts_ends: bool,
     /// What a worker does without work.
     pub idle: Idle,
-    #[cfg(feature = "plant")]
-    pub plant: Option<crate::plant::Plant>,
+    /// The planted bug, if there is one. Without the feature `plant` there is none, as the compiler knows.
+    pub plant: Option<Plant>,
 }
 
-#[cfg(feature = "plant")]
 impl Config {
     /// Whether the planted bug is `bug` and strikes now.
-    pub fn strikes(&self, bug: crate::plant::Bug) -> bool {
-        self.plant.as_ref().is_some_and(|p| p.strikes(bug))
+    #[inline(always)]
+    pub fn strikes(&self, bug: Bug) -> bool {
+        cfg!(feature = "plant") && self.plant.as_ref().is_some_and(|p| p.strikes(bug))
     }
 
     /// Whether the planted bug is `bug`.
-    pub fn has(&self, bug: crate::plant::Bug) -> bool {
-        self.plant.as_ref().is_some_and(|p| p.bug == bug)
+    #[inline(always)]
+    pub fn has(&self, bug: Bug) -> bool {
+        cfg!(feature = "plant") && self.plant.as_ref().is_some_and(|p| p.bug == bug)
     }
 }

@@ -60,11 +60,8 @@ counters! {
     launches,
     /// Region requirements of these launches.
     requirements,
-    /// Values that leaf tasks get from edges and put on them. On a virtual machine without
-    /// [replay](crate::VirtualMachine::replay), also the ends of edges that launched shards have.
+    /// Values that leaf tasks get from edges and put on them.
     edge_values,
-    /// Edges to launched shards, on a virtual machine without replay.
-    edge_regions,
     /// Futures that leaf tasks and calls of collectives take their inputs from.
     inputs,
     /// Leaf tasks run.

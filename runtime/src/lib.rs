@@ -18,8 +18,7 @@ mod names;
 mod object;
 mod parcel;
 mod payload;
-#[cfg(feature = "plant")]
-pub mod plant;
+mod plant;
 mod processor;
 mod program;
 pub mod replay;
@@ -46,6 +45,8 @@ pub use ids::{CellAddress, PhaseAddress};
 pub use object::Edge;
 pub use parcel::Portable;
 pub use payload::{Lent, Payload};
+#[cfg(feature = "plant")]
+pub use plant::Bug;
 pub use program::destroy::Destroy;
 #[doc(hidden)]
 pub use program::destroy::Doomed;

@@ -1,68 +1,103 @@
 //! The objects that the top-level task makes: region trees, tasks, gangs, edges, phase barriers, replayed objects.
 
+use crate::Error;
 use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
-use std::any::Any;
+use std::ops::Deref;
 use std::sync::Arc;
 
-/// An object that the replicated top-level task makes. Every node has the same list of them, in the same order.
-pub(crate) enum Object {
-    Tree(Tree),
-    Task(TaskSpec),
-    Gang(Arc<GangTable>),
-    Edges(EdgeTable),
-    Phase(PhaseSpec),
-    Replay(Arc<dyn Replayed>),
+/// Types of higher modules that objects hold or are given, so that nobody has to ask an object for its type.
+pub(crate) trait Types {
+    /// A processor.
+    type Core;
+    /// A processor's part in the report of a deadlock.
+    type Report;
+    /// The code that starts a shard of a task.
+    type Code: Send + Sync;
+    /// A replayed object.
+    type Replay: Defined + Send + Sync;
 }
 
-impl Object {
-    /// The object's kind and name, for reports.
-    pub fn describe(&self) -> String {
-        let kind = match self {
-            Object::Tree(_) => "region tree ",
-            Object::Task(_) => "task ",
-            Object::Gang(_) => "gang ",
-            Object::Edges(_) => "edges ",
-            Object::Phase(_) => "phase barrier ",
-            Object::Replay(_) => "",
-        };
-        format!("{kind}`{}`", self.name())
-    }
+/// Has the types of the higher modules: `processor` says which.
+pub(crate) struct Above;
 
-    /// The object's name.
-    pub fn name(&self) -> &str {
-        match self {
-            Object::Tree(t) => &t.name,
-            Object::Task(t) => &t.name,
-            Object::Gang(g) => &g.name,
-            Object::Edges(e) => &e.name,
-            Object::Phase(p) => &p.name,
-            Object::Replay(r) => r.name(),
-        }
-    }
+pub(crate) type Core = <Above as Types>::Core;
+type Report = <Above as Types>::Report;
 
+/// What a kind of object is on a processor. Each kind implements it beside its handle, in `program`.
+pub(crate) trait Defined {
+    fn name(&self) -> &str;
+    /// What must be the same on every node, besides the kind and the name.
+    fn parameters(&self) -> String;
     /// The gang whose shards alone use it, if there is one.
-    pub fn gang(&self) -> Option<&Arc<GangTable>> {
-        match self {
-            Object::Edges(e) => Some(&e.gang),
-            Object::Phase(p) => Some(&p.gang),
-            Object::Replay(r) => Some(r.gang()),
-            Object::Tree(_) | Object::Task(_) | Object::Gang(_) => None,
-        }
+    fn gang(&self) -> Option<&Arc<GangTable>> {
+        None
     }
-
     /// The name of a cell of its barriers in reports.
-    pub fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
-        let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
-        match self {
-            Object::Edges(e) => match e.edge_of(processor, cell) {
-                Some(edge) => format!("`{}` {half} of {edge}", e.name),
-                None => format!("`{}` {half} cell {}", e.name, cell & !EMPTY),
-            },
-            Object::Replay(r) => r.cell_name(processor, half, cell & !EMPTY),
-            o => o.describe(),
-        }
+    fn cell_name(&self, _processor: ProcessorId, _cell: u32) -> String {
+        self.name().into()
     }
+    /// Makes its state on a processor.
+    fn define(&self, _id: ObjectId, _core: &Core) {}
+    /// Forgets its state on a processor, except barriers and chains.
+    fn free(&self, _id: ObjectId, _core: &Core) {}
+    /// Poisons its incomplete generations, and fails its unfinished calls.
+    fn give_up(&self, _id: ObjectId, _core: &Core, _error: &Error) {}
+    /// Poisons every arrival that a failed shard of its gang still owes.
+    fn abandon(&self, _id: ObjectId, _core: &Core, _shard: u32, _error: &Error) {}
+    /// Poisons what a failed shard of its gang owes in calls that it has not made.
+    fn give_up_calls(&self, _id: ObjectId, _core: &Core, _shard: u32, _error: &Error) {}
+    /// Adds its waits to the report of a deadlock.
+    fn report(&self, _id: ObjectId, _core: &Core, _part: &mut Report) {}
+}
+
+macro_rules! kinds {
+    ($($kind:ident($table:ty) $get:ident $words:literal,)*) => {
+        /// An object that the replicated top-level task makes. Every node has the same list of them, in the same order.
+        pub(crate) enum Object {
+            $($kind($table),)*
+        }
+
+        impl Object {
+            /// The object's kind and name, for reports.
+            pub fn describe(&self) -> String {
+                let kind = match self {
+                    $(Object::$kind(_) => $words,)*
+                };
+                format!("{kind}`{}`", self.name())
+            }
+
+            $(
+                /// The object, if it is of this kind.
+                #[inline]
+                pub fn $get(&self) -> Option<&$table> {
+                    match self {
+                        Object::$kind(of) => Some(of),
+                        _ => None,
+                    }
+                }
+            )*
+        }
+
+        impl Deref for Object {
+            type Target = dyn Defined;
+
+            fn deref(&self) -> &(dyn Defined + 'static) {
+                match self {
+                    $(Object::$kind(of) => of,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Tree(Tree) tree "region tree ",
+    Task(TaskSpec) task "task ",
+    Gang(Arc<GangTable>) table "gang ",
+    Edges(EdgeTable) edges "edges ",
+    Phase(PhaseSpec) phase "phase barrier ",
+    Replay(<Above as Types>::Replay) replay "",
 }
 
 pub(crate) struct Tree {
@@ -93,16 +128,10 @@ pub(crate) struct TaskSpec {
     pub name: Arc<str>,
     /// It is an inner task.
     pub inner: bool,
-    /// The code that starts a shard. Its maker knows its type.
-    pub code: Box<dyn Any + Send + Sync>,
-}
-
-/// A replayed object (see [`crate::replay`]): the rest of it is known there.
-pub(crate) trait Replayed: Any + Send + Sync {
-    fn name(&self) -> &str;
-    fn gang(&self) -> &Arc<GangTable>;
-    /// The name of half of a cell of a processor in reports.
-    fn cell_name(&self, processor: ProcessorId, half: &str, cell: u32) -> String;
+    /// The types of its argument and its result.
+    pub types: (&'static str, &'static str),
+    /// The code that starts a shard.
+    pub code: <Above as Types>::Code,
 }
 
 /// The processors of a gang's shards. Every node computes the table once; it is never sent.
@@ -174,6 +203,11 @@ impl std::fmt::Debug for Edge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} -> {} tag {}", self.from, self.to, self.tag)
     }
+}
+
+/// The half of a cell, in reports.
+pub(crate) fn half(cell: u32) -> &'static str {
+    if cell & EMPTY == 0 { "ready" } else { "empty" }
 }
 
 /// The edges between shards of a gang, each with a ready cell where it is consumed and an empty cell where it is
@@ -278,6 +312,8 @@ pub(crate) struct PhaseSpec {
     pub waiters: Vec<u32>,
     pub window: u64,
     pub tree: maniple_schedules::CombiningTree<ProcessorId>,
+    /// The most children of a member of the tree, as the program asked for it.
+    pub arity: usize,
     pub fold: Option<PhaseFold>,
 }
 

@@ -1,11 +1,40 @@
-//! Protocol bugs that a test can plant, to show that other tests would find them. Behind the feature `plant`.
+//! Protocol bugs that a test can plant, to show that other tests would find them. The code asks
+//! [`Effects::strikes`](crate::effects::Effects::strikes) where the mistake would be made. Without the feature `plant` no bug
+//! ever strikes, and the compiler removes what depends on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A bug to plant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Bug {
+/// Lists the bugs once.
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $bug:ident,)*) => {
+        /// A bug to plant.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Bug {
+            $($(#[$doc])* $bug,)*
+        }
+
+        #[cfg(feature = "plant")]
+        impl Bug {
+            /// Every bug.
+            pub const ALL: &[Bug] = &[$(Bug::$bug,)*];
+
+            /// Its name on command lines: `lost-arrival`.
+            pub fn name(self) -> String {
+                let mut name = String::new();
+                for c in format!("{self:?}").chars() {
+                    if c.is_uppercase() && !name.is_empty() {
+                        name.push('-');
+                    }
+                    name.push(c.to_ascii_lowercase());
+                }
+                name
+            }
+        }
+    };
+}
+
+bugs! {
     /// An update subtask does not wait until its last value has been read.
     SkippedEmptyWait,
     /// A read subtask does not wait until the partner's value is there.
@@ -62,52 +91,6 @@ pub enum Bug {
     EarlyDeadline,
     /// Nobody is told that a deadline is over.
     LostDeadline,
-}
-
-impl Bug {
-    /// Every bug.
-    pub const ALL: [Bug; 28] = [
-        Bug::SkippedEmptyWait,
-        Bug::SkippedReadyWait,
-        Bug::SwappedGhosts,
-        Bug::LostArrival,
-        Bug::DoubledArrival,
-        Bug::WrongPartner,
-        Bug::EarlySlotReuse,
-        Bug::OneSet,
-        Bug::MissingPoison,
-        Bug::EarlierGeneration,
-        Bug::MissedDependence,
-        Bug::DroppedWakeUp,
-        Bug::StaleMapper,
-        Bug::LostTimeOut,
-        Bug::LeakedInstance,
-        Bug::ForgottenPoint,
-        Bug::StaleCopy,
-        Bug::SwappedResults,
-        Bug::SilentDeath,
-        Bug::FoldOrder,
-        Bug::Overtaking,
-        Bug::LostWriteBack,
-        Bug::SwappedOperands,
-        Bug::EarlyRelease,
-        Bug::EarlyStart,
-        Bug::LostLaunchOver,
-        Bug::EarlyDeadline,
-        Bug::LostDeadline,
-    ];
-
-    /// Its name on command lines: `lost-arrival`.
-    pub fn name(self) -> String {
-        let mut name = String::new();
-        for c in format!("{self:?}").chars() {
-            if c.is_uppercase() && !name.is_empty() {
-                name.push('-');
-            }
-            name.push(c.to_ascii_lowercase());
-        }
-        name
-    }
 }
 
 /// One planted bug and when it strikes.

@@ -4,7 +4,7 @@ use crate::common::cases::Case;
 use crate::common::{How, Many, One, Plan, affine, any_f64, bytes, exact, mix, rounding, tree, watched};
 use maniple_collectives::{Algorithm, Collective, Kind, Operator};
 use maniple_regions::Element;
-use maniple_runtime::plant::Bug;
+use maniple_runtime::Bug;
 use maniple_runtime::{Error, Place, Runtime, Shard, ShardLaunch};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Each planted protocol bug is found by `maniple explore`, within 2000 seeds.
 #![cfg(feature = "plant")]
 
-use maniple_runtime::plant::Bug;
+use maniple_runtime::Bug;
 use serde_json::Value;
 use std::process::Command;
 
@@ -11,7 +11,7 @@ const SEEDS: &str = "2000";
 fn every_planted_bug_is_found_within_2000_seeds() {
     let mut missed = Vec::new();
     // The ghosts are the stencil's.
-    for bug in Bug::ALL.into_iter().filter(|&bug| bug != Bug::SwappedGhosts) {
+    for bug in Bug::ALL.iter().copied().filter(|&bug| bug != Bug::SwappedGhosts) {
         let mut command = Command::new(crate::MANIPLE);
         let output = command.args(["explore", "--seeds", SEEDS, "--format", "json", "--plant", &bug.name()]).output();
         let output = output.expect("it starts");

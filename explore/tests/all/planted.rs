@@ -3,7 +3,7 @@
 #![cfg(feature = "plant")]
 
 use maniple_explore::{Kind, draw, planted, run};
-use maniple_runtime::plant::Bug;
+use maniple_runtime::Bug;
 
 /// The number of seeds until a program with collectives of one kind alone goes wrong.
 fn seeds_until_found(name: &str, bug: Bug) -> Option<u64> {

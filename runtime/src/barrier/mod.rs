@@ -19,6 +19,7 @@ use crate::maps::HashMap;
 use crate::message::Also;
 use crate::object::{EdgeTable, Object, PhaseSpec};
 use crate::payload::{Lent, Payload};
+use crate::plant::Bug;
 use crate::table::Table;
 
 pub(crate) use bank::{Bank, Cell};
@@ -65,18 +66,12 @@ pub(crate) fn refused(
 /// How many times an arrival is made: once, except with a planted bug.
 #[inline(always)]
 pub(crate) fn times(effects: &Effects) -> u32 {
-    #[cfg(feature = "plant")]
-    {
-        use crate::plant::Bug;
-        if effects.config.strikes(Bug::LostArrival) {
-            return 0;
-        }
-        if effects.config.strikes(Bug::DoubledArrival) {
-            return 2;
-        }
+    if effects.strikes(Bug::LostArrival) {
+        return 0;
     }
-    #[cfg(not(feature = "plant"))]
-    let _ = effects;
+    if effects.strikes(Bug::DoubledArrival) {
+        return 2;
+    }
     1
 }
 
@@ -278,7 +273,7 @@ impl Barriers {
 
     /// Poisons the cell of an edge from `generation` on, on any processor.
     pub fn poison(&self, effects: &Effects, at: CellAddress, generation: u64, error: &Error, tell: &mut impl Tell) {
-        if !effects.passes_poison_on() {
+        if effects.has(Bug::MissingPoison) {
             return;
         }
         let CellAddress { processor, object, cell } = at;
@@ -298,16 +293,10 @@ impl Barriers {
         due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
     }
 
-    /// Poisons the incomplete generations of an object.
-    pub fn give_up(&self, known: &crate::effects::Known, error: &Error, tell: &mut impl Tell) {
-        match &*known.object {
-            Object::Edges(_) => {
-                let due = self.with(known.id, |bank| bank.poison_every_half(error));
-                due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
-            }
-            Object::Phase(_) => self.phases.poison(known.id, 0, error, tell),
-            _ => {}
-        }
+    /// Poisons the incomplete generations of edges.
+    pub fn give_up(&self, object: ObjectId, error: &Error, tell: &mut impl Tell) {
+        let due = self.with(object, |bank| bank.poison_every_half(error));
+        due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
     }
 
     /// Waits for a generation. If it is not complete, `waiting` is registered and told later.

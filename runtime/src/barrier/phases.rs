@@ -5,7 +5,8 @@ use crate::effects::{Effects, Tell, Waiting};
 use crate::error::panic_message;
 use crate::ids::{CellAddress, ObjectId, ProcessorId};
 use crate::message::Message;
-use crate::object::{Object, PhaseSpec};
+use crate::object::PhaseSpec;
+use crate::plant::Bug;
 use crate::table::Table;
 use crate::{Error, Place};
 use maniple_barriers::{Arrivals, BarrierCell, BarrierError, Waits};
@@ -136,9 +137,10 @@ impl Phases {
         tell: &mut impl Tell,
     ) {
         let Some(known) = effects.objects.get(object) else { return };
-        let Object::Phase(spec) = &*known.object else { return };
-        #[cfg(feature = "plant")]
-        self.plant_early_release(effects, object, generation, tell);
+        let Some(spec) = known.object.phase() else { return };
+        if effects.has(Bug::EarlyRelease) {
+            self.release_early(effects, object, generation, tell);
+        }
         let outcome = self.with(object, |member| {
             if member.over.poison(generation).is_some() {
                 // The waiters learn of the failure. Later arrivals complete nothing.
@@ -184,12 +186,11 @@ impl Phases {
         }
     }
 
-    #[cfg(feature = "plant")]
-    fn plant_early_release(&self, effects: &Effects, object: ObjectId, generation: u64, tell: &mut impl Tell) {
+    fn release_early(&self, effects: &Effects, object: ObjectId, generation: u64, tell: &mut impl Tell) {
         let is_next = |member: &mut PhaseMember| {
             member.parent.is_none() && member.arrivers.len() > 1 && generation == member.released()
         };
-        if self.with(object, is_next).unwrap_or(false) && effects.config.strikes(crate::plant::Bug::EarlyRelease) {
+        if self.with(object, is_next).unwrap_or(false) && effects.strikes(Bug::EarlyRelease) {
             self.release(effects, object, generation, 0, tell);
         }
     }
@@ -259,11 +260,11 @@ impl Phases {
         error: &Error,
         tell: &mut impl Tell,
     ) {
-        if !effects.passes_poison_on() {
+        if effects.has(Bug::MissingPoison) {
             return;
         }
         let Some(known) = effects.objects.get(object) else { return };
-        let Object::Phase(spec) = &*known.object else { return };
+        let Some(spec) = known.object.phase() else { return };
         // Here at once: later arrivals and releases must not overtake the poison.
         self.poison(object, generation, error, tell);
         for &processor in spec.tree.members().iter().filter(|&&to| to != effects.id) {
@@ -278,14 +279,11 @@ impl Phases {
     }
 }
 
-fn folded(effects: &Effects, spec: &PhaseSpec, #[allow(unused_mut)] mut values: Values) -> Result<u64, Error> {
-    #[cfg(feature = "plant")]
-    if effects.config.strikes(crate::plant::Bug::FoldOrder) {
+fn folded(effects: &Effects, spec: &PhaseSpec, mut values: Values) -> Result<u64, Error> {
+    if effects.strikes(Bug::FoldOrder) {
         let last = values.iter().map(|v| v.0).max().unwrap_or(0);
         values.iter_mut().for_each(|v| v.0 = last - v.0);
     }
-    #[cfg(not(feature = "plant"))]
-    let _ = effects;
     fold(spec, values)
 }
 

@@ -2,9 +2,9 @@
 
 use super::{Barriers, Keeper};
 use crate::diagnose::deadlock::{Node, On, PhaseReport, ReportPart, Wait, list, so_far, values_so_far, waits_for};
-use crate::effects::{Effects, Known, Waiting};
+use crate::effects::{Effects, Waiting};
 use crate::ids::{EMPTY, ObjectId};
-use crate::object::{Edge, EdgeTable, PhaseSpec};
+use crate::object::{Defined, Edge, EdgeTable, PhaseSpec};
 
 /// Says whether a waiter for a generation gets or puts its value; see [`Barriers::report_edges`].
 type MovesValue<'a> = &'a dyn Fn(&Waiting, (ObjectId, u32, u64)) -> bool;
@@ -15,28 +15,28 @@ impl Barriers {
     pub fn report_edges(
         &self,
         effects: &Effects,
-        (known, edges): (&Known, &EdgeTable),
+        (object, edges): (ObjectId, &EdgeTable),
         node_of: &dyn Fn(&Waiting) -> Node,
         moves_value: MovesValue<'_>,
         part: &mut ReportPart,
     ) {
         let banks = self.banks.borrow();
-        let Some(Keeper::Edges(bank)) = banks.get(known.id) else { return };
+        let Some(Keeper::Edges(bank)) = banks.get(object) else { return };
         for (cell, generation, arrivals, waiting) in bank.waiting() {
             let early = list(arrivals.early());
             let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
             let (edge, consumes) = (edges.edge_of(effects.id, cell), cell & EMPTY == 0);
-            let (what, lacks) = match edge.filter(|_| moves_value(waiting, (known.id, cell, generation))) {
+            let (what, lacks) = match edge.filter(|_| moves_value(waiting, (object, cell, generation))) {
                 Some(edge) => value_words(edges, edge, consumes, generation, arrivals.next()),
                 None => {
-                    let name = known.object.cell_name(effects.id, cell);
+                    let name = edges.cell_name(effects.id, cell);
                     let (what, complete) =
                         (format!("generation {generation} of {name}"), so_far(arrivals.next(), "complete"));
                     (format!("waits for {what}; {complete}"), format!("arrives for {what}"))
                 }
             };
             let by = edge.map(|edge| (edges.gang.id, if consumes { edge.from } else { edge.to }));
-            let arrival = (effects.id, known.id, cell, generation);
+            let arrival = (effects.id, object, cell, generation);
             let on = by.map_or(On::Nodes(Vec::new()), |by| On::Arrival { arrival, by, lacks });
             part.waits.push((node_of(waiting), Wait { what: format!(" {what}{early}"), on }));
         }
@@ -45,15 +45,15 @@ impl Barriers {
     /// Adds a phase barrier: its waiters, and the arrivals of its arrivers.
     pub fn report_phase(
         &self,
-        (known, spec): (&Known, &PhaseSpec),
+        (object, spec): (ObjectId, &PhaseSpec),
         node_of: &dyn Fn(&Waiting) -> Node,
         part: &mut ReportPart,
     ) {
-        self.phases.with(known.id, |phase| {
+        self.phases.with(object, |phase| {
             let over = so_far(phase.released(), "over");
             for (generation, waiting) in phase.waiting() {
                 let what = format!("generation {generation} of phase barrier `{}`; {over}", spec.name);
-                let on = Node::Phase { object: known.id, generation };
+                let on = Node::Phase { object, generation };
                 part.waits.push((node_of(waiting), waits_for(what, vec![on])));
             }
             let report = PhaseReport {
@@ -62,7 +62,7 @@ impl Barriers {
                 awaited: phase.waiting().map(|(generation, _)| generation).collect(),
                 arrived: phase.arrived().map(|(a, n)| (spec.arrivers[a as usize], n)).collect(),
             };
-            part.phases.push((known.id, report));
+            part.phases.push((object, report));
         });
     }
 }

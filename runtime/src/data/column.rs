@@ -93,8 +93,7 @@ impl Column {
         *self.store.borrow_mut() = Store::Shared { home: ProcessorId(0), instance: None, idle: Idle::Never };
     }
 
-    /// Counts one more use of the instance that nobody gives up.
-    #[cfg(feature = "plant")]
+    /// Counts one more use of the instance that nobody gives up: a planted bug.
     pub fn leak_instance(&self) {
         if let Store::Owned(instance) = &*self.store.borrow() {
             std::mem::forget(instance.clone());

@@ -10,6 +10,7 @@ use crate::effects::Effects;
 use crate::ids::{ArrivalAt, ColumnKey, LaunchKey, ProcessorId, TaskId};
 use crate::maps::HashMap;
 use crate::message::{Mapped, Message, Put, RefusedData, Remote};
+use crate::plant::Bug;
 use crate::{Error, Place};
 use maniple_mapper::MemoryKind;
 use maniple_regions::{Buffer, Privilege, Rect, RegionError, SharedInstance};
@@ -163,8 +164,7 @@ impl Data {
             bytes = concatenated(&bytes, changed.iter().map(|c| c.1.clone()));
             parts = changed.into_iter().map(|c| c.0).collect();
         }
-        #[cfg(feature = "plant")]
-        if effects.config.strikes(crate::plant::Bug::LostWriteBack) {
+        if effects.strikes(Bug::LostWriteBack) {
             return Ok(false);
         }
         let token = self.token(id, 0, column);

@@ -11,6 +11,7 @@ use super::Effects;
 use crate::Error;
 use crate::config::Config;
 use crate::error::panic_message;
+use crate::plant::Bug;
 use maniple_mapper::{Mapper, MapperError, Named, Reader};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,8 +81,7 @@ impl Effects {
     pub fn replace_mapper(&self, mapper: Arc<dyn Mapper>) -> Arc<str> {
         let named = self.config.mapper.replace(mapper);
         let name = named.name.clone();
-        #[cfg(feature = "plant")]
-        if self.config.strikes(crate::plant::Bug::StaleMapper) {
+        if self.strikes(Bug::StaleMapper) {
             return name;
         }
         *self.mappers.agreed.borrow_mut() = named;

@@ -32,6 +32,7 @@ use crate::error::{Failure, FailureNumber};
 use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId};
 use crate::message::{Also, Message, Wire};
 use crate::payload::Payload;
+use crate::plant::Bug;
 use crate::{Error, Place};
 use maniple_mapper::{Machine, Priority};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -198,14 +199,16 @@ impl Effects {
         self.send(processor, Message::Poison { object, cell, generation, error: Box::new(error.clone()) });
     }
 
-    /// Whether waiters are told of failures: always, except with a planted bug.
-    #[inline]
-    pub fn passes_poison_on(&self) -> bool {
-        #[cfg(feature = "plant")]
-        let passes = !self.config.has(crate::plant::Bug::MissingPoison);
-        #[cfg(not(feature = "plant"))]
-        let passes = true;
-        passes
+    /// See [`Config::strikes`].
+    #[inline(always)]
+    pub fn strikes(&self, bug: Bug) -> bool {
+        self.config.strikes(bug)
+    }
+
+    /// See [`Config::has`].
+    #[inline(always)]
+    pub fn has(&self, bug: Bug) -> bool {
+        self.config.has(bug)
     }
 
     /// The next message of this processor to itself.

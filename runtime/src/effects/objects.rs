@@ -23,7 +23,7 @@
 use super::graves::{Destroyed, Graves};
 use crate::Error;
 use crate::ids::{ObjectId, TopLaunch};
-use crate::object::{EdgeTable, GangTable, Object};
+use crate::object::Object;
 use crate::table::Table;
 use maniple_regions::{FieldInfo, Region, TreeId};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -77,14 +77,6 @@ impl Known {
     #[inline]
     pub fn serves(&self, by: TopLaunch) -> bool {
         self.retired.get().is_none_or(|retired| by < retired.from)
-    }
-
-    /// The table of edges, if the object is one.
-    pub fn edges(&self) -> Option<&EdgeTable> {
-        match &*self.object {
-            Object::Edges(edges) => Some(edges),
-            _ => None,
-        }
     }
 }
 
@@ -166,16 +158,16 @@ impl Objects {
 
     /// A region as errors and reports name it.
     pub fn shown(&self, region: Region) -> String {
-        self.with(ObjectId::from(region.tree.0), |object| match object {
-            Some(tree @ Object::Tree(_)) => format!("{} of {}", region.rect, tree.describe()),
-            _ => region.to_string(),
+        self.with(region.tree.0, |object| match object.filter(|object| object.tree().is_some()) {
+            Some(tree) => format!("{} of {}", region.rect, tree.describe()),
+            None => region.to_string(),
         })
     }
 
-    /// The edges between shards of a gang that the launch `by` of the top-level task can use.
-    pub fn edges_of(&self, gang: &GangTable, by: TopLaunch) -> Vec<Rc<Known>> {
-        let is_wanted = |known: &Rc<Known>| known.edges().is_some_and(|edges| edges.gang.id == gang.id);
-        self.all().into_iter().filter(|known| is_wanted(known) && known.serves(by)).collect()
+    /// The objects that only shards of a gang use, and that the launch `by` of the top-level task can use.
+    pub fn of_gang(&self, gang: ObjectId, by: TopLaunch) -> Vec<Rc<Known>> {
+        let is_bound = |known: &Rc<Known>| known.object.gang().is_some_and(|of| of.id == gang);
+        self.all().into_iter().filter(|known| is_bound(known) && known.serves(by)).collect()
     }
 
     /// Applies `f` to an object; `f` may not make new objects.
@@ -216,25 +208,25 @@ impl Objects {
     /// top-level task; `what` describes who uses it.
     pub fn in_tree(&self, region: Region, by: TopLaunch, what: impl Fn() -> String) -> Result<(), Error> {
         self.check(region.tree.0, by, &what)?;
-        self.with(region.tree.0, |object| match object {
-            Some(Object::Tree(t)) if t.rect.contains_rect(&region.rect) => Ok(()),
-            Some(Object::Tree(t)) => {
+        self.with(region.tree.0, |object| match object.and_then(Object::tree) {
+            Some(t) if t.rect.contains_rect(&region.rect) => Ok(()),
+            Some(t) => {
                 let expected = format!("a part of region tree `{}`, which is {}", t.name, t.rect);
                 Err(Error::misuse(what(), expected, region))
             }
-            _ => Err(Error::misuse(what(), "a region of a tree made with `Top::region_tree`", region)),
+            None => Err(Error::misuse(what(), "a region of a tree made with `Top::region_tree`", region)),
         })
     }
 
     /// Looks up a field of a tree.
     pub fn field(&self, tree: TreeId, field: maniple_regions::FieldId) -> Result<&'static FieldInfo, Error> {
-        self.with(tree.0, |object| match object {
-            Some(Object::Tree(t)) => t.field(field).ok_or_else(|| {
+        self.with(tree.0, |object| match object.and_then(Object::tree) {
+            Some(t) => t.field(field).ok_or_else(|| {
                 let known: Vec<_> = t.fields.iter().map(|f| format!("{} `{}`", f.id.0, f.name)).collect();
                 let expected = format!("one of its fields ({})", known.join(", "));
                 Error::misuse(format!("region tree `{}`", t.name), expected, field)
             }),
-            _ => Err(Error::misuse("a region", "a region of a tree made with `Top::region_tree`", tree)),
+            None => Err(Error::misuse("a region", "a region of a tree made with `Top::region_tree`", tree)),
         })
     }
 }

@@ -127,9 +127,6 @@ impl Effects {
     /// How many shards wait for the generations of a barrier.
     pub fn waiters(&self, at: WaitAt) -> usize {
         let WaitAt::Phase { object, .. } = at else { return 1 };
-        self.objects.with(object, |object| match object {
-            Some(Object::Phase(spec)) => spec.waiters.len(),
-            _ => 1,
-        })
+        self.objects.with(object, |object| object.and_then(Object::phase).map_or(1, |spec| spec.waiters.len()))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::polling::Poller;
 use super::{Effects, Waiting, polling};
+use crate::plant::Bug;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -77,8 +78,7 @@ impl Drop for Timer<'_> {
 impl Effects {
     /// Sets a timer for the poller with `waker`; `None` if the clock ends before the deadline.
     pub fn timer(&self, limit: Duration, waker: &Waker) -> Option<Timer<'_>> {
-        #[cfg(feature = "plant")]
-        let limit = if self.config.strikes(crate::plant::Bug::EarlyDeadline) { limit / 2 } else { limit };
+        let limit = if self.strikes(Bug::EarlyDeadline) { limit / 2 } else { limit };
         let at = u64::try_from(limit.as_nanos()).ok().and_then(|limit| self.wire.now().checked_add(limit))?;
         let key = (at, self.timers.made.replace(self.timers.made.get() + 1));
         let waiting = polling::waiting(waker);
@@ -100,8 +100,7 @@ impl Effects {
             return None;
         }
         let due = self.timers.change(BTreeMap::pop_first);
-        #[cfg(feature = "plant")]
-        if due.is_some() && self.config.strikes(crate::plant::Bug::LostDeadline) {
+        if due.is_some() && self.strikes(Bug::LostDeadline) {
             return self.next_due(now);
         }
         due.map(|(_, waiting)| waiting)

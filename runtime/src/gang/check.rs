@@ -58,9 +58,9 @@ impl Planner {
     /// A use, with the names of its tree and field.
     fn named(&self, effects: &Effects, at: &Use) -> String {
         let region = at.region;
-        let tree = effects.objects.with(region.tree.0, |object| match object {
-            Some(Object::Tree(tree)) => tree.name.clone(),
-            _ => region.tree.to_string(),
+        let tree = effects.objects.with(region.tree.0, |object| match object.and_then(Object::tree) {
+            Some(tree) => tree.name.clone(),
+            None => region.tree.to_string(),
         });
         let field =
             effects.objects.field(region.tree, at.field).map_or_else(|_| at.field.to_string(), |f| f.name.into());

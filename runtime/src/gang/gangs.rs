@@ -102,9 +102,9 @@ impl Gangs {
         self.batches().borrow_mut().operations.start_next()
     }
 
-    #[cfg(feature = "plant")]
-    pub fn plant_early_start(&self) {
-        self.batches().borrow_mut().operations.plant_early_start();
+    /// See [`Operations::start_all_early`].
+    pub fn start_all_early(&self) {
+        self.batches().borrow_mut().operations.start_all_early();
     }
 
     /// An operation is over.

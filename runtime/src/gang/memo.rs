@@ -17,7 +17,6 @@ use crate::effects::{Effects, Known};
 use crate::ids::{ObjectId, ProcessorId};
 use crate::maps::{Hash, HashSet};
 use crate::message::Held;
-use crate::object::Object;
 use maniple_regions::{FieldId, Privilege, Rect, Region, TreeId};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash as _, Hasher};
@@ -139,10 +138,11 @@ impl Memo {
 impl Planner {
     /// Forgets an object that is destroyed.
     pub fn forget(&self, known: &Known) {
-        if matches!(&*known.object, Object::Tree(_) | Object::Gang(_)) {
+        let is_tree = known.object.tree().is_some();
+        if is_tree || known.object.table().is_some() {
             self.memo.borrow_mut().forget(known.id);
         }
-        if matches!(&*known.object, Object::Tree(_)) {
+        if is_tree {
             self.versions.borrow_mut().forget_tree(TreeId(known.id));
             self.kept.borrow_mut().forget_tree(TreeId(known.id));
         }

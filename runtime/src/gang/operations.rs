@@ -325,9 +325,8 @@ impl Operations {
         }
     }
 
-    /// Starts all operations, whatever they wait for, once no other may start.
-    #[cfg(feature = "plant")]
-    pub fn plant_early_start(&mut self) {
+    /// Starts all operations, whatever they wait for, once no other may start: a planted bug.
+    pub fn start_all_early(&mut self) {
         if self.ready.is_empty() {
             let early = std::mem::take(&mut self.early);
             early.into_iter().for_each(|order| self.queue(order));

@@ -21,7 +21,7 @@ impl Gangs {
         }
         for gang in batches.ended() {
             effects.objects.with(gang, |object| {
-                if let Some(Object::Gang(table)) = object {
+                if let Some(table) = object.and_then(Object::table) {
                     let shards = table.members[effects.id.index()].iter();
                     part.over.extend(shards.map(|&shard| Node::Shard { gang, shard, launch: None }));
                 }
@@ -62,7 +62,7 @@ impl Gangs {
 fn name_of(effects: &Effects, origin: &BatchOrigin<'_>) -> String {
     let (number, by) = (origin.launch & u64::from(u32::MAX), origin.by);
     effects.objects.with(origin.task, |object| match object {
-        Some(task @ Object::Task(_)) => format!("{}, launch {number} of `{by}`", task.describe()),
+        Some(task) if task.task().is_some() => format!("{}, launch {number} of `{by}`", task.describe()),
         // Mapping is a launch without a task.
         _ => format!("mapping, launch {number} of `{by}`"),
     })

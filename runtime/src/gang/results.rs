@@ -9,8 +9,8 @@ use crate::error::Failure;
 use crate::future::{Poison, Resolver};
 use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TOP};
 use crate::message::{BatchDone, Message, Results};
-use crate::object::Object;
 use crate::parcel::Parcel;
+use crate::plant::Bug;
 use crate::task::Tasks;
 use crate::{Error, Place};
 use maniple_regions::TreeId;
@@ -33,13 +33,11 @@ pub(crate) struct Uses {
 
 impl Uses {
     fn have(&self, known: &Known) -> bool {
-        let of_gang = |gang: ObjectId| self.inner || self.gang == gang;
-        match &*known.object {
-            Object::Tree(_) => self.trees.contains(&TreeId(known.id)),
-            Object::Task(_) => self.inner || self.task == known.id,
-            Object::Gang(_) => of_gang(known.id),
-            // Only shards of its gang use it.
-            bound => bound.gang().is_some_and(|gang| of_gang(gang.id)),
+        // Only shards of its gang use an object that has one.
+        let id = known.object.gang().map_or(known.id, |gang| gang.id);
+        match known.object.tree() {
+            Some(_) => self.trees.contains(&TreeId(id)),
+            None => self.inner || [self.gang, self.task].contains(&id),
         }
     }
 }
@@ -188,14 +186,13 @@ impl LaunchState {
     }
 
     /// Handles one processor's results.
-    pub fn take(&self, tasks: &Tasks, #[allow(unused_mut)] mut done: BatchDone) {
+    pub fn take(&self, tasks: &Tasks, mut done: BatchDone) {
         // If copies of the top-level task differ, other batches may end than those that this one knows of. The comparison
         // of the copies says so.
         let Some(left) = self.left.get().checked_sub(1) else { return };
         self.left.set(left);
-        #[cfg(feature = "plant")]
         if let [(a, _), (b, _), ..] = &mut *done.results
-            && tasks.effects.config.strikes(crate::plant::Bug::SwappedResults)
+            && tasks.effects.strikes(Bug::SwappedResults)
         {
             std::mem::swap(a, b);
         }

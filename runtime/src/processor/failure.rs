@@ -12,8 +12,9 @@
 
 use super::Core;
 use crate::Error;
-use crate::ids::{ObjectId, TopLaunch};
-use crate::object::{GangTable, Object};
+use crate::ids::TopLaunch;
+use crate::object::GangTable;
+use crate::plant::Bug;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,8 +22,7 @@ impl Core {
     /// Handles the loss of a processor. The first one is the cause.
     #[cold]
     pub(super) fn lose(self: &Rc<Self>, error: &Error) {
-        #[cfg(feature = "plant")]
-        if self.effects().config.strikes(crate::plant::Bug::SilentDeath) {
+        if self.effects().strikes(Bug::SilentDeath) {
             return;
         }
         if !self.effects().lose(error) {
@@ -30,7 +30,7 @@ impl Core {
         }
         self.effects().note_failure(error);
         for known in self.effects().objects.all() {
-            self.give_up_object(known.id, error);
+            known.object.give_up(known.id, self, error);
         }
         for task in self.tasks.data.give_up() {
             self.tasks.poison_leaf(task, error.clone());
@@ -38,40 +38,11 @@ impl Core {
         self.gangs.give_up(&self.tasks, error);
     }
 
-    /// Poisons the incomplete generations of an object, and fails its unfinished calls.
-    #[cold]
-    pub(super) fn give_up_object(&self, object: ObjectId, error: &Error) {
-        let Some(known) = self.effects().objects.get(object) else { return };
-        if let Object::Replay(replay) = &*known.object {
-            for position in 0..replay.gang().members[self.effects().id.index()].len() as u32 {
-                self.replays.fail(&self.tasks, object, position, error);
-            }
-        }
-        self.tasks.give_up_barrier(&known, error);
-    }
-
     /// Poisons every arrival that a failed shard still owes. It owes none to an object that was destroyed before the launch
     /// `by` of the top-level task, which it is part of: earlier launches may still use that one.
     pub fn abandon(&self, gang: &Arc<GangTable>, shard: u32, by: TopLaunch, error: &Error) {
-        let tasks = &self.tasks;
-        for known in self.effects().objects.all().into_iter().filter(|known| known.serves(by)) {
-            let object = known.id;
-            match &*known.object {
-                Object::Edges(edges) if Arc::ptr_eq(&edges.gang, gang) => {
-                    let ends = tasks.barriers.ends(object, shard, edges);
-                    for end in &ends.out {
-                        tasks.poison_cell(end.ready.address(), end.ready.generation(), error);
-                    }
-                    for end in &ends.into {
-                        tasks.poison_cell(end.empty.address(), end.empty.generation(), error);
-                    }
-                }
-                Object::Phase(spec) if Arc::ptr_eq(&spec.gang, gang) && spec.arrivers.contains(&shard) => {
-                    let end = tasks.barriers.phase_end(object, shard, spec);
-                    tasks.poison_phase(object, end.generation(), error);
-                }
-                _ => {}
-            }
+        for known in self.effects().objects.of_gang(gang.id, by) {
+            known.object.abandon(known.id, self, shard, error);
         }
         self.give_up_calls(gang, shard, by, error);
     }
@@ -79,12 +50,8 @@ impl Core {
     /// Poisons what a failed shard owes in calls that it has not made. Those that it has made go on. Once they are over, no
     /// other shard in its place can make more.
     pub fn give_up_calls(&self, gang: &Arc<GangTable>, shard: u32, by: TopLaunch, error: &Error) {
-        for known in self.effects().objects.all().into_iter().filter(|known| known.serves(by)) {
-            if let Object::Replay(replay) = &*known.object
-                && Arc::ptr_eq(replay.gang(), gang)
-            {
-                self.replays.give_up(&self.tasks, known.id, gang.at[shard as usize].1, error);
-            }
+        for known in self.effects().objects.of_gang(gang.id, by) {
+            known.object.give_up_calls(known.id, self, shard, error);
         }
     }
 }

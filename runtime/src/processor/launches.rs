@@ -5,8 +5,9 @@ use crate::error::Failure;
 use crate::gang::{Number, Order};
 use crate::ids::{Ancestors, LaunchKey};
 use crate::message::{Batch, Columns, Held, Message, SendColumns, Valid};
-use crate::object::{GangTable, Object};
+use crate::object::GangTable;
 use crate::parcel::Parcel;
+use crate::plant::Bug;
 use crate::{Error, Place};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,9 +43,8 @@ impl Core {
     /// Starts the operations whose turn has come.
     pub fn start_operations(self: &Rc<Self>) {
         loop {
-            #[cfg(feature = "plant")]
-            if self.effects().config.strikes(crate::plant::Bug::EarlyStart) {
-                self.gangs.plant_early_start();
+            if self.effects().strikes(Bug::EarlyStart) {
+                self.gangs.start_all_early();
             }
             let Some((number, order)) = self.gangs.next_operation() else { return };
             match order {
@@ -80,8 +80,7 @@ impl Core {
         let (effects, data, launch) = (self.effects(), &self.tasks.data, batch.launch);
         let mut refused = effects.lost_processor().cloned();
         for (transfer, bytes) in self.gangs.take_what_came(&batch).iter().flat_map(|c| &c.columns) {
-            #[cfg(feature = "plant")]
-            if effects.config.strikes(crate::plant::Bug::StaleCopy) {
+            if effects.strikes(Bug::StaleCopy) {
                 continue;
             }
             let parts = self.gangs.parts_to_write(number, transfer);
@@ -100,17 +99,16 @@ impl Core {
         }
         let context = (effects.objects.get(batch.task), effects.objects.get(batch.gang));
         let (Some(task), Some(gang)) = &context else { return self.refuse_batch(batch) };
-        let (Object::Task(task), Object::Gang(gang)) = (&*task.object, &*gang.object) else {
+        let (Some(task), Some(gang)) = (task.object.task(), gang.object.table()) else {
             return self.refuse_batch(batch);
         };
-        let Some(code) = task.code.downcast_ref::<ShardCode>() else { return self.refuse_batch(batch) };
         let within = std::iter::once(launch).chain(batch.within.iter().copied()).collect();
         let origin = Rc::new(Origin { task: task.name.clone(), gang: gang.clone(), launch, within });
         effects.reserve_slots(batch.shards.len());
         for start in batch.shards {
             effects.counters.shards.add(1);
             let (origin, refused) = (&origin, refused.as_ref());
-            code(self, Seat { origin, shard: start.shard, args: start.args, held: start.held, refused });
+            (task.code)(self, Seat { origin, shard: start.shard, args: start.args, held: start.held, refused });
         }
     }
 
@@ -143,8 +141,7 @@ impl Core {
     }
 
     pub(super) fn take_launch_over(self: &Rc<Self>, launch: LaunchKey) {
-        #[cfg(feature = "plant")]
-        if self.effects().config.strikes(crate::plant::Bug::LostLaunchOver) {
+        if self.effects().strikes(Bug::LostLaunchOver) {
             return;
         }
         self.gangs.launch_over(launch);

@@ -22,15 +22,15 @@ use crate::Place;
 use crate::config::Config;
 use crate::data::{Came, Request};
 use crate::diagnose::Event;
+use crate::diagnose::deadlock::ReportPart;
 use crate::diagnose::replicas::Replicas;
 use crate::effects::{Effects, Item, Objects, Signal};
 use crate::gang::{Gangs, Order};
 use crate::ids::{ColumnKey, LaunchKey, ObjectId, ProcessorId};
 use crate::message::{Destroying, Message, Put, Wire};
-use crate::object::Object;
+use crate::object::{Above, Object, Types};
 use crate::replay::{ReplayObject, Replays};
 use crate::task::Tasks;
-use maniple_regions::TreeId;
 
 pub(crate) use launches::{Origin, Seat, ShardCode};
 
@@ -46,6 +46,13 @@ pub(crate) struct Core {
     /// Messages about objects that this processor does not know yet.
     early: RefCell<Vec<(ProcessorId, Message)>>,
     replicas: OnceCell<Box<RefCell<Replicas>>>,
+}
+
+impl Types for Above {
+    type Core = Core;
+    type Report = ReportPart;
+    type Code = ShardCode;
+    type Replay = ReplayObject;
 }
 
 impl Core {
@@ -167,17 +174,12 @@ impl Core {
 
     /// Adds the next object and handles the messages that came early for it.
     pub fn define(self: &Rc<Self>, object: Arc<Object>) {
-        let (effects, barriers) = (self.effects(), &self.tasks.barriers);
+        let effects = self.effects();
         let id = effects.objects.add(&object);
-        match &*object {
-            Object::Edges(edges) => barriers.add_edges(effects, id, edges),
-            Object::Phase(spec) => barriers.add_phase(effects, id, spec),
-            Object::Replay(replay) => self.replays.add(&self.tasks, id, ReplayObject::of(&**replay)),
-            Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
-        }
+        object.define(id, self);
         self.take_early();
         if let Some(e) = effects.lost_processor() {
-            self.give_up_object(id, e);
+            object.give_up(id, self, e);
         }
     }
 
@@ -202,14 +204,7 @@ impl Core {
             let Some(known) = effects.objects.remove(object) else { continue };
             let shards = known.object.gang().map_or_else(Vec::new, |gang| gang.members[effects.id.index()].clone());
             let barriers = self.tasks.barriers.remove(object, &shards);
-            match &*known.object {
-                Object::Tree(_) => {
-                    self.tasks.data.forget(TreeId(object));
-                    self.gangs.forget_tree(TreeId(object));
-                }
-                Object::Gang(_) => self.gangs.forget_gang(object),
-                _ => {}
-            }
+            known.object.free(object, self);
             effects.event(|| Event::Freed { object });
             let place = Place { task: known.object.name().into(), shard: None };
             effects.drop_guarded(|| place, (barriers, self.replays.remove(object), known));

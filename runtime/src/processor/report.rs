@@ -1,14 +1,13 @@
 //! This processor's part in the report of a deadlock.
 
 use super::Core;
-use crate::diagnose::deadlock::{CallsReport, Node, ReportPart, waits_for};
+use crate::diagnose::deadlock::{Node, ReportPart, waits_for};
 use crate::effects::Waiting;
-use crate::object::Object;
 use std::collections::{BTreeSet, HashSet};
 
 impl Core {
     /// The node of a waiter.
-    fn node_of(&self, waiting: &Waiting) -> Node {
+    pub fn node_of(&self, waiting: &Waiting) -> Node {
         let other = Node::Other { processor: self.effects().id, slot: u32::MAX };
         match waiting {
             Waiting::Task(id) => self.tasks.node_of_task(*id),
@@ -20,26 +19,11 @@ impl Core {
 
     /// The waits on this processor. The run is over, so futures with an unknown wait are dropped to find out.
     pub fn report(&self) -> ReportPart {
-        let (effects, barriers) = (self.effects(), &self.tasks.barriers);
+        let effects = self.effects();
         let names = effects.futures().into_iter().map(|(_, named)| named).collect();
         let mut part = ReportPart { names, failed: self.failed_shards(), ..ReportPart::default() };
         let node_of = &|waiting: &Waiting| self.node_of(waiting);
-        let moves_value = &|waiting: &Waiting, at| self.tasks.moves_value(waiting, at);
-        effects.objects.all().iter().for_each(|known| match &*known.object {
-            Object::Edges(edges) => barriers.report_edges(effects, (known, edges), node_of, moves_value, &mut part),
-            Object::Phase(spec) => barriers.report_phase((known, spec), node_of, &mut part),
-            Object::Replay(replay) => {
-                self.replays.with(known.id, |chains| {
-                    let before = part.waits.len();
-                    chains.report(node_of, &mut part);
-                    let (name, gang) = (replay.name().into(), replay.gang().id);
-                    let (waits, slots) = (part.waits.len() > before, chains.slots().into());
-                    part.replays.push((known.id, CallsReport { name, gang, waits, slots, made: chains.calls() }));
-                });
-            }
-            Object::Gang(gang) => part.gangs.push(gang.clone()),
-            Object::Tree(_) | Object::Task(_) => {}
-        });
+        effects.objects.all().iter().for_each(|known| known.object.report(known.id, self, &mut part));
         self.tasks.report(node_of, &mut part);
         self.gangs.report(effects, &mut part);
         // The other rooms have explained these waits.

@@ -4,6 +4,7 @@ use crate::diagnose::Event;
 use crate::effects::Timer;
 use crate::effects::polling::Poller;
 use crate::ids::WaitAt;
+use crate::plant::Bug;
 use crate::processor::Core;
 use crate::program::launch::{WaitPoint, Waitable};
 use crate::program::shard::Shard;
@@ -162,8 +163,7 @@ impl<B: Waitable> Drop for UnderWay<'_, B> {
         // Its waker's destructor is not ours: nothing is borrowed any more.
         drop(self.core.tasks.barriers.withdraw(self.point(), poller));
         self.core.effects().event(|| Event::WaitGivenUp { at: self.point() });
-        #[cfg(feature = "plant")]
-        if self.core.effects().config.strikes(crate::plant::Bug::LostTimeOut) {
+        if self.core.effects().strikes(Bug::LostTimeOut) {
             return;
         }
         self.barrier.give_back(&self.point);

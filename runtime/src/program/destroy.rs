@@ -43,68 +43,58 @@ pub struct Doomed(pub(crate) Vec<Named>);
 pub(crate) struct Named {
     id: ObjectId,
     run: Run,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    /// With the rectangle of its region.
-    Tree(Rect),
-    Gang,
-    Task,
-    Edges,
-    Phase,
-    Replay,
+    /// The handle's type, and whether an object is of its kind.
+    handle: &'static str,
+    fits: fn(&Object) -> bool,
+    /// The rectangle of a region.
+    rect: Option<Rect>,
 }
 
 impl Named {
     /// The object, unless this run did not make it or has destroyed it.
     pub fn find(&self, core: &Core) -> Result<Rc<Known>, Error> {
         let (objects, what) = (&core.effects().objects, "`Top::destroy`");
-        let of_other_run = || Error::misuse(what, "an object that this run has made", format!("another: {self:?}"));
+        let found = || format!("`{}` {}, which is another", self.handle, self.id);
+        let of_other_run = || Error::misuse(what, "an object that this run has made", found());
         if !core.effects().config.run.may_be(self.run) {
             return Err(of_other_run());
         }
         objects.check(self.id, TOP, || what.into())?;
-        let known = objects.get(self.id).ok_or_else(of_other_run)?;
-        match (&self.kind, &*known.object) {
-            (Kind::Tree(rect), Object::Tree(tree)) if *rect != tree.rect => {
+        let known = objects.get(self.id).filter(|known| (self.fits)(&known.object)).ok_or_else(of_other_run)?;
+        match (self.rect, known.object.tree()) {
+            (Some(rect), Some(tree)) if rect != tree.rect => {
                 let expected = format!("the whole region of tree `{}`, which is {}", tree.name, tree.rect);
                 Err(Error::misuse(what, expected, format!("a part of it, {rect}")))
             }
-            (Kind::Tree(_), Object::Tree(_))
-            | (Kind::Gang, Object::Gang(_))
-            | (Kind::Task, Object::Task(_))
-            | (Kind::Edges, Object::Edges(_))
-            | (Kind::Phase, Object::Phase(_))
-            | (Kind::Replay, Object::Replay(_)) => Ok(known),
-            _ => Err(of_other_run()),
+            _ => Ok(known),
         }
     }
 }
 
 impl Destroy for Region {
     fn name(&self, doomed: &mut Doomed) {
-        doomed.0.push(Named { id: self.tree.0, run: Run::ANY, kind: Kind::Tree(self.rect) });
+        let fits = |object: &Object| object.tree().is_some();
+        doomed.0.push(Named { id: self.tree.0, run: Run::ANY, handle: "Region", fits, rect: Some(self.rect) });
     }
 }
 
 macro_rules! handles {
-    ($([$($of:ident),*] $handle:ty => $kind:ident),* $(,)?) => {
+    ($([$($of:ident),*] $handle:ty => $get:ident),* $(,)?) => {
         $(impl<$($of),*> Destroy for $handle {
             fn name(&self, doomed: &mut Doomed) {
-                doomed.0.push(Named { id: self.id, run: self.run, kind: Kind::$kind });
+                let (handle, fits) = (stringify!($handle), |object: &Object| object.$get().is_some());
+                doomed.0.push(Named { id: self.id, run: self.run, handle, fits, rect: None });
             }
         })*
     };
 }
 
 handles! {
-    [] Gang => Gang,
-    [A, R] ShardTask<A, R> => Task,
-    [T] Edges<T> => Edges,
-    [] PhaseBarrier => Phase,
-    [] Handle => Replay,
+    [] Gang => table,
+    [A, R] ShardTask<A, R> => task,
+    [T] Edges<T> => edges,
+    [] PhaseBarrier => phase,
+    [] Handle => replay,
 }
 
 impl<D: Destroy + ?Sized> Destroy for &D {

@@ -2,9 +2,14 @@
 
 use crate::Error;
 use crate::barrier::{ConsumerEnd, ProducerEnd, ShardEnds};
-use crate::ids::{ArrivalAt, CellAddress, ObjectId, Run, ValueAt, WaitAt};
-use crate::object::{EdgeTable, Object};
+use crate::diagnose::deadlock::ReportPart;
+use crate::diagnose::replicas::list;
+use crate::effects::Waiting;
+use crate::ids::{ArrivalAt, CellAddress, EMPTY, ObjectId, ProcessorId, Run, ValueAt, WaitAt};
+use crate::object::{Defined, EdgeTable, GangTable, Object, half};
 use crate::payload::Payload;
+use crate::plant::Bug;
+use crate::processor::Core;
 use crate::program::param::{Bindings, Declaring, Param, Taking};
 use crate::program::shard::Shard;
 use maniple_barriers::{Arriver, Empty, Ready, Waiter};
@@ -15,6 +20,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Edges between shards of a gang. Values of type `T` travel along them; with `Edges<()>` only barriers.
 /// [`Top::edges`](crate::Top::edges) makes them. They are plain data and may travel in arguments of shard tasks.
@@ -184,14 +190,53 @@ impl<T> Edges<T> {
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&EdgeTable) -> R) -> Result<R, Error> {
         let what = || format!("an end of an edge in shard {} of {}", shard.index(), shard.gang_name());
         shard.core().effects().objects.check(self.id, shard.part_of(), what)?;
-        shard.core().effects().objects.with(self.id, |object| match object {
-            Some(Object::Edges(table)) if !table.gang.run.may_be(self.run) => {
+        shard.core().effects().objects.with(self.id, |object| match (object.and_then(Object::edges), object) {
+            (Some(table), _) if !table.gang.run.may_be(self.run) => {
                 Err(super::phase::of_another_run(what(), "`Top::edges`"))
             }
-            Some(Object::Edges(table)) if shard.in_gang(&table.gang) => Ok(f(table)),
-            Some(o) => Err(Error::misuse(what(), "edges made for the gang of this shard", o.describe())),
-            None => Err(Error::misuse(what(), "edges made with `Top::edges`", format!("object {}", self.id))),
+            (Some(table), _) if shard.in_gang(&table.gang) => Ok(f(table)),
+            (_, Some(o)) => Err(Error::misuse(what(), "edges made for the gang of this shard", o.describe())),
+            (_, None) => Err(Error::misuse(what(), "edges made with `Top::edges`", format!("object {}", self.id))),
         })
+    }
+}
+
+impl Defined for EdgeTable {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn parameters(&self) -> String {
+        let Self { gang, depth, values, edges, .. } = self;
+        format!("of gang `{}`, depth {depth}, values of {values}: {}", gang.name, list(edges))
+    }
+    fn gang(&self) -> Option<&Arc<GangTable>> {
+        Some(&self.gang)
+    }
+    fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
+        match self.edge_of(processor, cell) {
+            Some(edge) => format!("`{}` {} of {edge}", self.name, half(cell)),
+            None => format!("`{}` {} cell {}", self.name, half(cell), cell & !EMPTY),
+        }
+    }
+    fn define(&self, id: ObjectId, core: &Core) {
+        core.tasks.barriers.add_edges(core.effects(), id, self);
+    }
+    fn give_up(&self, id: ObjectId, core: &Core, error: &Error) {
+        core.tasks.barriers.give_up(id, error, &mut core.tasks.teller());
+    }
+    fn abandon(&self, id: ObjectId, core: &Core, shard: u32, error: &Error) {
+        let ends = core.tasks.barriers.ends(id, shard, self);
+        for end in &ends.out {
+            core.tasks.poison_cell(end.ready.address(), end.ready.generation(), error);
+        }
+        for end in &ends.into {
+            core.tasks.poison_cell(end.empty.address(), end.empty.generation(), error);
+        }
+    }
+    fn report(&self, id: ObjectId, core: &Core, part: &mut ReportPart) {
+        let node_of = &|waiting: &Waiting| core.node_of(waiting);
+        let moves_value = &|waiting: &Waiting, at| core.tasks.moves_value(waiting, at);
+        core.tasks.barriers.report_edges(core.effects(), (id, self), node_of, moves_value, part);
     }
 }
 
@@ -211,8 +256,7 @@ impl<T> AllEnds<T> {
     /// Does what a [`Get`] argument does, for each edge that leads to the shard.
     #[inline]
     pub fn take_incoming(&self, taking: &mut Taking<'_>) {
-        #[cfg(feature = "plant")]
-        if taking.planted(crate::plant::Bug::SwappedGhosts) {
+        if taking.strikes(Bug::SwappedGhosts) {
             return self.ends.into.iter().rev().for_each(|end| take_consumer(end, taking));
         }
         self.ends.into.iter().for_each(|end| take_consumer(end, taking));

@@ -1,9 +1,11 @@
 //! Handles of gangs and of shard tasks, and the launch of one shard.
 
 use crate::Error;
+use crate::diagnose::deadlock::ReportPart;
+use crate::diagnose::replicas::list;
 use crate::ids::{ObjectId, ProcessorId, Run, TopLaunch};
 use crate::message::Held;
-use crate::object::{GangTable, Object};
+use crate::object::{Defined, GangTable, Object, TaskSpec};
 use crate::processor::Core;
 use maniple_regions::{Coherence, FieldId, Privilege, Region};
 use serde::{Deserialize, Serialize};
@@ -28,10 +30,8 @@ impl Gang {
     /// the top-level task; `what` is the call, for the error.
     pub(crate) fn table(&self, core: &Core, by: TopLaunch, what: &str) -> Result<Arc<GangTable>, Error> {
         core.effects().objects.check(self.id, by, || what.into())?;
-        core.effects().objects.with(self.id, |object| match object {
-            Some(Object::Gang(table)) if table.shards() == self.shards && table.run.may_be(self.run) => {
-                Ok(table.clone())
-            }
+        core.effects().objects.with(self.id, |object| match object.and_then(Object::table) {
+            Some(table) if table.shards() == self.shards && table.run.may_be(self.run) => Ok(table.clone()),
             _ => {
                 let came = format!("gang {} of {} shards, which this run did not make", self.id, self.shards);
                 Err(Error::misuse(what, "a gang made with `Top::gang` in this run", came))
@@ -69,8 +69,8 @@ impl<A, R> ShardTask<A, R> {
     pub(crate) fn is_inner(&self, core: &Core, by: TopLaunch) -> Result<bool, Error> {
         let what = "a gang launch";
         core.effects().objects.check(self.id, by, || what.into())?;
-        core.effects().objects.with(self.id, |object| match object {
-            Some(Object::Task(task)) if task.run.may_be(self.run) => Ok(task.inner),
+        core.effects().objects.with(self.id, |object| match object.and_then(Object::task) {
+            Some(task) if task.run.may_be(self.run) => Ok(task.inner),
             _ => {
                 let came = format!("task {}, which this run did not make", self.id);
                 Err(Error::misuse(what, "a task made with `Top::register` or `Top::register_inner` in this run", came))
@@ -218,5 +218,30 @@ impl<A> ShardLaunch<A> {
         privilege: Privilege,
     ) -> Self {
         self.require(region, fields, privilege, Coherence::Simultaneous)
+    }
+}
+
+impl Defined for Arc<GangTable> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn parameters(&self) -> String {
+        let placement: Vec<ProcessorId> = self.at.iter().map(|at| at.0).collect();
+        format!("of {} shards on processors {}", self.shards(), list(&placement))
+    }
+    fn free(&self, id: ObjectId, core: &Core) {
+        core.gangs.forget_gang(id);
+    }
+    fn report(&self, _id: ObjectId, _core: &Core, part: &mut ReportPart) {
+        part.gangs.push(self.clone());
+    }
+}
+
+impl Defined for TaskSpec {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn parameters(&self) -> String {
+        format!("of {} -> {}", self.types.0, self.types.1)
     }
 }

@@ -135,27 +135,13 @@ impl Launcher {
             self.core.replicated_launch(|| self.described(task, table, &plan), name, parts, given);
         }
         show(&plan.held);
-        // Before anything is sent: in virtual time these counts take time.
-        let started = plan
-            .batches
-            .iter()
-            .filter(|b| self.planner.starts(self.core.effects(), b.at))
-            .flat_map(|b| &table.members[b.at.index()]);
         let effects = self.core.effects();
-        let counters = &effects.counters;
-        let edges = match effects.config.counts_ends {
-            true => effects.objects.edges_of(table, self.planner.part_of),
-            false => Vec::new(),
-        };
-        for &shard in started {
-            counters.launches.add(1);
-            counters.requirements.add(plan.held[shard as usize].len() as u64);
-            for edges in edges.iter().filter_map(|known| known.edges()) {
-                let (out, into) = (edges.out.of(shard).len() as u64, edges.into.of(shard).len() as u64);
-                counters.edge_values.add(out + into);
-                counters.edge_regions.add(into);
-            }
-        }
+        let batches = || plan.batches.iter().filter(|b| self.planner.starts(effects, b.at));
+        let started = || batches().flat_map(|b| &table.members[b.at.index()]).copied();
+        // Before anything is sent: in virtual time this takes time.
+        effects.counters.launches.add(started().count() as u64);
+        effects.counters.requirements.add(started().map(|shard| plan.held[shard as usize].len() as u64).sum());
+        effects.wire.launches(table.id, self.planner.part_of, &mut started());
         let shards = |at: ProcessorId| {
             let members = table.members[at.index()].iter();
             let starts = members.filter_map(|&shard| {

@@ -9,7 +9,8 @@
 //! | `gang`, `launcher` | gangs and their launches |
 //! | `edges`, `phase` | barriers between shards |
 //! | `destroy` | what the top-level task can destroy |
-//! | `region` | a region as a shard holds it |
+//! | `region` | region trees, and a region as a shard holds it |
+//! | `replay` | replayed objects |
 //! | `deadline` | waits with a limit |
 //! | `trace` | which process writes a trace |
 
@@ -25,6 +26,7 @@ pub(crate) mod launcher;
 pub(crate) mod param;
 pub(crate) mod phase;
 pub(crate) mod region;
+mod replay;
 pub(crate) mod runtime;
 pub(crate) mod shard;
 pub(crate) mod top;

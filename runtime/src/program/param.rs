@@ -8,6 +8,7 @@ use crate::effects::Waiting;
 use crate::future::TaskFuture;
 use crate::ids::{ArrivalAt, CellAddress, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
+use crate::plant::Bug;
 use crate::program::region::RegionView;
 use crate::program::shard::{LocalRegion, Shard};
 use crate::task::{Body, Tasks, Unmet};
@@ -214,9 +215,9 @@ impl<'a> Taking<'a> {
     }
 
     /// Whether a bug is planted for a test and strikes now.
-    #[cfg(feature = "plant")]
-    pub(crate) fn planted(&self, bug: crate::plant::Bug) -> bool {
-        self.tasks.effects.config.strikes(bug)
+    #[inline(always)]
+    pub(crate) fn strikes(&self, bug: Bug) -> bool {
+        self.tasks.effects.strikes(bug)
     }
 
     #[inline]

@@ -2,8 +2,11 @@
 
 use crate::Error;
 use crate::barrier::PhaseEnd;
+use crate::diagnose::deadlock::ReportPart;
+use crate::diagnose::replicas::list;
 use crate::ids::{ObjectId, PhaseAddress, ProcessorId, Run};
-use crate::object::{GangTable, Object, PhaseSpec};
+use crate::object::{Defined, GangTable, Object, PhaseSpec};
+use crate::processor::Core;
 use crate::program::gang::Gang;
 use crate::program::shard::Shard;
 use maniple_barriers::{Phase, Waiter};
@@ -124,17 +127,17 @@ impl PhaseBarrier {
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&PhaseSpec) -> R) -> Result<R, Error> {
         let what = || format!("a phase barrier's handle in shard {} of {}", shard.index(), shard.gang_name());
         shard.core().effects().objects.check(self.id, shard.part_of(), what)?;
-        shard.core().effects().objects.with(self.id, |object| match object {
-            Some(Object::Phase(spec)) if !spec.gang.run.may_be(self.run) => {
+        shard.core().effects().objects.with(self.id, |object| match (object.and_then(Object::phase), object) {
+            (Some(spec), _) if !spec.gang.run.may_be(self.run) => {
                 Err(of_another_run("a phase barrier's handle", "`Top::phase_barrier`"))
             }
-            Some(Object::Phase(spec)) if shard.in_gang(&spec.gang) => Ok(f(spec)),
-            Some(o) => Err(Error::misuse(
+            (Some(spec), _) if shard.in_gang(&spec.gang) => Ok(f(spec)),
+            (_, Some(o)) => Err(Error::misuse(
                 "a phase barrier's handle",
                 "a barrier made for the gang of this shard",
                 o.describe(),
             )),
-            None => Err(Error::misuse("a phase barrier's handle", "one made with `Top::phase_barrier`", self.id)),
+            (_, None) => Err(Error::misuse("a phase barrier's handle", "one made with `Top::phase_barrier`", self.id)),
         })
     }
 }
@@ -230,4 +233,36 @@ pub(crate) fn members(gang: &GangTable, options: &PhaseOptions) -> Vec<Processor
     let mut listed = vec![false; gang.members.len()];
     let processors = options.waiters.iter().chain(&options.arrivers).map(|&s| gang.at[s as usize].0);
     processors.filter(|p| !std::mem::replace(&mut listed[p.index()], true)).collect()
+}
+
+impl Defined for PhaseSpec {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn parameters(&self) -> String {
+        let Self { gang, arrivers, waiters, window, arity, fold, .. } = self;
+        let (gang, arrivers, waiters) = (&gang.name, list(arrivers), list(waiters));
+        let values = if fold.is_some() { "with" } else { "without" };
+        format!(
+            "of gang `{gang}`, arrivers {arrivers}, waiters {waiters}, window {window}, arity {arity}, {values} values"
+        )
+    }
+    fn gang(&self) -> Option<&Arc<GangTable>> {
+        Some(&self.gang)
+    }
+    fn define(&self, id: ObjectId, core: &Core) {
+        core.tasks.barriers.add_phase(core.effects(), id, self);
+    }
+    fn give_up(&self, id: ObjectId, core: &Core, error: &Error) {
+        core.tasks.barriers.phases.poison(id, 0, error, &mut core.tasks.teller());
+    }
+    fn abandon(&self, id: ObjectId, core: &Core, shard: u32, error: &Error) {
+        if self.arrivers.contains(&shard) {
+            let end = core.tasks.barriers.phase_end(id, shard, self);
+            core.tasks.poison_phase(id, end.generation(), error);
+        }
+    }
+    fn report(&self, id: ObjectId, core: &Core, part: &mut ReportPart) {
+        core.tasks.barriers.report_phase((id, self), &|waiting| core.node_of(waiting), part);
+    }
 }

@@ -1,10 +1,13 @@
-//! A region as a shard holds it. It makes the region arguments of leaf tasks.
+//! A region as a shard holds it, which makes the region arguments of leaf tasks; and region trees on a processor.
 
 use super::shard::LocalRegion;
+use crate::ids::ObjectId;
+use crate::object::{Defined, Tree};
+use crate::processor::Core;
 use crate::{ReduceRequirement, Requirement};
 use maniple_regions::{
-    Coherence, Element, Field, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Region, Write,
-    WriteShared,
+    Coherence, Element, Field, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Region, TreeId,
+    Write, WriteShared,
 };
 use std::fmt;
 use std::rc::Rc;
@@ -86,5 +89,19 @@ impl RegionView {
         operator: Operator<T>,
     ) -> ReduceRequirement<T, D> {
         ReduceRequirement::new(self.clone(), field, operator)
+    }
+}
+
+impl Defined for Tree {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn parameters(&self) -> String {
+        let fields: Vec<_> = self.fields.iter().map(|f| format!("{}: {}", f.name, f.type_name)).collect();
+        format!("of {} with fields [{}]", self.rect, fields.join(", "))
+    }
+    fn free(&self, id: ObjectId, core: &Core) {
+        core.tasks.data.forget(TreeId(id));
+        core.gangs.forget_tree(TreeId(id));
     }
 }

@@ -10,6 +10,7 @@ use crate::diagnose::trace::TraceFile;
 use crate::effects::Resident;
 use crate::ids::Run;
 use crate::message::Message;
+use crate::plant::{Bug, Plant};
 use crate::processor::Core;
 #[cfg(target_os = "linux")]
 use crate::wire::processes::{How, Started};
@@ -144,8 +145,7 @@ pub struct Runtime {
     pub(crate) compares: Option<Compares>,
     faults: Faults,
     most_steps: u64,
-    #[cfg(feature = "plant")]
-    plant: Option<(crate::plant::Bug, u64, u64)>,
+    plant: Option<(Bug, u64, u64)>,
 }
 
 impl Runtime {
@@ -171,7 +171,6 @@ impl Runtime {
             compares: None,
             faults: Faults::default(),
             most_steps: u64::MAX,
-            #[cfg(feature = "plant")]
             plant: None,
         }
     }
@@ -393,7 +392,7 @@ impl Runtime {
 
     /// Plants a bug that strikes on occasion `first` and every `period` after it.
     #[cfg(feature = "plant")]
-    pub fn plant(mut self, bug: crate::plant::Bug, first: u64, period: u64) -> Self {
+    pub fn plant(mut self, bug: Bug, first: u64, period: u64) -> Self {
         self.plant = Some((bug, first, period));
         self
     }
@@ -604,9 +603,7 @@ impl Runtime {
             laws: self.checks.contains(&Check::Laws),
             compares: self.compares(),
             idle: self.idle,
-            counts_ends: matches!(&self.driver, Driver::Virtual(machine) if !machine.replay),
-            #[cfg(feature = "plant")]
-            plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
+            plant: self.plant.map(|(bug, first, period)| Plant::new(bug, first, period)),
         });
         let begin = &move |core: &Rc<Core>| start_top(core, top);
         let result = match &self.driver {

@@ -1,7 +1,6 @@
 //! The handle of the top-level task.
 
 use crate::Error;
-use crate::diagnose::replicas::list;
 use crate::effects::{Asker, Destroyed, Known};
 use crate::future::FutureMap;
 use crate::ids::{ObjectId, ProcessorId, Run, TOP};
@@ -101,9 +100,9 @@ impl Top {
         &self.launcher.core
     }
 
-    /// Adds an object. Its kind, its name and `parameters` are all that must be the same on every node.
-    fn define(&self, object: Object, parameters: impl FnOnce(&Object) -> String) -> ObjectId {
-        self.core().replicated(|| format!("{} {}", object.describe(), parameters(&object)));
+    /// Adds an object, which must be the same on every node.
+    fn define(&self, object: Object) -> ObjectId {
+        self.core().replicated(|| format!("{} {}", object.describe(), object.parameters()));
         self.add(object)
     }
 
@@ -147,14 +146,7 @@ impl Top {
             None => FieldSpace::new(fields),
         };
         let fields = fields.map_err(|source| Error::region(place, source))?;
-        let of = |o: &Object| match o {
-            Object::Tree(t) => {
-                let fields = t.fields.iter().map(|f| format!("{}: {}", f.name, f.type_name));
-                format!("of {rect} with fields [{}]", fields.collect::<Vec<_>>().join(", "))
-            }
-            _ => String::new(),
-        };
-        let id = self.define(Object::Tree(Tree::new(name, rect, &fields)), of);
+        let id = self.define(Object::Tree(Tree::new(name, rect, &fields)));
         Ok(Region { tree: TreeId(id), rect })
     }
 
@@ -181,9 +173,7 @@ impl Top {
         )?;
         let table = GangTable::new(self.core().effects().objects.made(), name, &placement, machine.processors());
         let table = GangTable { run: self.run, ..table };
-        let id = self.define(Object::Gang(Arc::new(table)), |_| {
-            format!("of {shards} shards on processors {}", list(&placement))
-        });
+        let id = self.define(Object::Gang(Arc::new(table)));
         Ok(Gang { id, shards, run: self.run })
     }
 
@@ -222,9 +212,8 @@ impl Top {
                 Ok(Box::pin(ShardBody { shard, future }))
             });
         });
-        let types = |_: &Object| format!("of {} -> {}", type_name::<A>(), type_name::<R>());
-        let task = TaskSpec { run: self.run, name: name.into(), inner, code: Box::new(code) };
-        let id = self.define(Object::Task(task), types);
+        let types = (type_name::<A>(), type_name::<R>());
+        let id = self.define(Object::Task(TaskSpec { run: self.run, name: name.into(), inner, types, code }));
         ShardTask { id, run: self.run, types: PhantomData }
     }
 
@@ -281,13 +270,7 @@ impl Top {
         if let Some(edge) = table.listed_twice() {
             return Err(Error::misuse(what(), "each edge once", format!("{edge} twice")));
         }
-        let of = |o: &Object| match o {
-            Object::Edges(e) => {
-                format!("of gang `{}`, depth {depth}, values of {}: {}", e.gang.name, e.values, list(&e.edges))
-            }
-            _ => String::new(),
-        };
-        let id = self.define(Object::Edges(table), of);
+        let id = self.define(Object::Edges(table));
         Ok(Edges { id, run: self.run, values: PhantomData })
     }
 
@@ -328,19 +311,8 @@ impl Top {
             let several = arrivers.iter().zip(&times);
             arrivers = several.flat_map(|(&shard, &times)| std::iter::repeat_n(shard, times as usize)).collect();
         }
-        let spec = PhaseSpec { name: name.into(), gang: table, arrivers, waiters, window, tree, fold };
-        let of = |o: &Object| match o {
-            Object::Phase(p) => {
-                let (arrivers, waiters) = (list(&p.arrivers), list(&p.waiters));
-                let values = if p.fold.is_some() { "with" } else { "without" };
-                format!(
-                    "of gang `{}`, arrivers {arrivers}, waiters {waiters}, window {}, arity {arity}, {values} values",
-                    p.gang.name, p.window
-                )
-            }
-            _ => String::new(),
-        };
-        Ok(PhaseBarrier { id: self.define(Object::Phase(spec), of), run: self.run })
+        let spec = PhaseSpec { name: name.into(), gang: table, arrivers, waiters, window, tree, arity, fold };
+        Ok(PhaseBarrier { id: self.define(Object::Phase(spec)), run: self.run })
     }
 
     /// Makes a replayed object for a gang (see [`crate::replay`]). The mapper places its exchange regions. Returns the
@@ -355,12 +327,8 @@ impl Top {
         let cells = Arc::new(Chains::check(&*spec, &table, self.core().effects().id)?);
         let number = self.core().effects().mapper_number(Asker::EveryNode);
         let mapping = Chains::map(self.core().effects(), Asker::EveryNode, &*spec, &table)?;
-        let of = |o: &Object| match o {
-            Object::Replay(r) => format!("of gang `{}`: {}", r.gang().name, ReplayObject::of(&**r).spec.parameters()),
-            _ => String::new(),
-        };
-        let object = Object::Replay(Arc::new(ReplayObject { spec, gang: table, mapping, number, cells }));
-        Ok(Handle { id: self.define(object, of), run: self.run })
+        let object = Object::Replay(ReplayObject { spec, gang: table, mapping, number, cells });
+        Ok(Handle { id: self.define(object), run: self.run })
     }
 
     /// Asks the mapper which algorithm a collective of a gang uses, for the crate that defines the collective. Returns
@@ -500,11 +468,9 @@ impl Top {
         for doomed in &named {
             let known = doomed.find(core)?;
             add(&known, None);
-            if let Object::Gang(gang) = &*known.object {
+            if let Some(gang) = known.object.table() {
                 let name: Arc<str> = known.object.describe().into();
-                let is_bound = |known: &&Rc<Known>| known.object.gang().is_some_and(|of| Arc::ptr_eq(of, gang));
-                let all = objects.all();
-                all.iter().filter(is_bound).filter(|known| known.serves(TOP)).for_each(|known| add(known, Some(&name)));
+                objects.of_gang(gang.id, TOP).iter().for_each(|known| add(known, Some(&name)));
             }
         }
         core.replicated(|| {

@@ -10,6 +10,7 @@ use crate::Error;
 use crate::error::panic_message;
 use crate::ids::{CellAddress, EMPTY};
 use crate::payload::Payload;
+use crate::plant::Bug;
 use crate::replay::subtasks::{Active, Stop};
 use crate::replay::{Replay, ReplayCx, Slot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,14 +18,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 impl ReplayCx<'_> {
     /// Whether the chain has no call.
     #[inline]
-    pub fn is_free(&self, chain: u32) -> bool {
+    pub fn is_free(&mut self, chain: u32) -> bool {
+        if self.tasks.effects.strikes(Bug::EarlySlotReuse) {
+            self.progress.forget(chain);
+        }
         self.progress.chains[chain as usize].state == ChainState::Idle
     }
 
     /// Whether the chain can take a call.
-    pub fn slot(&self, chain: u32) -> Slot {
+    pub fn slot(&mut self, chain: u32) -> Slot {
+        if self.is_free(chain) {
+            return Slot::Free;
+        }
         match self.progress.chains[chain as usize].state {
-            ChainState::Idle => Slot::Free,
             ChainState::Failed => Slot::Failed(self.progress.errors.get(&chain).cloned().unwrap_or_else(unknown)),
             _ => Slot::Taken,
         }
@@ -312,7 +318,7 @@ impl ReplayCx<'_> {
     /// are owed in the next one.
     fn poison_arrivals(&self, now: &Chain, error: &Error) {
         let effects = &self.tasks.effects;
-        if !effects.passes_poison_on() {
+        if effects.has(Bug::MissingPoison) {
             return;
         }
         let mut next = *now;

@@ -11,13 +11,13 @@ use crate::diagnose::Event;
 use crate::effects::{Asker, Effects, Item};
 use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
 use crate::maps::HashMap;
-use crate::object::{GangTable, Replayed};
+use crate::object::GangTable;
+use crate::plant::Bug;
 use crate::replay::{Chained, ReplaySpec, Subtask};
 use crate::task::Owner;
 use crate::{Error, Place};
 use maniple_barriers::{BarrierError, Half};
 use maniple_mapper::{CollectiveInput, CollectiveOutput, validate};
-use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,31 +32,6 @@ pub(crate) struct ReplayObject {
     pub cells: Arc<CellTable>,
 }
 
-impl Replayed for ReplayObject {
-    fn name(&self) -> &str {
-        self.spec.name()
-    }
-    fn gang(&self) -> &Arc<GangTable> {
-        &self.gang
-    }
-    fn cell_name(&self, processor: ProcessorId, half: &str, cell: u32) -> String {
-        let per_set = self.cells.slot.max(1);
-        let sets = if self.spec.gives_back() { 1 } else { 2 };
-        let (slot, cell) = (cell / per_set / sets, cell % per_set);
-        let shard = self.cells.shard_at(&self.gang.members[processor.index()], cell);
-        let number = cell - self.cells.first.get(shard as usize).copied().unwrap_or(0);
-        format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.name())
-    }
-}
-
-impl ReplayObject {
-    /// A replayed object as this room made it.
-    pub fn of(object: &dyn Replayed) -> &Self {
-        let any: &dyn Any = object;
-        any.downcast_ref().expect("replayed objects are made here")
-    }
-}
-
 /// The places of the cells of a replayed object's chains. A chain has as many cells as updates, or as reads if it has
 /// more of these.
 pub(crate) struct CellTable {
@@ -68,7 +43,7 @@ pub(crate) struct CellTable {
 
 impl CellTable {
     /// The shard to which a cell of slot 0 belongs, of the shards of a processor.
-    fn shard_at(&self, shards: &[u32], cell: u32) -> u32 {
+    pub fn shard_at(&self, shards: &[u32], cell: u32) -> u32 {
         // The last shard whose cells begin there; shards before it without cells begin at the same place.
         let end = shards.partition_point(|&shard| self.first[shard as usize] <= cell);
         end.checked_sub(1).map_or(u32::MAX, |at| shards[at])
@@ -250,8 +225,8 @@ impl Progress {
     }
 }
 
-#[cfg(feature = "plant")]
 impl Progress {
+    /// Forgets the call that a chain is in the middle of: a planted bug.
     pub fn forget(&mut self, chain: u32) {
         let c = &mut self.chains[chain as usize];
         (c.done, c.state) = (0, ChainState::Idle);
@@ -378,10 +353,7 @@ impl Chains {
             table: table.clone(),
             bytes,
             gives_back,
-            #[cfg(not(feature = "plant"))]
-            two_sets: !gives_back,
-            #[cfg(feature = "plant")]
-            two_sets: !gives_back && !effects.config.has(crate::plant::Bug::OneSet),
+            two_sets: !gives_back && !effects.has(Bug::OneSet),
         }
     }
 

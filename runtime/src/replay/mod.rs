@@ -384,12 +384,4 @@ impl ReplayCx<'_> {
     fn waiting(&self, chain: u32) -> Waiting {
         Waiting::Chain { object: self.chains.id, chain, priority: self.chains.mapping.get().priority }
     }
-
-    /// Forgets the call that a chain is in the middle of, if that bug is planted for a test and strikes now.
-    #[cfg(feature = "plant")]
-    pub fn reuse_early(&mut self, chain: u32) {
-        if self.tasks.effects.config.strikes(crate::plant::Bug::EarlySlotReuse) {
-            self.progress.forget(chain);
-        }
-    }
 }

@@ -3,15 +3,14 @@
 //! The protocol is that of `collectives/PROTOCOL.md`. The object decides what the values are and how they combine
 //! ([`RunningValue`]).
 
-#[cfg(feature = "plant")]
-use super::chains::Task;
-use super::chains::{Chain, ChainState, Chains, PlannedSubtask, SubtaskKind, unknown};
+use super::chains::{Chain, ChainState, Chains, PlannedSubtask, SubtaskKind, Task, unknown};
 use crate::Error;
 use crate::barrier::{Bank, times};
 use crate::effects::Effects;
 use crate::ids::{CellAddress, EMPTY};
 use crate::maps::HashMap;
 use crate::payload::Payload;
+use crate::plant::Bug;
 use crate::replay::{LARGE, RunningValue};
 use maniple_barriers::Half;
 use maniple_mapper::{Access, MemoryKind};
@@ -107,13 +106,8 @@ impl Active<'_> {
     /// Registers the chain's wait, unless the barrier is poisoned.
     #[inline]
     fn must_wait(&mut self, half: Half, at: usize, awaited: u64) -> Result<bool, Stop> {
-        #[cfg(feature = "plant")]
-        {
-            use crate::plant::Bug;
-            let skipped = if half == Half::Empty { Bug::SkippedEmptyWait } else { Bug::SkippedReadyWait };
-            if self.effects.config.strikes(skipped) {
-                return Ok(false);
-            }
+        if self.effects.strikes(if half == Half::Empty { Bug::SkippedEmptyWait } else { Bug::SkippedReadyWait }) {
+            return Ok(false);
         }
         if let Some(error) = self.bank.poison(at as u32 | half.bit(), awaited) {
             return Err(Stop::Lost(Box::new(error.clone())));
@@ -126,8 +120,8 @@ impl Active<'_> {
     #[inline]
     fn update<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask) {
         for _ in 0..self.arrivals() {
-            #[cfg(feature = "plant")]
-            let step = &self.partner(step);
+            let wrong = self.effects.strikes(Bug::WrongPartner).then(|| self.with_wrong_partner(step));
+            let step = wrong.as_ref().unwrap_or(step);
             self.store(value, step, step.cell + self.now.offset);
         }
     }
@@ -169,8 +163,7 @@ impl Active<'_> {
         // Part 0 is all of the value.
         let expected = if part == 0 { chains.bytes } else { value.size(part) };
         let large = expected > Payload::INLINE;
-        #[cfg(feature = "plant")]
-        let how = if how < 2 && effects.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
+        let how = if how < 2 && effects.strikes(Bug::SwappedOperands) { 1 - how } else { how };
         let came = &self.bank.cells[at].value;
         let bytes = came.bytes();
         let mut taken = false;
@@ -248,11 +241,7 @@ impl Active<'_> {
     }
 
     /// The step of an update, with the wrong partner if that bug is planted and strikes now.
-    #[cfg(feature = "plant")]
-    fn partner(&self, step: &PlannedSubtask) -> PlannedSubtask {
-        if !self.effects.config.strikes(crate::plant::Bug::WrongPartner) {
-            return *step;
-        }
+    fn with_wrong_partner(&self, step: &PlannedSubtask) -> PlannedSubtask {
         let (gang, first) = (&self.chains.gang, &self.chains.table.first);
         let peer = self.chains.shard_at(step.task.to(), step.cell);
         let wrong = (peer + 1) % gang.shards();

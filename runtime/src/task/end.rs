@@ -3,11 +3,11 @@
 use super::Tasks;
 use crate::data::{Column, Request, Served, Staged};
 use crate::diagnose::Event;
-use crate::effects::Known;
 use crate::future::Poison;
 use crate::ids::{ArrivalAt, CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId, ValueAt};
 use crate::names::TaskName;
 use crate::payload::Payload;
+use crate::plant::Bug;
 use crate::task::slab::{Entry, Next, Stage};
 use crate::task::{Body, Holding, Owner, task_place};
 use crate::{Error, Place};
@@ -86,8 +86,7 @@ impl Tasks {
     #[inline]
     fn finish_leaf(&self, id: TaskId, mut body: Box<Body>, values: &mut Vec<Payload>) {
         while let Some(u) = body.uses.pop() {
-            #[cfg(feature = "plant")]
-            if self.effects.config.strikes(crate::plant::Bug::LeakedInstance) {
+            if self.effects.strikes(Bug::LeakedInstance) {
                 u.column.leak_instance();
             }
             if u.privilege == Privilege::WriteDiscard
@@ -167,7 +166,7 @@ impl Tasks {
             let ordered = u.coherence != Coherence::Simultaneous;
             if u.privilege != Privilege::Read
                 && ordered
-                && self.effects.passes_poison_on()
+                && !self.effects.has(Bug::MissingPoison)
                 && let Some(owner) = &owner
             {
                 owner.poison(u.column.region, u.column.field.id, error);
@@ -244,11 +243,6 @@ impl Tasks {
     /// Poisons a phase barrier from `generation` on.
     pub fn poison_phase(&self, object: ObjectId, generation: u64, error: &Error) {
         self.barriers.phases.poison_everywhere(&self.effects, object, generation, error, &mut self.teller());
-    }
-
-    /// Poisons the incomplete generations of a barrier.
-    pub fn give_up_barrier(&self, known: &Known, error: &Error) {
-        self.barriers.give_up(known, error, &mut self.teller());
     }
 
     /// Poisons the barriers at which a failed task should have arrived.

@@ -7,6 +7,7 @@ use crate::data::{Came, Column, Fetch, Staged};
 use crate::diagnose::Event;
 use crate::effects::{Asker, Item, Waiting};
 use crate::ids::{ColumnKey, LaunchKey, ProcessorId, TaskId, WaitAt};
+use crate::plant::Bug;
 use crate::task::slab::{Next, Stage};
 use crate::task::{Body, Holding, Mapped, Owner, Unmet};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, Priority, Requirements, validate};
@@ -32,7 +33,6 @@ impl Tasks {
     /// Waits for a generation of a barrier on behalf of a task that is being launched.
     #[inline]
     pub fn wait_for(&self, id: TaskId, at: WaitAt) -> Waited {
-        #[cfg(feature = "plant")]
         let at = self.planted_wait(at);
         self.effects.event(|| Event::TaskWaits { task: id, at, waiters: self.effects.waiters(at) });
         self.barriers.wait(&self.effects, at, Waiting::Task(id))
@@ -49,8 +49,7 @@ impl Tasks {
         let mut leaves = self.leaves.borrow_mut();
         let Body { uses, after, .. } = &mut *body;
         for u in &*uses {
-            #[cfg(feature = "plant")]
-            if self.effects.config.strikes(crate::plant::Bug::MissedDependence) {
+            if self.effects.strikes(Bug::MissedDependence) {
                 continue;
             }
             count += leaves.depend(id, u, after);
@@ -72,12 +71,10 @@ impl Tasks {
         self.go_on(id, next);
     }
 
-    #[cfg(feature = "plant")]
+    #[inline(always)]
     fn planted_wait(&self, at: WaitAt) -> WaitAt {
         match at {
-            WaitAt::Cell { object, cell, generation: later @ 1.. }
-                if self.effects.config.strikes(crate::plant::Bug::EarlierGeneration) =>
-            {
+            WaitAt::Cell { object, cell, generation: later @ 1.. } if self.effects.strikes(Bug::EarlierGeneration) => {
                 WaitAt::Cell { object, cell, generation: later - 1 }
             }
             other => other,

@@ -23,6 +23,7 @@ use crate::ids::{ArrivalAt, ProcessorId, TaskId, ValueAt};
 use crate::message::{SendTask, Work};
 use crate::names::TaskName;
 use crate::payload::Payload;
+use crate::plant::Bug;
 use crate::{Error, Place};
 
 use maniple_mapper::Priority;
@@ -155,8 +156,7 @@ impl Tasks {
                 self.effects.queue.push(priority, Item::Chain { object, chain });
             }
             Waiting::Task(id) => self.leaf_has_one_less(id),
-            #[cfg(feature = "plant")]
-            Waiting::Shard(_) if self.effects.config.strikes(crate::plant::Bug::DroppedWakeUp) => {}
+            Waiting::Shard(_) if self.effects.strikes(Bug::DroppedWakeUp) => {}
             Waiting::Shard(slot) => self.effects.wake_shard(slot),
             Waiting::Waker(waker) => self.effects.wake(*waker),
         }

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::counters::Stats;
 use crate::ids::ProcessorId;
 use crate::message::{Message, Wire};
+use crate::plant::Bug;
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
 use crate::wire::{AnyResult, Begin, OUTSIDE, crashed, deadlock, one_thread, too_many_steps};
@@ -32,7 +33,6 @@ struct Net {
     faults: Faults,
     /// Which processors are lost, and below the error of the first one.
     dead: Vec<bool>,
-    #[cfg(feature = "plant")]
     config: Arc<Config>,
     loss: Option<Error>,
     error: Option<Error>,
@@ -46,8 +46,7 @@ impl Net {
     fn put(&mut self, from: ProcessorId, to: ProcessorId, delay: u64, bytes: Vec<u8>) {
         let due = self.step.saturating_add(delay).saturating_add(self.faults.delay(from, to));
         let queue = &mut self.queues[from.index() * self.processors + to.index()];
-        #[cfg(feature = "plant")]
-        if !queue.is_empty() && self.config.strikes(crate::plant::Bug::Overtaking) {
+        if !queue.is_empty() && self.config.strikes(Bug::Overtaking) {
             return queue.insert(queue.len() - 1, (due, bytes));
         }
         queue.push_back((due, bytes));
@@ -136,7 +135,6 @@ pub(crate) fn run(
         step: 0,
         faults: faults.clone(),
         dead: vec![false; processors],
-        #[cfg(feature = "plant")]
         config: config.clone(),
         loss: None,
         error: None,

@@ -2,7 +2,7 @@
 #![cfg(feature = "plant")]
 
 use maniple::prelude::*;
-use maniple_runtime::plant::Bug;
+use maniple_runtime::Bug;
 use maniple_stencil::reference::DominantMode;
 use maniple_stencil::{Blocks, Collective, Problem, run};
 

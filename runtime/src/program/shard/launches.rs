@@ -1,6 +1,7 @@
 //! The launches of a shard: leaf tasks, index launches, fills and copies.
 
 use super::Shard;
+use crate::plant::Bug;
 use crate::program::index::IndexLaunch;
 use crate::program::launch::{Launch, Leaf};
 use crate::{Arg, Input, Requirement};
@@ -71,8 +72,7 @@ impl Shard {
         function: F,
         args: impl Fn(usize) -> F::Args,
     ) -> IndexLaunch<'_, F, M> {
-        #[cfg(feature = "plant")]
-        let points = points - usize::from(points > 1 && self.planted(crate::plant::Bug::ForgottenPoint));
+        let points = points - usize::from(points > 1 && self.core().effects().strikes(Bug::ForgottenPoint));
         IndexLaunch::new(self, function, (0..points).map(args).collect())
     }
 

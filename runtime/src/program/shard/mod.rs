@@ -217,10 +217,4 @@ impl Shard {
             ),
         })
     }
-
-    /// Whether a bug is planted for a test and strikes now.
-    #[cfg(feature = "plant")]
-    pub fn planted(&self, bug: crate::plant::Bug) -> bool {
-        self.core().effects().config.strikes(bug)
-    }
 }

@@ -390,14 +390,12 @@ mod tests {
             spare: None,
             laws: false,
             compares: crate::config::Compares::Nothing,
-            counts_ends: false,
             idle: crate::Idle::Adapts,
             machine: Machine::new(1, 1),
             copies: Machine::new(1, 1),
             first_mapper: mapper.current(),
             mapper,
             trace: None,
-            #[cfg(feature = "plant")]
             plant: None,
         }
     }

@@ -13,6 +13,7 @@
 //! whom, and would not change the sum.
 
 use super::machine::{CostsPs, Ps, VirtualMachine};
+use crate::ids::{ObjectId, TopLaunch};
 use crate::processor::Core;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -47,7 +48,6 @@ impl Meter {
             (&n.launches, c.launches),
             (&n.requirements, c.requirements),
             (&n.edge_values, c.edge_values),
-            (&n.edge_regions, c.edge_regions),
             (&n.inputs, c.inputs),
             (&n.mapper_calls, c.mapper_calls),
             (&n.leaf_tasks, c.leaf_tasks),
@@ -90,6 +90,20 @@ impl Meter {
     fn set(&self, now: Ps) {
         self.work.set(0);
         self.zero.set(now.wrapping_sub(self.counted()));
+    }
+
+    /// Shards of a gang are launched. Without replay each launch names the ends of its shard's edges, and maps the cells of
+    /// the edges that lead to it.
+    pub fn launches(&self, gang: ObjectId, by: TopLaunch, shards: &mut dyn Iterator<Item = u32>) {
+        let (value, region) = (self.costs.borrow().edge_values, self.costs.borrow().edge_regions);
+        let Some(core) = self.core.get().and_then(Weak::upgrade).filter(|_| (value, region) != (0, 0)) else { return };
+        let known = core.effects().objects.of_gang(gang, by);
+        for shard in shards {
+            for edges in known.iter().filter_map(|known| known.object.edges()) {
+                let (out, into) = (edges.out.of(shard).len() as Ps, edges.into.of(shard).len() as Ps);
+                self.spend((out + into).wrapping_mul(value).wrapping_add(into.wrapping_mul(region)));
+            }
+        }
     }
 
     /// A leaf task is called. Its work is added when it is over.

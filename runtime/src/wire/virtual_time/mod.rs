@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::counters::Stats;
 use crate::effects::Signal;
 use crate::error::Failure;
-use crate::ids::{EMPTY, NodeId, ProcessorId};
+use crate::ids::{EMPTY, NodeId, ObjectId, ProcessorId, TopLaunch};
 use crate::message::{BatchDone, Message, UNSAID, Wire, Work};
 use crate::names::short_name;
 use crate::payload::Payload;
@@ -247,6 +247,10 @@ impl Wire for VirtualWire {
 
     fn now(&self) -> u64 {
         self.shared.meter(self.id).now() / 1000
+    }
+
+    fn launches(&self, gang: ObjectId, by: TopLaunch, shards: &mut dyn Iterator<Item = u32>) {
+        self.shared.meter(self.id).launches(gang, by, shards);
     }
 
     fn works(&self, task: &dyn Work) {
