@@ -340,7 +340,7 @@ pub struct AlgorithmInput<'a> {
     pub machine: &'a Machine,
 }
 
-/// What a mapper can choose for a collective. Its name is that of the algorithm, or `measured`.
+/// What a mapper can choose for a collective. Its name is the algorithm's name, or `measured`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Candidate {
     /// An algorithm.

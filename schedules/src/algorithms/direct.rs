@@ -121,7 +121,7 @@ fn first(goal: &Goal, receiver: u32) -> u32 {
     (goal.contributors().below(receiver + 1) + count - 1) % count
 }
 
-/// How many turns after `start` a position has its turn, in a circle of so many.
+/// How many turns after `start` a position has its turn, in a circle of `count` positions.
 fn turn_of(start: u32, position: u32, count: u32) -> u32 {
     (position + count - start % count) % count
 }

@@ -112,7 +112,7 @@ fn dissemination_takes_the_least_rounds_for_every_size(sizes: Sizes) {
     }
 }
 
-/// The adaption for so many ranks; `None` if they are a power of n + 1, which needs none.
+/// The adaption for this number of ranks; `None` if they are a power of n + 1, which needs none.
 fn adaption(ranks: u32, n: u32) -> Option<Adaption> {
     let exact = (n + 1).pow(ceil_log(ranks, n + 1)) == ranks;
     Adaption::find(ranks, n).filter(|_| !exact)
