@@ -1,4 +1,4 @@
-//! Models of the exchange of a lobby. A process that waits for ever is a deadlock for loom, and a place that is used too
+//! Models of the allgather of a lobby. A process that waits for ever is a deadlock for loom, and a place that is used too
 //! early is a race.
 
 use crate::{OF_SEVERAL, model_bounded};
@@ -24,8 +24,8 @@ fn run(first: impl FnOnce(), others: Vec<Box<dyn FnOnce() + Send>>) {
     others.into_iter().for_each(|other| other.join().unwrap());
 }
 
-/// Each process takes part in so many exchanges, and gets what all have given in each.
-fn exchanges(n: usize, rounds: u8) {
+/// Each process takes part in so many allgathers, and gets what all have given in each.
+fn allgathers(n: usize, rounds: u8) {
     model_bounded(OF_SEVERAL, move || {
         let lobbies = lobbies(n);
         let body = |i: usize| {
@@ -33,7 +33,7 @@ fn exchanges(n: usize, rounds: u8) {
             move || {
                 for round in 0..rounds {
                     let given: Vec<Vec<u8>> = (0..n as u8).map(|i| vec![round * 16 + i]).collect();
-                    assert_eq!(lobby.exchange(&given[i], Ok), Ok(given.clone()));
+                    assert_eq!(lobby.allgather(&given[i], Ok), Ok(given.clone()));
                 }
             }
         };
@@ -43,35 +43,35 @@ fn exchanges(n: usize, rounds: u8) {
 
 #[test]
 fn two_processes_use_their_places_again() {
-    exchanges(2, 3);
+    allgathers(2, 3);
 }
 
 /// The third gives to the first; the second reads nobody's gift.
 #[test]
 fn three_processes_use_their_places_again() {
-    exchanges(3, 2);
+    allgathers(3, 2);
 }
 
 /// The fourth gives to the third, which passes on what it got.
 #[test]
-fn four_processes_exchange() {
-    exchanges(4, 1);
+fn four_processes_gather() {
+    allgathers(4, 1);
 }
 
 fn lost(lobby: &Lobby, process: u32) {
-    let error = lobby.exchange(&[2], Ok).map(|_| ()).expect_err("one is gone");
+    let error = lobby.allgather(&[2], Ok).map(|_| ()).expect_err("one is gone");
     assert!(matches!(error, Error::ProcessLost { process: it, .. } if it == process), "{error}");
 }
 
-/// Process `gone` of `n` ends after the first exchange, and `watcher` finds that out. All others learn it from their second
-/// exchange.
+/// Process `gone` of `n` ends after the first allgather, and `watcher` finds that out. All others learn it from their second
+/// allgather.
 fn one_ends(n: usize, gone: usize, watcher: usize) {
     model_bounded(OF_SEVERAL, move || {
         let lobbies = lobbies(n);
         let body = |i: usize| {
             let (lobby, watcher) = (lobbies[i].clone(), lobbies[watcher].clone());
             move || {
-                assert_eq!(lobby.exchange(&[1], Ok).map(|all| all.len()), Ok(n));
+                assert_eq!(lobby.allgather(&[1], Ok).map(|all| all.len()), Ok(n));
                 match i == gone {
                     true => watcher.has_ended(gone, None),
                     false => lost(&lobby, gone as u32),
@@ -103,7 +103,7 @@ fn all_miss_the_same_one_of_two() {
             let lobby = lobbies[i].clone();
             move || {
                 lobby.has_ended(gone, None);
-                lobby.exchange(&[1], Ok).expect_err("two are gone")
+                lobby.allgather(&[1], Ok).expect_err("two are gone")
             }
         };
         let other = thread::spawn(watch(1, 3));
