@@ -3,7 +3,7 @@
 use super::segments::{Held, Segments};
 use crate::ids::ProcessorId;
 use crate::message::{BlockName, SharedMemory};
-use maniple_regions::{Block, FieldInfo, MemoryId, Rect, RegionError, SharedInstance};
+use maniple_regions::{FieldInfo, ForeignMemory, MemoryId, Rect, RegionError, SharedInstance};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct Registered(pub Arc<Segments>);
 struct Own(Held);
 
 // SAFETY: The block that is held, which lives as long as this.
-unsafe impl Block for Own {
+unsafe impl ForeignMemory for Own {
     fn start(&self) -> NonNull<u8> {
         self.0.start()
     }
@@ -40,11 +40,11 @@ impl SharedMemory for Registered {
         let block = self.0.zeroed(bytes).ok_or_else(refused)?;
         let held = Held::given(&self.0, (self.0.me, block), block, bytes);
         // SAFETY: A new block. Other processes open it as an instance of the same field.
-        unsafe { SharedInstance::in_block(rect, *field, memory, Box::new(Own(held))) }
+        unsafe { SharedInstance::in_foreign_memory(rect, *field, memory, Box::new(Own(held))) }
     }
 
     fn name(&self, instance: &SharedInstance) -> Option<BlockName> {
-        let (at, bytes) = (self.0.place(instance.block()?)?, instance.bytes());
+        let (at, bytes) = (self.0.place(instance.foreign_memory()?)?, instance.bytes());
         self.0.hold(at);
         Some(BlockName { node: self.0.me as u32, at: at as u64, bytes: bytes as u64 })
     }
@@ -59,6 +59,6 @@ impl SharedMemory for Registered {
         let at = name.at as usize;
         let held = Held::given(&self.0, (name.node as usize, at), at, name.bytes as usize);
         // SAFETY: The other process has made its instance of this field in the block, and all processes use it so.
-        unsafe { SharedInstance::in_block(rect, *field, memory, Box::new(held)) }
+        unsafe { SharedInstance::in_foreign_memory(rect, *field, memory, Box::new(held)) }
     }
 }

@@ -10,7 +10,7 @@ use crate::ids::ProcessorId;
 use crate::message::Message;
 use crate::wire::ring::{Receiver, Sender, ring_bytes};
 use crate::wire::threads::post::{Abroad, Origin, Publics, Way};
-use maniple_regions::{Buffer, OwnBlock};
+use maniple_regions::{Buffer, OwnedMemory};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -228,7 +228,7 @@ impl In {
         let held = Held::more(&self.segments, (self.process, block), at, bytes);
         // SAFETY: The sender has written the bytes before it pushed the packet, and uses the block again only when nobody
         // holds it. Each part of it becomes one buffer.
-        Buffer::in_block(unsafe { OwnBlock::new(Box::new(held)) })
+        Buffer::from_memory(unsafe { OwnedMemory::new(Box::new(held)) })
     }
 
     fn decode(&self, block: usize, len: usize) -> Result<Message, postcard::Error> {

@@ -5,7 +5,7 @@ use crate::ids::ProcessorId;
 use crate::wire::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::wire::sync::{MODEL, Mutex};
 use crate::wire::threads::post::Public;
-use maniple_regions::Block;
+use maniple_regions::ForeignMemory;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
@@ -203,7 +203,7 @@ impl Segments {
     }
 
     /// The offset of a block in this process's segment, if it is there.
-    pub fn place(&self, block: &dyn Block) -> Option<usize> {
+    pub fn place(&self, block: &dyn ForeignMemory) -> Option<usize> {
         let place = block.start().addr().get().checked_sub(self.of(self.me).at(0, 0).addr().get())?;
         (place < self.bytes).then_some(place)
     }
@@ -253,7 +253,7 @@ pub struct Held {
 
 // SAFETY: The segments keep the memory, which is initialised and stays where it is. Blocks, and the parts of messages in
 // them, begin on cache lines.
-unsafe impl Block for Held {
+unsafe impl ForeignMemory for Held {
     fn start(&self) -> NonNull<u8> {
         self.at
     }
