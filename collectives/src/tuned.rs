@@ -1,7 +1,7 @@
 //! Collectives that measure their algorithms in their first calls.
 
 use crate::Goal;
-use crate::spec::By;
+use crate::spec::ScheduleSource;
 use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Order, Value};
 use maniple_mapper::Candidate;
 use maniple_regions::Element;
@@ -90,8 +90,8 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// Collective among the nodes' top-level tasks; never waits.
     ///
     /// # Errors
-    /// Those of [`CollectiveBuilder::make`], [schedules](CollectiveBuilder::schedules) of the program's own, no calls, or
-    /// receivers that are not the participants.
+    /// The errors of [`CollectiveBuilder::make`], [schedules](CollectiveBuilder::schedules) of the program's own, no
+    /// calls, or receivers that are not the participants.
     pub fn make(
         top: &Top,
         gang: &Gang,
@@ -103,12 +103,12 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         Self::among(top, gang, name, calls, all, builder)
     }
 
-    /// As [`make`](Self::make), with those of these algorithms that are for the kind and give the usual bits.
+    /// As [`make`](Self::make), with the algorithms of this list that are for the kind and give the usual bits.
     /// [`Order::Any`] allows no others here, because times would decide on bits. `direct` and
     /// `sliced` are left out for more than 64 shards, and `ring` for more than 1024, unless there is no other.
     ///
     /// # Errors
-    /// Those of [`make`](Self::make), an algorithm with a number that it can't have, or none of the algorithms is left.
+    /// The errors of [`make`](Self::make), an algorithm with a number that it can't have, or none of the algorithms is left.
     pub fn among(
         top: &Top,
         gang: &Gang,
@@ -117,19 +117,19 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         algorithms: impl IntoIterator<Item = Algorithm>,
         mut builder: impl FnMut() -> CollectiveBuilder<I, O>,
     ) -> Result<Self, Error> {
-        let mut wanted = builder().wanted(gang, name)?;
-        if wanted.order == Order::Any {
+        let mut request = builder().request(gang, name)?;
+        if request.order == Order::Any {
             // Whoever wins must give the bits that the others have given before.
-            wanted.order = Order::Doubling;
+            request.order = Order::Doubling;
         }
         let refuse = |expected: &str, came: String| {
-            let what = format!("tuned {} `{name}`", wanted.goal);
+            let what = format!("tuned {} `{name}`", request.goal);
             Err(Error::Misuse { what, expected: expected.into(), came })
         };
-        if let By::Own(of, _) = &wanted.by {
+        if let ScheduleSource::Own(of, _) = &request.source {
             return refuse("a builder without `schedules`", format!("schedules `{of}`"));
         }
-        if wanted.goal.contributors() != wanted.goal.receivers() {
+        if request.goal.contributors() != request.goal.receivers() {
             return refuse("receivers that are the participants", "other ones".into());
         }
         if calls == 0 {
@@ -140,15 +140,15 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         if let Some((expected, came)) = algorithms.iter().find_map(|algorithm| algorithm.check_number().err()) {
             return refuse(&expected, came);
         }
-        let mut may = wanted.choices(algorithms.iter().copied(), &groups);
+        let mut may = request.choices(algorithms.iter().copied(), &groups);
         if may.is_empty() {
             let names: Vec<String> = algorithms.iter().map(Algorithm::to_string).collect();
             let came = if names.is_empty() { "no algorithm".into() } else { names.join(", ") };
             return refuse("an algorithm for this kind that gives the operator's usual bits", came);
         }
-        leave_out_other_names(&mut may, &wanted.goal);
+        leave_out_other_names(&mut may, &request.goal);
         let choices = [Candidate::Measured].into_iter().chain(may.iter().map(|&algorithm| algorithm.into()));
-        let chosen = wanted.ask_mapper(top, gang, name, &choices.collect::<Vec<_>>())?;
+        let chosen = request.ask_mapper(top, gang, name, &choices.collect::<Vec<_>>())?;
         if let Some(named) = chosen.checked_sub(1) {
             may = vec![may[named]];
         }
@@ -158,7 +158,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
         };
         let candidates = may.into_iter().map(make).collect::<Result<Vec<_>, Error>>()?;
         let times = candidates.len() * calls as usize;
-        let ranks = || wanted.goal.contributors().iter();
+        let ranks = || request.goal.contributors().iter();
         let start = Collective::barrier().participants(ranks()).make(top, gang, &format!("{name} begins"))?;
         let slowest = Collective::allreduce(Operator::<u64>::max()).elements(times).participants(ranks());
         let slowest = slowest.make(top, gang, &format!("times of {name}"))?;
@@ -210,7 +210,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
     /// While the algorithms are being measured, await every call to its end: a shard that drops one falls behind the others.
     ///
     /// # Errors
-    /// Those of [`Collective::call`], and the failures of the call. A failed call is measured like any other.
+    /// The errors of [`Collective::call`], and the failures of the call. A failed call is measured like any other.
     pub async fn call(&mut self, shard: &Shard, value: impl Into<Contribution<I>>) -> Result<O::Own, Error> {
         if let Some(settled) = self.settled() {
             return settled.call(shard, value)?.await;
@@ -249,7 +249,7 @@ impl<I: ?Sized, O: ?Sized> Tuning<I, O> {
     }
 }
 
-/// The positions of the candidates and their medians, the fastest first. Each has so many of the times, in order.
+/// The positions of the candidates and their medians, the fastest first. Each has `calls` of the times, in order.
 fn ranking(times: &[u64], calls: usize) -> Vec<(usize, Duration)> {
     let median = |own: &[u64]| {
         let mut own = own.to_vec();

@@ -9,7 +9,7 @@ use maniple_runtime::{Costs, Error, Link, Runtime, Shard, ShardLaunch, VirtualMa
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-/// A number that no two orders of addition add up alike.
+/// A number whose sums have other bits in every order of addition.
 fn given(shard: u32, call: usize) -> f64 {
     let bits = mix(u64::from(shard) << 32 | call as u64);
     (bits % 1000) as f64 * 10f64.powi((bits >> 32) as i32 % 17 - 8)
