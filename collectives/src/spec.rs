@@ -62,7 +62,7 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
         subtasks(&self.schedules.of(shard), self.bytes)
     }
-    fn block(&self, shard: u32) -> Range<u32> {
+    fn group(&self, shard: u32) -> Range<u32> {
         self.schedules.group(shard)
     }
     fn gives_back(&self) -> bool {

@@ -21,7 +21,7 @@ pub(super) struct RunningBatch {
     pub(super) reply: Reply,
     pub(super) left: usize,
     pub(super) results: Vec<(u32, Result<Parcel, Failure>)>,
-    /// The errors of shards that failed, whether or not the shards are over.
+    /// The errors of shards that failed, whether or not the shards have ended.
     pub(super) failed: Vec<Error>,
     pub(super) valid: Vec<Valid>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Batches {
     pub(super) running: HashMap<LaunchKey, Box<RunningBatch>>,
     /// Gangs whose shards here have all ended at least once, for reports.
     pub(super) ended: HashSet<ObjectId>,
-    /// Operations whose own shards are over, but whose data here is still used by shards of other processors.
+    /// Operations whose own shards have ended, but whose data here is still used by shards of other processors.
     pub(super) until_launch_over: HashMap<LaunchKey, Number>,
 }
 
@@ -128,7 +128,7 @@ impl Batches {
         self.running.insert(batch.launch, Box::new(running));
     }
 
-    /// A shard is over. True if it was the last of its batch.
+    /// A shard has ended. True if it was the last of its batch.
     pub fn end_shard(
         &mut self,
         launch: LaunchKey,
@@ -154,7 +154,7 @@ impl Batches {
         Some(running)
     }
 
-    /// Every shard of a launch is over, on all processors.
+    /// Every shard of a launch has ended, on all processors.
     pub fn launch_over(&mut self, launch: LaunchKey) {
         self.operations.launch_over(launch);
         if let Some(number) = self.until_launch_over.remove(&launch) {

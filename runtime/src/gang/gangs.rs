@@ -1,4 +1,4 @@
-//! The state of the gangs on one processor, and the calls of other rooms: orders, data, the ends of shards, results.
+//! The state of the gangs on one processor, and the calls of other modules: orders, data, the ends of shards, results.
 
 use super::batches::{Batches, RunningBatch};
 use super::operations::{Number, Order};
@@ -47,7 +47,7 @@ impl Gangs {
         self.launches.borrow().len() + self.early.borrow().len() + batches
     }
 
-    /// A new number for an inner task, different from those of all other processors; `processors` is the size of the
+    /// A new number for an inner task, different from the numbers of all other processors; `processors` is the size of the
     /// machine. The top-level task has number 0.
     pub fn next_parent(&self, processors: u32) -> u32 {
         self.next_parent.replace(self.next_parent.get() + processors)
@@ -107,7 +107,7 @@ impl Gangs {
         self.batches().borrow_mut().operations.plant_early_start();
     }
 
-    /// An operation is over.
+    /// An operation has ended.
     pub fn end_operation(&self, number: Number) {
         self.batches().borrow_mut().operations.end(number);
     }
@@ -127,7 +127,7 @@ impl Gangs {
         self.batches().borrow_mut().start(number, batch);
     }
 
-    /// A shard is over. True if it was the last of its batch.
+    /// A shard has ended. True if it was the last of its batch.
     pub fn end_shard(&self, launch: LaunchKey, shard: u32, result: Result<Parcel, Failure>, valid: Vec<Valid>) -> bool {
         self.batches().borrow_mut().end_shard(launch, shard, result, valid)
     }
@@ -144,7 +144,7 @@ impl Gangs {
         failed
     }
 
-    /// All shards of a batch are over: sends the results.
+    /// All shards of a batch have ended: sends the results.
     pub fn end_batch(&self, effects: &Effects, launch: LaunchKey) {
         let Some(running) = self.batches().borrow_mut().end(launch) else { return };
         let RunningBatch { reply, results, valid, .. } = *running;
@@ -158,7 +158,7 @@ impl Gangs {
         }
     }
 
-    /// Every shard of a launch is over, on all processors.
+    /// Every shard of a launch has ended, on all processors.
     pub fn launch_over(&self, launch: LaunchKey) {
         self.batches().borrow_mut().launch_over(launch);
     }

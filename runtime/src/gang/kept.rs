@@ -372,7 +372,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever goes, every reader gets the values written last. With no room for spare instances, what stays has the
+        /// Whatever goes, every reader gets the values written last. With no memory for spare instances, what stays has the
         /// newest values of some point, or was used by this launch.
         #[test]
         fn what_goes_is_never_missed(

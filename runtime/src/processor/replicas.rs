@@ -39,8 +39,8 @@ impl Core {
         }
     }
 
-    /// The same for a launch. `name` names it, and `parts` have all that must be alike, but for what `given` has of the
-    /// shards.
+    /// The same for a launch. `name` names it, and `parts` have all that must be the same on each node, but for what `given`
+    /// has of the shards.
     pub fn replicated_launch<H: Hash>(
         &self,
         what: impl FnOnce() -> String,
@@ -58,7 +58,7 @@ impl Core {
         }
     }
 
-    /// The top-level task of this node is over.
+    /// The top-level task of this node has ended.
     pub fn replica_over(&self, error: Option<&Error>) {
         // If several tasks failed, nodes may have heard of a different one first.
         let detail = || error.map_or(String::new(), |e| format!(", with the error: {e}"));

@@ -18,7 +18,7 @@ impl Core {
         }
     }
 
-    /// The waits on this processor. The run is over, so futures with an unknown wait are dropped to find out.
+    /// The waits on this processor. The run has ended, so futures with an unknown wait are dropped to find out.
     pub fn report(&self) -> ReportPart {
         let (effects, barriers) = (self.effects(), &self.tasks.barriers);
         let names = effects.futures().into_iter().map(|(_, named)| named).collect();
@@ -42,7 +42,7 @@ impl Core {
         });
         self.tasks.report(node_of, &mut part);
         self.gangs.report(effects, &mut part);
-        // The other rooms have explained these waits.
+        // The other modules have explained these waits.
         let explained: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
         for (slot, (node, _)) in effects.futures().into_iter().filter(|(_, (node, _))| !explained.contains(node)) {
             // A future of ours that nobody on this processor settles is settled by nobody.

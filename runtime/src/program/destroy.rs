@@ -43,11 +43,11 @@ pub struct Doomed(pub(crate) Vec<Named>);
 pub(crate) struct Named {
     id: ObjectId,
     run: Run,
-    kind: Kind,
+    kind: ObjectKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ObjectKind {
     /// With the rectangle of its region.
     Tree(Rect),
     Gang,
@@ -68,16 +68,16 @@ impl Named {
         objects.check(self.id, TOP, || what.into())?;
         let known = objects.get(self.id).ok_or_else(of_other_run)?;
         match (&self.kind, &*known.object) {
-            (Kind::Tree(rect), Object::Tree(tree)) if *rect != tree.rect => {
+            (ObjectKind::Tree(rect), Object::Tree(tree)) if *rect != tree.rect => {
                 let expected = format!("the whole region of tree `{}`, which is {}", tree.name, tree.rect);
                 Err(Error::misuse(what, expected, format!("a part of it, {rect}")))
             }
-            (Kind::Tree(_), Object::Tree(_))
-            | (Kind::Gang, Object::Gang(_))
-            | (Kind::Task, Object::Task(_))
-            | (Kind::Edges, Object::Edges(_))
-            | (Kind::Phase, Object::Phase(_))
-            | (Kind::Replay, Object::Replay(_)) => Ok(known),
+            (ObjectKind::Tree(_), Object::Tree(_))
+            | (ObjectKind::Gang, Object::Gang(_))
+            | (ObjectKind::Task, Object::Task(_))
+            | (ObjectKind::Edges, Object::Edges(_))
+            | (ObjectKind::Phase, Object::Phase(_))
+            | (ObjectKind::Replay, Object::Replay(_)) => Ok(known),
             _ => Err(of_other_run()),
         }
     }
@@ -85,7 +85,7 @@ impl Named {
 
 impl Destroy for Region {
     fn name(&self, doomed: &mut Doomed) {
-        doomed.0.push(Named { id: self.tree.0, run: Run::ANY, kind: Kind::Tree(self.rect) });
+        doomed.0.push(Named { id: self.tree.0, run: Run::ANY, kind: ObjectKind::Tree(self.rect) });
     }
 }
 
@@ -93,7 +93,7 @@ macro_rules! handles {
     ($([$($of:ident),*] $handle:ty => $kind:ident),* $(,)?) => {
         $(impl<$($of),*> Destroy for $handle {
             fn name(&self, doomed: &mut Doomed) {
-                doomed.0.push(Named { id: self.id, run: self.run, kind: Kind::$kind });
+                doomed.0.push(Named { id: self.id, run: self.run, kind: ObjectKind::$kind });
             }
         })*
     };

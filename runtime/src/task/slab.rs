@@ -212,7 +212,7 @@ impl Leaves {
         priority > self.lowest
     }
 
-    /// Lends the priority of `id` to the tasks that it waits for, and to those that they wait for. Returns those of them
+    /// Lends the priority of `id` to the tasks that it waits for, and to the tasks that those wait for. Returns the ones
     /// that are in the queue of `here`, at a lower level.
     #[cold]
     pub(super) fn lend(&mut self, id: TaskId, here: ProcessorId) -> Vec<TaskId> {

@@ -24,11 +24,11 @@ pub struct Pause {
     pub processor: ProcessorId,
     /// From this step on.
     pub from: u64,
-    /// For so many steps.
+    /// The number of steps.
     pub steps: u64,
 }
 
-/// The loss of a processor on the seeded driver: it stops for ever, unless the run is over for it before.
+/// The loss of a processor on the seeded driver: it stops for ever, unless the run has ended for it before.
 ///
 /// Messages that it has sent still come. Then the other processors hear of the loss, and all that wait fail with
 /// [`Error::Lost`]. If nothing can go on before that, the run is in a deadlock.
