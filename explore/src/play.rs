@@ -210,7 +210,7 @@ impl Play<'_> {
         (0u32..).zip(&self.shards).filter(|(_, s)| !s.over).map(|(s, _)| s).collect()
     }
 
-    /// Gives a value to each shard that is not over.
+    /// Gives a value to each shard that has not ended.
     fn give(&mut self, value: &Known) {
         self.shards.iter_mut().filter(|s| !s.over).for_each(|s| s.values.push(value.clone()));
     }

@@ -19,7 +19,7 @@ use std::rc::Rc;
 pub(crate) struct Gangs {
     /// Made when this processor is first asked to start shards or to send values.
     batches: OnceCell<Box<RefCell<Batches>>>,
-    /// Launches by tasks of this processor that are not over.
+    /// Launches by tasks of this processor that have not ended.
     pub(super) launches: RefCell<HashMap<LaunchKey, Rc<LaunchState>>>,
     /// Results of launches that this node's top-level task has not made yet.
     early: RefCell<HashMap<LaunchKey, Vec<Results>>>,
@@ -53,8 +53,8 @@ impl Gangs {
         self.next_parent.replace(self.next_parent.get() + processors)
     }
 
-    /// The top-level task destroys objects. Their memory is given back on this node when the launches that may use them are
-    /// over.
+    /// The top-level task destroys objects. Their memory is given back on this node when the launches that may use them
+    /// have ended.
     pub fn destroy(&self, effects: &Effects, objects: &[Rc<Known>]) {
         // Launches have been given up, but their shards may not be over. The run ends soon.
         if effects.lost_processor().is_some() {
@@ -137,7 +137,7 @@ impl Gangs {
         self.batches().borrow_mut().note_failed(launch, error);
     }
 
-    /// The errors of failed shards of launches that are not over.
+    /// The errors of failed shards of launches that have not ended.
     pub fn failed(&self) -> Vec<Error> {
         let mut failed: Vec<Error> = self.batches().borrow().failed().cloned().collect();
         failed.extend(self.launches.borrow().values().flat_map(|launch| launch.failed()));
@@ -199,7 +199,7 @@ impl Gangs {
         }
     }
 
-    /// Fails the results of all launches that are not over.
+    /// Fails the results of all launches that have not ended.
     pub fn give_up(&self, tasks: &Tasks, error: &Error) {
         let mut all: Vec<_> = self.launches.borrow_mut().drain().collect();
         all.sort_unstable_by_key(|l| l.0);

@@ -23,7 +23,7 @@ pub(super) struct Send {
 pub(super) struct Gather {
     me: u32,
     nodes: u32,
-    /// Batches of this node that are not over.
+    /// Batches of this node that have not ended.
     own_left: usize,
     /// The results of this node, of the node after it, and so on.
     blocks: Vec<Block>,

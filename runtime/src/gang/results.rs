@@ -47,7 +47,7 @@ impl Uses {
 /// Objects that were destroyed while launches under way may use them.
 pub(super) struct Leaving {
     objects: Arc<[ObjectId]>,
-    /// Launches that are not over.
+    /// Launches that have not ended.
     users: Cell<usize>,
 }
 
@@ -71,7 +71,7 @@ impl Leaving {
     }
 }
 
-/// A launch that is not over.
+/// A launch that has not ended.
 pub(crate) struct LaunchState {
     key: LaunchKey,
     uses: Uses,

@@ -56,7 +56,7 @@ impl Core {
         part
     }
 
-    /// The errors of failed shards that the program has not dealt with: other shards of the launch are not over, or
+    /// The errors of failed shards that the program has not dealt with: other shards of the launch have not ended, or
     /// nobody has looked at the error.
     pub fn failed_shards(&self) -> BTreeSet<String> {
         let failed = self.gangs.failed().into_iter().chain(self.tasks.untold_failures());

@@ -401,7 +401,7 @@ impl Runtime {
     /// Runs a top-level task, and everything that it launches, to the end. Blocks the calling thread.
     ///
     /// Returns the result of the top-level task, and the counts of all processors. On several processes the result is the one
-    /// of this process's copy, otherwise that of the first node.
+    /// of this process's copy, otherwise the first node's.
     ///
     /// Data gets in through the closure. Every node calls it, so it gives each call a clone of what it captured. For
     /// large data that is a clone of an `Arc`. Each shard then gets its block as its argument, through

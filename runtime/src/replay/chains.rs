@@ -219,7 +219,7 @@ pub(super) struct ShardCalls {
     pub(super) owner: Option<Rc<Owner>>,
     /// Calls that it has made.
     pub(super) calls: u64,
-    /// Calls that are not over.
+    /// Calls that have not ended.
     pub(super) under_way: u32,
 }
 

@@ -218,7 +218,7 @@ pub trait Replay: Any {
         let _ = position;
     }
 
-    /// Shows the futures of the chain's calls that are not over. The report of a deadlock then says who awaits them. `busy`
+    /// Shows the futures of the chain's calls that have not ended. The report of a deadlock then says who awaits them. `busy`
     /// says whether the chain has a call.
     fn results(&self, chain: u32, busy: bool, watch: &mut Watch<'_>) {
         let _ = (chain, busy, watch);

@@ -1,7 +1,7 @@
 //! Leaf tasks, from launch through dependences, waits and fetching of data to completion.
 //!
 //! `launch`: the mapper's decisions and the things a task waits for. `run`: leases, the call, tasks for other
-//! processors. `end`: the end of a task. `slab`: the tasks that are not over, each in its stage. `owner`: the state
+//! processors. `end`: the end of a task. `slab`: the tasks that have not ended, each in its stage. `owner`: the state
 //! that a shard shares with its tasks. `report`: tasks in the report of a deadlock.
 
 mod end;

@@ -5,8 +5,8 @@ use crate::ids::ProcessorId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A slow link: messages from one processor to another take longer. On threads and on processes they are held back for so
-/// many microseconds, and those that are sent meanwhile come with them.
+/// A slow link: messages from one processor to another take longer. On threads and on processes they are held back for a
+/// number of microseconds, and messages that are sent meanwhile come with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowLink {
     /// The sender.

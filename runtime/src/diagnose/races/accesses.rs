@@ -21,8 +21,8 @@ impl User {
         Place { task: self.name.to_string(), shard: Some(self.shard) }
     }
 
-    /// Whether the runtime keeps the uses of both apart anyway. It does so for launches that are not part of one
-    /// another.
+    /// Whether the runtime keeps the uses of both apart anyway. It does so for launches of which
+    /// neither is part of the other.
     fn is_kept_apart(&self, other: &User) -> bool {
         !self.within.contains(&other.launch) && !other.within.contains(&self.launch)
     }

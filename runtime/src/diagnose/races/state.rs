@@ -30,7 +30,7 @@ struct Acting {
     lane: u32,
 }
 
-/// A leaf task that is not over.
+/// A leaf task that has not ended.
 #[derive(Debug)]
 struct LeafPast {
     actor: Actor,
@@ -84,7 +84,7 @@ pub(super) struct State {
     actors: HashMap<Actor, Acting>,
     tasks: HashMap<TaskKey, LeafPast>,
     barriers: HashMap<BarrierKey, Generations>,
-    /// The calls that are not over on all shards, and of each slot the next one.
+    /// The calls that have not ended on all shards, and of each slot the next one.
     calls: HashMap<(ObjectId, u64), CallPast>,
     launches: HashMap<LaunchKey, LaunchPast>,
     /// Everything before the ends of launches that have ended, by the launcher's number.
@@ -334,7 +334,7 @@ impl State {
         past
     }
 
-    /// Forgets the parts of a shard in calls of a slot that are not over: they never will be.
+    /// Forgets the parts of a shard in calls of a slot that have not ended: they never will be.
     pub fn call_lost(&mut self, object: ObjectId, shard: u32, (slot, slots): (u32, u32)) {
         self.calls.retain(|&(of, call), entry| {
             if of == object && call % u64::from(slots) == u64::from(slot) {

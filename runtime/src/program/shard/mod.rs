@@ -167,7 +167,7 @@ impl Shard {
     /// Makes a call of a replayed object, for the crate that defines it. Local; never waits.
     ///
     /// `f` gets the object's state on this processor, this shard's position among the processor's shards, and the
-    /// number of the call, from 0. The shard is not over before [`ReplayCx::resolve`] says that the call is.
+    /// number of the call, from 0. The shard has not ended before [`ReplayCx::resolve`] says that the call is.
     ///
     /// # Errors
     /// [`Error::Misuse`] when the object is of another kind, of another gang or of another run, or when calls of another launch are

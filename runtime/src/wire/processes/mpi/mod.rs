@@ -383,7 +383,7 @@ impl Hosts {
             let mut over = 0;
             {
                 let _calls = self.world.calls();
-                // SAFETY: The request has been started and is not over.
+                // SAFETY: The request has been started and has not ended.
                 unsafe { ffi::MPI_Test(&mut request, &mut over, ffi::RSMPI_STATUS_IGNORE) };
             }
             if over != 0 {
