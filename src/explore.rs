@@ -295,7 +295,7 @@ pub fn first_failure<E: Send>(
                 return;
             }
             if let Err(e) = run(seed) {
-                // Those before it have been begun, and may fail too.
+                // The seeds before it have been begun, and may fail too.
                 end.fetch_min(seed, Ordering::Relaxed);
                 let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                 if found.as_ref().is_none_or(|(other, _)| seed < *other) {

@@ -35,7 +35,7 @@ impl Way {
     }
 }
 
-/// A phase barrier, whose arrivals for later generations may come before those for earlier ones.
+/// A phase barrier, whose arrivals for later generations may come before arrivals for earlier ones.
 struct Marks<'a> {
     phase: &'a Phase,
     /// The next generation of each arriver and, by shard, of each waiter.

@@ -274,7 +274,7 @@ impl<T: 'static> TaskFuture<T> {
         self.cell.past.get_or_init(Past::default).clone()
     }
 
-    /// Makes the events before the value of `other` those before this future's.
+    /// Takes the events before the value of `other` as the events before this future's.
     pub(crate) fn follows<U: 'static>(&self, other: &TaskFuture<U>) {
         let _ = self.cell.past.set(other.event());
     }

@@ -259,7 +259,7 @@ impl Goal {
         said(&self.contributors, "from") + &said(&self.receivers, "to")
     }
 
-    /// How many contributors are combined in a rank's result: those at the first positions.
+    /// How many contributors are combined in a rank's result: the contributors at the first positions.
     pub fn combined(&self, rank: u32) -> u32 {
         let first = self.result(rank).start;
         match self.want(rank, first) {

@@ -75,7 +75,7 @@ The kinds, and what their shards contribute and receive, for P participants and 
   scatter            N for each receiver, at one participant; N
   reduce-scatter     N for each receiver; the combination of N
   all-to-all         N for each receiver; N of each participant
-  scan, exscan       N each; the combination of N up to this shard, or of those before it
+  scan, exscan       N each; the combination of N up to this shard, or before it
 
 ", exit_codes!("the arguments are at fault, or an algorithm is not for the kind, the shards or the operator's laws")
 ))]

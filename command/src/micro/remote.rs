@@ -19,7 +19,7 @@ decides where the region is.\n\n",
     machine_columns!(),
     "  task_us         time from one sum to the next: mean over the measured iterations
   copied_bytes    bytes that the runtime has copied for each sum
-  result          the last sum, which is the number of iterations, with those to warm up
+  result          the last sum, which is the number of iterations, including the warm-up
   verified        whether every sum was right
 ",
     cache_line_column!(),

@@ -504,7 +504,7 @@ mod tests {
             let bytes = 8.0 * elements as f64;
             // An update and a read, and then a sum or a copy of what has come.
             let message = 3.6 + 15.8 + 3.6 + 8.5e-3 * bytes + 2.0 * 0.36 + 1e-3 * bytes;
-            // A vector of more than 4 KiB is on loan: in the end its owner hears that it has been read.
+            // A vector of more than 4 KiB is on loan: in the end its owner is told that it has been read.
             let back = if bytes > 4096.0 { 15.8 } else { 0.0 };
             let [one_by_one, concurrent, balanced] = point("aspen-gigabit", 0, elements).us;
             for (time, messages) in [(one_by_one, 5.0), (concurrent, 2.0)] {

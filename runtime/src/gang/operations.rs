@@ -87,7 +87,7 @@ pub(crate) struct Operations {
     ready: BinaryHeap<Reverse<Number>>,
     /// The queued batches, by launch.
     batches: HashMap<LaunchKey, Number>,
-    /// The users of data, except those in `unlisted`.
+    /// The users of data, except the users in `unlisted`.
     users: Option<Box<HashMap<(TreeId, FieldId), FieldUsers>>>,
     /// Operations for which nothing had to be looked up. When each of them came, all others here were launches that it
     /// is part of. They are listed once an operation comes that may have to follow them.

@@ -197,7 +197,7 @@ impl<'a> Bindings<'a> {
     }
 }
 
-/// Takes the generations that a launch waits for and those at which its task arrives.
+/// Takes the generations that a launch waits for, and the generations at which its task arrives.
 #[doc(hidden)]
 pub struct Taking<'a> {
     tasks: &'a Tasks,

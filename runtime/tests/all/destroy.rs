@@ -292,7 +292,7 @@ fn the_top_level_task_is_refused_what_it_has_destroyed() {
                             assert_destroyed(&said, &error, kind.object(), &place);
                             assert!(error.to_string().starts_with("`Top::destroy`: "), "{error}");
                             gate.open();
-                            // All processors hear of what is free before this.
+                            // All processors are told what is free before this.
                             let other = make(&top)?;
                             top.launch(&other.gang, &other.task, |_| ShardLaunch::new(()))?.all().await?;
                         }
@@ -594,7 +594,7 @@ fn memory_is_given_back_when_the_last_user_is_over() {
                 for _ in 0..3 {
                     top.launch(&everywhere, &idle, |_| ShardLaunch::new(()))?.all().await?;
                 }
-                // Processors that have no shards may hear of it late.
+                // Processors that have no shards may be told late.
                 let becomes = async |expected: [bool; 4]| {
                     for _ in 0..100_000 {
                         if there() == expected {

@@ -258,7 +258,7 @@ fn give(mut out: Put<u64>) {
 
 fn take(_: Get<u64>) {}
 
-/// Who puts and gets has never heard of two barriers.
+/// A user of puts and gets does not know that an edge has two barriers.
 #[test]
 fn a_value_that_nobody_gets_is_called_that() {
     fn main(shard: Shard, pairs: Edges<u64>) -> Main {

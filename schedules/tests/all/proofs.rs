@@ -33,7 +33,7 @@ fn a_sample() {
     survivors_reduce_for_any_contributors_and_receivers(SAMPLE);
 }
 
-/// Rounds that grow with the logarithm for P = 1 to 300, and but for those with P blocks for some sizes to 5,000. Linear ones
+/// Rounds that grow with the logarithm for P = 1 to 300, and for some sizes to 5,000 if they do not have P blocks. Linear ones
 /// to 130.
 #[test]
 #[ignore = "takes minutes; after a change of an algorithm or of the checker"]

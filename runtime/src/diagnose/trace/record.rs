@@ -33,9 +33,9 @@ pub(crate) enum EventKind {
     Idle,
     /// A mapper call: its name, nothing, the ticks that it took. With 0 ticks it was not measured.
     Mapper,
-    /// A message sent: its name, the receiver, its number among those to that processor.
+    /// A message sent: its name, the receiver, its number among the messages to that processor.
     Send,
-    /// A message received: its name, the sender, its number among those from that processor.
+    /// A message received: its name, the sender, its number among the messages from that processor.
     Receive,
     /// An arrival released a leaf task, a shard or a chain: the object, the generation, [`task_key`] or slot.
     ReleasedTask,
@@ -340,7 +340,7 @@ impl Recorder {
         self.idle = false;
     }
 
-    /// Messages are handled, in one slice with those before.
+    /// Messages are handled, in one slice with earlier ones.
     fn messages(&mut self, wire: &dyn Wire) {
         if self.same(EventKind::Messages).is_none() {
             self.begin(wire, EventKind::Messages, UNKNOWN, UNKNOWN, 0);

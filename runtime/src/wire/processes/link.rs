@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// Carries frames between processes of different hosts. Those from one process to another keep their order.
+/// Carries frames between processes of different hosts. Frames from one process to another keep their order.
 pub trait Carrier: Send + Sync {
     /// Sends a frame to a process. Never waits.
     fn send(&self, to: u32, frame: Frame);

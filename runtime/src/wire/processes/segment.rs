@@ -27,7 +27,7 @@ pub fn limit() -> usize {
     limit(Resource::As).min(limit(Resource::Fsize)).min(free)
 }
 
-/// The directory of the files if the system refuses those in memory, and its error.
+/// The directory of the files if the system refuses files in memory, and its error.
 pub fn directory() -> Option<&'static (PathBuf, io::Error)> {
     static DIRECTORY: OnceLock<Option<(PathBuf, io::Error)>> = OnceLock::new();
     let find = || {

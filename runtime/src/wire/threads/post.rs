@@ -116,7 +116,7 @@ impl Index<usize> for Publics {
 pub trait Abroad<M>: Send + Sync {
     /// The sending end of a new way to a processor of another process; `None` if both are in this process.
     fn open(&self, publics: &Publics, from: ProcessorId, to: ProcessorId) -> Option<Box<dyn Way<M>>>;
-    /// The receiving ends of the ways that other processes have opened to `me`, without those from `known`.
+    /// The receiving ends of the ways that other processes have opened to `me`, without the ends from `known`.
     fn fetch(&self, me: ProcessorId, known: &[ProcessorId]) -> Vec<(ProcessorId, Box<dyn Origin<M>>)>;
     /// Goes on with messages to and from other hosts, and finds out with them whether the run can't go on. True if there
     /// was news. Never waits.

@@ -224,7 +224,7 @@ pub fn meet() -> Result<Meeting, Error> {
         if (!orderly || of.has_failed())
             && let Some(carrier) = &carries
         {
-            // The other hosts may still have to hear of it, and one of them to report.
+            // The other hosts may still have to be told, and one of them to report.
             carrier.go_on_for(Duration::from_millis(if super::reports() { 20 } else { 500 }));
         }
         if !orderly {
