@@ -3,7 +3,7 @@
 use crate::Make;
 use crate::reduction::{Plain, Reduction, State};
 use crate::sizes::Sizes;
-use crate::spec::{Request, ScheduleSource};
+use crate::spec::{Request, Source};
 use crate::{Algorithm, Collective, Operator, Order, Schedule, Value};
 use crate::{Goal, Kind, Ranks};
 use maniple_regions::Element;
@@ -201,9 +201,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         Self { receivers: Some(Ranks::of(shards)), ..self }
     }
 
-    /// Makes values vectors of this many elements. Where a value consists of blocks, each block has this many. There
-    /// may be 0. If several of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between) are called, the
-    /// last one holds.
+    /// Makes values vectors of this many elements. Where a value consists of blocks, each block has this many. There may be 0.
+    /// If several of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between) are called, the last one holds.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         let sizes = if self.kind.has_blocks() { Sizes::Each(elements) } else { Sizes::Whole(elements) };
         self.with_sizes(sizes)
@@ -304,9 +303,9 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
                 let came = format!("both: schedules `{of}` and {algorithm}");
                 return Err(refuse("`schedules` or `algorithm`".into(), came));
             }
-            (Some((name, make)), None) => ScheduleSource::Own(name, make),
-            (None, Some(algorithm)) => ScheduleSource::Algorithm(algorithm),
-            (None, None) => ScheduleSource::Mapper,
+            (Some((name, make)), None) => Source::Own(name, make),
+            (None, Some(algorithm)) => Source::Algorithm(algorithm),
+            (None, None) => Source::Mapper,
         };
         let Self { reduction, identity, sizes, slots, order, .. } = self;
         let most = sizes.most(&goal);

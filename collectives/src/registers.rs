@@ -299,9 +299,8 @@ mod tests {
     use crate::Combine;
     use std::collections::VecDeque;
 
-    /// How many of the last hundred calls make a new vector for their result, if the first `forever` results are held
-    /// for ever, and the `last` latest ones for a while. The contribution has another length than the result where that
-    /// has parts.
+    /// How many of the last hundred calls make a new vector for their result, if the first `forever` results are held for ever,
+    /// and the `last` latest ones for a while. The contribution has another length than the result where that has parts.
     fn made(has_parts: bool, forever: usize, last: usize) -> usize {
         let (mut spare, mut register) = (Pool::<u64>::new(), Register::Empty);
         let (mut made, mut kept, mut held) = (0, Vec::new(), VecDeque::new());

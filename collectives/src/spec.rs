@@ -26,11 +26,11 @@ pub(crate) struct Request<R: Reduction> {
     pub most: usize,
     pub slots: u32,
     pub order: Order,
-    pub source: ScheduleSource,
+    pub source: Source,
 }
 
 /// Who chooses the schedules.
-pub(crate) enum ScheduleSource {
+pub(crate) enum Source {
     /// The mapper.
     Mapper,
     Algorithm(Algorithm),
@@ -187,13 +187,13 @@ impl<R: Reduction> Request<R> {
         if goal.combines()
             && *order == Order::Left
             && !laws.associative
-            && !matches!(self.source, ScheduleSource::Own(..))
+            && !matches!(self.source, Source::Own(..))
             && let Err(refused) = Algorithm::check_order(goal)
         {
             return Ok(Err(refused));
         }
         let algorithm = match &self.source {
-            ScheduleSource::Own(of, make) => {
+            Source::Own(of, make) => {
                 let schedules = Schedules::made(goal, of, make.clone());
                 // It may divide a vector into blocks as it likes.
                 let blocks = schedules.of(0).blocks();
@@ -219,7 +219,7 @@ impl<R: Reduction> Request<R> {
                 }
                 return Ok(own::fit(&schedules, &self.sizes, &groups, self.most, self.bytes()).map(|()| schedules));
             }
-            ScheduleSource::Algorithm(algorithm) => {
+            Source::Algorithm(algorithm) => {
                 let algorithm = &algorithm.taken_for(goal);
                 // In the order of a loop the brackets are given, and no law is needed.
                 let by_loop = *order == Order::Left && algorithm.has_order(goal);
@@ -249,7 +249,7 @@ impl<R: Reduction> Request<R> {
                 }
                 *algorithm
             }
-            ScheduleSource::Mapper => {
+            Source::Mapper => {
                 // The usual numbers first, as one of them is the default.
                 let variants = Algorithm::ALL.iter().flat_map(|algorithm| algorithm.variants());
                 let choices = self.choices(Algorithm::ALL.iter().copied().chain(variants), &groups);

@@ -1,7 +1,7 @@
 //! Collectives that measure their algorithms in their first calls.
 
 use crate::Goal;
-use crate::spec::ScheduleSource;
+use crate::spec::Source;
 use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Groups, Operator, Order, Value};
 use maniple_mapper::Candidate;
 use maniple_regions::Element;
@@ -126,7 +126,7 @@ impl<T: Element, I: Value<Element = T> + ?Sized, O: Value<Element = T> + ?Sized>
             let what = format!("tuned {} `{name}`", request.goal);
             Err(Error::Misuse { what, expected: expected.into(), came })
         };
-        if let ScheduleSource::Own(of, _) = &request.source {
+        if let Source::Own(of, _) = &request.source {
             return refuse("a builder without `schedules`", format!("schedules `{of}`"));
         }
         if request.goal.contributors() != request.goal.receivers() {

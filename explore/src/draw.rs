@@ -188,14 +188,10 @@ fn joint(r: &mut Rng, shards: u32) -> Joint {
         kind,
         contributors,
         receivers,
-        operator: [
-            OperatorKind::Sum,
-            OperatorKind::Max,
-            OperatorKind::Composition,
-            OperatorKind::Composition,
-            OperatorKind::Associative,
-            OperatorKind::Digits,
-        ][r.usize(0..6)],
+        operator: {
+            use OperatorKind::*;
+            [Sum, Max, Composition, Composition, Associative, Digits][r.usize(0..6)]
+        },
         left: r.u32(0..4) == 0,
         sizes: match r.u32(0..3) {
             0 => Sizes::One,

@@ -386,8 +386,7 @@ impl Program {
         Self { on: On::Threads { workers }, faults: Faults::default(), ..self }
     }
 
-    /// The same program on several processes of this host. One to three workers of each and slow links are drawn from the
-    /// seed.
+    /// The same program on several processes of this host. One to three workers of each and slow links are drawn from the seed.
     ///
     /// It leaves out the check for races, which needs one address space. A shard that replaces the mapper does that for its own
     /// process only.

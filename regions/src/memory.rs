@@ -23,8 +23,7 @@
 //!    overlap both only read.
 //! 5. The bytes of an **atomic** storage are touched only through relaxed atomic words whose width is a function of the
 //!    element size, so that all accesses to one byte have the same width. Other processes that share a block do the same.
-//! 6. A view is made only for the element type and dimension of the storage, so that its offsets are the offsets of
-//!    `layout`.
+//! 6. A view is made only for the element type and dimension of the storage, so that its offsets are the offsets of `layout`.
 
 mod bytes;
 mod foreign;

@@ -19,13 +19,13 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone)]
 pub struct Schedules {
     goal: Goal,
-    source: ScheduleSource,
+    source: Source,
     /// The cells of each rank of a class, when they are known.
     of_class: [OnceLock<u32>; 3],
 }
 
 #[derive(Clone)]
-enum ScheduleSource {
+enum Source {
     Algorithm {
         algorithm: Algorithm,
         order: Order,
@@ -62,8 +62,7 @@ impl Schedules {
         if let Err((expected, came)) = algorithm.check(goal, Laws::ALL) {
             panic!("{algorithm} for {} of {} ranks: expected {expected}, got {came}", goal.named(), goal.ranks());
         }
-        let source =
-            ScheduleSource::Algorithm { algorithm, order, groups, prepared: algorithm.method().prepared(goal) };
+        let source = Source::Algorithm { algorithm, order, groups, prepared: algorithm.method().prepared(goal) };
         Self { goal: goal.clone(), source, of_class: Default::default() }
     }
 
@@ -78,26 +77,22 @@ impl Schedules {
 
     /// The same with a function that others use, too.
     pub fn made(goal: &Goal, name: &str, make: Arc<Make>) -> Self {
-        Self { goal: goal.clone(), source: ScheduleSource::Own(name.into(), make), of_class: Default::default() }
+        Self { goal: goal.clone(), source: Source::Own(name.into(), make), of_class: Default::default() }
     }
 
     /// The survivors, if there are several choices of them with the same bits.
     pub fn survivors(&self) -> Option<Survivors> {
         match &self.source {
-            ScheduleSource::Algorithm { prepared: Some(prepared), .. } => prepared.survivors().cloned(),
-            ScheduleSource::Algorithm { algorithm, .. } => algorithm.method().survivors(&self.goal),
-            ScheduleSource::Planned(survivors) => Some((**survivors).clone()),
-            ScheduleSource::Own(..) => None,
+            Source::Algorithm { prepared: Some(prepared), .. } => prepared.survivors().cloned(),
+            Source::Algorithm { algorithm, .. } => algorithm.method().survivors(&self.goal),
+            Source::Planned(survivors) => Some((**survivors).clone()),
+            Source::Own(..) => None,
         }
     }
 
     /// The same reduction by other survivors.
     pub fn by_survivors(&self, survivors: Survivors) -> Self {
-        Self {
-            goal: self.goal.clone(),
-            source: ScheduleSource::Planned(Arc::new(survivors)),
-            of_class: Default::default(),
-        }
+        Self { goal: self.goal.clone(), source: Source::Planned(Arc::new(survivors)), of_class: Default::default() }
     }
 
     /// What they are to reach.
@@ -113,12 +108,12 @@ impl Schedules {
     pub fn of(&self, rank: u32) -> Schedule {
         assert!(rank < self.goal.ranks(), "rank {rank} is not below the {} ranks", self.goal.ranks());
         match &self.source {
-            ScheduleSource::Algorithm { prepared: Some(prepared), .. } => prepared.of(rank),
-            ScheduleSource::Algorithm { algorithm, order, groups, .. } => {
+            Source::Algorithm { prepared: Some(prepared), .. } => prepared.of(rank),
+            Source::Algorithm { algorithm, order, groups, .. } => {
                 algorithm.method().schedule(&self.case(*algorithm, *order, groups), rank)
             }
-            ScheduleSource::Planned(survivors) => survivors.schedule(rank),
-            ScheduleSource::Own(_, make) => make(&self.goal, rank),
+            Source::Planned(survivors) => survivors.schedule(rank),
+            Source::Own(_, make) => make(&self.goal, rank),
         }
     }
 
@@ -126,11 +121,11 @@ impl Schedules {
     /// for this only where they are short.
     pub fn cells(&self, rank: u32) -> u32 {
         match &self.source {
-            ScheduleSource::Own(..) => cells(&self.of(rank)),
+            Source::Own(..) => cells(&self.of(rank)),
             _ if !self.goal.takes_part(rank) => 0,
-            ScheduleSource::Planned(survivors) => survivors.cells(rank),
-            ScheduleSource::Algorithm { prepared: Some(prepared), .. } => prepared.cells(rank),
-            ScheduleSource::Algorithm { algorithm, order, groups, .. } => {
+            Source::Planned(survivors) => survivors.cells(rank),
+            Source::Algorithm { prepared: Some(prepared), .. } => prepared.cells(rank),
+            Source::Algorithm { algorithm, order, groups, .. } => {
                 match algorithm.method().cells(&self.case(*algorithm, *order, groups), rank) {
                     Cells::Made => cells(&self.of(rank)),
                     Cells::Number(number) => number,
@@ -144,21 +139,19 @@ impl Schedules {
     /// Between two ranks this travels with the next value. Between more it mostly is a message of its own.
     pub fn give_back(&self) -> bool {
         match &self.source {
-            ScheduleSource::Algorithm { algorithm, .. } => {
-                algorithm.method().sends_both_ways() || !self.goal.is_mutual()
-            }
-            ScheduleSource::Planned(_) | ScheduleSource::Own(..) => true,
+            Source::Algorithm { algorithm, .. } => algorithm.method().sends_both_ways() || !self.goal.is_mutual(),
+            Source::Planned(_) | Source::Own(..) => true,
         }
     }
 
     /// The [group](Schedule::group) of a rank.
     pub fn group(&self, rank: u32) -> Range<u32> {
         match &self.source {
-            ScheduleSource::Algorithm { algorithm, order, groups, .. } => {
+            Source::Algorithm { algorithm, order, groups, .. } => {
                 algorithm.method().group(&self.case(*algorithm, *order, groups), rank)
             }
-            ScheduleSource::Planned(_) => rank..rank + 1,
-            ScheduleSource::Own(..) => self.of(rank).group(),
+            Source::Planned(_) => rank..rank + 1,
+            Source::Own(..) => self.of(rank).group(),
         }
     }
 }
@@ -167,14 +160,14 @@ impl Schedules {
 impl fmt::Display for Schedules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            ScheduleSource::Algorithm { algorithm, order: Order::Left, prepared: None, .. } => {
+            Source::Algorithm { algorithm, order: Order::Left, prepared: None, .. } => {
                 write!(f, "{algorithm} in the order of a loop")
             }
-            ScheduleSource::Algorithm { algorithm, .. } => write!(f, "{algorithm}"),
-            ScheduleSource::Planned(survivors) => {
+            Source::Algorithm { algorithm, .. } => write!(f, "{algorithm}"),
+            Source::Planned(survivors) => {
                 write!(f, "{} in a plan with choices {:08x}", Algorithm::RecursiveDoubling, survivors.digest())
             }
-            ScheduleSource::Own(name, _) => f.write_str(name),
+            Source::Own(name, _) => f.write_str(name),
         }
     }
 }

@@ -15,10 +15,9 @@ use std::marker::PhantomData;
 
 /// Collectives of one gang that were made together, so that the work is balanced over the shards.
 ///
-/// Made alone, each reduction gives the work to the first shards, and where several are in flight at once these shards hold
-/// the others up. In a plan, each reduction whose algorithm is
-/// [recursive doubling](crate::Algorithm::RecursiveDoubling) gives it to shards with little else to do; see
-/// [`balance()`]. A result has the same bits as the result of a collective made alone.
+/// Made alone, each reduction gives the work to the first shards, and where several are in flight at once these shards hold the
+/// others up. In a plan, each reduction whose algorithm is [recursive doubling](crate::Algorithm::RecursiveDoubling) gives it
+/// to shards with little else to do; see [`balance()`]. A result has the same bits as the result of a collective made alone.
 ///
 /// ```
 /// use maniple_collectives::{Collective, Operator, Plan};

@@ -1,7 +1,7 @@
 //! A planted bug shows within 200 seeds in the very check that the other tests make.
 
 use crate::common::cases::Case;
-use crate::common::{How, Many, One, TestCalls, affine, any_f64, bytes, exact, mix, rounding, tree, watched};
+use crate::common::{Calls, How, Many, One, affine, any_f64, bytes, exact, mix, rounding, tree, watched};
 use maniple_collectives::{Algorithm, Collective, Kind, Operator};
 use maniple_regions::Element;
 use maniple_runtime::plant::Bug;
@@ -52,7 +52,7 @@ const NOTHING_GIVEN_BACK: [(Option<Kind>, Algorithm); 14] = [
 /// Many calls in flight through few slots, none of which depends on another, at shards of very different speeds: a shard
 /// can be a call ahead of its partner, and only the waits of the protocol keep it from running further.
 fn independent_calls(seed: u64, algorithm: Algorithm, planted: Planted) -> Result<(), String> {
-    fn run<T: Element>(plan: TestCalls<T>, seed: u64, planted: Planted) -> Result<(), String> {
+    fn run<T: Element>(plan: Calls<T>, seed: u64, planted: Planted) -> Result<(), String> {
         let (plan, runtime) = (Arc::new(plan), runtime(seed, planted));
         let expected = plan.expected();
         let stats = match plan.elements {
@@ -66,24 +66,24 @@ fn independent_calls(seed: u64, algorithm: Algorithm, planted: Planted) -> Resul
     let hows = vec![How::Value; 8];
     if algorithm != Algorithm::RecursiveDoubling {
         // In a message, lent, and lent in blocks. Larger values are given back whatever the algorithm.
-        let plan = TestCalls::new(&exact(), shards, [1, 5, 400][(seed % 3) as usize], 0);
-        return run(TestCalls { slots, hows, ahead: 8, uneven: true, seed, algorithm, ..plan }, seed, planted);
+        let plan = Calls::new(&exact(), shards, [1, 5, 400][(seed % 3) as usize], 0);
+        return run(Calls { slots, hows, ahead: 8, uneven: true, seed, algorithm, ..plan }, seed, planted);
     }
     // Elements in a message, lent with a buffer for each round, and with two.
     match seed % 3 {
         0 => run(
-            TestCalls { slots, hows, ahead: 8, uneven: true, seed, ..TestCalls::new(&affine(), shards, 1, 0) },
+            Calls { slots, hows, ahead: 8, uneven: true, seed, ..Calls::new(&affine(), shards, 1, 0) },
             seed,
             planted,
         ),
         1 => run(
-            TestCalls { slots, hows, ahead: 8, uneven: true, seed, ..TestCalls::new(&affine(), shards, 3, 0) },
+            Calls { slots, hows, ahead: 8, uneven: true, seed, ..Calls::new(&affine(), shards, 3, 0) },
             seed,
             planted,
         ),
         _ => {
-            let plan = TestCalls::new(&rounding(), shards, 600, 0);
-            run(TestCalls { slots, hows, ahead: 8, uneven: true, seed, ..plan }, seed, planted)
+            let plan = Calls::new(&rounding(), shards, 600, 0);
+            run(Calls { slots, hows, ahead: 8, uneven: true, seed, ..plan }, seed, planted)
         }
     }
 }

@@ -147,8 +147,7 @@ fn a_local_step_takes_the_time_of_a_subtask_and_of_its_bytes() {
         // Updates and reads: 2 of each in both rounds. Between the rounds a value is copied and one is combined with the
         // copy, and at the end the rank's own value is combined.
         is(8, (4 + 2 + 4 + 1, 4 + 3), by(8, Algorithm::Dissemination(2)));
-        // 3 updates and 3 reads. Two of the values are combined with each other before they are combined with the
-        // rank's own.
+        // 3 updates and 3 reads. Two of the values are combined with each other before they are combined with the rank's own.
         is(4, (3 + 3 + 1, 3 + 1), by(4, Algorithm::Radix(4)));
         // The rank's own value is kept for the last of two rounds with a message each.
         is(3, (1 + 4, 1 + 2), by(3, Algorithm::FiveCases(1)));

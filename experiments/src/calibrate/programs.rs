@@ -24,10 +24,9 @@ pub enum What {
     Barrier,
     /// An empty leaf task with five region requirements: one exclusive, four shared.
     Regions,
-    /// A leaf task that takes its value from a call of a collective. The next call takes its result. It is the
-    /// stencil's leaf task on a block of this many cells, or with 0 an empty one with the same parameters. Each gets
-    /// values from the shards on both sides and puts values for them. A call has [`FED`] rounds between two shards of a
-    /// processor.
+    /// A leaf task that takes its value from a call of a collective. The next call takes its result. It is the stencil's leaf
+    /// task on a block of this many cells, or with 0 an empty one with the same parameters. Each gets values from the shards on
+    /// both sides and puts values for them. A call has [`FED`] rounds between two shards of a processor.
     Fed(u32),
     /// A leaf task that fills a region of this many cells.
     Fill(u32),
@@ -38,8 +37,7 @@ pub enum What {
     /// A message that goes round. The shards of the first processor arrive at a barrier for a shard of the next processor, and
     /// wait for one of the last processor. The others wait first.
     Remote,
-    /// Arrives `burst` times at the barrier of a shard, and waits for as many arrivals. Only the time of the arrivals
-    /// counts.
+    /// Arrives `burst` times at the barrier of a shard, and waits for as many arrivals. Only the time of the arrivals counts.
     Send { remote: bool, burst: u32 },
     /// Arrives at the barrier of a shard of the next processor, or of this one, and waits for its own. All shards do so at the
     /// same time.

@@ -7,8 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Makes every call for a machine and checks each answer. Gives, as text, the answers that must be the same on all
-/// nodes.
+/// Makes every call for a machine and checks each answer. Gives, as text, the answers that must be the same on all nodes.
 fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
     let mut common = String::new();
     let field = FieldId(1);

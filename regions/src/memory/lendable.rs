@@ -197,10 +197,9 @@ impl<T> Lendable<T> {
         if self.loans.overlap(&range) {
             return None;
         }
-        // SAFETY: the range lies in the vector, which is not shared. Loans of its elements have ended: `Arc::get_mut`
-        // has given their tokens to the owner alone, so whatever their holders did before they let go of a token comes
-        // before. Loans that have not ended have other elements. The owner's own references come from borrows of this,
-        // which is borrowed mutably.
+        // SAFETY: the range lies in the vector, which is not shared. Loans of its elements have ended: `Arc::get_mut` has given
+        // their tokens to the owner alone, so whatever their holders did before they let go of a token comes before. Loans that
+        // have not ended have other elements. The owner's own references come from borrows of this, which is borrowed mutably.
         #[allow(unsafe_code)]
         Some(unsafe { std::slice::from_raw_parts_mut((*self.elements.start.get()).add(range.start), range.len()) })
     }

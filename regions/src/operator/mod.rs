@@ -30,10 +30,9 @@ pub use stateful::Stateful;
 
 /// The operator ⊕ of a reduction over elements of type `T`, applied element by element.
 ///
-/// Collectives, phase barriers and the [`Reduce`](crate::Reduce) accessors of regions all combine with it. It is cheap
-/// to clone. The built-in operators commute bit for bit. One made by [`Operator::user`] only has to be deterministic,
-/// because operands are combined in order unless it is declared commutative: operands of lower ranks and earlier
-/// launches come first.
+/// Collectives, phase barriers and the [`Reduce`](crate::Reduce) accessors of regions all combine with it. It is cheap to
+/// clone. The built-in operators commute bit for bit. One made by [`Operator::user`] only has to be deterministic, because
+/// operands are combined in order unless it is declared commutative: operands of lower ranks and earlier launches come first.
 ///
 /// | | integers | floats |
 /// |---|---|---|

@@ -157,7 +157,7 @@ impl Planner {
         let is_it = |r: &mut Remembered| r.is(&wanted) && r.agrees(&self.versions.borrow());
         let mut homes = None;
         if let Some(at) = memo.launches.iter_mut().position(is_it)
-            && self.has_the_same_answers(effects, &memo.launches[at].plan, homes.insert(Vec::new()))?
+            && self.answers_agree(effects, &memo.launches[at].plan, homes.insert(Vec::new()))?
             && let Some(mut found) = memo.launches.remove(at)
         {
             if let Some(used) = &mut found.used {
@@ -202,12 +202,7 @@ impl Planner {
     }
 
     /// Whether the mapper answers as it did for this plan. Its answers about homes go to `homes`.
-    fn has_the_same_answers(
-        &self,
-        effects: &Effects,
-        plan: &LaunchPlan,
-        homes: &mut Vec<ProcessorId>,
-    ) -> Result<bool, Error> {
+    fn answers_agree(&self, effects: &Effects, plan: &LaunchPlan, homes: &mut Vec<ProcessorId>) -> Result<bool, Error> {
         for AskedHome { region, field, namers, .. } in &plan.homes {
             homes.push(self.place_shared(effects, *region, *field, namers)?);
         }

@@ -133,8 +133,7 @@ fn timed_out(place: Place, limit: Duration) -> Error {
     Error::TimedOut { place, limit }
 }
 
-/// A generation of a barrier that a shard waits for. If this is dropped before the wait ends, it gives the
-/// generation back.
+/// A generation of a barrier that a shard waits for. If this is dropped before the wait ends, it gives the generation back.
 pub(crate) struct UnderWay<'a, B: Waitable> {
     core: &'a Core,
     barrier: &'a B,

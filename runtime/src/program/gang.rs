@@ -208,9 +208,8 @@ impl<A> ShardLaunch<A> {
 
     /// [`require`](Self::require) with simultaneous coherence: other shards use the same instance at the same time.
     ///
-    /// The runtime does not order simultaneous uses, not even uses of two tasks that one shard launches one after the
-    /// other. Order them with barriers or futures. [`Check::Races`](crate::Check::Races) finds pairs that nothing
-    /// orders.
+    /// The runtime does not order simultaneous uses, not even uses of two tasks that one shard launches one after the other.
+    /// Order them with barriers or futures. [`Check::Races`](crate::Check::Races) finds pairs that nothing orders.
     pub fn shares<F: Into<FieldId>>(
         self,
         region: Region,

@@ -181,10 +181,9 @@ impl PhaseOptions {
     /// Sets the window: the number of generations that an arriver may be ahead of the slowest one, 64 without this. An
     /// arrival may also overtake earlier ones of its own arriver, by the window and by 64 generations at most.
     ///
-    /// Each processor of the combining tree checks those who report to it. So an arrival that is too far ahead may be
-    /// refused late, by up to one window for each level of the tree. An arrival is safe if its task or shard has
-    /// waited, itself or through others, for the generation that admits it. It is not enough that others have
-    /// arrived for that generation.
+    /// Each processor of the combining tree checks those who report to it. So an arrival that is too far ahead may be refused
+    /// late, by up to one window for each level of the tree. An arrival is safe if its task or shard has waited, itself or
+    /// through others, for the generation that admits it. It is not enough that others have arrived for that generation.
     pub fn window(mut self, generations: u64) -> Self {
         self.window = generations;
         self

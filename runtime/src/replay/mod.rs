@@ -347,8 +347,7 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Notes the events before the result of a call that has ended, for the check for races. A call of a lost shard has
-    /// none.
+    /// Notes the events before the result of a call that has ended, for the check for races. A call of a lost shard has none.
     #[cold]
     fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
         let Some(races) = self.tasks.effects.races() else { return };

@@ -1,7 +1,6 @@
 //! The subtasks of one chain: waiting for barriers, storing values, reading them and arriving.
 //!
-//! `collectives/PROTOCOL.md` has the protocol. The object decides what the values are and how they combine
-//! ([`RunningValue`]).
+//! `collectives/PROTOCOL.md` has the protocol. The object decides what the values are and how they combine ([`RunningValue`]).
 
 #[cfg(feature = "plant")]
 use super::chains::Task;

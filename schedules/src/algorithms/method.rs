@@ -74,8 +74,7 @@ pub(crate) trait Method: Sync {
         None
     }
 
-    /// What knows the schedules of all ranks of a goal, if preparing it once takes less time than planning each rank
-    /// alone.
+    /// What knows the schedules of all ranks of a goal, if preparing it once takes less time than planning each rank alone.
     fn prepared(&self, _: &Goal) -> Option<Arc<dyn Ranked>> {
         None
     }

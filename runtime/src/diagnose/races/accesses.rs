@@ -21,8 +21,7 @@ impl User {
         Place { task: self.name.to_string(), shard: Some(self.shard) }
     }
 
-    /// Whether the runtime keeps the uses of both apart anyway. It does so for launches of which
-    /// neither is part of the other.
+    /// Whether the runtime keeps the uses of both apart anyway. It does so for launches of which neither is part of the other.
     fn is_kept_apart(&self, other: &User) -> bool {
         !self.within.contains(&other.launch) && !other.within.contains(&self.launch)
     }

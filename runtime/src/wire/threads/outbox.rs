@@ -117,8 +117,7 @@ impl<M: Send + 'static> Outbox<M> {
     }
 
     /// Called at the end of a turn. Flushes if a message waits for a free slot, or has waited long enough for its fence. A
-    /// fence is put off because it waits until all pushes have reached memory, and a reader that polls does not need
-    /// it.
+    /// fence is put off because it waits until all pushes have reached memory, and a reader that polls does not need it.
     #[inline]
     pub fn tend(&self) {
         let turns = self.unfenced.get();

@@ -394,8 +394,7 @@ impl VirtualMachine {
         }
     }
 
-    /// The work of a leaf task that names regions of `bytes` bytes, on a processor that has had `shards` shards at a
-    /// time.
+    /// The work of a leaf task that names regions of `bytes` bytes, on a processor that has had `shards` shards at a time.
     pub(super) fn work(&self, name: &str, bytes: usize, shards: usize) -> Ps {
         let (below, above, part) = self.between(shards);
         let [below, above] = [below, above].map(|level| {
