@@ -5,7 +5,7 @@
 //! cargo bench -p maniple-benches --bench instructions -- --update    # write the file anew
 //! ```
 //!
-//! A count is that of all shards together on one worker, where nobody spins: the difference between a run of many calls
+//! A count is for all shards together on one worker, where nobody spins: the difference between a run of many calls
 //! and one of few, divided by the calls that it has more. So start and end drop out.
 
 use maniple_collectives::{Algorithm, Collective, Operator};

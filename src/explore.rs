@@ -181,11 +181,11 @@ impl Explore {
     ) -> Failure {
         // Another failure may be another fault.
         let like = kind(&message);
-        let alike = |case: &Case| self.fails(case, program).filter(|other| kind(other) == like);
+        let same = |case: &Case| self.fails(case, program).filter(|other| kind(other) == like);
         let mut least = (found.clone(), message.clone());
         for processors in *self.processors.start()..found.processors {
             let case = Case { processors, faults: found.faults.among(processors), ..found.clone() };
-            if let Some(message) = alike(&case) {
+            if let Some(message) = same(&case) {
                 least = (case, message);
                 break;
             }
@@ -193,7 +193,7 @@ impl Explore {
         let mut which = 0;
         while which < least.0.faults.len() {
             let case = Case { faults: least.0.faults.without(which), ..least.0.clone() };
-            match alike(&case) {
+            match same(&case) {
                 Some(message) => least = (case, message),
                 None => which += 1,
             }
@@ -295,7 +295,7 @@ pub fn first_failure<E: Send>(
                 return;
             }
             if let Err(e) = run(seed) {
-                // Those before it have been begun, and may fail too.
+                // The seeds before it have been begun, and may fail too.
                 end.fetch_min(seed, Ordering::Relaxed);
                 let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                 if found.as_ref().is_none_or(|(other, _)| seed < *other) {

@@ -194,7 +194,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         self.carried.position(generation).map_or(&[], |at| &self.carried.values[at])
     }
 
-    /// Takes out the values that arrivals for a generation have carried, and forgets those of earlier generations.
+    /// Takes out the values that arrivals for a generation have carried, and forgets the values of earlier generations.
     pub fn take_carried(&mut self, generation: u64) -> Vec<V> {
         let at = self.carried.position(generation);
         let taken = at.map_or_else(Vec::new, |at| std::mem::take(&mut self.carried.values[at]).into_vec());

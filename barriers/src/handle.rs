@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The role of a barrier: it says that data is there ([`Ready`]), room is there ([`Empty`]), or a phase is over
-/// ([`Phase`]).
+/// The role of a barrier: it says that data is there ([`Ready`]), that a value may be replaced ([`Empty`]), or that a
+/// phase has ended ([`Phase`]).
 pub trait Role: 'static {
     /// The name of the role in reports.
     const NAME: &'static str;

@@ -3,7 +3,7 @@
 use crate::Make;
 use crate::reduction::{Plain, Reduction, State};
 use crate::sizes::Sizes;
-use crate::spec::{By, Wanted};
+use crate::spec::{Request, Source};
 use crate::{Algorithm, Collective, Operator, Order, Schedule, Value};
 use crate::{Goal, Kind, Ranks};
 use maniple_regions::Element;
@@ -201,7 +201,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         Self { receivers: Some(Ranks::of(shards)), ..self }
     }
 
-    /// Makes values vectors of so many elements. Where a value consists of blocks, each block has so many. There may be 0.
+    /// Makes values vectors of this many elements. Where a value consists of blocks, each block has this many. There may be 0.
     /// If several of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between) are called, the last one holds.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         let sizes = if self.kind.has_blocks() { Sizes::Each(elements) } else { Sizes::Whole(elements) };
@@ -251,7 +251,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         }
     }
 
-    /// The number of calls that can be in flight, K, at least 1; by default 2. Call K starts when call 0 is over.
+    /// The number of calls that can be in flight, K, at least 1; by default 2. Call K starts when call 0 has ended.
     pub fn slots(self, slots: u32) -> Self {
         Self { slots, ..self }
     }
@@ -287,32 +287,32 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
     /// not fit the kind or the memory, an algorithm that does not fit the kind, the sizes or the operator's laws, schedules
     /// that the check refuses, an algorithm beside schedules, or an illegal decision of the mapper.
     pub fn make(self, top: &Top, gang: &Gang, name: &str) -> Result<Collective<I, O, S>, Error> {
-        let wanted = self.wanted(gang, name)?;
-        let schedules = wanted.prepare(top, gang, name)?;
-        Ok(Collective { object: wanted.define(top, gang, name, schedules)?, value: PhantomData })
+        let request = self.request(gang, name)?;
+        let schedules = request.prepare(top, gang, name)?;
+        Ok(Collective { object: request.define(top, gang, name, schedules)?, value: PhantomData })
     }
 
     /// What is asked for, if it fits together.
-    pub(crate) fn wanted(self, gang: &Gang, name: &str) -> Result<Wanted<S::By>, Error> {
+    pub(crate) fn request(self, gang: &Gang, name: &str) -> Result<Request<S::By>, Error> {
         let refuse =
             |expected: String, came: String| Error::Misuse { what: format!("collective `{name}`"), expected, came };
         let goal = self.goal(gang.shards()).map_err(|(expected, came)| refuse(expected, came))?;
         self.check_sizes(&goal).map_err(|(expected, came)| refuse(expected, came))?;
-        let by = match (self.own, self.algorithm) {
+        let source = match (self.own, self.algorithm) {
             (Some((of, _)), Some(algorithm)) => {
                 let came = format!("both: schedules `{of}` and {algorithm}");
                 return Err(refuse("`schedules` or `algorithm`".into(), came));
             }
-            (Some((name, make)), None) => By::Own(name, make),
-            (None, Some(algorithm)) => By::Algorithm(algorithm),
-            (None, None) => By::Mapper,
+            (Some((name, make)), None) => Source::Own(name, make),
+            (None, Some(algorithm)) => Source::Algorithm(algorithm),
+            (None, None) => Source::Mapper,
         };
         let Self { reduction, identity, sizes, slots, order, .. } = self;
         let most = sizes.most(&goal);
-        Ok(Wanted { goal, reduction, identity, sizes, most, slots, order, by })
+        Ok(Request { goal, reduction, identity, sizes, most, slots, order, source })
     }
 
-    /// The goal in a gang of so many shards, or what was expected and what came.
+    /// The goal in a gang of `shards` shards, or what was expected and what came.
     fn goal(&self, shards: u32) -> Result<Goal, (String, String)> {
         let all = || Ranks::all(shards);
         let (contributors, receivers) = match (self.root, &self.participants) {
@@ -359,7 +359,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
             Sizes::Blocks(_) if !is_blocks => refuse("`sizes`"),
             Sizes::Between(_) if !is_between => refuse("`sizes_between`"),
             Sizes::Blocks(starts) if starts.len() - 1 != goal.blocks() as usize => {
-                Err((format!("the sizes of {} blocks", goal.blocks()), format!("those of {}", starts.len() - 1)))
+                Err((format!("the sizes of {} blocks", goal.blocks()), format!("the sizes of {}", starts.len() - 1)))
             }
             _ => Ok(()),
         }

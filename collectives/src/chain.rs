@@ -125,7 +125,7 @@ impl<By: Reduction> Chain<By> {
         self.aside.as_ref().map_or(&[], |aside| aside.registers.get(place))
     }
 
-    /// Sets a result that is not made by combination: that of nothing, or that of one contribution, which becomes what a
+    /// Sets a result that is not made by combination: the result of nothing, or of one contribution, which becomes what a
     /// combination would have left of it.
     #[cold]
     fn set_result(&mut self, role: &Role<By::Element>, operator: &Operator<By::Element>) {
@@ -200,7 +200,7 @@ impl<By: Reduction> Chain<By> {
     }
 }
 
-/// Gives a result to the output: the chain's own, or that of its leader.
+/// Gives a result to the output: the chain's own, or its leader's.
 fn deliver<By: Reduction>(
     chain: u32,
     output: &Output<By::Out>,

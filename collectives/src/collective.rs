@@ -155,11 +155,11 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
     }
 
     /// Contributes a value, as itself or as a future. The future that it returns is settled when the shard's part of the
-    /// call is over. Collective; returns at once.
+    /// call has ended. Collective; returns at once.
     ///
-    /// A shard that also receives asks for its result with [`receive`](Self::receive), then or later. Its part is over when
-    /// the result is there. So the future comes after the same contributions as the result, and fails with the same error. An
-    /// error that is seen in one of the two counts as seen in both.
+    /// A shard that also receives asks for its result with [`receive`](Self::receive), then or later. Its part ends
+    /// when the result is there. So the future comes after the same contributions as the result, and fails with the
+    /// same error. An error that is seen in one of the two counts as seen in both.
     ///
     /// In a shard that only contributes, the future says nothing about other contributions.
     ///

@@ -7,7 +7,7 @@ use crate::role::Role;
 use crate::shared::Shared;
 use crate::value::{Given, Output, Value};
 use crate::{Combine, fold_in_pairs};
-use maniple_runtime::replay::{Replay, ReplayCx, Slot, Watch};
+use maniple_runtime::replay::{Replay, ReplayCx, SlotState, Watch};
 use maniple_runtime::{Error, TaskFuture};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -103,12 +103,12 @@ impl<By: Reduction> Engine<By> {
         let number = self.chain(at);
         let chain = &mut self.chains[number as usize];
         match cx.slot(number) {
-            Slot::Free => {
+            SlotState::Free => {
                 (chain.running, chain.output) = (Running::Later(given), Some(output));
                 cx.submit(self, number);
             }
-            Slot::Failed(error) => output.fail(number, error, cx),
-            Slot::Taken => chain.queue(given, output),
+            SlotState::Failed(error) => output.fail(number, error, cx),
+            SlotState::Taken => chain.queue(given, output),
         }
     }
 

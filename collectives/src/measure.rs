@@ -1,6 +1,6 @@
 //! Measuring the algorithms of a collective where a program runs.
 
-use crate::spec::By;
+use crate::spec::Source;
 use crate::{Algorithm, Collective, CollectiveBuilder, Contribution, Goal, Groups, Order, State, Value};
 use maniple_runtime::{Error, Gang, Shard, ShardLaunch, Top, now};
 use std::time::Duration;
@@ -58,28 +58,28 @@ where
     S: State<I::Element, O::Element>,
     V: Into<Contribution<I>> + 'static,
 {
-    let mut wanted = builder().wanted(gang, "measured")?;
-    if wanted.order == Order::Any {
+    let mut request = builder().request(gang, "measured")?;
+    if request.order == Order::Any {
         // What a program takes instead must give the same bits.
-        wanted.order = Order::Doubling;
+        request.order = Order::Doubling;
     }
-    let goal = wanted.goal.clone();
+    let goal = request.goal.clone();
     let refuse = |expected: &str, came: String| Error::misuse(format!("measuring of {goal}"), expected, came);
-    if let By::Own(of, _) = &wanted.by {
+    if let Source::Own(of, _) = &request.source {
         return Err(refuse("a builder without `schedules`", format!("schedules `{of}`")));
     }
     if calls == 0 {
         return Err(refuse("at least one call of each algorithm", "0".into()));
     }
     let all = Algorithm::ALL.iter().flat_map(|algorithm| algorithm.variants());
-    let mut algorithms = wanted.choices(all, &Groups::runs(&top.placement(gang)?));
+    let mut algorithms = request.choices(all, &Groups::runs(&top.placement(gang)?));
     leave_out_other_names(&mut algorithms, &goal);
     if algorithms.is_empty() {
         return Err(refuse("an algorithm for this kind that gives the operator's usual bits", "none".into()));
     }
 
     let made = algorithms.iter().map(|algorithm| {
-        builder().order(wanted.order).algorithm(*algorithm).make(top, gang, &format!("measured {algorithm}"))
+        builder().order(request.order).algorithm(*algorithm).make(top, gang, &format!("measured {algorithm}"))
     });
     let made = made.collect::<Result<Vec<_>, Error>>()?;
     let begin = Collective::barrier().make(top, gang, "measuring begins")?;

@@ -75,7 +75,8 @@ impl Parts {
         (usize::from(*register), range.clone())
     }
 
-    /// The elements of the value, if it is one vector that all steps use as a whole, and combine with those of others only.
+    /// The elements of the value, if it is one vector that all steps use as a whole, and combine with other shards'
+    /// vectors only.
     pub fn whole(&self) -> Option<usize> {
         let [elements] = self.registers[..] else { return None };
         let is_whole = |range: &Range<usize>| *range == (0..elements);

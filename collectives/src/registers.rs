@@ -36,7 +36,7 @@ impl<T: Element> Register<T> {
         }
     }
 
-    /// Whether it has so many elements and all of them can change.
+    /// Whether it has this many elements and all of them can change.
     fn is_free(&mut self, elements: usize) -> bool {
         match self {
             Register::Empty | Register::Held(_) => false,
@@ -114,8 +114,8 @@ impl<T: Element> Pool<T> {
         Register::new(elements, has_parts)
     }
 
-    /// Keeps a vector if there are not enough, but not before one has been needed, which makes room: some shards only
-    /// contribute.
+    /// Keeps a vector if there are not enough, but not before one has been needed, when the list gets its memory: some
+    /// shards only contribute.
     fn put(&mut self, vector: Register<T>) {
         let comes_back = match &vector {
             Register::Empty | Register::Held(_) => false,
@@ -299,8 +299,8 @@ mod tests {
     use crate::Combine;
     use std::collections::VecDeque;
 
-    /// How many of the last hundred calls make a new vector for their result, if the first so many results are held for ever,
-    /// and the last so many for a while. The contribution has another length than the result where that has parts.
+    /// How many of the last hundred calls make a new vector for their result, if the first `forever` results are held for ever,
+    /// and the `last` latest ones for a while. The contribution has another length than the result where that has parts.
     fn made(has_parts: bool, forever: usize, last: usize) -> usize {
         let (mut spare, mut register) = (Pool::<u64>::new(), Register::Empty);
         let (mut made, mut kept, mut held) = (0, Vec::new(), VecDeque::new());

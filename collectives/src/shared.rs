@@ -18,7 +18,7 @@ pub struct Shared<By: Reduction> {
     pub is_one: bool,
     /// Whether that element is the result as it is.
     pub ends_as_one: bool,
-    /// What each shard does. If that is the same for all, only that of the first.
+    /// What each shard does. If all do the same, only the role of the first.
     roles: Vec<Role<By::Element>>,
     /// The values that the operator's laws are tried on next, if they are.
     samples: Option<RefCell<Samples<By::Element>>>,

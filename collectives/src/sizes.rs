@@ -8,9 +8,9 @@ use std::sync::Arc;
 /// The elements of the vectors of all ranks.
 #[derive(Clone)]
 pub enum Sizes {
-    /// All vectors have so many elements. They are cut into the schedule's blocks, which differ by one element at most.
+    /// All vectors have this many elements. They are cut into the schedule's blocks, which differ by one element at most.
     Whole(usize),
-    /// Each block has so many.
+    /// Each block has this many elements.
     Each(usize),
     /// Where each block begins, and the end.
     Blocks(Arc<[usize]>),

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// What is asked for.
-pub(crate) struct Wanted<R: Reduction> {
+pub(crate) struct Request<R: Reduction> {
     pub goal: Goal,
     pub reduction: R,
     /// The result where nothing is combined: in an exclusive scan, at shards before which nobody contributes.
@@ -25,11 +25,11 @@ pub(crate) struct Wanted<R: Reduction> {
     pub most: usize,
     pub slots: u32,
     pub order: Order,
-    pub by: By,
+    pub source: Source,
 }
 
 /// Who chooses the schedules.
-pub(crate) enum By {
+pub(crate) enum Source {
     /// The mapper.
     Mapper,
     Algorithm(Algorithm),
@@ -37,20 +37,20 @@ pub(crate) enum By {
     Own(String, Arc<Make>),
 }
 
-struct Spec<R: Reduction> {
+struct CollectiveSpec<R: Reduction> {
     name: String,
     /// The size of the largest vector of any rank.
     bytes: usize,
-    wanted: Wanted<R>,
+    request: Request<R>,
     schedules: Schedules,
 }
 
-impl<R: Reduction> ReplaySpec for Spec<R> {
+impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
     fn name(&self) -> &str {
         &self.name
     }
     fn slots(&self) -> u32 {
-        self.wanted.slots
+        self.request.slots
     }
     fn cells(&self, shard: u32) -> u32 {
         self.schedules.cells(shard)
@@ -61,20 +61,20 @@ impl<R: Reduction> ReplaySpec for Spec<R> {
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
         subtasks(&self.schedules.of(shard), self.bytes)
     }
-    fn block(&self, shard: u32) -> Range<u32> {
+    fn group(&self, shard: u32) -> Range<u32> {
         self.schedules.group(shard)
     }
     fn gives_back(&self) -> bool {
         self.bytes > LARGE || self.schedules.give_back()
     }
     fn takes_part(&self, shard: u32) -> bool {
-        self.wanted.goal.takes_part(shard)
+        self.request.goal.takes_part(shard)
     }
     fn depends_on(&self, shard: u32, other: u32) -> bool {
-        self.wanted.goal.depends_on(shard, other)
+        self.request.goal.depends_on(shard, other)
     }
     fn parameters(&self) -> String {
-        let Wanted { goal, reduction, sizes, slots, .. } = &self.wanted;
+        let Request { goal, reduction, sizes, slots, .. } = &self.request;
         let (element, by) = (std::any::type_name::<R::Element>(), &self.schedules);
         let operator = reduction.operator();
         let operator = if goal.combines() { format!(" by {}", operator.described()) } else { String::new() };
@@ -82,14 +82,14 @@ impl<R: Reduction> ReplaySpec for Spec<R> {
         format!("{goal}{sets} of {sizes} x {element}{operator}, {slots} slots, {by}")
     }
     fn materialise(&self, shards: &[u32], laws: bool) -> Box<dyn Chained> {
-        let Wanted { goal, reduction, identity, sizes, slots, .. } = &self.wanted;
+        let Request { goal, reduction, identity, sizes, slots, .. } = &self.request;
         let role = |&shard: &u32| Role::of(&self.schedules.of(shard), goal, sizes, *identity);
         let roles = shards.iter().map(role).collect();
         Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles))
     }
 }
 
-impl<R: Reduction> Wanted<R> {
+impl<R: Reduction> Request<R> {
     /// The size of the largest vector of any rank.
     fn bytes(&self) -> usize {
         self.most.saturating_mul(size_of::<R::Element>())
@@ -121,7 +121,7 @@ impl<R: Reduction> Wanted<R> {
             let came = format!("{} slots in each of {} shards", self.slots, gang.shards());
             return self.refuse(name, "fewer than 2^31 slots of all shards together", came);
         }
-        let spec = Spec { name: name.into(), bytes: self.bytes(), wanted: self, schedules };
+        let spec = CollectiveSpec { name: name.into(), bytes: self.bytes(), request: self, schedules };
         top.replayed(gang, Arc::new(spec))
     }
 
@@ -140,8 +140,8 @@ impl<R: Reduction> Wanted<R> {
         }
     }
 
-    /// Those of some algorithms among which a mapper or the times may choose, each once: they reach the goal with the same
-    /// bits. Where everybody sends to everybody they are for few ranks only, unless there is no other.
+    /// The algorithms among which a mapper or the times may choose, out of a list, each once: they reach the goal with
+    /// the same bits. Where everybody sends to everybody they are for few ranks only, unless there is no other.
     pub fn choices(&self, algorithms: impl IntoIterator<Item = Algorithm>, groups: &Groups) -> Vec<Algorithm> {
         let Self { goal, sizes, .. } = self;
         let mut choices = Vec::new();
@@ -186,13 +186,13 @@ impl<R: Reduction> Wanted<R> {
         if goal.combines()
             && *order == Order::Left
             && !laws.associative
-            && !matches!(self.by, By::Own(..))
+            && !matches!(self.source, Source::Own(..))
             && let Err(refused) = Algorithm::check_order(goal)
         {
             return Ok(Err(refused));
         }
-        let algorithm = match &self.by {
-            By::Own(of, make) => {
+        let algorithm = match &self.source {
+            Source::Own(of, make) => {
                 let schedules = Schedules::made(goal, of, make.clone());
                 // It may divide a vector into blocks as it likes.
                 let blocks = schedules.of(0).blocks();
@@ -218,7 +218,7 @@ impl<R: Reduction> Wanted<R> {
                 }
                 return Ok(own::fit(&schedules, &self.sizes, &groups, self.most, self.bytes()).map(|()| schedules));
             }
-            By::Algorithm(algorithm) => {
+            Source::Algorithm(algorithm) => {
                 let algorithm = &algorithm.taken_for(goal);
                 // In the order of a loop the brackets are given, and no law is needed.
                 let by_loop = *order == Order::Left && algorithm.has_order(goal);
@@ -238,7 +238,9 @@ impl<R: Reduction> Wanted<R> {
                         return Ok(Err((expected, algorithm.to_string())));
                     }
                     let (expected, came) = self.lacks(Laws { associative: true, ..Laws::NONE }, algorithm);
-                    let expected = format!("{expected} where its groups are not alike, or the order `Any`");
+                    let expected = format!(
+                        "{expected} unless all groups have the same power of two of shards, or the order `Any`"
+                    );
                     return Ok(Err((expected, came)));
                 }
                 if !self.sizes.are_equal() && algorithm.needs_equal_blocks(goal) {
@@ -246,7 +248,7 @@ impl<R: Reduction> Wanted<R> {
                 }
                 *algorithm
             }
-            By::Mapper => {
+            Source::Mapper => {
                 // The usual numbers first, as one of them is the default.
                 let variants = Algorithm::ALL.iter().flat_map(|algorithm| algorithm.variants());
                 let choices = self.choices(Algorithm::ALL.iter().copied().chain(variants), &groups);

@@ -15,7 +15,7 @@ pub trait Value {
     fn given(input: Input<Self::Own>) -> Given<Self::Element>;
     #[doc(hidden)]
     fn output(resolver: Resolver<Self::Own>) -> Output<Self::Element>;
-    /// A new future in place of that of an earlier result, whose memory it uses, if the result is one element.
+    /// A new future that uses the memory of an earlier result's future, if the result is one element.
     #[doc(hidden)]
     #[inline]
     fn renewed(_: &mut Option<Output<Self::Element>>) -> Option<TaskFuture<Self::Own>> {

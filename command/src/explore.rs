@@ -8,7 +8,7 @@ use crate::options::wire::{ExploredWire, NamedMachine};
 use crate::output::{Field, Output, Record, progress, styled};
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
-use maniple_explore::{Counts, Kind, Program, Watch, Wrong};
+use maniple_explore::{Counts, Mistake, Program, Watch, Wrong};
 use maniple_stencil::plural;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ there are deadlines and panics. Seven runs in eight are on the seeded driver, wi
 The others are in virtual time. With --wire processes, links between processors are slow now and then, and there are no lost \
 processors, replaced mappers or looks for races.
 
-Each value that a shard sees must be that of the interpreter, or an error with the right cause. Nothing may hang or be left over. \
+Each value that a shard sees must be the interpreter's, or an error with the right cause. Nothing may hang or be left over. \
 A run that does not end within a minute is reported, and ends the command.
 
 ", exit_codes!(
@@ -121,7 +121,7 @@ impl ExploreOptions {
         match self.wire {
             Some(ExploredWire::Processes) if self.named.machine.is_some() => refused("--machine is for --wire virtual"),
             Some(ExploredWire::Processes) if self.workers != 1 => {
-                refused("--workers is not for --wire processes, where runs follow one another")
+                refused("--workers is not for --wire processes, which makes one run after the other")
             }
             Some(ExploredWire::Processes) if self.time.is_some() => {
                 refused("--time is not for --wire processes, which all do the same runs")
@@ -174,7 +174,7 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     let counts = Mutex::new(Counts::default());
     let (began, over) = (Instant::now(), AtomicBool::new(false));
     let options = args.options();
-    // The first fault is reported even if a later run, or that of a smaller program, does not end.
+    // The first fault is reported even if a later run, or the run of a smaller program, does not end.
     let first = Arc::new(Mutex::new(None::<String>));
     let told = first.clone();
     let failed = |seed: u64, wrong: &Wrong| format!("seed {seed}: {wrong}\n{}", again(seed, &options));
@@ -223,7 +223,7 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     output.finish_with(table)?;
     match found {
         None => Ok(()),
-        Some((seed, wrong)) if wrong.kind == Kind::Lost => Err(Failure::Run(format!("seed {seed}: {wrong}"))),
+        Some((seed, wrong)) if wrong.kind == Mistake::Lost => Err(Failure::Run(format!("seed {seed}: {wrong}"))),
         Some((seed, wrong)) => {
             let text = failed(seed, &wrong);
             let run = |program: &Program| run(seed, program).map(drop);

@@ -1,5 +1,5 @@
-//! Ctrl-C: the command says that it was interrupted, and ends with exit code 130. A request to end (SIGTERM) is treated
-//! alike: a launcher of MPI sends it to its processes, and it would not end the first process of a container.
+//! Ctrl-C: the command says that it was interrupted, and ends with exit code 130. A request to end (SIGTERM) has the
+//! same effect: a launcher of MPI sends it to its processes, and it would not end the first process of a container.
 
 /// Listens for both from now on. A command that ignores one, as Ctrl-C in the background of a script, goes on ignoring it.
 pub fn listen() {
@@ -17,7 +17,7 @@ mod unix {
     use std::sync::PoisonError;
     use std::{fs, process, thread};
 
-    /// Shells give a command that a signal has ended this number and that of the signal as exit code.
+    /// Shells give a command that a signal has ended this number plus the signal's as exit code.
     const BY_SIGNAL: i32 = 128;
 
     pub fn listen() {

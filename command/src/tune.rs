@@ -105,7 +105,7 @@ struct Effort {
 }
 
 impl Effort {
-    /// Calls of each measurement, for a block of so many bytes.
+    /// Calls of each measurement, for a block of `bytes` bytes.
     fn calls(self, bytes: usize) -> usize {
         match bytes {
             _ if self.in_virtual_time => 5,

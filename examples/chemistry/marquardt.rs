@@ -32,7 +32,7 @@ pub struct Ruling {
 impl Ruling {
     pub const FIRST: Self = Self { squares: f64::INFINITY, damping: 0.1, accepted: 0, over: 0 };
 
-    /// Accepts a trial if it is better. The fit is over when a trial changes the sum no more, or nothing helps.
+    /// Accepts a trial if it is better. The fit ends when a trial changes the sum no more, or nothing helps.
     pub fn next(&self, squares: &[Total]) -> Self {
         let squares = squares[0].value();
         let over = u32::from((self.squares - squares).abs() <= 1e-9 * squares || self.damping > 1e9);

@@ -1,6 +1,6 @@
 /*
  * A mapper as a shared library, in C. Shards are dealt out like cards, leaf tasks go to the processors of their node in
- * turn, and collectives go first. Option: `priority=N`, that of leaf tasks.
+ * turn, and collectives go first. Option: `priority=N`, the priority of leaf tasks.
  *
  * To start your own: copy this file and maniple_mapper.h, whose documentation says what each call decides.
  *
@@ -71,7 +71,7 @@ static int32_t map_collective(void *mapper, const struct maniple_map_collective_
     return MANIPLE_OK;
 }
 
-/* Calls that are left out are those of the stock mapper `collective`. */
+/* The stock mapper `collective` answers the calls that are left out. */
 static const struct maniple_library library = {
     .magic = MANIPLE_MAPPER_MAGIC,
     .version = MANIPLE_MAPPER_VERSION,

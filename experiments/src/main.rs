@@ -28,7 +28,7 @@ enum Command {
     Calibrate(calibrate::CalibrateOptions),
     Predict(calibrate::prediction::PredictOptions),
     Benchmarks(Box<benchmarks::BenchmarksOptions>),
-    /// Those of `maniple`, which studies start, too.
+    /// The commands of `maniple`, which studies start, too.
     #[command(flatten)]
     Other(maniple_command::Command),
 }

@@ -35,7 +35,7 @@ Columns of the report:
   verified            whether every shard got the right sums
   one_by_one_us, concurrent_us, balanced_us
                       microseconds from the moment when all shards begin until the last one is through, the mean of all calls \
-but those to warm up
+after the warm-up
   one_by_one_next_us, concurrent_next_us, balanced_next_us
                       microseconds for each call if every shard goes on to the next call at once
   concurrent_messages, balanced_messages

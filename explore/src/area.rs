@@ -61,12 +61,12 @@ pub fn place<const D: usize>(point: [i64; D]) -> i64 {
 /// A part of an area. In each dimension, `from` gives the first point modulo the extent, and `size` the number of
 /// points modulo the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct AreaPart {
     pub from: [u8; 2],
     pub size: [u8; 2],
 }
 
-impl Part {
+impl AreaPart {
     pub fn of(self, all: Area) -> Area {
         let side = |d: usize| {
             let from = all.lo[d] + i64::from(self.from[d]) % (all.hi[d] - all.lo[d]);

@@ -1,6 +1,6 @@
 //! The interpreter's part for leaf tasks on a shard's block: the values, and the parts that a failure spoils.
 
-use crate::area::{Area, Part, place};
+use crate::area::{Area, AreaPart, place};
 use crate::oracle::{Cause, Known, Tree};
 use crate::play::Shard;
 use crate::program::{Number, Op};
@@ -17,17 +17,21 @@ struct Column {
 }
 
 /// One field of a shard's block.
-pub struct Block {
+pub struct BlockField {
     pub cells: BTreeMap<[i64; 2], Known>,
     columns: BTreeMap<Area, Column>,
     /// The parts of tasks that never run, and whether these were to write.
     stuck: Vec<(Area, bool)>,
 }
 
-impl Block {
+impl BlockField {
     /// Makes a block with these values.
     pub fn of(cells: impl Iterator<Item = ([i64; 2], i64)>) -> Self {
-        Block { cells: cells.map(|(p, v)| (p, Known::sure(v))).collect(), columns: BTreeMap::new(), stuck: Vec::new() }
+        BlockField {
+            cells: cells.map(|(p, v)| (p, Known::sure(v))).collect(),
+            columns: BTreeMap::new(),
+            stuck: Vec::new(),
+        }
     }
 
     /// Notes that a task names a part.
@@ -69,7 +73,7 @@ impl Block {
     }
 }
 
-pub fn update(block: &mut Block, at: Area, k: &Known, bomb: Option<u32>) -> Known {
+pub fn update(block: &mut BlockField, at: Area, k: &Known, bomb: Option<u32>) -> Known {
     let before = block.digest(at, 2).with(k, |sum, _| sum).blown(bomb);
     block.write(at, &before, false, |p, old| Some(updated(old?, k.value?, place(p))));
     before
@@ -137,7 +141,7 @@ pub fn leaf(s: &mut Shard, block: Area, far: (&Tree, Area), op: Op, bomb: Option
     if !s.runs(&numbers.iter().collect::<Vec<_>>(), &uses) {
         return stuck();
     }
-    let part = |p: Part| p.of(block);
+    let part = |p: AreaPart| p.of(block);
     match op {
         Op::Digest(f, at) => s.block[f].digest(part(at), 1).blown(bomb),
         Op::Set(f, at, k) => {

@@ -1,6 +1,6 @@
 //! The collectives of a stage and their calls, as the framework has them.
 
-use crate::joint::{By, IDENTITY, Joint, Shape, Sizes, between};
+use crate::joint::{IDENTITY, Joint, OperatorKind, Shape, Sizes, between};
 use crate::program::{Number, Stage};
 use crate::values::{composed, contribution, joined};
 use crate::worker::Worker;
@@ -76,7 +76,7 @@ impl Builders {
             let barrier = Collective::barrier().participants(from.iter()).receivers(to.iter());
             return self.nothing.push((name, options(joint, barrier)));
         }
-        let builder = Collective::of_kind(joint.kind, from, to, (operator(joint.by), IDENTITY));
+        let builder = Collective::of_kind(joint.kind, from, to, (operator(joint.operator), IDENTITY));
         let builder = match &joint.sizes {
             Sizes::One => builder,
             Sizes::Each(n) => builder.elements(*n),
@@ -116,19 +116,19 @@ where
     }
 }
 
-fn operator(by: By) -> Operator<i64> {
-    match by {
-        By::Sum => Operator::sum(),
-        By::Max => Operator::max(),
-        By::Composition => Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b)),
-        By::Associative => Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b)).associative(),
-        By::Digits => Operator::user("digits", |a: &i64, b: &i64| joined(*a, *b)),
+fn operator(kind: OperatorKind) -> Operator<i64> {
+    match kind {
+        OperatorKind::Sum => Operator::sum(),
+        OperatorKind::Max => Operator::max(),
+        OperatorKind::Composition => Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b)),
+        OperatorKind::Associative => Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b)).associative(),
+        OperatorKind::Digits => Operator::user("digits", |a: &i64, b: &i64| joined(*a, *b)),
     }
 }
 
 /// What shards do for a collective in a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum CallSide {
     Call,
     Contribute,
     Receive,
@@ -139,11 +139,11 @@ type Given = (Number, Option<u32>);
 
 impl Worker {
     /// The shard's part in a step of a collective.
-    pub fn join(&mut self, stage: &Stage, which: usize, part: Part, (number, bomb): Given) -> Result<(), Error> {
+    pub fn join(&mut self, stage: &Stage, which: usize, side: CallSide, (number, bomb): Given) -> Result<(), Error> {
         let joint = &stage.joints[which];
         let from = joint.contributors.iter().position(|&s| s == self.shard.index());
         let elements = from.map_or(0, |from| joint.elements(from));
-        let gives = from.is_some() && part != Part::Receive;
+        let gives = from.is_some() && side != CallSide::Receive;
         let tag = self.tag(bomb);
         // A number that is known needs no task.
         let known = match number {
@@ -176,7 +176,7 @@ impl Worker {
             Some(_) => Ok(().into()),
             None => worker.made(move |_: Arg<i64>| tag.goes_off(), number),
         };
-        let of = (joint, which, part);
+        let of = (joint, which, side);
         match self.args.joints[which] {
             Made::Nothing(made) => {
                 let input = gives.then(|| nothing(self)).transpose()?;
@@ -213,7 +213,7 @@ impl Worker {
 
     fn take_part<T: Element, I, O>(
         &mut self,
-        (joint, which, part): (&Joint, usize, Part),
+        (joint, which, side): (&Joint, usize, CallSide),
         made: Collective<I, O>,
         input: Option<Contribution<I>>,
         digest: fn(&O::Own) -> i64,
@@ -224,18 +224,18 @@ impl Worker {
     {
         let gets = joint.gets(self.shard.index());
         let (mut result, mut over) = (None, None);
-        match (part, input) {
-            (Part::Call, Some(input)) if gets => result = Some(made.call(&self.shard, input)?),
-            (Part::Call, Some(input)) => over = Some(made.contribute(&self.shard, input)?),
-            (Part::Contribute, Some(input)) => {
+        match (side, input) {
+            (CallSide::Call, Some(input)) if gets => result = Some(made.call(&self.shard, input)?),
+            (CallSide::Call, Some(input)) => over = Some(made.contribute(&self.shard, input)?),
+            (CallSide::Contribute, Some(input)) => {
                 let over = made.contribute(&self.shard, input)?;
                 self.overs[which].push_back(over);
             }
-            (Part::Call | Part::Receive, _) => {
+            (CallSide::Call | CallSide::Receive, _) => {
                 result = gets.then(|| made.receive(&self.shard)).transpose()?;
-                over = if part == Part::Receive { self.overs[which].pop_front() } else { None };
+                over = if side == CallSide::Receive { self.overs[which].pop_front() } else { None };
             }
-            (Part::Contribute, None) => {}
+            (CallSide::Contribute, None) => {}
         }
         if let Some(result) = result {
             let tag = self.tag(None);

@@ -1,7 +1,7 @@
 //! Programs drawn from seeds.
 
-use crate::area::Part;
-use crate::joint::{By, Joint, Sizes};
+use crate::area::AreaPart;
+use crate::joint::{Joint, OperatorKind, Sizes};
 use crate::phases::{Phase, Progress};
 use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Stage, Step};
 use fastrand::Rng;
@@ -188,7 +188,10 @@ fn joint(r: &mut Rng, shards: u32) -> Joint {
         kind,
         contributors,
         receivers,
-        by: [By::Sum, By::Max, By::Composition, By::Composition, By::Associative, By::Digits][r.usize(0..6)],
+        operator: {
+            use OperatorKind::*;
+            [Sum, Max, Composition, Composition, Associative, Digits][r.usize(0..6)]
+        },
         left: r.u32(0..4) == 0,
         sizes: match r.u32(0..3) {
             0 => Sizes::One,
@@ -386,8 +389,8 @@ fn op(r: &mut Rng) -> Op {
     }
 }
 
-fn part(r: &mut Rng) -> Part {
-    Part { from: [r.u8(..), r.u8(..)], size: [r.u8(..), r.u8(..)] }
+fn part(r: &mut Rng) -> AreaPart {
+    AreaPart { from: [r.u8(..), r.u8(..)], size: [r.u8(..), r.u8(..)] }
 }
 
 fn number(r: &mut Rng) -> Number {

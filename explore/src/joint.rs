@@ -13,8 +13,8 @@ pub struct Joint {
     pub contributors: Vec<u32>,
     /// The shards that receive, in ascending order. In a scan none comes before the first that contributes.
     pub receivers: Vec<u32>,
-    pub by: By,
-    /// Values are combined in the order of a sequential loop, not in that of recursive doubling.
+    pub operator: OperatorKind,
+    /// Values are combined in the order of a sequential loop, not in the order of recursive doubling.
     pub left: bool,
     pub sizes: Sizes,
     pub slots: u32,
@@ -25,7 +25,7 @@ pub struct Joint {
 
 /// The operator, if the kind combines values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum By {
+pub enum OperatorKind {
     Sum,
     Max,
     /// Associative, but does not say so. It does not commute.
@@ -41,7 +41,7 @@ pub enum By {
 pub enum Sizes {
     /// One, or one in each block, and it is no vector where it is alone.
     One,
-    /// So many, or so many in each block.
+    /// This many, or this many in each block.
     Each(usize),
     /// For each shard the size of the block that it gathers, or that it gets. An all-to-all takes them in turn.
     Blocks(Vec<usize>),
@@ -126,7 +126,7 @@ impl Joint {
         }
     }
 
-    /// The goal in a gang of so many shards.
+    /// The goal in a gang of `shards` shards.
     pub fn goal(&self, shards: u32) -> Goal {
         let [from, to] = [&self.contributors, &self.receivers].map(|set| Ranks::of(set.iter().copied()));
         Goal::new(self.kind, shards, from, to, 1)
@@ -136,9 +136,9 @@ impl Joint {
     pub fn takes(&self, algorithm: Algorithm, shards: u32) -> bool {
         let goal = self.goal(shards);
         let by_loop = self.left && matches!(algorithm, Algorithm::Direct | Algorithm::Sliced);
-        let laws = if self.combines() && !by_loop { self.by.laws() } else { Laws::ALL };
+        let laws = if self.combines() && !by_loop { self.operator.laws() } else { Laws::ALL };
         let in_order = !self.left || laws.associative;
-        let brackets = self.by != By::Digits || algorithm != Algorithm::TwoLevel;
+        let brackets = self.operator != OperatorKind::Digits || algorithm != Algorithm::TwoLevel;
         let equal = !matches!(self.sizes, Sizes::Blocks(_));
         algorithm.check(&goal, laws).is_ok()
             && in_order
@@ -167,11 +167,11 @@ impl Joint {
                 self.receivers = self.contributors.clone();
             }
         }
-        self.left |= self.by == By::Digits && self.is_scan();
+        self.left |= self.operator == OperatorKind::Digits && self.is_scan();
         self.algorithm = self.algorithm.filter(|&a| self.takes(a, shards));
     }
 
-    /// Whether a step can follow after others, with so many contributions whose results nobody has asked for, or how
+    /// Whether a step can follow after others, with this number of contributions whose results nobody has asked for, or how
     /// many there are then.
     pub fn pending_after(&self, step: &Step, pending: usize) -> Option<usize> {
         match step {
@@ -196,13 +196,13 @@ pub fn between(sizes: &[usize], from: usize, to: usize) -> usize {
     sizes[(3 * from + to) % sizes.len()]
 }
 
-impl By {
+impl OperatorKind {
     fn laws(self) -> Laws {
         match self {
-            By::Sum => Laws { idempotent: false, ..Laws::ALL },
-            By::Max => Laws { associative: true, commutative: true, infallible: true, ..Laws::NONE },
-            By::Associative => Laws { associative: true, ..Laws::NONE },
-            By::Composition | By::Digits => Laws::NONE,
+            OperatorKind::Sum => Laws { idempotent: false, ..Laws::ALL },
+            OperatorKind::Max => Laws { associative: true, commutative: true, infallible: true, ..Laws::NONE },
+            OperatorKind::Associative => Laws { associative: true, ..Laws::NONE },
+            OperatorKind::Composition | OperatorKind::Digits => Laws::NONE,
         }
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// The kind of mistake of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Mistake {
     /// A value is wrong.
     Value,
     /// There is an error where there must be none, or an error with a wrong cause.
@@ -39,7 +39,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wrong {
     /// The kind of mistake.
-    pub kind: Kind,
+    pub kind: Mistake,
     /// A description: the place, the value or error found, and the expected one.
     pub what: String,
 }
@@ -47,15 +47,15 @@ pub struct Wrong {
 impl std::fmt::Display for Wrong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self.kind {
-            Kind::Value => "a wrong value",
-            Kind::Cause => "an unexpected error",
-            Kind::Unnoticed => "an unnoticed failure",
-            Kind::Deadlock => "a deadlock",
-            Kind::Endless => "no end",
-            Kind::Leak => "a leak",
-            Kind::Crash => "a crash of the driver",
-            Kind::Discord => "discord between processes",
-            Kind::Lost => "a lost process",
+            Mistake::Value => "a wrong value",
+            Mistake::Cause => "an unexpected error",
+            Mistake::Unnoticed => "an unnoticed failure",
+            Mistake::Deadlock => "a deadlock",
+            Mistake::Endless => "no end",
+            Mistake::Leak => "a leak",
+            Mistake::Crash => "a crash of the driver",
+            Mistake::Discord => "discord between processes",
+            Mistake::Lost => "a lost process",
         };
         write!(f, "{kind}: {}", self.what)
     }
@@ -221,16 +221,16 @@ impl Judge<'_> {
                 let untold = self.expected.stuck.iter().find(|stuck| !is_told(report, stuck));
                 if let Some(stuck) = untold {
                     let what = format!("the report leaves out {stuck:?}:\n{report}");
-                    return Err(Wrong { kind: Kind::Deadlock, what });
+                    return Err(Wrong { kind: Mistake::Deadlock, what });
                 }
                 right.stuck = true;
                 None
             }
             Err(e) => {
                 let kind = match e.origin() {
-                    Error::Deadlock { .. } => Kind::Deadlock,
-                    Error::Stopped { what } if what.contains("steps") => Kind::Endless,
-                    _ => Kind::Cause,
+                    Error::Deadlock { .. } => Mistake::Deadlock,
+                    Error::Stopped { what } if what.contains("steps") => Mistake::Endless,
+                    _ => Mistake::Cause,
                 };
                 match self.causes(&e).into_iter().find(|&c| self.is_anywhere(c)) {
                     Some(Cause::Lost(_)) => right.lost = true,
@@ -244,14 +244,17 @@ impl Judge<'_> {
         };
         let ended = stats.is_some();
         if ended && self.program.top_fails.is_some() {
-            return Err(Wrong { kind: Kind::Unnoticed, what: "the top-level task failed, but the run did not".into() });
+            return Err(Wrong {
+                kind: Mistake::Unnoticed,
+                what: "the top-level task failed, but the run did not".into(),
+            });
         }
         if ended && !self.expected.stopped.is_empty() {
             let what = format!("the run ended, but {:?} cannot go on", self.expected.stuck);
-            return Err(Wrong { kind: Kind::Unnoticed, what });
+            return Err(Wrong { kind: Mistake::Unnoticed, what });
         }
         if ended && self.program.overrun().is_some() {
-            return Err(Wrong { kind: Kind::Unnoticed, what: "no arrival was refused".into() });
+            return Err(Wrong { kind: Mistake::Unnoticed, what: "no arrival was refused".into() });
         }
         let Seen { records, ends, loose, .. } = seen;
         for (i, stage) in records.iter().enumerate() {
@@ -262,14 +265,14 @@ impl Judge<'_> {
                         if let Some(e) = seen.iter().filter_map(|v| v.as_ref().err()).find(|e| ended && self.is_loss(e))
                         {
                             let what = format!("the run succeeded, but shard {s} of launch {i} saw: {e}");
-                            return Err(Wrong { kind: Kind::Unnoticed, what });
+                            return Err(Wrong { kind: Mistake::Unnoticed, what });
                         }
                     }
                     None if !ended && !right.stuck || self.program.is_wild() => {}
                     None if i + 1 == records.len() && self.expected.stopped.contains(&(s as u32)) => {}
                     None => {
                         let what = format!("shard {s} of launch {i} has not come to its end");
-                        return Err(Wrong { kind: Kind::Unnoticed, what });
+                        return Err(Wrong { kind: Mistake::Unnoticed, what });
                     }
                 }
             }
@@ -284,16 +287,19 @@ impl Judge<'_> {
             let own = &self.expected.ends[*i][*s];
             match end {
                 Ok(_) if crash.is_some() || own.value.is_none() => {
-                    return Err(Wrong { kind: Kind::Unnoticed, what: told("no error, expected one".into()) });
+                    return Err(Wrong { kind: Mistake::Unnoticed, what: told("no error, expected one".into()) });
                 }
                 Ok(seen) => self.compare(*i, *s, seen, &mut Right::default())?,
                 Err(e) => {
                     let right = |c: &Cause| Some(*c) == crash || own.causes.contains(c) || self.is_anywhere(*c);
                     if !self.causes(e).iter().any(right) {
-                        return Err(Wrong { kind: Kind::Cause, what: told(e.to_string()) });
+                        return Err(Wrong { kind: Mistake::Cause, what: told(e.to_string()) });
                     }
                     if ended && self.is_loss(e) {
-                        return Err(Wrong { kind: Kind::Unnoticed, what: told(format!("the run succeeded, but {e}")) });
+                        return Err(Wrong {
+                            kind: Mistake::Unnoticed,
+                            what: told(format!("the run succeeded, but {e}")),
+                        });
                     }
                 }
             }
@@ -304,10 +310,10 @@ impl Judge<'_> {
             match end {
                 Ok(v) if *v == expected => right.values += 1,
                 Ok(v) => {
-                    return Err(Wrong { kind: Kind::Value, what: format!("{}: {v}, expected {expected}", at()) });
+                    return Err(Wrong { kind: Mistake::Value, what: format!("{}: {v}, expected {expected}", at()) });
                 }
                 Err(e) if self.causes(e).iter().any(|&c| self.is_anywhere(c)) => {}
-                Err(e) => return Err(Wrong { kind: Kind::Cause, what: format!("{}: {e}", at()) }),
+                Err(e) => return Err(Wrong { kind: Mistake::Cause, what: format!("{}: {e}", at()) }),
             }
         }
         let errors = records.iter().flatten().flatten().flatten().filter_map(|seen| seen.as_ref().err());
@@ -315,17 +321,17 @@ impl Judge<'_> {
         let strikes = self.wild.map_or(0, Wild::strikes);
         if ended && strikes > 0 && !told.any(|e| self.causes(e).contains(&Cause::Mapper)) {
             let what = format!("{strikes} answers of the mapper were illegal, and nobody got an error");
-            return Err(Wrong { kind: Kind::Unnoticed, what });
+            return Err(Wrong { kind: Mistake::Unnoticed, what });
         }
         if let Some(left) = stats.as_ref().map(|s| s.left_over).filter(|&n| n > 0) {
             let what = format!("{left} objects of the runtime have outlived their users");
-            return Err(Wrong { kind: Kind::Leak, what });
+            return Err(Wrong { kind: Mistake::Leak, what });
         }
         if seen.left != (0, 0) {
             let (closures, handles) = seen.left;
             let what =
                 format!("{closures} closures of tasks and {handles} handles of the mapper have outlived the run");
-            return Err(Wrong { kind: Kind::Leak, what });
+            return Err(Wrong { kind: Mistake::Leak, what });
         }
         right.stats = stats;
         Ok(right)
@@ -339,7 +345,7 @@ impl Judge<'_> {
         let at = |i: usize| format!("value {i} of {who} of launch {launch}");
         if seen.len() != expected.len() {
             let what = format!("{who} of launch {launch} saw {} values, expected {}", seen.len(), expected.len());
-            return Err(Wrong { kind: Kind::Value, what });
+            return Err(Wrong { kind: Mistake::Value, what });
         }
         for (i, (seen, Known { value, causes })) in seen.iter().zip(expected).enumerate() {
             right.values += 1;
@@ -347,7 +353,7 @@ impl Judge<'_> {
                 Ok(v) if *value == Some(*v) => {}
                 Ok(v) => {
                     let expected = value.map_or_else(|| format!("an error from {causes:?}"), |v| v.to_string());
-                    let kind = if value.is_some() { Kind::Value } else { Kind::Unnoticed };
+                    let kind = if value.is_some() { Mistake::Value } else { Mistake::Unnoticed };
                     return Err(Wrong { kind, what: format!("{}: {v}, expected {expected}", at(i)) });
                 }
                 Err(e) => {
@@ -355,7 +361,7 @@ impl Judge<'_> {
                     if !self.causes(e).iter().any(|&c| causes.contains(&c) || self.is_anywhere(c)) {
                         let expected = value.map_or_else(String::new, |v| format!("{v} or "));
                         let expected = format!("expected {expected}an error from {}", show(causes));
-                        return Err(Wrong { kind: Kind::Cause, what: format!("{}: {e}; {expected}", at(i)) });
+                        return Err(Wrong { kind: Mistake::Cause, what: format!("{}: {e}; {expected}", at(i)) });
                     }
                 }
             }

@@ -27,7 +27,7 @@ mod worker;
 
 pub use counts::Counts;
 pub use draw::draw;
-pub use judge::{Kind, Right, Wrong};
+pub use judge::{Mistake, Right, Wrong};
 pub use program::Program;
 #[cfg(feature = "plant")]
 pub use run::planted;

@@ -66,7 +66,7 @@ impl Progress {
         stage.phases.iter().all(|p| !p.arrivers.is_empty() && !p.waiters.is_empty()).then_some(all)
     }
 
-    /// The number of generations that are over.
+    /// The number of generations that have ended.
     pub fn over(&self, phase: &Phase) -> u64 {
         phase.arrivers.iter().map(|&s| self.arrived[s as usize]).min().unwrap_or(0)
     }
@@ -99,9 +99,8 @@ impl Progress {
         }
     }
 
-    /// The generations for which a shard's arrival may be refused if it goes on arriving. Those that the shard has
-    /// waited for are over. A member of the combining tree refuses the arrival, and knows some of the other arrivers
-    /// only.
+    /// The generations for which a shard's arrival may be refused if it goes on arriving. Those that the shard has waited for
+    /// have ended. A member of the combining tree refuses the arrival, and knows some of the other arrivers only.
     pub fn refused(&self, phase: &Phase, shard: u32) -> std::ops::RangeInclusive<u64> {
         let others = phase.arrivers.iter().filter(|&&s| s != shard).map(|&s| self.arrived[s as usize]);
         self.known[shard as usize] + phase.window + 1..=others.max().unwrap_or(0) + phase.window + 1

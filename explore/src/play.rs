@@ -1,7 +1,7 @@
 //! The interpreter's part for one launch of a stage, step after step.
 
 use crate::area::place;
-use crate::block::{Block, leaf, point};
+use crate::block::{BlockField, leaf, point};
 use crate::oracle::{Cause, Expected, Known, Stuck, Tree};
 use crate::phases::Phase;
 use crate::program::{BOARD, Number, Program, Stage, Step, TIMED_OUT};
@@ -35,7 +35,7 @@ impl Way {
     }
 }
 
-/// A phase barrier, whose arrivals for later generations may come before those for earlier ones.
+/// A phase barrier, whose arrivals for later generations may come before arrivals for earlier ones.
 struct Marks<'a> {
     phase: &'a Phase,
     /// The next generation of each arriver and, by shard, of each waiter.
@@ -80,12 +80,12 @@ impl Marks<'_> {
 }
 
 pub struct Shard {
-    pub block: [Block; 3],
+    pub block: [BlockField; 3],
     pub values: Vec<Known>,
     seen: Vec<Known>,
     /// The values of tasks that nobody awaits.
     detached: Vec<Known>,
-    /// The causes of errors that other awaits than those of values may have returned.
+    /// The causes of errors that awaits may have returned, other than awaits of values.
     told: BTreeSet<Cause>,
     /// It has failed, or waits for ever.
     over: bool,
@@ -124,7 +124,7 @@ pub struct Play<'a> {
     ways: Vec<Way>,
     /// For each shard, the failures that keep its slot from being free, each with the first exchange that it spoils.
     full: Vec<Vec<(u64, Known)>>,
-    /// For each shard that is over, the cause and the number of exchanges before it.
+    /// For each shard that has ended, the cause and the number of exchanges before it.
     pub since: Vec<Option<(Cause, u64)>>,
     sum: Way,
     barrier: Way,
@@ -136,7 +136,7 @@ pub struct Play<'a> {
     pub uncertain: bool,
 }
 
-/// The values that the shards of a launch must see, followed by those of the inner task.
+/// The values that the shards of a launch must see, followed by the values of the inner task.
 pub fn play(
     program: &Program,
     number: usize,
@@ -147,7 +147,7 @@ pub fn play(
     let stage = &program.stages[number];
     let shard = |s| {
         let all = program.block(number, s);
-        let cells = |f: usize| Block::of(all.points().map(|p| (p, trees[stage.tree][f][&p])));
+        let cells = |f: usize| BlockField::of(all.points().map(|p| (p, trees[stage.tree][f][&p])));
         let block = [cells(0), cells(1), cells(2)];
         let mut shard = Shard {
             block,
@@ -210,7 +210,7 @@ impl Play<'_> {
         (0u32..).zip(&self.shards).filter(|(_, s)| !s.over).map(|(s, _)| s).collect()
     }
 
-    /// Gives a value to each shard that is not over.
+    /// Gives a value to each shard that has not ended.
     fn give(&mut self, value: &Known) {
         self.shards.iter_mut().filter(|s| !s.over).for_each(|s| s.values.push(value.clone()));
     }
@@ -347,17 +347,17 @@ impl Play<'_> {
         let mut sent = Vec::new();
         for s in 0..n {
             let put = blown(self.shards[s as usize].number(number), bomb, s);
-            let mut room = Way::default();
-            self.full[s as usize].iter().filter(|(from, _)| *from <= now).for_each(|(_, by)| room.spoil(by));
+            let mut free = Way::default();
+            self.full[s as usize].iter().filter(|(from, _)| *from <= now).for_each(|(_, by)| free.spoil(by));
             if let Some((cause, end)) = self.since[self.stage.to[s as usize] as usize] {
                 // As many buffers as that were free when their reader ended.
                 match cause {
-                    _ if now >= end + buffers => room.spoil(&Known::never(&[cause].into())),
+                    _ if now >= end + buffers => free.spoil(&Known::never(&[cause].into())),
                     Cause::Stuck => {}
-                    _ => room.spoil(&Known::sure(0).may(&[cause].into())),
+                    _ => free.spoil(&Known::sure(0).may(&[cause].into())),
                 }
             }
-            let put = room.through(put);
+            let put = free.through(put);
             let way = &mut self.ways[s as usize];
             way.spoil(&put);
             if let Some((cause, _)) = self.since[s as usize] {

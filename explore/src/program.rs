@@ -1,6 +1,6 @@
 //! Generated programs, as plain data.
 
-use crate::area::{Area, Part};
+use crate::area::{Area, AreaPart};
 use crate::joint::Joint;
 use crate::oracle::interpret;
 use crate::phases::{Phase, Progress};
@@ -42,7 +42,7 @@ pub enum On {
     Threads {
         workers: u32,
     },
-    /// Several processes of this host, each with so many workers. Their order is another one each time, too.
+    /// Several processes of this host, each with this many workers. Their order is another one each time, too.
     Processes {
         processes: u32,
         workers: u32,
@@ -91,7 +91,7 @@ pub struct Stage {
     pub launches: u32,
     /// The top-level task awaits the launch before it goes on.
     pub awaited: bool,
-    /// The top-level task then replaces the mapper by that of the last [`Step::Swap`] so far, if there is one.
+    /// The top-level task then replaces the mapper by the one of the last [`Step::Swap`] so far, if there is one.
     pub adopts: bool,
     /// The top-level task destroys what it made for the stage once it has launched it. Later uses are refused.
     pub destroys: bool,
@@ -170,25 +170,25 @@ impl Number {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     /// Makes a number of the values and their order.
-    Digest(usize, Part),
+    Digest(usize, AreaPart),
     /// Sets new values that do not depend on the old ones.
-    Set(usize, Part, Number),
+    Set(usize, AreaPart, Number),
     /// Makes new values from old ones, in a way that does not commute.
-    Update(usize, Part, Number),
+    Update(usize, AreaPart, Number),
     /// Folds a contribution into each value, by sum, product or maximum.
-    Fold(usize, Part, u8, Number),
+    Fold(usize, AreaPart, u8, Number),
     /// Reads a part of this field and updates one of the next.
-    Mix(usize, Part, Part),
+    Mix(usize, AreaPart, AreaPart),
     /// Reads a part of this field, sums it into the next one, and sets the third; or with the two others swapped.
-    Three(usize, bool, Part, Number),
+    Three(usize, bool, AreaPart, Number),
     /// Makes a digest of any part of the other tree.
-    Far(usize, Part),
+    Far(usize, AreaPart),
     /// Updates under atomic coherence.
-    Atomic(usize, Part, Number),
+    Atomic(usize, AreaPart, Number),
     /// Sets a part to one value, by the explicit operation.
-    Fill(usize, Part, i64),
+    Fill(usize, AreaPart, i64),
     /// Copies a part of this field to the same part of the next one, by the explicit operation.
-    Copy(usize, Part),
+    Copy(usize, AreaPart),
     /// Joins two numbers, and uses no region.
     Join(Number, Number),
 }
@@ -386,8 +386,7 @@ impl Program {
         Self { on: On::Threads { workers }, faults: Faults::default(), ..self }
     }
 
-    /// The same program on so many processes of this host. One to three workers of each and slow links are drawn from the
-    /// seed.
+    /// The same program on several processes of this host. One to three workers of each and slow links are drawn from the seed.
     ///
     /// It leaves out the check for races, which needs one address space. A shard that replaces the mapper does that for its own
     /// process only.
@@ -399,7 +398,7 @@ impl Program {
         self
     }
 
-    /// The same program in virtual time, on at least as many processors. The nodes are like those of `machine`, or of a
+    /// The same program in virtual time, on at least as many processors. The nodes are like the nodes of `machine`, or of a
     /// machine drawn from the seed.
     pub fn in_virtual_time(mut self, machine: Option<&VirtualMachine>) -> Self {
         let (nodes, per_node, seed) = match self.on {

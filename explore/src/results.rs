@@ -1,6 +1,6 @@
 //! The interpreter's part for collectives: the results of calls, and who gets errors in place of them.
 
-use crate::joint::{By, IDENTITY, Joint};
+use crate::joint::{IDENTITY, Joint, OperatorKind};
 use crate::oracle::{Cause, Known};
 use crate::play::{Play, blown};
 use crate::program::{Number, Step};
@@ -13,12 +13,12 @@ pub struct Calls {
     /// The number of calls.
     made: usize,
     /// Those whose results nobody has asked for.
-    pending: VecDeque<Call>,
+    pending: VecDeque<PendingCall>,
     /// For each slot, the position from which on contributors are stuck in an earlier call.
     stuck: Vec<Option<usize>>,
 }
 
-struct Call {
+struct PendingCall {
     /// The contributions, by position.
     inputs: Vec<Known>,
     /// The position from which on its slot is never free.
@@ -51,7 +51,7 @@ impl Play<'_> {
         }
     }
 
-    fn contributed(&mut self, which: usize, number: Number, bomb: Option<(u32, u32)>) -> Call {
+    fn contributed(&mut self, which: usize, number: Number, bomb: Option<(u32, u32)>) -> PendingCall {
         let input = |&s: &u32| match self.since[s as usize] {
             Some((cause, _)) => Known::never(&[cause].into()),
             None => blown(self.shards[s as usize].number(number), bomb, s),
@@ -64,12 +64,12 @@ impl Play<'_> {
         let first = inputs.iter().position(Known::is_stuck);
         // After a call that failed, the next finds everything in order. After one that is stuck, the slot is not free.
         calls.stuck[slot] = stuck.into_iter().chain(first).min();
-        Call { inputs, stuck }
+        PendingCall { inputs, stuck }
     }
 
     /// Gives each shard that takes part its result, and news of the end of its part. `split` says whether all that
     /// contribute have news.
-    fn results(&mut self, which: usize, call: &Call, split: bool) {
+    fn results(&mut self, which: usize, call: &PendingCall, split: bool) {
         let joint = &self.stage.joints[which];
         let may = self.spread(joint);
         let known: Vec<Known> = (0..joint.receivers.len()).map(|to| result(joint, call, to).may(&may)).collect();
@@ -115,7 +115,7 @@ impl Play<'_> {
 }
 
 /// The result of the receiver at a position, as a number.
-fn result(joint: &Joint, call: &Call, to: usize) -> Known {
+fn result(joint: &Joint, call: &PendingCall, to: usize) -> Known {
     let receiver = joint.receivers[to];
     let (up_to, own) =
         (joint.contributors.partition_point(|&c| c <= receiver), joint.contributors.binary_search(&receiver).ok());
@@ -154,11 +154,11 @@ fn elements(joint: &Joint, inputs: &[Vec<i64>], to: usize) -> Vec<i64> {
 
 /// Combines vectors element by element.
 fn combined(joint: &Joint, mut all: Vec<Vec<i64>>) -> Vec<i64> {
-    let one = |a: i64, b: i64| match joint.by {
-        By::Sum => a.wrapping_add(b),
-        By::Max => a.max(b),
-        By::Composition | By::Associative => composed(a, b),
-        By::Digits => joined(a, b),
+    let one = |a: i64, b: i64| match joint.operator {
+        OperatorKind::Sum => a.wrapping_add(b),
+        OperatorKind::Max => a.max(b),
+        OperatorKind::Composition | OperatorKind::Associative => composed(a, b),
+        OperatorKind::Digits => joined(a, b),
     };
     let both = |a: &[i64], b: &[i64]| a.iter().zip(b).map(|(&a, &b)| one(a, b)).collect::<Vec<i64>>();
     if joint.left {

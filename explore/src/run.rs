@@ -1,6 +1,6 @@
 //! Runs a program on the framework: the driver, the mapper, and the data that the shards of a run share.
 
-use crate::judge::{Judge, Kind, Right, Seen, Wrong};
+use crate::judge::{Judge, Mistake, Right, Seen, Wrong};
 use crate::oracle::interpret;
 use crate::program::{Chosen, On, Program};
 use crate::top::{Shared, top_level};
@@ -66,9 +66,9 @@ fn machine(like: Option<&VirtualMachine>, nodes: u32, per_node: u32, seed: u64) 
     }
 }
 
-/// Runs a program and judges the run. In virtual time, the nodes are like those of `machine`, or drawn from the seed.
-/// `set` makes the last changes to the runtime. On several processes all run the same programs in the same order, and judge
-/// alike.
+/// Runs a program and judges the run. In virtual time, the nodes are like the nodes of `machine`, or drawn from the
+/// seed. `set` makes the last changes to the runtime. On several processes all run the same programs in the same order,
+/// and come to the same judgement.
 ///
 /// # Errors
 /// The first mistake found. A panic of the driver is one too.
@@ -78,7 +78,7 @@ pub fn run(
     set: &dyn Fn(Runtime) -> Runtime,
 ) -> Result<Right, Wrong> {
     catch_unwind(AssertUnwindSafe(|| attempt(program, machine, set)))
-        .unwrap_or_else(|panic| Err(Wrong { kind: Kind::Crash, what: panic_text(&*panic) }))
+        .unwrap_or_else(|panic| Err(Wrong { kind: Mistake::Crash, what: panic_text(&*panic) }))
 }
 
 fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
@@ -125,12 +125,12 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
         seen.struck = wild.as_ref().map_or_else(Vec::new, |wild| wild.take_struck());
         seen = gather(processes, seen).map_err(|e| match &outcome {
             // The run has found it out.
-            Err(lost @ Error::ProcessLost { .. }) => amiss(lost),
-            _ => amiss(&e),
+            Err(lost @ Error::ProcessLost { .. }) => unable(lost),
+            _ => unable(&e),
         })?;
         if let Some(other) = seen.outcomes.iter().find(|other| **other != seen.outcomes[0]) {
             let what = format!("for process 0 the run ended with {}, for another with {other}", seen.outcomes[0]);
-            return Err(Wrong { kind: Kind::Discord, what });
+            return Err(Wrong { kind: Mistake::Discord, what });
         }
         if let Some(wild) = &wild {
             wild.set_struck(std::mem::take(&mut seen.struck));
@@ -140,8 +140,8 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
 }
 
 /// Why the processes can't tell each other what they have seen.
-fn amiss(e: &Error) -> Wrong {
-    let kind = if matches!(e, Error::ProcessLost { .. }) { Kind::Lost } else { Kind::Cause };
+fn unable(e: &Error) -> Wrong {
+    let kind = if matches!(e, Error::ProcessLost { .. }) { Mistake::Lost } else { Mistake::Cause };
     Wrong { kind, what: e.to_string() }
 }
 

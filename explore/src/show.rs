@@ -1,7 +1,7 @@
 //! The description of a program in words.
 
-use crate::area::{Area, Part};
-use crate::joint::{By, Joint, Sizes};
+use crate::area::{Area, AreaPart};
+use crate::joint::{Joint, OperatorKind, Sizes};
 use crate::phases::Phase;
 use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Step};
 use maniple::collectives::Kind;
@@ -53,7 +53,7 @@ fn goes_off(bomb: Option<u32>) -> String {
 }
 
 fn bomb_at(bomb: Option<(u32, u32)>) -> String {
-    bomb.map_or(String::new(), |(b, s)| format!("; that of shard {s} PANICS, bomb {b}"))
+    bomb.map_or(String::new(), |(b, s)| format!("; the task of shard {s} PANICS, bomb {b}"))
 }
 
 /// A collective: its kind, sizes, operator, shards and options.
@@ -73,12 +73,12 @@ fn describe(joint: &Joint, shards: u32) -> String {
         }
     };
     if joint.combines() {
-        text += match joint.by {
-            By::Sum => " by sum",
-            By::Max => " by max",
-            By::Composition => " by composition",
-            By::Associative => " by composition, said to be associative,",
-            By::Digits => " by digits",
+        text += match joint.operator {
+            OperatorKind::Sum => " by sum",
+            OperatorKind::Max => " by max",
+            OperatorKind::Composition => " by composition",
+            OperatorKind::Associative => " by composition, said to be associative,",
+            OperatorKind::Digits => " by digits",
         };
         text += if joint.left { " from left to right" } else { "" };
     }
@@ -99,7 +99,7 @@ const FIELDS: [&str; 3] = ["a", "b", "c"];
 
 fn op(op: Op, block: Area, all: Area) -> String {
     let field = |f: usize| FIELDS[f % 3];
-    let part = |at: Part| at.of(block);
+    let part = |at: AreaPart| at.of(block);
     match op {
         Op::Digest(f, at) => format!("digests {}{}", field(f), part(at)),
         Op::Set(f, at, k) => format!("sets {}{} with {}", field(f), part(at), number(k)),
@@ -240,7 +240,7 @@ impl fmt::Display for Program {
             let flags = [
                 (stage.daring, "shards may arrive too early"),
                 (stage.awaited, "the top-level task awaits it"),
-                (stage.adopts, "the top-level task then replaces the mapper by that of the last shard that did"),
+                (stage.adopts, "the top-level task then replaces the mapper by the one of the last shard that did"),
                 (stage.destroys, "the top-level task destroys what it made for the stage once that is launched"),
             ];
             for (_, what) in flags.iter().filter(|(on, _)| *on) {

@@ -1,7 +1,7 @@
 //! Shrinks a failing program to the smallest one that fails the same way.
 
-use crate::joint::{By, Joint, Sizes};
-use crate::judge::{Kind, Wrong};
+use crate::joint::{Joint, OperatorKind, Sizes};
+use crate::judge::{Mistake, Wrong};
 use crate::program::{Chosen, On, Program, Stage, Step};
 
 /// The most runs that shrinking may take.
@@ -13,13 +13,14 @@ const ORDERS: u64 = 4;
 /// Makes a failing program smaller for as long as it fails with the same kind of mistake. Returns the smallest program
 /// found, with its mistake.
 ///
-/// `run` runs a program, for example with [`run()`](crate::run()). [`Kind::Value`] and [`Kind::Unnoticed`] count as the same
+/// `run` runs a program, for example with [`run()`](crate::run()). [`Mistake::Value`] and [`Mistake::Unnoticed`] count as the same
 /// kind. It takes at most 4000 runs.
 pub fn shrink(program: Program, wrong: Wrong, run: &dyn Fn(&Program) -> Result<(), Wrong>) -> (Program, Wrong) {
     let mut least = (program, wrong);
     let mut runs = 0;
-    let alike =
-        |a: Kind, b: Kind| a == b || matches!((a, b), (Kind::Value | Kind::Unnoticed, Kind::Value | Kind::Unnoticed));
+    let same = |a: Mistake, b: Mistake| {
+        a == b || matches!((a, b), (Mistake::Value | Mistake::Unnoticed, Mistake::Value | Mistake::Unnoticed))
+    };
     'smaller: loop {
         for candidate in candidates(&least.0) {
             for order in 0..ORDERS {
@@ -29,7 +30,7 @@ pub fn shrink(program: Program, wrong: Wrong, run: &dyn Fn(&Program) -> Result<(
                 runs += 1;
                 let candidate = ordered(candidate.clone(), order);
                 if let Err(wrong) = run(&candidate)
-                    && alike(wrong.kind, least.1.kind)
+                    && same(wrong.kind, least.1.kind)
                 {
                     least = (candidate, wrong);
                     continue 'smaller;
@@ -139,7 +140,7 @@ fn candidates(program: &Program) -> Vec<Program> {
             joint_change(&|j| j.kind = maniple::collectives::Kind::Reduce);
             joint_change(&|j| j.tells = false);
             joint_change(&|j| j.left = false);
-            joint_change(&|j| j.by = By::Sum);
+            joint_change(&|j| j.operator = OperatorKind::Sum);
             joint_change(&|j| j.sizes = Sizes::One);
             joint_change(&|j| {
                 if let Sizes::Each(n @ 2..) = &mut j.sizes {
@@ -232,7 +233,7 @@ fn without_phase(stage: &mut Stage, which: usize) {
 }
 
 impl Program {
-    /// The program with no other steps than those of its collectives of one name, such as `all-to-all`, if it has any.
+    /// The program with only the steps of its collectives of one name, such as `all-to-all`, if it has any.
     pub fn only(mut self, name: &str) -> Option<Program> {
         for stage in &mut self.stages {
             for which in (0..stage.joints.len()).rev() {

@@ -242,7 +242,7 @@ async fn by_parent<const D: usize>(
         let args = Args { launch, ..args.clone() };
         let done = parent.launch_gang(&gang, &task, |s| start::<D>(program, &args, s)).await?;
         if free.is_empty() && !stage.awaited && !stage.maps && !stage.changes && stage.launches == 1 {
-            // The inner task is over when its gangs are.
+            // The inner task ends when its gangs do.
             shared.record(launch, stage.shards, &[]);
             return Ok(());
         }

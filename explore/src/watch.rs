@@ -87,7 +87,7 @@ mod tests {
         drop(watch.over(8));
         std::thread::sleep(Duration::from_millis(20));
         drop(watch);
-        // Its thread is over, too.
+        // Its thread has ended, too.
         assert_eq!(told.recv_timeout(Duration::from_secs(60)), Err(RecvTimeoutError::Disconnected));
     }
 }

@@ -42,7 +42,7 @@ impl Wild {
         Self { legal: RandomMapper::new(seed), seed, asked: AtomicU64::new(0), struck: Mutex::default() }
     }
 
-    /// The same for a call that all nodes make alike. It has the same answer for the same subject.
+    /// The same for a call that is the same on all nodes. It has the same answer for the same subject.
     fn mood_about(&self, call: &'static str, rare: u64, subject: impl std::fmt::Debug) -> Mood {
         let bytes = format!("{subject:?}").into_bytes();
         self.drawn(call, rare, bytes.iter().fold(self.seed, |hash, &byte| mix(hash ^ u64::from(byte))))

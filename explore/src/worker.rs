@@ -1,6 +1,6 @@
 //! The shards of a program and their tasks.
 
-use crate::area::{Area, Part};
+use crate::area::{Area, AreaPart};
 use crate::calls::{self, Overs};
 use crate::judge::Outcome;
 use crate::phases::Phase;
@@ -62,7 +62,7 @@ impl Worker {
         self.shard.region(Region::new(self.args.block.tree, at.rect::<D>()))
     }
 
-    pub fn part<const D: usize>(&self, part: Part) -> Result<RegionView, Error> {
+    pub fn part<const D: usize>(&self, part: AreaPart) -> Result<RegionView, Error> {
         self.local::<D>(part.of(self.block()))
     }
 
@@ -86,7 +86,7 @@ impl Worker {
         let written = (written.arriver(&self.shard)?, written.waiter(&self.shard)?);
         let read = (read.arriver(&self.shard)?, read.waiter(&self.shard)?);
         let never = self.args.never.waiter(&self.shard)?;
-        // In a later launch, earlier generations are over.
+        // In a later launch, earlier generations have ended.
         let mut boards = 0;
         let board = self.shard.region(self.args.board)?;
         if stage.loads {
@@ -263,13 +263,15 @@ impl Worker {
                 }
                 Step::Call { which, number, bomb } => {
                     let bomb = bomb.filter(|b| b.1 == me).map(|b| b.0);
-                    self.join(stage, which, calls::Part::Call, (number, bomb))?;
+                    self.join(stage, which, calls::CallSide::Call, (number, bomb))?;
                 }
                 Step::Contribute { which, number, bomb } => {
                     let bomb = bomb.filter(|b| b.1 == me).map(|b| b.0);
-                    self.join(stage, which, calls::Part::Contribute, (number, bomb))?;
+                    self.join(stage, which, calls::CallSide::Contribute, (number, bomb))?;
                 }
-                Step::Receive { which } => self.join(stage, which, calls::Part::Receive, (Number::Given(0), None))?,
+                Step::Receive { which } => {
+                    self.join(stage, which, calls::CallSide::Receive, (Number::Given(0), None))?
+                }
                 Step::Swap { shard, mapper: chosen } if shard == me => {
                     self.shared.slot.replace(mapper(chosen));
                 }
@@ -467,7 +469,7 @@ impl Worker {
         }
     }
 
-    /// Makes a number when the next generation of a barrier is over.
+    /// Makes a number when the next generation of a barrier ends.
     fn released(&self, barrier: &PhaseWaiter) -> Result<TaskFuture<i64>, Error> {
         let tag = self.tag(None);
         let waits = move || {

@@ -8,7 +8,7 @@ use crate::{CollectiveMapper, ProcessorId};
 
 /// The decisions about placement, order and memory, one call each.
 ///
-/// A mapper implements the calls that it changes. The others are those of its [base](Self::base).
+/// A mapper implements the calls that it changes. The others come from its [base](Self::base).
 ///
 /// | call | asked | decides |
 /// |---|---|---|

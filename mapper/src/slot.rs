@@ -76,7 +76,7 @@ impl MapperSlot {
     /// Each processor asks the new mapper from its next decision on. Earlier decisions stay as they are, except that each
     /// collective is mapped again at its next call. The old mapper is dropped once no processor asks it any more.
     ///
-    /// In a run on several nodes, decisions that all nodes must make alike do not follow this call. They follow
+    /// In a run on several nodes, decisions that must be the same on all nodes do not follow this call. They follow
     /// `Top::replace_mapper` of the runtime. Each process has a slot of its own, so this call changes the decisions of
     /// the processors of one process.
     pub fn replace(&self, mapper: Arc<dyn Mapper>) -> Arc<Named> {

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The mapper is made once. Clones of the specification share it.
 ///
 /// In a run on several processes each has its own mapper. [`in_process`](Self::in_process) keeps their files apart: the
-/// decisions of process 0 are in PATH, those of process 2 in `PATH.2`.
+/// decisions of process 0 are in PATH, and the decisions of process 2 in `PATH.2`.
 ///
 /// ```
 /// use maniple_mapper::MapperSpec;
@@ -46,14 +46,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone)]
 pub struct MapperSpec {
     text: String,
-    kind: Kind,
-    /// The number of this process among those of its program.
+    kind: MapperKind,
+    /// The number of this process in its program.
     process: u32,
     made: Arc<Mutex<Option<MapperSlot>>>,
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum MapperKind {
     Default,
     Collective,
     Table(PathBuf),
@@ -212,18 +212,18 @@ impl<'a> Options<'a> {
     }
 }
 
-impl Kind {
+impl MapperKind {
     fn parse(text: &str) -> Result<Self, SpecError> {
         if let Some(path) = text.strip_prefix('@') {
-            return Ok(Kind::File(path.into()));
+            return Ok(MapperKind::File(path.into()));
         }
         let (name, rest) = text.split_once(',').map_or((text, None), |(name, rest)| (name, Some(rest)));
         if name.contains('/') || name.ends_with(".so") || name.contains(".so.") || name.ends_with(".dylib") {
-            return Ok(Kind::Library { path: name.into(), options: rest.unwrap_or_default().into() });
+            return Ok(MapperKind::Library { path: name.into(), options: rest.unwrap_or_default().into() });
         }
         let mut options = Options { mapper: name, rest, given: Vec::new(), legal: "" };
         let plain = match name {
-            "default" => Kind::Default,
+            "default" => MapperKind::Default,
             "collective" => {
                 options.legal = "table=FILE";
                 let mut table = None;
@@ -234,11 +234,11 @@ impl Kind {
                         other => return Err(options.unknown(other)),
                     }
                 }
-                return Ok(table.map_or(Kind::Collective, Kind::Table));
+                return Ok(table.map_or(MapperKind::Collective, MapperKind::Table));
             }
-            "first" => Kind::First,
-            "round-robin" => Kind::RoundRobin,
-            "numa" => Kind::Numa,
+            "first" => MapperKind::First,
+            "round-robin" => MapperKind::RoundRobin,
+            "numa" => MapperKind::Numa,
             "random" => {
                 options.legal = "seed=N";
                 let mut seed = 0;
@@ -248,14 +248,14 @@ impl Kind {
                         other => return Err(options.unknown(other)),
                     }
                 }
-                return Ok(Kind::Random { seed });
+                return Ok(MapperKind::Random { seed });
             }
             "logging" => {
                 options.legal = "file=PATH or, last, inner=MAPPER";
                 // Each asks the one within.
                 let within = text.matches("inner=").count();
                 if within > 16 {
-                    return Err(options.wrong("inner", "at most 16 mappers within one another", &within.to_string()));
+                    return Err(options.wrong("inner", "at most 16 nested mappers", &within.to_string()));
                 }
                 let (mut file, mut inner) = (None, "collective");
                 while let Some((option, value)) = options.next()? {
@@ -269,7 +269,7 @@ impl Kind {
                         other => return Err(options.unknown(other)),
                     }
                 }
-                return Ok(Kind::Logging { file, inner: Box::new(inner.parse()?) });
+                return Ok(MapperKind::Logging { file, inner: Box::new(inner.parse()?) });
             }
             _ => return Err(SpecError::Name { name: name.into() }),
         };
@@ -279,8 +279,8 @@ impl Kind {
     /// The specification in the first line of a file. It may not name another such file.
     fn within(path: &Path) -> Result<Self, SpecError> {
         let line = first_line(path).map_err(|source| SpecError::Unreadable { path: path.to_owned(), source })?;
-        match Kind::parse(line.trim()) {
-            Ok(Kind::File(other)) => {
+        match MapperKind::parse(line.trim()) {
+            Ok(MapperKind::File(other)) => {
                 Err(SpecError::Nested { path: path.to_owned(), found: format!("@{}", other.display()) })
             }
             Ok(kind) => Ok(kind),
@@ -291,31 +291,31 @@ impl Kind {
     /// Makes the mapper of a process. A logging mapper empties its file if `anew`, or else writes at its end.
     fn make(&self, loader: &dyn Loader, process: u32, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
         Ok(match self {
-            Kind::Default => Arc::new(DefaultMapper),
-            Kind::Collective => Arc::new(CollectiveMapper),
-            Kind::Table(path) => {
+            MapperKind::Default => Arc::new(DefaultMapper),
+            MapperKind::Collective => Arc::new(CollectiveMapper),
+            MapperKind::Table(path) => {
                 Arc::new(CollectiveMapper::with_table(ChoiceTable::read(path).map_err(SpecError::Table)?))
             }
-            Kind::First => Arc::new(FirstChoiceMapper),
-            Kind::RoundRobin => Arc::new(RoundRobinMapper::default()),
-            Kind::Numa => Arc::new(NumaMapper::here()),
-            Kind::Random { seed } => Arc::new(RandomMapper::new(*seed)),
-            Kind::Logging { file: None, inner } => {
+            MapperKind::First => Arc::new(FirstChoiceMapper),
+            MapperKind::RoundRobin => Arc::new(RoundRobinMapper::default()),
+            MapperKind::Numa => Arc::new(NumaMapper::here()),
+            MapperKind::Random { seed } => Arc::new(RandomMapper::new(*seed)),
+            MapperKind::Logging { file: None, inner } => {
                 let inner = inner.clone().in_process(process).load(loader)?;
                 Arc::new(LoggingMapper::new(inner, std::io::stderr()))
             }
-            Kind::Logging { file: Some(path), inner } => {
+            MapperKind::Logging { file: Some(path), inner } => {
                 let inner = inner.clone().in_process(process).load(loader)?;
                 let path = of_process(path, process);
                 let file = log(&path, anew).map_err(|source| SpecError::File { path, source })?;
                 // Without a buffer, so that a line that can't be written fails the run at once.
                 Arc::new(LoggingMapper::new(inner, file))
             }
-            Kind::File(path) => {
+            MapperKind::File(path) => {
                 let within = |source| SpecError::Within { path: path.clone(), source: Box::new(source) };
-                Kind::within(path)?.make(loader, process, anew).map_err(within)?
+                MapperKind::within(path)?.make(loader, process, anew).map_err(within)?
             }
-            Kind::Library { path, options } => loader.load(path, options).map_err(SpecError::Library)?,
+            MapperKind::Library { path, options } => loader.load(path, options).map_err(SpecError::Library)?,
         })
     }
 }
@@ -350,9 +350,9 @@ fn first_line(path: &Path) -> io::Result<String> {
 }
 
 impl MapperSpec {
-    /// The same mapper for a process with this number among those of its program. Process 0 writes decisions to the file
-    /// that is named. Any other one writes them to a file beside it, whose name ends in a point and its number. A mapper
-    /// that has been made stays with the original.
+    /// The same mapper for a process with this number in its program. Process 0 writes decisions to the file that is
+    /// named. Any other one writes them to a file beside it, whose name ends in a point and its number. A mapper that
+    /// has been made stays with the original.
     ///
     /// ```
     /// use maniple_mapper::MapperSpec;
@@ -389,7 +389,7 @@ impl MapperSpec {
     /// The path FILE of `@FILE`; `None` for other specifications.
     pub fn file(&self) -> Option<&Path> {
         match &self.kind {
-            Kind::File(path) => Some(path),
+            MapperKind::File(path) => Some(path),
             _ => None,
         }
     }
@@ -414,16 +414,16 @@ impl MapperSpec {
     /// The file of `@FILE` can't be read, or has no legal specification in it.
     pub fn files(&self) -> Result<Vec<(PathBuf, bool)>, SpecError> {
         Ok(match &self.kind {
-            Kind::File(path) => {
-                let kind = Kind::within(path)?;
+            MapperKind::File(path) => {
+                let kind = MapperKind::within(path)?;
                 let named = Self { text: String::new(), kind, process: self.process, made: Arc::default() }.files()?;
                 [(path.clone(), false)].into_iter().chain(named).collect()
             }
-            Kind::Logging { file, inner } => {
+            MapperKind::Logging { file, inner } => {
                 let inner = inner.clone().in_process(self.process).files()?;
                 file.iter().map(|path| (of_process(path, self.process), true)).chain(inner).collect()
             }
-            Kind::Library { path, .. } | Kind::Table(path) => vec![(path.clone(), false)],
+            MapperKind::Library { path, .. } | MapperKind::Table(path) => vec![(path.clone(), false)],
             _ => Vec::new(),
         })
     }
@@ -438,14 +438,14 @@ impl FromStr for MapperSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        Ok(Self { text: text.into(), kind: Kind::parse(text)?, process: 0, made: Arc::default() })
+        Ok(Self { text: text.into(), kind: MapperKind::parse(text)?, process: 0, made: Arc::default() })
     }
 }
 
 /// The specification `collective`.
 impl Default for MapperSpec {
     fn default() -> Self {
-        Self { text: "collective".into(), kind: Kind::Collective, process: 0, made: Arc::default() }
+        Self { text: "collective".into(), kind: MapperKind::Collective, process: 0, made: Arc::default() }
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 /// - Its `layout` is the same or left out. A row for [`Neighbours`](Layout::Neighbours) is for [`Together`](Layout::Together)
 ///   too.
 /// - Its `nodes` are the same or left out.
-/// - Its `shards` and `bytes` are not above those of the collective.
+/// - Its `shards` and `bytes` are not above the collective's.
 ///
 /// Of these rows the one with the same `layout` counts, else one for [`Neighbours`](Layout::Neighbours), else one without a
 /// layout. If there are several, it is the one with the most `shards`. Then a row with `nodes` goes before one without, and

@@ -14,7 +14,7 @@
  *    loaded until the process ends. `destroy` drops a mapper, on any thread, when no call of it is under way.
  * 2. Calls come from any thread, several at once. A call must return soon, because the processor that asks waits for
  *    it. A call must not end by a C++ exception, which ends the process, or by longjmp.
- * 3. All nodes of a program make these calls alike: place_shards, place_shared, select_source, keep_instance,
+ * 3. Every node of a program makes the same calls to place_shards, place_shared, select_source, keep_instance,
  *    choose_algorithm and map_collective. Their answers must be pure functions of the inputs and the options.
  * 4. A call returns MANIPLE_OK, or MANIPLE_FAILED after it has written a message. `message` is a buffer of `capacity`
  *    bytes (at least 256) for NUL-terminated UTF-8: snprintf(message, capacity, ...) does it. A failed call fails
@@ -116,7 +116,7 @@ struct maniple_place_shards_input {
 struct maniple_place_shards_output {
     uint32_t size;
     uint32_t placement;
-    uint32_t *processors; /* room for one number for each shard; read with MANIPLE_EXPLICIT */
+    uint32_t *processors; /* space for one number for each shard; read with MANIPLE_EXPLICIT */
 };
 
 /* ---- place_shared: the processor that has the one instance of a region that several shards use at once. Asked once

@@ -89,7 +89,7 @@ pub const fn library(create: abi::Create) -> abi::Library {
 /// `create`, with the user's constructor.
 ///
 /// # Safety
-/// `options` must be NUL-terminated, and `message` must have room for `capacity` bytes.
+/// `options` must be NUL-terminated, and `message` must have space for `capacity` bytes.
 pub unsafe fn create<M: Mapper + 'static, E: Display>(
     options: *const c_char,
     message: *mut c_char,
@@ -132,10 +132,10 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 /// Writes as many whole characters of a text as fit, and a NUL.
 ///
 /// # Safety
-/// `message` has room for `capacity` bytes.
+/// `message` has space for `capacity` bytes.
 unsafe fn write(text: &str, message: *mut c_char, capacity: usize) {
-    let Some(room) = capacity.checked_sub(1) else { return };
-    let length = (0..=room.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let Some(longest) = capacity.checked_sub(1) else { return };
+    let length = (0..=longest.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     // SAFETY: length + 1 <= capacity.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), message.cast(), length);
@@ -176,7 +176,7 @@ unsafe fn enough<T>(what: &str, given: *const T) -> Result<(), String> {
 ///
 /// # Safety
 /// `mapper` must come from `create`. `input` and `output` must point to structures of this interface that begin with
-/// their sizes. `message` must have room for `capacity` bytes.
+/// their sizes. `message` must have space for `capacity` bytes.
 unsafe fn call<I, O>(
     mapper: *mut c_void,
     (input, output): (*const I, *const O),
@@ -224,7 +224,7 @@ unsafe fn list<'a, T>(first: *const T, length: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(first, length) }
 }
 
-/// A list of an output, for which the caller has made room.
+/// A list of an output, for which the caller has provided the memory.
 ///
 /// # Safety
 /// It is valid during the call and nothing else uses it, or it is null or of no length.
@@ -233,7 +233,7 @@ unsafe fn list_mut<'a, T>(what: &str, first: *mut T, length: usize) -> Result<&'
         return Ok(&mut []);
     }
     if first.is_null() {
-        return Err(format!("expected room for {length} numbers in `{what}`, found none"));
+        return Err(format!("expected space for {length} numbers in `{what}`, found none"));
     }
     // SAFETY: the caller says so.
     Ok(unsafe { std::slice::from_raw_parts_mut(first, length) })

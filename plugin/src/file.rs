@@ -29,7 +29,7 @@ pub fn contents(path: &Path) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-/// Checks that the head is that of a shared library for this processor. The error names the kind of file.
+/// Checks that these bytes begin as a shared library for this processor does. The error names the kind of file.
 fn elf(bytes: &[u8]) -> Result<(), &'static str> {
     const SHARED: u16 = 3; // ET_DYN, in the byte order that the file says
     let Some(head) = bytes.first_chunk::<20>().filter(|head| head.starts_with(b"\x7fELF")) else {
@@ -92,7 +92,7 @@ impl Image {
         self.file.as_ref().is_some_and(of_its_size) && std::fs::read(&self.name).is_ok_and(|own| own == bytes)
     }
 
-    /// The loader's message, for a user who does not know of the copy.
+    /// The loader's message, for a user who does not know about the copy.
     pub fn explained(&self, said: &str) -> String {
         let name = format!("{}: ", self.name.display());
         match said.strip_prefix(&name) {

@@ -16,7 +16,7 @@ const MESSAGE: usize = 256;
 
 /// A mapper that a library made.
 pub struct Hosted {
-    /// A copy of the library's table. Calls that the library does not know of are null.
+    /// A copy of the library's table. Calls that the library does not know are null.
     pub table: abi::Library,
     /// The pointer that `create` returned.
     pub mapper: *mut c_void,

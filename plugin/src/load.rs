@@ -88,7 +88,7 @@ fn entry(_: &Path) -> Result<abi::Entry, Fault> {
     Err(Fault::Refused("expected a Unix system".into()))
 }
 
-/// A copy of a library's table, with null for the calls that the library does not know of.
+/// A copy of a library's table, with null for the calls that the library does not know.
 fn table(given: *const abi::Library) -> Result<abi::Library, Fault> {
     if given.is_null() || !given.is_aligned() {
         return Err(Fault::NoTable(format!("{given:?}")));

@@ -326,7 +326,7 @@ fn a_program_that_is_too_old_is_told() {
     assert!(status == 1 && message.starts_with("expected an input of at least "), "{message}");
 }
 
-/// The access to each requirement is written to the room for it, and nowhere else.
+/// The access to each requirement is written to the memory provided for it, and nowhere else.
 #[test]
 fn accesses_are_those_of_the_requirements() {
     struct Copies(Vec<u32>);
@@ -371,7 +371,7 @@ fn accesses_are_those_of_the_requirements() {
         let mut buffer = [0_u8; 256];
         let text = buffer.as_mut_ptr().cast();
         let call = hosted.table.map_leaf.unwrap();
-        // SAFETY: all outlive the call, and `access` is null or has room for twelve.
+        // SAFETY: all outlive the call, and `access` is null or has space for twelve.
         let status = unsafe { call(hosted.mapper, &input, &mut output, text, buffer.len()) };
         assert_eq!(output.access, access);
         if status == 0 { Ok(()) } else { Err(message(&buffer)) }
@@ -388,7 +388,7 @@ fn accesses_are_those_of_the_requirements() {
         assert_eq!(asked(&[copied], number), Err(expected));
     }
     assert_eq!(ask(&[], 0, std::ptr::null_mut()), Ok(()));
-    let expected = "expected room for 12 numbers in `access`, found none";
+    let expected = "expected space for 12 numbers in `access`, found none";
     assert_eq!(ask(&[], 12, std::ptr::null_mut()), Err(expected.into()));
 
     // As an error of the program that asks.

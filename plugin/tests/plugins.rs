@@ -76,7 +76,7 @@ fn files_that_are_no_libraries() {
     assert_eq!(refused(Path::new("/dev/null")), "not a shared library, but no regular file");
     // A program that could be a library by its head: the loader tells them apart.
     assert!(refused(&std::env::current_exe().unwrap()).starts_with("can't be loaded: "));
-    // A hole takes no room, but reading it would.
+    // A hole takes no space, but reading it would.
     let giant = write("giant.so", &std::fs::read(built("whole", &[])).unwrap());
     std::fs::File::options().write(true).open(&giant).unwrap().set_len(1 << 40).unwrap();
     assert_eq!(refused(&giant), "not a shared library, but a file of 1099511627776 bytes; expected at most 1073741824");

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::memory::{Bytes, OwnBlock};
+use crate::memory::{Bytes, OwnedMemory};
 use crate::{Element, RegionError};
 
 /// An owned block of bytes of fixed length, aligned to 64 bytes so that it can be read as elements of any
@@ -25,7 +25,7 @@ pub struct Buffer(Owned);
 
 enum Owned {
     Bytes(Bytes),
-    Block(OwnBlock),
+    Foreign(OwnedMemory),
 }
 
 impl Buffer {
@@ -39,9 +39,9 @@ impl Buffer {
         Some(Buffer(Owned::Bytes(Bytes::zeroed(len)?)))
     }
 
-    /// A buffer of the bytes of a block.
-    pub fn in_block(block: OwnBlock) -> Self {
-        Buffer(Owned::Block(block))
+    /// A buffer of these bytes.
+    pub fn from_memory(memory: OwnedMemory) -> Self {
+        Buffer(Owned::Foreign(memory))
     }
 
     /// A copy of `bytes`. Aborts if memory is exhausted, as `Vec` does.
@@ -68,7 +68,7 @@ impl Buffer {
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Owned::Bytes(bytes) => bytes.as_slice(),
-            Owned::Block(block) => block.as_bytes(),
+            Owned::Foreign(memory) => memory.as_bytes(),
         }
     }
 
@@ -76,7 +76,7 @@ impl Buffer {
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Owned::Bytes(bytes) => bytes.as_mut_slice(),
-            Owned::Block(block) => block.as_bytes_mut(),
+            Owned::Foreign(memory) => memory.as_bytes_mut(),
         }
     }
 

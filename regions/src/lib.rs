@@ -21,7 +21,8 @@ pub use buffer::Buffer;
 pub use error::RegionError;
 pub use field::{Element, Field, FieldId, FieldInfo, FieldSpace};
 pub use memory::{
-    Block, Instance, Lease, Lendable, Loan, MemoryId, OwnBlock, Returned, Rows, RowsMut, SharedInstance, Slot,
+    ForeignMemory, Instance, Lease, Lendable, Loan, MemoryId, OwnedMemory, Returned, Rows, RowsMut, SharedInstance,
+    WriteOnly,
 };
 pub use operator::{
     BrokenLaw, ExactSum, Integer, Law, Laws, Located, Number, Operator, ReductionId, Stateful, Summand, argmax, argmin,

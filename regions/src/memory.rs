@@ -12,7 +12,7 @@
 //!
 //! Every `SAFETY` comment in this module refers to these rules:
 //!
-//! 1. A storage's bytes are initialised when it is made, in [`Bytes`] of its own or in a [`Block`]. They never move,
+//! 1. A storage's bytes are initialised when it is made, in [`Bytes`] of its own or in a [`ForeignMemory`]. They never move,
 //!    and live until the last `Arc` to it is gone. Elements are plain old data, so any bytes are a valid value.
 //! 2. The bytes of a **plain** storage are touched in two ways only. (a) Through a view of a lease, within the lease's
 //!    rectangle. It writes only if the lease's privilege writes. (b) By a method of the instance, on the instance's
@@ -23,10 +23,10 @@
 //!    overlap both only read.
 //! 5. The bytes of an **atomic** storage are touched only through relaxed atomic words whose width is a function of the
 //!    element size, so that all accesses to one byte have the same width. Other processes that share a block do the same.
-//! 6. A view is made only for the element type and dimension of the storage, so that its offsets are those of `layout`.
+//! 6. A view is made only for the element type and dimension of the storage, so that its offsets are the offsets of `layout`.
 
-mod block;
 mod bytes;
+mod foreign;
 mod instance;
 mod layout;
 mod lease;
@@ -37,13 +37,13 @@ mod storage;
 mod view;
 mod words;
 
-pub use block::{Block, OwnBlock};
 pub(crate) use bytes::Bytes;
+pub use foreign::{ForeignMemory, OwnedMemory};
 pub use instance::{Instance, Returned};
 pub use lease::Lease;
 pub use lendable::{Lendable, Loan};
 pub use shared::SharedInstance;
 pub use storage::MemoryId;
-pub use view::{Rows, RowsMut, Slot};
+pub use view::{Rows, RowsMut, WriteOnly};
 pub(crate) use view::{View, ViewMut};
 pub(crate) use words::SharedView;

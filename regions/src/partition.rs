@@ -38,7 +38,7 @@ struct Shared {
 
 #[derive(PartialEq, Eq)]
 enum Rule {
-    /// So many tiles in each dimension, whose sizes differ by at most one. The last dimension's colour runs fastest.
+    /// This many tiles in each dimension, whose sizes differ by at most one. The last dimension's colour runs fastest.
     Grid([usize; 3]),
     /// Block `c` is `starts[c]..starts[c + 1]` in the first dimension.
     Blocks { starts: Vec<i64> },

@@ -19,9 +19,9 @@ use std::sync::Arc;
 /// assert_eq!((v.len(), v[2], also.as_ptr()), (3, 3, v.as_ptr()));
 /// assert_eq!(also, vec![1, 2, 3]);
 /// ```
-pub struct Vector<T>(Held<T>);
+pub struct Vector<T>(Elements<T>);
 
-enum Held<T> {
+enum Elements<T> {
     All(Arc<Vec<T>>),
     Some(Arc<Loan<T>>),
 }
@@ -31,8 +31,8 @@ impl<T> Vector<T> {
     #[inline]
     pub fn as_slice(&self) -> &[T] {
         match &self.0 {
-            Held::All(all) => all,
-            Held::Some(some) => some.as_slice(),
+            Elements::All(all) => all,
+            Elements::Some(some) => some.as_slice(),
         }
     }
 
@@ -43,8 +43,8 @@ impl<T> Vector<T> {
         T: Clone,
     {
         match self.0 {
-            Held::All(all) => Arc::unwrap_or_clone(all),
-            Held::Some(some) => some.as_slice().to_vec(),
+            Elements::All(all) => Arc::unwrap_or_clone(all),
+            Elements::Some(some) => some.as_slice().to_vec(),
         }
     }
 
@@ -54,8 +54,8 @@ impl<T> Vector<T> {
     /// The vector unchanged, if its elements are lent by a [`Lendable`](crate::Lendable).
     pub fn into_shared(self) -> Result<Arc<Vec<T>>, Self> {
         match self.0 {
-            Held::All(all) => Ok(all),
-            some @ Held::Some(_) => Err(Self(some)),
+            Elements::All(all) => Ok(all),
+            some @ Elements::Some(_) => Err(Self(some)),
         }
     }
 }
@@ -68,13 +68,13 @@ impl<T> From<Vec<T>> for Vector<T> {
 
 impl<T> From<Arc<Vec<T>>> for Vector<T> {
     fn from(all: Arc<Vec<T>>) -> Self {
-        Self(Held::All(all))
+        Self(Elements::All(all))
     }
 }
 
 impl<T> From<Loan<T>> for Vector<T> {
     fn from(some: Loan<T>) -> Self {
-        Self(Held::Some(Arc::new(some)))
+        Self(Elements::Some(Arc::new(some)))
     }
 }
 
@@ -93,8 +93,8 @@ impl<T> Default for Vector<T> {
 impl<T> Clone for Vector<T> {
     fn clone(&self) -> Self {
         Self(match &self.0 {
-            Held::All(all) => Held::All(all.clone()),
-            Held::Some(some) => Held::Some(some.clone()),
+            Elements::All(all) => Elements::All(all.clone()),
+            Elements::Some(some) => Elements::Some(some.clone()),
         })
     }
 }

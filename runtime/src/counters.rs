@@ -72,11 +72,11 @@ counters! {
     polls,
     /// Messages between processors.
     messages,
-    /// Calls of collectives that are over, counted once for each shard.
+    /// Calls of collectives that have ended, counted once for each shard.
     chain_calls,
     /// Bytes that reads and local subtasks of collectives combined or copied, of values too large for an arrival.
     combined_bytes,
-    /// Arrivals at barriers, including local ones and those of collectives.
+    /// Arrivals at barriers, including local ones and arrivals of collectives.
     arrivals,
     /// Arrivals of collectives.
     chain_arrivals,
@@ -86,8 +86,8 @@ counters! {
     region_copies,
     /// Bytes of these copies.
     region_copy_bytes,
-    /// Bytes in [ordinary memory](maniple_mapper::MemoryKind::Ordinary) that went through a staging buffer: those of
-    /// exchange regions, to a peer on another processor, of the same node or not; and those of instances, to or from another
+    /// Bytes in [ordinary memory](maniple_mapper::MemoryKind::Ordinary) that went through a staging buffer: bytes of
+    /// exchange regions, to a peer on another processor, of the same node or not; and bytes of instances, to or from another
     /// process of the host. Between shards of one processor nothing is staged.
     staged_bytes,
     /// Tasks, launches, requests, timers and uses of instances that are left over when a seeded run or one in virtual

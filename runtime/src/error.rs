@@ -374,7 +374,7 @@ impl Error {
         Error::Poisoned { place, cause: Box::new(self.first().clone()), number: self.number() }
     }
 
-    /// The same as an error of a run that is over. In another run it is a new failure.
+    /// The same as an error of a run that has ended. In another run it is a new failure.
     pub(crate) fn of_the_past(mut self) -> Self {
         if let Error::Poisoned { number, .. } = &mut self {
             *number = FailureNumber::NONE;
@@ -436,7 +436,7 @@ impl Error {
     }
 }
 
-/// Lets a task use `?` on errors of `maniple_regions`, such as those of a partition. They become [`Error::User`].
+/// Lets a task use `?` on errors of `maniple_regions`, such as errors of a partition. They become [`Error::User`].
 impl From<RegionError> for Error {
     fn from(source: RegionError) -> Self {
         Error::user(source)

@@ -22,7 +22,7 @@ pub(crate) struct Failures(Rc<RefCell<List>>);
 struct List {
     /// By number, so that the first does not depend on the order in which they came.
     untold: BTreeMap<u64, Failure>,
-    /// Those that an await has returned: what fails later because of one is nothing new.
+    /// Failures that an await has returned: what fails later because of one is nothing new.
     told: Numbers,
     /// The number of the shard's own failure, once it has one.
     own: Option<FailureNumber>,

@@ -104,7 +104,7 @@ impl<T> Clone for TaskFuture<T> {
 #[derive(Debug)]
 pub struct Stamp(Arc<Noted>);
 
-/// Nanoseconds by the run's clock. It is woken like a waker, so those who wake need not know of it.
+/// Nanoseconds by the run's clock. It is woken like a waker, so the code that wakes need not know about it.
 #[derive(Debug)]
 struct Noted(AtomicU64);
 
@@ -121,7 +121,7 @@ impl Wake for Noted {
 }
 
 impl Stamp {
-    /// The time at which the future was settled, or that of the call of [`TaskFuture::stamp`] if that came later.
+    /// The time at which the future was settled, or the time of the call of [`TaskFuture::stamp`] if that came later.
     /// `None` if it is not settled yet. Never waits.
     pub fn at(&self) -> Option<Duration> {
         Some(self.0.0.load(Ordering::Relaxed)).filter(|at| *at != UNSETTLED).map(Duration::from_nanos)
@@ -274,7 +274,7 @@ impl<T: 'static> TaskFuture<T> {
         self.cell.past.get_or_init(Past::default).clone()
     }
 
-    /// Makes the events before the value of `other` those before this future's.
+    /// Takes the events before the value of `other` as the events before this future's.
     pub(crate) fn follows<U: 'static>(&self, other: &TaskFuture<U>) {
         let _ = self.cell.past.set(other.event());
     }

@@ -153,6 +153,6 @@ impl WaitAt {
 pub(crate) enum ValueAt {
     /// The value that came with this generation of a cell.
     Get { object: ObjectId, cell: u32, generation: u64 },
-    /// Room for so many bytes; `inline` if the value travels within the arrival.
+    /// Memory for this many bytes; `inline` if the value travels within the arrival.
     Put { bytes: usize, inline: bool },
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
 
-/// The name of a leaf task: that of its function, or the one that its launch gives. A closure has none of its own, so it is
+/// The name of a leaf task: its function's name, or the one that its launch gives. A closure has none of its own, so it is
 /// shown with the line of its launch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TaskName {

@@ -222,7 +222,7 @@ pub(crate) struct EdgeTable {
     /// The edges that lead from each shard, and those that lead to it.
     pub out: Grouped,
     pub into: Grouped,
-    /// Numbers of each edge's ready cell on the processor of its consumer and of its empty cell on that of its
+    /// Numbers of each edge's ready cell on the processor of its consumer and of its empty cell on the processor of its
     /// producer.
     pub cells: Vec<(u32, u32)>,
     /// Ready and empty cells of each processor.
@@ -333,7 +333,7 @@ impl PhaseSpec {
             || self.tree.children(member).iter().any(|&c| self.contributes(c))
     }
 
-    /// The position in the arriver list of a member's contributor; of a subtree, that of one of its arrivers.
+    /// The position in the arriver list of a member's contributor; of a subtree, the position of one of its arrivers.
     pub fn arriver_behind(&self, member: ProcessorId, contributor: u32) -> u32 {
         let own = self.local_arrivers(member);
         let below = || {

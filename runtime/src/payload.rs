@@ -125,9 +125,9 @@ impl Payload {
         }
     }
 
-    /// Inline room for `len` bytes, which are zero.
+    /// Inline memory for `len` bytes, which are zero.
     #[inline]
-    pub(crate) fn room(len: usize) -> Self {
+    pub(crate) fn zeroed(len: usize) -> Self {
         Payload::Inline { len: len as u8, words: [0; Self::INLINE / 8] }
     }
 

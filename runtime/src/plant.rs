@@ -47,7 +47,7 @@ bugs! {
     DoubledArrival,
     /// A value goes to the wrong shard.
     WrongPartner,
-    /// A call of a collective starts before the earlier call of its slot is over.
+    /// A call of a collective starts before the earlier call of its slot has ended.
     EarlySlotReuse,
     /// A call without empty arrivals uses the cells of the call before, not the other set.
     OneSet,
@@ -71,7 +71,7 @@ bugs! {
     StaleCopy,
     /// Two shards' results change places.
     SwappedResults,
-    /// A processor does not hear that another one is lost.
+    /// A processor is not told that another one is lost.
     SilentDeath,
     /// The values of a phase barrier are folded in the wrong order.
     FoldOrder,
@@ -81,15 +81,15 @@ bugs! {
     LostWriteBack,
     /// The operands of an operator change places.
     SwappedOperands,
-    /// A generation of a phase barrier is over before all have arrived.
+    /// A generation of a phase barrier ends before all have arrived.
     EarlyRelease,
     /// A launch does not wait for its data, nor for earlier launches that use the same.
     EarlyStart,
-    /// The home of a region does not hear that a launch is over.
+    /// The home of a region is not told that a launch has ended.
     LostLaunchOver,
-    /// A deadline is over before its time.
+    /// A deadline passes too early.
     EarlyDeadline,
-    /// Nobody is told that a deadline is over.
+    /// Nobody is told that a deadline has passed.
     LostDeadline,
 }
 

@@ -23,8 +23,8 @@ impl Algorithm {
         numbers.iter().map(move |&number| self.with_number(number))
     }
 
-    /// The algorithms, with all their [variants](Self::variants), that are for some goals of a kind. A barrier has those of an
-    /// allreduce.
+    /// The algorithms, with all their [variants](Self::variants), that are for some goals of a kind. A barrier has the
+    /// algorithms of an allreduce.
     pub fn of_kind(kind: Kind) -> impl Iterator<Item = Algorithm> {
         let kind = if kind == Kind::Barrier { Kind::Allreduce } else { kind };
         let can = move |of: &Algorithm| of.method().needs(kind).is_some_and(|needs| needs.can_be_met(kind));
@@ -119,7 +119,7 @@ impl Algorithm {
                 let others = self.variants().filter(|other| other.is_for_ranks(goal));
                 let others = others.chain([self.taken_for(goal)]).map(|a| a.to_string());
                 let expected = format!("an algorithm for {came} shards, such as {}", or(&others.collect::<Vec<_>>()));
-                Err((expected, format!("{self}, which does not exist for so many")))
+                Err((expected, format!("{self}, which does not exist for that number of shards")))
             }
         }
     }
@@ -315,7 +315,10 @@ mod tests {
         let said = refused(Algorithm::FiveCases(1), &Goal::allreduce(13, 1));
         assert!(said.starts_with("expected an algorithm for 13 shards, such as five-cases-"), "{said}");
         assert!(said.contains(", five-cases-4, ") && !said.contains("five-cases-1, five"), "{said}");
-        assert!(said.ends_with(" or dissemination-1, got five-cases-1, which does not exist for so many"), "{said}");
+        assert!(
+            said.ends_with(" or dissemination-1, got five-cases-1, which does not exist for that number of shards"),
+            "{said}"
+        );
         assert_eq!(
             refused(Algorithm::Bruck, &Goal::all_to_all(8193, Ranks::all(8193), Ranks::all(8193))),
             "expected at most 8192 shards for bruck, got 8193"
@@ -364,8 +367,8 @@ mod tests {
                     let goal = Goal::allreduce(ranks, schedules.of(0).blocks());
                     let report = check(&goal, |rank| schedules.of(rank)).unwrap();
                     assert_eq!(report.laws.without(algorithm.laws(&goal)), Laws::NONE, "{algorithm}, {ranks} ranks");
-                    let alike = algorithm.groups_by_doubling(&goal, &groups);
-                    assert!(report.by_doubling || !alike, "{algorithm}, {ranks} ranks");
+                    let by_doubling = algorithm.groups_by_doubling(&goal, &groups);
+                    assert!(report.by_doubling || !by_doubling, "{algorithm}, {ranks} ranks");
                     assert!((0..ranks).all(|rank| schedules.of(rank).group() == schedules.group(rank)));
                 }
             }

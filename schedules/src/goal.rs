@@ -6,8 +6,8 @@ use std::ops::Range;
 
 /// What each rank contributes to a collective, and what it ends up with.
 ///
-/// The ranks are those of a gang. *Contributors* and *receivers* are subsets of them, in ascending order. Contributions
-/// and results are vectors of [`blocks`](Self::blocks) blocks, and some blocks may be missing in either.
+/// The ranks are the shards of a gang. *Contributors* and *receivers* are subsets of them, in ascending order.
+/// Contributions and results are vectors of [`blocks`](Self::blocks) blocks, and some blocks may be missing in either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Goal {
     kind: Kind,
@@ -127,7 +127,7 @@ impl Goal {
         self.blocks
     }
 
-    /// The same with a vector in so many blocks, if it is one vector that any number of blocks can make up.
+    /// The same with a vector in `blocks` blocks, if it is one vector that any number of blocks can make up.
     pub fn in_blocks(self, blocks: u32) -> Self {
         Self { blocks: if self.kind.has_blocks() { self.blocks } else { blocks }, ..self }
     }
@@ -259,7 +259,7 @@ impl Goal {
         said(&self.contributors, "from") + &said(&self.receivers, "to")
     }
 
-    /// How many contributors are combined in a rank's result: those at the first positions.
+    /// How many contributors are combined in a rank's result: the contributors at the first positions.
     pub fn combined(&self, rank: u32) -> u32 {
         let first = self.result(rank).start;
         match self.want(rank, first) {

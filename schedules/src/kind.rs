@@ -28,8 +28,8 @@ pub enum Kind {
     Scatter,
     /// Each contributor has a block for each receiver.
     AllToAll,
-    /// The receivers learn that all contributors have arrived. Its [`Goal`](crate::Goal) is that of an allreduce or a reduction of
-    /// nothing.
+    /// The receivers learn that all contributors have arrived. Its [`Goal`](crate::Goal) is the goal of an allreduce or
+    /// a reduction of nothing.
     Barrier,
 }
 

@@ -77,7 +77,7 @@ impl Ranks {
     ///
     /// # Panics
     ///
-    /// If the set has not so many ranks.
+    /// If the set does not have this many ranks.
     pub fn at(&self, position: u32) -> u32 {
         match &self.0 {
             Set::Range(range) => {

@@ -19,13 +19,13 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone)]
 pub struct Schedules {
     goal: Goal,
-    by: By,
-    /// The cells of ranks that have as many, when they are known.
-    alike: [OnceLock<u32>; 3],
+    source: Source,
+    /// The cells of each rank of a class, when they are known.
+    of_class: [OnceLock<u32>; 3],
 }
 
 #[derive(Clone)]
-enum By {
+enum Source {
     Algorithm {
         algorithm: Algorithm,
         order: Order,
@@ -41,12 +41,13 @@ enum By {
 pub type Make = dyn Fn(&Goal, u32) -> Schedule + Send + Sync;
 
 impl Schedules {
-    /// Those of an algorithm. Every rank is in a [group](Groups) of its own, and the brackets are those of recursive doubling.
+    /// The schedules of an algorithm. Every rank is in a [group](Groups) of its own, and the brackets are the ones of
+    /// recursive doubling.
     ///
     /// # Panics
     ///
-    /// If the algorithm [is not for](Algorithm::is_for) the goal, also because of the algorithm's number or that of the ranks.
-    /// [`Algorithm::check`] says so without a panic.
+    /// If the algorithm [is not for](Algorithm::is_for) the goal, also because of the algorithm's number or the number
+    /// of ranks. [`Algorithm::check`] says so without a panic.
     pub fn new(goal: &Goal, algorithm: Algorithm) -> Self {
         Self::with(goal, algorithm, Order::Doubling, Groups::of(goal.ranks(), 1))
     }
@@ -55,43 +56,43 @@ impl Schedules {
     ///
     /// # Panics
     ///
-    /// If the algorithm [is not for](Algorithm::is_for) the goal, also because of the algorithm's number or that of the ranks.
-    /// [`Algorithm::check`] says so without a panic.
+    /// If the algorithm [is not for](Algorithm::is_for) the goal, also because of the algorithm's number or the number
+    /// of ranks. [`Algorithm::check`] says so without a panic.
     pub fn with(goal: &Goal, algorithm: Algorithm, order: Order, groups: Groups) -> Self {
         if let Err((expected, came)) = algorithm.check(goal, Laws::ALL) {
             panic!("{algorithm} for {} of {} ranks: expected {expected}, got {came}", goal.named(), goal.ranks());
         }
-        let by = By::Algorithm { algorithm, order, groups, prepared: algorithm.method().prepared(goal) };
-        Self { goal: goal.clone(), by, alike: Default::default() }
+        let source = Source::Algorithm { algorithm, order, groups, prepared: algorithm.method().prepared(goal) };
+        Self { goal: goal.clone(), source, of_class: Default::default() }
     }
 
     fn case<'a>(&'a self, algorithm: Algorithm, order: Order, groups: &'a Groups) -> Case<'a> {
         Case { goal: &self.goal, number: algorithm.number().unwrap_or(0), order, groups }
     }
 
-    /// Those that a function makes, with a name for reports.
+    /// Schedules that a function makes, with a name for reports.
     pub fn own(goal: &Goal, name: &str, make: impl Fn(&Goal, u32) -> Schedule + Send + Sync + 'static) -> Self {
         Self::made(goal, name, Arc::new(make))
     }
 
     /// The same with a function that others use, too.
     pub fn made(goal: &Goal, name: &str, make: Arc<Make>) -> Self {
-        Self { goal: goal.clone(), by: By::Own(name.into(), make), alike: Default::default() }
+        Self { goal: goal.clone(), source: Source::Own(name.into(), make), of_class: Default::default() }
     }
 
     /// The survivors, if there are several choices of them with the same bits.
     pub fn survivors(&self) -> Option<Survivors> {
-        match &self.by {
-            By::Algorithm { prepared: Some(prepared), .. } => prepared.survivors().cloned(),
-            By::Algorithm { algorithm, .. } => algorithm.method().survivors(&self.goal),
-            By::Planned(survivors) => Some((**survivors).clone()),
-            By::Own(..) => None,
+        match &self.source {
+            Source::Algorithm { prepared: Some(prepared), .. } => prepared.survivors().cloned(),
+            Source::Algorithm { algorithm, .. } => algorithm.method().survivors(&self.goal),
+            Source::Planned(survivors) => Some((**survivors).clone()),
+            Source::Own(..) => None,
         }
     }
 
     /// The same reduction by other survivors.
     pub fn by_survivors(&self, survivors: Survivors) -> Self {
-        Self { goal: self.goal.clone(), by: By::Planned(Arc::new(survivors)), alike: Default::default() }
+        Self { goal: self.goal.clone(), source: Source::Planned(Arc::new(survivors)), of_class: Default::default() }
     }
 
     /// What they are to reach.
@@ -106,29 +107,29 @@ impl Schedules {
     /// If `rank` is not below the number of ranks.
     pub fn of(&self, rank: u32) -> Schedule {
         assert!(rank < self.goal.ranks(), "rank {rank} is not below the {} ranks", self.goal.ranks());
-        match &self.by {
-            By::Algorithm { prepared: Some(prepared), .. } => prepared.of(rank),
-            By::Algorithm { algorithm, order, groups, .. } => {
+        match &self.source {
+            Source::Algorithm { prepared: Some(prepared), .. } => prepared.of(rank),
+            Source::Algorithm { algorithm, order, groups, .. } => {
                 algorithm.method().schedule(&self.case(*algorithm, *order, groups), rank)
             }
-            By::Planned(survivors) => survivors.schedule(rank),
-            By::Own(_, make) => make(&self.goal, rank),
+            Source::Planned(survivors) => survivors.schedule(rank),
+            Source::Own(_, make) => make(&self.goal, rank),
         }
     }
 
     /// The number of a rank's updates, or of its reads if they are more. Every node asks for all ranks, so schedules are made
     /// for this only where they are short.
     pub fn cells(&self, rank: u32) -> u32 {
-        match &self.by {
-            By::Own(..) => cells(&self.of(rank)),
+        match &self.source {
+            Source::Own(..) => cells(&self.of(rank)),
             _ if !self.goal.takes_part(rank) => 0,
-            By::Planned(survivors) => survivors.cells(rank),
-            By::Algorithm { prepared: Some(prepared), .. } => prepared.cells(rank),
-            By::Algorithm { algorithm, order, groups, .. } => {
+            Source::Planned(survivors) => survivors.cells(rank),
+            Source::Algorithm { prepared: Some(prepared), .. } => prepared.cells(rank),
+            Source::Algorithm { algorithm, order, groups, .. } => {
                 match algorithm.method().cells(&self.case(*algorithm, *order, groups), rank) {
                     Cells::Made => cells(&self.of(rank)),
                     Cells::Number(number) => number,
-                    Cells::Alike(class) => *self.alike[class].get_or_init(|| cells(&self.of(rank))),
+                    Cells::OfClass(class) => *self.of_class[class].get_or_init(|| cells(&self.of(rank))),
                 }
             }
         }
@@ -137,20 +138,20 @@ impl Schedules {
     /// Whether a rank that has read a value says so. Where partners exchange values it does, so that one set of cells is enough.
     /// Between two ranks this travels with the next value. Between more it mostly is a message of its own.
     pub fn give_back(&self) -> bool {
-        match &self.by {
-            By::Algorithm { algorithm, .. } => algorithm.method().sends_both_ways() || !self.goal.is_mutual(),
-            By::Planned(_) | By::Own(..) => true,
+        match &self.source {
+            Source::Algorithm { algorithm, .. } => algorithm.method().sends_both_ways() || !self.goal.is_mutual(),
+            Source::Planned(_) | Source::Own(..) => true,
         }
     }
 
     /// The [group](Schedule::group) of a rank.
     pub fn group(&self, rank: u32) -> Range<u32> {
-        match &self.by {
-            By::Algorithm { algorithm, order, groups, .. } => {
+        match &self.source {
+            Source::Algorithm { algorithm, order, groups, .. } => {
                 algorithm.method().group(&self.case(*algorithm, *order, groups), rank)
             }
-            By::Planned(_) => rank..rank + 1,
-            By::Own(..) => self.of(rank).group(),
+            Source::Planned(_) => rank..rank + 1,
+            Source::Own(..) => self.of(rank).group(),
         }
     }
 }
@@ -158,15 +159,15 @@ impl Schedules {
 /// The algorithm. For one in a plan it tells choices apart, so that nodes whose plans differ find that out.
 impl fmt::Display for Schedules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.by {
-            By::Algorithm { algorithm, order: Order::Left, prepared: None, .. } => {
+        match &self.source {
+            Source::Algorithm { algorithm, order: Order::Left, prepared: None, .. } => {
                 write!(f, "{algorithm} in the order of a loop")
             }
-            By::Algorithm { algorithm, .. } => write!(f, "{algorithm}"),
-            By::Planned(survivors) => {
+            Source::Algorithm { algorithm, .. } => write!(f, "{algorithm}"),
+            Source::Planned(survivors) => {
                 write!(f, "{} in a plan with choices {:08x}", Algorithm::RecursiveDoubling, survivors.digest())
             }
-            By::Own(name, _) => f.write_str(name),
+            Source::Own(name, _) => f.write_str(name),
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::HaloOptions;
 use maniple_regions::Rect;
 
-/// A run of cells along one dimension that a block has or needs. `block` is the number, along that dimension, of the
+/// An interval of cells along one dimension that a block has or needs. `block` is the number, along that dimension, of the
 /// block that has them. `lo` and `hi` are coordinates of the block that needs them.
 #[derive(Clone, Copy)]
-struct Run {
+struct Interval {
     block: usize,
     lo: i64,
     hi: i64,
@@ -14,9 +14,9 @@ struct Run {
     shift: i64,
 }
 
-/// The runs along one dimension: those below a block, the block itself, and those above. Also the position of the block
+/// The intervals along one dimension: those below a block, the block itself, and those above. Also the position of the block
 /// among them.
-fn runs(cuts: &[i64], block: usize, width: usize, periodic: bool) -> (Vec<Run>, usize) {
+fn intervals(cuts: &[i64], block: usize, width: usize, periodic: bool) -> (Vec<Interval>, usize) {
     let blocks = cuts.len() - 1;
     let (first, all) = (cuts[0], cuts[blocks] - cuts[0]);
     let (lo, hi) = (cuts[block], cuts[block + 1]);
@@ -29,7 +29,7 @@ fn runs(cuts: &[i64], block: usize, width: usize, periodic: bool) -> (Vec<Run>, 
         (true, _) => Some((0, from.1 + all)),
         (false, _) => Some((blocks - 1, from.1 - all)),
     };
-    let run = |(block, shift): (usize, i64), lo: i64, hi: i64| Run {
+    let interval = |(block, shift): (usize, i64), lo: i64, hi: i64| Interval {
         block,
         // What lies beyond the coordinates there are is not within `lo` and `hi`.
         lo: lo.max(cuts[block].saturating_add(shift)),
@@ -46,25 +46,25 @@ fn runs(cuts: &[i64], block: usize, width: usize, periodic: bool) -> (Vec<Run>, 
         && let Some(next) = neighbour(at, false)
     {
         at = next;
-        below.push(run(at, low, reached));
+        below.push(interval(at, low, reached));
         reached = cuts[at.0].saturating_add(at.1);
     }
     below.reverse();
     let own = below.len();
-    below.push(Run { block, lo, hi, shift: 0 });
+    below.push(Interval { block, lo, hi, shift: 0 });
     (at, reached) = ((block, 0), hi);
     while reached < high
         && let Some(next) = neighbour(at, true)
     {
         at = next;
-        below.push(run(at, reached, high));
+        below.push(interval(at, reached, high));
         reached = cuts[at.0 + 1].saturating_add(at.1);
     }
     debug_assert_eq!(below.len() as u128, reaches(cuts, block, width, periodic));
     (below, own)
 }
 
-/// The number of [`runs`] of a block that has cells.
+/// The number of [`intervals`] of a block that has cells.
 fn reaches(cuts: &[i64], block: usize, width: usize, periodic: bool) -> u128 {
     let blocks = cuts.len() - 1;
     let (first, end) = (i128::from(cuts[0]), i128::from(cuts[blocks]));
@@ -85,11 +85,11 @@ fn reaches(cuts: &[i64], block: usize, width: usize, periodic: bool) -> u128 {
 /// The number of places at which [`pieces`] looks for all blocks together: the pieces, the blocks themselves, and the
 /// corners even if they are not sent.
 pub(super) fn places<const D: usize>(cuts: &[Vec<i64>; D], options: &HaloOptions<D>) -> u128 {
-    // Each block has the product of its runs along each dimension, so all blocks have the product of the sums.
+    // Each block has the product of its intervals along each dimension, so all blocks have the product of the sums.
     let along = |d: usize| {
         let with_cells = (0..cuts[d].len() - 1).filter(|&block| cuts[d][block] < cuts[d][block + 1]);
-        let runs = with_cells.map(|block| reaches(&cuts[d], block, options.width[d], options.periodic[d]));
-        runs.fold(0_u128, u128::saturating_add)
+        let intervals = with_cells.map(|block| reaches(&cuts[d], block, options.width[d], options.periodic[d]));
+        intervals.fold(0_u128, u128::saturating_add)
     };
     (0..D).map(along).fold(1, u128::saturating_mul)
 }
@@ -148,32 +148,35 @@ pub(super) fn pieces<const D: usize>(
     if (0..D).any(|d| cuts[d][at[d]] == cuts[d][at[d] + 1]) {
         return Vec::new();
     }
-    let along: [(Vec<Run>, usize); D] =
-        std::array::from_fn(|d| runs(&cuts[d], at[d], options.width[d], options.periodic[d]));
-    let all: usize = along.iter().map(|(runs, _)| runs.len()).product();
+    let along: [(Vec<Interval>, usize); D] =
+        std::array::from_fn(|d| intervals(&cuts[d], at[d], options.width[d], options.periodic[d]));
+    let all: usize = along.iter().map(|(intervals, _)| intervals.len()).product();
     let mut pieces = Vec::new();
     for mut choice in 0..all {
         let (mut chosen, mut away) = ([None; D], 0);
         for d in (0..D).rev() {
-            let (runs, own) = &along[d];
-            chosen[d] = runs.get(choice % runs.len()).copied();
-            away += usize::from(choice % runs.len() != *own);
-            choice /= runs.len();
+            let (intervals, own) = &along[d];
+            chosen[d] = intervals.get(choice % intervals.len()).copied();
+            away += usize::from(choice % intervals.len() != *own);
+            choice /= intervals.len();
         }
-        let chosen = chosen.map(|run| run.unwrap_or(Run { block: 0, lo: 0, hi: 0, shift: 0 }));
-        let is_empty = chosen.iter().any(|run| run.lo >= run.hi);
+        let chosen = chosen.map(|interval| interval.unwrap_or(Interval { block: 0, lo: 0, hi: 0, shift: 0 }));
+        let is_empty = chosen.iter().any(|interval| interval.lo >= interval.hi);
         if away == 0 || is_empty || (away > 1 && !options.corners) {
             continue;
         }
         let owner = (0..D).fold(0, |number, d| number * (cuts[d].len() - 1) + chosen[d].block);
-        let here = Rect::new(chosen.map(|run| run.lo), chosen.map(|run| run.hi));
-        let there = Rect::new(chosen.map(|run| run.lo - run.shift), chosen.map(|run| run.hi - run.shift));
+        let here = Rect::new(chosen.map(|interval| interval.lo), chosen.map(|interval| interval.hi));
+        let there = Rect::new(
+            chosen.map(|interval| interval.lo - interval.shift),
+            chosen.map(|interval| interval.hi - interval.shift),
+        );
         pieces.push((owner as u32, here, there));
     }
     pieces
 }
 
-/// A rectangle with so many more points on each side, if there are such coordinates.
+/// A rectangle with `width` more points on each side, if there are such coordinates.
 pub(super) fn grown<const D: usize>(rect: &Rect, width: [usize; D]) -> Option<Rect> {
     let (mut lo, mut hi) = ([0; D], [0; D]);
     for d in 0..D {

@@ -58,7 +58,7 @@ use std::sync::Arc;
 use task::{BordersTo, Ends, GhostsFrom, Shape};
 
 /// The most pieces of all halos of a grid together, with the blocks themselves and all corners. The second is for grids
-/// of many blocks: so many pieces a block. It allows a halo with corners in three dimensions over two blocks each way.
+/// of many blocks: this many pieces a block. It allows a halo with corners in three dimensions over two blocks each way.
 const MOST_PLACES: u128 = 1 << 20;
 const MOST_PLACES_EACH: u128 = 128;
 
@@ -242,7 +242,7 @@ impl<T: Element, const D: usize> HaloEnds<T, D> {
     }
 
     /// The argument for a [`Borders`] parameter: the task fills the cells that the neighbours need next. The task
-    /// starts when there is room for them.
+    /// starts when these cells may be overwritten.
     pub fn borders(&self) -> BordersTo<T> {
         BordersTo(self.ends.clone())
     }

@@ -89,7 +89,7 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     /// grid, and in corners that are not sent, get the value `outside`.
     ///
     /// # Panics
-    /// If `rows` are fewer or more than those of the block, or if one has another length.
+    /// If `rows` are fewer or more than the rows of the block, or if one has another length.
     pub fn around<'r>(&self, rows: impl Iterator<Item = &'r [T]>, outside: T) -> Around<T, D>
     where
         T: 'r,
@@ -118,7 +118,7 @@ impl<T: Element, const D: usize> Borders<'_, T, D> {
     /// Fills all cells that the neighbours need, from the rows of the block.
     ///
     /// # Panics
-    /// If `rows` are fewer or more than those of the block, or if one has another length.
+    /// If `rows` are fewer or more than the rows of the block, or if one has another length.
     pub fn send<'r>(&mut self, rows: impl Iterator<Item = &'r [T]>)
     where
         T: 'r,

@@ -37,7 +37,7 @@ struct ShardResult {
     totals: (usize, Option<f64>),
 }
 
-/// The times when an iteration's local sum and total were there. Only shard 0 has them; the others need no room for them.
+/// The times when an iteration's local sum and total were there. Only shard 0 has them; the others need no memory for them.
 type Stamps = Box<(Stamp, Stamp)>;
 
 impl ShardResult {
@@ -58,7 +58,7 @@ impl ShardResult {
 
 /// A shard of the version with an allreduce.
 ///
-/// There are many shards, so their futures should be small. A future has room for every value that is moved into it.
+/// There are many shards, so their futures should be small. A future reserves memory for every value that is moved into it.
 /// So values needed only at the start are dropped before the future is made, and the others are used in place.
 fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardResult, Error>> {
     let ShardArgs { block, halo, h, start, total: sum, mut iterations, ahead: most, keep } = args;

@@ -47,7 +47,7 @@ type Behind = [f64; 2 * GHOSTS];
 /// - `d` may have any length, also 0.
 ///
 /// The sum has the order given in the [module's description](self). `u` has the same bits as from [`scale`]; with a `root`
-/// of 1 they are those of `d`.
+/// of 1 they are the bits of `d`.
 pub fn step(d: &mut [f64], left: [f64; GHOSTS], right: [f64; GHOSTS], root: f64, h: f64) -> f64 {
     let n = d.len();
     let (scale, factor) = (1.0 / root, 1.0 / (12.0 * h));

@@ -87,9 +87,9 @@ pub fn run(runtime: &Runtime, collective: Collective, problem: &Problem) -> Resu
 /// The samples to summarise. Where shards share workers, they are the means of two iterations: the 1st and 2nd, the 3rd and
 /// 4th, and so on.
 ///
-/// A shard that shares its worker is early in every other iteration and late in those between. The difference is often far
-/// more than the mean of an iteration, so a median of single iterations would be that of one kind. A last iteration without
-/// a partner is left out, unless it is the only one.
+/// A shard that shares its worker is early in every other iteration and late in those between. The difference is often
+/// far more than the mean of an iteration, so a median of single iterations would describe only the early or only the
+/// late ones. A last iteration without a partner is left out, unless it is the only one.
 pub fn alternating(samples: &[f64], shards: usize, workers: usize) -> Vec<f64> {
     if shards <= workers || samples.len() < 2 {
         return samples.to_vec();

@@ -153,7 +153,7 @@ async fn hand_over(shard: Shard, (piece, total): (Option<Region>, f64)) -> Resul
     shard.launch(store, (d.read(D), total.into())).go()?.await
 }
 
-/// Gives the last vector to the sink, in pieces that memory has room for.
+/// Gives the last vector to the sink, in pieces that fit into memory.
 pub(crate) async fn drain(top: &Top, gang: &Gang, blocks: &[Region], sums: &[f64], sink: &Sink) -> Result<(), Error> {
     /// The fewest cells of a piece, and the most pieces.
     const CELLS: i64 = 1 << 20;

@@ -131,7 +131,7 @@ fn cases() -> Vec<Case> {
         for learns in LEARNS {
             for handled in [Handled::Nothing, Handled::SameText, Handled::OtherText, Handled::SameTextLater] {
                 for late in [true, false] {
-                    // A wait for what has failed already is over at once.
+                    // A wait for what has failed already ends at once.
                     if matches!(learns, Learns::TimesOut | Learns::Drops) && !late {
                         continue;
                     }
@@ -563,7 +563,7 @@ enum Meets {
 }
 
 /// A detached task of shard 0 fails, so both shards fail. The top-level task awaits shard 1 alone: it has learned of the
-/// failure, as that of shard 1 follows from it.
+/// failure, as the failure of shard 1 follows from it.
 fn effect(at: &str, runtime: Runtime, meets: Meets) {
     let run = runtime.run(move |top| async move {
         let gang = top.gang("both", 2)?;

@@ -23,7 +23,7 @@ const SHARDS: u32 = 7;
 /// Who fails, and in which round.
 const BAD: (u32, u32) = (3, 50);
 
-/// Counts shards that were started and are over.
+/// Counts shards that were started and have ended.
 static ENDED: AtomicU32 = AtomicU32::new(0);
 
 struct Ends;
@@ -140,7 +140,7 @@ fn every_failure_ends_every_shard_and_is_told_as_a_story() {
             let links: Vec<String> = chain.iter().map(ToString::to_string).collect();
             assert!(links.windows(2).all(|two| two[0].ends_with(&two[1])), "{links:?}");
             let ended = ENDED.load(Ordering::SeqCst);
-            assert!(ended == SHARDS || kind == In::TopLevel && ended < SHARDS, "{kind:?}: {ended} shards are over");
+            assert!(ended == SHARDS || kind == In::TopLevel && ended < SHARDS, "{kind:?}: {ended} shards have ended");
         }
     }
 }

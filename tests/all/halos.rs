@@ -26,7 +26,7 @@ struct Grid<const D: usize> {
 /// The cuts of a grid into blocks.
 #[derive(Debug, Clone)]
 enum Cuts<const D: usize> {
-    /// So many parts of each dimension, as equal as possible.
+    /// This many parts of each dimension, as equal as possible.
     Tiles([usize; D]),
     /// Parts of the first dimension, of these sizes.
     Sizes(Vec<usize>),
@@ -54,7 +54,7 @@ where
     )
 }
 
-/// The value of a cell after so many rounds.
+/// The value of a cell after this many rounds.
 fn value<const D: usize>(point: [i64; D], round: i64) -> i64 {
     point.iter().fold(round, |sum, x| sum * 1000 + x)
 }

@@ -1,4 +1,4 @@
-//! Ten classic mistakes, and the words in which the framework names each: those of the page `when_it_hangs`.
+//! Ten classic mistakes, and the words in which the framework names each, as on the page `when_it_hangs`.
 
 use crate::watched;
 use maniple::mapper::Mapper;

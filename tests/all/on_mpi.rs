@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const BODY: &str = "MANIPLE_TEST_BODY";
 /// Which case of a test a process is in.
 const CASE: &str = "MANIPLE_TEST_CASE";
-/// The launcher, if it is not that of Open MPI.
+/// The launcher, if it is not Open MPI's.
 const LAUNCHER: &str = "MANIPLE_TEST_MPIRUN";
 /// The time from an error until all processes are gone: 1 to 2 seconds on a machine that does nothing else.
 const SOON: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum On {
-    /// So many processes on this host.
+    /// This many processes on this host.
     Here(u32),
     /// Two on each of two hosts.
     TwoHosts,
@@ -149,7 +149,7 @@ fn processes_of(test: &str) -> Vec<u32> {
     let body = format!("{BODY}={test}");
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    // Empty for a process that is over.
+    // Empty for a process that has ended.
     let environment = |number: &u32| std::fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
     numbers.filter(|number| environment(number).split(|byte| *byte == 0).any(|text| text == body.as_bytes())).collect()
 }
@@ -163,7 +163,7 @@ fn is_in(test: &str) -> bool {
     std::env::var(BODY).is_ok_and(|name| name == test)
 }
 
-/// Those of the jobs that this machine can have.
+/// The jobs that this machine can run.
 fn possible(jobs: &[On]) -> impl Iterator<Item = On> {
     let hosts = jobs.contains(&On::TwoHosts) && can_have_two_hosts();
     jobs.iter().copied().filter(move |on| hosts || *on != On::TwoHosts)

@@ -69,7 +69,7 @@ fn relax(runtime: &Runtime, shards: u32) -> Result<(Vec<u64>, Vec<u64>), Error> 
         };
         top.launch(&gang, &top.register("shard", shard), start)?.all().await
     })?;
-    assert_eq!(stats.shards, u64::from(shards), "counts are those of all processes");
+    assert_eq!(stats.shards, u64::from(shards), "counts are for all processes");
     assert!(results.iter().all(|(sums, _)| *sums == results[0].0), "all shards have the same sums");
     let cells = results.iter().flat_map(|(_, cells)| cells.iter().map(|x| x.to_bits())).collect();
     Ok((results[0].0.clone(), cells))
@@ -323,7 +323,7 @@ fn calls_that_the_system_forbids_are_done_without() {
     without_calls("on_processes::calls_that_the_system_forbids_are_done_without", denied::EPERM);
 }
 
-/// Memory in a directory that has room for all, for some, or for nothing: right results, or an error that says so.
+/// Memory in a directory that has space for all, for some, or for nothing: right results, or an error that says so.
 #[test]
 #[ignore = "takes long; `./check full` runs it"]
 fn a_directory_without_room_for_shared_memory_is_an_error() {
@@ -337,8 +337,8 @@ fn a_directory_without_room_for_shared_memory_is_an_error() {
         apart.args(&unshare[1..]).args(command);
         apart
     };
-    let (room, inside) = ("MANIPLE_TEST_ROOM", "MANIPLE_TEST_INSIDE");
-    let is_case = std::env::var(room).is_ok();
+    let (space, inside) = ("MANIPLE_TEST_ROOM", "MANIPLE_TEST_INSIDE");
+    let is_case = std::env::var(space).is_ok();
     let may_mount =
         || apart(&["mount", "-t", "tmpfs", "none", "/dev/shm"]).status().is_ok_and(|status| status.success());
     if !is_case && !may_mount() {
@@ -354,14 +354,14 @@ fn a_directory_without_room_for_shared_memory_is_an_error() {
         [(0, 0, 2, Some(false)), (0, 0, 1, Some(true)), (0, 1 << 15, 2, Some(true)), (1 << 15, 0, 2, Some(true))];
     for (shared, temporary, processes, expected) in cases.into_iter().chain(some) {
         let free = format!("{shared} {temporary}");
-        let variables = [(room, &*free), ("TMPDIR", other.to_str().expect("a path"))];
+        let variables = [(space, &*free), ("TMPDIR", other.to_str().expect("a path"))];
         let texts = on_processes_with(&variables, test, &[(processes, 1)], |runtime| {
             if std::env::var(inside).is_err() {
                 let mount = "of() {
                         mount -t tmpfs -o size=$(($1 + 4))k none \"$2\" && head -c 4096 /dev/zero >\"$2/used\"
                     }
                     of ${1% *} /dev/shm && of ${1#* } \"$TMPDIR\" && shift && exec \"$@\"";
-                let free = std::env::var(room).expect("a case");
+                let free = std::env::var(space).expect("a case");
                 let mut apart = apart(&["sh", "-c", mount, "sh", &free]);
                 let error = apart.args(std::env::args_os()).env(inside, "").exec();
                 panic!("{error}");

@@ -2,7 +2,7 @@
 
 use maniple::prelude::*;
 
-/// The error of a run in which the top-level task of this process ends at once, and those of others launch shards.
+/// The error of a run in which the top-level task of this process ends at once, while other processes launch shards.
 pub fn one_ends_alone(runtime: &Runtime, shards: u32, one: u32) -> Error {
     let outcome = runtime.run(move |top| async move {
         let gang = top.gang("all", shards)?;

@@ -7,7 +7,7 @@ pub use balance::{Balanced, balance};
 pub use load::{Load, Traffic};
 
 use crate::reduction::{Reduction, State};
-use crate::spec::Wanted;
+use crate::spec::Request;
 use crate::{Collective, CollectiveBuilder, Schedules, Value};
 use balance::{Member, balance_members};
 use maniple_runtime::{Destroy, Doomed, Error, Gang, Top};
@@ -15,10 +15,9 @@ use std::marker::PhantomData;
 
 /// Collectives of one gang that were made together, so that the work is balanced over the shards.
 ///
-/// Made alone, each reduction gives the work to the first shards, and where several are in flight at once these shards hold
-/// the others up. In a plan, each reduction whose algorithm is
-/// [recursive doubling](crate::Algorithm::RecursiveDoubling) gives it to shards with little else to do; see
-/// [`balance()`]. A result has the same bits as that of a collective made alone.
+/// Made alone, each reduction gives the work to the first shards, and where several are in flight at once these shards hold the
+/// others up. In a plan, each reduction whose algorithm is [recursive doubling](crate::Algorithm::RecursiveDoubling) gives it
+/// to shards with little else to do; see [`balance()`]. A result has the same bits as the result of a collective made alone.
 ///
 /// ```
 /// use maniple_collectives::{Collective, Operator, Plan};
@@ -64,7 +63,7 @@ impl Plan<()> {
     /// kinds and types, and a vector or an array any number of one type. Each of these may also hold the others.
     ///
     /// # Errors
-    /// Those of [`CollectiveBuilder::make`]. The error names the collective.
+    /// The same as for [`CollectiveBuilder::make`]. The error names the collective.
     pub fn make<M: Members>(top: &Top, gang: &Gang, members: M) -> Result<Plan<M::Made>, Error> {
         let mut all = Vec::new();
         let prepared = members.prepare(top, gang, &mut Preparing(&mut all))?;
@@ -115,7 +114,7 @@ pub struct Defining(std::vec::IntoIter<Schedules>);
 /// A collective whose schedules may still change.
 pub struct Prepared<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> {
     name: String,
-    wanted: Wanted<S::By>,
+    request: Request<S::By>,
     value: PhantomData<fn(&I, S) -> &O>,
 }
 
@@ -132,20 +131,20 @@ where
     fn prepare(self, top: &Top, gang: &Gang, to: &mut Preparing<'_>) -> Result<Prepared<I, O, S>, Error> {
         let (name, builder) = self;
         let name = name.as_ref().to_owned();
-        let wanted = builder.wanted(gang, &name)?;
-        let schedules = wanted.prepare(top, gang, &name)?;
+        let request = builder.request(gang, &name)?;
+        let schedules = request.prepare(top, gang, &name)?;
         to.0.push(Member {
             schedules,
-            sizes: wanted.sizes.clone(),
+            sizes: request.sizes.clone(),
             element: size_of::<<S::By as Reduction>::Element>(),
         });
-        Ok(Prepared { name, wanted, value: PhantomData })
+        Ok(Prepared { name, request, value: PhantomData })
     }
 
     fn define(prepared: Prepared<I, O, S>, top: &Top, gang: &Gang, from: &mut Defining) -> Result<Self::Made, Error> {
-        let Prepared { name, wanted, value } = prepared;
+        let Prepared { name, request, value } = prepared;
         let schedules = from.0.next().expect("one was prepared");
-        Ok(Collective { object: wanted.define(top, gang, &name, schedules)?, value })
+        Ok(Collective { object: request.define(top, gang, &name, schedules)?, value })
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::common;
 use crate::common::size::part;
 use crate::common::{
-    Chosen, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes, exact,
+    Calls, Chosen, Combiner, HOWS, How, Many, One, affine, any_f64, any_mapper, any_runtime, brackets, bytes, exact,
     lawless, matrices, mix, rounding, subtasks, tree, watched,
 };
 use maniple_collectives::{Algorithm, Collective, Operator, Order};
@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex};
 
 /// One kind of each operator at every number of shards, elements and vectors in turn, on a runtime drawn from both. With more
 /// than 17 shards two kinds are drawn, one with elements and one with vectors.
-fn every_size<T: Element>(kinds: &[Kind<T>]) {
+fn every_size<T: Element>(kinds: &[Combiner<T>]) {
     let check = |kind, shards, elements, number| {
         let (at, runtime) = any_runtime(number);
-        let plan = Arc::new(Plan { seed: number, ..Plan::new(kind, shards, elements, 2) });
+        let plan = Arc::new(Calls { seed: number, ..Calls::new(kind, shards, elements, 2) });
         if elements == 1 {
             plan.check::<One>(&runtime, &at);
         } else {
@@ -44,21 +44,21 @@ fn every_size<T: Element>(kinds: &[Kind<T>]) {
 macro_rules! integer_kinds {
     ($t:ty) => {
         [
-            Kind {
+            Combiner {
                 operator: Operator::<$t>::sum(),
                 combine: |a, b| a.wrapping_add(*b),
                 make: |x| x as $t,
                 associative: true,
             },
-            Kind {
+            Combiner {
                 operator: Operator::product(),
                 combine: |a, b| a.wrapping_mul(*b),
                 make: |x| x as $t | 1,
                 associative: true,
             },
-            Kind { operator: Operator::min(), combine: |a, b| *a.min(b), make: |x| x as $t, associative: true },
-            Kind { operator: Operator::max(), combine: |a, b| *a.max(b), make: |x| x as $t, associative: true },
-            Kind {
+            Combiner { operator: Operator::min(), combine: |a, b| *a.min(b), make: |x| x as $t, associative: true },
+            Combiner { operator: Operator::max(), combine: |a, b| *a.max(b), make: |x| x as $t, associative: true },
+            Combiner {
                 operator: Operator::user("last and first", |a: &$t, b: &$t| b.wrapping_mul(3) ^ a.wrapping_mul(5)),
                 combine: |a, b| b.wrapping_mul(3) ^ a.wrapping_mul(5),
                 make: |x| x as $t,
@@ -94,35 +94,35 @@ macro_rules! float_kinds {
         }
         [
             // Whole numbers below 2^16, whose sums are exact in whatever order.
-            Kind {
+            Combiner {
                 operator: Operator::<$t>::sum(),
                 combine: |a, b| a + b,
                 make: |x| x as i16 as $t,
                 associative: true,
             },
             // Powers of two, whose products are.
-            Kind {
+            Combiner {
                 operator: Operator::product(),
                 combine: |a, b| a * b,
                 make: |x| [0.5, 1.0, 2.0, -1.0, -0.5, -2.0][x as usize % 6],
                 associative: true,
             },
-            Kind { operator: Operator::sum(), combine: |a, b| a + b, make: any, associative: false },
-            Kind { operator: Operator::product(), combine: |a, b| a * b, make: any, associative: false },
-            Kind {
+            Combiner { operator: Operator::sum(), combine: |a, b| a + b, make: any, associative: false },
+            Combiner { operator: Operator::product(), combine: |a, b| a * b, make: any, associative: false },
+            Combiner {
                 operator: Operator::min(),
                 combine: |a, b| pick(*a, *b, a.total_cmp(b).is_le()),
                 make: special,
                 associative: true,
             },
-            Kind {
+            Combiner {
                 operator: Operator::max(),
                 combine: |a, b| pick(*a, *b, a.total_cmp(b).is_ge()),
                 make: special,
                 associative: true,
             },
-            Kind { operator: Operator::min(), combine: |a, b| a.min(*b), make: any, associative: true },
-            Kind {
+            Combiner { operator: Operator::min(), combine: |a, b| a.min(*b), make: any, associative: true },
+            Combiner {
                 operator: Operator::user("half", |a: &$t, b: &$t| a * 0.5 + b),
                 combine: |a, b| a * 0.5 + b,
                 make: any,
@@ -181,13 +181,13 @@ fn structs_and_operators_that_do_not_commute_at_every_size() {
 fn elements_with_large_alignment() {
     let combine = |a: &u128, b: &u128| a.wrapping_mul(3) ^ b.rotate_left(77);
     let make = |x| u128::from(x) << 64 | u128::from(mix(x));
-    every_size(&[Kind { operator: Operator::user("u128", combine), combine, make, associative: false }]);
+    every_size(&[Combiner { operator: Operator::user("u128", combine), combine, make, associative: false }]);
 }
 
 /// Lengths on both sides of what an arrival holds and of what gets a buffer for each round, and none at all.
 #[test]
 fn vectors_of_any_length() {
-    fn lengths<T: Element>(kind: &Kind<T>, most: usize) {
+    fn lengths<T: Element>(kind: &Combiner<T>, most: usize) {
         let inline = Payload::INLINE / size_of::<T>();
         let page = 4096 / size_of::<T>();
         let lengths = [0, 1, 2, 5, 7, inline, inline + 1, page - 1, page, page + 1, 512, 513, most];
@@ -195,8 +195,8 @@ fn vectors_of_any_length() {
             for shards in [1, 2, 3, 4, 6, 7] {
                 for number in [2 * (i + u64::from(shards)), 2 * i + 1 + 2 * u64::from(shards)] {
                     let (at, runtime) = any_runtime(number);
-                    let plan = Plan { seed: number, slots: 1 + shards % 2, ..Plan::new(kind, shards, elements, 3) };
-                    Arc::new(Plan { ahead: 3, ..plan }).check::<Many>(&runtime, &at);
+                    let plan = Calls { seed: number, slots: 1 + shards % 2, ..Calls::new(kind, shards, elements, 3) };
+                    Arc::new(Calls { ahead: 3, ..plan }).check::<Many>(&runtime, &at);
                 }
             }
         }
@@ -212,7 +212,7 @@ fn vectors_of_any_length() {
 fn long_vectors() {
     for shards in [2, 3, 5] {
         for (at, runtime) in [("threads", Runtime::threads(2)), ("seeded", Runtime::seeded(2, 3))] {
-            let plan = Plan { slots: 1, ahead: 2, ..Plan::new(&rounding(), shards, 100_000, 2) };
+            let plan = Calls { slots: 1, ahead: 2, ..Calls::new(&rounding(), shards, 100_000, 2) };
             Arc::new(plan).check::<Many>(&runtime, at);
         }
     }
@@ -276,7 +276,7 @@ fn calls_in_flight() {
                 let (at, runtime) = any_runtime(number);
                 let hows = (0..21).map(|c| HOWS[mix(number << 8 ^ c) as usize % 4]).collect();
                 let plan =
-                    Plan { slots, ahead, hows, uneven: true, seed: number, ..Plan::new(&affine(), shards, 1, 0) };
+                    Calls { slots, ahead, hows, uneven: true, seed: number, ..Calls::new(&affine(), shards, 1, 0) };
                 Arc::new(plan).check::<One>(&runtime, &at);
             }
         }
@@ -290,14 +290,14 @@ fn a_long_chain() {
         for shards in [1, 2, 3, 7] {
             let (at, runtime) = any_runtime(u64::from(slots * 10 + shards));
             let hows = vec![How::Chained; 100];
-            let plan = Plan { slots, hows, ahead: 100, ..Plan::new(&brackets(), shards, 2, 0) };
+            let plan = Calls { slots, hows, ahead: 100, ..Calls::new(&brackets(), shards, 2, 0) };
             Arc::new(plan).check::<Many>(&runtime, &at);
         }
     }
 }
 
 /// Runs a plan on 1 to 4 workers and under several seeds. The comparison with the expected bits makes all runs equal.
-fn any_driver<T: Element>(plan: Plan<T>) {
+fn any_driver<T: Element>(plan: Calls<T>) {
     let plan = Arc::new(plan);
     let run = |runtime: Runtime, at: String| match plan.elements {
         1 => plan.check::<One>(&runtime, &at),
@@ -330,9 +330,9 @@ proptest! {
         uneven: bool,
         seed: u64,
     ) {
-        fn plan<T>(kind: Kind<T>, p: Plan<u64>) -> Plan<T> {
-            let Plan { shards, elements, slots, hows, ahead, uneven, seed, algorithm, .. } = p;
-            Plan { kind, shards, elements, slots, hows, ahead, uneven, seed, algorithm }
+        fn plan<T>(kind: Combiner<T>, p: Calls<u64>) -> Calls<T> {
+            let Calls { shards, elements, slots, hows, ahead, uneven, seed, algorithm, .. } = p;
+            Calls { kind, shards, elements, slots, hows, ahead, uneven, seed, algorithm }
         }
         // How two levels group depends on the mapper. An exact sum may have any algorithm.
         let suitable: Vec<Algorithm> = match operator {
@@ -340,7 +340,7 @@ proptest! {
             _ => lawless(shards).into_iter().filter(|a| *a != Algorithm::TwoLevel).collect(),
         };
         let algorithm = suitable[which % suitable.len()];
-        let rest = Plan { kind: brackets(), shards, elements, slots, hows, ahead, uneven, seed, algorithm };
+        let rest = Calls { kind: brackets(), shards, elements, slots, hows, ahead, uneven, seed, algorithm };
         match operator {
             0 => any_driver(rest),
             1 => any_driver(plan(rounding(), rest)),
@@ -368,7 +368,7 @@ fn two_levels_wherever_the_shards_are() {
             let hows = (0..6).map(|c| HOWS[(mix(number) >> (8 * c)) as usize % HOWS.len()]).collect();
             let algorithm = Algorithm::TwoLevel;
             let plan =
-                Plan { slots, hows, ahead: 4, uneven: true, algorithm, ..Plan::new(&affine(), shards, elements, 0) };
+                Calls { slots, hows, ahead: 4, uneven: true, algorithm, ..Calls::new(&affine(), shards, elements, 0) };
             Arc::new(plan).check::<Many>(&runtime, &at);
         }
     }
@@ -427,7 +427,7 @@ fn subtasks_are_counted_exactly() {
         for (at, runtime) in runtimes.into_iter().enumerate() {
             for mapper in ["default", "collective"] {
                 let runtime = runtime.clone().mapper(maniple_mapper::stock(mapper).unwrap());
-                let plan = Plan { ahead: 3, ..Plan::new(&brackets(), shards, 1, 3) };
+                let plan = Calls { ahead: 3, ..Calls::new(&brackets(), shards, 1, 3) };
                 // The second call's result goes to a leaf task.
                 let stats = Arc::new(plan).check::<One>(&runtime, &format!("runtime {at}, {mapper}"));
                 assert_eq!(stats.chain_subtasks, 3 * subtasks(shards), "{shards} shards, runtime {at}, {mapper}");
@@ -468,7 +468,7 @@ fn a_dependent_call_takes_a_message_each_way() {
 #[test]
 fn the_mapper_is_not_asked_about_calls() {
     let asked = |calls| {
-        let plan = Plan::new(&affine(), 5, 1, calls);
+        let plan = Calls::new(&affine(), 5, 1, calls);
         Arc::new(plan).check::<One>(&Runtime::seeded(3, 1), "mapper calls").mapper_calls
     };
     // One of three calls gives its result to a leaf task, about which each shard asks.
@@ -524,7 +524,7 @@ fn copies_are_counted_exactly() {
                         let exchange = CollectiveOutput { memory, access, priority: Priority::NORMAL };
                         let runtime = runtime.mapper(Arc::new(Chosen { placement: placement.clone(), exchange }));
                         let what = format!("{processors} processors, {placement:?}, {memory:?}, {access:?}");
-                        let plan = Arc::new(Plan::new(&rounding(), shards, elements, 4));
+                        let plan = Arc::new(Calls::new(&rounding(), shards, elements, 4));
                         let stats = plan.check::<Many>(&runtime, &what);
                         let copies = if access == Access::Copy { 4 * crossing } else { 0 };
                         let staged = if memory == MemoryKind::Ordinary { 4 * crossing } else { 0 };

@@ -82,7 +82,7 @@ fn a_call_while_another_launch_is_in_the_middle_of_its_own_is_refused() {
     assert!(refused > part(20), "{refused}");
 }
 
-/// The results that a shard's first launch never takes are not those of its second.
+/// The results that a shard's first launch never takes are not given to its second.
 #[test]
 fn results_that_a_launch_never_takes_are_gone() {
     for (at, runtime) in runtimes() {

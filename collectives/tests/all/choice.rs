@@ -35,7 +35,7 @@ impl Mapper for Choosing {
     }
 }
 
-/// Sums of numbers that no two groupings add up alike, of integers, and the least of floats.
+/// Sums of numbers that every grouping adds up to other bits, of integers, and the least of floats.
 type Totals = (Collective<f64>, Collective<u64>, Collective<f64>);
 
 async fn shard(shard: Shard, (sum, exact, least): Totals) -> Result<(u64, u64, u64), Error> {
@@ -60,7 +60,7 @@ fn tried(at: &str, runtime: &Runtime, shards: u32) -> Result<Vec<(u64, u64, u64)
     watched(at, || runtime.run(program)).map(|r| r.0)
 }
 
-/// Every mapper of `names`, and random ones: whatever they choose, the bits are those of one processor.
+/// Every mapper of `names`, and random ones: whatever they choose, the bits are the same as on one processor.
 #[test]
 fn every_mapper_gives_the_same_bits() {
     for shards in [1, 2, 3, 6, 8, 13, 24] {
@@ -80,7 +80,7 @@ fn every_mapper_gives_the_same_bits() {
 
 #[test]
 fn every_choice_gives_the_same_bits() {
-    for (runs, alike) in [(vec![1], true), (vec![2], true), (vec![4], true), (vec![3], false), (vec![1, 5, 2], false)] {
+    for (runs, equal) in [(vec![1], true), (vec![2], true), (vec![4], true), (vec![3], false), (vec![1, 5, 2], false)] {
         for shards in [1, 2, 3, 4, 7, 8, 12, 24, 29, 66] {
             let whole = runs.len() == 1 && shards % runs[0] == 0;
             let results: Vec<_> = (0..common::allreduces(shards).len())
@@ -94,10 +94,10 @@ fn every_choice_gives_the_same_bits() {
                     let offered = mapper.offered.lock().unwrap().clone();
                     let has = |call: usize, name: &str| offered[call].iter().any(|other| other == name);
                     let at = format!("{runs:?} {shards} {offered:?}");
-                    // A sum of floats has two levels only where they group alike; the others always have.
+                    // A sum of floats has two levels only where the groups are equal; the others always have.
                     assert!(has(1, "two-level") && has(2, "two-level"), "{at}");
-                    assert!(!(alike && whole) || has(0, "two-level"), "{at}");
-                    // Nor has it another order of operands than that of the ranks.
+                    assert!(!(equal && whole) || has(0, "two-level"), "{at}");
+                    // Nor has it another order of operands than the order of the ranks.
                     assert!(!has(0, "dissemination-3") && has(1, "dissemination-3"), "{at}");
                     assert!((0..3).all(|call| has(call, "radix-4") && has(call, "direct") == (shards <= 64)), "{at}");
                     totals
@@ -127,7 +127,7 @@ impl Mapper for Listening {
     }
 }
 
-/// What a mapper is told when `make` makes a collective of eight shards on four processors, in a gang of so many.
+/// What a mapper is told when `make` makes a collective of eight shards on four processors, in a gang of this many.
 fn told(
     shards: u32,
     make: impl Fn(&Top, &maniple_runtime::Gang) -> Result<(), Error> + Send + Sync + Copy + 'static,
@@ -189,7 +189,7 @@ fn direct_is_offered_to_many_only_if_there_is_no_other() {
     assert_eq!(names, ["direct"]);
 }
 
-/// Each name is that of an algorithm for the kind, at the number of shards of its row or fewer than the next one's.
+/// Each name belongs to an algorithm for the kind, at the number of shards of its row or fewer than the next one's.
 #[test]
 fn the_built_in_table_names_algorithms_for_the_kind() {
     for row in ChoiceTable::built_in().rows() {

@@ -69,7 +69,7 @@ fn what_cannot_be_made_is_refused() {
             );
             same(
                 misuse(Collective::<u64, [u64]>::allgather().sizes([1, 2]).make(&top, &gang, "blocks")),
-                "collective `blocks`: expected the sizes of 4 blocks, got those of 2",
+                "collective `blocks`: expected the sizes of 4 blocks, got the sizes of 2",
             );
             same(
                 misuse(Collective::allreduce(sum()).sizes([1, 2]).make(&top, &gang, "blocks")),
@@ -102,7 +102,7 @@ fn what_cannot_be_made_is_refused() {
                 "allreduce `floats`: expected an operator that is associative bit for bit, as dissemination-1 needs, got \
                  `sum`, which is not",
             );
-            // There are no five cases of so many shards, so Bruck and Ho's dissemination is taken.
+            // Five cases do not exist for 13 shards, so Bruck and Ho's dissemination is taken.
             let thirteen = top.gang("thirteen", 13)?;
             let added = Collective::<u64>::allreduce(Operator::sum()).algorithm(Algorithm::FiveCases(1));
             let added = added.make(&top, &thirteen, "thirteen")?;
@@ -136,8 +136,8 @@ fn what_cannot_be_made_is_refused() {
             let uneven = || Collective::allreduce(Operator::<f64>::sum()).algorithm(Algorithm::TwoLevel);
             same(
                 misuse(uneven().make(&top, &five, "uneven")),
-                "allreduce `uneven`: expected an operator that is associative bit for bit, as two-level needs where its groups \
-                 are not alike, or the order `Any`, got `sum`, which is not",
+                "allreduce `uneven`: expected an operator that is associative bit for bit, as two-level needs unless all \
+                 groups have the same power of two of shards, or the order `Any`, got `sum`, which is not",
             );
             uneven().order(Order::Any).make(&top, &five, "any")?;
             // The last size counts.
@@ -156,7 +156,7 @@ fn what_cannot_be_made_is_refused() {
                      8193",
                 );
             }
-            // Its brackets are not those of recursive doubling.
+            // Its brackets are not the brackets of recursive doubling.
             let scan = Collective::scan(Operator::<f64>::sum()).algorithm(Algorithm::Direct);
             let text = misuse(scan.make(&top, &gang, "scan"));
             assert!(text.contains("an operator that is associative bit for bit, as direct needs"), "{text}");
@@ -508,8 +508,8 @@ fn a_deadline_leaves_the_call_as_it_is() {
     }
 }
 
-/// Messages between processors are those of the schedule: nothing is given back where that is not needed, and who takes
-/// no part gets none.
+/// Messages between processors are the messages of the schedule: nothing is given back where that is not needed, and
+/// who takes no part gets none.
 #[test]
 fn messages_are_those_of_the_schedule() {
     const CALLS: u64 = 2000;

@@ -1,5 +1,5 @@
-//! Contributions of every type, to collectives of every kind. Their memory and that of results is overwritten as soon as the
-//! program may do so, and nothing that is held may change.
+//! Contributions of every type, to collectives of every kind. Their memory and the memory of results is overwritten as
+//! soon as the program may do so, and nothing that is held may change.
 
 use crate::common;
 use crate::common::cases::{Case, Draw, runtime};

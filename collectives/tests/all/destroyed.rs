@@ -13,7 +13,7 @@ use maniple_runtime::{
 
 const X: Field<u64> = Field::new(0, "x");
 
-/// Makes `steps` steps. Returns resident memory after so many of them, and after all.
+/// Makes `steps` steps. Returns resident memory after some of them, and after all.
 async fn steps(
     from: u64,
     steps: u64,

@@ -31,7 +31,7 @@ const KINDS: [Kind; 10] = [
     Kind::AllToAll,
 ];
 
-/// How a shard ends after so many calls.
+/// How a shard ends after a number of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Panics(usize),
@@ -173,7 +173,7 @@ impl Case {
         let (mut pending, mut seen): (Vec<TaskFuture<_>>, Seen) = (Vec::new(), Vec::new());
         for call in 0..=self.calls {
             match self.ends[me as usize] {
-                Some(End::Panics(made)) if made == call => panic!("shard {me} is over"),
+                Some(End::Panics(made)) if made == call => panic!("shard {me} ends"),
                 Some(End::GivesUp(made)) if made == call => return Err(Error::user("gives up")),
                 _ if call == self.calls => break,
                 _ => {}
@@ -282,7 +282,7 @@ fn what_a_shard_has_given_before_it_fails_counts() {
 }
 
 /// Shard 0 fails while its call of `late` waits for shard 2, which waits for shard 1, which waits for the call that shard 0
-/// owes. So what a shard owes fails at once, not when all its calls are over.
+/// owes. So what a shard owes fails at once, not when all its calls have ended.
 #[test]
 fn a_call_that_is_owed_fails_before_others_are_over() {
     type Both = (Collective<u64>, Collective<u64>, PhaseBarrier);

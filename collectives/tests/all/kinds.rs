@@ -134,7 +134,7 @@ fn scans_keep_the_order_of_shards() {
     }
 }
 
-/// Those with several registers, too, although a barrier has nothing to put there.
+/// Algorithms with several registers, too, although a barrier has nothing to put there.
 #[test]
 fn barriers_by_every_algorithm() {
     for shards in 1..=9 {

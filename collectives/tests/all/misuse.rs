@@ -163,7 +163,7 @@ fn get(slot: ReadShared<u64>, _: Arg<u64>) -> u64 {
 }
 
 /// A collective orders tasks: what made the inputs of a call comes before whoever waits for a result. Without the result
-/// as an input, or with that of the call before, it is a race.
+/// as an input, or with the result of the call before, it is a race.
 #[test]
 fn results_of_collectives_order_accesses() {
     for (name, runtime) in runtimes(40) {
@@ -376,21 +376,21 @@ fn all_of_a_register_is_as_long_as_the_longest() {
 fn blocks_of_other_sizes_are_no_room() {
     let way = |rank| if rank == 0 { Combine::IncomingIsHigher } else { Combine::IncomingIsLower };
     let [first, second] = [Part::new(0, 0..1), Part::new(0, 1..2)];
-    let room = Part::new(1, 1..2);
-    let (first_read, second_read, room_read) = (first.clone(), second.clone(), room.clone());
+    let spare = Part::new(1, 1..2);
+    let (first_read, second_read, spare_read) = (first.clone(), second.clone(), spare.clone());
     let read = move |_: &Goal, rank: u32| {
         let mut schedule = Schedule::new(rank, 2, 2);
         schedule.update(1 - rank, 0, first_read.clone());
         schedule.update(1 - rank, 1, second_read.clone());
-        schedule.read(1 - rank, 0, room_read.clone(), Combine::Replace);
+        schedule.read(1 - rank, 0, spare_read.clone(), Combine::Replace);
         schedule.read(1 - rank, 1, second_read.clone(), way(rank));
-        schedule.local(room_read.clone(), first_read.clone(), way(rank));
+        schedule.local(spare_read.clone(), first_read.clone(), way(rank));
         schedule
     };
     let local = move |_: &Goal, rank: u32| {
         let mut schedule = Schedule::new(rank, 2, 2);
         schedule.update(1 - rank, 0, Part::new(0, 0..2));
-        schedule.local(first.clone(), room.clone(), Combine::Replace);
+        schedule.local(first.clone(), spare.clone(), Combine::Replace);
         schedule.read(1 - rank, 0, Part::new(0, 0..2), way(rank));
         schedule
     };
@@ -654,7 +654,7 @@ fn collectives_of_another_run_are_refused() {
     }
 }
 
-/// Handles come and go as arguments and results: those of this run stay good.
+/// Handles come and go as arguments and results: the handles of this run stay good.
 #[test]
 fn collectives_that_travelled_are_still_good() {
     for (at, runtime) in runtimes(8) {
@@ -683,7 +683,7 @@ fn collectives_that_travelled_are_still_good() {
 
 type Travels = (Collective<u64>, Collective<u64, [u64]>, Collective<f64, f64, ExactSum<f64>>);
 
-/// A gang of as many shards, of fewer and of more, before and after those of the object's gang call it.
+/// A gang of as many shards, of fewer and of more, before and after the shards of the object's gang call it.
 #[test]
 fn collectives_of_another_gang_are_refused() {
     async fn shard(shard: Shard, (total, is_own): (Collective<u64>, bool)) -> Result<u64, Error> {

@@ -26,7 +26,7 @@ enum Kind {
     AllToAll,
 }
 
-/// Those that combine come more often.
+/// Kinds that combine come more often.
 const KINDS: [Kind; 12] = [
     Kind::Reduce,
     Kind::Reduce,
@@ -500,7 +500,7 @@ fn laws_of(program: &Program) -> Laws {
     let mut laws = Laws { invertible: undone, ..Laws::NONE };
     let (mut firsts, mut live): (HashMap<(usize, u32), Rc<Term>>, _) = (HashMap::new(), HashSet::new());
     for rank in 0..task.shards {
-        // Those that follow in a group have what its first rank has.
+        // The other ranks of a group have what its first rank has.
         let leader = program.groups[rank as usize].start as usize;
         for (place, wanted) in task.wanted(rank) {
             let term = &ranks[leader][&(program.results[leader], place)];

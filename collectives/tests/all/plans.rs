@@ -53,7 +53,7 @@ impl Draw {
     }
 }
 
-/// What each rank sends and receives: messages and bytes, counted from the steps of its schedules. A vector of so many
+/// What each rank sends and receives: messages and bytes, counted from the steps of its schedules. A vector of this many
 /// bytes is cut into blocks of which the first have a byte more.
 fn counted(objects: &[(&Schedules, usize)]) -> Vec<[(u64, u64); 2]> {
     let ranks = objects[0].0.goal().ranks();

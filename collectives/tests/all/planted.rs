@@ -1,14 +1,14 @@
 //! A planted bug shows within 200 seeds in the very check that the other tests make.
 
 use crate::common::cases::Case;
-use crate::common::{How, Many, One, Plan, affine, any_f64, bytes, exact, mix, rounding, tree, watched};
+use crate::common::{Calls, How, Many, One, affine, any_f64, bytes, exact, mix, rounding, tree, watched};
 use maniple_collectives::{Algorithm, Collective, Kind, Operator};
 use maniple_regions::Element;
 use maniple_runtime::Bug;
 use maniple_runtime::{Error, Place, Runtime, Shard, ShardLaunch};
 use std::sync::Arc;
 
-/// Those that strike in collectives.
+/// The bugs that strike in collectives.
 const BUGS: [Bug; 7] = [
     Bug::SkippedEmptyWait,
     Bug::SkippedReadyWait,
@@ -25,7 +25,7 @@ type Planted = Option<(Bug, u64)>;
 fn runtime(seed: u64, planted: Planted) -> Runtime {
     let runtime = Runtime::seeded(2 + (seed % 3) as u32, seed);
     match planted {
-        // Most waits for room are over when they begin, so that leaving out one of them seldom matters.
+        // Most waits for an empty cell end as they begin, so that leaving out one of them seldom matters.
         Some((bug, first)) => runtime.plant(bug, first, if bug == Bug::SkippedEmptyWait { 3 } else { u64::MAX }),
         None => runtime,
     }
@@ -52,7 +52,7 @@ const NOTHING_GIVEN_BACK: [(Option<Kind>, Algorithm); 14] = [
 /// Many calls in flight through few slots, none of which depends on another, at shards of very different speeds: a shard
 /// can be a call ahead of its partner, and only the waits of the protocol keep it from running further.
 fn independent_calls(seed: u64, algorithm: Algorithm, planted: Planted) -> Result<(), String> {
-    fn run<T: Element>(plan: Plan<T>, seed: u64, planted: Planted) -> Result<(), String> {
+    fn run<T: Element>(plan: Calls<T>, seed: u64, planted: Planted) -> Result<(), String> {
         let (plan, runtime) = (Arc::new(plan), runtime(seed, planted));
         let expected = plan.expected();
         let stats = match plan.elements {
@@ -66,20 +66,24 @@ fn independent_calls(seed: u64, algorithm: Algorithm, planted: Planted) -> Resul
     let hows = vec![How::Value; 8];
     if algorithm != Algorithm::RecursiveDoubling {
         // In a message, lent, and lent in blocks. Larger values are given back whatever the algorithm.
-        let plan = Plan::new(&exact(), shards, [1, 5, 400][(seed % 3) as usize], 0);
-        return run(Plan { slots, hows, ahead: 8, uneven: true, seed, algorithm, ..plan }, seed, planted);
+        let plan = Calls::new(&exact(), shards, [1, 5, 400][(seed % 3) as usize], 0);
+        return run(Calls { slots, hows, ahead: 8, uneven: true, seed, algorithm, ..plan }, seed, planted);
     }
     // Elements in a message, lent with a buffer for each round, and with two.
     match seed % 3 {
-        0 => {
-            run(Plan { slots, hows, ahead: 8, uneven: true, seed, ..Plan::new(&affine(), shards, 1, 0) }, seed, planted)
-        }
-        1 => {
-            run(Plan { slots, hows, ahead: 8, uneven: true, seed, ..Plan::new(&affine(), shards, 3, 0) }, seed, planted)
-        }
+        0 => run(
+            Calls { slots, hows, ahead: 8, uneven: true, seed, ..Calls::new(&affine(), shards, 1, 0) },
+            seed,
+            planted,
+        ),
+        1 => run(
+            Calls { slots, hows, ahead: 8, uneven: true, seed, ..Calls::new(&affine(), shards, 3, 0) },
+            seed,
+            planted,
+        ),
         _ => {
-            let plan = Plan::new(&rounding(), shards, 600, 0);
-            run(Plan { slots, hows, ahead: 8, uneven: true, seed, ..plan }, seed, planted)
+            let plan = Calls::new(&rounding(), shards, 600, 0);
+            run(Calls { slots, hows, ahead: 8, uneven: true, seed, ..plan }, seed, planted)
         }
     }
 }

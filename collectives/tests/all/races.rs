@@ -37,7 +37,7 @@ enum Step {
     /// The shard's part in a call. If it contributes and receives, it may do so apart.
     Call(Given, Apart),
     AwaitLeaf(usize),
-    /// The result of a call, or the end of the contribution to it. With a deadline that is over first some times, or without.
+    /// The result of a call, or the end of the contribution to it. With a deadline that sometimes passes first, or without.
     AwaitCall(usize, bool),
 }
 
@@ -375,7 +375,7 @@ fn collectives_order_what_their_graph_orders_and_nothing_else() {
     assert!(KINDS.into_iter().all(enough), "{cases:?}");
 }
 
-/// The result of call K + 1 comes after the inputs of call 1, as the two have one slot; that of another call does not.
+/// The result of call K + 1 comes after the inputs of call 1, as the two have one slot; the result of another call does not.
 #[test]
 fn calls_of_one_slot_come_one_after_the_other() {
     for case in 0..part(60) {

@@ -163,7 +163,7 @@ fn failures_reach_results() {
     }
 }
 
-/// Followers of a group share what one of them has converted: that of their own call, whichever calls are in flight.
+/// Followers of a group share the result that one of them has converted, of their own call, whichever calls are in flight.
 #[test]
 fn groups_convert_each_result_for_its_own_call() {
     const CALLS: u64 = 12;

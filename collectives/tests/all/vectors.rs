@@ -117,7 +117,7 @@ fn memory_of_results_is_used_again_when_nobody_holds_them() {
     }
 }
 
-/// The memory of a given contribution takes the place of that of the result, which the program gets. For a shared one the
+/// The memory of a given contribution takes the place of the result's memory, which the program gets. For a shared one the
 /// collective has to keep memory for later results.
 #[test]
 fn a_result_is_lent_if_the_contribution_was_shared_and_handed_over_if_it_was_given() {

@@ -121,8 +121,8 @@ fn once_by(
     (last, stats.chain_subtasks, stats.combined_bytes)
 }
 
-/// The subtasks and the vectors that are combined or copied are written out for each algorithm. All ranks do the same at the same
-/// time, so a call takes what those of one rank take.
+/// The subtasks and the vectors that are combined or copied are written out for each algorithm. All ranks do the same
+/// at the same time, so a call takes as long as one rank's subtasks and combinations.
 #[test]
 fn a_local_step_takes_the_time_of_a_subtask_and_of_its_bytes() {
     let own = |_: &Goal, rank: u32| {
@@ -145,11 +145,11 @@ fn a_local_step_takes_the_time_of_a_subtask_and_of_its_bytes() {
         // No local steps.
         is(4, (4, 2), by(4, Algorithm::RecursiveDoubling));
         // Updates and reads: 2 of each in both rounds. Between the rounds a value is copied and one is combined with the
-        // copy, and at the end the own value is combined.
+        // copy, and at the end the rank's own value is combined.
         is(8, (4 + 2 + 4 + 1, 4 + 3), by(8, Algorithm::Dissemination(2)));
-        // 3 updates and 3 reads. Two of the values are combined with each other before they are with the own one.
+        // 3 updates and 3 reads. Two of the values are combined with each other before they are combined with the rank's own.
         is(4, (3 + 3 + 1, 3 + 1), by(4, Algorithm::Radix(4)));
-        // The own value is kept for the last of two rounds with a message each.
+        // The rank's own value is kept for the last of two rounds with a message each.
         is(3, (1 + 4, 1 + 2), by(3, Algorithm::FiveCases(1)));
         // A join and a hand-out of two subtasks each, and a round. The join combines a vector.
         let (took, subtasks, combined) = once_by((2, 2), elements, |c| c.algorithm(Algorithm::TwoLevel));
@@ -267,7 +267,7 @@ fn a_stamp_says_when_and_takes_no_time() {
         };
         Runtime::virtual_time(machine).run(top).unwrap().0.remove(0)
     };
-    // The shard has been launched and mapped, too, and is polled at no cost as soon as the nap is over.
+    // The shard has been launched and mapped, too, and is polled at no cost as soon as the nap ends.
     assert_eq!(run(costs, true), [1200 + 251_234; 3]);
     // Where polls cost, the stamp is from before them, and costs nothing itself.
     let slow = Costs { poll_ns: 500.0, ..costs };

@@ -45,21 +45,21 @@ pub const KINDS: [Kind; 8] = [
 /// Elements of the vectors.
 pub trait Item: Element + Debug {
     /// An operator for which neither the order nor the brackets matter, or one that tells them apart.
-    fn kind(commutes: bool) -> crate::Kind<Self>;
+    fn kind(commutes: bool) -> crate::Combiner<Self>;
 }
 
 impl Item for u64 {
-    fn kind(commutes: bool) -> crate::Kind<u64> {
+    fn kind(commutes: bool) -> crate::Combiner<u64> {
         if commutes { exact() } else { brackets() }
     }
 }
 
 impl Item for f64 {
-    fn kind(commutes: bool) -> crate::Kind<f64> {
+    fn kind(commutes: bool) -> crate::Combiner<f64> {
         let sum: fn(&f64, &f64) -> f64 = |a, b| a + b;
         // Sums of whole numbers are exact.
         let operator = Operator::user("whole sum", sum).associative().commutative().infallible();
-        let whole = crate::Kind { operator, combine: sum, make: |bits| f64::from(bits as i16), associative: true };
+        let whole = crate::Combiner { operator, combine: sum, make: |bits| f64::from(bits as i16), associative: true };
         if commutes { whole } else { rounding() }
     }
 }
@@ -73,7 +73,7 @@ pub struct Triple([u64; 3]);
 macro_rules! items {
     ($($t:ty: $make:expr, $word:expr;)*) => {$(
         impl Item for $t {
-            fn kind(commutes: bool) -> crate::Kind<$t> {
+            fn kind(commutes: bool) -> crate::Combiner<$t> {
                 fn combine(lower: &$t, higher: &$t) -> $t {
                     let word: fn(&$t) -> u64 = $word;
                     ($make)(mix(word(lower).wrapping_mul(3) ^ mix(word(higher))))
@@ -85,7 +85,7 @@ macro_rules! items {
                     true => (Operator::user("min", first).associative().commutative().infallible(), first),
                     false => (Operator::user("brackets", combine), combine),
                 };
-                crate::Kind { operator, combine, make: $make, associative: commutes }
+                crate::Combiner { operator, combine, make: $make, associative: commutes }
             }
         }
     )*};
@@ -132,7 +132,7 @@ fn between(seed: u64, giant: usize, position: u32) -> impl Fn(u32, u32) -> usize
     }
 }
 
-/// A runtime drawn from a seed, as those of other tests, or in virtual time.
+/// A runtime drawn from a seed, as in other tests, or in virtual time.
 pub fn runtime(seed: u64) -> (String, Runtime) {
     if crate::processes::runtimes().is_some() || !seed.is_multiple_of(3) {
         return any_runtime(seed / 3 * 2 + seed % 3);
@@ -236,7 +236,7 @@ impl Case {
     }
 
     fn builder<T: Item>(&self) -> CollectiveBuilder<[T], [T]> {
-        let crate::Kind { operator, make, .. } = T::kind(self.commutes);
+        let crate::Combiner { operator, make, .. } = T::kind(self.commutes);
         let (from, to) = (Ranks::of(self.from.clone()), Ranks::of(self.to.clone()));
         let builder = Collective::of_kind(self.kind, from, to, (operator, make(IDENTITY)));
         let builder = match self.kind {
@@ -286,7 +286,7 @@ impl Case {
 
     /// What a receiver gets, by sequential code.
     pub fn expected<T: Item>(&self, call: u64, to: usize) -> Vec<T> {
-        let crate::Kind { combine, make, .. } = T::kind(self.commutes);
+        let crate::Combiner { combine, make, .. } = T::kind(self.commutes);
         let each = |a: &Vec<T>, b: &Vec<T>| -> Vec<T> { a.iter().zip(b).map(|(a, b)| combine(a, b)).collect() };
         let block = |from: u32, block: u32| {
             let block = if self.kind.has_block_for_each_receiver() { block as usize } else { 0 };

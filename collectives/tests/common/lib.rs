@@ -81,7 +81,7 @@ impl Matrix {
 }
 
 /// An operator, and what it does written a second time.
-pub struct Kind<T> {
+pub struct Combiner<T> {
     pub operator: Operator<T>,
     pub combine: fn(&T, &T) -> T,
     pub make: fn(u64) -> T,
@@ -89,13 +89,13 @@ pub struct Kind<T> {
     pub associative: bool,
 }
 
-impl<T> Clone for Kind<T> {
+impl<T> Clone for Combiner<T> {
     fn clone(&self) -> Self {
         Self { operator: self.operator.clone(), ..*self }
     }
 }
 
-impl<T: Element> Kind<T> {
+impl<T: Element> Combiner<T> {
     /// What all shards must get.
     pub fn reduce(&self, values: &[Vec<T>]) -> Vec<T> {
         let combine = |a: &Vec<T>, b: &Vec<T>| a.iter().zip(b).map(|(x, y)| (self.combine)(x, y)).collect();
@@ -108,32 +108,32 @@ impl<T: Element> Kind<T> {
     }
 }
 
-pub fn affine() -> Kind<Affine> {
+pub fn affine() -> Combiner<Affine> {
     let operator = Operator::user("then", Affine::then);
-    Kind { operator, combine: Affine::then, make: Affine::new, associative: true }
+    Combiner { operator, combine: Affine::then, make: Affine::new, associative: true }
 }
 
-pub fn matrices() -> Kind<Matrix> {
+pub fn matrices() -> Combiner<Matrix> {
     let operator = Operator::user("matrix product", Matrix::times);
-    Kind { operator, combine: Matrix::times, make: Matrix::new, associative: true }
+    Combiner { operator, combine: Matrix::times, make: Matrix::new, associative: true }
 }
 
 /// Neither commutes nor associates: every other bracketing gives other bits.
-pub fn brackets() -> Kind<u64> {
+pub fn brackets() -> Combiner<u64> {
     fn node(lower: &u64, higher: &u64) -> u64 {
         mix(lower.wrapping_mul(3) ^ mix(*higher))
     }
-    Kind { operator: Operator::user("brackets", node), combine: node, make: |bits| bits, associative: false }
+    Combiner { operator: Operator::user("brackets", node), combine: node, make: |bits| bits, associative: false }
 }
 
 /// Sums that wrap around: any order and any brackets give the same bits.
-pub fn exact() -> Kind<u64> {
-    Kind { operator: Operator::sum(), combine: |a, b| a.wrapping_add(*b), make: |bits| bits, associative: true }
+pub fn exact() -> Combiner<u64> {
+    Combiner { operator: Operator::sum(), combine: |a, b| a.wrapping_add(*b), make: |bits| bits, associative: true }
 }
 
 /// Sums of arbitrary floats, which rounding makes depend on the bracketing.
-pub fn rounding() -> Kind<f64> {
-    Kind { operator: Operator::sum(), combine: |a, b| a + b, make: any_f64, associative: false }
+pub fn rounding() -> Combiner<f64> {
+    Combiner { operator: Operator::sum(), combine: |a, b| a + b, make: any_f64, associative: false }
 }
 
 /// Any sign, 53 significant bits and an exponent of −20 to 20.
@@ -205,8 +205,8 @@ impl<T: Element> Form<T> for Many {
 }
 
 /// A program: every shard makes the same calls of one allreduce, some before it has seen the results of earlier ones.
-pub struct Plan<T> {
-    pub kind: Kind<T>,
+pub struct Calls<T> {
+    pub kind: Combiner<T>,
     pub shards: u32,
     pub elements: usize,
     pub slots: u32,
@@ -219,9 +219,9 @@ pub struct Plan<T> {
     pub algorithm: Algorithm,
 }
 
-impl<T: Element> Plan<T> {
+impl<T: Element> Calls<T> {
     /// One call after the other, of plain values.
-    pub fn new(kind: &Kind<T>, shards: u32, elements: usize, calls: usize) -> Self {
+    pub fn new(kind: &Combiner<T>, shards: u32, elements: usize, calls: usize) -> Self {
         let (kind, hows) = (kind.clone(), vec![How::Value; calls]);
         Self {
             kind,
@@ -326,7 +326,7 @@ type Bytes = Pin<Box<dyn Future<Output = Result<Vec<u8>, Error>>>>;
 async fn calls<T: Element, F: Form<T>>(
     shard: Shard,
     total: Collective<F::V>,
-    plan: Arc<Plan<T>>,
+    plan: Arc<Calls<T>>,
 ) -> Result<Vec<Vec<u8>>, Error> {
     let mut pending: VecDeque<Bytes> = VecDeque::new();
     let mut results = Vec::new();
@@ -428,12 +428,12 @@ pub fn any_runtime(number: u64) -> (String, Runtime) {
     }
 }
 
-/// The algorithms for an allreduce of so many shards.
+/// The algorithms for an allreduce of `shards` shards.
 pub fn allreduces(shards: u32) -> Vec<Algorithm> {
     Algorithm::all_for(&Goal::allreduce(shards, 1)).collect()
 }
 
-/// Those that need nothing of the operator.
+/// The algorithms that need nothing of the operator.
 pub fn lawless(shards: u32) -> Vec<Algorithm> {
     let goal = Goal::allreduce(shards, 1);
     Algorithm::all_for(&goal).filter(|algorithm| algorithm.laws(&goal) == Laws::NONE).collect()

@@ -1,6 +1,6 @@
 //! Allreduces in a chain: each depends on the result of the one before, and no barrier is between them.
 
-use super::run::{NAME, Spec};
+use super::run::{NAME, Workload};
 use super::values::Op;
 use crate::Failure;
 use crate::micro::run_error;
@@ -29,11 +29,11 @@ pub struct Chained {
     pub stats: Stats,
 }
 
-impl Spec {
+impl Workload {
     /// An allreduce of all shards by an algorithm, with its brackets.
     pub fn of_allreduce(shards: u32, elements: usize, iterations: usize, algorithm: Algorithm, op: Op) -> Self {
-        let spec = Self::usual(Kind::Allreduce, shards, elements, op, iterations);
-        Self { algorithm: Some(algorithm), order: Order::Any, ..spec }
+        let workload = Self::usual(Kind::Allreduce, shards, elements, op, iterations);
+        Self { algorithm: Some(algorithm), order: Order::Any, ..workload }
     }
 
     /// The last result of the chain, without an allreduce.
@@ -51,19 +51,19 @@ impl Spec {
 
     /// Makes the calls of an allreduce in a chain.
     pub fn chained(&self, runtime: &Runtime) -> Result<Chained, Error> {
-        let spec = Arc::new(self.clone());
+        let workload = Arc::new(self.clone());
         let (found, stats) = runtime.run(move |top| {
-            let spec = spec.clone();
+            let workload = workload.clone();
             async move {
-                let gang = top.gang("all", spec.parties.shards)?;
-                let operator = spec.op.operator::<f64>();
-                let builder = Collective::allreduce(operator).participants(spec.parties.participants.iter());
-                let builder = spec.asked(builder);
-                let on = match spec.elements {
+                let gang = top.gang("all", workload.parties.shards)?;
+                let operator = workload.op.operator::<f64>();
+                let builder = Collective::allreduce(operator).participants(workload.parties.participants.iter());
+                let builder = workload.asked(builder);
+                let on = match workload.elements {
                     1 => Link::One(builder.make(&top, &gang, NAME)?),
                     elements => Link::Many(builder.elements(elements).make(&top, &gang, NAME)?),
                 };
-                let task = top.register("calls", move |shard: Shard, (): ()| calls(shard, on, spec.clone()));
+                let task = top.register("calls", move |shard: Shard, (): ()| calls(shard, on, workload.clone()));
                 top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             }
         })?;
@@ -81,9 +81,9 @@ pub fn allreduce_us(
     iterations: usize,
     algorithm: Algorithm,
 ) -> Result<f64, Failure> {
-    let spec = Spec::of_allreduce(shards, elements, iterations, algorithm, Op::Sum);
-    let Chained { results, times, .. } = spec.chained(runtime).map_err(run_error)?;
-    let expected = spec.chained_result();
+    let workload = Workload::of_allreduce(shards, elements, iterations, algorithm, Op::Sum);
+    let Chained { results, times, .. } = workload.chained(runtime).map_err(run_error)?;
+    let expected = workload.chained_result();
     match results.iter().find(|result| **result != expected) {
         None => Ok(times.into_iter().fold(0.0, f64::max)),
         Some(result) => Err(Failure::Run(format!("not verified: expected {expected}, found {result}"))),
@@ -102,23 +102,23 @@ enum Link {
 /// Only one element of a vector differs from 0, a different one in each call, and the result is the next contribution. So
 /// nothing outside the call takes time proportional to its length.
 ///
-/// One more call follows that does not count. It is over when all shards have measured, so no shard sends its result and
+/// One more call follows that does not count. It ends when all shards have measured, so no shard sends its result and
 /// ends while another still measures.
-async fn calls(shard: Shard, on: Link, spec: Arc<Spec>) -> Result<Option<(f64, u64)>, Error> {
-    if !spec.parties.participants.contains(shard.index()) {
+async fn calls(shard: Shard, on: Link, workload: Arc<Workload>) -> Result<Option<(f64, u64)>, Error> {
+    if !workload.parties.participants.contains(shard.index()) {
         return Ok(None);
     }
     let (mut last, mut start) = (1.0, now());
-    let mut all = vec![0.0; spec.elements];
-    for call in 0..spec.warm_up + spec.iterations {
-        if call == spec.warm_up {
+    let mut all = vec![0.0; workload.elements];
+    for call in 0..workload.warm_up + workload.iterations {
+        if call == workload.warm_up {
             start = now();
         }
-        let own = own(spec.op, last, shard.index());
+        let own = own(workload.op, last, shard.index());
         match on {
             Link::One(on) => last = on.call(&shard, own)?.await?,
             Link::Many(on) => {
-                let at = call % spec.elements;
+                let at = call % workload.elements;
                 all[at] = own;
                 all = on.call(&shard, all)?.take().await?.into_vec();
                 last = std::mem::take(&mut all[at]);

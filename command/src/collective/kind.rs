@@ -93,7 +93,7 @@ pub struct Parties {
 }
 
 impl KindOptions {
-    /// Who takes part, of so many shards.
+    /// Who takes part, in a gang of `shards` shards.
     ///
     /// # Errors
     /// Shards that there are not, and receivers or several participants where the kind has none.
@@ -180,7 +180,7 @@ impl Parties {
         Ranks::of(self.participants.iter().chain(self.receivers.iter()))
     }
 
-    /// The blocks of a contribution, of so many elements each.
+    /// The number of blocks of a contribution.
     pub fn blocks_in(&self) -> u32 {
         if self.kind.has_block_for_each_receiver() { self.receivers.len() } else { 1 }
     }
@@ -194,7 +194,7 @@ impl Parties {
     pub fn check(&self, algorithm: Algorithm) -> Result<(), Failure> {
         let checked = algorithm.check(&self.goal(1), maniple_collectives::Laws::ALL);
         checked.map_err(|(expected, came)| {
-            // Its goal is that of an allreduce of nothing.
+            // Its goal is an allreduce of nothing.
             let expected = match self.kind {
                 Kind::Barrier => expected.replace("this allreduce", "this barrier"),
                 _ => expected,

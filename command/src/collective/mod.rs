@@ -26,7 +26,7 @@ use maniple::runtime::{Error, Runtime, Stats};
 use maniple_collectives::{Algorithm, Kind, Laws, Order};
 use maniple_stencil::plural;
 use report::Measured;
-use run::{Found, Spec, early};
+use run::{Found, Workload, early};
 use std::time::Instant;
 use values::{Brackets, Op, Type};
 
@@ -34,7 +34,7 @@ use values::{Brackets, Op, Type};
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
     "Each call begins after a barrier of all shards that take part. Its time is taken on each of them. After another \
-barrier its result is compared with that of a sequential loop over the contributions. The contributions differ from call to call, \
+barrier its result is compared with the result of a sequential loop over the contributions. The contributions differ from call to call, \
 and are chosen so that the order of combination changes no bit.
 
 With --chained each call of an allreduce depends on the result of the one before, and there is no barrier between them: the way \
@@ -75,7 +75,7 @@ The kinds, and what their shards contribute and receive, for P participants and 
   scatter            N for each receiver, at one participant; N
   reduce-scatter     N for each receiver; the combination of N
   all-to-all         N for each receiver; N of each participant
-  scan, exscan       N each; the combination of N up to this shard, or of those before it
+  scan, exscan       N each; the combination of N up to this shard, or before it
 
 ", exit_codes!("the arguments are at fault, or an algorithm is not for the kind, the shards or the operator's laws")
 ))]
@@ -164,7 +164,7 @@ impl CollectiveOptions {
         }
     }
 
-    /// The calls that are measured, for a block of so many bytes.
+    /// The calls that are measured, for a block of `bytes` bytes.
     fn iterations(&self, bytes: usize, in_virtual_time: bool) -> Result<usize, Failure> {
         const SMALL: usize = 8192;
         let usual = match bytes {
@@ -227,13 +227,13 @@ pub fn check_run(parties: &Parties, elements: usize, of: Type) -> Result<(), Fai
 }
 
 /// A run's results on a runtime, for elements of a type.
-fn run(spec: &Spec, of: Type, runtime: &Runtime) -> Result<(Vec<Found>, Stats), Failure> {
+fn run(workload: &Workload, of: Type, runtime: &Runtime) -> Result<(Vec<Found>, Stats), Failure> {
     let found = match of {
-        Type::I32 => spec.run::<i32>(runtime),
-        Type::I64 => spec.run::<i64>(runtime),
-        Type::U64 => spec.run::<u64>(runtime),
-        Type::F32 => spec.run::<f32>(runtime),
-        Type::F64 => spec.run::<f64>(runtime),
+        Type::I32 => workload.run::<i32>(runtime),
+        Type::I64 => workload.run::<i64>(runtime),
+        Type::U64 => workload.run::<u64>(runtime),
+        Type::F32 => workload.run::<f32>(runtime),
+        Type::F64 => workload.run::<f64>(runtime),
     };
     found.map_err(failed)
 }
@@ -257,7 +257,7 @@ pub fn timed(
     runtime: &Runtime,
 ) -> Result<f64, Failure> {
     let warm_up = iterations.div_ceil(10);
-    let spec = Spec {
+    let workload = Workload {
         parties: parties.clone(),
         elements,
         op: Op::Sum,
@@ -267,7 +267,7 @@ pub fn timed(
         iterations,
         processes: false,
     };
-    let (found, _) = run(&spec, Type::I64, runtime)?;
+    let (found, _) = run(&workload, Type::I64, runtime)?;
     match wrong(parties, &found) {
         None => Ok(found.iter().map(|f| f.us(iterations)).fold(0.0, f64::max)),
         Some(wrong) => Err(Failure::Run(format!("{} not verified: {wrong}", parties.kind.name()))),
@@ -275,20 +275,21 @@ pub fn timed(
 }
 
 /// Measures one size.
-fn measured(spec: &Spec, of: Type, chained: bool, runtime: &Runtime) -> Result<Measured, Failure> {
+fn measured(workload: &Workload, of: Type, chained: bool, runtime: &Runtime) -> Result<Measured, Failure> {
     let began = Instant::now();
     if chained {
-        let Chained { results, times, stats } = spec.chained(runtime).map_err(failed)?;
+        let Chained { results, times, stats } = workload.chained(runtime).map_err(failed)?;
         let host = HostRun::of(&stats, began.elapsed());
-        let expected = spec.chained_result();
+        let expected = workload.chained_result();
         let result = results.into_iter().find(|result| *result != expected).unwrap_or(expected);
         let wrong = (result != expected).then(|| format!("expected {expected}, found {result}"));
         return Ok(Measured { times, chain: Some((result, expected)), wrong, host });
     }
-    let (found, stats) = run(spec, of, runtime)?;
+    let (found, stats) = run(workload, of, runtime)?;
     let host = HostRun::of(&stats, began.elapsed());
-    let times = spec.parties.taking_part().iter().map(|shard| found[shard as usize].us(spec.iterations)).collect();
-    Ok(Measured { times, chain: None, wrong: wrong(&spec.parties, &found), host })
+    let times =
+        workload.parties.taking_part().iter().map(|shard| found[shard as usize].us(workload.iterations)).collect();
+    Ok(Measured { times, chain: None, wrong: wrong(&workload.parties, &found), host })
 }
 
 /// What is wrong in a run, if something is.
@@ -325,15 +326,15 @@ pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
     let measure = |elements: usize| {
         let iterations = args.iterations(elements * of.bytes(), machine.is_some())?;
         let (parties, warm_up) = (parties.clone(), iterations.div_ceil(10));
-        let spec = Spec { parties, elements, op, order, algorithm, warm_up, iterations, processes };
-        Ok((measured(&spec, of, args.chained, &runtime)?, spec))
+        let workload = Workload { parties, elements, op, order, algorithm, warm_up, iterations, processes };
+        Ok((measured(&workload, of, args.chained, &runtime)?, workload))
     };
-    let record = |(measured, spec): (Measured, Spec), cache_line_ns| {
+    let record = |(measured, workload): (Measured, Workload), cache_line_ns| {
         let ran = algorithm.or_else(|| chosen.take()?.algorithm).map(|algorithm| algorithm.to_string());
         let common = [field("workers", workers), field("mapper", args.on.mapper.name())];
-        let bytes = plural(spec.elements * of.bytes(), "byte");
+        let bytes = plural(workload.elements * of.bytes(), "byte");
         let wrong = measured.wrong.as_ref().map(|wrong| format!("{bytes}: {wrong}"));
-        (report::record(&spec, of, common, ran, measured, cache_line_ns), wrong)
+        (report::record(&workload, of, common, ran, measured, cache_line_ns), wrong)
     };
     let sizes = sizes.into_iter().flat_map(|size| std::iter::repeat_n(size, args.repeat));
     let bench = Bench::once("collective", wire, machine.as_deref().cloned(), &args.reported);

@@ -6,7 +6,7 @@ use maniple_collectives::{Goal, Kind};
 use std::sync::{Arc, OnceLock};
 
 /// The number of different contributions that calls take in turns. No two calls that a mistake could mix up have the same:
-/// neither neighbours nor those of one slot.
+/// neither neighbours nor calls of one slot.
 pub const VARIANTS: usize = 3;
 
 /// The result of an exclusive scan where nobody contributes before.

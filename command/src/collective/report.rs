@@ -1,6 +1,6 @@
 //! The report: a line for each size.
 
-use super::run::Spec;
+use super::run::Workload;
 use super::values::Type;
 use crate::host::HostRun;
 use crate::options::ranks::listed;
@@ -22,7 +22,7 @@ pub struct Measured {
 
 /// The line of a run by an algorithm. All lines have `common`.
 pub fn record(
-    spec: &Spec,
+    workload: &Workload,
     of: Type,
     common: [(&'static str, Field); 2],
     algorithm: Option<String>,
@@ -31,7 +31,7 @@ pub fn record(
 ) -> Record {
     let Measured { times, chain, wrong, host } = measured;
     let (parties, bytes, has_elements) =
-        (&spec.parties, spec.elements * of.bytes(), spec.parties.kind != Kind::Barrier);
+        (&workload.parties, workload.elements * of.bytes(), workload.parties.kind != Kind::Barrier);
     let mean = times.iter().sum::<f64>() / times.len() as f64;
     let (min, max) = times.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), &t| (min.min(t), max.max(t)));
     let moved = bytes as f64 * f64::from(parties.blocks_in().max(parties.blocks_out()));
@@ -46,13 +46,13 @@ pub fn record(
     record.extend(common);
     record.extend([
         field("type", has_elements.then(|| of.name())),
-        field("operator", parties.combines().then(|| spec.op.name())),
-        field("elements", has_elements.then_some(spec.elements)),
+        field("operator", parties.combines().then(|| workload.op.name())),
+        field("elements", has_elements.then_some(workload.elements)),
         field("size", bytes),
         field("avg_latency_us", mean),
         field("min_latency_us", min),
         field("max_latency_us", max),
-        field("iterations", spec.iterations),
+        field("iterations", workload.iterations),
         field("bandwidth_mb_s", has_elements.then_some(bandwidth)),
         field("algorithm", algorithm),
         field("verified", wrong.is_none()),

@@ -15,7 +15,7 @@ pub const NAME: &str = "measured";
 
 /// What is measured.
 #[derive(Debug, Clone)]
-pub struct Spec {
+pub struct Workload {
     pub parties: Parties,
     /// Elements of a block.
     pub elements: usize,
@@ -44,19 +44,19 @@ pub struct Found {
 }
 
 impl Found {
-    /// The mean time of so many measured calls, in microseconds.
+    /// The mean time of a measured call, in microseconds.
     pub fn us(&self, iterations: usize) -> f64 {
         self.ns as f64 / iterations as f64 / 1000.0
     }
 
     /// Takes down a pass through a barrier: when it was entered and left, and how long it took.
-    pub fn passes(&mut self, spec: &Spec, call: usize, passed: (u64, u64), ns: u64) {
+    pub fn passes(&mut self, workload: &Workload, call: usize, passed: (u64, u64), ns: u64) {
         /// The calls whose times are compared: the last ones.
         const COMPARED: usize = 100;
-        if call >= spec.warm_up {
+        if call >= workload.warm_up {
             self.ns += ns;
         }
-        if spec.warm_up + spec.iterations - call <= COMPARED {
+        if workload.warm_up + workload.iterations - call <= COMPARED {
             self.passed.push(passed);
         }
     }
@@ -94,7 +94,7 @@ pub fn first_difference<T: PartialEq>(own: &[T], right: &[T]) -> Option<u64> {
     differs.or_else(|| (own.len() != right.len()).then(|| own.len().min(right.len()))).map(|at| at as u64)
 }
 
-impl Spec {
+impl Workload {
     /// A kind with its usual parties, by the algorithm that the mapper chooses. A tenth as many calls come before those that are
     /// measured.
     pub fn usual(kind: Kind, shards: u32, elements: usize, op: Op, iterations: usize) -> Self {
@@ -105,13 +105,13 @@ impl Spec {
 
     /// Does the run, and returns what each shard found.
     pub fn run<T: Measured>(&self, runtime: &Runtime) -> Result<(Vec<Found>, Stats), Error> {
-        let spec = self.clone();
+        let workload = self.clone();
         let oracle = Arc::new(Oracle::<T>::new(&self.parties, self.elements, self.op));
         runtime.run(move |top| {
-            let (spec, oracle) = (spec.clone(), oracle.clone());
+            let (workload, oracle) = (workload.clone(), oracle.clone());
             async move {
-                let gang = top.gang("all", spec.parties.shards)?;
-                spec.launch(&top, &gang, oracle).await
+                let gang = top.gang("all", workload.parties.shards)?;
+                workload.launch(&top, &gang, oracle).await
             }
         })
     }
@@ -182,9 +182,9 @@ impl Spec {
             true => None,
             false => Some(self.barrier_of_all().make(top, gang, "start")?),
         };
-        let spec = self.clone();
+        let workload = self.clone();
         let task = top.register("passes", move |shard: Shard, (): ()| {
-            let passes = Passes { spec: spec.clone(), on, start };
+            let passes = Passes { workload: workload.clone(), on, start };
             passes.make(shard)
         });
         top.launch(gang, &task, |_| ShardLaunch::new(()))?.all().await
@@ -245,14 +245,14 @@ where
 
 /// The passes of one shard through a barrier.
 struct Passes {
-    spec: Spec,
+    workload: Workload,
     on: Collective<()>,
     start: Option<Collective<()>>,
 }
 
 impl Passes {
     async fn make(self, shard: Shard) -> Result<Found, Error> {
-        let Spec { parties, processes, .. } = &self.spec;
+        let Workload { parties, processes, .. } = &self.workload;
         let [from, to] = [&parties.participants, &parties.receivers].map(|ranks| ranks.contains(shard.index()));
         let mut found = Found::default();
         if !from && !to {
@@ -260,7 +260,7 @@ impl Passes {
         }
         let clock = if *processes { Clock::Host } else { Clock::Run };
         found.clock = clock.number();
-        for call in 0..self.spec.warm_up + self.spec.iterations {
+        for call in 0..self.workload.warm_up + self.workload.iterations {
             if let Some(start) = self.start {
                 start.call(&shard, ())?.await?;
             }
@@ -271,7 +271,7 @@ impl Passes {
                 (false, _) => self.on.receive(&shard)?.await?,
             }
             let (left, over) = (clock.ns(), now());
-            found.passes(&self.spec, call, (entered, left), (over - began).as_nanos() as u64);
+            found.passes(&self.workload, call, (entered, left), (over - began).as_nanos() as u64);
         }
         if let Some(start) = self.start {
             start.call(&shard, ())?.await?;
@@ -348,13 +348,14 @@ mod tests {
         };
         let (warm_up, iterations) = (1, 3);
         let (parties, order) = (of(kind), Order::Doubling);
-        let spec = Spec { parties, elements: 5, op, order, algorithm: None, warm_up, iterations, processes: false };
+        let workload =
+            Workload { parties, elements: 5, op, order, algorithm: None, warm_up, iterations, processes: false };
         let oracle = Arc::new(Oracle::<i64>::new(&of(right.0), 5, right.1));
         let outcome = Runtime::threads(2).run(move |top| {
-            let (spec, oracle) = (spec.clone(), oracle.clone());
+            let (workload, oracle) = (workload.clone(), oracle.clone());
             async move {
                 let gang = top.gang("all", 4)?;
-                spec.launch(&top, &gang, oracle).await
+                workload.launch(&top, &gang, oracle).await
             }
         });
         outcome.expect("runs").0

@@ -39,11 +39,11 @@ impl Type {
 /// The brackets of a combination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Brackets {
-    /// Those of recursive doubling, whatever the algorithm is
+    /// The brackets of recursive doubling, whatever the algorithm is
     Doubling,
-    /// Those of a loop over the contributions
+    /// The brackets of a loop over the contributions
     Left,
-    /// Those of the algorithm
+    /// The brackets of the algorithm
     Any,
 }
 
@@ -159,7 +159,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// An element of the contribution at a position. All contributions of one variant differ from those of the others.
+    /// An element of the contribution at a position. All contributions of one variant differ from all of the others.
     pub fn element<T: Measured>(self, variant: usize, position: u32, index: usize) -> T {
         let draw = draw((variant as u64) << 56 ^ u64::from(position) << 32 ^ index as u64);
         match self.op {

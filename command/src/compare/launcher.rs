@@ -51,7 +51,7 @@ impl Launcher {
         Self { program: "maniple".into(), arguments: Vec::new(), open_mpi: false, alone: true, timeout }
     }
 
-    /// Runs this program with these arguments in so many ranks. The answer follows `mark` on the last line of their output
+    /// Runs this program with these arguments in `ranks` ranks. The answer follows `mark` on the last line of their output
     /// that has it.
     pub fn run<T: DeserializeOwned>(&self, ranks: u32, arguments: &[String], mark: &str) -> Result<T, Failure> {
         let this = std::env::current_exe()

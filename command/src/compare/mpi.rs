@@ -38,7 +38,7 @@ warm up
   iteration   stencil: the median time of an iteration, on shard or rank 0. Each side has run once before
 With more shards than workers, the stencil's samples here are means of two iterations, one after the other.
 
---kind compares kinds of collectives as `maniple collective` measures them: each result of each call is compared with that of a \
+--kind compares kinds of collectives as `maniple collective` measures them: each result of each call is compared with the result of a \
 sequential loop, on every shard and rank. Shard 0 is the root, and blocks have --elements each. These are MPI_Allreduce, \
 MPI_Reduce, MPI_Bcast, MPI_Barrier, MPI_Gather, MPI_Allgather, MPI_Scatter, MPI_Reduce_scatter_block, MPI_Alltoall, MPI_Scan and \
 MPI_Exscan. --program allreduce is another allreduce, as with `maniple collective --chained`: each call depends on the one before, \
@@ -159,7 +159,7 @@ impl MpiMachine {
         }
     }
 
-    /// In virtual time, the machine for so many ranks, if it is known.
+    /// In virtual time, the machine for `ranks` ranks, if it is known.
     pub fn load(&self, on: &OnWire, ranks: usize) -> Result<Option<VirtualMachine>, Failure> {
         self.file(on)?.map(|file| on.build(file, None, ranks)).transpose()
     }
@@ -172,7 +172,7 @@ impl MpiMachine {
 
 /// The error where no machine is known that stands for MPI.
 pub const SAY_MPI_MACHINE: &str = "give --mpi-machine NAME|FILE: titan-mpi has the network of titan-legion, gpi-fdr-mpi \
-    and gpi-qdr-mpi those of gpi-fdr and gpi-qdr, and no other machine that comes with the program stands for MPI";
+    and gpi-qdr-mpi the networks of gpi-fdr and gpi-qdr, and no other machine that comes with the program stands for MPI";
 
 /// The programs that exist on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

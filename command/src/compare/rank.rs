@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::collective::chain::own;
 use crate::collective::kind::kinds;
 use crate::collective::oracle::{Oracle, VARIANTS};
-use crate::collective::run::{Clock, Found, Spec, first_difference};
+use crate::collective::run::{Clock, Found, Workload, first_difference};
 use crate::collective::values::Op;
 use crate::collective::wrong;
 use crate::measure::stats::median;
@@ -96,8 +96,8 @@ fn operation(op: Op) -> SystemOperation {
 
 /// A kind of collective. Only rank 0 learns what all ranks found.
 fn collective(args: &RankOptions, kind: Kind, world: &SimpleCommunicator, mpi: String) -> Side {
-    let spec = Spec::usual(kind, args.ranks, args.elements, args.op, args.iterations);
-    let found = if kind == Kind::Barrier { passes(&spec, world) } else { calls(&spec, world) };
+    let workload = Workload::usual(kind, args.ranks, args.elements, args.op, args.iterations);
+    let found = if kind == Kind::Barrier { passes(&workload, world) } else { calls(&workload, world) };
     let own = words(&found);
     let mut all = vec![0; if world.rank() == 0 { own.len() * world.size() as usize } else { 0 }];
     match world.rank() {
@@ -105,23 +105,23 @@ fn collective(args: &RankOptions, kind: Kind, world: &SimpleCommunicator, mpi: S
         _ => world.process_at_rank(0).gather_into(&own[..]),
     }
     let found: Vec<Found> = all.chunks_exact(own.len()).map(from_words).collect();
-    let (mean, most) = mean_and_most(found.iter().map(|found| found.us(spec.iterations)));
-    let failure = (world.rank() == 0).then(|| wrong(&spec.parties, &found)).flatten();
+    let (mean, most) = mean_and_most(found.iter().map(|found| found.us(workload.iterations)));
+    let failure = (world.rank() == 0).then(|| wrong(&workload.parties, &found)).flatten();
     Side { mpi, failure, collective_us: Some(most), mean_us: Some(mean), ..Side::default() }
 }
 
-/// Makes the calls of a rank as `maniple collective` makes those of a shard: each begins after a barrier, and its result is
-/// compared after another one.
-fn calls(spec: &Spec, world: &SimpleCommunicator) -> Found {
-    let (kind, rank) = (spec.parties.kind, world.rank() as u32);
-    let oracle = Oracle::<f64>::new(&spec.parties, spec.elements, spec.op);
-    let contributions = spec.parties.participants.position(rank).map(|position| oracle.contributions(position));
-    let right = spec.parties.receivers.position(rank).map(|position| oracle.results(position));
+/// Makes the calls of a rank as `maniple collective` makes the calls of a shard: each begins after a barrier, and its
+/// result is compared after another one.
+fn calls(workload: &Workload, world: &SimpleCommunicator) -> Found {
+    let (kind, rank) = (workload.parties.kind, world.rank() as u32);
+    let oracle = Oracle::<f64>::new(&workload.parties, workload.elements, workload.op);
+    let contributions = workload.parties.participants.position(rank).map(|position| oracle.contributions(position));
+    let right = workload.parties.receivers.position(rank).map(|position| oracle.results(position));
     let mut own = contributions.unwrap_or_default();
-    let mut received = vec![0.0; spec.elements * spec.parties.blocks_out() as usize];
+    let mut received = vec![0.0; workload.elements * workload.parties.blocks_out() as usize];
     let (root, mut found) = (world.process_at_rank(0), Found::default());
-    for call in 0..spec.warm_up + spec.iterations {
-        let (given, into, with) = (&mut own[call % VARIANTS][..], &mut received[..], operation(spec.op));
+    for call in 0..workload.warm_up + workload.iterations {
+        let (given, into, with) = (&mut own[call % VARIANTS][..], &mut received[..], operation(workload.op));
         // Who sends a broadcast has the result before.
         let sends = kind == Kind::Broadcast && rank == 0;
         world.barrier();
@@ -143,7 +143,7 @@ fn calls(spec: &Spec, world: &SimpleCommunicator) -> Found {
             Kind::Exscan => world.exclusive_scan_into(&*given, into, with),
         }
         let ns = began.elapsed().as_nanos() as u64;
-        if call >= spec.warm_up {
+        if call >= workload.warm_up {
             found.ns += ns;
         }
         world.barrier();
@@ -158,14 +158,14 @@ fn calls(spec: &Spec, world: &SimpleCommunicator) -> Found {
 }
 
 /// The passes of a rank through a barrier.
-fn passes(spec: &Spec, world: &SimpleCommunicator) -> Found {
+fn passes(workload: &Workload, world: &SimpleCommunicator) -> Found {
     let clock = Clock::Host;
     let mut found = Found { clock: clock.number(), ..Found::default() };
-    for call in 0..spec.warm_up + spec.iterations {
+    for call in 0..workload.warm_up + workload.iterations {
         let (began, entered) = (Instant::now(), clock.ns());
         world.barrier();
         let (left, ns) = (clock.ns(), began.elapsed().as_nanos() as u64);
-        found.passes(spec, call, (entered, left), ns);
+        found.passes(workload, call, (entered, left), ns);
     }
     found
 }
@@ -186,9 +186,9 @@ fn from_words(words: &[u64]) -> Found {
 
 fn allreduce(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Side {
     let (iterations, rank) = (args.iterations, world.rank() as u32);
-    let spec = Spec::usual(Kind::Allreduce, args.ranks, args.elements, args.op, iterations);
+    let workload = Workload::usual(Kind::Allreduce, args.ranks, args.elements, args.op, iterations);
     let own = |last| own(args.op, last, rank);
-    let (result, us) = world::allreduce(world, operation(args.op), args.elements, spec.warm_up, iterations, own);
+    let (result, us) = world::allreduce(world, operation(args.op), args.elements, workload.warm_up, iterations, own);
     Side { mpi, result: Some(result), collective_us: Some(us), ..Side::default() }
 }
 

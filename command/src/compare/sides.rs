@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::collective::chain::Chained;
 use crate::collective::chosen::Chosen;
 use crate::collective::kind::Parties;
-use crate::collective::run::Spec;
+use crate::collective::run::Workload;
 use crate::collective::values::Type;
 use crate::collective::{check_algorithm, check_run, wrong};
 use crate::micro::{remote, run_error};
@@ -115,7 +115,7 @@ impl<'a> Case<'a> {
     fn check(&self) -> Result<(), Failure> {
         let mpi = self.machines.as_ref().map(|[_, machine]| machine);
         if let Program::Allreduce | Program::Collective(_) = self.program {
-            let Spec { parties, elements, op, order, algorithm, .. } = self.spec();
+            let Workload { parties, elements, op, order, algorithm, .. } = self.workload();
             check_algorithm(&parties, algorithm, (op, order), Type::F64)?;
             return check_run(&parties, elements, Type::F64);
         }
@@ -136,10 +136,10 @@ impl<'a> Case<'a> {
     /// The measurement of this side.
     pub fn ours(&self) -> Result<Measure<'_>, Failure> {
         match (&self.runtime, self.program) {
-            (Some(runtime), Program::Allreduce) => Ok(self.allreduce("here", runtime.clone(), self.spec())),
+            (Some(runtime), Program::Allreduce) => Ok(self.allreduce("here", runtime.clone(), self.workload())),
             (Some(_), Program::Stencil) => self.stencil("here", &self.our_config()?),
             (Some(runtime), Program::Remote) => Ok(self.remote("here", runtime.clone())),
-            (Some(runtime), Program::Collective(_)) => Ok(self.collective("here", runtime.clone(), self.spec())),
+            (Some(runtime), Program::Collective(_)) => Ok(self.collective("here", runtime.clone(), self.workload())),
             (None, _) => {
                 let by_mpi = self.args.on.workers.wire.wire() == Wire::Mpi;
                 let launcher = if by_mpi { self.args.launcher()? } else { Launcher::none(self.args.timeout()?) };
@@ -208,23 +208,23 @@ impl<'a> Case<'a> {
         };
         let mut side = match self.program {
             Program::Allreduce => {
-                let spec = Spec { algorithm: Some(Algorithm::RecursiveDoubling), ..self.spec() };
-                self.allreduce("MPI", Runtime::virtual_time((**machine).clone()), spec)
+                let workload = Workload { algorithm: Some(Algorithm::RecursiveDoubling), ..self.workload() };
+                self.allreduce("MPI", Runtime::virtual_time((**machine).clone()), workload)
             }
             Program::Stencil => self.stencil("MPI", &self.mpi_config(machine))?,
             Program::Remote => self.remote("MPI", Runtime::virtual_time((**machine).clone())),
             Program::Collective(_) => {
-                let spec = Spec { algorithm: None, ..self.spec() };
-                self.collective("MPI", Runtime::virtual_time((**machine).clone()), spec)
+                let workload = Workload { algorithm: None, ..self.workload() };
+                self.collective("MPI", Runtime::virtual_time((**machine).clone()), workload)
             }
         };
         Ok(Box::new(move || Ok(Side { mpi: machine.name.clone(), ..side()? })))
     }
 
-    fn allreduce(&self, who: &'static str, runtime: Runtime, spec: Spec) -> Measure<'_> {
-        let expected = spec.chained_result();
+    fn allreduce(&self, who: &'static str, runtime: Runtime, workload: Workload) -> Measure<'_> {
+        let expected = workload.chained_result();
         Box::new(move || {
-            let Chained { results, times, .. } = spec.chained(&runtime).map_err(run_error)?;
+            let Chained { results, times, .. } = workload.chained(&runtime).map_err(run_error)?;
             let result = results.iter().copied().find(|r| *r != expected).unwrap_or(expected);
             let collective_us = Some(mean_and_most(times.into_iter()).1);
             Ok(Side { result: Some(result), failure: differs(who, result, expected), collective_us, ..Side::default() })
@@ -245,16 +245,16 @@ impl<'a> Case<'a> {
         })
     }
 
-    fn collective(&self, who: &'static str, runtime: Runtime, spec: Spec) -> Measure<'_> {
+    fn collective(&self, who: &'static str, runtime: Runtime, workload: Workload) -> Measure<'_> {
         Box::new(move || {
-            let (found, _) = spec.run::<f64>(&runtime).map_err(run_error)?;
-            let shards = spec.parties.taking_part();
-            let times = shards.iter().map(|shard| found[shard as usize].us(spec.iterations));
+            let (found, _) = workload.run::<f64>(&runtime).map_err(run_error)?;
+            let shards = workload.parties.taking_part();
+            let times = shards.iter().map(|shard| found[shard as usize].us(workload.iterations));
             let (mean, collective_us) = mean_and_most(times);
             let chosen = self.chosen.take().and_then(|asked| asked.algorithm);
-            let algorithm = spec.algorithm.or(chosen).map(|algorithm| algorithm.to_string());
+            let algorithm = workload.algorithm.or(chosen).map(|algorithm| algorithm.to_string());
             Ok(Side {
-                failure: wrong(&spec.parties, &found).map(|wrong| format!("{who}: {wrong}")),
+                failure: wrong(&workload.parties, &found).map(|wrong| format!("{who}: {wrong}")),
                 collective_us: Some(collective_us),
                 mean_us: Some(mean),
                 algorithm,
@@ -303,21 +303,21 @@ impl<'a> Case<'a> {
         let kind = self.program.kind().is_some();
         let result = (!kind).then(|| side.result.unwrap_or(f64::NAN));
         let failure = match (self.program, result) {
-            (Program::Allreduce, Some(result)) => differs(who, result, self.spec().chained_result()),
+            (Program::Allreduce, Some(result)) => differs(who, result, self.workload().chained_result()),
             _ => side.failure.map(|failure| format!("{who}: {failure}")),
         };
         Side { result, failure, mean_us: side.mean_us.filter(|_| kind), ..side }
     }
 
     /// What both sides run of a collective, with this side's algorithm.
-    fn spec(&self) -> Spec {
+    fn workload(&self) -> Workload {
         let CompareMpiOptions { elements, iterations, op, collective, algorithm, .. } = self.args;
         let (elements, iterations) = (elements.count(), iterations.iterations);
         match self.program {
             Program::Collective(kind) => {
-                Spec { algorithm: *algorithm, ..Spec::usual(kind, self.shards, elements, *op, iterations) }
+                Workload { algorithm: *algorithm, ..Workload::usual(kind, self.shards, elements, *op, iterations) }
             }
-            _ => Spec::of_allreduce(self.shards, elements, iterations, collective.collective, *op),
+            _ => Workload::of_allreduce(self.shards, elements, iterations, collective.collective, *op),
         }
     }
 

@@ -216,7 +216,7 @@ impl MachineFile {
         };
         let like = like.as_ref();
         let table =
-            |name: &str| format!("no table [{name}]: add it, or take that of another machine: like = \"ideal\"");
+            |name: &str| format!("no table [{name}]: add it, or take the table of another machine: like = \"ideal\"");
         fn either<T: Clone>(given: Option<T>, other: Option<&T>, missing: String) -> Result<T, String> {
             given.or_else(|| other.cloned()).ok_or(missing)
         }
@@ -260,7 +260,8 @@ impl MachineFile {
         self.nodes.count.as_ref().map(|count| count.value)
     }
 
-    /// The machine for a run of so many shards. The number of nodes is `nodes`, or that of the file, or one for each shard.
+    /// The machine for a run of `shards` shards. The number of nodes is `nodes`, or the number in the file, or one for
+    /// each shard.
     pub fn machine(&self, nodes: Option<u32>, shards: u32) -> VirtualMachine {
         /// The most nodes times shards for which each node has its own copy of the top-level task. The work of many copies grows
         /// with the square of their number.

@@ -9,8 +9,8 @@ fn with_shards(machine: &VirtualMachine) -> u32 {
     if machine.utility > 0 { machine.utility } else { machine.per_node }
 }
 
-/// The machine with so many nodes. Each has at most `each` processors for shards, and as many for leaf tasks. Each node has its
-/// own copy of the top-level task, as it has outside virtual time.
+/// The machine with `nodes` nodes. Each has at most `each` processors for shards, and as many for leaf tasks. Each node
+/// has its own copy of the top-level task, as it has outside virtual time.
 fn reduced(machine: &VirtualMachine, nodes: u32, each: u32) -> VirtualMachine {
     let utility = machine.utility.min(each);
     let leaves = (machine.per_node - machine.utility).min(each);

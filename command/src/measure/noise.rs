@@ -32,7 +32,7 @@ pub struct Beside<T> {
 pub struct Noise {
     /// The factor by which the yardstick beside a measurement may differ from the usual one; `None` for any factor.
     pub within: Option<f64>,
-    /// Whether measurements count if even the usual yardstick is that of a busy host.
+    /// Whether measurements count if even the usual yardstick shows a busy host.
     pub busy_counts: bool,
     /// Whether outliers among the values that count are dropped.
     pub drops_outliers: bool,
@@ -97,8 +97,8 @@ pub fn is_busy(cache_line_ns: f64) -> bool {
 pub fn busy(cache_line_ns: f64) -> Option<String> {
     is_busy(cache_line_ns).then(|| {
         format!(
-            "a cache line took {} µs from one processor to another: other programs were running, so the times are in part \
-             those of the scheduler",
+            "a cache line took {} µs from one processor to another: other programs were running, so the times include \
+             the scheduler's",
             microseconds(cache_line_ns / 1000.0)
         )
     })

@@ -235,7 +235,7 @@ fn ticks(x: &std::ops::Range<f64>) -> Vec<f64> {
     }
 }
 
-/// The ranges of both axes: all values, with some room at the ends.
+/// The ranges of both axes: all values, with some space at the ends.
 fn ranges(chart: &Chart) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     let points = || chart.series.iter().flat_map(|s| &s.points);
     let on_lines = || chart.lines.iter().flat_map(|l| l.shards.map(|shards| (shards as f64, (l.at)(shards as f64))));

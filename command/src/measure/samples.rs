@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// One run of one side of a measurement: a line of the raw samples.
 #[derive(Debug, Clone, Serialize)]
-pub struct Run {
+pub struct RunSamples {
     /// Shards.
     pub shards: usize,
     /// The version of the application.
@@ -28,7 +28,7 @@ pub struct Run {
     pub collective_us: Vec<f64>,
 }
 
-impl Run {
+impl RunSamples {
     /// The samples in a report of the stencil, from a round with this yardstick beside it.
     pub fn new(report: RunReport, run: usize, cache_line_ns: f64) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl SampleFiles {
     }
 
     /// Adds the samples of a run, at once.
-    pub fn keep(&mut self, run: &Run, warmup: usize) -> Result<(), Failure> {
+    pub fn keep(&mut self, run: &RunSamples, warmup: usize) -> Result<(), Failure> {
         let line = serde_json::to_string(run).map_err(|e| Failure::Run(e.to_string()))? + "\n";
         self.csv.add(&run.csv(warmup))?;
         self.jsonl.add(&line)

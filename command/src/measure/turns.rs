@@ -36,7 +36,7 @@ pub struct Rounds {
     done: usize,
 }
 
-/// A turn that is over.
+/// A finished turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn<T> {
     /// The number of the round, from 0.

@@ -21,7 +21,7 @@ const PART_BYTES: u128 = 400;
     "Columns of the report:\n",
     machine_columns!(),
     "  barrier_us      time of a generation, on the shard that took longest, from its arrival until all others have arrived: \
-the mean of all generations but those to warm up
+the mean of all generations after the warm-up
   verified        whether every shard counted all arrivals in every generation
 ",
     cache_line_column!(),

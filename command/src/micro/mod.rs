@@ -34,7 +34,7 @@ pub struct OnWorkersTraced {
 }
 
 impl OnWorkersTraced {
-    /// A microbenchmark of so many shards, the number of processors that run its leaf tasks, and the runtime on them.
+    /// A microbenchmark of `shards` shards, the number of processors that run its leaf tasks, and the runtime on them.
     fn bench(&self, program: &'static str, shards: usize) -> Result<(Bench<'_>, usize, Traceable), Failure> {
         let (workers, runtime, trace) = self.on.runtime(shards, &self.traced)?;
         Ok((Bench::on(program, &self.on, shards, &self.runs)?, workers, Traceable { runtime, trace }))
@@ -94,7 +94,7 @@ impl<'a> Bench<'a> {
         Ok(Self { repeats, ..Self::once(program, wire, machine, &runs.reported) })
     }
 
-    /// A microbenchmark on workers, for so many shards.
+    /// A microbenchmark on workers, for `shards` shards.
     fn on(program: &'static str, on: &'a OnWorkers, shards: usize, runs: &'a ReportedRuns) -> Result<Self, Failure> {
         let machine = match on.workers.place(shards)?.0 {
             Place::Machine(machine) => Some(VirtualMachine::clone(&machine)),

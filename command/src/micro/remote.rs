@@ -19,7 +19,7 @@ decides where the region is.\n\n",
     machine_columns!(),
     "  task_us         time from one sum to the next: mean over the measured iterations
   copied_bytes    bytes that the runtime has copied for each sum
-  result          the last sum, which is the number of iterations, with those to warm up
+  result          the last sum, which is the number of iterations, including the warm-up
   verified        whether every sum was right
 ",
     cache_line_column!(),
@@ -53,7 +53,7 @@ fn element(iteration: usize, elements: usize) -> usize {
     iteration.wrapping_mul(7919) % elements
 }
 
-/// Sets the element of an iteration to its number, and that of the iteration before to 0.
+/// Sets the element of an iteration to its number, and the element of the iteration before to 0.
 fn put(mut x: WriteShared<f64>, iteration: Arg<u64>) {
     let elements = x.len();
     changes(*iteration as usize, elements).for_each(|(at, value)| x.set([at as i64], value));
@@ -129,7 +129,7 @@ pub fn measure(runtime: &Runtime, elements: usize, iterations: usize) -> Result<
     Ok((last, wrong == 0, ns as f64 / iterations as f64 / 1000.0, stats))
 }
 
-/// The bytes that were copied for each sum. Those that were staged are among those that were moved.
+/// The bytes that were copied for each sum. The staged bytes are among the moved ones.
 pub fn copied_bytes(stats: &Stats, iterations: usize) -> f64 {
     stats.moved_bytes as f64 / (warm_up(iterations) + iterations) as f64
 }

@@ -53,7 +53,7 @@ pub fn check_memory(what: &str, count: usize, each: u128) -> Result<(), Failure>
     Err(Failure::Usage(format!("{what}: this needs at least {needed} of memory, and {available} are available")))
 }
 
-/// Checks that so many shards can be numbered.
+/// Checks that `count` shards can be numbered.
 pub fn shards(count: usize) -> Result<u32, Failure> {
     let most = u32::MAX >> 8;
     match u32::try_from(at_least_one("shards", count)?) {

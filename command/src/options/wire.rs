@@ -41,7 +41,7 @@ impl Processes {
         if self.launched { "mpi" } else { "processes" }
     }
 
-    /// A runtime on them, with so many workers in each.
+    /// A runtime on them, with `workers` workers in each.
     pub fn runtime(&self, workers: u32) -> Runtime {
         let number = u32::try_from(self.number).unwrap_or(u32::MAX);
         let runtime = if self.launched { Runtime::mpi() } else { Runtime::processes(number) };
@@ -209,7 +209,7 @@ impl OnWire {
         }
     }
 
-    /// The arguments of such a run on so many processes.
+    /// The arguments of such a run on `processes` processes.
     pub fn to_start_arguments(&self, processes: usize) -> Vec<String> {
         let processes = (self.wire() == Wire::Processes).then_some(processes);
         Self { processes, ..self.clone() }.arguments()
@@ -233,7 +233,7 @@ impl OnWire {
         }
     }
 
-    /// The processes of the run, if it is on several, with their default number of workers; collective for those of MPI.
+    /// The processes of the run, if it is on several, with their default number of workers; collective for processes of MPI.
     ///
     /// # Errors
     /// Options of another wire. Processes that can't meet.
@@ -261,7 +261,7 @@ impl OnWire {
         }
     }
 
-    /// In virtual time, the machine for a run of so many shards.
+    /// In virtual time, the machine for a run of `shards` shards.
     pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
         Ok(if self.in_virtual_time()? { Some(self.build(self.file()?, self.nodes, shards)?) } else { None })
     }
@@ -276,7 +276,7 @@ impl OnWire {
         self.loaded.file(self.machine_name())
     }
 
-    /// The machine that a file describes, for a run of so many shards, with the noise of these options.
+    /// The machine that a file describes, for a run of `shards` shards, with the noise of these options.
     pub fn build(&self, file: &MachineFile, nodes: Option<usize>, shards: usize) -> Result<VirtualMachine, Failure> {
         let number = |what: &str, n: usize| {
             let most = u32::MAX;
@@ -293,7 +293,7 @@ impl OnWire {
         Ok(machine)
     }
 
-    /// The same options with so many nodes.
+    /// The same options with `nodes` nodes.
     pub fn with_nodes(&self, nodes: u32) -> Self {
         Self { nodes: Some(nodes as usize), ..self.clone() }
     }

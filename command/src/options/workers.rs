@@ -81,7 +81,7 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// The number of processors that run leaf tasks: the workers of all processes, or those of the machine.
+    /// The number of processors that run leaf tasks: the workers of all processes, or the processors of the machine.
     pub fn count(&self) -> usize {
         match &self.place {
             Place::Threads => self.workers,
@@ -157,7 +157,7 @@ impl Workers {
         self.threads.workers
     }
 
-    /// Where a run of so many shards is, and its workers in each process.
+    /// Where a run of `shards` shards is, and its workers in each process.
     ///
     /// # Errors
     /// Options of workers in virtual time, and options of a machine on threads. Processes that can't meet.
@@ -168,7 +168,7 @@ impl Workers {
         Ok((self.machine(shards)?.map_or(Place::Threads, |machine| Place::Machine(Arc::new(machine))), self.count()))
     }
 
-    /// In virtual time, the machine for a run of so many shards. For commands that can't use several processes.
+    /// In virtual time, the machine for a run of `shards` shards. For commands that can't use several processes.
     ///
     /// # Errors
     /// Options of workers in virtual time, and options of a machine on threads. Several processes.
@@ -215,7 +215,7 @@ fn mapper(text: &str) -> Result<MapperSpec, SpecError> {
 }
 
 impl OnWorkers {
-    /// The files of a command, with those of the machine and of the mapper among them.
+    /// The files of a command, with the machine's and the mapper's among them.
     pub fn files(&self) -> Result<Files, Failure> {
         self.workers.wire.files().mapper(&self.mapper)
     }
@@ -238,7 +238,7 @@ impl OnWorkers {
         }
     }
 
-    /// The number of processors that run leaf tasks, a runtime on them for so many shards, and the file for its trace. The
+    /// The number of processors that run leaf tasks, a runtime on them for `shards` shards, and the file for its trace. The
     /// mapper begins its files, so everything else should have been checked before.
     pub fn runtime(&self, shards: usize, traced: &Traced) -> Result<(usize, Runtime, Option<TraceFile>), Failure> {
         self.runtime_with(shards, traced, |_| {})

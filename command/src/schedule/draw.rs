@@ -1,7 +1,7 @@
 //! The drawing: ranks are horizontal lines, rounds are columns, and messages are arrows.
 
 use super::Shown;
-use super::rounds::{Message, Plan};
+use super::rounds::{Message, ProvedSchedules};
 use super::text::how;
 use crate::Failure;
 use crate::measure::page::escaped;
@@ -42,17 +42,17 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(plan: &Plan, lines: usize) -> Self {
-        let ranks = plan.schedules.len() as f64;
+    fn of(proved: &ProvedSchedules, lines: usize) -> Self {
+        let ranks = proved.schedules.len() as f64;
         let row = (1000.0 / ranks).clamp(13.0, 30.0);
         let top = TITLE + 20.0 * lines.saturating_sub(3) as f64;
         let mut at = LEFT;
         let mut columns = vec![(at, at + APART)];
         at += APART;
         // Wide where a rank has many messages, and where they go far.
-        let mut most = vec![0_usize; plan.columns() as usize + 1];
+        let mut most = vec![0_usize; proved.columns() as usize + 1];
         let mut far = most.clone();
-        for (schedule, rounds) in plan.schedules.iter().zip(&plan.rounds) {
+        for (schedule, rounds) in proved.schedules.iter().zip(&proved.rounds) {
             let mut counts = [vec![0; most.len()], vec![0; most.len()]];
             for (step, &round) in schedule.steps().iter().zip(rounds) {
                 let round = round as usize;
@@ -91,24 +91,24 @@ impl Layout {
 
 /// Draws it.
 pub fn svg(shown: &Shown, kind: &str) -> Result<String, Failure> {
-    let plan = &shown.plan;
-    if plan.schedules.len() > MOST_RANKS || plan.report.messages > MOST_MESSAGES {
+    let proved = &shown.proved;
+    if proved.schedules.len() > MOST_RANKS || proved.report.messages > MOST_MESSAGES {
         let (shards, messages) =
-            (plural(plan.schedules.len(), "shard"), plural(plan.report.messages as usize, "message"));
+            (plural(proved.schedules.len(), "shard"), plural(proved.report.messages as usize, "message"));
         return Err(Failure::Usage(format!(
             "--format svg: expected at most {MOST_RANKS} shards and {MOST_MESSAGES} messages, found {shards} and {messages}"
         )));
     }
     let mut lines = vec![shown.title(kind), shown.numbers(), shown.needs()];
     lines.extend(shown.instead.clone());
-    let layout = Layout::of(plan, lines.len());
+    let layout = Layout::of(proved, lines.len());
     let mut svg = String::new();
     draw(&mut svg, shown, &layout, &lines).map_err(|e| Failure::Run(format!("the drawing failed: {e}")))?;
     Ok(svg)
 }
 
 fn draw(svg: &mut String, shown: &Shown, layout: &Layout, lines: &[String]) -> std::fmt::Result {
-    let (width, height, plan) = (layout.width, layout.height, &shown.plan);
+    let (width, height, proved) = (layout.width, layout.height, &shown.proved);
     let (ink, grid) = (hex(INK), hex(GRID));
     writeln!(
         svg,
@@ -126,11 +126,11 @@ fn draw(svg: &mut String, shown: &Shown, layout: &Layout, lines: &[String]) -> s
             escaped(line)
         )?;
     }
-    let title = |round: usize| match round > plan.report.rounds as usize {
+    let title = |round: usize| match round > proved.report.rounds as usize {
         true => "result".to_owned(),
         false => format!("round {round}"),
     };
-    let bottom = layout.y(plan.schedules.len() as u32 - 1);
+    let bottom = layout.y(proved.schedules.len() as u32 - 1);
     for (round, (from, to)) in layout.columns.iter().enumerate().skip(1) {
         let (x, y) = ((from + to) / 2.0, layout.top - 18.0);
         writeln!(
@@ -145,7 +145,7 @@ fn draw(svg: &mut String, shown: &Shown, layout: &Layout, lines: &[String]) -> s
         }
     }
     let size = if layout.row < 14.0 { 11 } else { 13 };
-    for rank in 0..plan.schedules.len() as u32 {
+    for rank in 0..proved.schedules.len() as u32 {
         let (y, end) = (layout.y(rank), layout.end());
         let only = shown.rank == Some(rank);
         let (weight, label) = (if only { "bold" } else { "normal" }, y + f64::from(size) * 0.35);
@@ -170,12 +170,12 @@ fn draw(svg: &mut String, shown: &Shown, layout: &Layout, lines: &[String]) -> s
 /// The ranks of a processor, whose contributions the first of them combines in the first round. They take the result after
 /// its last step.
 fn draw_groups(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::Result {
-    for schedule in &shown.plan.schedules {
+    for schedule in &shown.proved.schedules {
         let (rank, group) = (schedule.rank(), schedule.group());
         if group.start == rank {
             continue;
         }
-        let [first, last] = [1, shown.plan.taken(group.start)].map(|round| layout.columns[round as usize]);
+        let [first, last] = [1, shown.proved.taken(group.start)].map(|round| layout.columns[round as usize]);
         let title = |text: String| format!("<title>{text}</title>");
         let (own, to) = (layout.y(rank), layout.y(group.start));
         let opacity = faint(shown, [rank, group.start]);
@@ -217,29 +217,29 @@ fn colour(combine: Combine) -> RGBColor {
 }
 
 /// Which of the messages of a rank in its round each update or read is, and how many there are.
-fn places(plan: &Plan, rank: usize, is: fn(&Step) -> bool) -> Vec<(usize, usize)> {
-    let steps = plan.schedules[rank].steps().iter().zip(&plan.rounds[rank]).filter(|(step, _)| is(step));
+fn places(proved: &ProvedSchedules, rank: usize, is: fn(&Step) -> bool) -> Vec<(usize, usize)> {
+    let steps = proved.schedules[rank].steps().iter().zip(&proved.rounds[rank]).filter(|(step, _)| is(step));
     let rounds: Vec<u32> = steps.map(|(_, &round)| round).collect();
     let count = |of: &[u32], round: u32| of.iter().filter(|r| **r == round).count();
     rounds.iter().enumerate().map(|(i, &round)| (count(&rounds[..i], round), count(&rounds, round))).collect()
 }
 
 fn draw_messages(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::Result {
-    let plan = &shown.plan;
-    let all = 0..plan.schedules.len();
-    let updates: Vec<_> = all.clone().map(|r| places(plan, r, |step| matches!(step, Step::Update { .. }))).collect();
-    let reads: Vec<_> = all.clone().map(|r| places(plan, r, |step| matches!(step, Step::Read { .. }))).collect();
+    let proved = &shown.proved;
+    let all = 0..proved.schedules.len();
+    let updates: Vec<_> = all.clone().map(|r| places(proved, r, |step| matches!(step, Step::Update { .. }))).collect();
+    let reads: Vec<_> = all.clone().map(|r| places(proved, r, |step| matches!(step, Step::Read { .. }))).collect();
     let comes: Vec<Vec<(Combine, u16, u32)>> = all
         .map(|rank| {
             let read = |(step, &round): (&Step, &u32)| match *step {
                 Step::Read { combine, part, .. } => Some((combine, part, round)),
                 _ => None,
             };
-            plan.schedules[rank].steps().iter().zip(&plan.rounds[rank]).filter_map(read).collect()
+            proved.schedules[rank].steps().iter().zip(&proved.rounds[rank]).filter_map(read).collect()
         })
         .collect();
     // Faint ones first, so that they hide no others.
-    let mut messages: Vec<Message<'_>> = plan.messages().collect();
+    let mut messages: Vec<Message<'_>> = proved.messages().collect();
     messages.sort_by_key(|m| faint(shown, [m.schedule.rank(), m.to]).is_empty());
     for Message { schedule, update, to, at, part, round } in messages {
         let from = schedule.rank();
@@ -257,7 +257,7 @@ fn draw_messages(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::
         let parts = match schedule.parts().len() {
             1 => String::new(),
             _ => {
-                let into = &plan.schedules[to as usize].parts()[usize::from(into)];
+                let into = &proved.schedules[to as usize].parts()[usize::from(into)];
                 format!(", {} into {into}", schedule.parts()[usize::from(part)])
             }
         };
@@ -280,7 +280,7 @@ fn draw_messages(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::
 
 /// Small squares after the round that local steps follow.
 fn draw_locals(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::Result {
-    for (schedule, rounds) in shown.plan.schedules.iter().zip(&shown.plan.rounds) {
+    for (schedule, rounds) in shown.proved.schedules.iter().zip(&shown.proved.rounds) {
         let mut said: Vec<(u32, Vec<String>)> = Vec::new();
         for (step, &round) in schedule.steps().iter().zip(rounds) {
             let Step::Local { from, part, combine } = *step else { continue };
@@ -308,8 +308,8 @@ fn draw_locals(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::Re
 
 /// What the colours stand for, as far as they occur.
 fn draw_legend(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::Result {
-    let plan = &shown.plan;
-    let steps = || plan.schedules.iter().flat_map(|schedule| schedule.steps());
+    let proved = &shown.proved;
+    let steps = || proved.schedules.iter().flat_map(|schedule| schedule.steps());
     let reads = |how: Combine| steps().any(|s| matches!(s, Step::Read { combine, .. } if *combine == how));
     let (mut x, y) = (16.0, layout.height - 20.0);
     let ink = hex(INK);
@@ -335,10 +335,10 @@ fn draw_legend(svg: &mut String, shown: &Shown, layout: &Layout) -> std::fmt::Re
             entry(arrow, text, wide)?;
         }
     }
-    if plan.report.locals > 0 {
+    if proved.report.locals > 0 {
         entry(format!("<path d=\"M11 -3h6v6h-6Z\" fill=\"{ink}\"/>"), "local", 90.0)?;
     }
-    if plan.schedules.iter().any(|schedule| schedule.group().len() > 1) {
+    if proved.schedules.iter().any(|schedule| schedule.group().len() > 1) {
         let dashes = format!("<path d=\"M0 0L28 0\" stroke=\"{ink}\" stroke-dasharray=\"3 3\"/>");
         entry(dashes, "in place", 110.0)?;
     }

@@ -1,7 +1,7 @@
 //! The schedule as a JSON object.
 
 use super::Shown;
-use super::rounds::Plan;
+use super::rounds::ProvedSchedules;
 use super::text::how;
 use crate::Failure;
 use maniple_collectives::{Laws, Schedule, Step};
@@ -48,7 +48,7 @@ enum OfStep {
 
 /// The object, on one line.
 pub fn json(shown: &Shown, kind: &str) -> Result<String, Failure> {
-    let Plan { goal, algorithm, report, schedules, rounds } = &shown.plan;
+    let ProvedSchedules { goal, algorithm, report, schedules, rounds } = &shown.proved;
     let whole = Whole {
         kind,
         shards: goal.ranks(),

@@ -15,7 +15,7 @@ use crate::output::Document;
 use clap::ValueEnum;
 use maniple_collectives::{Algorithm, Kind, Laws};
 use maniple_stencil::plural;
-use rounds::Plan;
+use rounds::ProvedSchedules;
 
 /// Show the schedule of a collective: the messages of each rank, round by round, as text or as a drawing
 #[derive(Debug, clap::Args)]
@@ -27,8 +27,8 @@ In the text, a line is a round of a rank:
   → 3          a value goes to rank 3
   ← 3 higher   the value of rank 3 comes, and is combined with this rank's value, as the right operand
   ← 3 lower    likewise, as the left operand
-  ← 3 replace  it takes the place of the own one
-  ← 3 undo     it is taken out of the own one
+  ← 3 replace  it takes the place of the rank's own
+  ← 3 undo     it is taken out of the rank's own
   local        the rank combines two parts of its memory
 Where a rank has several parts, they are named: r1[2..4] are the blocks 2 and 3 of register 1. Register 0 begins with the \
 contribution.
@@ -75,7 +75,7 @@ const MOST: u32 = 1 << 16;
 
 /// What is shown.
 struct Shown {
-    plan: Plan,
+    proved: ProvedSchedules,
     /// Why another algorithm was taken than the one that was named, if so.
     instead: Option<String>,
     /// Only this rank, if one is named.
@@ -88,19 +88,19 @@ struct Shown {
 impl Shown {
     /// The ranks that are shown.
     fn ranks(&self) -> impl Iterator<Item = usize> + '_ {
-        let all = 0..self.plan.schedules.len();
+        let all = 0..self.proved.schedules.len();
         all.filter(|rank| self.rank.is_none_or(|only| only as usize == *rank))
     }
 
     /// The collective and the algorithm.
     fn title(&self, kind: &str) -> String {
-        let Plan { goal, algorithm, .. } = &self.plan;
+        let ProvedSchedules { goal, algorithm, .. } = &self.proved;
         format!("{kind} of {} by {algorithm}", plural(goal.ranks() as usize, "rank"))
     }
 
     /// The numbers that the check found.
     fn numbers(&self) -> String {
-        let report = &self.plan.report;
+        let report = &self.proved.report;
         let local = match report.locals {
             0 => String::new(),
             locals => format!(", {}", plural(locals as usize, "local step")),
@@ -112,7 +112,7 @@ impl Shown {
 
     /// What the operator must be, and the brackets of combinations.
     fn needs(&self) -> String {
-        let report = &self.plan.report;
+        let report = &self.proved.report;
         if !self.combines {
             return "nothing is combined".into();
         }
@@ -191,11 +191,11 @@ pub fn execute(args: &ScheduleOptions) -> Result<(), Failure> {
     let path = args.output.output.as_deref();
     Files::new().writes("--output", path).check()?;
     let document = Document::prepare(path)?;
-    let plan = Plan::new(|blocks| parties.goal(blocks), algorithm, per_processor)
+    let proved = ProvedSchedules::new(|blocks| parties.goal(blocks), algorithm, per_processor)
         .map_err(|e| Failure::Run(format!("the schedules of {algorithm} are wrong: {e}")))?;
     let combines = parties.combines();
-    let laws = if combines { plan.report.laws.and(algorithm.laws(&plan.goal)) } else { Laws::NONE };
-    let shown = Shown { plan, instead, rank, combines, laws };
+    let laws = if combines { proved.report.laws.and(algorithm.laws(&proved.goal)) } else { Laws::NONE };
+    let shown = Shown { proved, instead, rank, combines, laws };
     let name = parties.kind.name();
     document.write(&match args.format {
         Format::Text => text::text(&shown, name),

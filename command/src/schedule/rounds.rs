@@ -3,7 +3,7 @@
 use maniple_collectives::{Algorithm, CheckError, Goal, Groups, Order, Report, Schedule, Schedules, Step, check};
 
 /// The proved schedules of a collective.
-pub struct Plan {
+pub struct ProvedSchedules {
     /// What they reach.
     pub goal: Goal,
     /// The algorithm.
@@ -17,9 +17,9 @@ pub struct Plan {
     pub rounds: Vec<Vec<u32>>,
 }
 
-impl Plan {
-    /// The schedules of an algorithm that is for the goal, with so many ranks on each processor. `goal` makes the goal with a
-    /// number of blocks.
+impl ProvedSchedules {
+    /// The schedules of an algorithm that is for the goal, with this number of ranks on each processor. `goal` makes
+    /// the goal with a number of blocks.
     ///
     /// # Errors
     /// Schedules that do not reach the goal, which would be a mistake of the library.
@@ -132,17 +132,19 @@ mod tests {
             ];
             for goal in goals {
                 for algorithm in Algorithm::all_for(&goal(1)) {
-                    let plan = Plan::new(&goal, algorithm, 4).expect("proved");
-                    let name = format!("{algorithm}, {} of {ranks}", plan.goal);
-                    let last = plan.rounds.iter().flatten().copied().max().unwrap_or(0);
-                    match plan.schedules.iter().any(|s| s.group().len() > 1) {
-                        false => assert_eq!((last, plan.columns()), (plan.report.rounds, last), "{name}"),
+                    let proved = ProvedSchedules::new(&goal, algorithm, 4).expect("proved");
+                    let name = format!("{algorithm}, {} of {ranks}", proved.goal);
+                    let last = proved.rounds.iter().flatten().copied().max().unwrap_or(0);
+                    match proved.schedules.iter().any(|s| s.group().len() > 1) {
+                        false => assert_eq!((last, proved.columns()), (proved.report.rounds, last), "{name}"),
                         // What comes early to the first of a group is read late.
-                        true => assert!(last <= plan.report.rounds && plan.report.rounds <= plan.columns(), "{name}"),
+                        true => {
+                            assert!(last <= proved.report.rounds && proved.report.rounds <= proved.columns(), "{name}")
+                        }
                     }
-                    let within = plan.schedules.iter().filter(|s| s.group().start != s.rank()).count();
-                    assert_eq!(plan.messages().count() + 2 * within, plan.report.messages as usize, "{name}");
-                    for (rounds, schedule) in plan.rounds.iter().zip(&plan.schedules) {
+                    let within = proved.schedules.iter().filter(|s| s.group().start != s.rank()).count();
+                    assert_eq!(proved.messages().count() + 2 * within, proved.report.messages as usize, "{name}");
+                    for (rounds, schedule) in proved.rounds.iter().zip(&proved.schedules) {
                         assert_eq!(rounds.len(), schedule.steps().len(), "{name}");
                     }
                 }

@@ -1,13 +1,13 @@
 //! The schedule as text: a line for each round of each rank.
 
 use super::Shown;
-use super::rounds::Plan;
+use super::rounds::ProvedSchedules;
 use crate::options::ranks::listed;
 use maniple_collectives::{Combine, Ranks, Schedule, Step};
 
 /// The text.
 pub fn text(shown: &Shown, kind: &str) -> String {
-    let Plan { goal, schedules, rounds, .. } = &shown.plan;
+    let ProvedSchedules { goal, schedules, rounds, .. } = &shown.proved;
     let mut text = format!("{}\n", shown.title(kind));
     text.extend(shown.instead.iter().map(|why| format!("{why}\n")));
     let all = Ranks::all(goal.ranks());

@@ -149,7 +149,7 @@ pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     }
     config.machine.as_deref().into_iter().for_each(warn_without_costs);
     let mut output = Output::new(args.reported.format);
-    // Only a table has room for a warning. Several processes would measure at the same time.
+    // Only a table can hold a warning. Several processes would measure at the same time.
     let watched = output.is_table() && config.machine.is_none() && config.processes.is_none();
     let cache_line_ns = || if watched { Yardstick::Host.ns() } else { f64::NAN };
     let before = cache_line_ns();

@@ -86,7 +86,7 @@ impl Config {
         self.on().runtime()
     }
 
-    /// Processors that run the shards' tasks: the workers, or those of the machine in virtual time.
+    /// Processors that run the shards' tasks: the workers, or the processors of the machine in virtual time.
     pub fn processors(&self) -> usize {
         self.on().count()
     }
@@ -104,7 +104,7 @@ impl Config {
         self.on().check()
     }
 
-    /// Checks all that can be checked before a run from the dominant mode with so many cells in each shard.
+    /// Checks all that can be checked before a run from the dominant mode with `cells` cells in each shard.
     pub fn check_run(&self, cells: usize) -> Result<(), Failure> {
         self.check()?;
         let blocks = Blocks::uniform(self.shards, cells).map_err(failure)?;
@@ -334,7 +334,7 @@ impl Session {
 }
 
 impl LastVector {
-    /// Begins to write a vector of so many cells, if this process writes it. Returns what takes them.
+    /// Begins to write a vector of `cells` cells, if this process writes it. Returns what takes them.
     fn sink(&self, cells: usize) -> Sink {
         *lock(&self.writing) = self.target.as_ref().map(|target| target.begin(cells));
         let writing = self.writing.clone();

@@ -99,7 +99,7 @@ fn text(content: &[u8]) -> Result<Vec<f64>, Fault> {
     text.split(|&b| b == b'\n').enumerate().map(number).collect()
 }
 
-/// Text from a file for a message: at most 40 characters. Those that can't be seen are escaped.
+/// Text from a file for a message: at most 40 characters. Invisible ones are escaped.
 fn shown(bytes: &[u8]) -> String {
     const MAX: usize = 40;
     // Four bytes a character at most; a character cut in two is beyond those shown.
@@ -259,7 +259,7 @@ impl Target {
         Ok(Self { path: path.to_owned(), file, format })
     }
 
-    /// Begins to write a vector of so many numbers. An older file of that name stays until [`Writing::finish`].
+    /// Begins to write a vector of this many numbers. An older file of that name stays until [`Writing::finish`].
     pub fn begin(&self, numbers: usize) -> Writing {
         let begin = || {
             let mut filling = self.file.begin()?;

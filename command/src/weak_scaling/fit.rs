@@ -8,7 +8,7 @@ use maniple_stencil::Collective;
 use serde::{Serialize, Serializer};
 
 /// A cost model, linear in one or two coefficients: κ and α′ = α + nβ + nγ, where n is the 8 bytes of one element. P is the
-/// number of shards, W that of workers.
+/// number of shards, W the number of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
     /// A processor for each shard: T = α′·log₂P.
@@ -88,7 +88,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Fits a model to those of the times, in microseconds, that it is for and that are positive. `None` if there are fewer
+    /// Fits a model to the positive times, in microseconds, that the model is for. `None` if there are fewer
     /// than its coefficients.
     pub fn of(model: Model, times: &[(usize, f64)], workers: usize) -> Option<Self> {
         let covered = |&&(shards, us): &&(usize, f64)| model.covers(shards, workers) && us > 0.0;

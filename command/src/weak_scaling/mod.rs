@@ -2,10 +2,10 @@
 
 mod fit;
 mod page;
-mod plan;
 mod plots;
 mod point;
 mod report;
+mod sweep;
 mod table;
 
 use crate::Failure;
@@ -18,10 +18,10 @@ use crate::output::{Output, progress};
 use indicatif::ProgressBar;
 use maniple::runtime::Runtime;
 use maniple_stencil::{Collective, plural};
-use plan::Plan;
 use point::Point;
 use report::Report;
 use std::path::PathBuf;
+use sweep::Sweep;
 
 /// Measure the stencil as the number of shards grows, with a collective and with the aggregation baseline
 #[derive(Debug, clap::Args)]
@@ -114,35 +114,35 @@ fn compared(name: &str) -> Result<Collective, String> {
 
 /// Does the runs and reports them.
 pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
-    let plan = Plan::new(args)?;
+    let sweep = Sweep::new(args)?;
     // The first of several processes writes it.
     let report = args.report.as_deref().filter(|_| Runtime::process_number() == 0);
     args.on.files()?.fills("--report", report).check()?;
     crate::swap::on_signal(&args.on.mapper)?;
-    let mut directory = report.map(|path| Report::prepare(path, &plan)).transpose()?;
-    plan.machine().into_iter().for_each(warn_without_costs);
-    let progress = bar(&plan);
+    let mut directory = report.map(|path| Report::prepare(path, &sweep)).transpose()?;
+    sweep.machine().into_iter().for_each(warn_without_costs);
+    let progress = bar(&sweep);
     let mut output = Output::new(args.reported.format);
     let mut reported = Ok(());
     let mut points: Vec<Point> = Vec::new();
-    let done = plan.counts.iter().try_for_each(|&shards| {
+    let done = sweep.counts.iter().try_for_each(|&shards| {
         progress.set_message(plural(shards, "shard"));
-        let point = point::point(&plan, shards, |run| {
+        let point = point::point(&sweep, shards, |run| {
             // The bar is drawn only here, between runs: a thread that draws would disturb the measurement.
             progress.inc(weight(shards));
-            directory.as_mut().map_or(Ok(()), |directory| directory.keep(&plan, run))
+            directory.as_mut().map_or(Ok(()), |directory| directory.keep(&sweep, run))
         })?;
         if reported.is_ok() {
-            reported = progress.suspend(|| output.add(point.record(&plan)));
+            reported = progress.suspend(|| output.add(point.record(&sweep)));
         }
         points.push(point);
         match &directory {
-            Some(directory) => directory.publish(&plan, &points, &plots::fits(&plan, &points)),
+            Some(directory) => directory.publish(&sweep, &points, &plots::fits(&sweep, &points)),
             None => std::mem::replace(&mut reported, Ok(())),
         }
     });
     progress.finish_and_clear();
-    let finish = || output.finish_with(|_| table::table(&plan, &points, &plots::fits(&plan, &points), report));
+    let finish = || output.finish_with(|_| table::table(&sweep, &points, &plots::fits(&sweep, &points), report));
     reported = reported.and_then(|()| finish());
     done?;
     conclude(&points)?;
@@ -168,9 +168,10 @@ fn weight(shards: usize) -> u64 {
 }
 
 /// The progress bar of all runs.
-fn bar(plan: &Plan) -> ProgressBar {
-    let runs = 2 * plan.config.repeat as u64;
-    let length = plan.counts.iter().fold(0_u64, |sum, &shards| sum.saturating_add(runs.saturating_mul(weight(shards))));
+fn bar(sweep: &Sweep) -> ProgressBar {
+    let runs = 2 * sweep.config.repeat as u64;
+    let length =
+        sweep.counts.iter().fold(0_u64, |sum, &shards| sum.saturating_add(runs.saturating_mul(weight(shards))));
     progress(length, "{elapsed_precise} [{bar:40}] {percent:>3}% {msg}, {eta} to go")
 }
 
@@ -180,19 +181,19 @@ mod tests {
 
     #[test]
     fn an_unverified_run_is_a_failure_that_every_report_names() {
-        let (mut plan, mut runs) = point::tests::example();
-        let good = Point::of(&plan, 4, &runs);
+        let (mut sweep, mut runs) = point::tests::example();
+        let good = Point::of(&sweep, 4, &runs);
         assert!(conclude(std::slice::from_ref(&good)).is_ok());
         (runs[3].verified, runs[3].failure) = (false, Some("√S: 1 < 2".into()));
-        let points = [good, Point::of(&plan, 4, &runs)];
-        plan.counts = vec![4, 4];
+        let points = [good, Point::of(&sweep, 4, &runs)];
+        sweep.counts = vec![4, 4];
         let Err(Failure::Run(message)) = conclude(&points) else { panic!("exit code 1") };
         let named = "4 shards, recursive-doubling, run 1: √S: 1 < 2";
         assert_eq!(message, format!("runs not verified at 1 of 2 numbers of shards; {named}"));
-        assert!(table::table(&plan, &points, &[], None).contains(" NO "));
+        assert!(table::table(&sweep, &points, &[], None).contains(" NO "));
 
         let directory = std::env::temp_dir().join(format!("maniple-unverified-{}", std::process::id()));
-        Report::prepare(&directory, &plan).and_then(|d| d.publish(&plan, &points, &[])).expect("written");
+        Report::prepare(&directory, &sweep).and_then(|d| d.publish(&sweep, &points, &[])).expect("written");
         let page = std::fs::read_to_string(directory.join("index.html")).expect("a page");
         std::fs::remove_dir_all(&directory).expect("removed");
         assert!(page.contains(&named.replace('<', "&lt;")) && page.contains("<span class=\"bad\">NO</span>"), "{page}");
@@ -201,21 +202,22 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_not_up_to_it_is_mentioned() {
-        let (mut plan, mut runs) = point::tests::example();
-        plan.config.workers = 1;
-        let caveats =
-            |plan: &Plan, runs: &[crate::measure::samples::Run]| plan.caveats(&[Point::of(plan, 4, runs)], &[]);
-        assert!(caveats(&plan, &runs).is_empty());
+        let (mut sweep, mut runs) = point::tests::example();
+        sweep.config.workers = 1;
+        let caveats = |sweep: &Sweep, runs: &[crate::measure::samples::RunSamples]| {
+            sweep.caveats(&[Point::of(sweep, 4, runs)], &[])
+        };
+        assert!(caveats(&sweep, &runs).is_empty());
         runs.iter_mut().for_each(|run| run.cache_line_ns = 12_340.0);
-        let found = caveats(&plan, &runs);
+        let found = caveats(&sweep, &runs);
         assert!(found.len() == 1 && found[0].starts_with("a cache line took 12.34 µs"), "{found:?}");
-        plan.config.workers = 1 << 20;
-        assert!(caveats(&plan, &runs)[0].starts_with("1048576 workers take turns on "));
-        let point = Point { collective: point::NOISE.spread([1.0]), ..Point::of(&plan, 4, &runs) };
-        assert!(plots::fits(&plan, &[point]).is_empty());
+        sweep.config.workers = 1 << 20;
+        assert!(caveats(&sweep, &runs)[0].starts_with("1048576 workers take turns on "));
+        let point = Point { collective: point::NOISE.spread([1.0]), ..Point::of(&sweep, 4, &runs) };
+        assert!(plots::fits(&sweep, &[point]).is_empty());
         // T/log₂P is 1 and 4: both are off by a factor of 2.
         let fit = fit::Fit::of(fit::Model::Spread, &[(2, 1.0), (4, 8.0)], 4).expect("a fit");
-        let found = plan.caveats(&[], &[fit]);
+        let found = sweep.caveats(&[], &[fit]);
         assert!(found[1].starts_with("T = α′·log₂P does not fit: points are off by a factor of 2.00"), "{found:?}");
     }
 }

@@ -1,28 +1,28 @@
 //! The page of a report, with the plots in it.
 
 use super::fit::{Fit, METHOD, Model};
-use super::plan::Plan;
 use super::plots;
 use super::point::{Point, cache_line_ns};
+use super::sweep::Sweep;
 use crate::measure::environment::Environment;
 use crate::measure::page::{Cell, Page, Table, escaped};
 use crate::measure::stats::microseconds;
 use maniple_stencil::{Collective, plural};
 
 /// The page with the results so far.
-pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fit], pictures: &[String]) -> String {
-    let title = format!("Weak scaling of the stencil, {} against aggregation", plan.config.collective);
+pub fn page(sweep: &Sweep, environment: &Environment, points: &[Point], fits: &[Fit], pictures: &[String]) -> String {
+    let title = format!("Weak scaling of the stencil, {} against aggregation", sweep.config.collective);
     let mut page = Page::new(&title);
-    status(&mut page, plan, points, fits);
+    status(&mut page, sweep, points, fits);
     page.section("Results");
     page.table(&results(points));
-    page.list(plan.definitions().map(|(name, what)| format!("<b>{name}</b>: {}", escaped(&what))));
+    page.list(sweep.definitions().map(|(name, what)| format!("<b>{name}</b>: {}", escaped(&what))));
     page.section("Plots");
     page.plots(pictures.iter().map(String::as_str));
     page.section("Cost model");
-    models(&mut page, plan, points, fits);
+    models(&mut page, sweep, points, fits);
     page.section("Parameters");
-    page.table(&Table::of_pairs(plan.described()));
+    page.table(&Table::of_pairs(sweep.described()));
     page.section("Machine and toolchain");
     page.table(&Table::of_pairs(provenance(environment, points)));
     page.section("Files");
@@ -37,9 +37,9 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
     page.end()
 }
 
-fn status(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
-    plan.caveats(points, fits).iter().for_each(|caveat| page.warning(&format!("Warning: {caveat}.")));
-    let (done, all) = (points.len(), plan.counts.len());
+fn status(page: &mut Page, sweep: &Sweep, points: &[Point], fits: &[Fit]) {
+    sweep.caveats(points, fits).iter().for_each(|caveat| page.warning(&format!("Warning: {caveat}.")));
+    let (done, all) = (points.len(), sweep.counts.len());
     if done < all {
         page.warning(&format!("Not complete: {done} of {} of shards were measured.", plural(all, "number")));
     }
@@ -81,9 +81,9 @@ fn results(points: &[Point]) -> Table {
     table
 }
 
-fn models(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
+fn models(page: &mut Page, sweep: &Sweep, points: &[Point], fits: &[Fit]) {
     let e = cache_line_ns(points);
-    let shared = match Model::of(plan.config.collective)[1] {
+    let shared = match Model::of(sweep.config.collective)[1] {
         Model::SharedTwoLevel => {
             "With more shards than the W workers, the P/W shards of a worker combine their values one after the other, in a \
              time κ each. Then the workers combine theirs in log₂W rounds. Shard 0 also waits while other shards of its \
@@ -95,7 +95,7 @@ fn models(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
              their first round, which is included in κ."
         }
     };
-    let spread = match plan.config.collective {
+    let spread = match sweep.config.collective {
         Collective::TwoLevel => "With a single shard on the first level, two levels are recursive doubling. It takes",
         _ => "Recursive doubling takes",
     };

@@ -1,8 +1,8 @@
 //! The three plots of a report and the fitted lines in them.
 
 use super::fit::{Fit, Model};
-use super::plan::Plan;
 use super::point::Point;
+use super::sweep::Sweep;
 use crate::measure::noise::Spread;
 use crate::measure::plot::{BLUE, Chart, GREEN, Line, Marker, SHARDS, Series, VERMILION, svg};
 use crate::measure::stats::microseconds;
@@ -12,12 +12,12 @@ use maniple_stencil::plural;
 const HORIZON: usize = 4096;
 
 /// The models fitted to the medians of the collective, as far as there are points for them.
-pub fn fits(plan: &Plan, points: &[Point]) -> Vec<Fit> {
+pub fn fits(sweep: &Sweep, points: &[Point]) -> Vec<Fit> {
     let medians: Vec<_> = points.iter().map(|p| (p.shards, p.collective.median)).collect();
-    let models = Model::of(plan.config.collective);
+    let models = Model::of(sweep.config.collective);
     // If workers take turns on processors, no shard has one of its own.
-    let models = models.into_iter().filter(|&model| model != Model::Spread || !plan.takes_turns());
-    models.filter_map(|model| Fit::of(model, &medians, plan.config.processors())).collect()
+    let models = models.into_iter().filter(|&model| model != Model::Spread || !sweep.takes_turns());
+    models.filter_map(|model| Fit::of(model, &medians, sweep.config.processors())).collect()
 }
 
 /// A fit's coefficients for people.
@@ -44,9 +44,9 @@ pub fn scope(fit: &Fit) -> String {
 }
 
 /// Draws the plots. Returns the names of files with their contents.
-pub fn draw(plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<[(&'static str, String); 3], String> {
-    let subtitle = plan.subtitle();
-    let collective = plan.config.collective;
+pub fn draw(sweep: &Sweep, points: &[Point], fits: &[Fit]) -> Result<[(&'static str, String); 3], String> {
+    let subtitle = sweep.subtitle();
+    let collective = sweep.config.collective;
     let bars = "median, bars from minimum to maximum";
     let series = |name: String, colour, marker, spread: fn(&Point) -> Spread| Series {
         name,

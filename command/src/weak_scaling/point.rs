@@ -1,9 +1,9 @@
 //! Runs of both versions in turns, and their results for one number of shards.
 
-use super::plan::Plan;
+use super::sweep::Sweep;
 use crate::Failure;
 use crate::measure::noise::{Noise, Spread};
-use crate::measure::samples::Run;
+use crate::measure::samples::RunSamples;
 use crate::measure::stats::median;
 use crate::measure::turns::{Order, Rounds, When, counted};
 use crate::measure::yardstick::Yardstick;
@@ -43,42 +43,47 @@ pub const NOISE: Noise = Noise { within: None, busy_counts: true, drops_outliers
 
 /// Runs both versions in turns. The version that goes first in a pair goes second in the next. Hands each run to `keep` as soon
 /// as it is done.
-pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<(), Failure>) -> Result<Point, Failure> {
+pub fn point(
+    sweep: &Sweep,
+    shards: usize,
+    mut keep: impl FnMut(&RunSamples) -> Result<(), Failure>,
+) -> Result<Point, Failure> {
     let session = |collective| {
-        let at = plan.counts.iter().position(|&count| count == shards);
-        let machine = at.and_then(|at| plan.machines.get(at)?.clone());
-        let config = Config { shards, collective, machine, ..plan.config.clone() };
+        let at = sweep.counts.iter().position(|&count| count == shards);
+        let machine = at.and_then(|at| sweep.machines.get(at)?.clone());
+        let config = Config { shards, collective, machine, ..sweep.config.clone() };
         Session::prepare(&config)
     };
-    let mut sessions = [session(plan.config.collective)?, session(Collective::Aggregation)?];
+    let mut sessions = [session(sweep.config.collective)?, session(Collective::Aggregation)?];
     let mut runs = Vec::new();
     let mut turns = Rounds::new(Order::Swapped);
     // Several processes would measure at the same time.
-    if plan.machine().is_none() && plan.config.processes.is_none() {
+    if sweep.machine().is_none() && sweep.config.processes.is_none() {
         turns = turns.beside(When::BeforeRound, Yardstick::Host);
     }
-    for _ in 0..plan.config.repeat {
+    for _ in 0..sweep.config.repeat {
         let run_once = |session: &mut Session| session.run_once();
         turns.take(&mut sessions, run_once, |turn| {
-            let run = Run::new(turn.found, turn.round, turn.cache_line_ns);
+            let run = RunSamples::new(turn.found, turn.round, turn.cache_line_ns);
             keep(&run)?;
             runs.push(run);
             Ok(())
         })?;
     }
-    Ok(Point::of(plan, shards, &runs))
+    Ok(Point::of(sweep, shards, &runs))
 }
 
 impl Point {
     /// Summarises runs. Runs that are not verified don't count, nor do the first iterations of each run.
-    pub fn of(plan: &Plan, shards: usize, runs: &[Run]) -> Self {
-        let workers = plan.config.processors();
-        let counted = |samples: &[f64]| counted(samples, plan.warmup, shards, workers);
+    pub fn of(sweep: &Sweep, shards: usize, runs: &[RunSamples]) -> Self {
+        let workers = sweep.config.processors();
+        let counted = |samples: &[f64]| counted(samples, sweep.warmup, shards, workers);
         let of_version = |version| runs.iter().filter(move |r| r.version == version && r.verified);
-        let spread =
-            |version, samples: fn(&Run) -> &[f64]| NOISE.spread(of_version(version).flat_map(|r| counted(samples(r))));
-        let iteration = |r: &Run| median(counted(&r.iteration_us));
-        let ours = plan.config.collective;
+        let spread = |version, samples: fn(&RunSamples) -> &[f64]| {
+            NOISE.spread(of_version(version).flat_map(|r| counted(samples(r))))
+        };
+        let iteration = |r: &RunSamples| median(counted(&r.iteration_us));
+        let ours = sweep.config.collective;
         let ratios = of_version(ours).filter_map(|r| {
             let baseline = of_version(Collective::Aggregation).find(|b| b.run == r.run)?;
             Some(iteration(baseline) / iteration(r))
@@ -110,16 +115,16 @@ impl Point {
     }
 
     /// The fields of a line of the report.
-    pub fn record(&self, plan: &Plan) -> Record {
-        let config = &plan.config;
+    pub fn record(&self, sweep: &Sweep) -> Record {
+        let config = &sweep.config;
         let mut record: Record = vec![
             ("program", "weak-scaling".into()),
-            ("wire", plan.wire().into()),
+            ("wire", sweep.wire().into()),
             ("shards", self.shards.into()),
             ("workers", config.processors().into()),
-            ("cells", plan.cells().into()),
+            ("cells", sweep.cells().into()),
             ("iterations", config.iterations.into()),
-            ("warmup", plan.warmup.into()),
+            ("warmup", sweep.warmup.into()),
             ("repeat", config.repeat.into()),
             ("collective", config.collective.name().into()),
             ("mapper", config.mapper.name().into()),
@@ -145,9 +150,9 @@ pub mod tests {
     use super::*;
 
     /// Two pairs of runs with 4 shards and three iterations, of which the first does not count.
-    pub fn example() -> (Plan, Vec<Run>) {
+    pub fn example() -> (Sweep, Vec<RunSamples>) {
         let config = Config { repeat: 2, iterations: 3, workers: 4, mapper: Default::default(), ..Config::default() };
-        let run = |version, run, iteration: [f64; 3], collective: [f64; 3]| Run {
+        let run = |version, run, iteration: [f64; 3], collective: [f64; 3]| RunSamples {
             shards: 4,
             version,
             run,
@@ -163,13 +168,13 @@ pub mod tests {
             run(Collective::Aggregation, 1, [900.0, 50.0, 70.0], [300.0, 10.0, 20.0]),
             run(Collective::RecursiveDoubling, 1, [90.0, 2.0, 8.0], [30.0, 3.0, 5.0]),
         ];
-        (Plan { counts: vec![4], machines: vec![None], config, warmup: 1 }, runs)
+        (Sweep { counts: vec![4], machines: vec![None], config, warmup: 1 }, runs)
     }
 
     #[test]
     fn a_point_summarises_the_samples_that_count() {
-        let (plan, runs) = example();
-        let point = Point::of(&plan, 4, &runs);
+        let (sweep, runs) = example();
+        let point = Point::of(&sweep, 4, &runs);
         let all = |s: Spread| (s.min, s.median, s.max, s.kept, s.dropped);
         assert_eq!(all(point.collective), (1.0, 2.5, 5.0, 4, 0));
         assert_eq!(all(point.iteration), (2.0, 5.0, 8.0, 4, 0));
@@ -179,7 +184,7 @@ pub mod tests {
         assert_eq!((point.runs, point.failure, point.cache_line_ns), (4, None, 50.0));
 
         // Where shards share workers, 1 and 2 in one run and 3 and 5 in the other are one sample each.
-        let shared = Plan { config: Config { workers: 3, ..plan.config }, ..plan };
+        let shared = Sweep { config: Config { workers: 3, ..sweep.config }, ..sweep };
         let point = Point::of(&shared, 4, &runs);
         assert_eq!(all(point.collective), (1.5, 2.75, 4.0, 2, 0));
         assert_eq!(all(point.ratio), (10.0, 11.0, 12.0, 2, 0));
@@ -187,18 +192,18 @@ pub mod tests {
 
     #[test]
     fn an_unverified_run_does_not_count_and_is_named() {
-        let (plan, mut runs) = example();
-        assert_eq!(cache_line_ns(&[Point::of(&plan, 4, &runs)]), 50.0);
+        let (sweep, mut runs) = example();
+        assert_eq!(cache_line_ns(&[Point::of(&sweep, 4, &runs)]), 50.0);
         (runs[2].verified, runs[2].failure) = (false, Some("cell 7: wrong".into()));
-        let point = Point::of(&plan, 4, &runs);
+        let point = Point::of(&sweep, 4, &runs);
         assert_eq!((point.baseline.max, point.baseline.kept), (60.0, 2));
         assert_eq!((point.ratio.median, point.ratio.kept), (10.0, 1));
         assert_eq!(point.failure.as_deref(), Some("4 shards, aggregation, run 1: cell 7: wrong"));
-        let record = point.record(&plan);
+        let record = point.record(&sweep);
         assert!(record.contains(&("verified", false.into())), "{record:?}");
         // Without any verified run of a version there is nothing to report, and it is no panic.
         runs[1].verified = false;
-        let point = Point::of(&plan, 4, &runs);
+        let point = Point::of(&sweep, 4, &runs);
         assert!(point.baseline.median.is_nan() && point.ratio.median.is_nan() && point.iteration.median == 5.0);
     }
 }

@@ -1,9 +1,9 @@
 //! The table on stdout.
 
 use super::fit::Fit;
-use super::plan::Plan;
 use super::plots;
 use super::point::Point;
+use super::sweep::Sweep;
 use crate::measure::noise::OUTLIER_RULE;
 use crate::measure::stats::microseconds;
 use crate::output::styled;
@@ -11,7 +11,7 @@ use std::path::Path;
 use tabled::builder::Builder;
 
 /// The table: a heading with the parameters, a row for each number of shards, the fits, the rule for outliers, and warnings.
-pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>) -> String {
+pub fn table(sweep: &Sweep, points: &[Point], fits: &[Fit], report: Option<&Path>) -> String {
     if points.is_empty() {
         return String::new();
     }
@@ -33,9 +33,9 @@ pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>)
     }
     let mut text = format!(
         "stencil on {}: {} against aggregation; {}; times in µs\n{}\n",
-        plan.wire(),
-        plan.config.collective,
-        plan.subtitle(),
+        sweep.wire(),
+        sweep.config.collective,
+        sweep.subtitle(),
         styled(rows, 2)
     );
     for fit in fits {
@@ -43,7 +43,7 @@ pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>)
         text += &format!("collective, {scope}: {formula}, {coefficients}; {}\n", plots::quality(fit));
     }
     text += &format!("{OUTLIER_RULE}\n");
-    for caveat in plan.caveats(points, fits) {
+    for caveat in sweep.caveats(points, fits) {
         text += &format!("Warning: {caveat}.\n");
     }
     if let Some(report) = report {

@@ -33,7 +33,7 @@ fn number(pair: &Value, name: &str) -> f64 {
     pair[name].as_f64().unwrap_or_else(|| panic!("no number for {name}: {pair}"))
 }
 
-/// The ratio is that of the two times, which are none that a clock did not measure.
+/// The ratio is the ratio of the two times, and a clock has measured both.
 fn measured(pair: &Value, what: &str) {
     let [ours, theirs, ratio] =
         [format!("{what}_us"), format!("mpi_{what}_us"), format!("{what}_ratio")].map(|name| number(pair, &name));

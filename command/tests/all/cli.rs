@@ -462,7 +462,7 @@ fn bad_input_files() {
 
 #[test]
 fn outputs_that_cannot_be_written_are_refused_at_once() {
-    // So many iterations that a computation before the check would not end.
+    // With this many iterations a computation before the check would not end.
     let message = |path: &Path| {
         let long = ["stencil", "--iterations", "10000000", "--output", path.to_str().unwrap()];
         refused(&maniple(&long)).to_owned()

@@ -295,7 +295,11 @@ fn the_mappers_choice_is_reported() {
 fn algorithms_that_the_laws_forbid_are_refused() {
     let sums = "which is not";
     let other = "--order";
-    let groups = ["associative bit for bit", "two-level needs where its groups are not alike", "or the order `Any`"];
+    let groups = [
+        "associative bit for bit",
+        "two-level needs unless all groups have the same power of two of shards",
+        "or the order `Any`",
+    ];
     refused("allreduce --algorithm two-level --shards 7 --workers 2", &groups);
     refused(
         "allreduce --algorithm two-level --workers 2 --order left",

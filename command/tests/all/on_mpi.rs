@@ -53,7 +53,7 @@ fn errors(output: &Output) -> String {
 /// The processes of the command that have this argument.
 fn processes_with(argument: &str) -> usize {
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    // Empty for a process that is over.
+    // Empty for a process that has ended.
     let lines = numbers.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     let of_command = |line: &Vec<u8>| {
         let mut words = line.split(|byte| *byte == 0);
@@ -219,7 +219,7 @@ fn ctrl_c_ends_all_processes_with_one_message() {
     }
 }
 
-/// In namespaces of their own, as in containers, processes can't open what those of other containers have.
+/// In namespaces of their own, as in containers, processes can't open what processes of other containers have.
 #[test]
 fn processes_in_containers_of_one_machine_say_that_they_use_mpi_and_share_its_processors() {
     let unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];

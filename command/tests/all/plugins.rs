@@ -1,4 +1,4 @@
-//! Mappers as the user gives them: by name, with options, and as shared libraries, those of examples/ among them.
+//! Mappers as the user gives them: by name, with options, and as shared libraries, including the ones of examples/.
 #![cfg(target_os = "linux")]
 
 use serde_json::Value;

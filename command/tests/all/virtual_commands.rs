@@ -131,7 +131,8 @@ fn a_kernel_takes_what_the_machine_says() {
     }
 }
 
-/// Of costs that depend on the shards of a processor, those with one: the top-level task beside it is no part of a kernel.
+/// Of costs that depend on the shards of a processor, the costs with one shard: the top-level task beside it is no part of a
+/// kernel.
 #[test]
 fn a_kernel_has_its_processor_for_itself() {
     let text = SMALL.replacen("[costs]", "[costs]\nshards = { value = [1, 4], why = \"a test\" }", 1);

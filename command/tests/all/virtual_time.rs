@@ -52,7 +52,7 @@ fn programs_do_what_they_do_on_threads_and_take_the_time_of_the_machine() {
     assert_eq!((column(&two_nodes, "workers"), column(&two_nodes, "verified")), ("2".into(), "true".into()));
 }
 
-/// The time of a call does not include the end of a run, when the first node hears of each shard. But a short run has
+/// The time of a call does not include the end of a run, when the first node is told of each shard. But a short run has
 /// more of the time by which shards begin one after the other.
 #[test]
 #[ignore = "takes long; `./check full` runs it"]

@@ -258,7 +258,7 @@ fn a_directory_with_something_in_it_is_left_alone() {
     let directory = new_directory("taken");
     fs::create_dir_all(&directory).expect("made");
     fs::write(directory.join("summary.csv"), "old").expect("written");
-    // So many iterations that a run before the check would not end.
+    // With this many iterations a run before the check would not end.
     let refused = |path: &Path| {
         let output = run("--iterations 10000000", Some(path));
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));

@@ -15,14 +15,14 @@ const METHOD: &str = "\
 Figures are medians over the rounds, with the smallest and the largest in parentheses. A round measures each row once, right
 before the figures that its target depends on. `ratio` is the median of measured ÷ target, so it is at most 1 if the target is
 met. Every run verifies its results. e is the time of a cache line between two spinning threads, one way. P is the number of
-shards, W that of workers.
+shards, W the number of workers.
 
 Targets in yardsticks, or in the time of another program, need a quiet machine. So a yardstick is measured right after each
 measurement. Where it took more than 1.5 times the median of all, or less than that median ÷ 1.5, other programs were running or
 the processors were moved. The measurement beside it is then left out. If this leaves fewer than half of a row's rounds, or if the
 median of all yardsticks is above 1 µs, the row is `disturbed` and shows all rounds.
 
-- *allreduce*: 64-bit floats. Each call depends on the last result. The time is that of the shard that took longest.
+- *allreduce*: 64-bit floats. Each call depends on the last result. The time is the slowest shard's.
 - *beside MPI*: `MPI_Allreduce` with one rank for each shard, by `maniple compare mpi`. With more ranks than processors MPI
   mostly waits for the kernel's scheduler, so these ratios are for information.
 - *stencil kernel*: derivative, square sum and scaling of one vector by sequential code.
@@ -33,18 +33,18 @@ median of all yardsticks is above 1 µs, the row is `disturbed` and shows all ro
   iteration.
 - *gang launch*: from the launch to the first instruction of the last shard, divided by the number of shards.
 - *memory of a waiting shard*: the growth of the resident set of a new process until 4096 shards wait in an allreduce of 8 bytes,
-  divided by the number of shards. It is all memory of a shard and of its part of the allreduce. The first calls are over by
+  divided by the number of shards. It is all memory of a shard and of its part of the allreduce. The first calls have ended by
   then, so memory that is allocated late is included.
 ";
 
 /// The method of rows in virtual time.
 const METHOD_IN_VIRTUAL_TIME: &str = "\
-Times are those of two processors of the machine, on one node or on two, in virtual time. They follow from the machine's file and
+Times are for two processors of the machine, on one node or on two, in virtual time. They follow from the machine's file and
 are the same in each round. Every program really runs, and its results are verified. In parentheses are the smallest and the
 largest of the rounds. `ratio` is measured ÷ target, so it is at most 1 if the target is met. e is the yardstick between the two
-processors, one way, as `maniple cache-line --wire virtual` measures it. P is the number of shards, W that of workers.
+processors, one way, as `maniple cache-line --wire virtual` measures it. P is the number of shards, W the number of workers.
 
-- *allreduce*: 64-bit floats. Each call depends on the last result. The time is that of the shard that took longest.
+- *allreduce*: 64-bit floats. Each call depends on the last result. The time is the slowest shard's.
 - *beside MPI*: the same program by recursive doubling, on two processors of the machine that stands for MPI (`--mpi-machine`),
   as in `maniple compare mpi --wire virtual`.
 - *stencil kernel*: the time of the stencil's leaf task in the machine's file.
@@ -127,7 +127,7 @@ fn spread(values: impl IntoIterator<Item = f64>) -> String {
 /// The rule for rounds.
 const NOISE: Noise = IN_YARDSTICKS;
 
-/// The table of rows. Those of this host may have rounds that other programs disturbed.
+/// The table of rows. On this host, other programs may have disturbed rounds.
 fn table(rows: &[Row], measured: &[Vec<Sample>], of_host: bool) -> String {
     let usual_ns = usual_ns(measured.iter().flatten().filter_map(|sample| sample.cache_line_ns)).filter(|_| of_host);
     let mut cells = Builder::default();
@@ -179,7 +179,7 @@ fn missing(rows: &[Row], measured: &[Vec<Sample>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::Held;
+    use super::super::rows::WithTarget;
     use super::*;
 
     fn row(what: &str, target: Option<&str>) -> Row {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn sample(measured: f64, target: Result<f64, &str>) -> Sample {
-        Sample { found: Held { measured, target: target.map_err(String::from) }, cache_line_ns: None }
+        Sample { found: WithTarget { measured, target: target.map_err(String::from) }, cache_line_ns: None }
     }
 
     /// The cells of each line of a table.

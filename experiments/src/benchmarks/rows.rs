@@ -24,7 +24,7 @@ pub struct Row {
 }
 
 /// A measurement with its target.
-pub struct Held {
+pub struct WithTarget {
     /// The measurement in the row's unit.
     pub measured: f64,
     /// The target in the row's unit, or the reason why there is none.
@@ -32,10 +32,10 @@ pub struct Held {
 }
 
 /// One measurement. It has the yardstick right after it if the target depends on that, or on another program's time.
-pub type Sample = Beside<Held>;
+pub type Sample = Beside<WithTarget>;
 
 fn sample(measured: f64, target: Result<f64, String>, cache_line_ns: Option<f64>) -> Sample {
-    Sample { found: Held { measured, target }, cache_line_ns }
+    Sample { found: WithTarget { measured, target }, cache_line_ns }
 }
 
 fn against(measured: f64, target: f64) -> Sample {
@@ -94,7 +94,7 @@ pub fn all() -> Vec<Row> {
     rows
 }
 
-/// The number of calls with so many shards in a run of some 10 ms.
+/// The number of calls with `shards` shards in a run of some 10 ms.
 fn calls(shards: u32) -> usize {
     (400_000 / shards as usize).clamp(200, 50_000)
 }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// The plan of a calibration.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct CalibrationPlan {
     /// The number of processors.
     pub processors: u32,
     /// Numbers of shards per processor, ascending.
@@ -21,7 +21,7 @@ pub struct Plan {
     pub operations: u32,
 }
 
-impl Plan {
+impl CalibrationPlan {
     /// The plan for this host with all its processors.
     fn of_this_host() -> Self {
         Self { processors: available() as u32, levels: LEVELS.into(), operations: OPERATIONS as u32 }
@@ -82,7 +82,7 @@ pub const NOISE: Noise = Noise { within: Some(2.5), busy_counts: true, drops_out
 
 /// A calibration under way.
 pub struct Calibrator {
-    plan: Plan,
+    plan: CalibrationPlan,
     /// A runtime with as many processors as the plan.
     runtime: Runtime,
     programs: Vec<Program>,
@@ -93,14 +93,14 @@ pub struct Calibrator {
 
 impl Calibrator {
     /// A calibrator without rounds.
-    fn new(plan: Plan, runtime: Runtime, yardstick: Yardstick) -> Self {
+    fn new(plan: CalibrationPlan, runtime: Runtime, yardstick: Yardstick) -> Self {
         let rounds = Rounds::new(Order::Same).beside(When::AroundRound, yardstick);
         Self { programs: plan.programs(), plan, runtime, rounds, times: Vec::new() }
     }
 
     /// A calibrator of this host with all its processors.
     pub fn of_this_host() -> Self {
-        let plan = Plan::of_this_host();
+        let plan = CalibrationPlan::of_this_host();
         let runtime = Runtime::threads(plan.processors);
         Self::new(plan, runtime, Yardstick::Host)
     }
@@ -143,8 +143,13 @@ impl Calibrator {
     }
 }
 
-/// Calibrates with so many rounds.
-pub fn calibrate(plan: Plan, repeat: usize, runtime: Runtime, yardstick: Yardstick) -> Result<Calibration, Failure> {
+/// Calibrates with `repeat` rounds.
+pub fn calibrate(
+    plan: CalibrationPlan,
+    repeat: usize,
+    runtime: Runtime,
+    yardstick: Yardstick,
+) -> Result<Calibration, Failure> {
     let mut calibrator = Calibrator::new(plan, runtime, yardstick);
     for _ in 0..repeat {
         calibrator.take()?;
@@ -159,8 +164,8 @@ mod tests {
     use maniple_command::machines::file::MachineFile;
     use std::collections::BTreeMap;
 
-    fn plan() -> Plan {
-        Plan { processors: 2, levels: vec![2, 16], operations: 4000 }
+    fn plan() -> CalibrationPlan {
+        CalibrationPlan { processors: 2, levels: vec![2, 16], operations: 4000 }
     }
 
     fn machine() -> VirtualMachine {

@@ -8,7 +8,7 @@ mod programs;
 mod rounds;
 pub mod rows;
 
-use calibrator::{Plan, calibrate};
+use calibrator::{CalibrationPlan, calibrate};
 use clap::ArgAction;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
@@ -29,7 +29,7 @@ use maniple_stencil::plural;
 #[command(after_help = concat!("\
 Each operation is measured alone, by two programs of which one does it more often. The operations are launches of empty leaf \
 tasks, region requirements, arrivals, polls, subtasks of rounds between two shards, messages, and the stencil's leaf \
-task without a stencil. The rounds are those of a schedule made for this. \
+task without a stencil. The rounds belong to a schedule made for this. \
 No algorithm of an allreduce and no stencil is run.
 
 All programs take turns, so that disturbances fall on all of them. Values are lower deciles. Other programs can only make a host \
@@ -133,7 +133,7 @@ impl Measures {
     }
 
     /// The text of the file. Warns if other programs kept this host busy.
-    fn text(&self, plan: Plan, repeat: usize, name: &str) -> Result<String, Failure> {
+    fn text(&self, plan: CalibrationPlan, repeat: usize, name: &str) -> Result<String, Failure> {
         let yardstick = Yardstick::of(self.machine.as_ref())?;
         let calibration = match &self.machine {
             None => calibrate(plan, repeat, Runtime::threads(self.processors), yardstick)?,
@@ -147,15 +147,15 @@ impl Measures {
     }
 }
 
-/// The plan of measurements on so many processors.
-fn plan(args: &CalibrateOptions, processors: u32) -> Result<Plan, Failure> {
+/// The plan of measurements on `processors` processors.
+fn plan(args: &CalibrateOptions, processors: u32) -> Result<CalibrationPlan, Failure> {
     let levels = args.shards.clone();
     if !levels.is_sorted_by(|a, b| a < b) {
         return Err(Failure::Usage(format!("--shards: expected numbers in ascending order, found {levels:?}")));
     }
     let operations = at_least_one("operations", args.operations)?;
     let operations = u32::try_from(operations).unwrap_or(u32::MAX);
-    Ok(Plan { processors, levels, operations })
+    Ok(CalibrationPlan { processors, levels, operations })
 }
 
 /// Measures and writes.

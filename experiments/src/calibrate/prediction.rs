@@ -35,11 +35,11 @@ Columns of the report:
                 aggregation: an iteration of the stencil's baseline. It takes several times as long as predicted, since the data \
 that its inner task exchanges with the shards are not calibrated
   measured_us   lower decile of the times on threads, as in `maniple-experiments calibrate`: the time on an undisturbed host. The time of a \
-run is that of a call on the shard that took longest, or of its median iteration. With more shards than workers, samples are means \
+run is the time of a call on the slowest shard, or of its median iteration. With more shards than workers, samples are means \
 of two iterations
   first_us, median_us, third_us
                 quartiles of the times on threads
-  runs          number of runs that count. A run counts if the time of a cache line before and after it differs from that of \
+  runs          number of runs that count. A run counts if the time of a cache line before and after it differs from the time in \
 the calibration by at most a factor of 2.5. There are up to three times as many runs as --repeat until enough count
   disturbed     whether fewer than half of --repeat count. Then measured_us is the median of all runs
   predicted_us  time in virtual time
@@ -174,7 +174,7 @@ pub struct ToPredict<'a> {
     pub repeat: usize,
 }
 
-/// There may be so many times the runs asked for, until enough count.
+/// The most runs, as a multiple of the runs asked for, until enough count.
 const PATIENCE: usize = 3;
 
 /// The host of the measurements.

@@ -58,7 +58,7 @@ pub struct Price {
 
 /// The times of programs in each round, in nanoseconds of an iteration of a shard.
 pub trait Times {
-    /// The times of a program with so many shards of a processor, if it was measured.
+    /// The times of a program with this number of shards on each processor, if it was measured.
     fn of(&self, what: What, shards: u32) -> Option<&[f64]>;
 }
 

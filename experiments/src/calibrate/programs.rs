@@ -18,26 +18,26 @@ pub enum What {
     Yield,
     /// Launches an empty leaf task and waits for it.
     Leaf,
-    /// Launches so many, and waits for them. Only the time of the launches counts.
+    /// Launches this many, and waits for them. Only the time of the launches counts.
     Launch(u32),
     /// A leaf task that arrives at a barrier for the next shard of the processor, and waits for the barrier of the last shard.
     Barrier,
     /// An empty leaf task with five region requirements: one exclusive, four shared.
     Regions,
-    /// A leaf task that takes its value from a call of a collective. The next call takes its result. It is the stencil's
-    /// leaf task on a block of so many cells, or with 0 an empty one with the same parameters. Each gets values from the shards
-    /// on both sides and puts values for them. A call has [`FED`] rounds between two shards of a processor.
+    /// A leaf task that takes its value from a call of a collective. The next call takes its result. It is the stencil's leaf
+    /// task on a block of this many cells, or with 0 an empty one with the same parameters. Each gets values from the shards on
+    /// both sides and puts values for them. A call has [`FED`] rounds between two shards of a processor.
     Fed(u32),
-    /// A leaf task that fills a region of so many cells.
+    /// A leaf task that fills a region of this many cells.
     Fill(u32),
-    /// A call of a collective of the shards of a processor, with so many rounds between two of them.
+    /// A call of a collective of the shards of a processor, with this many rounds between two of them.
     Rounds(u16),
     /// Such a call with values of [`ELEMENTS`] elements.
     Large(u16),
     /// A message that goes round. The shards of the first processor arrive at a barrier for a shard of the next processor, and
     /// wait for one of the last processor. The others wait first.
     Remote,
-    /// Arrives so many times at the barrier of a shard, and waits for as many arrivals. Only the time of the arrivals counts.
+    /// Arrives `burst` times at the barrier of a shard, and waits for as many arrivals. Only the time of the arrivals counts.
     Send { remote: bool, burst: u32 },
     /// Arrives at the barrier of a shard of the next processor, or of this one, and waits for its own. All shards do so at the
     /// same time.
@@ -96,7 +96,7 @@ impl Given {
     }
 }
 
-/// The shard that is `by` places further, among those of the same processor.
+/// The shard that is `by` places further, among the shards of the same processor.
 fn beside(p: &Program, s: u32, by: u32) -> u32 {
     s / p.shards * p.shards + (s % p.shards + by) % p.shards
 }
@@ -228,7 +228,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                     0 => shard.launch(no_values_used, args).go()?,
                     _ => shard.launch(advance, args).go()?,
                 };
-                // Two more iterations are launched before this one is over.
+                // Two more iterations are launched before this one ends.
                 let Some(Rounds::One(rounds)) = given.rounds else { unreachable!("it was made") };
                 let call = rounds.call(&shard, &result)?;
                 ahead.push_back(std::mem::replace(&mut last, call));

@@ -15,13 +15,13 @@ pub const VALUE: i64 = 1;
 pub enum Rounds {
     /// Of one number.
     One(Collective<i64>),
-    /// Of so many numbers.
+    /// Of this many numbers.
     Many(Collective<[i64]>, usize),
 }
 
 impl Rounds {
-    /// Makes a collective of `near` shards from `first` on, an even number, with so many rounds and elements. Collective (top
-    /// level).
+    /// Makes a collective of `near` shards from `first` on, an even number, with this many rounds and elements.
+    /// Collective (top level).
     ///
     /// The order of shards is drawn at random, but is always the same. So the data of partners are as far apart as with many
     /// partners.

@@ -29,7 +29,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Makes a row of its runs. Runs count if their yardstick is near `own`, that of the calibration.
+    /// Makes a row of its runs. Runs count if their yardstick is near `own`, the yardstick of the calibration.
     pub fn new(
         (program, shards): (Program, usize),
         runs: &[Beside<f64>],
@@ -138,7 +138,7 @@ pub fn table(rows: &[Row], machine: &str) -> String {
     }
     if let Some(near) = NOISE.within.filter(|_| rows.iter().any(|row| row.disturbed)) {
         text += &format!(
-            "disturbed: the time of a cache line differs from that of the calibration by more than a factor of {near}; \
+            "disturbed: the time of a cache line differs from the time in the calibration by more than a factor of {near}; \
              calibrate again, or leave --machine out\n"
         );
     }

@@ -200,7 +200,7 @@ fn shapes() -> Vec<Shape<Point>> {
     shapes
 }
 
-/// The largest ratio of concurrent reductions, with vectors of up to so many bytes.
+/// The largest ratio of concurrent reductions, with vectors of up to `bytes` bytes.
 fn slowest(points: &[Point], bytes: usize) -> f64 {
     let small = points.iter().filter(|p| p.bytes <= bytes);
     small.map(|p| p.values()[CONCURRENT]).fold(f64::NEG_INFINITY, f64::max)
@@ -416,12 +416,12 @@ fn what_came_out(all: &[Results]) -> Vec<String> {
     texts
 }
 
-/// The page, with its plots. The figures are those of each machine and workload.
+/// The page, with its plots. There are figures for each machine and workload.
 fn page(studies: &[Results], figures: &[Figure], pictures: &[(String, String)]) -> Page {
     let mut page = Page::new("Overlapping reductions in virtual time");
     page.paragraph(&format!(
         "“Advanced Collective Communication in Aspen” (Ali, Pai and Midkiff, 2008) lets reductions overlap that have different \
-         contributors and receivers. Its Figure 12 has the times of one program, that of Figure 5, on {NODES} nodes. Here the \
+         contributors and receivers. Its Figure 12 has the times of the program of its Figure 5, on {NODES} nodes. Here the \
          collectives of this framework run in virtual time, with one shard on each node. Every shard compares each of its sums with \
          a closed form. Nothing was fitted: times follow from the programs and from the machine's file, which gives a reason for \
          each number. The paper's text gives no times, only two ratios: concurrent reductions are more than twice as fast as MPI's, \
@@ -435,13 +435,13 @@ fn page(studies: &[Results], figures: &[Figure], pictures: &[(String, String)]) 
          to the others; then the next reduction. It stands for the paper's MPI and for its Aspen program in the style of MPI, since \
          the paper finds that both take the same time for a message. <b>Concurrent</b>: all reductions at the same time, each made \
          by itself. <b>Balanced</b>: all at the same time, made together by a plan, which chooses who sends to whom. The last \
-         two reduce as in the paper's §3.2, but in the order of ranks. A time is that of a call, from the moment when all begin until the last is through.",
+         two reduce as in the paper's §3.2, but in the order of ranks. A time is the length of a call, from the moment when all begin until the last one has ended.",
     );
     page.section("Comparison with the paper");
     page.paragraph(
         "The first shape holds if concurrent reductions take at most 0.5 times as long as one by one. Balance holds if it takes at \
          most 0.8 times as long as without, at the size where it gains most. The paper has only its own program. The same limits apply to \
-         the other two workloads here. The bands are those of the ratio when one number of \
+         the other two workloads here. The bands are the ratios when one number of \
          the machine is halved or doubled, and when all are.",
     );
     for study in studies {
@@ -504,7 +504,7 @@ mod tests {
             let bytes = 8.0 * elements as f64;
             // An update and a read, and then a sum or a copy of what has come.
             let message = 3.6 + 15.8 + 3.6 + 8.5e-3 * bytes + 2.0 * 0.36 + 1e-3 * bytes;
-            // A vector of more than 4 KiB is on loan: in the end its owner hears that it has been read.
+            // A vector of more than 4 KiB is on loan: in the end its owner is told that it has been read.
             let back = if bytes > 4096.0 { 15.8 } else { 0.0 };
             let [one_by_one, concurrent, balanced] = point("aspen-gigabit", 0, elements).us;
             for (time, messages) in [(one_by_one, 5.0), (concurrent, 2.0)] {

@@ -20,7 +20,7 @@ impl Band {
     }
 }
 
-/// The names of a machine's numbers, with their values. Those that are 0 can't be halved or doubled.
+/// The names of a machine's numbers, with their values. Numbers that are 0 can't be halved or doubled.
 pub fn numbers(mut machine: VirtualMachine) -> Vec<(String, f64)> {
     machine.numbers_mut().into_iter().map(|(name, value)| (name, *value)).filter(|(_, value)| *value > 0.0).collect()
 }

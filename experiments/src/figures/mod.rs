@@ -30,7 +30,7 @@ verified. Times follow from the machines' files, so the shapes of the curves com
   Figure 8  one iteration of the aggregation version
 Runs with 16 to 512 shards have 1000 cells for each shard and 20 iterations. The first 5 do not count, because shards start one \
 after the other, nor the last 3, because they launch no others ahead. Runs with more shards have 16 cells for each shard, whose \
-kernels take as long as those of 1000, and 7 iterations without the first 2 and the last 3. \
+kernels take as long as with 1000, and 7 iterations without the first 2 and the last 3. \
 In addition, a collective and an iteration run on threads of this host with 2 to 512 shards, beside their predictions, as in \
 `maniple-experiments predict`.
 

@@ -64,9 +64,9 @@ impl<J: Job> Runs<J> {
         }
         self.progress.inc_length(new.len() as u64);
         let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-        let room = u128::from(available_memory()) / at_once as u128;
-        let (large, small): (Vec<&J>, Vec<&J>) = new.into_iter().partition(|job| job.most_bytes() > room);
-        // Those that are done, up to the first failure.
+        let memory = u128::from(available_memory()) / at_once as u128;
+        let (large, small): (Vec<&J>, Vec<&J>) = new.into_iter().partition(|job| job.most_bytes() > memory);
+        // Finished jobs, up to the first failure.
         let results = Mutex::new(Ok(Vec::new()));
         let locked = || results.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |job: &J| {

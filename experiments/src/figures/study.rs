@@ -57,7 +57,7 @@ impl<P: Point + 'static> Study<P> {
     /// `run` gives the points under each change.
     ///
     /// # Errors
-    /// Those of `run`.
+    /// The errors of `run`.
     pub fn make<'a>(
         numbers: Vec<(String, f64)>,
         draws: usize,

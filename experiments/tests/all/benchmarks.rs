@@ -26,7 +26,7 @@ fn benchmarks_are_a_document() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
     assert!(std::fs::read_to_string(&file).expect("it was written").starts_with("# Benchmarks\n"));
     std::fs::remove_file(file).expect("it is there");
-    // Found before so many rounds that they would not end.
+    // Found before the rounds, which would not end.
     let output = maniple("benchmarks --repeat 1e9 --output /nowhere/at/all.md");
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));

@@ -84,7 +84,7 @@ fn times_are_those_of_the_messages_and_so_are_bands_and_shares() {
         let band = [number(point, "low") / us, number(point, "high") / us];
         assert!((band[0] - 0.5).abs() < 1e-9 && (band[1] - 2.0).abs() < 1e-9, "{point:?}");
     }
-    // Iteration and baseline are a whole number of messages, one after the other. Those of the baseline do not become more:
+    // Iteration and baseline are a whole number of messages, one after the other. The baseline does not get more of them:
     // what grows with the shards takes no time here.
     let messages = |curve: &str| of(curve).iter().map(|p| number(p, "value") / LATENCY_US).collect::<Vec<_>>();
     let (iteration, baseline) = (messages("iteration_us"), messages("baseline_us"));
@@ -150,7 +150,7 @@ fn value(points: &[HashMap<String, String>], fields: &[(&str, &str)]) -> f64 {
     number(point.unwrap_or_else(|| panic!("{fields:?}")), "value")
 }
 
-/// The page, which needs nothing from elsewhere, has so many plots, and has these words.
+/// The page, which needs nothing from elsewhere, has `plots` plots, and has these words.
 fn page(directory: &Path, plots: usize, words: &[&str]) -> String {
     let page = fs::read_to_string(directory.join("index.html")).expect("there");
     let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
@@ -264,7 +264,8 @@ fn nightly_a_browser_shows_curves_bands_and_labels_in_light_and_dark() {
         .output()
         .expect("chromium starts (apt-get install chromium)");
     let dom = String::from_utf8_lossy(&dom.stdout).into_owned();
-    // Each of the eleven plots has curves and axes with labels; four have a band, and those of predictions go to 512 shards.
+    // Each of the eleven plots has curves and axes with labels; four have a band, and the plots of predictions go to
+    // 512 shards.
     let plots: Vec<&str> = dom.split("<svg").skip(1).collect();
     assert_eq!(plots.len(), 11);
     for plot in &plots {

@@ -19,7 +19,7 @@ fn number(line: &HashMap<String, String>, name: &str) -> f64 {
     line[name].parse().unwrap_or_else(|e| panic!("{name} of {line:?}: {e}"))
 }
 
-/// A LogGP bound from the numbers of the machine's file, in microseconds: a message of so many bytes.
+/// A LogGP bound from the numbers of the machine's file, in microseconds: a message of `bytes` bytes.
 fn message_us(bytes: f64) -> f64 {
     let file: toml::Table = include_str!("../../../command/machines/ethernet.toml").parse().expect("TOML");
     let [send, latency, byte, receive] = ["send_ns", "latency_ns", "byte_ns", "receive_ns"]

@@ -2,7 +2,7 @@
 //! second set of cells where they are not.
 #![cfg(feature = "plant")]
 
-use maniple_explore::{Kind, draw, planted, run};
+use maniple_explore::{Mistake, draw, planted, run};
 use maniple_runtime::Bug;
 
 /// The number of seeds until a program with collectives of one kind alone goes wrong.
@@ -12,7 +12,9 @@ fn seeds_until_found(name: &str, bug: Bug) -> Option<u64> {
         run(&program, None, &|runtime| runtime)
             .unwrap_or_else(|wrong| panic!("{name}, seed {seed}: {wrong}\n{program}"));
         let found = run(&program, None, &|runtime| planted(bug, seed, runtime));
-        found.is_err_and(|wrong| matches!(wrong.kind, Kind::Value | Kind::Cause | Kind::Deadlock | Kind::Unnoticed))
+        found.is_err_and(|wrong| {
+            matches!(wrong.kind, Mistake::Value | Mistake::Cause | Mistake::Deadlock | Mistake::Unnoticed)
+        })
     })
 }
 

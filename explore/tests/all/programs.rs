@@ -3,7 +3,7 @@
 
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
-use maniple_explore::{Counts, Kind, Program, Wrong, draw, run, shrink};
+use maniple_explore::{Counts, Mistake, Program, Wrong, draw, run, shrink};
 use maniple_runtime_tests::size::part;
 use std::sync::Mutex;
 
@@ -37,7 +37,7 @@ fn programs_are_right_in_virtual_time() {
     right(2000..2000 + part(400), |_, program| program.in_virtual_time(None));
 }
 
-/// Where the orders are those of the machine, and leaf tasks run on several threads.
+/// Where the machine decides on the order, and leaf tasks run on several threads.
 #[test]
 fn programs_are_right_on_threads() {
     right(3000..3000 + part(600), |seed, program| program.on_threads(1 + (seed % 3) as u32));
@@ -45,14 +45,14 @@ fn programs_are_right_on_threads() {
 
 /// Whether a program goes wrong in the test's own way: it writes a certain word.
 fn says(program: &Program, word: &str) -> Result<(), Wrong> {
-    let wrong = || Wrong { kind: Kind::Value, what: word.into() };
+    let wrong = || Wrong { kind: Mistake::Value, what: word.into() };
     if program.to_string().contains(word) { Err(wrong()) } else { Ok(()) }
 }
 
 #[test]
 fn a_program_that_fails_is_shrunk_to_what_makes_it_fail() {
     let steps = ["FORGETS", "loose launch", "atomically", "writes", "digest a part", "into its slot"];
-    let collectives = ["exscan", "one plan", "contributes", "the oldest result", "; that of shard"];
+    let collectives = ["exscan", "one plan", "contributes", "the oldest result", "; the task of shard"];
     for word in steps.into_iter().chain(collectives) {
         let program = (0..).map(draw).find(|p| p.size() > 20 && says(p, word).is_err()).unwrap();
         let wrong = says(&program, word).unwrap_err();
@@ -69,5 +69,5 @@ fn a_program_that_fails_is_shrunk_to_what_makes_it_fail() {
 fn a_run_that_is_cut_short_is_wrong() {
     let cut = |runtime: Runtime| runtime.most_steps(3);
     let wrong = run(&draw(1), None, &cut).unwrap_err();
-    assert_eq!(wrong.kind, Kind::Endless, "{wrong}");
+    assert_eq!(wrong.kind, Mistake::Endless, "{wrong}");
 }

@@ -5,7 +5,7 @@ use maniple::prelude::*;
 use maniple_explore::Wild;
 use std::sync::Arc;
 
-/// Sums of numbers that no two groupings add up alike, of integers, and the least of floats.
+/// Sums of numbers that every grouping adds up to other bits, of integers, and the least of floats.
 type Totals = (Collective<f64>, Collective<u64>, Collective<f64>);
 
 async fn shard(shard: Shard, (sum, exact, least): Totals) -> Result<(u64, u64, u64), Error> {

@@ -75,9 +75,9 @@ impl Mapper for DefaultMapper {
 ///   [raised priority](Priority::RAISED).
 /// - Leaf tasks read all regions in place. Regions of several shards (simultaneous coherence) are in registered memory, so
 ///   that other processes of the host can do so too.
-/// - The algorithm of a collective is that of a [table](ChoiceTable::built_in). If two participants in a row are on one
-///   processor, an allreduce uses `two-level`, where that is a choice: the participants of a processor combine their values
-///   first. Otherwise the size and the number of nodes decide. [`with_table`](Self::with_table) takes another table.
+/// - A [table](ChoiceTable::built_in) gives the algorithm of a collective. If two participants in a row are on one processor,
+///   an allreduce uses `two-level`, where that is a choice: the participants of a processor combine their values first.
+///   Otherwise the size and the number of nodes decide. [`with_table`](Self::with_table) takes another table.
 ///
 /// All else is decided by [`DefaultMapper`].
 #[derive(Debug, Clone, Copy, Default)]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Draws every decision among the legal ones. A program that is right under many seeds does not rely on its mapping.
 ///
 /// A decision depends on the seed, the call and its subject. Decisions about leaf tasks, index launches and instances,
-/// which nodes need not make alike, also depend on the number of such decisions before.
+/// which need not be the same on all nodes, also depend on the number of such decisions before.
 #[derive(Debug, Default)]
 pub struct RandomMapper {
     seed: u64,
@@ -31,7 +31,7 @@ impl RandomMapper {
         Draw(hash.finish())
     }
 
-    /// The number of this decision, for calls that nodes need not answer alike.
+    /// The number of this decision, for calls whose answers may differ between nodes.
     fn nth(&self) -> u64 {
         self.asked.fetch_add(1, Ordering::Relaxed)
     }

@@ -142,9 +142,8 @@ impl Topology {
         self.cpus.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>().len()
     }
 
-    /// The processor that each of `workers` should be bound to. Each worker gets a core of its own as long as there are
-    /// cores, and the cores of one NUMA node are used before those of the next. None if there are fewer processors than
-    /// workers.
+    /// The processor that each of `workers` should be bound to. Each worker gets a core of its own as long as there are cores,
+    /// and the cores of one NUMA node are used before the cores of the next. None if there are fewer processors than workers.
     pub fn binding(&self, workers: usize) -> Option<Vec<u32>> {
         let mut order: Vec<(usize, &Cpu)> = Vec::with_capacity(self.cpus.len());
         for cpu in &self.cpus {

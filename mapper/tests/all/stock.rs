@@ -7,32 +7,32 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Makes every call for a machine and checks each answer. Gives, as text, the answers that all nodes must get alike.
+/// Makes every call for a machine and checks each answer. Gives, as text, the answers that must be the same on all nodes.
 fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
-    let mut alike = String::new();
+    let mut common = String::new();
     let field = FieldId(1);
     for n in 0..40 {
         let (name, processor) = (&*format!("task {n}"), ProcessorId(n % machine.processors()));
         let region = Region::new(TreeId(2), Rect::line(i64::from(n), i64::from(n) + 9));
         let input = PlaceShardsInput { gang: name, shards: 1 + n, machine };
         let placed = validate::placement("m", &input, mapper.place_shards(&input)).unwrap();
-        alike += &format!("{placed:?}");
+        common += &format!("{placed:?}");
         let namers = [(processor, Privilege::ReadWrite), (ProcessorId(0), Privilege::Read)];
         let input = PlaceSharedInput { region, field, namers: &namers[..1 + n as usize % 2], machine };
-        alike += &format!("{}", validate::shared("m", &input, mapper.place_shared(&input)).unwrap());
+        common += &format!("{}", validate::shared("m", &input, mapper.place_shared(&input)).unwrap());
         let holders: Vec<_> = (0..machine.processors()).filter(|p| p % 2 == n % 2).map(ProcessorId).collect();
         if holders.len() > 1 {
             let input = SourceInput { region, field, to: processor, holders: &holders, machine };
-            alike += &format!("{}", validate::source("m", &input, mapper.select_source(&input)).unwrap());
+            common += &format!("{}", validate::source("m", &input, mapper.select_source(&input)).unwrap());
         }
         let input = KeepInput { region, field, bytes: 8, processor, machine };
-        alike += &format!("{}", mapper.keep_instance(&input));
+        common += &format!("{}", mapper.keep_instance(&input));
         let choices = &[Algorithm::RecursiveDoubling, Algorithm::Direct, Algorithm::Sliced][..1 + n as usize % 3];
         let (collective, kind, bytes) = (name, Kind::Allreduce, 8);
         let input = AlgorithmInput { collective, kind, placement: &placed, bytes, choices, machine };
-        alike += &format!("{}", validate::algorithm("m", &input, mapper.choose_algorithm(&input)).unwrap());
+        common += &format!("{}", validate::algorithm("m", &input, mapper.choose_algorithm(&input)).unwrap());
         let input = CollectiveInput { collective, shards: 1 + n, bytes, machine };
-        alike += &format!("{:?}", validate::mapping("m", &input, mapper.map_collective(&input)).unwrap());
+        common += &format!("{:?}", validate::mapping("m", &input, mapper.map_collective(&input)).unwrap());
 
         for found in [None, Some(MemoryKind::Ordinary), Some(MemoryKind::Registered)] {
             let coherence = Coherence::Exclusive;
@@ -62,7 +62,7 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
         }
         mapper.profile(&ProfileInput { task: name, shard: n, processor, waited_ns: 1, ran_ns: 1 });
     }
-    alike
+    common
 }
 
 fn machines() -> impl Iterator<Item = Machine> {
@@ -290,7 +290,7 @@ fn specifications() {
     assert_eq!(refused("logging,file=a,file=b"), "mapper logging: option `file` is given twice");
     assert_eq!(refused("random,seed"), "mapper random: unknown option `seed`; expected seed=N");
     let deep = "logging,inner=".repeat(9000) + "default";
-    let expected = "mapper logging, option inner: expected at most 16 mappers within one another, found `9000`";
+    let expected = "mapper logging, option inner: expected at most 16 nested mappers, found `9000`";
     assert_eq!(refused(&deep), expected);
     assert!(refused("").starts_with("unknown mapper ``; expected one of default, collective, first"));
 }

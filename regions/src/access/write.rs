@@ -5,7 +5,7 @@ use std::slice;
 
 use super::{outside, shape, wrong_len};
 use crate::memory::ViewMut;
-use crate::{Element, Lease, Operator, Privilege, Rect, RegionError, RowsMut, Slot};
+use crate::{Element, Lease, Operator, Privilege, Rect, RegionError, RowsMut, WriteOnly};
 
 /// Writes a leased rectangle in `D` dimensions (1 unless stated). It cannot read.
 ///
@@ -14,7 +14,7 @@ use crate::{Element, Lease, Operator, Privilege, Rect, RegionError, RowsMut, Slo
 /// ```
 /// use maniple_regions::{Read, Write};
 /// fn halves(u: Read<f64>, mut half: Write<f64>) {
-///     for (half, u) in half.as_mut_slots().iter_mut().zip(u.as_slice()) {
+///     for (half, u) in half.as_mut_slice().iter_mut().zip(u.as_slice()) {
 ///         half.set(u / 2.0);
 ///     }
 /// }
@@ -34,7 +34,7 @@ use crate::{Element, Lease, Operator, Privilege, Rect, RegionError, RowsMut, Slo
 /// }
 /// ```
 pub struct Write<'a, T, const D: usize = 1> {
-    view: ViewMut<'a, Slot<T>, D>,
+    view: ViewMut<'a, WriteOnly<T>, D>,
 }
 
 impl<'a, T: Element, const D: usize> Write<'a, T, D> {
@@ -73,7 +73,7 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
     ///
     /// # Panics
     ///
-    /// If the number of values differs from that of elements.
+    /// If the number of values differs from the number of elements.
     #[inline]
     #[track_caller]
     pub fn copy_from_slice(&mut self, values: &[T]) {
@@ -82,7 +82,7 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
         }
         let len = self.view.layout().row_len();
         for (i, row) in self.view.rows_mut().enumerate() {
-            Slot::copy_from_slice(row, &values[i * len..][..len]);
+            WriteOnly::copy_from_slice(row, &values[i * len..][..len]);
         }
     }
 
@@ -99,27 +99,27 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
 
     /// All elements in row-major order, to be set, if they are contiguous; see [`Read::slice`](crate::Read::slice).
     #[inline]
-    pub fn slots(&mut self) -> Option<&mut [Slot<T>]> {
+    pub fn slice_mut(&mut self) -> Option<&mut [WriteOnly<T>]> {
         self.view.slice_mut()
     }
 
     /// Row number `row`, to be set; see [`Read::row`](crate::Read::row).
     #[inline]
-    pub fn row_mut(&mut self, row: usize) -> Option<&mut [Slot<T>]> {
+    pub fn row_mut(&mut self, row: usize) -> Option<&mut [WriteOnly<T>]> {
         self.view.row_mut(row)
     }
 
     /// The rows, from first to last, to be set; see [`Read::rows`](crate::Read::rows).
     #[inline]
-    pub fn rows_mut(&mut self) -> RowsMut<'_, Slot<T>, D> {
+    pub fn rows_mut(&mut self) -> RowsMut<'_, WriteOnly<T>, D> {
         self.view.rows_mut()
     }
 }
 
 impl<T: Element> Write<'_, T> {
-    /// The elements, to be set: `as_mut_slots()[0]` is the one at the leased rectangle's first point.
+    /// The elements, to be set: `as_mut_slice()[0]` is the one at the leased rectangle's first point.
     #[inline]
-    pub fn as_mut_slots(&mut self) -> &mut [Slot<T>] {
+    pub fn as_mut_slice(&mut self) -> &mut [WriteOnly<T>] {
         self.view.line_mut()
     }
 }
@@ -177,7 +177,7 @@ impl<'a, T: Element, const D: usize> Reduce<'a, T, D> {
     ///
     /// # Panics
     ///
-    /// If the number of values differs from that of elements.
+    /// If the number of values differs from the number of elements.
     #[inline]
     #[track_caller]
     pub fn fold_slice(&mut self, values: &[T]) {

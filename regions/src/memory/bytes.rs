@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use crate::field::CACHE_LINE;
 
-/// From so many bytes on, they are pages of their own.
+/// From this many bytes on, they are pages of their own.
 #[cfg(all(target_os = "linux", not(miri)))]
 const LARGE: usize = 1 << 17;
 #[cfg(not(all(target_os = "linux", not(miri))))]
@@ -76,7 +76,7 @@ impl Bytes {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: so many initialised bytes are there as long as this lives.
+        // SAFETY: `len` initialised bytes are there as long as this lives.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 
@@ -90,7 +90,7 @@ impl Bytes {
 impl Drop for Bytes {
     fn drop(&mut self) {
         if self.len >= LARGE {
-            // SAFETY: `any` took the pages for so many bytes, and they are given back once.
+            // SAFETY: `any` took the pages for this many bytes, and they are given back once.
             unsafe { pages::give(self.base, self.len) };
         } else if let Some(layout) = Self::layout(self.len).filter(|layout| layout.size() > 0) {
             // SAFETY: `any` allocated the bytes with this layout, and they are freed once.
@@ -149,7 +149,7 @@ mod pages {
         KEPT.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pages for so many bytes, and whether they are new, and so zeros. `None` if there is not enough memory.
+    /// Pages for `len` bytes, and whether they are new, and so zeros. `None` if there is not enough memory.
     pub fn take(len: usize) -> Option<(NonNull<u8>, bool)> {
         let bytes = whole(len)?;
         let spare = kept().take(bytes);
@@ -164,14 +164,14 @@ mod pages {
     }
 
     /// # Safety
-    /// `take` gave the pages for so many bytes, and nobody uses them any more.
+    /// `take` gave the pages for `len` bytes, and nobody uses them any more.
     pub unsafe fn give(at: NonNull<u8>, len: usize) {
         let bytes = whole(len).expect("it was taken");
         let _too_many = kept().give(Pages { at, bytes });
     }
 
     impl Kept {
-        /// The spare pages that come next to so many bytes, if they are no more than twice as large or half as large.
+        /// The spare pages whose size is nearest to `bytes`, if they are no more than twice as large or half as large.
         fn take(&mut self, bytes: usize) -> Option<Pages> {
             let fits = self.spare.iter().enumerate().filter(|(_, p)| bytes <= 2 * p.bytes && p.bytes <= 2 * bytes);
             let best = fits.rev().min_by_key(|(_, p)| p.bytes.abs_diff(bytes)).map(|(at, _)| at)?;
@@ -254,7 +254,7 @@ mod pages {
     }
 }
 
-/// No bytes are so many.
+/// No number of bytes is this large.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 mod pages {
     use std::ptr::NonNull;

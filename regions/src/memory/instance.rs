@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::lease::{Lease, Slip, Ticket};
-use super::ledger::{Ledger, Part};
+use super::ledger::{Ledger, PartLease};
 use super::storage::{Access, MemoryId, Storage};
 use crate::{Buffer, Coherence, FieldInfo, Privilege, Rect, RegionError};
 
@@ -80,7 +80,7 @@ impl Instance {
         self.storage.bytes()
     }
 
-    /// Gives out a lease of `rect`. Read leases may overlap one another; any other lease has its points for itself.
+    /// Gives out a lease of `rect`. Read leases may overlap; any other lease has its points for itself.
     ///
     /// Up to 64 returned leases are kept and used again. A lease made from one of them allocates nothing and touches no
     /// shared counter.
@@ -195,7 +195,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Sets the values of `rect` to those of `source`, which must have the same element type. Copying an instance to
+    /// Sets the values of `rect` to the values of `source`, which must have the same element type. Copying an instance to
     /// itself changes nothing.
     ///
     /// # Errors
@@ -246,7 +246,7 @@ impl Instance {
     }
 
     #[cold]
-    fn leased(&self, asked: Rect, wanted: Privilege, held: Part) -> RegionError {
+    fn leased(&self, asked: Rect, wanted: Privilege, held: PartLease) -> RegionError {
         RegionError::Leased {
             field: self.field().name.into(),
             wanted,

@@ -63,7 +63,7 @@ impl<const D: usize> Layout<D> {
         offset
     }
 
-    /// Whether all elements follow one another without a gap.
+    /// Whether the elements are contiguous.
     #[inline]
     pub fn contiguous(&self) -> bool {
         let mut run = 1;

@@ -10,7 +10,7 @@ const SPARE: usize = 64;
 #[derive(Default)]
 pub(super) struct Ledger {
     whole: Whole,
-    parts: Vec<Part>,
+    parts: Vec<PartLease>,
     next: u64,
     /// Returned leases, to be given out again without allocating or counting references.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
@@ -31,7 +31,7 @@ enum Whole {
 
 /// A lease of less than the whole.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct PartLease {
     serial: u64,
     pub rect: Rect,
     pub writes: bool,
@@ -55,7 +55,7 @@ impl Ledger {
 
     /// Gives out `rect`, which lies within `whole`; or names a lease in the way.
     #[inline]
-    pub fn give(&mut self, whole: &Rect, rect: &Rect, writes: bool) -> Result<Ticket, Part> {
+    pub fn give(&mut self, whole: &Rect, rect: &Rect, writes: bool) -> Result<Ticket, PartLease> {
         if let Some(held) = self.in_the_way(whole, rect, writes) {
             return Err(held);
         }
@@ -63,7 +63,7 @@ impl Ledger {
             return Ok(Ticket::Nothing);
         }
         self.next += 1;
-        self.parts.push(Part { serial: self.next, rect: *rect, writes });
+        self.parts.push(PartLease { serial: self.next, rect: *rect, writes });
         Ok(Ticket::Part(self.next))
     }
 
@@ -103,14 +103,14 @@ impl Ledger {
 
     /// A lease that is out and keeps others from reading, or `writes` from writing, in `rect`.
     #[inline]
-    pub fn in_the_way(&self, whole: &Rect, rect: &Rect, writes: bool) -> Option<Part> {
+    pub fn in_the_way(&self, whole: &Rect, rect: &Rect, writes: bool) -> Option<PartLease> {
         let nothing_out = matches!(self.whole, Whole::Free) && self.parts.is_empty();
         if nothing_out { None } else { self.search(whole, rect, writes) }
     }
 
     #[inline(never)]
-    fn search(&self, whole: &Rect, rect: &Rect, writes: bool) -> Option<Part> {
-        let held_whole = |writes| Part { serial: 0, rect: *whole, writes };
+    fn search(&self, whole: &Rect, rect: &Rect, writes: bool) -> Option<PartLease> {
+        let held_whole = |writes| PartLease { serial: 0, rect: *whole, writes };
         match self.whole {
             Whole::Free => {}
             _ if rect.is_empty() => return None,

@@ -31,11 +31,11 @@ pub struct Lendable<T> {
 /// The ranges that are or were on loan. There may be thousands, each lent to thousands of readers.
 #[derive(Default)]
 struct Loans {
-    /// By start and end. Every loan of a range holds its token, which the owner alone holds when all of them are over.
+    /// By start and end. Every loan of a range holds its token, which the owner alone holds when all of them have ended.
     tokens: BTreeMap<(usize, usize), Arc<()>>,
     /// The length of the longest of them: those that overlap with a range begin at most so far before it.
     longest: usize,
-    /// When there are so many, those that are over are looked for.
+    /// When there are this many, the loans that have ended are looked for.
     limit: usize,
 }
 
@@ -197,10 +197,9 @@ impl<T> Lendable<T> {
         if self.loans.overlap(&range) {
             return None;
         }
-        // SAFETY: the range lies in the vector, which is not shared. Loans of its elements are over: `Arc::get_mut` has given
-        // their tokens to the owner alone, so whatever their holders did before they let go of a token comes before. Loans
-        // that are not over have other elements. The owner's own references come from borrows of this, which is borrowed
-        // mutably.
+        // SAFETY: the range lies in the vector, which is not shared. Loans of its elements have ended: `Arc::get_mut` has given
+        // their tokens to the owner alone, so whatever their holders did before they let go of a token comes before. Loans that
+        // have not ended have other elements. The owner's own references come from borrows of this, which is borrowed mutably.
         #[allow(unsafe_code)]
         Some(unsafe { std::slice::from_raw_parts_mut((*self.elements.start.get()).add(range.start), range.len()) })
     }
@@ -213,7 +212,7 @@ impl<T> Lendable<T> {
         if !self.loans.are_over() || self.elements.shared.is_some() {
             return Err(self);
         }
-        // The holders of loans that are over have let go of the elements, too, and before their tokens.
+        // The holders of loans that have ended have let go of the elements, too, and before their tokens.
         let Self { elements, loans } = self;
         match Arc::try_unwrap(elements) {
             Ok(elements) => {
@@ -368,7 +367,7 @@ mod tests {
             while all.change(0..32).is_none() {
                 thread::yield_now();
             }
-            all.change(0..32).expect("it is over").fill(round + 1);
+            all.change(0..32).expect("the loan has ended").fill(round + 1);
             assert_eq!(reader.join().unwrap(), 32 * round);
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::block::Block;
+use super::foreign::ForeignMemory;
 use super::lease::{Lease, Slip, Ticket};
 use super::storage::{Access, MemoryId, Storage};
 use super::words;
@@ -41,20 +41,20 @@ impl SharedInstance {
     /// # Errors
     ///
     /// [`RegionError::OutOfMemory`] if the block is too small.
-    pub unsafe fn in_block(
+    pub unsafe fn in_foreign_memory(
         rect: Rect,
         field: impl Into<&'static FieldInfo>,
         memory: MemoryId,
-        block: Box<dyn Block>,
+        block: Box<dyn ForeignMemory>,
     ) -> Result<Self, RegionError> {
         // SAFETY: the caller's promise.
-        let storage = unsafe { Storage::in_block(rect, field.into(), memory, block) }?;
+        let storage = unsafe { Storage::in_foreign_memory(rect, field.into(), memory, block) }?;
         Ok(SharedInstance { storage: Arc::new(storage) })
     }
 
     /// The block that holds the values, if one was given.
-    pub fn block(&self) -> Option<&dyn Block> {
-        self.storage.block()
+    pub fn foreign_memory(&self) -> Option<&dyn ForeignMemory> {
+        self.storage.foreign_memory()
     }
 
     /// The points that the instance has values for.
@@ -114,7 +114,7 @@ impl SharedInstance {
         Ok(copy)
     }
 
-    /// Sets the values of `rect` to those of `source`, which must have the same element type.
+    /// Sets the values of `rect` to the values of `source`, which must have the same element type.
     ///
     /// # Errors
     ///

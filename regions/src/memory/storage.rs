@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use serde::{Deserialize, Serialize};
 
-use super::block::Block;
 use super::bytes::Bytes;
+use super::foreign::ForeignMemory;
 use super::layout::runs;
 use crate::field::CACHE_LINE;
 use crate::{FieldInfo, Rect, RegionError};
@@ -48,7 +48,7 @@ enum Owned {
     Bytes {
         _until_dropped: Bytes,
     },
-    Block(Box<dyn Block>),
+    Foreign(Box<dyn ForeignMemory>),
 }
 
 // SAFETY: a storage owns its bytes, which no other value of this process points to but views of leases. Whoever has a reference to it
@@ -74,11 +74,11 @@ impl Storage {
     /// # Safety
     ///
     /// Everybody who uses the bytes of the block does so as rule 5 says.
-    pub unsafe fn in_block(
+    pub unsafe fn in_foreign_memory(
         rect: Rect,
         field: &'static FieldInfo,
         memory: MemoryId,
-        block: Box<dyn Block>,
+        block: Box<dyn ForeignMemory>,
     ) -> Result<Self, RegionError> {
         let fits = |bytes: &usize| *bytes <= block.bytes();
         let bytes = rect.bytes(field.size).filter(fits);
@@ -90,13 +90,13 @@ impl Storage {
         })?;
         let base = block.start();
         assert!(base.as_ptr().addr().is_multiple_of(CACHE_LINE), "a block begins on a cache line");
-        Ok(Storage { base, bytes, rect, field, memory, access: Access::Atomic, owned: Owned::Block(block) })
+        Ok(Storage { base, bytes, rect, field, memory, access: Access::Atomic, owned: Owned::Foreign(block) })
     }
 
     /// The block that the bytes are in, if they are in one.
-    pub fn block(&self) -> Option<&dyn Block> {
+    pub fn foreign_memory(&self) -> Option<&dyn ForeignMemory> {
         match &self.owned {
-            Owned::Block(block) => Some(&**block),
+            Owned::Foreign(block) => Some(&**block),
             Owned::Bytes { .. } => None,
         }
     }

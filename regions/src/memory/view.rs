@@ -9,22 +9,22 @@ use super::layout::Layout;
 /// An element that can be set but never read. [`Write`](crate::Write) gives slices of them.
 ///
 /// ```compile_fail,E0599
-/// fn peek(slot: &maniple_regions::Slot<f64>) -> f64 {
+/// fn peek(slot: &maniple_regions::WriteOnly<f64>) -> f64 {
 ///     slot.get()
 /// }
 /// ```
 ///
 /// ```compile_fail,E0616
-/// fn peek(slot: &maniple_regions::Slot<f64>) -> f64 {
+/// fn peek(slot: &maniple_regions::WriteOnly<f64>) -> f64 {
 ///     slot.value
 /// }
 /// ```
 #[repr(transparent)]
-pub struct Slot<T> {
+pub struct WriteOnly<T> {
     value: T,
 }
 
-impl<T> Slot<T> {
+impl<T> WriteOnly<T> {
     /// Sets the element.
     #[inline(always)]
     pub fn set(&mut self, value: T) {
@@ -32,13 +32,13 @@ impl<T> Slot<T> {
     }
 }
 
-impl<T: Copy> Slot<T> {
+impl<T: Copy> WriteOnly<T> {
     /// Sets a slice of elements to `values`. Panics if the lengths differ.
     #[inline]
     #[track_caller]
-    pub fn copy_from_slice(slots: &mut [Slot<T>], values: &[T]) {
-        assert_eq!(slots.len(), values.len(), "as many values as elements are needed");
-        slots.iter_mut().zip(values).for_each(|(slot, value)| slot.value = *value);
+    pub fn copy_from_slice(elements: &mut [WriteOnly<T>], values: &[T]) {
+        assert_eq!(elements.len(), values.len(), "as many values as elements are needed");
+        elements.iter_mut().zip(values).for_each(|(element, value)| element.value = *value);
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct View<'a, T, const D: usize> {
 impl<'a, T, const D: usize> View<'a, T, D> {
     /// # Safety
     ///
-    /// `first` and `layout` are those of a rectangle of a plain storage with elements `T`, which outlives `'a`, and
+    /// `first` and `layout` belong to a rectangle of a plain storage with elements `T`, which outlives `'a`, and
     /// nobody writes to that rectangle during `'a`.
     #[inline]
     pub unsafe fn new(first: NonNull<T>, layout: Layout<D>) -> Self {
@@ -115,7 +115,7 @@ pub(crate) struct ViewMut<'a, T, const D: usize> {
 impl<'a, T, const D: usize> ViewMut<'a, T, D> {
     /// # Safety
     ///
-    /// `first` and `layout` are those of a rectangle of a plain storage with elements `T`, which outlives `'a`, and
+    /// `first` and `layout` belong to a rectangle of a plain storage with elements `T`, which outlives `'a`, and
     /// nobody else reads or writes that rectangle during `'a`.
     #[inline]
     pub unsafe fn new(first: NonNull<T>, layout: Layout<D>) -> Self {
@@ -124,8 +124,9 @@ impl<'a, T, const D: usize> ViewMut<'a, T, D> {
 
     /// The same elements, never to be read.
     #[inline]
-    pub fn write_only(self) -> ViewMut<'a, Slot<T>, D> {
-        // A slot has the layout of its element (`repr(transparent)`), so the promise given to `new` carries over.
+    pub fn write_only(self) -> ViewMut<'a, WriteOnly<T>, D> {
+        // A write-only element has the layout of the element itself (`repr(transparent)`), so the promise given to
+        // `new` carries over.
         ViewMut { first: self.first.cast(), layout: self.layout, lease: PhantomData }
     }
 

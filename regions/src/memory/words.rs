@@ -100,7 +100,7 @@ pub(crate) struct SharedView<'a, T, const D: usize> {
 impl<T: Element, const D: usize> SharedView<'_, T, D> {
     /// # Safety
     ///
-    /// `first` and `layout` are those of a rectangle of an atomic storage with elements `T`, which outlives the view.
+    /// `first` and `layout` belong to a rectangle of an atomic storage with elements `T`, which outlives the view.
     #[inline]
     pub unsafe fn new(first: NonNull<T>, layout: Layout<D>) -> Self {
         SharedView { first, layout, lease: PhantomData }

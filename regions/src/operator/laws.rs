@@ -35,7 +35,7 @@ impl Laws {
     /// The same where brackets do not matter either.
     pub(super) const ORDER_IS_FREE: Laws = Laws { associative: true, ..Laws::BUILTIN };
 
-    /// Those of these laws that `held` has not.
+    /// The laws among these that `held` lacks.
     pub fn without(self, held: Laws) -> Laws {
         Laws {
             associative: self.associative && !held.associative,

@@ -86,7 +86,7 @@ where
     Stateful::new(Operator::minloc(), |x| *x, |least| least.at)
 }
 
-/// The place of the largest value, as [`argmin`] gives that of the smallest. Values compare as in [`Operator::maxloc`].
+/// The place of the largest value, as [`argmin`] gives the place of the smallest. Values compare as in [`Operator::maxloc`].
 pub fn argmax<T: Number>() -> Stateful<Located<T>, Located<T>, u64>
 where
     Located<T>: Pod,

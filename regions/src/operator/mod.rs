@@ -30,9 +30,9 @@ pub use stateful::Stateful;
 
 /// The operator ⊕ of a reduction over elements of type `T`, applied element by element.
 ///
-/// Collectives, phase barriers and the [`Reduce`](crate::Reduce) accessors of regions all combine with it. It is cheap
-/// to clone. The built-in operators commute bit for bit. One made by [`Operator::user`] only has to be deterministic,
-/// because operands are combined in order unless it is declared commutative: those of lower ranks and earlier launches come first.
+/// Collectives, phase barriers and the [`Reduce`](crate::Reduce) accessors of regions all combine with it. It is cheap to
+/// clone. The built-in operators commute bit for bit. One made by [`Operator::user`] only has to be deterministic, because
+/// operands are combined in order unless it is declared commutative: operands of lower ranks and earlier launches come first.
 ///
 /// | | integers | floats |
 /// |---|---|---|
@@ -58,10 +58,10 @@ pub use stateful::Stateful;
 /// assert_eq!(running, [7.0, 8.0]);
 /// ```
 pub struct Operator<T> {
-    kind: Kind<T>,
+    implementation: Implementation<T>,
 }
 
-enum Kind<T> {
+enum Implementation<T> {
     /// Functions over whole slices, chosen when the operator is made: `running = running ⊕ incoming`,
     /// `out = lower ⊕ higher`, and one that tells the rest, which is asked for less often.
     Builtin(fn(&mut [T], &[T]), fn(&mut [T], &[T], &[T]), fn() -> Facts<T>),
@@ -81,11 +81,11 @@ struct Facts<T> {
 
 impl<T> Clone for Operator<T> {
     fn clone(&self) -> Self {
-        let kind = match &self.kind {
-            Kind::Builtin(running, into, facts) => Kind::Builtin(*running, *into, *facts),
-            Kind::User(fold, user) => Kind::User(fold.clone(), user.clone()),
+        let implementation = match &self.implementation {
+            Implementation::Builtin(running, into, facts) => Implementation::Builtin(*running, *into, *facts),
+            Implementation::User(fold, user) => Implementation::User(fold.clone(), user.clone()),
         };
-        Operator { kind }
+        Operator { implementation }
     }
 }
 
@@ -97,14 +97,14 @@ impl<T> fmt::Debug for Operator<T> {
 
 impl<T> Operator<T> {
     fn builtin<B: Builtin<T>>() -> Self {
-        Operator { kind: Kind::Builtin(B::fold, B::fold_into, builtin::facts::<T, B>) }
+        Operator { implementation: Implementation::Builtin(B::fold, B::fold_into, builtin::facts::<T, B>) }
     }
 
     /// The name, such as `sum` or `logical_and`, or that given to [`Operator::user`].
     pub fn name(&self) -> &str {
-        match &self.kind {
-            Kind::Builtin(.., facts) => facts().name,
-            Kind::User(_, user) => &user.name,
+        match &self.implementation {
+            Implementation::Builtin(.., facts) => facts().name,
+            Implementation::User(_, user) => &user.name,
         }
     }
 
@@ -133,9 +133,9 @@ impl<T> Operator<T> {
     /// 0 and 1. The first combination makes them 0, 1 or the one NaN, so for them idempotence, inverse and identity hold
     /// up to this change. [`canonical`](Self::canonical) makes the same change.
     pub fn laws(&self) -> Laws {
-        match &self.kind {
-            Kind::Builtin(.., facts) => facts().laws,
-            Kind::User(_, user) => user.laws,
+        match &self.implementation {
+            Implementation::Builtin(.., facts) => facts().laws,
+            Implementation::User(_, user) => user.laws,
         }
     }
 }
@@ -151,9 +151,9 @@ impl Operator<()> {
 impl<T: Pod + Send + Sync> Operator<T> {
     /// The element e with e ⊕ a = a = a ⊕ e, if there is one; see [`laws`](Self::laws) for the built-in operators.
     pub fn identity(&self) -> Option<T> {
-        match &self.kind {
-            Kind::Builtin(.., facts) => facts().identity,
-            Kind::User(_, user) => user.identity,
+        match &self.implementation {
+            Implementation::Builtin(.., facts) => facts().identity,
+            Implementation::User(_, user) => user.identity,
         }
     }
 
@@ -161,9 +161,9 @@ impl<T: Pod + Send + Sync> Operator<T> {
     #[doc(hidden)]
     pub fn described(&self) -> String {
         let name = format!("operator `{}`", self.name());
-        match &self.kind {
-            Kind::Builtin(..) => name,
-            Kind::User(_, user) => {
+        match &self.implementation {
+            Implementation::Builtin(..) => name,
+            Implementation::User(_, user) => {
                 let identity = user.identity.as_ref().map_or("none".into(), sample::show);
                 format!("{name} (laws: {}; identity: {identity})", user.laws)
             }
@@ -178,9 +178,9 @@ impl<T: Pod + Send + Sync> Operator<T> {
     #[inline]
     pub fn fold_higher(&self, running: &mut [T], incoming: &[T]) {
         check_lengths(running, incoming);
-        match &self.kind {
-            Kind::Builtin(fold, ..) => fold(running, incoming),
-            Kind::User(fold, _) => fold.higher(running, incoming),
+        match &self.implementation {
+            Implementation::Builtin(fold, ..) => fold(running, incoming),
+            Implementation::User(fold, _) => fold.higher(running, incoming),
         }
     }
 
@@ -192,10 +192,10 @@ impl<T: Pod + Send + Sync> Operator<T> {
     #[inline]
     pub fn fold_lower(&self, running: &mut [T], incoming: &[T]) {
         check_lengths(running, incoming);
-        match &self.kind {
+        match &self.implementation {
             // Built-in operators commute bit for bit.
-            Kind::Builtin(fold, ..) => fold(running, incoming),
-            Kind::User(fold, _) => fold.lower(running, incoming),
+            Implementation::Builtin(fold, ..) => fold(running, incoming),
+            Implementation::User(fold, _) => fold.lower(running, incoming),
         }
     }
 
@@ -207,9 +207,9 @@ impl<T: Pod + Send + Sync> Operator<T> {
     pub fn fold_into(&self, out: &mut [T], lower: &[T], higher: &[T]) {
         check_lengths(out, lower);
         check_lengths(lower, higher);
-        match &self.kind {
-            Kind::Builtin(_, into, _) => into(out, lower, higher),
-            Kind::User(fold, _) => fold.elsewhere(out, lower, higher),
+        match &self.implementation {
+            Implementation::Builtin(_, into, _) => into(out, lower, higher),
+            Implementation::User(fold, _) => fold.elsewhere(out, lower, higher),
         }
     }
 
@@ -227,9 +227,9 @@ impl<T: Pod + Send + Sync> Operator<T> {
     /// If the operator is not invertible (see [`laws`](Self::laws)), or the lengths differ.
     pub fn undo(&self, running: &mut [T], removed: &[T]) {
         check_lengths(running, removed);
-        match &self.kind {
-            Kind::Builtin(.., facts) if facts().laws.invertible => (facts().undo)(running, removed),
-            Kind::User(_, user) if user.laws.invertible => user.undo(running, removed),
+        match &self.implementation {
+            Implementation::Builtin(.., facts) if facts().laws.invertible => (facts().undo)(running, removed),
+            Implementation::User(_, user) if user.laws.invertible => user.undo(running, removed),
             _ => panic!("expected an invertible operator, got `{}`", self.name()),
         }
     }
@@ -244,9 +244,9 @@ impl<T: Pod + Send + Sync> Operator<T> {
     /// assert_eq!(Operator::or().canonical(5), 5);
     /// ```
     pub fn canonical(&self, x: T) -> T {
-        match &self.kind {
-            Kind::Builtin(.., facts) => (facts().canonical)(x),
-            Kind::User(..) => x,
+        match &self.implementation {
+            Implementation::Builtin(.., facts) => (facts().canonical)(x),
+            Implementation::User(..) => x,
         }
     }
 }

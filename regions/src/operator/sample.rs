@@ -161,7 +161,7 @@ pub(super) fn show<T: Pod>(x: &T) -> String {
         )*};
     }
     numbers!(i8 i16 i32 i64 u8 u16 u32 u64);
-    // The bits too: unlike NaNs look alike.
+    // The bits too: NaNs with different bits are printed in the same way.
     if TypeId::of::<T>() == TypeId::of::<f32>() {
         let x: f32 = bytemuck::pod_read_unaligned(bytes);
         return format!("{x:?} ({:#010x})", x.to_bits());

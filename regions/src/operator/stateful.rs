@@ -75,12 +75,12 @@ impl<T, S, R> Stateful<T, S, R> {
         Self { operator, lift: Arc::new(InPlace(lift)), lower: Arc::new(lower) }
     }
 
-    /// The operator that combines states. Its name, laws and identity are those of the reduction.
+    /// The operator that combines states. It has the name, laws and identity of the reduction.
     pub fn operator(&self) -> &Operator<S> {
         &self.operator
     }
 
-    /// Sets each state to that of one element.
+    /// Sets each state to the state of one element.
     ///
     /// # Panics
     ///
@@ -89,7 +89,7 @@ impl<T, S, R> Stateful<T, S, R> {
         self.lift.map(states, elements);
     }
 
-    /// Sets each result to that of one state.
+    /// Sets each result to the result of one state.
     ///
     /// # Panics
     ///

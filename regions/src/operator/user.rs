@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
-use super::{Kind, Laws, Operator};
+use super::{Implementation, Laws, Operator};
 
 /// What a program declares of its operator.
 pub(super) struct User<T> {
@@ -58,7 +58,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
     /// ```
     pub fn user(name: &str, f: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Self {
         let user = User { name: name.into(), laws: Laws::NONE, identity: None, inverse: None };
-        Operator { kind: Kind::User(Arc::new(f), Arc::new(user)) }
+        Operator { implementation: Implementation::User(Arc::new(f), Arc::new(user)) }
     }
 
     /// Declares that (a ⊕ b) ⊕ c = a ⊕ (b ⊕ c). The laws of a built-in operator are known, and stay as they are.
@@ -97,7 +97,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
     }
 
     fn declare(mut self, change: impl FnOnce(&mut User<T>)) -> Self {
-        if let Kind::User(_, user) = &mut self.kind {
+        if let Implementation::User(_, user) = &mut self.implementation {
             change(Arc::make_mut(user));
         }
         self

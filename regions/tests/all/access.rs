@@ -214,7 +214,7 @@ fn a_line_is_a_slice_at_its_place() {
     let instance = Instance::new(Rect::line(-2, 6), field.info(), MemoryId(0)).unwrap();
     let mut whole = lease(&instance, Rect::line(-2, 6), Privilege::WriteDiscard);
     let mut u = Write::<f64>::bind(&mut whole).unwrap();
-    for (at, slot) in u.as_mut_slots().iter_mut().enumerate() {
+    for (at, slot) in u.as_mut_slice().iter_mut().enumerate() {
         slot.set(at as f64);
     }
     instance.release(whole).unwrap();

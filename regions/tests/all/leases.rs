@@ -205,7 +205,7 @@ fn empty_rectangles_are_in_nobodys_way() {
     let instance = instance(Rect::line(0, 10));
     let whole = exclusive(&instance, Rect::line(0, 10), Privilege::ReadWrite).unwrap();
     let mut empty = exclusive(&instance, Rect::line(5, 5), Privilege::ReadWrite).unwrap();
-    assert!(Write::<u64>::bind(&mut empty).unwrap().as_mut_slots().is_empty());
+    assert!(Write::<u64>::bind(&mut empty).unwrap().as_mut_slice().is_empty());
     instance.release(empty).unwrap();
     instance.release(whole).unwrap();
 

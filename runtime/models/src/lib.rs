@@ -1,4 +1,4 @@
-//! The files of the wires, and those of the runtime that they use, on loom's atomics, cells, locks and channels. What is not
+//! The files of the wires, and the files of the runtime that they use, on loom's atomics, cells, locks and channels. What is not
 //! the file itself stands for what the runtime has in its place. The models are in `tests`.
 
 // The tests within the files need the atomics of `std`.

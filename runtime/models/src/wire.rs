@@ -13,7 +13,7 @@ pub mod threads;
 
 use std::time::Duration;
 
-/// As in the runtime. In a model a deadline is over at once.
+/// As in the runtime. In a model a deadline passes at once.
 const OUTSIDE: Duration = Duration::ZERO;
 
 pub mod faults {

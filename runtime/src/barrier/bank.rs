@@ -121,7 +121,7 @@ impl Bank {
     pub fn of_edges((ready, empty): (u32, u32), depth: u32) -> Self {
         let (ready, empty, slots) = (ready as usize, empty as usize, depth.next_power_of_two() as usize);
         let mut cells = cells(empty + slots * ready);
-        // There is room for the first `depth` values from the start.
+        // The first `depth` values may be sent from the start.
         cells[..empty].iter_mut().for_each(|cell| cell.skip(depth.into()));
         let lines = std::iter::repeat_with(Line::default).take(empty + ready).collect();
         Self { cells, poison: HashMap::default(), waiters: Waiters::Edges(Edges { lines, ready, empty, slots }) }

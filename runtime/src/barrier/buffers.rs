@@ -34,7 +34,7 @@ impl Buffers {
     /// The most buffers of a length. With more, none are kept: nobody would use them.
     const MOST: usize = 4096;
 
-    /// Memory for a value of so many bytes, which nobody else has: the first of the oldest few buffers that is free, or
+    /// Memory for a value of this many bytes, which nobody else has: the first of the oldest few buffers that is free, or
     /// a new one. None if there is no memory.
     pub fn take(&mut self, bytes: usize) -> Option<Payload> {
         const LOOKED_AT: usize = 4;

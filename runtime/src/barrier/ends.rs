@@ -17,7 +17,7 @@ pub(crate) struct ProducerEnd {
     pub empty: Waiter<Empty, CellAddress>,
     pub ready: Arriver<Ready, CellAddress>,
     /// Generations of `empty` that are known to be complete.
-    pub room: Cell<u64>,
+    pub known_empty: Cell<u64>,
 }
 
 /// The consuming end of an edge.
@@ -64,8 +64,8 @@ impl ShardEnds {
             tag: table.edges[edge as usize].tag,
             empty: Waiter::new(table.empty_address(object, edge), 0),
             ready: Arriver::new(table.ready_address(object, edge), 0),
-            // There is room for the first values from the start.
-            room: Cell::new(table.depth.into()),
+            // The first values may be sent from the start.
+            known_empty: Cell::new(table.depth.into()),
         });
         let into = table.into.of(shard).iter().map(|&edge| ConsumerEnd {
             from: table.edges[edge as usize].from,

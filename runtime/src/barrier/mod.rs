@@ -188,7 +188,7 @@ impl Barriers {
         self.arrive_here(effects, (object, also.cell), generation.unwrap_or(near), Payload::None, tell);
     }
 
-    /// Adds a value of a task that is about to run: one that has come, or room for one that it puts.
+    /// Adds a value of a task that is about to run: one that has come, or memory for one that it puts.
     #[inline]
     pub fn add_value(&self, effects: &Effects, at: ValueAt, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
         match at {
@@ -204,7 +204,7 @@ impl Barriers {
                     return Err(no_value(effects, object, cell, generation));
                 }
             }
-            ValueAt::Put { bytes, inline: true } if bytes <= Payload::INLINE => values.push(Payload::room(bytes)),
+            ValueAt::Put { bytes, inline: true } if bytes <= Payload::INLINE => values.push(Payload::zeroed(bytes)),
             ValueAt::Put { bytes, .. } => {
                 let no_memory =
                     || Error::misuse("a `Put`", "memory for its value", format!("{bytes} bytes, which are not there"));
@@ -303,7 +303,7 @@ impl Barriers {
     #[inline]
     pub fn wait(&self, effects: &Effects, at: WaitAt, waiting: Waiting) -> Waited {
         if let Waiting::Waker(_) = &waiting {
-            // Checked first: if the wait is over, the waker is dropped here, while nothing is borrowed. Its destructor
+            // Checked first: if the wait has ended, the waker is dropped here, while nothing is borrowed. Its destructor
             // is user code.
             match self.state(effects, at) {
                 Waited::Registered => {}

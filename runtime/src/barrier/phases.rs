@@ -13,7 +13,7 @@ use maniple_barriers::{Arrivals, BarrierCell, BarrierError, Waits};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A member keeps the reduction values of so many generations for late waiters: at least the first number, at most the
+/// A member keeps the reduction values of this many generations for late waiters: at least the first number, at most the
 /// second. The maximum is a megabyte and matters only for a very wide window.
 const KEPT_VALUES: (u64, u64) = (64, 1 << 16);
 
@@ -25,7 +25,7 @@ pub(crate) struct PhaseMember {
     /// Arrivals from below: this processor's arrivers, then the children that contribute. Each brings values with the
     /// positions of their arrivers in the barrier's list.
     gathered: BarrierCell<Waiting, (u32, u64), Error>,
-    /// Releases from above: generations that are over, with their values. Waiters are registered here.
+    /// Releases from above: generations that have ended, with their values. Waiters are registered here.
     over: BarrierCell<Waiting, u64, Error>,
     /// Positions of this processor's arrivers in the barrier's list, in ascending order.
     arrivers: Vec<u32>,
@@ -195,7 +195,7 @@ impl Phases {
         }
     }
 
-    /// A generation is over: tells the waiters here and the children.
+    /// A generation has ended: tells the waiters here and the children.
     pub fn release(&self, effects: &Effects, object: ObjectId, generation: u64, value: u64, tell: &mut impl Tell) {
         let released = self.with(object, |member| {
             let arrived = member.over.arrive(0, generation, [value])?;
@@ -242,7 +242,7 @@ impl Phases {
         self.with(object, |member| f(member.over.waits_mut()))
     }
 
-    /// The reduction value of a generation that is over. The error has the number of generations over and the number of
+    /// The reduction value of a generation that has ended. The error has the number of ended generations and the number of
     /// values kept.
     pub fn value(&self, object: ObjectId, generation: u64) -> Result<u64, (u64, u64)> {
         let value = |member: &mut PhaseMember| {

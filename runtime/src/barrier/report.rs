@@ -74,8 +74,8 @@ fn value_words(edges: &EdgeTable, edge: Edge, gets: bool, value: u64, complete: 
         let what = format!("waits to get value {value} of `{name}`, {edge}; {}", values_so_far(complete, "put"));
         return (what, format!("puts value {value} of `{name}`, {edge}"));
     }
-    // As many generations of room are complete from the start as there is room.
+    // The first `depth` generations of `empty` are complete from the start.
     let got = values_so_far(complete.saturating_sub(depth), "got");
-    let what = format!("waits to put value {value} of `{name}`, {edge}; there is room for {depth}, and {got}");
+    let what = format!("waits to put value {value} of `{name}`, {edge}; the edge holds at most {depth}, and {got}");
     (what, format!("gets value {} of `{name}`, {edge}", value.saturating_sub(depth)))
 }

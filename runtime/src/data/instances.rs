@@ -43,7 +43,7 @@ pub(super) struct Instances(HashTable<Entry>);
 
 impl Instances {
     fn hash(tree: TreeId, (field, rect): (FieldId, Rect)) -> u64 {
-        // Few rectangles begin and end alike in the first dimension, so this is hash enough.
+        // Few rectangles have the same bounds in the first dimension, so this is hash enough.
         Hash.hash_one((tree, field, rect.lo(0), rect.hi(0), rect.lo(1)))
     }
 

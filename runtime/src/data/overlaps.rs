@@ -17,11 +17,11 @@ type ByField = HashMap<(TreeId, FieldId), RectTree<Weak<Column>>>;
 pub(crate) struct Columns {
     /// All columns, while there are few.
     few: Vec<Weak<Column>>,
-    /// All columns, once there are many. Hardly any shard has so many, and there are many shards.
+    /// All columns, once there are many. Hardly any shard has that many, and there are many shards.
     many: Option<Box<Many>>,
 }
 
-/// Many columns. Those that are gone leave it when it is built again.
+/// Many columns. Columns that are gone are left out when it is built again.
 #[derive(Default)]
 struct Many {
     trees: ByField,

@@ -81,7 +81,7 @@ impl Data {
         self.remote.borrow().attached.get(&launch)?.get(key)?.clone()
     }
 
-    /// The shards of a launch here are over: gives up the instances of other processors.
+    /// The shards of a launch here have ended: gives up the instances of other processors.
     pub fn detach(&self, launch: LaunchKey) {
         let mut remote = self.remote.borrow_mut();
         if !remote.attached.is_empty() {
@@ -136,7 +136,7 @@ impl Data {
         token
     }
 
-    /// Sends a task's changes to the home of the column. With them go those of the task's arrivals that are for edges'
+    /// Sends a task's changes to the home of the column. With them go the task's arrivals for edges'
     /// cells there: they need not wait for the answer. True if an answer will come.
     ///
     /// # Errors

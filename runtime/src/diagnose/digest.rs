@@ -23,7 +23,7 @@ struct Digest {
 type Outcome = Result<(), postcard::Error>;
 
 /// A hash of words. Each is multiplied into the state, which keeps both halves of the product. So hashes of a map's entries
-/// can be added: those of a plain product are sums themselves.
+/// can be added: hashes by a plain product are sums themselves.
 struct Mixer(u64);
 
 impl Default for Mixer {

@@ -4,7 +4,7 @@ use super::races::{Actor, Past};
 use crate::ids::{Ancestors, ArrivalAt, LaunchKey, ObjectId, ProcessorId, TaskId, WaitAt};
 use crate::names::TaskName;
 
-/// An event. Leaf tasks are those of this processor; a shard is an [`Actor`].
+/// An event. Leaf tasks belong to this processor; a shard is an [`Actor`].
 pub(crate) enum Event<'a> {
     /// A message goes to another processor.
     Sent {
@@ -24,7 +24,7 @@ pub(crate) enum Event<'a> {
     Idle,
     /// The processor sleeps until there is something to do.
     Parked,
-    /// An object's memory is given back: it was destroyed, and its last users are over.
+    /// An object's memory is given back: it was destroyed, and its last users have ended.
     Freed {
         object: ObjectId,
     },
@@ -160,7 +160,7 @@ pub(crate) enum Event<'a> {
     Mapped {
         launcher: u32,
     },
-    /// An inner task is over.
+    /// An inner task has ended.
     LauncherEnded {
         launcher: u32,
     },

@@ -40,7 +40,7 @@ pub(crate) trait Resident {
 }
 
 /// A slot for a future. There is one for each shard, so it is small.
-struct Slot {
+struct FutureSlot {
     /// None if the slot is free.
     whose: Option<Rc<dyn Resident>>,
     future: Option<ShardFuture>,
@@ -50,7 +50,7 @@ struct Slot {
     queued: bool,
 }
 
-const _: () = assert!(size_of::<Slot>() == 64);
+const _: () = assert!(size_of::<FutureSlot>() == 64);
 
 struct ShardWaker {
     slot: u32,
@@ -121,7 +121,7 @@ impl Wake for ShardWaker {
 }
 
 pub(crate) struct Executor {
-    slots: Vec<Slot>,
+    slots: Vec<FutureSlot>,
     free: Vec<u32>,
     wakes: Arc<Wakes>,
     stopped: bool,
@@ -132,7 +132,7 @@ impl Executor {
         Self { slots: Vec::new(), free: Vec::new(), wakes: Arc::new(Wakes::new(signal)), stopped: false }
     }
 
-    /// Makes room for this many more shards, and no more.
+    /// Reserves memory for this many more shards, and no more.
     pub fn reserve(&mut self, shards: usize) {
         let new = shards.saturating_sub(self.free.len());
         self.slots.reserve_exact(new);
@@ -143,14 +143,14 @@ impl Executor {
             let slot = self.slots.len() as u32;
             let handle = Arc::new(ShardWaker::new(slot, self.wakes.clone()));
             let waker = Some(Waker::from(handle.clone()));
-            self.slots.push(Slot { whose: None, future: None, waker, handle, queued: false });
+            self.slots.push(FutureSlot { whose: None, future: None, waker, handle, queued: false });
             slot
         })
     }
 }
 
 impl Effects {
-    /// Makes room for this many more shards, and no more.
+    /// Reserves memory for this many more shards, and no more.
     pub fn reserve_slots(&self, shards: usize) {
         self.exec.borrow_mut().reserve(shards);
     }

@@ -61,7 +61,7 @@ pub(super) struct Graves {
 }
 
 impl Graves {
-    /// So many lists of numbers are kept, and up to as many earlier ones.
+    /// This many lists of numbers are kept, and up to as many earlier ones.
     const MOST: usize = 4096;
 
     pub fn add(&mut self, object: ObjectId, name: String, destroyed: Destroyed) {

@@ -1,11 +1,11 @@
 //! Questions to the mapper. Each is counted, a panic in it becomes an error, and each answer is checked before it is
 //! used.
 //!
-//! A new mapper is read, not sent. Each processor looks into the run's slot at each decision, which costs one load. So
-//! a mapper that replaces another one decides from then on. Collectives are mapped again at their next call
-//! (`Chains::keep_mapped`), and each processor does that alone. Where all nodes must decide alike, for gangs and shared
-//! regions, each asks the mapper that its copy of the top-level task has named last (`Top::replace_mapper`). All copies name
-//! alike mappers at the same place of the program.
+//! A new mapper is read, not sent. Each processor looks into the run's slot at each decision, which costs one load. So a
+//! mapper that replaces another one decides from then on. Collectives are mapped again at their next call
+//! (`Chains::keep_mapped`), and each processor does that alone. Where all nodes must make the same decision, for gangs and
+//! shared regions, each asks the mapper that its copy of the top-level task has named last (`Top::replace_mapper`). All
+//! copies name the same mappers at the same place of the program.
 
 use super::Effects;
 use crate::Error;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) struct Mappers {
     /// The mapper that is in the run's slot now.
     now: RefCell<Reader>,
-    /// The mapper that the replicated part of the program asks, if several nodes have to ask alike.
+    /// The mapper that the replicated part of the program asks, if several nodes have to get the same answers.
     agreed: RefCell<Arc<Named>>,
 }
 

@@ -1,5 +1,5 @@
-//! Services that a processor offers its rooms: sending, the ready queue, counters, questions to the mapper, notes for
-//! reports. A room gets a reference to [`Effects`] and has no other way to the outside.
+//! Services that a processor offers its modules: sending, the ready queue, counters, questions to the mapper, notes for
+//! reports. A module gets a reference to [`Effects`] and has no other way to the outside.
 //!
 //! `queue`: items that can run now. `executor`: shards and other futures. `timers`: deadlines. `waiting`: the kinds of
 //! waiters. `polling`: the shard that is being polled. `mappers`: questions to the mapper. `objects`: the objects made
@@ -149,7 +149,7 @@ impl Effects {
         self.wire.send_word(to, object, cell, generation, also, word);
     }
 
-    /// Arrives at a cell of another processor. An arrival at an empty half, which gives room back, is not `urgent`, or at
+    /// Arrives at a cell of another processor. An arrival at an empty half, which frees the cell, is not `urgent`, or at
     /// least seldom: it is sent with the next ready arrival there, or at the end of this turn, after messages that
     /// somebody may be waiting for.
     #[inline]

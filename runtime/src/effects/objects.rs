@@ -1,11 +1,11 @@
 //! The objects made by the top-level task, as far as this processor knows them.
 //!
-//! Objects are numbered in the order in which they are made. All nodes run the top-level task alike, so they agree on
+//! Objects are numbered in the order in which they are made. All nodes run the same top-level task, so they agree on
 //! each number without a message. The other processors of a node are told by `Define`. A processor may get a message
 //! about an object that it does not know yet; it keeps such messages until it does (`Core::early`).
 //!
 //! The top-level task destroys objects. An object is then *retired*: launches of the top-level task before that go on to use
-//! it, and later ones are refused. When the last of the former is over, its memory is given back (`Core::free`). Its number is
+//! it, and later ones are refused. When the last of the former has ended, its memory is given back (`Core::free`). Its number is
 //! not used again.
 //!
 //! The order of messages from one processor to another is enough for that:
@@ -15,9 +15,9 @@
 //!   batch has the number of [changes](Objects::changes) that the inner task's processor knew, and waits for as many. That
 //!   processor knew of the `Destroy` before the inner task began.
 //! - *An earlier launch finds the object to its end.* A copy sends `Free` when it has the results of all shards of all launches
-//!   before. A shard is over after its leaf tasks and calls, and an inner task after the gangs that it has launched.
+//!   before. A shard ends after its leaf tasks and calls, and an inner task after the gangs that it has launched.
 //! - *What comes after `Free` is of no use.* Messages from other processors may still be under way, such as the arrival that
-//!   gives room back. Whoever would wait for them is over. They are about a number that an object had and that is no longer in
+//!   frees a cell. Whoever would wait for them has ended. They are about a number that an object had and that is no longer in
 //!   the table, and are dropped.
 
 use super::graves::{Destroyed, Graves};
@@ -191,7 +191,7 @@ impl Objects {
         })
     }
 
-    /// The names of the first objects, at most so many, by number.
+    /// The names of the first objects, at most `most`, by number.
     pub fn names(&self, most: u32) -> Vec<String> {
         let mut names = vec![String::new(); self.made.get().min(most) as usize];
         let (all, graves) = (self.all(), self.graves.borrow());

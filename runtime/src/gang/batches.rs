@@ -1,4 +1,4 @@
-//! Batches of shards on this processor: those that wait, those that run, and those whose launch is not over.
+//! Batches of shards on this processor: those that wait, those that run, and those whose launch has not ended.
 
 use super::operations::{Number, Operations};
 use crate::Error;
@@ -21,7 +21,7 @@ pub(super) struct RunningBatch {
     pub(super) reply: Reply,
     pub(super) left: usize,
     pub(super) results: Vec<(u32, Result<Parcel, Failure>)>,
-    /// The errors of shards that failed, whether or not the shards are over.
+    /// The errors of shards that failed, whether or not the shards have ended.
     pub(super) failed: Vec<Error>,
     pub(super) valid: Vec<Valid>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct WaitingBatch<'a> {
     /// Messages of data that it needs, and how many have come.
     pub columns: u32,
     pub came: usize,
-    /// Earlier launches that use the same data and are not over.
+    /// Earlier launches that use the same data and have not ended.
     pub after: Vec<LaunchKey>,
 }
 
@@ -58,12 +58,12 @@ pub(crate) struct Batches {
     pub(super) running: HashMap<LaunchKey, Box<RunningBatch>>,
     /// Gangs whose shards here have all ended at least once, for reports.
     pub(super) ended: HashSet<ObjectId>,
-    /// Operations whose own shards are over, but whose data here is still used by shards of other processors.
+    /// Operations whose own shards have ended, but whose data here is still used by shards of other processors.
     pub(super) until_launch_over: HashMap<LaunchKey, Number>,
 }
 
 impl Batches {
-    /// Batches that are not over, each with its unfinished and its finished shards.
+    /// Batches that have not ended, each with its unfinished and its finished shards.
     pub fn unfinished(&self) -> impl Iterator<Item = (BatchOrigin<'_>, Vec<u32>, HashSet<u32>)> {
         self.running.iter().map(|(launch, r)| {
             let over: HashSet<u32> = r.results.iter().map(|(shard, _)| *shard).collect();
@@ -72,7 +72,7 @@ impl Batches {
         })
     }
 
-    /// The errors of failed shards in batches that are not over.
+    /// The errors of failed shards in batches that have not ended.
     pub fn failed(&self) -> impl Iterator<Item = &Error> {
         self.running.values().flat_map(|r| &r.failed)
     }
@@ -84,7 +84,7 @@ impl Batches {
         }
     }
 
-    /// Gangs whose shards here are over, with none queued or running.
+    /// Gangs whose shards here have ended, with none queued or running.
     pub fn ended(&self) -> impl Iterator<Item = ObjectId> {
         let queued = |gang: ObjectId| self.operations.waiting().any(|(b, ..)| b.gang == gang);
         let runs = move |gang: &ObjectId| self.running.values().any(|r| r.gang == *gang) || queued(*gang);
@@ -128,7 +128,7 @@ impl Batches {
         self.running.insert(batch.launch, Box::new(running));
     }
 
-    /// A shard is over. True if it was the last of its batch.
+    /// A shard has ended. True if it was the last of its batch.
     pub fn end_shard(
         &mut self,
         launch: LaunchKey,
@@ -154,7 +154,7 @@ impl Batches {
         Some(running)
     }
 
-    /// Every shard of a launch is over, on all processors.
+    /// Every shard of a launch has ended, on all processors.
     pub fn launch_over(&mut self, launch: LaunchKey) {
         self.operations.launch_over(launch);
         if let Some(number) = self.until_launch_over.remove(&launch) {

@@ -7,14 +7,14 @@ use super::Planner;
 use super::claims::{Claim, Claimants, conflict};
 use crate::Error;
 use crate::effects::Effects;
-use crate::message::Held;
+use crate::message::HeldRegion;
 use crate::object::Object;
 use maniple_regions::{Interference, Use};
 
 impl Planner {
     /// Refuses exclusive requirements of different shards that interfere, and anything that an inner task does not
     /// hold.
-    pub fn check(&self, effects: &Effects, held: &[Vec<Held>]) -> Result<(), Error> {
+    pub fn check(&self, effects: &Effects, held: &[Vec<HeldRegion>]) -> Result<(), Error> {
         let mut claims: Vec<Claim> = Vec::new();
         for (shard, list) in (0u32..).zip(held) {
             for h in list {
@@ -71,7 +71,7 @@ impl Planner {
         format!("what shard {shard} is to hold, launched by {}", self.place())
     }
 
-    fn check_covered(&self, held: &[Vec<Held>]) -> Result<(), Error> {
+    fn check_covered(&self, held: &[Vec<HeldRegion>]) -> Result<(), Error> {
         let Some(own) = &self.held else { return Ok(()) };
         for (shard, h) in (0u32..).zip(held).flat_map(|(s, list)| list.iter().map(move |h| (s, h))) {
             let covered = own.iter().any(|o| {
@@ -80,7 +80,7 @@ impl Planner {
                     && h.fields.iter().all(|f| o.fields.contains(f))
             });
             if !covered {
-                let show = |h: &Held| format!("{} under {} coherence on {}", h.privilege, h.coherence, h.region);
+                let show = |h: &HeldRegion| format!("{} under {} coherence on {}", h.privilege, h.coherence, h.region);
                 let own: Vec<_> = own.iter().map(show).collect();
                 return Err(Error::misuse(self.to_hold(shard), format!("a part of [{}]", own.join(", ")), show(h)));
             }

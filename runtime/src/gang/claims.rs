@@ -10,7 +10,7 @@ pub(crate) struct Claim {
     pub at: Use,
 }
 
-/// The kind of users. They differ in what they may do to their own data and to that of others.
+/// The kind of users. They differ in what they may do to their own data and to others' data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claimants {
     /// Points of an index launch. They use the same instances, one after the other where necessary.
@@ -51,7 +51,7 @@ pub(crate) fn conflict(claims: &mut [Claim], users: Claimants) -> Option<(&Claim
 fn conflict_of_column(column: &[Claim], users: Claimants) -> Option<(&Claim, &Claim, Interference)> {
     // Claims that differ in the user only are grouped, because there may be one for each shard. Two of them stand for
     // all.
-    let mut alike: Vec<&[Claim]> = Vec::new();
+    let mut grouped: Vec<&[Claim]> = Vec::new();
     for claims in column.chunk_by(|a, b| a.at == b.at) {
         let other = claims.iter().position(|c| c.user != claims[0].user).unwrap_or(1);
         if let Some(second) = claims.get(other)
@@ -59,15 +59,15 @@ fn conflict_of_column(column: &[Claim], users: Claimants) -> Option<(&Claim, &Cl
         {
             return Some((&claims[0], second, verdict));
         }
-        alike.push(claims);
+        grouped.push(claims);
     }
     // Sweeps along the dimension that separates most claims, and keeps those open that may still overlap.
     let rect = |claims: &[Claim]| claims[0].at.region.rect;
-    let starts = |&d: &usize| alike.iter().map(|c| rect(c).lo(d)).collect::<BTreeSet<_>>().len();
-    let along = (0..alike.first().map_or(1, |c| rect(c).dim())).max_by_key(starts).unwrap_or(0);
-    alike.sort_by_key(|c| rect(c).lo(along));
+    let starts = |&d: &usize| grouped.iter().map(|c| rect(c).lo(d)).collect::<BTreeSet<_>>().len();
+    let along = (0..grouped.first().map_or(1, |c| rect(c).dim())).max_by_key(starts).unwrap_or(0);
+    grouped.sort_by_key(|c| rect(c).lo(along));
     let (mut readers, mut writers): (Vec<&[Claim]>, Vec<&[Claim]>) = Default::default();
-    for claims in alike {
+    for claims in grouped {
         let start = rect(claims).lo(along);
         let ended = |open: &mut Vec<&[Claim]>| open.retain(|o| rect(o).hi(along) > start);
         ended(&mut writers);

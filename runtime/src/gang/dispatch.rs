@@ -2,7 +2,7 @@
 
 use super::Gangs;
 use super::gather::Gather;
-use super::plan::{Plan, Planner};
+use super::plan::{LaunchPlan, Planner};
 use super::results::{LaunchState, Settle, Uses};
 use crate::Error;
 use crate::diagnose::Event;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 /// A launch that has been planned.
 pub(crate) struct Dispatch<'a> {
     pub planner: &'a Planner,
-    pub plan: &'a Plan,
+    pub plan: &'a LaunchPlan,
     pub launch: LaunchKey,
     /// The launch that the launcher belongs to, the launch of its launcher, and so on.
     pub within: &'a Ancestors,
@@ -31,7 +31,7 @@ pub(crate) struct Dispatch<'a> {
 impl Gangs {
     /// Sends the messages of a plan. Orders for data go first, so that old values are read before the new shards write.
     /// `shards` gives the shards of a processor, and `settle` takes their results. The future is settled when all
-    /// shards are over.
+    /// shards have ended.
     ///
     /// # Errors
     /// A processor is lost.

@@ -1,4 +1,4 @@
-//! The state of the gangs on one processor, and the calls of other rooms: orders, data, the ends of shards, results.
+//! The state of the gangs on one processor, and the calls of other modules: orders, data, the ends of shards, results.
 
 use super::batches::{Batches, RunningBatch};
 use super::operations::{Number, Order};
@@ -19,7 +19,7 @@ use std::rc::Rc;
 pub(crate) struct Gangs {
     /// Made when this processor is first asked to start shards or to send values.
     batches: OnceCell<Box<RefCell<Batches>>>,
-    /// Launches by tasks of this processor that are not over.
+    /// Launches by tasks of this processor that have not ended.
     pub(super) launches: RefCell<HashMap<LaunchKey, Rc<LaunchState>>>,
     /// Results of launches that this node's top-level task has not made yet.
     early: RefCell<HashMap<LaunchKey, Vec<Results>>>,
@@ -47,14 +47,14 @@ impl Gangs {
         self.launches.borrow().len() + self.early.borrow().len() + batches
     }
 
-    /// A new number for an inner task, different from those of all other processors; `processors` is the size of the
+    /// A new number for an inner task, different from the numbers of all other processors; `processors` is the size of the
     /// machine. The top-level task has number 0.
     pub fn next_parent(&self, processors: u32) -> u32 {
         self.next_parent.replace(self.next_parent.get() + processors)
     }
 
-    /// The top-level task destroys objects. Their memory is given back on this node when the launches that may use them are
-    /// over.
+    /// The top-level task destroys objects. Their memory is given back on this node when the launches that may use them
+    /// have ended.
     pub fn destroy(&self, effects: &Effects, objects: &[Rc<Known>]) {
         // Launches have been given up, but their shards may not be over. The run ends soon.
         if effects.lost_processor().is_some() {
@@ -107,7 +107,7 @@ impl Gangs {
         self.batches().borrow_mut().operations.start_all_early();
     }
 
-    /// An operation is over.
+    /// An operation has ended.
     pub fn end_operation(&self, number: Number) {
         self.batches().borrow_mut().operations.end(number);
     }
@@ -127,7 +127,7 @@ impl Gangs {
         self.batches().borrow_mut().start(number, batch);
     }
 
-    /// A shard is over. True if it was the last of its batch.
+    /// A shard has ended. True if it was the last of its batch.
     pub fn end_shard(&self, launch: LaunchKey, shard: u32, result: Result<Parcel, Failure>, valid: Vec<Valid>) -> bool {
         self.batches().borrow_mut().end_shard(launch, shard, result, valid)
     }
@@ -137,14 +137,14 @@ impl Gangs {
         self.batches().borrow_mut().note_failed(launch, error);
     }
 
-    /// The errors of failed shards of launches that are not over.
+    /// The errors of failed shards of launches that have not ended.
     pub fn failed(&self) -> Vec<Error> {
         let mut failed: Vec<Error> = self.batches().borrow().failed().cloned().collect();
         failed.extend(self.launches.borrow().values().flat_map(|launch| launch.failed()));
         failed
     }
 
-    /// All shards of a batch are over: sends the results.
+    /// All shards of a batch have ended: sends the results.
     pub fn end_batch(&self, effects: &Effects, launch: LaunchKey) {
         let Some(running) = self.batches().borrow_mut().end(launch) else { return };
         let RunningBatch { reply, results, valid, .. } = *running;
@@ -158,7 +158,7 @@ impl Gangs {
         }
     }
 
-    /// Every shard of a launch is over, on all processors.
+    /// Every shard of a launch has ended, on all processors.
     pub fn launch_over(&self, launch: LaunchKey) {
         self.batches().borrow_mut().launch_over(launch);
     }
@@ -199,7 +199,7 @@ impl Gangs {
         }
     }
 
-    /// Fails the results of all launches that are not over.
+    /// Fails the results of all launches that have not ended.
     pub fn give_up(&self, tasks: &Tasks, error: &Error) {
         let mut all: Vec<_> = self.launches.borrow_mut().drain().collect();
         all.sort_unstable_by_key(|l| l.0);

@@ -1,7 +1,7 @@
-//! How the results of a launch get to all copies of the top-level task: each node gathers those of all others in
+//! How the results of a launch get to all copies of the top-level task: each node gathers the results of all others in
 //! the rounds of an allgather by Bruck ([`circle_rounds`]).
 //!
-//! A node begins when its own shards are over. So each node's results go along a tree of their own.
+//! A node begins when its own shards have ended. So each node's results go along a tree of their own.
 
 use crate::Place;
 use crate::error::{Failure, FailureNumber};
@@ -23,9 +23,9 @@ pub(super) struct Send {
 pub(super) struct Gather {
     me: u32,
     nodes: u32,
-    /// Batches of this node that are not over.
+    /// Batches of this node that have not ended.
     own_left: usize,
-    /// Those of this node, of the node after it, and so on.
+    /// The results of this node, of the node after it, and so on.
     blocks: Vec<Block>,
     rounds: Vec<CircleRound>,
     /// What has come for each round, until this node has come to it.
@@ -42,7 +42,7 @@ impl Gather {
         Self { me, nodes, own_left: own_batches, blocks: vec![Vec::new()], rounds, came, round: 0, sent: false }
     }
 
-    /// A batch of this node is over.
+    /// A batch of this node has ended.
     pub fn own(&mut self, done: &BatchDone) {
         self.own_left -= 1;
         if self.nodes > 1 {

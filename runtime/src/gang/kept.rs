@@ -159,7 +159,7 @@ impl Kept {
     }
 
     /// Gives up spare instances where there are too many bytes. `bound` is the program's bound for each processor. To be
-    /// called when the versions are those after the launch.
+    /// called when the versions are as after the launch.
     pub fn give_up(&mut self, versions: &mut Versions, bound: Option<usize>) {
         if !self.hurried.is_empty() {
             let mut fields = self.touched.concat();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever goes, every reader gets the values written last. With no room for spare instances, what stays has the
+        /// Whatever goes, every reader gets the values written last. With no memory for spare instances, what stays has the
         /// newest values of some point, or was used by this launch.
         #[test]
         fn what_goes_is_never_missed(

@@ -9,14 +9,14 @@
 //! of launches reaches the identical copies again, and comparing them compares one pointer for each field.
 
 use super::kept::Used;
-use super::plan::{Plan, Wanted};
+use super::plan::{LaunchPlan, PlanInput};
 use super::versions::FieldVersions;
 use super::{Planner, Versions};
 use crate::Error;
 use crate::effects::{Effects, Known};
 use crate::ids::{ObjectId, ProcessorId};
 use crate::maps::{Hash, HashSet};
-use crate::message::Held;
+use crate::message::HeldRegion;
 use maniple_regions::{FieldId, Privilege, Rect, Region, TreeId};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash as _, Hasher};
@@ -59,7 +59,7 @@ pub(crate) struct Memo {
 struct Remembered {
     gang: ObjectId,
     instances: Option<Box<[Rect]>>,
-    plan: Rc<Plan>,
+    plan: Rc<LaunchPlan>,
     fields: Vec<(TreeId, FieldId)>,
     before: Vec<FieldVersions>,
     after: Vec<FieldVersions>,
@@ -69,7 +69,7 @@ struct Remembered {
 
 impl Remembered {
     /// Whether a launch has the same requirements.
-    fn is(&self, wanted: &Wanted<'_>) -> bool {
+    fn is(&self, wanted: &PlanInput<'_>) -> bool {
         self.gang == wanted.table.id
             && self.instances.as_deref() == wanted.instances
             && self.plan.held.len() == wanted.held.len()
@@ -87,15 +87,15 @@ impl Remembered {
 }
 
 /// Whether requirements are the same except for homes, which are found later.
-fn is_same(own: &Arc<[Held]>, wanted: &[Held]) -> bool {
-    let same = |(a, b): (&Held, &Held)| {
-        let of = |h: &Held| (h.region, h.privilege, h.coherence);
+fn is_same(own: &Arc<[HeldRegion]>, wanted: &[HeldRegion]) -> bool {
+    let same = |(a, b): (&HeldRegion, &HeldRegion)| {
+        let of = |h: &HeldRegion| (h.region, h.privilege, h.coherence);
         of(a) == of(b) && a.fields == b.fields
     };
     own.len() == wanted.len() && own.iter().zip(wanted).all(same)
 }
 
-fn hash(wanted: &Wanted<'_>) -> u64 {
+fn hash(wanted: &PlanInput<'_>) -> u64 {
     let mut hasher = Hash.build_hasher();
     wanted.table.id.hash(&mut hasher);
     wanted.held.iter().flatten().for_each(|h| (h.region, &h.fields[..]).hash(&mut hasher));
@@ -104,7 +104,7 @@ fn hash(wanted: &Wanted<'_>) -> u64 {
 
 impl Memo {
     /// Whether a launch with these requirements is among the last ones seen. Adds it if not.
-    fn is_seen(&mut self, wanted: &Wanted<'_>) -> bool {
+    fn is_seen(&mut self, wanted: &PlanInput<'_>) -> bool {
         let hash = hash(wanted);
         if self.seen.contains(&hash) {
             return true;
@@ -152,12 +152,12 @@ impl Planner {
     ///
     /// # Errors
     /// A launch that [`Self::check`] or the mapper refuses.
-    pub fn plan_or_recall(&self, effects: &Effects, wanted: Wanted<'_>) -> Result<Rc<Plan>, Error> {
+    pub fn plan_or_recall(&self, effects: &Effects, wanted: PlanInput<'_>) -> Result<Rc<LaunchPlan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
         let is_it = |r: &mut Remembered| r.is(&wanted) && r.agrees(&self.versions.borrow());
         let mut homes = None;
         if let Some(at) = memo.launches.iter_mut().position(is_it)
-            && self.is_answered_alike(effects, &memo.launches[at].plan, homes.insert(Vec::new()))?
+            && self.answers_agree(effects, &memo.launches[at].plan, homes.insert(Vec::new()))?
             && let Some(mut found) = memo.launches.remove(at)
         {
             if let Some(used) = &mut found.used {
@@ -202,7 +202,7 @@ impl Planner {
     }
 
     /// Whether the mapper answers as it did for this plan. Its answers about homes go to `homes`.
-    fn is_answered_alike(&self, effects: &Effects, plan: &Plan, homes: &mut Vec<ProcessorId>) -> Result<bool, Error> {
+    fn answers_agree(&self, effects: &Effects, plan: &LaunchPlan, homes: &mut Vec<ProcessorId>) -> Result<bool, Error> {
         for AskedHome { region, field, namers, .. } in &plan.homes {
             homes.push(self.place_shared(effects, *region, *field, namers)?);
         }

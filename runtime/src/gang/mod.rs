@@ -2,10 +2,10 @@
 //! launches.
 //!
 //! `check`: the checks of a launch, with `claims`. `plan`: the homes of regions and the data to copy. `memo`: plans of
-//! launches that come again. `versions`: the launcher's knowledge of its regions, in `pieces`. `kept`: the instances, and which of them go. `operations`: the order
-//! of operations on a processor. `dispatch`: the messages of a launch. `batches`: shards of launches on this processor.
-//! `results`: a launch until its shards are over. `gather`: how results get to all nodes. `gangs`: the state of this room. `report`: launches in the report of
-//! a deadlock.
+//! launches that come again. `versions`: the launcher's knowledge of its regions, in `pieces`. `kept`: the instances, and
+//! which of them go. `operations`: the order of operations on a processor. `dispatch`: the messages of a launch. `batches`:
+//! shards of launches on this processor. `results`: a launch until its shards have ended. `gather`: how results get to all
+//! nodes. `gangs`: the state of this module. `report`: launches in the report of a deadlock.
 
 mod batches;
 mod check;
@@ -26,6 +26,6 @@ pub(crate) use claims::{Claim, Claimants, conflict};
 pub(crate) use dispatch::Dispatch;
 pub(crate) use gangs::Gangs;
 pub(crate) use operations::{Number, Order};
-pub(crate) use plan::{Plan, Planner, Wanted};
+pub(crate) use plan::{LaunchPlan, PlanInput, Planner};
 pub(crate) use results::Settle;
 pub(crate) use versions::{Right, Versions};

@@ -48,7 +48,7 @@ struct Operation {
     parent: u64,
     within: Ancestors,
     touches: Arc<[Touch]>,
-    /// Operations that may go on when this one is over.
+    /// Operations that may go on when this one has ended.
     at_end: Vec<Number>,
 }
 
@@ -73,7 +73,7 @@ impl Piece for RectUsers {}
 #[derive(Default)]
 struct FieldUsers {
     pieces: Pieces<RectUsers>,
-    /// At so many pieces, equal neighbours are joined.
+    /// At this many pieces, equal neighbours are joined.
     join_at: usize,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Operations {
     ready: BinaryHeap<Reverse<Number>>,
     /// The queued batches, by launch.
     batches: HashMap<LaunchKey, Number>,
-    /// The users of data, except those in `unlisted`.
+    /// The users of data, except the users in `unlisted`.
     users: Option<Box<HashMap<(TreeId, FieldId), FieldUsers>>>,
     /// Operations for which nothing had to be looked up. When each of them came, all others here were launches that it
     /// is part of. They are listed once an operation comes that may have to follow them.
@@ -352,7 +352,7 @@ impl Operations {
         Some((number, order))
     }
 
-    /// An operation is over.
+    /// An operation has ended.
     pub fn end(&mut self, number: Number) {
         let Some(operation) = self.running.remove(&number) else { return };
         operation.at_end.into_iter().for_each(|follower| self.one_less(follower));
@@ -365,7 +365,7 @@ impl Operations {
         }
     }
 
-    /// Forgets the users of a tree, which are over.
+    /// Forgets the users of a tree, which have ended.
     pub fn forget(&mut self, tree: TreeId) {
         if let Some(users) = &mut self.users {
             users.retain(|(of, _), _| *of != tree);
@@ -393,7 +393,7 @@ impl Operations {
         self.started.contains(&launch)
     }
 
-    /// All shards of a launch are over, on all processors.
+    /// All shards of a launch have ended, on all processors.
     pub fn launch_over(&mut self, launch: LaunchKey) {
         self.started.remove(&launch);
     }
@@ -461,7 +461,7 @@ impl RectUsers {
         self.writers.len() == 1 && self.writers[0] == number && self.readers.is_empty() && self.bringers.is_empty()
     }
 
-    /// Removes operations that are over, if a list has no room for another.
+    /// Removes operations that have ended, if a list is full.
     fn forget(&mut self, is_there: impl Fn(Number) -> bool) {
         if self.writers.len() == self.writers.capacity() {
             self.writers.retain(|n| is_there(*n));

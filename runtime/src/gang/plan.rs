@@ -7,7 +7,7 @@ use super::versions::Right;
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, ProcessorId, TOP, TopLaunch};
 use crate::maps::{self, HashMap, HashSet};
-use crate::message::{Does, Held, Touch, Transfer};
+use crate::message::{Does, HeldRegion, Touch, Transfer};
 use crate::object::GangTable;
 use crate::{Error, Place};
 use maniple_mapper::{KeepInput, PlaceSharedInput, SourceInput, validate};
@@ -20,18 +20,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// The input of a plan: where the shards are and what they hold.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PlanInput<'a> {
     pub table: &'a GangTable,
-    pub held: Vec<Vec<Held>>,
+    pub held: Vec<Vec<HeldRegion>>,
     /// For a mapping, the rectangle of the instance for each requirement. For a launch it is `None`, and the regions'
     /// rectangles are used.
     pub instances: Option<&'a [Rect]>,
 }
 
 /// The messages of a launch.
-pub(crate) struct Plan {
+pub(crate) struct LaunchPlan {
     /// The requirements of each shard, with the homes of shared regions.
-    pub held: Vec<Arc<[Held]>>,
+    pub held: Vec<Arc<[HeldRegion]>>,
     /// Data to send, from the first processor to the second.
     pub orders: Vec<((ProcessorId, ProcessorId), Vec<Transfer>)>,
     pub batches: Vec<BatchPlan>,
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     hashes: OnceCell<(Vec<u64>, u64)>,
 }
 
-impl Plan {
+impl LaunchPlan {
     /// Hashes of what must be the same on every node: of the requirements of each shard, and of the orders.
     pub fn hashes(&self) -> &(Vec<u64>, u64) {
         self.hashes.get_or_init(|| {
@@ -64,19 +64,19 @@ pub(crate) struct BatchPlan {
     pub hold: bool,
 }
 
-impl Wanted<'_> {
+impl PlanInput<'_> {
     /// Each field of each requirement: the requirement, the column, the rectangle of its instance and the instance's
     /// processor.
-    pub fn columns(&self) -> impl Iterator<Item = (&Held, ColumnKey, Rect, ProcessorId)> {
+    pub fn columns(&self) -> impl Iterator<Item = (&HeldRegion, ColumnKey, Rect, ProcessorId)> {
         columns(&self.held, self.table, self.instances)
     }
 }
 
-fn columns<'a, H: Deref<Target = [Held]>>(
+fn columns<'a, H: Deref<Target = [HeldRegion]>>(
     held: &'a [H],
     table: &'a GangTable,
     instances: Option<&'a [Rect]>,
-) -> impl Iterator<Item = (&'a Held, ColumnKey, Rect, ProcessorId)> {
+) -> impl Iterator<Item = (&'a HeldRegion, ColumnKey, Rect, ProcessorId)> {
     held.iter().zip(&table.at).flat_map(move |(list, (at, _))| {
         list.iter().enumerate().flat_map(move |(i, h)| {
             let (into, at) = (instances.map_or(h.region.rect, |all| all[i]), h.shared_home().unwrap_or(*at));
@@ -91,12 +91,12 @@ fn columns<'a, H: Deref<Target = [Held]>>(
 pub(crate) struct Planner {
     /// The launcher's name, for errors.
     pub name: Arc<str>,
-    /// Whether every node runs the launching code, so that all of them must ask alike.
+    /// Whether every node runs the launching code, so that all of them must get the same answers.
     pub replicated: bool,
     /// The launch of the top-level task that the launcher is part of.
     pub part_of: TopLaunch,
     /// The requirements of an inner task. `None` for the top-level task, which holds everything.
-    pub held: Option<Arc<[Held]>>,
+    pub held: Option<Arc<[HeldRegion]>>,
     pub versions: Rc<RefCell<Versions>>,
     /// Launches that may come again.
     pub(super) memo: RefCell<Memo>,
@@ -126,12 +126,12 @@ impl Planner {
     /// Whether shared regions of this inner task are at home on another processor. That processor must start the inner
     /// task's launch first.
     pub(super) fn is_home(&self, effects: &Effects, processor: ProcessorId) -> bool {
-        let mut homes = self.held.iter().flat_map(|held| held.iter()).filter_map(Held::shared_home);
+        let mut homes = self.held.iter().flat_map(|held| held.iter()).filter_map(HeldRegion::shared_home);
         processor != effects.id && homes.any(|home| home == processor)
     }
 
     /// Inner tasks that were just launched with this plan write what each copy of the top-level task learns of at another time.
-    pub fn leaves_in_doubt(&self, plan: &Plan, table: &GangTable) {
+    pub fn leaves_in_doubt(&self, plan: &LaunchPlan, table: &GangTable) {
         if self.replicated {
             let written = columns(&plan.held, table, None).filter(|(h, ..)| h.privilege.writes());
             self.kept.borrow_mut().doubt(written.map(|(_, key, ..)| key));
@@ -148,9 +148,9 @@ impl Planner {
     pub fn plan(
         &self,
         effects: &Effects,
-        mut wanted: Wanted<'_>,
+        mut wanted: PlanInput<'_>,
         given: Option<Vec<ProcessorId>>,
-    ) -> Result<(Plan, Option<Used>), Error> {
+    ) -> Result<(LaunchPlan, Option<Used>), Error> {
         let homes = self.find_homes(effects, &mut wanted, given)?;
         let mut sources = Vec::new();
         let mut refused = None;
@@ -220,7 +220,7 @@ impl Planner {
             if wanted.instances.is_none() {
                 touches.entry(at).or_default();
             }
-            hold.extend(list.iter().filter_map(Held::shared_home).filter(|&home| home != at));
+            hold.extend(list.iter().filter_map(HeldRegion::shared_home).filter(|&home| home != at));
         }
         for (key, into, at) in held_after {
             versions.hold(&key, into, at);
@@ -245,16 +245,16 @@ impl Planner {
         });
         let batches = batches.collect();
         // Many gangs hold nothing: their shards share one list.
-        let nothing: Arc<[Held]> = Arc::new([]);
-        let shared = |held: Vec<Held>| if held.is_empty() { nothing.clone() } else { held.into() };
+        let nothing: Arc<[HeldRegion]> = Arc::new([]);
+        let shared = |held: Vec<HeldRegion>| if held.is_empty() { nothing.clone() } else { held.into() };
         let held = wanted.held.into_iter().map(shared).collect();
         let orders = orders.into_iter().collect();
-        Ok((Plan { held, orders, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() }, used))
+        Ok((LaunchPlan { held, orders, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() }, used))
     }
 
     /// The instances that a launch uses which starts now. `held` are its requirements, with homes. Asks the mapper about
     /// those that are not there.
-    pub(super) fn used<H: Deref<Target = [Held]>>(
+    pub(super) fn used<H: Deref<Target = [HeldRegion]>>(
         &self,
         effects: &Effects,
         held: &[H],
@@ -325,7 +325,7 @@ impl Planner {
     /// Whether this inner task holds the points to read, so that nobody writes them while it runs.
     fn only_reads(&self, key: &ColumnKey) -> bool {
         let Some(own) = &self.held else { return false };
-        let same = |h: &&Held| h.region.tree == key.tree && h.fields.contains(&key.field);
+        let same = |h: &&HeldRegion| h.region.tree == key.tree && h.fields.contains(&key.field);
         let mut own = own.iter().filter(same).filter(|h| h.region.rect.overlaps(&key.rect)).peekable();
         own.peek().is_some() && own.all(|h| !h.privilege.writes() && h.coherence == Coherence::Exclusive)
     }
@@ -334,7 +334,7 @@ impl Planner {
     fn find_homes(
         &self,
         effects: &Effects,
-        wanted: &mut Wanted<'_>,
+        wanted: &mut PlanInput<'_>,
         given: Option<Vec<ProcessorId>>,
     ) -> Result<Vec<AskedHome>, Error> {
         let mut homes: Vec<AskedHome> = Vec::new();
@@ -342,7 +342,7 @@ impl Planner {
             return Ok(homes);
         }
         let mut places: HashMap<Region, usize> = HashMap::default();
-        let shared = |h: &&Held| h.coherence == Coherence::Simultaneous;
+        let shared = |h: &&HeldRegion| h.coherence == Coherence::Simultaneous;
         for (list, &(processor, _)) in wanted.held.iter().zip(&wanted.table.at) {
             for h in list.iter().filter(shared) {
                 let Some(&field) = h.fields.first() else { continue };

@@ -1,4 +1,4 @@
-//! A launch until all of its shards are over, and the receivers of its results.
+//! A launch until all of its shards have ended, and the receivers of its results.
 
 use super::gather::{Gather, Send};
 use super::versions::Versions;
@@ -45,7 +45,7 @@ impl Uses {
 /// Objects that were destroyed while launches under way may use them.
 pub(super) struct Leaving {
     objects: Arc<[ObjectId]>,
-    /// Launches that are not over.
+    /// Launches that have not ended.
     users: Cell<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Leaving {
         Rc::new(Self { objects, users: Cell::new(users) })
     }
 
-    /// One of the launches is over.
+    /// One of the launches has ended.
     fn one_over(&self, effects: &Effects) {
         self.users.set(self.users.get() - 1);
         if self.users.get() == 0 {
@@ -69,7 +69,7 @@ impl Leaving {
     }
 }
 
-/// A launch that is not over.
+/// A launch that has not ended.
 pub(crate) struct LaunchState {
     key: LaunchKey,
     uses: Uses,
@@ -86,7 +86,7 @@ pub(crate) struct LaunchState {
     homes: Vec<ProcessorId>,
     shards: u32,
     settle: RefCell<Settle>,
-    /// The errors of shards that are over. An inner task that awaits all shards may have seen one and still wait for
+    /// The errors of shards that have ended. An inner task that awaits all shards may have seen one and still wait for
     /// the others.
     failed: RefCell<Vec<Error>>,
     versions: Rc<RefCell<Versions>>,
@@ -94,7 +94,7 @@ pub(crate) struct LaunchState {
 }
 
 impl LaunchState {
-    /// A launch with so many batches and shards. At its end, `homes` are told and `over` is settled.
+    /// A launch with this many batches and shards. At its end, `homes` are told and `over` is settled.
     pub(super) fn new(
         (key, uses): (LaunchKey, Uses),
         (by, node): (Place, Option<Node>),
@@ -217,7 +217,7 @@ impl LaunchState {
         }
     }
 
-    /// The launch is over, and this node has nothing left to pass on.
+    /// The launch has ended, and this node has nothing left to pass on.
     pub(super) fn end(&self, tasks: &Tasks) {
         if let Some(over) = self.over.borrow_mut().take() {
             if let Some(races) = tasks.effects.races() {

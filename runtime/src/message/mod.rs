@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// An arrival at an empty half that travels with one at a ready half of the same object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Also {
-    /// The cell, or that of [`Self::NOTHING`].
+    /// The cell, or the cell of [`Self::NOTHING`].
     pub cell: u32,
     /// The low half of the generation. The cell's empty half counts no more than that.
     pub generation: u32,
@@ -55,17 +55,17 @@ pub(crate) enum Message {
     Arrive { object: ObjectId, cell: u32, generation: u64, payload: Payload, also: Also },
     /// Combined arrivals at a phase barrier: `contributor` of the receiving member has completed a generation.
     Combine { object: ObjectId, contributor: u32, generation: u64, values: Vec<(u32, u64)> },
-    /// A generation of a phase barrier is over.
+    /// A generation of a phase barrier has ended.
     Release { object: ObjectId, generation: u64, value: u64 },
     /// Generations from `generation` on will never complete.
     Poison { object: ObjectId, cell: u32, generation: u64, error: Box<Error> },
     /// Start these shards.
     Batch(Box<Batch>),
-    /// The shards of a batch are over.
+    /// The shards of a batch have ended.
     BatchDone(Box<BatchDone>),
     /// The results of a launch's shards on some nodes, for the top-level task of another node.
     Results(Box<Results>),
-    /// Every shard of a launch is over, on all processors.
+    /// Every shard of a launch has ended, on all processors.
     LaunchOver { launch: LaunchKey },
     /// Send valid data to another processor for a launch.
     SendColumns(Box<SendColumns>),
@@ -91,7 +91,7 @@ pub(crate) enum Message {
     Replicated(Box<ReplicatedCall>),
     /// A processor is lost. Comes after all messages that the lost one sent to the receiver.
     Lost(Box<Error>),
-    /// The run is over, or has failed.
+    /// The run has ended, or has failed.
     Stop,
     /// A new object (within a node).
     #[serde(skip)]
@@ -157,7 +157,7 @@ impl Message {
 
 /// One region requirement of a shard, with the home that the launch chose.
 #[derive(Debug, Clone, Hash, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct HeldRegion {
     pub region: Region,
     pub fields: SmallVec<[FieldId; 4]>,
     pub privilege: Privilege,
@@ -166,7 +166,7 @@ pub(crate) struct Held {
     pub home: ProcessorId,
 }
 
-impl Held {
+impl HeldRegion {
     /// Whether a shard launched by this one may hold this much.
     pub fn allows(&self, privilege: Privilege, coherence: Coherence) -> bool {
         self.privilege.covers(privilege) && self.coherence.may_weaken_to(coherence)
@@ -188,7 +188,7 @@ impl Held {
 pub(crate) struct ShardStart {
     pub shard: u32,
     pub args: Parcel,
-    pub held: Arc<[Held]>,
+    pub held: Arc<[HeldRegion]>,
 }
 
 /// A call that destroys objects.
@@ -292,7 +292,7 @@ pub(crate) struct BatchDone {
     pub valid: Vec<Valid>,
 }
 
-/// Results of the shards of some nodes, for each node those of its processors.
+/// Results of the shards of some nodes, for each node the results of its processors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub launch: LaunchKey,
@@ -369,7 +369,7 @@ pub(crate) struct SendColumns {
     pub transfers: Vec<Transfer>,
 }
 
-/// Instances that go once the earlier operations that use them are over, unless later ones use them too.
+/// Instances that go once the earlier operations that use them have ended, unless later ones use them too.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Release {
     /// The launch after which they are not needed.

@@ -17,7 +17,7 @@ pub(crate) trait Wire {
     fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, also: Also, word: u64) {
         self.send(to, Message::word(object, cell, generation, also, word));
     }
-    /// Nanoseconds since the run began. Those of processors of one node can be compared.
+    /// Nanoseconds since the run began. Times of processors of one node can be compared.
     fn now(&self) -> u64;
     /// A counter to read where [`Self::now`] would cost too much. It has its own unit.
     fn counter(&self) -> Option<CycleCounter> {
@@ -55,7 +55,7 @@ pub(crate) trait SharedMemory: Send + Sync {
     /// Makes an instance in it, of zeros.
     ///
     /// # Errors
-    /// There is not enough room.
+    /// There is not enough memory.
     fn instance(&self, rect: Rect, field: &FieldInfo, memory: MemoryId) -> Result<SharedInstance, RegionError>;
     /// The name of an instance of this node for another node. That one holds it from now on, and [opens](Self::open) it
     /// once. `None` for an instance in other memory.

@@ -47,8 +47,8 @@ impl Core {
         self.give_up_calls(gang, shard, by, error);
     }
 
-    /// Poisons what a failed shard owes in calls that it has not made. Those that it has made go on. Once they are over, no
-    /// other shard in its place can make more.
+    /// Poisons what a failed shard owes in calls that it has not made. The calls that it has made go on. Once they have
+    /// ended, no other shard in its place can make more.
     pub fn give_up_calls(&self, gang: &Arc<GangTable>, shard: u32, by: TopLaunch, error: &Error) {
         for known in self.effects().objects.of_gang(gang.id, by) {
             known.object.give_up_calls(known.id, self, shard, error);

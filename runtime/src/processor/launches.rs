@@ -4,7 +4,7 @@ use super::Core;
 use crate::error::Failure;
 use crate::gang::{Number, Order};
 use crate::ids::{Ancestors, LaunchKey};
-use crate::message::{Batch, Columns, Held, Message, SendColumns, Valid};
+use crate::message::{Batch, Columns, HeldRegion, Message, SendColumns, Valid};
 use crate::object::GangTable;
 use crate::parcel::Parcel;
 use crate::plant::Bug;
@@ -26,12 +26,12 @@ pub(crate) struct Seat<'a> {
     pub origin: &'a Rc<Origin>,
     pub shard: u32,
     pub args: Parcel,
-    pub held: Arc<[Held]>,
+    pub held: Arc<[HeldRegion]>,
     /// The error that prevents its start, if there is one.
     pub refused: Option<&'a Error>,
 }
 
-/// The code of a task: starts a shard. This room can't call `program`, which is above it, so it is given this closure.
+/// The code of a task: starts a shard. This module can't call `program`, which is above it, so it is given this closure.
 pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat<'_>) + Send + Sync>;
 
 impl Core {
@@ -121,7 +121,7 @@ impl Core {
         }
     }
 
-    /// A shard and its leaf tasks are over; `valid` lists the instances that it leaves valid.
+    /// A shard and its leaf tasks have ended; `valid` lists the instances that it leaves valid.
     pub fn end_shard(
         self: &Rc<Self>,
         launch: LaunchKey,

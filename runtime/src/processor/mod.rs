@@ -1,12 +1,12 @@
-//! One processor. It handles messages, runs ready items, and passes both to the rooms they belong to. It owns the rooms
-//! and is the only place that knows all of them. This is the place to start reading.
+//! One processor. It handles messages, runs ready items, and passes both to the modules they belong to. It owns the modules'
+//! state and is the only place that knows all of them. This is the place to start reading.
 //!
 //! A processor owns its state: its shards, the leaf tasks they launch, the barrier cells and futures they wait on, and
 //! the instances in its memory. Nobody else touches that state, so it has no locks. Processors communicate by messages.
 //! They share only a few other things: instances of simultaneous regions within a node, wake-ups from other threads,
 //! the check for races, finished recordings of traces, and the slot of the mapper.
 //!
-//! [`Core::deliver`] passes each message to its room, and [`Core::turn`] does the same for ready items: a subtask of a
+//! [`Core::deliver`] passes each message to its module, and [`Core::turn`] does the same for ready items: a subtask of a
 //! chain, a leaf task, a shard that can go on. Nothing here does I/O or reads a clock other than the wire's. Messages
 //! come in through [`Core::receive`] and leave through the wire. The time comes in through [`Core::time_is`].
 //!

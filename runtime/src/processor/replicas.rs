@@ -39,8 +39,8 @@ impl Core {
         }
     }
 
-    /// The same for a launch. `name` names it, and `parts` have all that must be alike, but for what `given` has of the
-    /// shards.
+    /// The same for a launch. `name` names it, and `parts` have all that must be the same on each node, but for what `given`
+    /// has of the shards.
     pub fn replicated_launch<H: Hash>(
         &self,
         what: impl FnOnce() -> String,
@@ -58,9 +58,9 @@ impl Core {
         }
     }
 
-    /// The top-level task of this node is over.
+    /// The top-level task of this node has ended.
     pub fn replica_over(&self, error: Option<&Error>) {
-        // If several tasks failed, nodes may have heard of a different one first.
+        // If several tasks failed, nodes may have learned of a different one first.
         let detail = || error.map_or(String::new(), |e| format!(", with the error: {e}"));
         match self.compares() {
             Compares::Nothing => {}
@@ -100,7 +100,7 @@ impl Core {
     fn compare(&self, what: String, given: Given, detail: String) {
         let effects = self.effects();
         if effects.lost_processor().is_some() {
-            // Other nodes may hear of the loss later, or never, and go on.
+            // Other nodes may learn of the loss later, or never, and go on.
             return;
         }
         self.replicas().borrow_mut().add_to_hash((&what, &given));

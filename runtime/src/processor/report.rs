@@ -17,7 +17,7 @@ impl Core {
         }
     }
 
-    /// The waits on this processor. The run is over, so futures with an unknown wait are dropped to find out.
+    /// The waits on this processor. The run has ended, so futures with an unknown wait are dropped to find out.
     pub fn report(&self) -> ReportPart {
         let effects = self.effects();
         let names = effects.futures().into_iter().map(|(_, named)| named).collect();
@@ -26,7 +26,7 @@ impl Core {
         effects.objects.all().iter().for_each(|known| known.object.report(known.id, self, &mut part));
         self.tasks.report(node_of, &mut part);
         self.gangs.report(effects, &mut part);
-        // The other rooms have explained these waits.
+        // The other modules have explained these waits.
         let explained: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
         for (slot, (node, _)) in effects.futures().into_iter().filter(|(_, (node, _))| !explained.contains(node)) {
             // A future of ours that nobody on this processor settles is settled by nobody.
@@ -40,7 +40,7 @@ impl Core {
         part
     }
 
-    /// The errors of failed shards that the program has not dealt with: other shards of the launch are not over, or
+    /// The errors of failed shards that the program has not dealt with: other shards of the launch have not ended, or
     /// nobody has looked at the error.
     pub fn failed_shards(&self) -> BTreeSet<String> {
         let failed = self.gangs.failed().into_iter().chain(self.tasks.untold_failures());

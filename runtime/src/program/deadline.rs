@@ -21,11 +21,11 @@ impl Shard {
     /// future of a `Result`. The futures of [`window`](Self::window) and [`yield_now`](Self::yield_now) give `()`, so
     /// they are not accepted.
     ///
-    /// The time counts from the first poll. With [`Duration::ZERO`] it never waits, and tests whether `wait` is over. A
+    /// The time counts from the first poll. With [`Duration::ZERO`] it never waits, and tests whether `wait` has ended. A
     /// loop of such tests must call [`yield_now`](Self::yield_now), or nothing else of this processor runs.
     ///
     /// A time-out does no harm: the operation goes on, and can be awaited again. A call of a collective can't be taken back:
-    /// the shard is over only when the call is.
+    /// the shard ends only when the call does.
     ///
     /// - A [`TaskFuture`](crate::TaskFuture), also of a call of a collective: pass `&mut future`, or a clone.
     /// - A `FutureMap`: call [`all`](crate::FutureMap::all) again.
@@ -88,13 +88,13 @@ impl Shard {
     /// limit.
     ///
     /// On the seeded driver a step counts for a microsecond. If nothing but deadlines is left, its clock moves on to
-    /// the next one. While somebody outside the run holds a waker, its clock follows that of the host.
+    /// the next one. While somebody outside the run holds a waker, its clock follows the host's.
     ///
     /// The top-level task can't set a deadline, as the time may be over on one node and not on another.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] with this shard's place and `limit`. Otherwise the errors of `wait`. If `wait` is over when
-    /// the time is, its result or its error counts.
+    /// [`Error::TimedOut`] with this shard's place and `limit`. Otherwise the errors of `wait`. If `wait` has ended when
+    /// the time has passed, its result or its error counts.
     #[must_use = "a wait begins when it is awaited: `shard.timeout(..).await?`"]
     pub fn timeout<T>(
         &self,
@@ -134,13 +134,12 @@ fn timed_out(place: Place, limit: Duration) -> Error {
     Error::TimedOut { place, limit }
 }
 
-/// A generation of a barrier that a shard waits for. If this is dropped before the wait is over, it gives the
-/// generation back.
+/// A generation of a barrier that a shard waits for. If this is dropped before the wait ends, it gives the generation back.
 pub(crate) struct UnderWay<'a, B: Waitable> {
     core: &'a Core,
     barrier: &'a B,
     point: WaitPoint,
-    /// The poller that is registered at the barrier: none before the first look and when the wait is over.
+    /// The poller that is registered at the barrier: none before the first look and after the wait.
     pub registered: Option<Poller>,
 }
 

@@ -1,4 +1,4 @@
-//! Edges between shards of a gang: a barrier for values, a barrier for room, and the values themselves.
+//! Edges between shards of a gang: a barrier for values, a barrier for free buffers, and the values themselves.
 
 use crate::Error;
 use crate::barrier::{ConsumerEnd, ProducerEnd, ShardEnds};
@@ -29,11 +29,11 @@ use std::sync::Arc;
 /// several edges, with different tags.
 ///
 /// An edge has two barriers. Each generation of the *ready* barrier announces a value. Each generation of the *empty*
-/// barrier announces room for one more. The first `depth` generations of the empty barrier are complete from the start,
+/// barrier announces that one more may be sent. The first `depth` generations of the empty barrier are complete from the start,
 /// so a producer may be `depth` values ahead of its consumer.
 ///
-/// Arguments made with [`Producer::put`] and [`Consumer::get`] use both barriers. The task waits for room or for a
-/// value, and its end announces the next value or the next room. An edge that a launch does not name is left alone.
+/// Arguments made with [`Producer::put`] and [`Consumer::get`] use both barriers. The task waits for a free buffer or for a
+/// value, and its end announces the next value or the next free buffer. An edge that a launch does not name is left alone.
 ///
 /// ```
 /// use maniple_runtime::{Edges, Error, Get, Put, Runtime, Shard, ShardLaunch, Arg};
@@ -289,7 +289,7 @@ impl<T> Producer<T> {
         self.end().tag
     }
 
-    /// The barrier that announces room: wait for generation g before value number g is made. For launches and shards
+    /// The barrier that announces free buffers: wait for generation g before value number g is made. For launches and shards
     /// that wait without a [`Put`] argument.
     pub fn empty(&self) -> &Waiter<Empty, CellAddress> {
         &self.end().empty
@@ -303,8 +303,8 @@ impl<T> Producer<T> {
 }
 
 impl<T: Element> Producer<T> {
-    /// The argument for a [`Put`] parameter of `len` values. The task starts when there is room. When it is done its
-    /// values travel along this edge.
+    /// The argument for a [`Put`] parameter of `len` values. The task starts when the edge has a free buffer. When it is done
+    /// its values travel along this edge.
     pub fn put(&self, len: usize) -> PutTo<T> {
         Put::to([self], len)
     }
@@ -332,7 +332,7 @@ impl<T> Consumer<T> {
         &self.end().ready
     }
 
-    /// The barrier that announces room: arrive when a value has been used and may be overwritten. For launches and
+    /// The barrier that announces free buffers: arrive when a value has been used and may be overwritten. For launches and
     /// shards that arrive without a [`Get`] argument.
     pub fn empty(&self) -> &Arriver<Empty, CellAddress> {
         &self.end().empty
@@ -341,7 +341,7 @@ impl<T> Consumer<T> {
 
 impl<T: Element> Consumer<T> {
     /// The argument for a [`Get`] parameter: the next values that come along this edge. The task starts when they have
-    /// come. When it is done there is room for others.
+    /// come. When it is done others may be sent.
     pub fn get(&self) -> GetFrom<T> {
         GetFrom { ends: self.ends.clone(), number: self.number, values: PhantomData }
     }
@@ -357,8 +357,8 @@ fn take_consumer(ConsumerEnd { ready, empty, .. }: &ConsumerEnd, taking: &mut Ta
 }
 
 #[inline]
-fn take_producer(ProducerEnd { empty, ready, room, .. }: &ProducerEnd, value: u32, taking: &mut Taking<'_>) {
-    taking.wait_for_room(empty.address(), empty.take(), room);
+fn take_producer(ProducerEnd { empty, ready, known_empty, .. }: &ProducerEnd, value: u32, taking: &mut Taking<'_>) {
+    taking.wait_for_empty(empty.address(), empty.take(), known_empty);
     taking.arrive(ArrivalAt::Value(ready.address(), ready.take(), value));
 }
 

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::diagnose::deadlock::ReportPart;
 use crate::diagnose::replicas::list;
 use crate::ids::{ObjectId, ProcessorId, Run, TopLaunch};
-use crate::message::Held;
+use crate::message::HeldRegion;
 use crate::object::{Defined, GangTable, Object, TaskSpec};
 use crate::processor::Core;
 use maniple_regions::{Coherence, FieldId, Privilege, Region};
@@ -111,7 +111,7 @@ impl<A, R> std::fmt::Debug for ShardTask<A, R> {
 /// ```
 pub struct ShardLaunch<A> {
     pub(crate) argument: Argument<A>,
-    pub(crate) held: Vec<Held>,
+    pub(crate) held: Vec<HeldRegion>,
 }
 
 /// A shard's argument, or how to make it.
@@ -192,7 +192,7 @@ impl<A> ShardLaunch<A> {
         coherence: Coherence,
     ) -> Self {
         let fields = fields.into_iter().map(Into::into).collect();
-        self.held.push(Held { region, fields, privilege, coherence, home: ProcessorId(0) });
+        self.held.push(HeldRegion { region, fields, privilege, coherence, home: ProcessorId(0) });
         self
     }
 
@@ -208,9 +208,8 @@ impl<A> ShardLaunch<A> {
 
     /// [`require`](Self::require) with simultaneous coherence: other shards use the same instance at the same time.
     ///
-    /// The runtime does not order simultaneous uses, not even those of two tasks that one shard launches one after the
-    /// other. Order them with barriers or futures. [`Check::Races`](crate::Check::Races) finds pairs that nothing
-    /// orders.
+    /// The runtime does not order simultaneous uses, not even uses of two tasks that one shard launches one after the other.
+    /// Order them with barriers or futures. [`Check::Races`](crate::Check::Races) finds pairs that nothing orders.
     pub fn shares<F: Into<FieldId>>(
         self,
         region: Region,

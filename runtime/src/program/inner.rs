@@ -7,7 +7,7 @@ use super::shard::Shard;
 use crate::Error;
 use crate::error::panic_message;
 use crate::future::FutureMap;
-use crate::message::Held;
+use crate::message::HeldRegion;
 use crate::parcel::Portable;
 use maniple_regions::{FieldId, Privilege, Region};
 use std::cell::Cell;
@@ -40,7 +40,7 @@ async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
 /// [`Top::run_inner`](crate::Top::run_inner) runs it.
 ///
 /// Data that a gang may have changed must be [mapped](Self::map) before the inner task's leaf tasks use it. The inner
-/// task is over when its gangs are.
+/// task ends when its gangs do.
 #[derive(Clone)]
 pub struct InnerTask {
     shard: Shard,
@@ -83,7 +83,7 @@ impl InnerTask {
 
     /// Runs the inner task's own code, and waits for its gangs.
     pub(super) async fn run<R>(self, code: impl Future<Output = Result<R, Error>>) -> Result<R, Error> {
-        // An inner task that panics is over after its gangs too.
+        // An inner task that panics ends after its gangs too.
         let result = unwound(code).await.unwrap_or_else(|message| {
             let error = Error::Panicked { place: self.place(), message };
             // Its gangs may wait for something that it will not do.
@@ -103,7 +103,7 @@ impl InnerTask {
     /// gang may read must be mapped before this inner task writes it again.
     ///
     /// # Errors
-    /// Those of [`Top::launch`](crate::Top::launch), and [`Error::Misuse`] for a region that this inner task does not
+    /// The errors of [`Top::launch`](crate::Top::launch), and [`Error::Misuse`] for a region that this inner task does not
     /// hold.
     pub async fn launch_gang<A: Portable, R: Portable>(
         &self,
@@ -112,7 +112,7 @@ impl InnerTask {
         start: impl Fn(u32) -> ShardLaunch<A>,
     ) -> Result<FutureMap<R>, Error> {
         self.shard.no_leaves().await;
-        let pass_on = |held: &[Arc<[Held]>]| {
+        let pass_on = |held: &[Arc<[HeldRegion]>]| {
             self.gangs.set(self.gangs.get() + 1);
             self.shard.pass_on(held);
         };
@@ -149,7 +149,7 @@ impl InnerTask {
             let what = format!("InnerTask::map of {region} in {}", self.place());
             return Err(Error::misuse(
                 what,
-                "no launch of a gang before it is over",
+                "no launch of a gang before it has ended",
                 "a gang launched meanwhile; map again",
             ));
         }

@@ -182,7 +182,7 @@ leaf!(A a, B b, C c, D d, E e, G g, H h);
 leaf!(A a, B b, C c, D d, E e, G g, H h, I i);
 
 /// How far a leaf task is.
-enum Call<F: Leaf<M>, M> {
+enum LeafStage<F: Leaf<M>, M> {
     /// The function and its arguments, not resolved yet.
     Waits(F, F::Kept),
     /// The result, while it is held back.
@@ -195,7 +195,7 @@ enum Call<F: Leaf<M>, M> {
 /// function may do anything.
 struct Work<F: Leaf<M>, M> {
     id: TaskId,
-    call: Cell<Call<F, M>>,
+    stage: Cell<LeafStage<F, M>>,
 }
 
 impl<F: Leaf<M>, M: 'static> Maker for Work<F, M> {
@@ -214,17 +214,17 @@ struct Detached<F: Leaf<M>, M> {
 impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Work<F, M>> {
     fn run(&self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         // The function is dropped here, where a panic of its destructor is caught.
-        if let Call::Waits(function, kept) = self.task().call.replace(Call::Gone) {
+        if let LeafStage::Waits(function, kept) = self.task().stage.replace(LeafStage::Gone) {
             let bindings = Bindings::new(leases, values);
             let output = function.call_here(kept, bindings)?;
-            self.task().call.set(Call::Done(output));
+            self.task().stage.set(LeafStage::Done(output));
         }
         Ok(())
     }
 
     fn detach(&self) -> Result<Box<dyn SendTask>, Error> {
-        let call = match self.task().call.replace(Call::Gone) {
-            Call::Waits(function, kept) => Some((function, F::resolve(kept)?)),
+        let call = match self.task().stage.replace(LeafStage::Gone) {
+            LeafStage::Waits(function, kept) => Some((function, F::resolve(kept)?)),
             _ => None,
         };
         Ok(Box::new(Detached { call, output: None, marker: PhantomData }))
@@ -232,13 +232,13 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Work<F, M>> {
 
     fn take_back(&self, ran: &mut dyn SendTask) {
         if let Some(output) = ran.output().downcast_mut::<Option<F::Output>>().and_then(Option::take) {
-            self.task().call.set(Call::Done(output));
+            self.task().stage.set(LeafStage::Done(output));
         }
     }
 
     fn succeed(&self, tasks: &Tasks) {
-        let outcome = match self.task().call.replace(Call::Gone) {
-            Call::Done(output) => Ok(output),
+        let outcome = match self.task().stage.replace(LeafStage::Gone) {
+            LeafStage::Done(output) => Ok(output),
             _ => Err(Poison::of_the_run(&Error::Stopped { what: "a task had a result".into() })),
         };
         self.settle(outcome, tasks.teller());
@@ -249,7 +249,7 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Work<F, M>> {
     }
 
     fn discard(&self) {
-        self.task().call.set(Call::Gone);
+        self.task().stage.set(LeafStage::Gone);
     }
 
     fn clear(&self) {
@@ -339,7 +339,7 @@ impl Arrivable for PhaseArriver {
 /// ```
 /// use maniple_runtime::{Edges, Error, Launch, Leaf, Producer, Runtime, Shard, ShardLaunch, TaskFuture};
 ///
-/// /// Launches a task that waits for room on an edge, and then announces a value.
+/// /// Launches a task that waits for a free buffer of an edge, and then announces a value.
 /// fn fill<'s, F: Leaf<M>, M: 'static>(
 ///     launch: Launch<'s, F, M>,
 ///     to: &'s Producer,
@@ -539,7 +539,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
             taking.arrive(barrier.next_arrival().0);
         }
         let unmet = taking.unmet;
-        let work = Work { id, call: Cell::new(Call::Waits(function, F::keep(args))) };
+        let work = Work { id, stage: Cell::new(LeafStage::Waits(function, F::keep(args))) };
         let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
         body.task = Some(task.clone());
         if let Some(past) = past {

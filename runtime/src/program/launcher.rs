@@ -7,10 +7,10 @@ use crate::diagnose::digest::digest;
 use crate::error::{Failure, FailureNumber};
 use crate::failures::Failures;
 use crate::future::{FutureMap, Poison, TaskFuture};
-use crate::gang::{Dispatch, Plan, Planner, Settle, Wanted};
+use crate::gang::{Dispatch, LaunchPlan, PlanInput, Planner, Settle};
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
 use crate::maps;
-use crate::message::{Given, Held, ShardStart};
+use crate::message::{Given, HeldRegion, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
@@ -31,7 +31,7 @@ fn argument_hash<A: Portable>(argument: Option<&Argument<A>>) -> u64 {
 }
 
 /// Sees the requirements of a launch's shards.
-type ShowPlan<'a> = &'a dyn Fn(&[Arc<[Held]>]);
+type ShowPlan<'a> = &'a dyn Fn(&[Arc<[HeldRegion]>]);
 
 /// A launcher of gangs: the replicated top-level task, or an inner task.
 pub(crate) struct Launcher {
@@ -46,7 +46,7 @@ pub(crate) struct Launcher {
     pub node: Option<Node>,
     /// Shards that failed. An inner task has one list for its gangs and its leaf tasks.
     pub failures: Failures,
-    /// Launches under way, and perhaps some that are over.
+    /// Launches under way, and perhaps some that have ended.
     pub pending: RefCell<Vec<TaskFuture<()>>>,
 }
 
@@ -119,12 +119,12 @@ impl Launcher {
         &self,
         table: &GangTable,
         (task, inner): (ObjectId, bool),
-        (args, held): (&mut dyn FnMut(u32) -> Option<Parcel>, Vec<Vec<Held>>),
+        (args, held): (&mut dyn FnMut(u32) -> Option<Parcel>, Vec<Vec<HeldRegion>>),
         hashes: &[u64],
         show: ShowPlan<'_>,
         settle: Settle,
     ) -> Result<(), Error> {
-        let plan = self.planner.plan_or_recall(self.core.effects(), Wanted { table, held, instances: None })?;
+        let plan = self.planner.plan_or_recall(self.core.effects(), PlanInput { table, held, instances: None })?;
         if inner {
             self.planner.leaves_in_doubt(&plan, table);
         }
@@ -155,9 +155,9 @@ impl Launcher {
     }
 
     /// The parts of a launch that must be the same on every node, in words, but for the arguments of shards.
-    fn described(&self, task: ObjectId, table: &GangTable, plan: &Plan) -> String {
+    fn described(&self, task: ObjectId, table: &GangTable, plan: &LaunchPlan) -> String {
         let task = self.core.effects().objects.name(task);
-        let hold = |(shard, h): (usize, &Held)| {
+        let hold = |(shard, h): (usize, &HeldRegion)| {
             let home = h.shared_home().map_or(String::new(), |p| format!(" at home on processor {p}"));
             format!("shard {shard}: {} {} on {} of {:?}{home}", h.coherence, h.privilege, h.region, h.fields)
         };
@@ -181,7 +181,7 @@ impl Launcher {
     /// Sends a plan.
     fn dispatch(
         &self,
-        plan: &Plan,
+        plan: &LaunchPlan,
         (task, table): ((ObjectId, bool), &GangTable),
         shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
         settle: Settle,
@@ -201,10 +201,15 @@ impl Launcher {
 
     /// Brings the valid data of a region to an inner task, after the launches that write it. Each field goes into the
     /// instance of the requirement beside it.
-    pub async fn map(&self, region: Region, sources: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
+    pub async fn map(
+        &self,
+        region: Region,
+        sources: &[(FieldId, &HeldRegion)],
+        privilege: Privilege,
+    ) -> Result<(), Error> {
         let table =
             GangTable::new(ObjectId::MAX, "map", &[self.core.effects().id], self.core.effects().machine().processors());
-        let requirement = |&(field, own): &(FieldId, &Held)| Held {
+        let requirement = |&(field, own): &(FieldId, &HeldRegion)| HeldRegion {
             region,
             fields: SmallVec::from_slice(&[field]),
             privilege,
@@ -214,7 +219,7 @@ impl Launcher {
         let instances: Vec<Rect> = sources.iter().map(|(_, own)| own.region.rect).collect();
         let plan = self
             .planner
-            .plan_or_recall(self.core.effects(), Wanted { table: &table, held, instances: Some(&instances) })?;
+            .plan_or_recall(self.core.effects(), PlanInput { table: &table, held, instances: Some(&instances) })?;
         self.dispatch(&plan, ((0, false), &table), |_| Vec::new(), Box::new(|_, _, _, _| {}))?.await?;
         self.core.effects().event(|| Event::Mapped { launcher: self.number });
         Ok(())

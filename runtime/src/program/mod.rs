@@ -1,5 +1,5 @@
 //! The calls that users make: the entry, the top-level task, inner tasks, shards and their launches. No protocol is in
-//! here. A call is checked, put into the terms of the rooms below, and handed to them.
+//! here. A call is checked, put into the terms of the modules below, and handed to them.
 //!
 //! | module | contents |
 //! |---|---|

@@ -198,7 +198,7 @@ impl<'a> Bindings<'a> {
     }
 }
 
-/// Takes the generations that a launch waits for and those at which its task arrives.
+/// Takes the generations that a launch waits for, and the generations at which its task arrives.
 #[doc(hidden)]
 pub struct Taking<'a> {
     tasks: &'a Tasks,
@@ -231,7 +231,7 @@ impl<'a> Taking<'a> {
 
     /// Waits for a generation of an edge's empty barrier. `known` generations of it are known to be complete, often many.
     #[inline]
-    pub(crate) fn wait_for_room(&mut self, at: CellAddress, generation: u64, known: &Cell<u64>) {
+    pub(crate) fn wait_for_empty(&mut self, at: CellAddress, generation: u64, known: &Cell<u64>) {
         let CellAddress { object, cell, .. } = at;
         if generation >= known.get() {
             known.set(self.tasks.barriers.completed(object, cell));
@@ -286,7 +286,7 @@ impl<'a> Declaring<'a> {
         }
     }
 
-    /// As much room as is needed: it stays with the entry of the slab, and with many processors there are many.
+    /// As much memory as is needed: it stays with the entry of the slab, and with many processors there are many.
     #[cold]
     fn more_uses(&mut self) {
         self.body.uses.reserve_exact(1);

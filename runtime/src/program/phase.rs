@@ -184,10 +184,9 @@ impl PhaseOptions {
     /// Sets the window: the number of generations that an arriver may be ahead of the slowest one, 64 without this. An
     /// arrival may also overtake earlier ones of its own arriver, by the window and by 64 generations at most.
     ///
-    /// Each processor of the combining tree checks those who report to it. So an arrival that is too far ahead may be
-    /// refused late, by up to one window for each level of the tree. An arrival is safe if its task or shard has
-    /// waited, itself or through others, for the generation that makes room for it. It is not enough that others have
-    /// arrived for that generation.
+    /// Each processor of the combining tree checks those who report to it. So an arrival that is too far ahead may be refused
+    /// late, by up to one window for each level of the tree. An arrival is safe if its task or shard has waited, itself or
+    /// through others, for the generation that admits it. It is not enough that others have arrived for that generation.
     pub fn window(mut self, generations: u64) -> Self {
         self.window = generations;
         self
@@ -228,7 +227,7 @@ impl PhaseOptions {
     }
 }
 
-/// The processors of a barrier's arrivers and waiters. The first is that of the first waiter, the root of the tree.
+/// The processors of a barrier's arrivers and waiters. The first is the processor of the first waiter, the root of the tree.
 pub(crate) fn members(gang: &GangTable, options: &PhaseOptions) -> Vec<ProcessorId> {
     let mut listed = vec![false; gang.members.len()];
     let processors = options.waiters.iter().chain(&options.arrivers).map(|&s| gang.at[s as usize].0);

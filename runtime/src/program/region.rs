@@ -24,8 +24,8 @@ use std::rc::Rc;
 /// The region may be empty: a leaf task on it runs with an accessor of no values.
 ///
 /// A view that is used again and again is best kept. What the runtime knows of a region that the launch of the shard names
-/// stays until the shard is over. Of a part of one, nothing is left once all clones of its views are dropped and the tasks
-/// that use them are over, however many there were.
+/// stays until the shard ends. Of a part of one, nothing is left once all clones of its views are dropped and the tasks
+/// that use them have ended, however many there were.
 #[derive(Clone)]
 pub struct RegionView {
     /// The regions that the shard's requirements name, or one part.

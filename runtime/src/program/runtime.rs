@@ -212,7 +212,7 @@ impl Runtime {
         runtime
     }
 
-    /// The number of this process among those of the program's runs: that of a copy which [`Runtime::processes`] has
+    /// The number of this process in the program's runs: the number of a copy which [`Runtime::processes`] has
     /// started, or the rank of MPI once [`Runtime::mpi`] has met the others; else 0. A program can leave it to process 0 to
     /// print and to write files. It stays the same if another process is lost.
     ///
@@ -315,8 +315,8 @@ impl Runtime {
     /// processor, however long that takes. The leaf tasks of a shard on a utility processor run on other processors.
     /// With [`Binding::Cores`] utility processors get the last of the host's processors that are dealt out.
     ///
-    /// The number must be smaller than that of the process's workers. The seeded driver has no utility processors, as each of
-    /// its processors is a node of its own. In virtual time [`VirtualMachine::utility`] says how many there are.
+    /// The number must be smaller than the number of the process's workers. The seeded driver has no utility processors, as
+    /// each of its processors is a node of its own. In virtual time [`VirtualMachine::utility`] says how many there are.
     pub fn utility(mut self, processors: u32) -> Self {
         self.utility = processors;
         self
@@ -399,8 +399,8 @@ impl Runtime {
 
     /// Runs a top-level task, and everything that it launches, to the end. Blocks the calling thread.
     ///
-    /// Returns the result of the top-level task, and the counts of all processors. On several processes the result is that
-    /// of this process's copy, otherwise that of the first node.
+    /// Returns the result of the top-level task, and the counts of all processors. On several processes the result is the one
+    /// of this process's copy, otherwise the first node's.
     ///
     /// Data gets in through the closure. Every node calls it, so it gives each call a clone of what it captured. For
     /// large data that is a clone of an `Arc`. Each shard then gets its block as its argument, through
@@ -694,7 +694,7 @@ impl Resident for TopLevel {
     }
 }
 
-/// Ends the processors of the core's node, whose top-level task is over.
+/// Ends the processors of the core's node, whose top-level task has ended.
 fn stop_node(core: &Rc<Core>, outcome: &Outcome) {
     core.replica_over(outcome.borrow().as_ref().and_then(|o| o.as_ref().err()));
     for p in core.effects().copies().processors_of(core.effects().copies().node_of(core.effects().id)) {

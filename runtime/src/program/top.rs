@@ -32,10 +32,10 @@ use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
     /// The future of a shard task, and the end of its shard. It is written by hand because an `async` block that awaits
-    /// a captured future has room for it twice.
+    /// a captured future stores it twice.
     struct ShardBody<F> {
         shard: Shard,
-        // None when it is over.
+        // None when it has ended.
         #[pin]
         future: Option<F>,
     }
@@ -223,7 +223,7 @@ impl Top {
     /// [`launch`](Self::launch) can run it too, as one or several inner tasks that hold disjoint regions. The top-level
     /// task must then await two things itself. It awaits earlier launches that use these regions before it launches the
     /// inner tasks, and it awaits the inner tasks before it uses the regions again. The effects of an inner task's
-    /// gangs are known only when the inner task is over.
+    /// gangs are known only when the inner task has ended.
     pub fn register_inner<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
@@ -367,7 +367,7 @@ impl Top {
     /// Launches every shard of a gang. `start(shard)` gives the argument and the requirements of each. Collective;
     /// returns at once.
     ///
-    /// A launch that interferes with an earlier one starts after that one is over.
+    /// A launch that interferes with an earlier one starts after that one has ended.
     ///
     /// Barriers and collectives made for the gang belong to one launch at a time. A later launch goes on with their
     /// generations where the earlier one left off. So if the shards of two launches use them, await the first launch
@@ -394,7 +394,7 @@ impl Top {
     /// launches.
     ///
     /// # Errors
-    /// The error of the inner task, and those of [`launch`](Self::launch).
+    /// The error of the inner task, and the errors of [`launch`](Self::launch).
     pub async fn run_inner<A: Portable + Clone, R: Portable + Clone>(
         &self,
         task: &ShardTask<A, R>,
@@ -411,7 +411,7 @@ impl Top {
     /// in a tuple, an array or a vector. Their memory is given back on all processors. Collective; never waits.
     ///
     /// The call takes effect in order with launches. Earlier launches go on to use the objects, and the memory is given back
-    /// when the last of them is over. Later ones are refused: see the errors. An object that is not destroyed stays until
+    /// when the last of them has ended. Later ones are refused: see the errors. An object that is not destroyed stays until
     /// the run ends.
     ///
     /// - A gang takes along what was made for it: its edges, phase barriers and collectives.
@@ -419,7 +419,7 @@ impl Top {
     /// - A task's captured values are dropped.
     ///
     /// A launch of an inner task may use any gang, and what belongs to it. So the memory of these is kept at least until the
-    /// inner tasks that were launched before are over.
+    /// inner tasks that were launched before have ended.
     ///
     /// ```
     /// # use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
@@ -489,7 +489,7 @@ impl Top {
     /// and each processor asks it from its next decision on. Later runs with the same slot begin with it. Collective; never waits.
     ///
     /// Each copy puts the mapper into the [slot](maniple_mapper::MapperSlot) of its process. A mapper can't be sent, so
-    /// every copy makes its own, and all must be alike. If what a copy makes it of is known on one node only, a shard can
+    /// every copy makes its own, and all must be the same. If what a copy makes it of is known on one node only, a shard can
     /// return it: all copies get the results of shards.
     ///
     /// # Errors

@@ -1,18 +1,18 @@
-//! The calls of chains: taking inputs, combining a block of chains in place, giving results out, and failing.
+//! The calls of chains: taking inputs, combining a group of chains in place, giving results out, and failing.
 //!
 //! A call that fails hands its error on where its value would go. So the barriers stay in step, and the next call finds
 //! everything in order. A collective's barriers are poisoned only when a shard of it has failed or a processor is lost,
 //! because then nobody arrives in its place. A shard that has failed has given what it contributed: its calls go on, and
 //! only the calls that it has not made are poisoned (`give_up`). So it does not depend on timing which calls fail.
 
-use super::chains::{ALONE, BlockStage, Chain, ChainState, Progress, SubtaskKind, unknown};
+use super::chains::{ALONE, Chain, ChainState, GroupStage, Progress, SubtaskKind, unknown};
 use crate::Error;
 use crate::error::panic_message;
 use crate::ids::{CellAddress, EMPTY};
 use crate::payload::Payload;
 use crate::plant::Bug;
 use crate::replay::subtasks::{Active, Stop};
-use crate::replay::{Replay, ReplayCx, Slot};
+use crate::replay::{Replay, ReplayCx, SlotState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl ReplayCx<'_> {
@@ -26,13 +26,13 @@ impl ReplayCx<'_> {
     }
 
     /// Whether the chain can take a call.
-    pub fn slot(&mut self, chain: u32) -> Slot {
+    pub fn slot(&mut self, chain: u32) -> SlotState {
         if self.is_free(chain) {
-            return Slot::Free;
+            return SlotState::Free;
         }
         match self.progress.chains[chain as usize].state {
-            ChainState::Failed => Slot::Failed(self.progress.errors.get(&chain).cloned().unwrap_or_else(unknown)),
-            _ => Slot::Taken,
+            ChainState::Failed => SlotState::Failed(self.progress.errors.get(&chain).cloned().unwrap_or_else(unknown)),
+            _ => SlotState::Taken,
         }
     }
 
@@ -47,14 +47,14 @@ impl ReplayCx<'_> {
     /// Runs a call that was put into a free chain, and whose running value is there.
     #[inline]
     pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
-        let Progress { chains, blocks, .. } = &mut *self.progress;
+        let Progress { chains, groups, .. } = &mut *self.progress;
         let now = &mut chains[chain as usize];
         now.state = ChainState::Running;
-        if let Some(b) = blocks.get_mut(now.block as usize)
+        if let Some(b) = groups.get_mut(now.group as usize)
             && b.missing > 1
             && chain != b.leader
         {
-            // Nearly all chains of a block: others are still to come.
+            // Nearly all chains of a group: others are still to come.
             now.state = ChainState::Joined;
             b.missing -= 1;
             return;
@@ -102,9 +102,9 @@ impl ReplayCx<'_> {
     fn run_begun<R: Replay>(&mut self, object: &mut R, mut chain: u32) {
         loop {
             let chains = self.chains;
-            let block = self.progress.chains[chain as usize].block;
-            if block != ALONE {
-                match self.combine_in_place(object, chain, block) {
+            let group = self.progress.chains[chain as usize].group;
+            if group != ALONE {
+                match self.combine_in_place(object, chain, group) {
                     Some(leader) => chain = leader,
                     None => return,
                 }
@@ -133,12 +133,12 @@ impl ReplayCx<'_> {
             let poisoned = now.state == ChainState::Poisoned;
             now.done = 0;
             let outcome = if poisoned { Err(self.take_error(chain, unknown)) } else { Ok(()) };
-            if block != ALONE {
-                self.hand_out(object, block, &outcome);
+            if group != ALONE {
+                self.hand_out(object, group, &outcome);
             }
             let another = self.end_call(chain, |cx| object.end(chain, outcome, cx));
-            if block != ALONE
-                && let Some(fails) = &self.progress.blocks[block as usize].fails
+            if group != ALONE
+                && let Some(fails) = &self.progress.groups[group as usize].fails
                 && fails.0 <= self.progress.chains[chain as usize].generation
             {
                 let error = fails.1.clone();
@@ -163,12 +163,12 @@ impl ReplayCx<'_> {
         another
     }
 
-    /// The work of a chain in a block before its subtasks: a follower joins, and the leader gathers the values of all.
+    /// The work of a chain in a group before its subtasks: a follower joins, and the leader gathers the values of all.
     /// Returns the leader if it can go on.
     #[inline]
-    fn combine_in_place<R: Replay>(&mut self, object: &mut R, chain: u32, block: u32) -> Option<u32> {
-        let Progress { chains, blocks, .. } = &mut *self.progress;
-        let b = &mut blocks[block as usize];
+    fn combine_in_place<R: Replay>(&mut self, object: &mut R, chain: u32, group: u32) -> Option<u32> {
+        let Progress { chains, groups, .. } = &mut *self.progress;
+        let b = &mut groups[group as usize];
         if chain != b.leader {
             let now = &mut chains[chain as usize];
             if now.state == ChainState::Poisoned {
@@ -176,19 +176,19 @@ impl ReplayCx<'_> {
             }
             now.state = ChainState::Joined;
             b.missing -= 1;
-            if b.missing > 0 || b.stage != BlockStage::Waits {
+            if b.missing > 0 || b.stage != GroupStage::Waits {
                 return None;
             }
         }
-        if b.stage == BlockStage::Gathered {
+        if b.stage == GroupStage::Gathered {
             return Some(chain);
         }
         let leader = b.leader;
         if b.missing > 0 {
-            b.stage = BlockStage::Waits;
+            b.stage = GroupStage::Waits;
             return None;
         }
-        (b.stage, b.missing) = (BlockStage::Gathered, b.size - 1);
+        (b.stage, b.missing) = (GroupStage::Gathered, b.size - 1);
         let (size, slots) = (b.size, self.chains.slots);
         self.tasks.effects.counters.chain_subtasks.add(2 * u64::from(size - 1));
         match b.failed.take() {
@@ -211,11 +211,11 @@ impl ReplayCx<'_> {
         Some(leader)
     }
 
-    /// Ends the calls of a block's followers after the leader's call has ended.
+    /// Ends the calls of a group's followers after the leader's call has ended.
     #[inline]
-    fn hand_out<R: Replay>(&mut self, object: &mut R, block: u32, outcome: &Result<(), Box<Error>>) {
-        let b = &mut self.progress.blocks[block as usize];
-        b.stage = BlockStage::Away;
+    fn hand_out<R: Replay>(&mut self, object: &mut R, group: u32, outcome: &Result<(), Box<Error>>) {
+        let b = &mut self.progress.groups[group as usize];
+        b.stage = GroupStage::Away;
         let (leader, size, slots) = (b.leader, b.size, self.chains.slots);
         self.tasks.effects.counters.chain_subtasks.add(2 * u64::from(size - 1));
         let mut chain = leader;
@@ -241,14 +241,14 @@ impl ReplayCx<'_> {
         self.progress.poison_call(chain, failure.poison().clone());
     }
 
-    /// The error of a chain's failed call: the chain's own, or else that of others.
+    /// The error of a chain's failed call: the chain's own, or else an error of others.
     #[cold]
     fn take_error(&mut self, chain: u32, of_others: impl FnOnce() -> Error) -> Box<Error> {
         let error = self.progress.errors.remove(&chain).unwrap_or_else(of_others);
         Box::new(error.poisons(self.chains.place(chain)))
     }
 
-    /// The shard of a chain has failed after it has made so many calls of the chain's slot. They go on, and every arrival
+    /// The shard of a chain has failed after it has made `made` calls of the chain's slot. They go on, and every arrival
     /// that the chain owes in later ones is poisoned.
     pub(crate) fn give_up<R: Replay>(&mut self, object: &mut R, chain: u32, (made, error): (u64, &Error)) {
         let now = self.progress.chains[chain as usize];
@@ -259,9 +259,9 @@ impl ReplayCx<'_> {
             return self.fail(object, chain, error.clone());
         }
         let error = error.poisons(self.chains.place(chain));
-        match self.progress.blocks.get_mut(now.block as usize) {
-            Some(block) if block.fails.as_ref().is_none_or(|fails| made < fails.0) => {
-                block.fails = Some(Box::new((made, error)));
+        match self.progress.groups.get_mut(now.group as usize) {
+            Some(group) if group.fails.as_ref().is_none_or(|fails| made < fails.0) => {
+                group.fails = Some(Box::new((made, error)));
             }
             Some(_) => {}
             None => {
@@ -278,7 +278,7 @@ impl ReplayCx<'_> {
     /// Ends a chain's call with an error and poisons every arrival that the chain still owes, in this call and later
     /// ones. Does the same for the chains that combine with it in place.
     pub(crate) fn fail<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
-        let Some(b) = self.progress.blocks.get_mut(self.progress.chains[chain as usize].block as usize) else {
+        let Some(b) = self.progress.groups.get_mut(self.progress.chains[chain as usize].group as usize) else {
             return self.fail_alone(object, chain, error);
         };
         let (leader, size) = (b.leader, b.size);

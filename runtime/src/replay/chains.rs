@@ -4,7 +4,7 @@
 //! made, and again only if the run has another mapper. The cells where each subtask waits and arrives are worked out
 //! once. So a round allocates nothing and looks nothing up. A cell, with both barriers and a small value, is smaller
 //! than a cache line. Otherwise a subtask is like any other: it waits, is counted, and is queued by priority. If its
-//! wait is over and nothing more urgent is ready, it runs at once.
+//! wait has ended and nothing more urgent is ready, it runs at once.
 
 use crate::barrier::{Bank, Cell, WithBank, refused};
 use crate::diagnose::Event;
@@ -115,41 +115,41 @@ impl Task {
 /// One slot of one shard.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chain {
-    /// How many calls of this slot are over. This is the generation of the present call.
+    /// How many calls of this slot have ended. This is the generation of the present call.
     pub(super) generation: u64,
     /// The first of its subtasks in the plan, their number, and how many of them this call has run.
     pub(super) first: u32,
     pub(super) len: u16,
     pub(super) done: u16,
-    /// Its first cell of the present call, and the distance between the cells of that call and those of call 0.
+    /// Its first cell of the present call, and the distance between the cells of that call and the cells of call 0.
     pub(super) cells: u32,
     pub(super) offset: u32,
     pub(super) state: ChainState,
-    /// Its block's number, or `ALONE`.
-    pub(super) block: u32,
+    /// Its group's number, or `ALONE`.
+    pub(super) group: u32,
 }
 
 const _: () = assert!(size_of::<Chain>() <= 32);
 
-/// The block of a chain that does not combine with others in place.
+/// The group of a chain that does not combine with others in place.
 pub(super) const ALONE: u32 = u32::MAX;
 
 /// The chains of one slot whose shards combine in place. The first shard's chain leads, and the others follow.
-pub(super) struct Block {
+pub(super) struct Group {
     pub(super) leader: u32,
     pub(super) size: u32,
     /// Followers that have not joined the present call, or the next call once this one has gathered.
     pub(super) missing: u32,
-    pub(super) stage: BlockStage,
+    pub(super) stage: GroupStage,
     /// The lowest chain that joined with an error instead of a value.
     pub(super) failed: Option<u32>,
     /// The call that one of its shards has not made and never will, and the error of that shard.
     pub(super) fails: Option<Box<(u64, Error)>>,
 }
 
-/// The stage of a block's leader.
+/// The stage of a group's leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BlockStage {
+pub(super) enum GroupStage {
     /// It has not come.
     Away,
     /// It waits for missing followers.
@@ -168,7 +168,7 @@ pub(super) enum ChainState {
     Running,
     /// A call runs that has failed: it hands its error on instead of a value.
     Poisoned,
-    /// The call has joined its block, and the leader goes on with it.
+    /// The call has joined its group, and the leader goes on with it.
     Joined,
     /// No further call runs.
     Failed,
@@ -177,7 +177,7 @@ pub(super) enum ChainState {
 /// The state that changes from call to call.
 pub(crate) struct Progress {
     pub(super) chains: Vec<Chain>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) groups: Vec<Group>,
     /// Cell k of a chain has the ready half of its read k, with the value that came, and the empty half of its update k.
     /// Only the chain itself waits here.
     pub(super) bank: Bank,
@@ -194,12 +194,12 @@ pub(super) struct ShardCalls {
     pub(super) owner: Option<Rc<Owner>>,
     /// Calls that it has made.
     pub(super) calls: u64,
-    /// Calls that are not over.
+    /// Calls that have not ended.
     pub(super) under_way: u32,
 }
 
 impl Progress {
-    /// A call of the shard at `position` is over. Returns the shard.
+    /// A call of the shard at `position` has ended. Returns the shard.
     #[inline]
     pub fn call_over(&mut self, position: u32) -> Option<&Rc<Owner>> {
         let caller = self.callers.get_mut(position as usize)?;
@@ -212,7 +212,7 @@ impl Progress {
         self.callers.get(position as usize)?.owner.as_ref()
     }
 
-    /// How many calls of a slot, of so many, the shard at `position` has made.
+    /// How many calls of a slot, of `slots`, the shard at `position` has made.
     pub(super) fn made(&self, position: u32, slot: u32, slots: u32) -> u64 {
         let calls = self.callers.get(position as usize).map_or(0, |caller| caller.calls);
         calls.saturating_sub(slot.into()).div_ceil(slots.into())
@@ -274,7 +274,7 @@ impl Chains {
         let sets = if gives_back { slots } else { 2 * slots };
         let shards = &gang.members[processor.index()];
         let mut chains = Vec::<Chain>::with_capacity(shards.len() * slots as usize);
-        let (mut plan, mut blocks) = (Vec::new(), Vec::new());
+        let (mut plan, mut groups) = (Vec::new(), Vec::new());
         for (position, &shard) in (0u32..).zip(shards) {
             let first = plan.len() as u32;
             let subtasks = spec.subtasks(shard);
@@ -305,36 +305,36 @@ impl Chains {
                 plan.push(PlannedSubtask { task: Task::new(kind, how, to), part, waits, cell });
             }
             let len = u16::try_from(plan.len() as u32 - first).expect("checked when the object was made");
-            let range = spec.block(shard);
+            let range = spec.group(shard);
             let leader = (position - (shard - range.start)) * slots;
             for slot in 0..slots {
                 let offset = slot * (sets / slots) * table.slot;
                 let cells = table.first[shard as usize] + offset;
-                let block = match range.len() as u32 {
+                let group = match range.len() as u32 {
                     1 => ALONE,
                     size if shard == range.start => {
                         let (leader, missing) = (leader + slot, size - 1);
-                        blocks.push(Block {
+                        groups.push(Group {
                             leader,
                             size,
                             missing,
-                            stage: BlockStage::Away,
+                            stage: GroupStage::Away,
                             failed: None,
                             fails: None,
                         });
-                        blocks.len() as u32 - 1
+                        groups.len() as u32 - 1
                     }
-                    _ => chains[(leader + slot) as usize].block,
+                    _ => chains[(leader + slot) as usize].group,
                 };
                 let (generation, done, state) = (0, 0, ChainState::Idle);
-                chains.push(Chain { generation, first, len, done, cells, offset, state, block });
+                chains.push(Chain { generation, first, len, done, cells, offset, state, group });
             }
         }
         plan.shrink_to_fit();
-        blocks.shrink_to_fit();
+        groups.shrink_to_fit();
         let progress = Progress {
             chains,
-            blocks,
+            groups,
             bank: Bank::of_chains(sets * table.slot, id, mapping.priority),
             errors: HashMap::default(),
             callers: shards.iter().map(|_| ShardCalls::default()).collect(),
@@ -445,19 +445,19 @@ impl Chains {
             if updates.max(reads) > cells {
                 return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
             }
-            let block = spec.block(shard);
-            if !block.contains(&shard) || block.end > shards {
-                return wrong(format!("a block in 0..{shards} that contains it"), format!("{block:?}"));
+            let group = spec.group(shard);
+            if !group.contains(&shard) || group.end > shards {
+                return wrong(format!("a group in 0..{shards} that contains it"), format!("{group:?}"));
             }
-            let together = |s: u32| gang.at[s as usize].0 == gang.at[shard as usize].0 && spec.block(s) == block;
-            // The first shard of a block is compared with all others, each other one with the first.
-            let mut others = if shard == block.start { block.clone() } else { block.start..block.start + 1 };
+            let together = |s: u32| gang.at[s as usize].0 == gang.at[shard as usize].0 && spec.group(s) == group;
+            // The first shard of a group is compared with all others, each other one with the first.
+            let mut others = if shard == group.start { group.clone() } else { group.start..group.start + 1 };
             if let Some(other) = others.find(|&s| !together(s)) {
-                let expected = format!("shards on one processor that name the same block, {block:?}");
-                return wrong(expected, format!("shard {other} with {:?}", spec.block(other)));
+                let expected = format!("shards on one processor that name the same group, {group:?}");
+                return wrong(expected, format!("shard {other} with {:?}", spec.group(other)));
             }
-            if shard > block.start && !subtasks.is_empty() {
-                let expected = format!("no subtasks, as it follows shard {}", block.start);
+            if shard > group.start && !subtasks.is_empty() {
+                let expected = format!("no subtasks, as it follows shard {}", group.start);
                 return wrong(expected, subtasks.len().to_string());
             }
         }
@@ -470,7 +470,7 @@ impl Chains {
         // The highest bit of a cell's number marks its half.
         let sets = if spec.gives_back() { 1 } else { 2 };
         if sets * u64::from(spec.slots().max(1)) * slot.max(chains as u64) >= EMPTY.into() {
-            let expected = "fewer slots: those of all shards of a processor are numbered below 2^31";
+            let expected = "fewer slots: the slots of all shards of a processor are numbered below 2^31";
             return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
         }
         let slot = slot as u32;

@@ -101,7 +101,7 @@ impl Handle {
 pub trait ReplaySpec: Send + Sync + 'static {
     /// The name of the object.
     fn name(&self) -> &str;
-    /// The number of chains of each shard, at least 1: so many calls can be in flight.
+    /// The number of chains of each shard, at least 1: this many calls can be in flight.
     fn slots(&self) -> u32;
     /// The number of updates of a shard, or of its reads if they are more. Every node asks about all shards.
     fn cells(&self, shard: u32) -> u32;
@@ -109,9 +109,9 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn cell_bytes(&self) -> usize;
     /// The chain of a shard. Only its own node asks.
     fn subtasks(&self, shard: u32) -> Vec<Subtask>;
-    /// The block of a shard: consecutive shards of one processor. Their running values are combined in place before the
+    /// The group of a shard: consecutive shards of one processor. Their running values are combined in place before the
     /// chain of the first one runs, and all take its result. The others have no subtasks.
-    fn block(&self, shard: u32) -> Range<u32> {
+    fn group(&self, shard: u32) -> Range<u32> {
         shard..shard + 1
     }
     /// Whether a read tells the update that its value has been read. That is not needed if each chain ends only after every
@@ -183,14 +183,14 @@ pub trait Replay: Any {
     /// The running value of a chain.
     fn running(&mut self, chain: u32) -> Self::Running<'_>;
 
-    /// Combines the running values of a block's chains in pairs into that of the first one, `leader`. There are `size` of
+    /// Combines the running values of a group's chains in pairs into the value of the first one, `leader`. There are `size` of
     /// them, and `apart` is the distance between their numbers. A panic fails the call. It is called only for objects with
-    /// [blocks](ReplaySpec::block).
+    /// [groups](ReplaySpec::group).
     fn gather(&mut self, leader: u32, size: u32, apart: u32) {
         let _ = (leader, size, apart);
     }
 
-    /// Ends the chain's call as [`end`](Self::end) does, with the result that `leader` has, the first chain of its block.
+    /// Ends the chain's call as [`end`](Self::end) does, with the result that `leader` has, the first chain of its group.
     fn follow(&mut self, chain: u32, leader: u32, cx: &mut ReplayCx<'_>) -> bool {
         let _ = leader;
         self.end(chain, Ok(()), cx)
@@ -218,7 +218,7 @@ pub trait Replay: Any {
         let _ = position;
     }
 
-    /// Shows the futures of the chain's calls that are not over. The report of a deadlock then says who awaits them. `busy`
+    /// Shows the futures of the chain's calls that have not ended. The report of a deadlock then says who awaits them. `busy`
     /// says whether the chain has a call.
     fn results(&self, chain: u32, busy: bool, watch: &mut Watch<'_>) {
         let _ = (chain, busy, watch);
@@ -264,7 +264,7 @@ impl<R: Replay> Chained for R {
 }
 
 /// What a chain can do for a new call.
-pub enum Slot {
+pub enum SlotState {
     /// Take it: put the call into the chain, and [submit](ReplayCx::submit) or [begin](ReplayCx::begin) it.
     Free,
     /// Nothing before the present call has ended.
@@ -314,7 +314,7 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// The same where it is not worth the room of the code that is inlined.
+    /// The same where inlined code would take more space than it is worth.
     #[inline(never)]
     pub fn resolve_rarely<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
         self.resolve(chain, resolver, outcome);
@@ -347,8 +347,7 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Notes the events before the result of a call that is over, for the check for races. A call of a lost shard has
-    /// none.
+    /// Notes the events before the result of a call that has ended, for the check for races. A call of a lost shard has none.
     #[cold]
     fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
         let Some(races) = self.tasks.effects.races() else { return };

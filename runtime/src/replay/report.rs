@@ -1,6 +1,6 @@
 //! Chains in the report of a deadlock.
 
-use super::chains::{BlockStage, ChainState, Chains};
+use super::chains::{ChainState, Chains, GroupStage};
 use crate::diagnose::deadlock::{Node, ReportPart, waits_for};
 use crate::effects::Waiting;
 use crate::replay::Watch;
@@ -58,12 +58,12 @@ impl Chains {
             part.names.push(name(chain));
             part.waits.push((self.node(chain), waits_for(what, vec![on])));
         }
-        for b in &progress.blocks {
+        for b in &progress.groups {
             let joined = |c: &u32| progress.chains[*c as usize].state == ChainState::Joined;
             let followers = (1..b.size).map(|i| b.leader + i * self.slots);
             let (leader, awaited) = match b.stage {
-                BlockStage::Waits => (Some(b.leader), followers.clone().find(|c| !joined(c)).unwrap_or(b.leader)),
-                BlockStage::Away | BlockStage::Gathered => (None, b.leader),
+                GroupStage::Waits => (Some(b.leader), followers.clone().find(|c| !joined(c)).unwrap_or(b.leader)),
+                GroupStage::Away | GroupStage::Gathered => (None, b.leader),
             };
             for chain in leader.into_iter().chain(followers.filter(joined)) {
                 part.names.push(name(chain));

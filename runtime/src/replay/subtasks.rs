@@ -1,7 +1,6 @@
 //! The subtasks of one chain: waiting for barriers, storing values, reading them and arriving.
 //!
-//! The protocol is that of `collectives/PROTOCOL.md`. The object decides what the values are and how they combine
-//! ([`RunningValue`]).
+//! `collectives/PROTOCOL.md` has the protocol. The object decides what the values are and how they combine ([`RunningValue`]).
 
 use super::chains::{Chain, ChainState, Chains, PlannedSubtask, SubtaskKind, Task, unknown};
 use crate::Error;
@@ -86,7 +85,7 @@ impl Active<'_> {
     #[inline(never)]
     fn run_rare<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask) -> Result<(), Stop> {
         if step.task.kind() == SubtaskKind::Await {
-            // The value of this call, if the update came before, or else that of the call before.
+            // The value of this call, if the update came before, or else the value of the call before.
             let awaited = self.now.generation + u64::from(step.task.how());
             self.wait_for(Half::Empty, (self.now.cells + u32::from(step.waits)) as usize, awaited)?;
         } else {
@@ -255,7 +254,7 @@ impl Active<'_> {
     fn arrive(&mut self, step: &PlannedSubtask, cell: u32, generation: u64, payload: Payload) {
         let (effects, chains, processor) = (self.effects, self.chains, step.task.to());
         if processor != effects.id {
-            // The peer waits for a value now, but for room only a call later, if at all.
+            // The peer waits for a value now, but for an empty cell only a call later, if at all.
             let at = CellAddress { processor, object: chains.id, cell };
             return effects.send_arrival(at, generation, payload, chains.bytes > LARGE);
         }

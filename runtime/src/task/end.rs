@@ -56,7 +56,7 @@ impl Tasks {
                 staged.filter_map(|u| u.staged.take().map(|staged| (u.column.clone(), staged))).collect();
             leaf.stage = Stage::Finishing;
             leaf.unmet = written.len() as u32 + 1;
-            // An arrival says that all changes are at home. Only that of a single home can know it.
+            // An arrival says that all changes are at home. Only the arrival of a single home can know it.
             let arrivals = if written.len() == 1 { std::mem::take(&mut body.arrivals) } else { Vec::new() };
             (written, arrivals)
         };
@@ -136,7 +136,7 @@ impl Tasks {
         }
     }
 
-    /// The task is over, so it no longer uses its input values. The values that it put are kept until their readers
+    /// The task has ended, so it no longer uses its input values. The values that it put are kept until their readers
     /// drop them.
     #[inline(never)]
     fn give_values_back(&self, body: &mut Body, values: &mut Vec<Payload>) {
@@ -207,7 +207,7 @@ impl Tasks {
         }
     }
 
-    /// A shard has failed: fails those of its tasks that wait, because what they wait for may never come.
+    /// A shard has failed: fails its tasks that wait, because what they wait for may never come.
     pub fn fail_waiting(&self, owner: &Rc<Owner>, error: &Error) {
         let waiting: Vec<TaskId> = {
             let leaves = self.leaves.borrow();

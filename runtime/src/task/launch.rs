@@ -62,7 +62,7 @@ impl Tasks {
         std::mem::forget(leaf.body.replace(body));
         if lends {
             for id in leaves.lend(id, self.effects.id) {
-                // The queue has it twice now. The second item finds a task that is over or runs.
+                // The queue has it twice now. The second item finds a task that has ended or runs.
                 self.effects.queue.push(mapped.priority, Item::Leaf(id));
             }
         }

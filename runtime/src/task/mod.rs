@@ -1,7 +1,7 @@
 //! Leaf tasks, from launch through dependences, waits and fetching of data to completion.
 //!
 //! `launch`: the mapper's decisions and the things a task waits for. `run`: leases, the call, tasks for other
-//! processors. `end`: the end of a task. `slab`: the tasks that are not over, each in its stage. `owner`: the state
+//! processors. `end`: the end of a task. `slab`: the tasks that have not ended, each in its stage. `owner`: the state
 //! that a shard shares with its tasks. `report`: tasks in the report of a deadlock.
 
 mod end;
@@ -85,7 +85,7 @@ pub(crate) struct Body {
     pub arrivals: Vec<ArrivalAt>,
     /// The values it gets from edges and puts on them.
     pub values_at: Vec<ValueAt>,
-    /// The values, while the task is over and its changes are on their way home.
+    /// The values, when the task has ended and its changes are on their way home.
     values: Vec<Payload>,
     /// Bytes of all values. Set when it runs.
     value_bytes: usize,
@@ -124,7 +124,7 @@ struct Holding {
     values: Vec<Payload>,
 }
 
-/// The leaf tasks of a processor, with the rooms that they use.
+/// The leaf tasks of a processor, with the modules that they use.
 pub(crate) struct Tasks {
     pub effects: Effects,
     pub barriers: Barriers,
@@ -162,13 +162,13 @@ impl Tasks {
         }
     }
 
-    /// The closure that rooms below use to tell waiters.
+    /// The closure that modules below use to tell waiters.
     #[inline(always)]
     pub fn teller(&self) -> impl Tell + '_ {
         |waiting, poison: Option<&Error>| self.tell(waiting, poison)
     }
 
-    /// Tells a waiter that its wait is over; `poison` is the error if it failed. Shards and chains look for the error
+    /// Tells a waiter that its wait has ended; `poison` is the error if it failed. Shards and chains look for the error
     /// themselves.
     #[inline(always)]
     pub fn tell(&self, waiting: Waiting, poison: Option<&Error>) {

@@ -8,8 +8,7 @@ use crate::failures::Failures;
 use maniple_regions::{FieldId, Region};
 use std::cell::{Cell, OnceCell, RefCell};
 
-/// The state that a shard shares with its leaf tasks and its calls of collectives. The shard ends when all of them are
-/// over.
+/// The state that a shard shares with its leaf tasks and its calls of collectives. The shard ends when all of them have ended.
 #[derive(Default)]
 #[allow(clippy::box_collection)] // There is one for each shard: it is small.
 pub(crate) struct Owner {
@@ -56,7 +55,7 @@ impl Owner {
         self.running.get() == 0
     }
 
-    /// How many tasks and calls are not over.
+    /// How many tasks and calls have not ended.
     #[inline]
     pub fn running(&self) -> u32 {
         self.running.get()

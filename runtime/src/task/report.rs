@@ -14,7 +14,7 @@ impl Tasks {
     }
 
     /// Whether a waiter for a generation of an edge is a task that gets its value, or that will put the value for which the
-    /// generation announces room.
+    /// generation announces a free buffer.
     pub fn moves_value(&self, waiting: &Waiting, (object, cell, generation): (ObjectId, u32, u64)) -> bool {
         let Waiting::Task(id) = waiting else { return false };
         let leaves = self.leaves.borrow();

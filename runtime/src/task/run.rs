@@ -60,7 +60,7 @@ impl Tasks {
         self.end_leaf(id, body, held, outcome);
     }
 
-    /// Takes the values of a task's edges, and room for those that it puts.
+    /// Takes the values of a task's edges, and memory for the values that it puts.
     #[inline]
     fn take_values(&self, body: &mut Body, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
         body.value_bytes = 0;

@@ -1,4 +1,4 @@
-//! The leaf tasks of a processor that are not over: a slab of entries, each with the stage of its task.
+//! The leaf tasks of a processor that have not ended: a slab of entries, each with the stage of its task.
 
 use super::Body;
 use crate::Error;
@@ -212,7 +212,7 @@ impl Leaves {
         priority > self.lowest
     }
 
-    /// Lends the priority of `id` to the tasks that it waits for, and to those that they wait for. Returns those of them
+    /// Lends the priority of `id` to the tasks that it waits for, and to the tasks that those wait for. Returns the ones
     /// that are in the queue of `here`, at a lower level.
     #[cold]
     pub(super) fn lend(&mut self, id: TaskId, here: ProcessorId) -> Vec<TaskId> {
@@ -258,12 +258,12 @@ impl Leaves {
         })
     }
 
-    /// How many tasks are not over, including those whose body is elsewhere.
+    /// How many tasks have not ended, including those whose body is elsewhere.
     pub fn entries(&self) -> usize {
         self.slab.iter().filter(|l| l.stage != Stage::Free).count()
     }
 
-    /// Whether a task is not over.
+    /// Whether a task has not ended.
     pub(super) fn is_there(&self, id: TaskId) -> bool {
         self.slab.get(id.index as usize).is_some_and(|l| l.turn == id.turn && l.stage != Stage::Free)
     }

@@ -77,7 +77,7 @@ impl Places {
         Ok(Self { first: 0, cpus, refused: AtomicBool::new(refusal.is_some()) })
     }
 
-    /// The places for the workers of one of several processes: its first worker has this number, and so many places go to
+    /// The places for the workers of one of several processes: its first worker has this number, and a number of places go to
     /// others.
     #[cfg(target_os = "linux")]
     pub fn from(mut self, first: u32, others: u32) -> Self {

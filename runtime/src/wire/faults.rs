@@ -5,8 +5,8 @@ use crate::ids::ProcessorId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A slow link: messages from one processor to another take longer. On threads and on processes they are held back for so
-/// many microseconds, and those that are sent meanwhile come with them.
+/// A slow link: messages from one processor to another take longer. On threads and on processes they are held back for a
+/// number of microseconds, and messages that are sent meanwhile come with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowLink {
     /// The sender.
@@ -24,11 +24,11 @@ pub struct Pause {
     pub processor: ProcessorId,
     /// From this step on.
     pub from: u64,
-    /// For so many steps.
+    /// The number of steps.
     pub steps: u64,
 }
 
-/// The loss of a processor on the seeded driver: it stops for ever, unless the run is over for it before.
+/// The loss of a processor on the seeded driver: it stops for ever, unless the run has ended for it before.
 ///
 /// Messages that it has sent still come. Then the other processors hear of the loss, and all that wait fail with
 /// [`Error::Lost`]. If nothing can go on before that, the run is in a deadlock.

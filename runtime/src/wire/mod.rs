@@ -34,7 +34,7 @@ const OUTSIDE: Duration = Duration::from_millis(50);
 
 /// The result of a top-level task, of any type.
 pub(crate) type AnyResult = Box<dyn Any + Send>;
-/// The result of a node's copy of the top-level task, once it is over.
+/// The result of a node's copy of the top-level task, once it has ended.
 pub(crate) type Outcome = Rc<RefCell<Option<Result<AnyResult, Error>>>>;
 /// Starts a node's copy of the top-level task on its first processor.
 pub(crate) type Begin<'a> = dyn Fn(&Rc<Core>) -> Outcome + Send + Sync + 'a;

@@ -51,7 +51,7 @@ pub(super) fn conclude(
     if let Some(e) = diverged {
         return Err(e);
     }
-    // A copy of the top-level task that panics stops its node, and others may wait for it in vain. So its panic comes
+    // A copy of the top-level task that panics stops its node, and others may wait for it for ever. So its panic comes
     // before the driver's reason to stop, which may be that deadlock.
     match (first, unawaited.or(other_error).or(failure).or(dropped)) {
         (Some(Err(e)), _) | (_, Some(e)) => Err(e),

@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 /// A value and its stamp, alone on a cache line, or on as few as a larger value needs.
 #[repr(align(64))]
-struct Slot<T> {
+struct RingSlot<T> {
     /// `position + 1` once the value of `position` is in place. Written by the producer only.
     stamp: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
@@ -21,7 +21,7 @@ struct Slot<T> {
 
 /// The size of a slot in bytes.
 pub const fn slot_bytes<T>() -> usize {
-    size_of::<Slot<T>>()
+    size_of::<RingSlot<T>>()
 }
 
 /// A word on a cache line of its own.
@@ -34,7 +34,7 @@ struct CacheLine(AtomicUsize);
 /// processors fetch together with one.
 #[repr(align(128))]
 struct Ring<T> {
-    slots: NonNull<[Slot<T>]>,
+    slots: NonNull<[RingSlot<T>]>,
     /// The consumer is done with every position before this one. Written by the consumer only.
     consumed: NonNull<CacheLine>,
     /// Keeps the memory of both.
@@ -53,7 +53,7 @@ enum Memory<T> {
 
 /// The memory of a ring within a process.
 struct Own<T> {
-    slots: Box<[Slot<T>]>,
+    slots: Box<[RingSlot<T>]>,
     consumed: CacheLine,
 }
 
@@ -66,9 +66,9 @@ unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T> Ring<T> {
     #[inline(always)]
-    fn slot(&self, position: usize) -> &Slot<T> {
+    fn slot(&self, position: usize) -> &RingSlot<T> {
         // SAFETY: The ring keeps the memory. Its length is a power of two, so the mask leaves an index below the length.
-        unsafe { self.slots.cast::<Slot<T>>().add(position & (self.slots.len() - 1)).as_ref() }
+        unsafe { self.slots.cast::<RingSlot<T>>().add(position & (self.slots.len() - 1)).as_ref() }
     }
 
     #[inline(always)]
@@ -89,8 +89,8 @@ impl<T> Ring<T> {
         unsafe {
             self.consumed.write(CacheLine(AtomicUsize::new(0)));
             for i in 0..self.slots.len() {
-                let slot = Slot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
-                self.slots.cast::<Slot<T>>().add(i).write(slot);
+                let slot = RingSlot { stamp: AtomicUsize::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
+                self.slots.cast::<RingSlot<T>>().add(i).write(slot);
             }
         }
     }
@@ -182,8 +182,8 @@ pub fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T
         "the capacity of a ring is a power of two of at least 2, not {capacity}"
     );
     // The stamps of the first lap run from `start + 1` to `start + capacity`, so `start` means empty in every slot.
-    let slots =
-        (0..capacity).map(|_| Slot { stamp: AtomicUsize::new(start), value: UnsafeCell::new(MaybeUninit::uninit()) });
+    let slots = (0..capacity)
+        .map(|_| RingSlot { stamp: AtomicUsize::new(start), value: UnsafeCell::new(MaybeUninit::uninit()) });
     let own = std::sync::Arc::new(Own { slots: slots.collect(), consumed: CacheLine(AtomicUsize::new(start)) });
     let (slots, consumed) = (NonNull::from(&*own.slots), NonNull::from(&own.consumed));
     let ring = Arc::new(Ring { slots, consumed, _memory: Memory::Own { _ring: own } });
@@ -195,7 +195,7 @@ pub fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T
 /// The bytes of a ring in memory that processes share.
 #[cfg(target_os = "linux")]
 pub const fn ring_bytes<T>(capacity: usize) -> usize {
-    size_of::<CacheLine>() + capacity * size_of::<Slot<T>>()
+    size_of::<CacheLine>() + capacity * size_of::<RingSlot<T>>()
 }
 
 /// A ring in memory that processes share. Each of the two makes it for its own end.
@@ -268,21 +268,21 @@ impl<T: Send> Sender<T> {
     /// Gives `value` back when every slot is in use.
     #[inline(always)]
     pub fn push(&mut self, value: T) -> Result<(), T> {
-        if !self.has_room() {
+        if !self.has_free_slot() {
             return Err(value);
         }
         self.put(value);
         Ok(())
     }
 
-    /// Appends `value` to a ring that [has room](Self::has_room).
+    /// Appends `value` to a ring that [has a free slot](Self::has_free_slot).
     ///
     /// # Panics
     ///
     /// If [`Self::has_room`] was not called for this push.
     #[inline(always)]
     pub fn put(&mut self, value: T) {
-        assert!(self.position != self.limit, "a ring takes a value when it has room");
+        assert!(self.position != self.limit, "a ring takes a value when it has a free slot");
         let slot = self.ring.slot(self.position);
         slot.value.with_mut(|cell| {
             // SAFETY: `position` is below `limit`, so the consumer has published (Release, read with Acquire) that it
@@ -298,7 +298,7 @@ impl<T: Send> Sender<T> {
     /// Whether the next push takes its value.
     #[inline(always)]
     #[must_use]
-    pub fn has_room(&mut self) -> bool {
+    pub fn has_free_slot(&mut self) -> bool {
         self.position != self.limit || self.extend_limit()
     }
 
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pop_makes_room_for_one_push() {
+    fn each_pop_frees_a_slot_for_one_push() {
         for capacity in [2, 4, 64] {
             for start in STARTS {
                 let (mut tx, mut rx) = ring_at(capacity, start);

@@ -268,7 +268,7 @@ fn a_failure_that_is_handled_does_not_fail_the_run() {
     }
 }
 
-/// A failed leaf's shard arrives more often than any window allows, all of it in vain, and nothing is said about that.
+/// A failed leaf's shard arrives more often than any window allows, with no effect, and nothing is said about that.
 #[test]
 fn arrivals_after_a_failure_are_dropped_silently() {
     async fn shard(shard: Shard, links: Links) -> Result<u32, Error> {
@@ -287,7 +287,7 @@ fn arrivals_after_a_failure_are_dropped_silently() {
         Ok(failed)
     }
     for (name, runtime) in runtimes(50) {
-        let at = format!("arrivals in vain on {name}");
+        let at = format!("arrivals without effect on {name}");
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).window(4))?;
             let task = top.register("shard", shard);

@@ -118,7 +118,7 @@ async fn foreign<T>(future: impl Future<Output = T>) -> T {
     .await
 }
 
-/// Shard 0 waits in vain until it has told shard 1, which only then does its part.
+/// Shard 0's waits time out until it has told shard 1, which only then does its part.
 async fn late(shard: Shard, (kind, links): (Kind, Links)) -> Result<Vec<u64>, Error> {
     let Links { go, there, phase, sums } = links;
     let mut came = Vec::new();
@@ -277,7 +277,7 @@ async fn drawn(
         let value = mix(step << 8 | me) >> 16;
         match draw(&mut program, 4) {
             0 => {
-                // One slot a shard: a wait that is over too early sees the value before, or overwrites one.
+                // One slot a shard: a wait that ends too early sees the value before, or overwrites one.
                 patiently(&shard, &mut dice, &count, || shard.wait(out.empty())).await?;
                 stored[me as usize].store(value, Ordering::Release);
                 shard.arrive(out.ready());
@@ -570,7 +570,7 @@ fn a_limit_without_end_hides_no_deadlock() {
     }
 }
 
-/// Polls both; the first that is over wins and the other is dropped.
+/// Polls both; the first to end wins and the other is dropped.
 async fn first<T>(mut a: Pin<&mut impl Future<Output = T>>, mut b: Pin<&mut impl Future<Output = T>>) -> T {
     poll_fn(|cx| match a.as_mut().poll(cx) {
         Poll::Pending => b.as_mut().poll(cx),
@@ -736,7 +736,7 @@ fn a_busy_processor_looks_at_the_clock() {
                         over.store(1, Ordering::Relaxed);
                         return Ok(outcome.is_err_and(|e| is_time_out(&e)));
                     }
-                    // Busy until the other's time is over, whatever this processor has to run.
+                    // Busy until the other's time has passed, whatever this processor has to run.
                     while over.load(Ordering::Relaxed) == 0 {
                         shard.launch(|| std::hint::black_box(0), ()).go()?.await?;
                         shard.yield_now().await;
@@ -752,7 +752,7 @@ fn a_busy_processor_looks_at_the_clock() {
 
 const A: Field<i64> = Field::new(0, "a");
 
-/// A parent gives up mapping what its gang writes and waiting for its own leaf tasks, until they are over.
+/// A parent gives up mapping what its gang writes and waiting for its own leaf tasks, until they have ended.
 #[test]
 fn a_parent_gives_up_and_goes_on_too() {
     async fn child(shard: Shard, block: Region) -> Result<i64, Error> {

@@ -1,5 +1,5 @@
 //! Objects that the top-level task destroys: launches before that use them to the end, later ones are refused, and their memory
-//! is given back when the last user is over.
+//! is given back when the last user has ended.
 
 use crate::common;
 use crate::common::{Scatter, pause, run, runtimes};
@@ -246,7 +246,7 @@ const BY_SHARD: [UseOf<Shard>; 5] = [
     (Kind::Tree, |shard, made| shard.region(made.tree).map(drop)),
 ];
 
-/// Makes everything, launches some uses and destroys one object: at once, or once they are over. Returns its place.
+/// Makes everything, launches some uses and destroys one object: at once, or once they have ended. Returns its place.
 async fn destroyed(top: &Top, kind: Kind, at_once: bool, gate: &Gate) -> Result<(Made, String), Error> {
     let made = make(top)?;
     for _ in 0..3 {
@@ -292,7 +292,7 @@ fn the_top_level_task_is_refused_what_it_has_destroyed() {
                             assert_destroyed(&said, &error, kind.object(), &place);
                             assert!(error.to_string().starts_with("`Top::destroy`: "), "{error}");
                             gate.open();
-                            // All processors hear of what is free before this.
+                            // All processors are told what is free before this.
                             let other = make(&top)?;
                             top.launch(&other.gang, &other.task, |_| ShardLaunch::new(()))?.all().await?;
                         }
@@ -390,7 +390,7 @@ fn inner_tasks_use_what_was_there_when_they_were_launched() {
 /// destroys its edges.
 #[test]
 fn messages_may_come_late() {
-    /// Arrives at all others, waits for all, and gives the room back that nobody waits for.
+    /// Arrives at all others, waits for all, and frees the buffers that nobody waits for.
     async fn meets(shard: Shard, pairs: Edges) -> Result<(), Error> {
         pairs.outgoing(&shard)?.iter().for_each(|other| shard.arrive(other.ready()));
         for other in pairs.incoming(&shard)? {
@@ -447,7 +447,7 @@ fn a_gang_takes_along_what_was_made_for_it() {
                     let place = format!("{}:{line}, with gang `four`", file!());
                     assert_destroyed(&said, &error.expect_err(&said), kind.object(), &place);
                 }
-                // Those of another gang, trees and tasks stay.
+                // Objects of another gang, trees and tasks stay.
                 let blocks: Vec<Region> = Partition::equal(made.tree, 4)?.iter().collect();
                 let uses = top.register("uses all", uses_all);
                 let start = |s: u32| {
@@ -543,7 +543,7 @@ fn a_failure_does_not_reach_what_was_destroyed_before() {
     }
 }
 
-/// Values that tasks and operators have captured are dropped when the last launch that may use them is over, and no earlier.
+/// Values that tasks and operators have captured are dropped when the last launch that may use them has ended, and no earlier.
 #[test]
 fn memory_is_given_back_when_the_last_user_is_over() {
     let alone = |seed| (format!("one processor, seed {seed}"), Runtime::seeded(1, seed));
@@ -594,7 +594,7 @@ fn memory_is_given_back_when_the_last_user_is_over() {
                 for _ in 0..3 {
                     top.launch(&everywhere, &idle, |_| ShardLaunch::new(()))?.all().await?;
                 }
-                // Processors that have no shards may hear of it late.
+                // Processors that have no shards may be told late.
                 let becomes = async |expected: [bool; 4]| {
                     for _ in 0..100_000 {
                         if there() == expected {

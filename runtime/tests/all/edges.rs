@@ -234,9 +234,9 @@ fn an_edge_is_as_deep_as_it_was_made() {
     }
 }
 
-/// There is room for `depth` values that nobody gets, and for no other.
+/// An edge holds `depth` values that nobody gets, and no other.
 #[test]
-fn an_edge_has_room_for_its_depth() {
+fn an_edge_holds_as_many_values_as_it_is_deep() {
     async fn shard(shard: Shard, (edges, depth): (Edges<u64>, u32)) -> Result<bool, Error> {
         if shard.index() == 1 {
             return Ok(true);
@@ -261,7 +261,7 @@ fn an_edge_has_room_for_its_depth() {
                 let edges = top.edges("edge", &gang, [(0, 1)], depth)?;
                 top.launch(&gang, &top.register("full", shard), |_| ShardLaunch::new((edges, depth)))?.all().await
             });
-            // The task that has no room is left over, which ends the run with a report.
+            // The task whose value does not fit is left over, which ends the run with a report.
             let report = came.map(|(late, _)| late).expect_err(&at).to_string();
             assert!(report.contains(&format!("waits to put value {depth} of `edge`")), "{at}: {report}");
         }
@@ -369,7 +369,7 @@ fn edges_and_ends_that_cannot_be_are_refused() {
     );
 }
 
-/// What was to be put never comes: whoever gets it learns why, and so does whoever waits for room behind it.
+/// What was to be put never comes: whoever gets it learns why, and so does whoever waits for a free buffer behind it.
 #[test]
 fn a_task_that_fails_poisons_its_edges() {
     async fn shard(shard: Shard, edges: Edges<u64>) -> Result<String, Error> {

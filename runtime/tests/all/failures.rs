@@ -729,8 +729,8 @@ fn a_failure_does_not_reach_tasks_launched_before_it() {
     }
 }
 
-/// A copy of the top-level task that panics stops its node. Then copies of other nodes may never hear that a launch is over.
-/// The run reports the panic, and not the deadlock that follows from it.
+/// A copy of the top-level task that panics stops its node. Then copies of other nodes may never be told that a launch has
+/// ended. The run reports the panic, and not the deadlock that follows from it.
 #[test]
 fn a_panic_of_one_copy_of_the_top_level_task_comes_before_the_deadlock_of_another() {
     async fn shard(_: Shard, _: ()) -> Result<(), Error> {

@@ -299,7 +299,7 @@ fn faults_may_take_longer_than_there_is_time() {
     for faults in all {
         let at = faults.to_string();
         let runtime = Runtime::seeded(2, 1).faults(faults).most_steps(100_000);
-        // An hour is over meanwhile.
+        // An hour passes meanwhile.
         let e = run(&runtime, &at).0.expect_err("the sum does not come within an hour");
         assert!(matches!(e.origin(), Error::TimedOut { .. }), "{at}: {e}");
     }

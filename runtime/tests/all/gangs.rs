@@ -62,12 +62,12 @@ fn everywhere(seeds: u64) -> Vec<(String, Runtime)> {
 
 // Data that follows from launch to launch.
 
-/// What one gang does. Sizes are those of consecutive blocks, one a shard.
+/// What one gang does. The sizes belong to consecutive blocks, one a shard.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum Work {
     /// Every shard updates its own block of a field.
     Update(bool, Vec<usize>, i64),
-    /// Every shard reads its block of one field with so many cells around it and writes its block of the other.
+    /// Every shard reads its block of one field with this many cells around it and writes its block of the other.
     Around(bool, Vec<usize>, i64),
     /// All shards share a field; the first updates it, then the others read it into their blocks of the other field.
     Share(bool, Vec<usize>, i64),
@@ -143,7 +143,7 @@ async fn worker(shard: Shard, args: Args) -> Result<i64, Error> {
         Work::Update(b, sizes, k) | Work::Parent(b, sizes, k) => {
             let (lo, hi) = bounds(&sizes)[me];
             let u = shard.region(rect_of(args.tree, lo, hi))?;
-            // Nobody waits for these: the launch is over when they are.
+            // Nobody waits for these: the launch ends when they do.
             let first = shard.launch(update, (u.read_write(field(b)), k.into())).go()?;
             shard.launch(update, (u.read_write(field(b)), (&first).into())).go()?.detach();
             first.await

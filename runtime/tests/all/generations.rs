@@ -58,7 +58,7 @@ async fn lopsided(
             shard.wait(&waiter).await?;
         }
         if me == 0 {
-            // Generation g is over, and g + 1 cannot be: shard 0 has not arrived for it.
+            // Generation g has ended, and g + 1 cannot be: shard 0 has not arrived for it.
             let other = BEGUN[1].load(Ordering::Acquire);
             assert!(other > g && other <= n.min(g + 2 + WINDOW), "{other} arrivals in generation {g}");
             furthest = furthest.max(other - g - 1);

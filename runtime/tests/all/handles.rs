@@ -148,7 +148,7 @@ fn handles_of_another_run_are_refused() {
     }
 }
 
-/// Handles come and go as arguments and results: those of this run stay good.
+/// Handles come and go as arguments and results: the handles of this run stay good.
 #[test]
 fn handles_that_travelled_are_still_good() {
     for (at, runtime) in runtimes(3) {
@@ -174,7 +174,7 @@ fn handles_that_travelled_are_still_good() {
     }
 }
 
-/// A thread keeps the handle of a shard and its views. They hold no instance once the shard is over, and are refused.
+/// A thread keeps the handle of a shard and its views. They hold no instance once the shard has ended, and are refused.
 #[test]
 fn what_outlives_its_shard_holds_nothing_and_is_refused() {
     thread_local!(static KEPT: RefCell<Option<(Shard, Vec<RegionView>)>> = const { RefCell::new(None) });
@@ -200,7 +200,7 @@ fn what_outlives_its_shard_holds_nothing_and_is_refused() {
             shard.launch(lost, ()).go().map(drop),
             shard.launch(set, (views[0].write(X),)).go().map(drop),
         ];
-        Ok(refused.map(|refused| refused.expect_err("the shard is over").to_string()).to_vec())
+        Ok(refused.map(|refused| refused.expect_err("the shard has ended").to_string()).to_vec())
     }
     for (name, runtime) in [("threads", Runtime::threads(1)), ("seeded", Runtime::seeded(1, 1))] {
         for is_used in [false, true] {
@@ -276,7 +276,7 @@ fn a_tree_has_as_many_bytes_as_can_be_addressed() {
             }
         }
     }
-    // One byte a point may have as many as there are numbers.
+    // With one byte a point, there may be as many points as numbers.
     let run =
         Runtime::threads(1).run(|top| async move { top.region_tree("t", Rect::line(0, i64::MAX), &[BYTE.info()]) });
     assert!(run.is_ok());

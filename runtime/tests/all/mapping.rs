@@ -243,7 +243,7 @@ fn copies_come_from_the_holder_the_mapper_selects() {
             let mapper = Arc::new(Answers { source: Some(Box::new(select)), ..Answers::default() });
             let sums = watched(&at, || runtime.clone().mapper(mapper).run(spread)).map(|r| r.0);
             assert_eq!(sums, Ok(vec![expected; 4]), "{at}, holder {which}");
-            // Every node plans the last launch alike: processor 3 needs what the other three have.
+            // Every node makes the same plan of the last launch: processor 3 needs what the other three have.
             assert_eq!(*asked.lock().unwrap(), vec![(3, vec![0, 1, 2]); 4], "{at}");
         }
         let mapper = Arc::new(Answers { source: Some(Box::new(|_| ProcessorId(3))), ..Answers::default() });
@@ -372,7 +372,7 @@ fn the_mapper_decides_about_each_of_many_requirements() {
         }
         Ok(Vec::new())
     }
-    // Processors of one node: those of others have copies of all they read.
+    // Processors of one node: processors of others have copies of all they read.
     for workers in 2..=3 {
         let (at, runtime) = (format!("{workers} threads"), Runtime::threads(workers));
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -430,7 +430,7 @@ fn what_was_refused_is_not_taken_for_done() {
         Ok((refused, top.launch(&all, &task, reads)?.all().await?))
     }
     let sum = (0..100).map(|i| 7 * i + 1).sum::<u64>();
-    // With several nodes each would have to be refused alike, which a mapper of two moods can't do.
+    // With several nodes each would have to be refused in the same way, which a mapper of two moods can't do.
     for workers in 3..=4 {
         let asked = Arc::new(Mutex::new(0));
         let source = move |input: &SourceInput<'_>| {

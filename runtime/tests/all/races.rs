@@ -619,7 +619,7 @@ fn whoever_learns_of_a_failed_shard_comes_after_what_it_had_awaited() {
             0 => {
                 shard.launch(put, (first.write_shared(U), 1.into())).go()?.await?;
                 let other = shard.launch(put, (second.write_shared(U), 2.into())).go()?;
-                // Mostly it is over by then, but to look would be to come after it.
+                // Mostly it has ended by then, but to look would be to come after it.
                 for _ in 0..100 {
                     shard.yield_now().await;
                 }
@@ -668,7 +668,7 @@ fn whoever_learns_of_a_failed_shard_comes_after_what_it_had_awaited() {
     }
 }
 
-/// A wait that was begun before a task's for the next generation, and is over after the task began, is for its own generation.
+/// A wait that was begun before a task's for the next generation, and ends after the task began, is for its own generation.
 #[test]
 fn a_wait_under_way_is_for_its_own_generation() {
     async fn ahead(shard: Shard, (gate, slots): (PhaseBarrier, [Region; 2])) -> Result<(), Error> {

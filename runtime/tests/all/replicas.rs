@@ -128,7 +128,7 @@ fn what_differs_between_nodes_is_named() {
             assert!(node.0 == who || who == 0 && node.0 > 0, "{at}: {e}");
             assert!(expected.contains(first) && came.contains(second), "{at}: {e}");
         }
-        let at = format!("alike, seed {seed}");
+        let at = format!("the same, seed {seed}");
         assert_eq!(outcome(&at, &runtime, who, Odd::Nothing), Ok(()), "{at}");
     }
 }
@@ -336,7 +336,7 @@ fn nodes_give_up_the_same_instances_while_an_inner_task_ends() {
     }
 }
 
-/// Nodes that fail alike, each with an error of its own wording, do not diverge.
+/// Nodes that fail at the same place, each with an error of its own wording, do not diverge.
 #[test]
 fn nodes_that_fail_alike_do_the_same() {
     for seed in 0..50 {

@@ -17,7 +17,7 @@ fn drivers() -> Vec<(String, Runtime)> {
     seeded.chain((0..6).map(any_virtual)).chain(threads).collect()
 }
 
-/// The lines of the report that a program ends with, without those of other nodes' copies of the top-level task.
+/// The lines of the report that a program ends with, without the lines of other nodes' copies of the top-level task.
 fn lines<F, Fut, R>(at: &str, runtime: &Runtime, top: F) -> Vec<String>
 where
     F: Fn(Top) -> Fut + Send + Sync + 'static,
@@ -226,7 +226,7 @@ fn a_shard_of_another_launch_is_not_to_blame() {
     }
 }
 
-/// Shard 1 of the first launch runs, and keeps that of the second from starting.
+/// Shard 1 of the first launch runs, and keeps shard 1 of the second from starting.
 #[test]
 fn a_shard_of_another_launch_does_not_stand_in() {
     async fn rounds(shard: Shard, (pairs, round): (Edges, u32)) -> Result<(), Error> {
@@ -309,7 +309,7 @@ fn a_future_that_was_settled_is_not_awaited() {
     }
 }
 
-/// What several say alike is said once, with how many they are.
+/// What several processes say in the same words is said once, with their number.
 #[test]
 fn nothing_is_said_twice() {
     async fn launches(shard: Shard, (): ()) -> Result<(), Error> {
@@ -367,7 +367,7 @@ fn a_shard_that_failed_leads_the_report() {
     }
 }
 
-/// Also where the launch is over, and where the top-level task itself waits.
+/// Also where the launch has ended, and where the top-level task itself waits.
 #[test]
 fn a_failure_that_nobody_looked_at_leads_the_report() {
     async fn fails(_: Shard, (): ()) -> Result<(), Error> {

@@ -91,7 +91,7 @@ fn a_panic_before_the_first_await_of_a_shard_ends_the_shard() {
         // Each shard's error was looked at, and the program itself is content.
         let (errors, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
         for (shard, error) in errors.iter().enumerate() {
-            let Some(error) = error else { panic!("{at}: shard {shard} does not know of the failure") };
+            let Some(error) = error else { panic!("{at}: shard {shard} does not know about the failure") };
             let Error::Panicked { place, message } = error.origin() else { panic!("{at}: {error}") };
             assert_eq!((&*place.task, place.shard, &**message), ("refuses", Some(1), "shard 1 refuses"), "{at}");
         }

@@ -299,7 +299,7 @@ fn arrows_lead_from_arrivals_to_whom_they_release() {
         let mut of_ring = 0;
         for e in trace.of("f", "arrival") {
             let s = starts[e.id.as_str()];
-            // The slice that begins there is that of the one released.
+            // The slice that begins there is the slice of the one released.
             let is_released = |slice: &&&Event| slice.start == e.start && slice.category == "leaf";
             if e.name.contains("ring") {
                 of_ring += 1;

@@ -12,7 +12,7 @@ fn processor() -> u32 {
     thread.name().and_then(|name| name.strip_prefix("maniple ")?.parse().ok()).expect("a worker's thread")
 }
 
-/// The shard's processor, and those of its leaf tasks: of one, and of an index launch.
+/// The shard's processor, and the processors of its leaf tasks: of one, and of an index launch.
 async fn who(shard: Shard, _: ()) -> Result<(u32, u32, Vec<u32>), Error> {
     let here = shard.processor().0;
     let one = shard.launch(processor, ()).go()?.await?;

@@ -19,7 +19,7 @@ fn raw() -> RawWaker {
     RawWaker::new(std::ptr::null(), &VTABLE)
 }
 
-/// Waits for a generation that is over, with a waker whose destructor gives up the wait for one of other pairs.
+/// Waits for a generation that has ended, with a waker whose destructor gives up the wait for one of other pairs.
 async fn waits(shard: Shard, (never, over): (Edges, Edges)) -> Result<u32, Error> {
     let (never, over, ready) = (never.consumer(&shard, 0)?, over.consumer(&shard, 0)?, over.producer(&shard, 0)?);
     let own = shard.clone();

@@ -228,7 +228,7 @@ fn a_combinator_that_keeps_the_waker_raises_no_false_alarm() {
 #[test]
 fn wakes_from_outside_are_never_taken_for_a_deadlock() {
     const ROUNDS: u64 = 10_000;
-    /// Wakes shard 0's processor over and over through a waker whose shard is over, so that it keeps looking around.
+    /// Wakes shard 0's processor over and over through a waker whose shard has ended, so that it keeps looking around.
     async fn stale(_: Shard, stop: Arc<AtomicBool>) -> Result<(), Error> {
         Outside::new(move |waker, said| {
             said.store(true, Ordering::Release);
@@ -430,7 +430,7 @@ fn hundreds_of_workers_take_little_memory() {
 #[test]
 fn a_report_names_tasks_shards_and_parents() {
     async fn shard(shard: Shard, barrier: PhaseBarrier) -> Result<(), Error> {
-        // Shards 0 and 2 are over, the others wait for them.
+        // Shards 0 and 2 have ended, the others wait for them.
         if shard.index().is_multiple_of(2) {
             return Ok(());
         }

@@ -258,7 +258,7 @@ fn give(mut out: Put<u64>) {
 
 fn take(_: Get<u64>) {}
 
-/// Who puts and gets has never heard of two barriers.
+/// A user of puts and gets does not know that an edge has two barriers.
 #[test]
 fn a_value_that_nobody_gets_is_called_that() {
     fn main(shard: Shard, pairs: Edges<u64>) -> Main {
@@ -278,7 +278,7 @@ fn a_value_that_nobody_gets_is_called_that() {
         let said = report(&at, &runtime, 2, main);
         let edge = "`pairs`, edge shard 0 -> shard 1";
         let waits = format!(
-            "task `give` of shard 0 waits to put value 3 of {edge}; there is room for 2, and value 0 has been got"
+            "task `give` of shard 0 waits to put value 3 of {edge}; the edge holds at most 2, and value 0 has been got"
         );
         assert_eq!(said[0], format!("  shard 1 is over, and {waits}"), "{at}: {}", said.join("\n"));
         let all = said.join("\n");

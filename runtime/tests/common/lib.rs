@@ -79,7 +79,7 @@ pub fn any_virtual(seed: u64) -> (String, Runtime) {
     (format!("{} virtual nodes of {}, seed {seed}", machine.nodes, machine.per_node), Runtime::virtual_time(machine))
 }
 
-/// The same with so many nodes of one processor.
+/// The same with `nodes` nodes of one processor.
 pub fn virtual_nodes(nodes: u32, seed: u64) -> (String, Runtime) {
     let machine = VirtualMachine { nodes, per_node: 1, ..any_machine(seed) };
     (format!("{nodes} virtual nodes, seed {seed}"), Runtime::virtual_time(machine))
@@ -133,7 +133,7 @@ pub fn on_processes(seed: u64) -> Option<Vec<(String, Runtime)>> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let with_mapper = |(name, runtime): (String, Runtime)| {
         let mut all = mappers(seed);
-        // All processes count alike, as they run the same bodies.
+        // All processes come to the same count, as they run the same bodies.
         let mapper = all.swap_remove(NEXT.fetch_add(1, Ordering::Relaxed) % all.len());
         (format!("{name}, mapper {}", mapper.name()), runtime.mapper(mapper))
     };

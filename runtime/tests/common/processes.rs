@@ -59,7 +59,7 @@ pub fn bodies_on_processes(test: &str, bodies: &[(&str, fn())]) {
     });
 }
 
-/// In a process that runs the body of a test: the runtimes that the body goes through in place of those of one process,
+/// In a process that runs the body of a test: the runtimes that the body goes through in place of runtimes of one process,
 /// with one worker a process up to the most.
 pub fn runtimes() -> Option<Vec<(String, Runtime)>> {
     let (processes, most) = shape()?;
@@ -72,7 +72,7 @@ pub fn is_one() -> bool {
     shape().is_some_and(|(processes, _)| processes == 1)
 }
 
-/// The directory for files of tests. It is beside those of the build.
+/// The directory for files of tests. It is beside the files of the build.
 fn scratch() -> std::path::PathBuf {
     let own = std::env::current_exe().expect("a test");
     let scratch = own.ancestors().nth(3).expect("a directory of builds").join("tmp");

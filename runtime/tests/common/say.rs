@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-/// Writes a line at once, so that those of several processes do not mix.
+/// Writes a line at once, so that lines of several processes do not mix.
 pub fn say(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("stderr is there");
 }

@@ -5,7 +5,7 @@ pub fn full() -> bool {
     std::env::var("MANIPLE_TESTS").is_ok_and(|size| size == "full")
 }
 
-/// Of so many equal cases those that the tests make: a tenth, and at least two, unless they do everything.
+/// Of `all` equal cases the number that the tests make: a tenth, and at least two, unless they do everything.
 pub fn part(all: u64) -> u64 {
     if full() { all } else { (all / 10).max(2).min(all) }
 }

@@ -7,7 +7,7 @@ use std::hint::black_box;
 const USED: usize = 256 << 10;
 
 /// The bytes from here down to the end of this thread's stack.
-fn room() -> usize {
+fn stack_left() -> usize {
     let local = 0u8;
     let here = (&raw const *black_box(&local)).addr();
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
@@ -23,15 +23,15 @@ fn arrays(seed: Arg<u64>) -> (usize, u64) {
     for (x, i) in x.iter_mut().zip(*seed..) {
         *x = i;
     }
-    (room() + size_of_val(&x), black_box(&x).iter().sum())
+    (stack_left() + size_of_val(&x), black_box(&x).iter().sum())
 }
 
 async fn shard(shard: Shard, (): ()) -> Result<[usize; 2], Error> {
     let seed = u64::from(shard.index());
-    let (room_of_leaf, sum) = shard.launch(arrays, (seed.into(),)).go()?.await?;
+    let (left_in_leaf, sum) = shard.launch(arrays, (seed.into(),)).go()?.await?;
     let n = 275_000;
     assert_eq!(sum, n * seed + n * (n - 1) / 2);
-    Ok([room(), room_of_leaf])
+    Ok([stack_left(), left_in_leaf])
 }
 
 /// Shards and leaf tasks have the stack that the run asks for, and 8 MiB without.
@@ -42,11 +42,11 @@ pub fn tasks_have_the_stack_of_the_run(name: &str, runtime: &Runtime) {
             let (gang, task) = (top.gang("all", 3)?, top.register("shard", shard));
             top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
-        let (rooms, _) = outcome.unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (left, _) = outcome.unwrap_or_else(|e| panic!("{name}: {e}"));
         let expected = stack.unwrap_or(8 << 20);
         // A thread may get the larger stack of one that has ended.
-        let fits = |room: &usize| (expected - USED..5 * expected).contains(room);
-        assert!(rooms.as_flattened().iter().all(fits), "{name} with {expected}: {rooms:?}");
+        let fits = |left: &usize| (expected - USED..5 * expected).contains(left);
+        assert!(left.as_flattened().iter().all(fits), "{name} with {expected}: {left:?}");
     }
     let refused = runtime.clone().stack(Runtime::LEAST_STACK - 1).run(|_| async { Ok(()) });
     let refused = refused.expect_err("too little").to_string();

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Far longer than any test takes, however busy the machine: it says nothing of how fast a program is.
 pub const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs `f`; a program that is not over after ten minutes ends the process, because a hang is a failure too.
+/// Runs `f`; a program that has not ended after ten minutes ends the process, because a hang is a failure too.
 pub fn watched<R>(name: &str, f: impl FnOnce() -> R) -> R {
     let (over, wait) = mpsc::channel::<()>();
     let hanging = name.to_string();

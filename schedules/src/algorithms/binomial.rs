@@ -33,9 +33,9 @@ impl Method for Binomial {
 
 /// The steps of `rank` in a broadcast of `root` along a binomial tree.
 ///
-/// At level k of the tree each of the 2^k ranks that have the value sends it to one more. With r receivers beside the root
-/// there are r messages and ⌈log₂ (r + 1)⌉ levels. A value makes at most as many hops as a number up to r has binary ones;
-/// so many are the rounds.
+/// At level k of the tree each of the 2^k ranks that have the value sends it to one more. With r receivers beside the
+/// root there are r messages and ⌈log₂ (r + 1)⌉ levels. A value makes at most as many hops as a number up to r has
+/// binary ones; that is the number of rounds.
 ///
 /// ```
 /// # use maniple_schedules::{Goal, Ranks, binomial_broadcast, check};
@@ -59,14 +59,14 @@ pub fn binomial_broadcast(rank: u32, ranks: u32, root: u32, receivers: &Ranks) -
     schedule
 }
 
-/// The parent and the children of a place in the binomial tree of so many places. Place 0 is the root.
+/// The parent and the children of a place in the binomial tree of `places` places. Place 0 is the root.
 pub fn binomial(place: u32, places: u32) -> (Option<u32>, impl Iterator<Item = u32>) {
     let parent = (place > 0).then(|| place - (1 << place.ilog2()));
     let children = (first_round(place)..u32::BITS).map(move |round| u64::from(place) + (1 << round));
     (parent, children.take_while(move |&child| child < u64::from(places)).map(|child| child as u32))
 }
 
-/// The first round in which a place sends. It gets the value in the round before, that of its highest bit.
+/// The first round in which a place sends. It gets the value in the round before, the round of its highest bit.
 fn first_round(place: u32) -> u32 {
     if place == 0 { 0 } else { place.ilog2() + 1 }
 }

@@ -43,7 +43,7 @@ impl Method for Bruck {
 pub struct CircleRound {
     /// How far away the two others are.
     pub distance: u32,
-    /// The blocks that each sends: those of the sender and of the positions after it.
+    /// The number of blocks that each sends: the block of the sender and the blocks of the positions after it.
     pub count: u32,
 }
 

@@ -21,7 +21,7 @@ impl Method for Direct {
     fn most_offered(&self) -> u32 {
         method::MOST_OFFERED
     }
-    /// Its scans have other brackets than those by recursive doubling, so the same bits need associativity. In the order of a
+    /// Its scans have other brackets than scans by recursive doubling, so the same bits need associativity. In the order of a
     /// loop no law is needed, because a loop combines so.
     fn laws(&self, kind: Kind) -> Laws {
         match kind {
@@ -101,7 +101,7 @@ pub fn direct(goal: &Goal, rank: u32, order: Order) -> Schedule {
         return schedule;
     }
     for turn in 0..contributors.len() {
-        // As they send: those before this rank first.
+        // In the order in which they send: ranks before this one first.
         let position = (first(goal, rank) + contributors.len() - turn) % contributors.len();
         let Some((sent, into)) = goal.message(position, rank) else { continue };
         let into = Part::new(result, into);
@@ -121,7 +121,7 @@ fn first(goal: &Goal, receiver: u32) -> u32 {
     (goal.contributors().below(receiver + 1) + count - 1) % count
 }
 
-/// How many turns after `start` a position has its turn, in a circle of so many.
+/// How many turns after `start` a position has its turn, in a circle of `count` positions.
 fn turn_of(start: u32, position: u32, count: u32) -> u32 {
     (position + count - start % count) % count
 }

@@ -30,7 +30,7 @@ impl Method for Dissemination {
         case.among(rank, 1, |rank, ranks| dissemination(rank, ranks, case.number.into()))
     }
     fn cells(&self, _: &Case, _: u32) -> Cells {
-        Cells::Alike(2)
+        Cells::OfClass(2)
     }
 }
 
@@ -60,7 +60,7 @@ impl Method for Dissemination {
 pub fn dissemination(rank: u32, ranks: u32, n: u32) -> Schedule {
     assert!(rank < ranks, "rank {rank} is not below the {ranks} ranks");
     assert!(n > 0, "dissemination needs at least one peer a round");
-    // Register 0 has the own value x, register 1 has T, and register 2 has T with x.
+    // Register 0 has this rank's value x, register 1 has T, and register 2 has T with x.
     let [x, t, t_and_x] = [0, 1, 2].map(|register| Part::block(register, 0));
     let mut schedule = Schedule::new(rank, ranks, 1);
     let digits = digits(ranks - 1, n + 1);

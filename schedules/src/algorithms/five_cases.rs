@@ -36,7 +36,7 @@ impl Method for FiveCases {
         among(case, rank, false)
     }
     fn cells(&self, _: &Case, _: u32) -> Cells {
-        Cells::Alike(2)
+        Cells::OfClass(2)
     }
 }
 
@@ -63,7 +63,7 @@ impl Method for FiveCasesInverse {
         among(case, rank, true)
     }
     fn cells(&self, _: &Case, _: u32) -> Cells {
-        Cells::Alike(2)
+        Cells::OfClass(2)
     }
 }
 
@@ -74,10 +74,10 @@ fn among(case: &Case, rank: u32, inverse: bool) -> Schedule {
 
 /// How n-way dissemination is adapted to a number of ranks that is no power of n + 1 (§IV of the paper).
 ///
-/// After all rounds but the last, each rank has the combination of its own value and those of the q − 1 ranks before
-/// it, where q is the power of n + 1 below P. In the last round it hears from the ranks that are q, 2q, …, s·q before
-/// it. The last of these sends only the value that it had at an earlier time, of `kept` ranks. The receiver leaves out
-/// the value that it had itself when it was of `left_out` ranks. So P = s·q + kept − left_out.
+/// After all rounds but the last, each rank has the combination of its own value and the values of the q − 1 ranks
+/// before it, where q is the power of n + 1 below P. In the last round it hears from the ranks that are q, 2q, …, s·q
+/// before it. The last of these sends only the value that it had at an earlier time, of `kept` ranks. The receiver
+/// leaves out the value that it had itself when it was of `left_out` ranks. So P = s·q + kept − left_out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adaption {
     /// s, the ranks to hear from in the last round.
@@ -161,8 +161,8 @@ impl Adaption {
     }
 }
 
-/// The steps of `rank` in an allreduce by n-way dissemination as the paper does it, or `None` if it is not adaptable to
-/// so many ranks.
+/// The steps of `rank` in an allreduce by n-way dissemination as the paper does it, or `None` if it does not exist for
+/// this number of ranks.
 ///
 /// It has ⌈log₍ₙ₊₁₎ P⌉ rounds of n messages from each rank, the last one of at most n. The operator must be associative,
 /// commutative and infallible. A value is left out with the operator's inverse if `inverse` is set. Otherwise what comes

@@ -20,7 +20,7 @@ pub fn at(place: u32, root: u32, receivers: &Ranks) -> u32 {
     }
 }
 
-/// The places: those of all receivers and the root.
+/// The number of places: one for each receiver, and one for the root.
 pub fn places(root: u32, receivers: &Ranks) -> u32 {
     receivers.len() + u32::from(!receivers.contains(root))
 }

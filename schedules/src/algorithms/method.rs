@@ -74,7 +74,7 @@ pub(crate) trait Method: Sync {
         None
     }
 
-    /// What knows the schedules of all ranks of a goal, if preparing it once takes less time than each rank's own way to it.
+    /// What knows the schedules of all ranks of a goal, if preparing it once takes less time than planning each rank alone.
     fn prepared(&self, _: &Goal) -> Option<Arc<dyn Ranked>> {
         None
     }
@@ -124,7 +124,7 @@ impl Case<'_> {
         let Some(position) = self.goal.contributors().position(rank) else { return Cells::Made };
         let places = Places::of(self.contributors());
         let place = places.place(position);
-        Cells::Alike(if places.is_pair(place) { (position - places.first(place)) as usize } else { 2 })
+        Cells::OfClass(if places.is_pair(place) { (position - places.first(place)) as usize } else { 2 })
     }
 }
 
@@ -134,8 +134,8 @@ pub(crate) enum Cells {
     Made,
     /// Their number.
     Number(u32),
-    /// They are as many as those of all other ranks of this class, 0 to 2.
-    Alike(usize),
+    /// The same number for all ranks of this class, 0 to 2.
+    OfClass(usize),
 }
 
 /// The schedules of all ranks of a goal, as data that they share.

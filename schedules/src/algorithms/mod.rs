@@ -104,9 +104,9 @@ algorithms! {
         RecursiveDoubling,
     }
     two_level: {
-        /// The ranks of each processor first, then the processors; see [`two_level()`]. The grouping depends on the mapper's
-        /// placement. It is that of recursive doubling if each processor has the same power of two of ranks; otherwise it needs
-        /// an associative operator or [`Order::Any`].
+        /// The ranks of each processor first, then the processors; see [`two_level()`]. The grouping depends on the
+        /// mapper's placement. It is the grouping of recursive doubling if each processor has the same power of two of
+        /// ranks; otherwise it needs an associative operator or [`Order::Any`].
         TwoLevel,
     }
     radix: {

@@ -7,13 +7,13 @@ use std::ops::Range;
 /// The brackets of a combination, which decide the bits of operators that are not associative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Those of [recursive doubling](super::recursive_doubling); in a scan those of [`Scan`](super::Scan), which differ
-    /// from rank to rank.
+    /// The brackets of [recursive doubling](super::recursive_doubling); in a scan the brackets of
+    /// [`Scan`](super::Scan), which differ from rank to rank.
     #[default]
     Doubling,
-    /// Those of a sequential loop: (((x₀ ⊕ x₁) ⊕ x₂) ⊕ …).
+    /// The brackets of a sequential loop: (((x₀ ⊕ x₁) ⊕ x₂) ⊕ …).
     Left,
-    /// Those of the algorithm. With [`two_level`](super::two_level) they depend on where the mapper places the ranks.
+    /// The algorithm's brackets. With [`two_level`](super::two_level) they depend on where the mapper places the ranks.
     Any,
 }
 

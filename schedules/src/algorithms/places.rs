@@ -38,7 +38,8 @@ impl Places {
         place < self.surplus
     }
 
-    /// Cuts some ranks where the tree has its topmost node over them. They must be those of one node, and several.
+    /// Cuts some ranks where the tree has its topmost node over them. They must be all the ranks of one node of the
+    /// tree, and more than one.
     pub fn halves(self, of: Range<u32>) -> (Range<u32>, Range<u32>) {
         let (first, last) = (self.place(of.start), self.place(of.end - 1));
         let middle = if first == last { of.start + 1 } else { self.first(first.midpoint(last) + 1) };

@@ -37,11 +37,11 @@ impl Method for Radix {
 /// of [`recursive_doubling`](super::recursive_doubling). So it has fewer rounds and more messages than that, and the same
 /// bits for any operator. With the largest power of two up to P as the radix, everybody sends to everybody.
 ///
-/// Let 2^m be the largest power of two up to P. The places are the leaves of recursive doubling's tree: there are 2^m, and the
-/// first s = P − 2^m of them have two ranks each. In the first round all ranks of the places of a group exchange values,
-/// so no round is lost to fold ranks first, or to hand them the result. From then on all ranks of a place have the same value. A
-/// rank of another place reads it from one of them, those of a pair from one each. There are
-/// ⌈m / log₂ radix⌉ rounds. The last one may have smaller groups.
+/// Let 2^m be the largest power of two up to P. The places are the leaves of recursive doubling's tree: there are 2^m,
+/// and the first s = P − 2^m of them have two ranks each. In the first round all ranks of the places of a group
+/// exchange values, so no round is lost to fold ranks first, or to hand them the result. From then on all ranks of a
+/// place have the same value. A rank of another place reads it from one of them; the ranks of a pair read from one
+/// each. There are ⌈m / log₂ radix⌉ rounds. The last one may have smaller groups.
 ///
 /// ```
 /// # use maniple_schedules::{Goal, check, radix};

@@ -39,7 +39,7 @@ pub struct Survivors {
     places: Places,
     /// For each number of rounds of the first step, the survivors of all blocks. A block after k rounds is 2^k places.
     survivors: Vec<Vec<u32>>,
-    /// For each number of exchanges that are over, which of the last survivors need what they then have.
+    /// For each number of finished exchanges, which of the last survivors need what they then have.
     needed: Vec<Vec<bool>>,
     /// Who gets the result from whom in the third step, and the same as who hands it to whom. Each is sorted by the first of
     /// the two ranks, and then by time.
@@ -53,7 +53,7 @@ pub trait Choose {
     /// their values after as many rounds.
     fn survivor(&mut self, lower: u32, higher: u32) -> u32;
 
-    /// So many of those who could hand the result on in a round, or of those who could get it then. In the latter case some
+    /// A number of ranks that could hand the result on in a round, or that could get it then. In the latter case some
     /// are left for a later round, in which the chosen ones help to hand it out.
     fn turn(&mut self, of: &[u32], count: usize) -> Vec<u32>;
 
@@ -192,8 +192,8 @@ impl Survivors {
         rounds
     }
 
-    /// In each round everybody who has the result hands it to one more receiver, as long as there are so many. Those who
-    /// have it come with the rounds after which they do.
+    /// In each round everybody who has the result hands it to one more receiver, as long as there are receivers without
+    /// it. Ranks that have it come with the rounds after which they do.
     fn choose_feeders(&mut self, mut have: Vec<(u32, u32)>, mut lack: Vec<u32>, choose: &mut dyn Choose) {
         let ranks = |of: &[(u32, u32)]| of.iter().map(|&(rank, _)| rank).collect::<Vec<u32>>();
         while !lack.is_empty() && !have.is_empty() {
@@ -403,7 +403,7 @@ mod tests {
                 assert_eq!(report, alone, "{ranks} ranks, seed {seed}: {chosen:?}");
                 assert!(report.by_doubling && report.laws == Laws::NONE, "{ranks} ranks, seed {seed}");
                 assert!(hand_out_turns(&chosen) <= hand_out_rounds(&chosen), "{ranks} ranks, seed {seed}: {chosen:?}");
-                // Both ways to tell the messages are those of the steps.
+                // Both ways to count the messages agree with the steps.
                 let mut told: Vec<_> = chosen.messages().collect();
                 let steps = (0..ranks).map(|rank| chosen.schedule(rank));
                 let mut sent: Vec<_> = steps

@@ -17,7 +17,7 @@ impl Method for TwoLevel {
         matches!(kind, Kind::Allreduce | Kind::Reduce).then_some(Needs::All)
     }
     fn groups_by_doubling(&self, groups: &Groups) -> bool {
-        groups.are_alike()
+        groups.are_equal()
     }
     fn sends_both_ways(&self) -> bool {
         true
@@ -73,7 +73,7 @@ impl Groups {
     }
 
     /// Whether all groups have the same power of two of ranks.
-    pub fn are_alike(&self) -> bool {
+    pub fn are_equal(&self) -> bool {
         let size = |b: &[u32]| b[1] - b[0];
         self.bounds.windows(2).all(|b| size(b).is_power_of_two() && size(b) == size(&self.bounds))
     }
@@ -97,9 +97,9 @@ impl Groups {
 /// The ranks of a [group](Schedule::group) combine in place. Then the first ranks of the groups combine by
 /// [`recursive_doubling`]. At the end all ranks of a group take the result of its first one.
 ///
-/// So the messages between processors are those of recursive doubling over the groups, not over all ranks. Groups are
-/// runs of ranks and combine in rank order, so the operator need not commute. If all groups have the same power of two
-/// of ranks, the brackets and the bits are those of recursive doubling over all ranks.
+/// So the messages between processors are the messages of recursive doubling over the groups, not over all ranks.
+/// Groups are runs of ranks and combine in rank order, so the operator need not commute. If all groups have the same
+/// power of two of ranks, the brackets and the bits are the same as with recursive doubling over all ranks.
 ///
 /// Local: no rank talks to another.
 ///

@@ -3,7 +3,7 @@
 use crate::schedule::Link;
 use std::fmt;
 
-/// What an execution has room for.
+/// The number of messages that may be under way at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channels {
     /// A step waits for nothing but messages.
@@ -55,9 +55,9 @@ pub enum CheckError {
     },
     /// The function returned a schedule for another rank, another number of ranks, or other blocks.
     Foreign {
-        /// The rank asked for, the number of ranks and that of blocks.
+        /// The rank asked for, the number of ranks and the number of blocks.
         expected: (u32, u32, u32),
-        /// Those of the schedule that was returned.
+        /// The same three of the schedule that was returned.
         came: (u32, u32, u32),
     },
     /// A step names its own rank, or no rank, as its peer.
@@ -124,7 +124,7 @@ pub enum CheckError {
         expected: Link,
         /// The number of ranks that can't go on.
         stuck: u32,
-        /// What the execution had room for.
+        /// The limit on messages under way in the execution.
         channels: Channels,
     },
     /// A step stores or combines a block that holds nothing yet.
@@ -186,7 +186,7 @@ impl CheckError {
             Self::Foreign { expected: (rank, ranks, blocks), came } => (
                 format!("rank {rank}"),
                 format!("its schedule among {ranks} ranks with {blocks} blocks"),
-                format!("that of rank {} among {} with {}", came.0, came.1, came.2),
+                format!("the schedule of rank {} among {} with {}", came.0, came.1, came.2),
             ),
             Self::Peer { rank, step, ranks, came } => {
                 (at(rank, step), format!("another rank below {ranks} as the peer"), came.to_string())

@@ -50,8 +50,8 @@ pub struct Report {
 
 /// Proves that `schedule`, called for each rank of the goal, reaches it.
 ///
-/// 1. Each schedule is that of its rank, only ranks that contribute or receive have steps, every peer is another rank, every
-///    part is in the rank's registers, and each read has one update with as many blocks.
+/// 1. Each schedule belongs to its rank, only ranks that contribute or receive have steps, every peer is another rank,
+///    every part is in the rank's registers, and each read has one update with as many blocks.
 /// 2. No execution deadlocks. This holds for small values, and for large ones that are lent where they are, with two
 ///    vectors for each register.
 /// 3. No step reads a block that holds nothing, or takes out of a value what is not in it or all that is.
@@ -155,7 +155,7 @@ fn check_results(
     // The same combination in the brackets of the first rank that has it, of recursive doubling and of a loop.
     let mut known: HashMap<((u32, u32), u32), [Value; 3]> = HashMap::new();
     for (rank, registers) in (0u32..).zip(registers) {
-        // Those that follow in a group get their leader's result.
+        // The other ranks of a group get their leader's result.
         let result = schedules[schedules[rank as usize].group().start as usize].result();
         for block in goal.result(rank) {
             let value = registers[usize::from(result)].get(block as usize).copied().flatten();
@@ -186,9 +186,9 @@ fn check_results(
                         [value, trees.by_doubling((from, to), block), trees.by_loop((from, to), block)]
                     });
                     all.laws = all.laws.and(laws);
-                    all.laws.associative = all.laws.associative || !trees.alike(value, first);
-                    all.by_doubling = all.by_doubling && trees.alike(value, by_doubling);
-                    all.by_loop = all.by_loop && trees.alike(value, by_loop);
+                    all.laws.associative = all.laws.associative || !trees.equal_up_to_swaps(value, first);
+                    all.by_doubling = all.by_doubling && trees.equal_up_to_swaps(value, by_doubling);
+                    all.by_loop = all.by_loop && trees.equal_up_to_swaps(value, by_loop);
                     results.push(value);
                 }
             }

@@ -165,7 +165,7 @@ fn broken_schedules_are_refused_by_name() {
     let two = Goal::allreduce(2, 1);
     assert_eq!(
         check(&two, |_| recursive_doubling(0, 3)).unwrap_err().to_string(),
-        "rank 0: expected its schedule among 2 ranks with 1 blocks, got that of rank 0 among 3 with 1"
+        "rank 0: expected its schedule among 2 ranks with 1 blocks, got the schedule of rank 0 among 3 with 1"
     );
     assert!(matches!(check(&two, |_| recursive_doubling(0, 2)), Err(CheckError::Foreign { expected: (1, 2, 1), .. })));
     let blocks = Goal::allreduce(2, 2);
@@ -532,7 +532,7 @@ fn who_takes_no_part_has_no_steps() {
     assert_eq!(checked(&[update(0, 0)]), Err(CheckError::Idle { rank: 2, came: 1 }));
 }
 
-/// Memory is asked for blocks that are used, and only so many can be named.
+/// Memory is asked for blocks that are used, and only a limited number of blocks can be named.
 #[test]
 fn blocks_are_no_more_than_can_be_named() {
     let with_blocks = |blocks: u32| {
@@ -566,7 +566,7 @@ fn steps_without_a_result_ask_for_laws_too() {
 }
 
 #[test]
-fn groups_are_named_alike_and_only_their_first_rank_has_steps() {
+fn ranks_name_the_same_group_and_only_its_first_one_has_steps() {
     let checked = |groups: [Range<u32>; 4], steps: [Vec<Step>; 4]| {
         check(&Goal::allreduce(4, 1), |rank| {
             with(rank, 4, &steps[rank as usize]).in_group(groups[rank as usize].clone())

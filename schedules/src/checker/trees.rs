@@ -196,7 +196,7 @@ impl Trees {
     }
 
     /// Whether two values are one tree up to swapped operands.
-    pub fn alike(&mut self, a: Value, b: Value) -> bool {
+    pub fn equal_up_to_swaps(&mut self, a: Value, b: Value) -> bool {
         let in_order = |value| self.content(value).run.is_some();
         // Trees in order that differ have other brackets.
         a == b || !(in_order(a) && in_order(b)) && self.unordered(a) == self.unordered(b)

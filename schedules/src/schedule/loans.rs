@@ -6,11 +6,11 @@ use std::ops::Range;
 impl Schedule {
     /// For each step the updates, by their numbers, whose values must have been read before it may run.
     ///
-    /// A register has room for two vectors. A step that changes blocks that have been lent writes into the other vector
+    /// A register can hold two vectors. A step that changes blocks that have been lent writes into the other vector
     /// of the register, so that must not be on loan any more. Blocks that are not lent change where they are.
     ///
     /// One more entry is for the end of the call, when the result's vector is handed over. Of a value in several blocks the
-    /// vector may be either one, because a loan that is over before a step does not keep the step from changing it in place.
+    /// vector may be either one, because a loan that has ended before a step does not keep the step from changing it in place.
     pub fn awaits(&self) -> Vec<Vec<u16>> {
         #[derive(Clone, Default)]
         struct Register {

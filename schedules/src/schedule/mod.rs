@@ -53,7 +53,7 @@ impl Part {
 
     /// One block of a register.
     pub fn block(register: u8, block: u32) -> Self {
-        // The last number is not that of a block, so this part is empty.
+        // The last number does not name a block, so this part is empty.
         Self { register, blocks: block..block.saturating_add(1) }
     }
 }

@@ -108,7 +108,7 @@ impl<T: bytemuck::Pod + Send + Sync> Run<'_, T> {
         Ok(results.into_iter().map(finished).collect())
     }
 
-    /// Runs the next step of `call` if its wait is over.
+    /// Runs the next step of `call` if it need not wait.
     fn step(&self, call: &mut Call<T>, slots: &mut [Slot<T>]) -> Result<bool, Stopped> {
         let generation = (call.number / self.slots) as u64;
         if call.next == 0 {

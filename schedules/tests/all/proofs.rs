@@ -33,7 +33,7 @@ fn a_sample() {
     survivors_reduce_for_any_contributors_and_receivers(SAMPLE);
 }
 
-/// Rounds that grow with the logarithm for P = 1 to 300, and but for those with P blocks for some sizes to 5,000. Linear ones
+/// Rounds that grow with the logarithm for P = 1 to 300, and for some sizes to 5,000 if they do not have P blocks. Linear ones
 /// to 130.
 #[test]
 #[ignore = "takes minutes; after a change of an algorithm or of the checker"]
@@ -112,7 +112,7 @@ fn dissemination_takes_the_least_rounds_for_every_size(sizes: Sizes) {
     }
 }
 
-/// The adaption for so many ranks; `None` if they are a power of n + 1, which needs none.
+/// The adaption for this number of ranks; `None` if they are a power of n + 1, which needs none.
 fn adaption(ranks: u32, n: u32) -> Option<Adaption> {
     let exact = (n + 1).pow(ceil_log(ranks, n + 1)) == ranks;
     Adaption::find(ranks, n).filter(|_| !exact)

@@ -109,7 +109,7 @@ fn subtasks_are_as_many_as_the_paper_says() {
         (1024, 20480),
         (4096, 98304),
     ];
-    // Otherwise that of the power of two below, and four for each surplus rank.
+    // Otherwise the number for the power of two below, and four for each surplus rank.
     let others = [(3, 8), (5, 20), (6, 24), (7, 28), (12, 64), (31, 188), (100, 912), (300, 4272), (1000, 11168)];
     for (participants, subtasks) in powers.into_iter().chain(others) {
         let report = prove(participants, |rank| recursive_doubling(rank, participants)).unwrap();

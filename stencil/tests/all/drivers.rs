@@ -21,7 +21,7 @@ fn input(shards: usize, cells: usize, iterations: usize) -> (DominantMode, Probl
     (mode, Problem { sizes: vec![cells; shards], start, iterations, ahead: shards % 4, keep: Keep::Each, sink: None })
 }
 
-/// Every cell and every √S is that of the closed form, and there is the right number of each.
+/// Every cell and every √S agrees with the closed form, and there is the right number of each.
 fn assert_verified(mode: &DominantMode, input: &Problem, output: &Output, what: &str) {
     let roots: Vec<f64> = output.sums.iter().map(|sum| sum.sqrt()).collect();
     let last = output.vectors.last().expect("the last vector");

@@ -22,7 +22,7 @@ const CALLS: u32 = 10;
 pub enum Operation {
     /// A barrier.
     Barrier,
-    /// An allreduce with the sum of so many 64-bit integers.
+    /// An allreduce with the sum of this many 64-bit integers.
     Sum(usize),
     /// An allreduce with the sum of one 64-bit float.
     FloatSum,

@@ -52,7 +52,7 @@ const CLUSTERS: [Cluster; 2] = [
     Cluster { machine: "gpi-qdr", counts: &[2, 4, 8, 12, 16, 20, 24, 28, 32, 36] },
 ];
 
-/// The paper's figures: a cluster, the operation, and the title. Those of a cluster are together.
+/// The paper's figures: a cluster, the operation, and the title. The figures of a cluster are together.
 const FIGURES: [(usize, Operation, &str); 5] = [
     (FDR, Operation::Barrier, "Figure 3: a barrier on FDR"),
     (FDR, Operation::Sum(1), "Figure 5: an allreduce of 1 element on FDR"),
@@ -75,7 +75,7 @@ fn by_cluster<T>(mut of_figures: Vec<T>) -> [Vec<T>; 2] {
     [of_figures, second]
 }
 
-/// The n-way dissemination of the paper for so many nodes: its five cases, or Bruck and Ho's where these do not exist.
+/// The n-way dissemination of the paper for `nodes` nodes: its five cases, or Bruck and Ho's where these do not exist.
 pub fn ways(nodes: usize, n: usize) -> Algorithm {
     Algorithm::FiveCases(n as u8).taken_for(&Goal::allreduce(nodes as u32, 1))
 }
@@ -138,7 +138,7 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
     (values.clone().map(f64::ln).sum::<f64>() / values.count() as f64).exp()
 }
 
-/// All times: for each figure, those of each number of nodes.
+/// All times: for each figure, the times of each number of nodes.
 pub type Times = Figures<Point>;
 
 /// The points of an operation on a cluster.

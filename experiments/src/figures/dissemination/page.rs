@@ -113,7 +113,7 @@ pub fn page(
     page.list(machines.about().map(escaped));
     page.paragraph(
         "Dissemination is the paper's: its five cases, without an inverse, or Bruck and Ho's algorithm for the numbers of nodes \
-         for which these do not exist. Each time is that of the best n from 1 to 7, without the trial runs that choose it. MPI has the same wire, \
+         for which these do not exist. Each time is the best n's, from 1 to 7, without the trial runs that choose it. MPI has the same wire, \
          longer ways through its software, and two copies of each message. Its allreduce is recursive doubling, as in MPICH, \
          MVAPICH and Open MPI up to 2 KiB. Its barrier is dissemination with n = 1, as in MPICH. Elements are 64-bit integers.",
     );
@@ -121,7 +121,7 @@ pub fn page(
     page.paragraph(
         "Each shape of the paper's figures is a ratio of times here: the geometric mean over the numbers of nodes of a figure, or \
          over those that both clusters have. It holds if the ratio is on the paper's side of 1. How far is not judged, because \
-         the paper's text has no ratios. “No improvement” holds if the ratio is within 10 % of 1. The bands are those of the ratio \
+         the paper's text has no ratios. “No improvement” holds if the ratio is within 10 % of 1. The bands are the ratios \
          when one number of its machines is halved or doubled, and when all are.",
     );
     page.table(&verdicts::table(&study.verdicts));
@@ -147,7 +147,7 @@ pub fn page(
     page.section("Shares of each number");
     page.paragraph(
         "The share of a number in a result is d ln(result) / d ln(number) on the most nodes: the relative change of the result for \
-         a small relative change of the number. Latency, gap and bytes are those of both machines of a cluster.",
+         a small relative change of the number. Latency, gap and bytes change on both machines of a cluster.",
     );
     for (shares, figures) in study.shares.iter().zip(by_cluster(FIGURES.to_vec())) {
         let names = figures.iter().flat_map(|(_, operation, _)| NAMES.map(|name| format!("{operation}: {name}")));

@@ -80,7 +80,7 @@ pub struct Breakdown {
     pub rounds: u32,
     /// Messages of a node and call.
     pub messages: f64,
-    /// Those of them that are empty arrivals. The others are those of the schedule.
+    /// The empty arrivals among them. The others are the messages of the schedule.
     pub empty: f64,
     /// Numbers of the machine, each with its part of the time in microseconds: its share times the time.
     pub parts: Vec<(String, f64)>,
@@ -113,7 +113,7 @@ fn best(jobs: &[Job], took: &[Took]) -> Best {
 /// The most messages a round of dissemination beside radix exchanges, which send more than [`WAYS`], too.
 pub const WAYS_BESIDE_RADIX: usize = 16;
 
-/// Dissemination with up to so many messages a round.
+/// Dissemination with up to `ways` messages a round.
 fn disseminations(ways: usize) -> Vec<Algorithm> {
     (1..=ways as u8).map(Algorithm::Dissemination).collect()
 }

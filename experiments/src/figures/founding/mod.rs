@@ -31,7 +31,7 @@ use serde_json::json;
 use std::fmt::Write;
 use stencil::{Job, Took, WHOLE};
 
-/// The largest number of shards. So many would not fit into any host.
+/// The largest number of shards, more than would fit into any host.
 const MOST: usize = 1 << 24;
 
 /// Networks of today. The nodes on them have the framework's own costs.

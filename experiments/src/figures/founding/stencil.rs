@@ -8,7 +8,7 @@ use maniple_stencil::{Collective, plural};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The number of shards up to which runs are those of the paper: 1000 cells for each shard, 20 iterations.
+/// The number of shards up to which runs are as in the paper: 1000 cells for each shard, 20 iterations.
 pub const WHOLE: usize = 512;
 
 const CELLS: usize = 1000;
@@ -17,7 +17,7 @@ const ITERATIONS: usize = 20;
 /// The number of iterations at the start that don't count. The paper found that times are steady after them.
 const WARMUP: usize = 5;
 
-/// The cells and iterations of larger runs. Their kernels take as long as those of 1000 cells.
+/// The cells and iterations of larger runs. Their kernels take as long as kernels of 1000 cells.
 const FEW_CELLS: usize = 16;
 const FEW_ITERATIONS: usize = 7;
 const FEW_WARMUP: usize = 2;
@@ -105,7 +105,7 @@ impl runs::Job for Job {
         }
         let warmup = if self.shards <= WHOLE { WARMUP } else { FEW_WARMUP };
         let mean = |samples: &[f64]| {
-            // The last iterations launch no others ahead, and shards that are over send messages to the first node.
+            // The last iterations launch no others ahead, and shards that have ended send messages to the first node.
             let kept = &samples[warmup..samples.len() - (self.ahead + 1)];
             kept.iter().sum::<f64>() / kept.len() as f64
         };

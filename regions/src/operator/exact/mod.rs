@@ -77,7 +77,7 @@ impl<T: Summand> ExactSum<T> {
 
     /// Adds all elements of a slice. Much faster than one by one.
     pub fn add_slice(&mut self, elements: &[T]) {
-        /// Below so many elements the chunks cost more than they save.
+        /// Below this many elements the chunks cost more than they save.
         const FEW: usize = 8;
         if elements.len() < FEW {
             elements.iter().for_each(|&x| self.add(x));

@@ -21,7 +21,7 @@ pub fn add(words: &mut [u64], at: usize, value: u128, negative: bool) {
 #[inline]
 pub fn add_all(words: &mut [u64], others: &[u64]) {
     debug_assert_eq!(words.len(), others.len());
-    // Within so many words the carry stays in the processor's flag.
+    // Within this many words the carry stays in the processor's flag.
     let (blocks, rest) = words.as_chunks_mut::<8>();
     let (other_blocks, other_rest) = others.as_chunks::<8>();
     let mut carry = false;

@@ -90,7 +90,7 @@ fn what_is_handed_over_is_seen() {
     model_bounded(OF_SEVERAL, || {
         let [first, second] = hosts();
         let mut way = second.link.way(SECOND, FIRST);
-        (1..=2).for_each(|value| way.push(arrival(value, 8)).expect("room"));
+        (1..=2).for_each(|value| way.push(arrival(value, 8)).expect("space"));
         first.other_is_done(SECOND);
         let there = first.clone();
         let sees = thread::spawn(move || (0..2).for_each(|_| there.progress()));
@@ -137,10 +137,10 @@ fn what_comes_to_who_has_left_is_not_under_way() {
     model_bounded(OF_SEVERAL, || {
         let [first, second] = hosts();
         let mut way = second.link.way(SECOND, FIRST);
-        way.push(arrival(1, 8)).expect("room");
+        way.push(arrival(1, 8)).expect("space");
         first.progress();
         let end = first.link.fetch(FIRST);
-        way.push(arrival(2, 8)).expect("room");
+        way.push(arrival(2, 8)).expect("space");
         way.push(arrival(3, 8)).expect_err("two fill the window");
         let there = first.clone();
         let sees = thread::spawn(move || there.progress());
@@ -151,9 +151,9 @@ fn what_comes_to_who_has_left_is_not_under_way() {
     });
 }
 
-/// All are done, and messages wait for room on a host where nobody takes them any more.
+/// All are done, and messages wait for space on a host where nobody takes them any more.
 #[test]
-fn nobody_waits_for_room_on_a_host_that_is_done() {
+fn nobody_waits_for_space_on_a_host_that_is_done() {
     model_bounded(1, || {
         let [first, second] = hosts();
         first.post.processors[0].done.store(true, Ordering::Release);

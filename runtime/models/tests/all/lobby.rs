@@ -9,7 +9,7 @@ use maniple_runtime_models::wire::processes::lobby::Lobby;
 use maniple_runtime_models::wire::processes::segment::Segment;
 use std::sync::Arc;
 
-/// The lobbies of so many processes.
+/// The lobbies of `n` processes.
 fn lobbies(n: usize) -> Vec<Arc<Lobby>> {
     let ranks: Vec<u32> = (0..n as u32).collect();
     let memory = Segment::new("a model", 0, 0, true).expect("memory");
@@ -24,7 +24,7 @@ fn run(first: impl FnOnce(), others: Vec<Box<dyn FnOnce() + Send>>) {
     others.into_iter().for_each(|other| other.join().unwrap());
 }
 
-/// Each process takes part in so many allgathers, and gets what all have given in each.
+/// Each process takes part in this many allgathers, and gets what all have given in each.
 fn allgathers(n: usize, rounds: u8) {
     model_bounded(OF_SEVERAL, move || {
         let lobbies = lobbies(n);

@@ -10,7 +10,7 @@ use maniple_runtime_models::message::{Also, Message};
 use maniple_runtime_models::payload::Payload;
 use maniple_runtime_models::wire::processes::rings::{Failure, Ways};
 use maniple_runtime_models::wire::processes::segment::Segment;
-use maniple_runtime_models::wire::processes::segments::{Held, LARGEST, Layout, Segments};
+use maniple_runtime_models::wire::processes::segments::{HeldBlock, LARGEST, Layout, Segments};
 use maniple_runtime_models::wire::ring::ring;
 use maniple_runtime_models::wire::threads::outbox::Outbox;
 use maniple_runtime_models::wire::threads::post::{Post, Publics};
@@ -46,7 +46,7 @@ fn post(segments: &Arc<Segments>) -> Arc<Post<Message>> {
     Arc::new(Post::of(publics, Some(Box::new(ways)), Instant::now()))
 }
 
-/// A message with so many bytes of this value: up to 24 go as they are.
+/// A message with `bytes` bytes of this value: up to 24 go as they are.
 pub fn arrival(value: u8, bytes: usize) -> Message {
     let (payload, also) = (Payload::copy_of(&vec![value; bytes]), Also { cell: 0, generation: 0 });
     Message::Arrive { object: 0, cell: 0, generation: 0, payload, also }
@@ -57,7 +57,7 @@ pub fn check(message: &Message, value: u8, bytes: usize) {
     assert_eq!(payload.bytes(), vec![value; bytes]);
 }
 
-/// The processes with these numbers send a message of so many bytes to the first one, and go on with other work.
+/// The processes with these numbers send a message of `bytes` bytes to the first one, and go on with other work.
 fn send_to_first(senders: &'static [ProcessorId], bytes: usize) {
     model_bounded(OF_SEVERAL, move || {
         let processes = processes(1 + senders.len() as u32);
@@ -95,7 +95,7 @@ fn what_a_block_holds_is_seen() {
 }
 
 /// Reads the value that a holder holds, and lets go of it.
-fn read_held(held: Held, segments: &Segments, block: usize) -> u8 {
+fn read_held(held: HeldBlock, segments: &Segments, block: usize) -> u8 {
     let mut bytes = [0];
     // SAFETY: Held.
     unsafe { segments.of(0).read(block, &mut bytes) };
@@ -103,7 +103,7 @@ fn read_held(held: Held, segments: &Segments, block: usize) -> u8 {
     bytes[0]
 }
 
-/// Of each message there are two holders on two threads. So the block of the second or third message may be that of an
+/// Of each message there are two holders on two threads. So the block of the second or third message may be the block of an
 /// earlier one, but only after both have let go.
 #[test]
 fn a_block_is_used_again_after_its_last_holder() {
@@ -120,8 +120,8 @@ fn a_block_is_used_again_after_its_last_holder() {
                         None => yield_now(),
                     }
                 };
-                let first = Held::given(&there, (0, block), block, 1);
-                hand.push((Held::more(&there, (0, block), block, 1), block, value)).ok().expect("room");
+                let first = HeldBlock::given(&there, (0, block), block, 1);
+                hand.push((HeldBlock::more(&there, (0, block), block, 1), block, value)).ok().expect("space");
                 assert_eq!(read_held(first, &there, block), value);
             }
         });
@@ -138,8 +138,8 @@ fn a_block_is_used_again_after_its_last_holder() {
             }
         });
         let blocks = [1, 2].map(|value| {
-            let block = processes[0].send(&[&[value]]).expect("room");
-            tx.push(block).expect("room");
+            let block = processes[0].send(&[&[value]]).expect("space");
+            tx.push(block).expect("space");
             block
         });
         [receiver, other].into_iter().for_each(|other| other.join().unwrap());
@@ -154,15 +154,15 @@ fn two_senders_never_use_one_block() {
     model_bounded(OF_ONE, || {
         let processes = processes(2);
         let own = &processes[0];
-        let free = own.send(&[&[1]]).expect("room");
-        drop(Held::given(&processes[1], (0, free), free, 1));
+        let free = own.send(&[&[1]]).expect("space");
+        drop(HeldBlock::given(&processes[1], (0, free), free, 1));
         let there = own.clone();
-        let other = thread::spawn(move || there.send(&[&[2]]).expect("room"));
-        let here = own.send(&[&[3]]).expect("room");
+        let other = thread::spawn(move || there.send(&[&[2]]).expect("space"));
+        let here = own.send(&[&[3]]).expect("space");
         let there = other.join().unwrap();
         assert!(here != there && (here == free || there == free));
         for (block, value) in [(there, 2), (here, 3)] {
-            assert_eq!(read_held(Held::given(&processes[1], (0, block), block, 1), own, block), value);
+            assert_eq!(read_held(HeldBlock::given(&processes[1], (0, block), block, 1), own, block), value);
         }
     });
 }

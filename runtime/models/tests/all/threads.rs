@@ -122,7 +122,7 @@ fn two_messages_are_seen_although_their_sender_goes_on() {
 
 /// The sender also goes on once everything is in the ring.
 #[test]
-fn what_waited_for_room_is_seen() {
+fn what_waited_for_a_slot_is_seen() {
     one_reads(3, |post| {
         let outbox = Outbox::new(SECOND, post.clone());
         for value in 0..3 {
@@ -138,7 +138,7 @@ fn what_waited_for_room_is_seen() {
 
 /// The sender has nothing else to do until it gets an answer.
 #[test]
-fn nobody_sleeps_over_what_waits_for_room() {
+fn nobody_sleeps_over_what_waits_for_a_slot() {
     model(|| {
         let post = Arc::new(Post::new(2));
         let there = post.clone();
@@ -159,7 +159,7 @@ fn nobody_sleeps_over_what_waits_for_room() {
 
 /// `Stop` is among the messages.
 #[test]
-fn who_leaves_pushes_what_waited_for_room() {
+fn who_leaves_pushes_what_waited_for_a_slot() {
     one_reads(3, |post| {
         let outbox = Outbox::new(SECOND, post.clone());
         for value in 0..3 {
@@ -170,7 +170,7 @@ fn who_leaves_pushes_what_waited_for_room() {
 }
 
 #[test]
-fn nobody_waits_for_room_at_who_has_left() {
+fn nobody_waits_for_a_slot_at_who_has_left() {
     one_reads(0, |post| {
         let outbox = Outbox::new(SECOND, post.clone());
         for value in 0..3 {
@@ -269,7 +269,7 @@ impl Driven<Letter> for Clerk<'_> {
 
     fn park(&self, sleep: impl FnOnce()) {
         sleep();
-        // In a model a deadline is over at once, so let the others go on.
+        // In a model a deadline passes at once, so let the others go on.
         if self.outside.is_some() {
             yield_now();
         }
@@ -434,7 +434,7 @@ impl<M: Send + 'static> Abroad<M> for Neighbours {
     }
 }
 
-/// Runs `n` processors, each of a process of its own. Each sends what `sends` says, and is done after so many messages.
+/// Runs `n` processors, each of a process of its own. Each sends what `sends` says, and is done after a number of messages.
 /// Then it waits for the others. The run `ends`, or is given up because it is stuck.
 fn ends_among_processes(ends: bool, sends: &'static [(ProcessorId, ProcessorId)], awaits: &'static [u32]) {
     let n = awaits.len() as u32;
@@ -472,7 +472,7 @@ fn who_is_done_finds_that_the_other_is_stuck() {
 }
 
 #[test]
-fn who_is_done_receives_what_waited_for_room() {
+fn who_is_done_receives_what_waited_for_a_slot() {
     ends_among_processes(true, &[(FIRST, SECOND), (FIRST, SECOND), (FIRST, SECOND)], &[0, 0]);
 }
 

@@ -1,5 +1,5 @@
 //! The graph of a deadlock: who waits for whom. Each processor gives a [`ReportPart`]. The joined graph is searched for
-//! cycles, and for shards that are over and still owe something. It is shown as a text ([`Graph::text`]) and as a
+//! cycles, and for shards that have ended and still owe something. It is shown as a text ([`Graph::text`]) and as a
 //! drawing in Graphviz's language ([`Graph::dot`]).
 
 mod show;
@@ -81,7 +81,7 @@ pub(crate) struct ReportPart {
     pub owed: Vec<(Arrival, Node)>,
     /// The errors of failed shards.
     pub failed: BTreeSet<String>,
-    /// Shards that are over, in launches that are not.
+    /// Shards that have ended, in launches that have not.
     pub over: Vec<Node>,
     pub phases: Vec<(ObjectId, PhaseReport)>,
     pub replays: Vec<(ObjectId, CallsReport)>,
@@ -131,7 +131,7 @@ pub(crate) struct CallsReport {
 pub(crate) struct Graph {
     names: HashMap<Node, String>,
     waits: BTreeMap<Node, Vec<(String, Vec<Node>)>>,
-    /// Shards that are over.
+    /// Shards that have ended.
     over: HashSet<Node>,
     /// The nodes of each shard of a gang, one for each launch.
     members: HashMap<Member, BTreeSet<Node>>,
@@ -266,7 +266,7 @@ impl Graph {
         }
     }
 
-    /// The nodes of a shard of a gang: those that run. If none does, all that have not started or are over.
+    /// The nodes of a shard of a gang: those that run. If none does, all that have not started or have ended.
     fn member(&self, (gang, shard): Member) -> Vec<Node> {
         let Some(all) = self.members.get(&(gang, shard)) else {
             return vec![Node::Shard { gang, shard, launch: None }];
@@ -281,7 +281,7 @@ impl Graph {
         match waits {
             Node::Shard { gang: its, launch, .. } if its == gang => {
                 let own = Node::Shard { gang, shard, launch };
-                // A processor forgets a batch that is over, so the shard is taken to be over.
+                // A processor forgets a batch that has ended, so the shard is taken to have ended.
                 if !self.members.get(&(gang, shard)).is_some_and(|all| all.contains(&own)) {
                     self.over.insert(own);
                 }

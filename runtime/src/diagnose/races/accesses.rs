@@ -21,8 +21,7 @@ impl User {
         Place { task: self.name.to_string(), shard: Some(self.shard) }
     }
 
-    /// Whether the runtime keeps the uses of both apart anyway. It does so for launches that are not part of one
-    /// another.
+    /// Whether the runtime keeps the uses of both apart anyway. It does so for launches of which neither is part of the other.
     fn is_kept_apart(&self, other: &User) -> bool {
         !self.within.contains(&other.launch) && !other.within.contains(&self.launch)
     }
@@ -59,9 +58,9 @@ impl FieldUses {
         // with the earlier one is unordered with this one as well.
         let writes = matches!(access.at.privilege, Privilege::ReadWrite | Privilege::WriteDiscard);
         let covers = |a: &Accessed| access.at.region.contains(&a.at.region);
-        let alike = |a: &Accessed| writes || (a.at.privilege == access.at.privilege && past.has(a.stamp));
+        let same = |a: &Accessed| writes || (a.at.privilege == access.at.privilege && past.has(a.stamp));
         let stands_for =
-            |a: &Accessed| covers(a) && alike(a) && (past.has(a.stamp) || a.user.is_kept_apart(&access.user));
+            |a: &Accessed| covers(a) && same(a) && (past.has(a.stamp) || a.user.is_kept_apart(&access.user));
         let same_shard = |a: &Accessed| (a.user.launch, a.user.shard) == (access.user.launch, access.user.shard);
         let is_like = |a: &Accessed| a.at == access.at && same_shard(a);
         let mut surplus = (self.0.iter().filter(|a| is_like(a)).count() + 1).saturating_sub(MOST_ALIKE);

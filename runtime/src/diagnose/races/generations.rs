@@ -78,7 +78,7 @@ impl Generations {
         kept.map_or(&self.before, |g| &g.clock)
     }
 
-    /// A shard, one of so many `waiters`, has waited for a generation. Once all have, nobody asks for it again.
+    /// A shard, one of `waiters`, has waited for a generation. Once all have, nobody asks for it again.
     pub fn pass(&mut self, shard: u32, generation: u64, waiters: usize) {
         let passed = self.passed.entry(shard).or_default();
         *passed = (generation + 1).max(*passed);

@@ -86,7 +86,7 @@ impl Races {
         Observing::by(Some((self.clone(), actor)))
     }
 
-    /// A leaf task is launched. Takes those of its uses that are not under simultaneous coherence.
+    /// A leaf task is launched. Takes its uses that are not under simultaneous coherence.
     #[cold]
     pub fn leaf_launched(
         &self,
@@ -216,7 +216,7 @@ impl Races {
         self.state().end_of((launch, shard))
     }
 
-    /// A launch is over, in a run with so many copies of the top-level task.
+    /// A launch has ended, in a run with `copies` copies of the top-level task.
     #[cold]
     pub fn launch_over(&self, launch: LaunchKey, copies: u32) -> VectorClock {
         // Every node knows the top-level task's launches.

@@ -26,10 +26,10 @@
 //!
 //! **Memory.** Nothing grows with the length of a run. The check keeps:
 //!
-//! - a clock for each shard and each task that is not over
+//! - a clock for each shard and each task that has not ended
 //! - of each field, the uses that no later one stands for; of equal unordered uses by one shard, the newest 64
 //! - of each barrier, the generations that somebody may still wait for, or 1024
-//! - of each collective, the calls that are not over on all shards that take part, and the next one of each slot
+//! - of each collective, the calls that have not ended on all shards that take part, and the next one of each slot
 //!
 //! A lane of which no use is kept is used again.
 

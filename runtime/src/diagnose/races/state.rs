@@ -21,7 +21,7 @@ type TaskKey = (ProcessorId, u32, u32);
 struct Acting {
     /// Everything that it has awaited.
     clock: VectorClock,
-    /// Everything before those of its leaf tasks that are over.
+    /// Everything before its leaf tasks that have ended.
     leaves: VectorClock,
     columns: HashMap<(TreeId, FieldId), ColumnUses>,
     /// Its launch, the launch that the launcher is part of, and so on.
@@ -30,7 +30,7 @@ struct Acting {
     lane: u32,
 }
 
-/// A leaf task that is not over.
+/// A leaf task that has not ended.
 #[derive(Debug)]
 struct LeafPast {
     actor: Actor,
@@ -46,7 +46,7 @@ struct CallPast {
     parts: BTreeMap<u32, PartPast>,
     /// Some shards, and everything before their inputs: many results depend on the same ones.
     joined: (Vec<u32>, VectorClock),
-    /// How many shards' parts are over.
+    /// How many shards' parts have ended.
     over: usize,
 }
 
@@ -84,10 +84,10 @@ pub(super) struct State {
     actors: HashMap<Actor, Acting>,
     tasks: HashMap<TaskKey, LeafPast>,
     barriers: HashMap<BarrierKey, Generations>,
-    /// The calls that are not over on all shards, and of each slot the next one.
+    /// The calls that have not ended on all shards, and of each slot the next one.
     calls: HashMap<(ObjectId, u64), CallPast>,
     launches: HashMap<LaunchKey, LaunchPast>,
-    /// Everything before the ends of launches that are over, by the launcher's number.
+    /// Everything before the ends of launches that have ended, by the launcher's number.
     launched: HashMap<u32, VectorClock>,
     fields: HashMap<(TreeId, FieldId), FieldUses>,
     /// Everything that failed shards had awaited. An observer of a poisoned barrier is taken to come after it.
@@ -191,7 +191,7 @@ impl State {
         race
     }
 
-    /// A leaf task is over, and arrives at these barriers.
+    /// A leaf task has ended, and arrives at these barriers.
     pub fn leaf_ends(
         &mut self,
         (processor, id): (ProcessorId, TaskId),
@@ -301,7 +301,7 @@ impl State {
         self.calls.entry(call).or_default().parts.entry(shard).or_default()
     }
 
-    /// The part of `shard`, one of `parties` shards, in a call is over: it has the result, the error that was handed on
+    /// The part of `shard`, one of `parties` shards, in a call has ended: it has the result, the error that was handed on
     /// instead, or nothing to get. `depends_on` says whose inputs come before that, beside its own. Returns everything
     /// before the end. The shard's next part in the slot comes after it, and so does the end of the shard, awaited or not.
     pub fn call_over(
@@ -334,7 +334,7 @@ impl State {
         past
     }
 
-    /// Forgets the parts of a shard in calls of a slot that are not over: they never will be.
+    /// Forgets the parts of a shard in calls of a slot that have not ended: they never will be.
     pub fn call_lost(&mut self, object: ObjectId, shard: u32, (slot, slots): (u32, u32)) {
         self.calls.retain(|&(of, call), entry| {
             if of == object && call % u64::from(slots) == u64::from(slot) {
@@ -357,7 +357,7 @@ impl State {
         self.actors.insert(actor, Acting { clock, within, ..Acting::default() });
     }
 
-    /// A shard and its leaf tasks are over.
+    /// A shard and its leaf tasks have ended.
     pub fn shard_ends(&mut self, actor: Actor) {
         let Some(Acting { mut clock, leaves, .. }) = self.actors.remove(&actor) else { return };
         clock.join(&leaves);
@@ -395,7 +395,7 @@ impl State {
         self.launched.remove(&number);
     }
 
-    /// An object was destroyed, and its last users are over.
+    /// An object was destroyed, and its last users have ended.
     pub fn forget(&mut self, object: ObjectId) {
         self.barriers.retain(|barrier, _| barrier.0 != object);
         self.calls.retain(|call, _| call.0 != object);

@@ -36,7 +36,7 @@ impl Packed {
         self.left
     }
 
-    /// The next bytes: so many, or all that are left.
+    /// The next bytes: at most `most`, or all that are left.
     pub fn next(&mut self, most: usize) -> Vec<u8> {
         while self.bytes.len() < most
             && let Some(recording) = self.recordings.get(self.next.0)

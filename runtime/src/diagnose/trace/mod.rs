@@ -8,7 +8,7 @@ mod write;
 
 #[cfg(target_os = "linux")]
 pub(crate) use carry::{Packed, Unpacking};
-pub(crate) use record::{Entry, Kind, Recorder, Recording};
+pub(crate) use record::{Entry, EventKind, Recorder, Recording};
 
 use crate::Error;
 use maniple_mapper::{Machine, files};
@@ -47,7 +47,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Each processor keeps its newest events, 16 bytes each, up to the number that [`events`](Self::events) sets. The file
 /// says how many older ones were dropped.
 ///
-/// A run writes the file when it is over, well or not, in place of an earlier trace. The file is written as
+/// A run writes the file when it ends, well or not, in place of an earlier trace. The file is written as
 /// [a whole](files::Whole): if that fails, its earlier content stays, and [`written`](Self::written) has the error. The
 /// run gives its result all the same.
 ///
@@ -57,7 +57,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// needs the memory for them. A process with [another number](crate::Runtime::process_number) does not touch the file,
 /// whatever it runs. Either all processes of a run have a trace, or none has.
 ///
-/// All times are on the clock of process 0's host. The processes of a host share a clock. Those of other hosts are compared
+/// All times are on the clock of process 0's host. The processes of a host share a clock. Clocks of other hosts are compared
 /// at the start and at the end of the run; `clock_error_us` in the file is the largest possible error between two hosts.
 /// An arrow between hosts may end that much before it begins. If a process is lost, the file has what process 0 has, and
 /// `missing` says why the rest is not there.
@@ -99,7 +99,7 @@ pub(crate) struct Tracing {
 pub(crate) struct Nodes {
     /// For each node, the name of its host.
     pub hosts: Vec<String>,
-    /// For each node, the first node of its host. Those of a host have one clock.
+    /// For each node, the first node of its host. Nodes of a host have one clock.
     pub first_of: Vec<u32>,
     /// For each node, the nanoseconds to add to times of its recordings: at the start and at the end of the run.
     pub shifts: Vec<[i64; 2]>,
@@ -174,7 +174,7 @@ impl TraceFile {
         if let Some(file) = self.file.as_ref().filter(|_| crate::Runtime::process_number() == 0) {
             recordings.sort_by_key(|r| r.processor);
             let nodes = lock(&tracing.nodes).take();
-            let about = write::Run { machine, driver, nodes, error };
+            let about = write::RunInfo { machine, driver, nodes, error };
             let written = file.write(|out| write::write(out, &recordings, about));
             let dropped: u64 = recordings.iter().map(|r| r.dropped).sum();
             if dropped > 0 {

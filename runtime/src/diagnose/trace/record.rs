@@ -14,7 +14,7 @@ use std::panic::Location;
 
 /// The kind of an event. The first ones begin slices, one after the other on their processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// A leaf task is called: its name, shard, [`task_key`].
     Leaf,
     /// A leaf task has its turn but is not called here: it has failed before, or runs on another processor.
@@ -33,9 +33,9 @@ pub(crate) enum Kind {
     Idle,
     /// A mapper call: its name, nothing, the ticks that it took. With 0 ticks it was not measured.
     Mapper,
-    /// A message sent: its name, the receiver, its number among those to that processor.
+    /// A message sent: its name, the receiver, its number among the messages to that processor.
     Send,
-    /// A message received: its name, the sender, its number among those from that processor.
+    /// A message received: its name, the sender, its number among the messages from that processor.
     Receive,
     /// An arrival released a leaf task, a shard or a chain: the object, the generation, [`task_key`] or slot.
     ReleasedTask,
@@ -43,7 +43,7 @@ pub(crate) enum Kind {
     ReleasedChain,
 }
 
-impl Kind {
+impl EventKind {
     const ALL: [Self; 14] = [
         Self::Leaf,
         Self::Dispatch,
@@ -83,7 +83,7 @@ impl Entry {
     const MANY: u32 = u32::MAX >> 4;
 
     #[inline]
-    fn new(kind: Kind, ticks: u64, what: u32, who: u32, key: u32) -> Self {
+    fn new(kind: EventKind, ticks: u64, what: u32, who: u32, key: u32) -> Self {
         let what = u64::from(what.min(u32::from(u16::MAX)));
         Self { time_what: ticks & Self::TIME | what << 48, kind_who: (kind as u32) << 28 | who.min(Self::MANY), key }
     }
@@ -109,17 +109,17 @@ impl Entry {
     }
 
     #[inline]
-    pub fn kind(&self) -> Kind {
-        Kind::ALL[(self.kind_who >> 28) as usize % Kind::ALL.len()]
+    pub fn kind(&self) -> EventKind {
+        EventKind::ALL[(self.kind_who >> 28) as usize % EventKind::ALL.len()]
     }
 
     #[inline]
-    fn is(&self, kind: Kind) -> bool {
+    fn is(&self, kind: EventKind) -> bool {
         self.kind_who >> 28 == kind as u32
     }
 
     #[inline]
-    fn set_kind(&mut self, kind: Kind) {
+    fn set_kind(&mut self, kind: EventKind) {
         self.kind_who = (kind as u32) << 28 | self.kind_who & Self::MANY;
     }
 
@@ -160,7 +160,7 @@ fn task_key(id: TaskId) -> u32 {
     id.turn << 24 | id.index & u32::MAX >> 8
 }
 
-/// Names in the order in which they came up. The first is that of the mapper's call for a leaf task.
+/// Names in the order in which they came up. The first is the name of the mapper's call for a leaf task.
 struct Names {
     list: Vec<String>,
     numbers: HashMap<String, u32>,
@@ -328,35 +328,35 @@ impl Recorder {
 
     /// The present slice, if it is of this kind and can be continued.
     #[inline]
-    fn same(&mut self, kind: Kind) -> Option<&mut Entry> {
+    fn same(&mut self, kind: EventKind) -> Option<&mut Entry> {
         if self.step > 0 { None } else { self.running().filter(|s| s.is(kind)) }
     }
 
     /// Begins a slice, and so ends the present one.
     #[inline]
-    fn begin(&mut self, wire: &dyn Wire, kind: Kind, what: u32, who: u32, key: u32) {
+    fn begin(&mut self, wire: &dyn Wire, kind: EventKind, what: u32, who: u32, key: u32) {
         let now = self.ticks(wire);
         self.slice = self.add(Entry::new(kind, now, what, who, key));
         self.idle = false;
     }
 
-    /// Messages are handled, in one slice with those before.
+    /// Messages are handled, in one slice with earlier ones.
     fn messages(&mut self, wire: &dyn Wire) {
-        if self.same(Kind::Messages).is_none() {
-            self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
+        if self.same(EventKind::Messages).is_none() {
+            self.begin(wire, EventKind::Messages, UNKNOWN, UNKNOWN, 0);
         }
     }
 
     /// Ends the present slice, if there is one.
     fn end(&mut self, wire: &dyn Wire) {
         if !self.idle {
-            self.begin(wire, Kind::Idle, UNKNOWN, UNKNOWN, 0);
+            self.begin(wire, EventKind::Idle, UNKNOWN, UNKNOWN, 0);
             (self.slice, self.idle) = (NONE, true);
         }
     }
 
     #[inline]
-    fn within(&mut self, kind: Kind, what: u32, who: u32, key: u32) {
+    fn within(&mut self, kind: EventKind, what: u32, who: u32, key: u32) {
         self.add(Entry::new(kind, 0, what, who, key));
     }
 }
@@ -369,30 +369,30 @@ impl Recorder {
         match *event {
             Event::Polled { slot } => {
                 let (name, shard) = self.slots.get(slot as usize).copied().unwrap_or((UNKNOWN, UNKNOWN));
-                self.begin(wire, Kind::Poll, name, shard, slot);
+                self.begin(wire, EventKind::Poll, name, shard, slot);
             }
             Event::LastPolled { slot } => {
-                if let Some(slice) = self.running().filter(|s| s.is(Kind::Poll) && s.key == slot) {
-                    slice.set_kind(Kind::LastPoll);
+                if let Some(slice) = self.running().filter(|s| s.is(EventKind::Poll) && s.key == slot) {
+                    slice.set_kind(EventKind::LastPoll);
                 }
             }
             Event::ChainRan { object, first } => {
-                if let Some(slice) = self.same(Kind::Chains).filter(|s| s.what() == object) {
+                if let Some(slice) = self.same(EventKind::Chains).filter(|s| s.what() == object) {
                     return slice.one_more_run();
                 }
                 let (shard, call) = first().unwrap_or((UNKNOWN, u64::MAX));
-                self.begin(wire, Kind::Chains, object, shard, Entry::first_run(call));
+                self.begin(wire, EventKind::Chains, object, shard, Entry::first_run(call));
             }
             Event::TaskCalled { name, shard, task } => {
                 let name = self.names.number_of_task(name);
-                self.begin(wire, Kind::Leaf, name, shard, task.map_or(UNKNOWN, task_key));
+                self.begin(wire, EventKind::Leaf, name, shard, task.map_or(UNKNOWN, task_key));
             }
-            Event::TaskDispatched { task } => self.begin(wire, Kind::Dispatch, UNKNOWN, UNKNOWN, task_key(task)),
+            Event::TaskDispatched { task } => self.begin(wire, EventKind::Dispatch, UNKNOWN, UNKNOWN, task_key(task)),
             Event::Idle => self.end(wire),
-            Event::Parked => self.begin(wire, Kind::Parked, UNKNOWN, UNKNOWN, 0),
+            Event::Parked => self.begin(wire, EventKind::Parked, UNKNOWN, UNKNOWN, 0),
             Event::TopLevelBegan => {
                 let name = self.names.number("top level");
-                self.begin(wire, Kind::LastPoll, name, UNKNOWN, UNKNOWN);
+                self.begin(wire, EventKind::LastPoll, name, UNKNOWN, UNKNOWN);
             }
             Event::InSlot { slot, task, shard } => {
                 let name = self.names.number(task);
@@ -404,27 +404,27 @@ impl Recorder {
             Event::Sent { to, name } => {
                 let (name, number) = (self.names.number_of_static(name), self.sent[to.index()]);
                 self.sent[to.index()] = number.wrapping_add(1);
-                self.within(Kind::Send, name, to.0, number);
+                self.within(EventKind::Send, name, to.0, number);
             }
             Event::Received { from, name } => {
                 self.messages(wire);
                 let (name, number) = (self.names.number_of_static(name), self.received[from.index()]);
                 self.received[from.index()] = number.wrapping_add(1);
-                self.within(Kind::Receive, name, from.0, number);
+                self.within(EventKind::Receive, name, from.0, number);
             }
             Event::ComparisonReceived => self.messages(wire),
-            Event::OwnReceived => self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0),
+            Event::OwnReceived => self.begin(wire, EventKind::Messages, UNKNOWN, UNKNOWN, 0),
             Event::TaskReleased { object, generation, task } => {
-                self.within(Kind::ReleasedTask, object, generation.min(u64::from(UNKNOWN)) as u32, task_key(task));
+                self.within(EventKind::ReleasedTask, object, generation.min(u64::from(UNKNOWN)) as u32, task_key(task));
             }
             Event::ShardReleased { object, generation, slot } => {
-                self.within(Kind::ReleasedShard, object, generation.min(u64::from(UNKNOWN)) as u32, slot);
+                self.within(EventKind::ReleasedShard, object, generation.min(u64::from(UNKNOWN)) as u32, slot);
             }
             // Within a slice of the same object there is nothing to show.
             Event::ChainReleased { object }
-                if self.running().is_none_or(|s| !(s.is(Kind::Chains) && s.what() == object)) =>
+                if self.running().is_none_or(|s| !(s.is(EventKind::Chains) && s.what() == object)) =>
             {
-                self.within(Kind::ReleasedChain, object, UNKNOWN, 0);
+                self.within(EventKind::ReleasedChain, object, UNKNOWN, 0);
             }
             _ => {}
         }
@@ -434,7 +434,7 @@ impl Recorder {
     pub fn asks(&mut self, wire: &dyn Wire, mapper: &str, call: &str) -> Option<u64> {
         // Measuring these mappers' answer about a leaf task takes longer than the answer.
         if call == "map_leaf" && ["collective", "default"].contains(&mapper) {
-            self.within(Kind::Mapper, Names::MAP_LEAF, UNKNOWN, 0);
+            self.within(EventKind::Mapper, Names::MAP_LEAF, UNKNOWN, 0);
             return None;
         }
         Some(self.ticks(wire))
@@ -444,7 +444,7 @@ impl Recorder {
     pub fn answers(&mut self, wire: &dyn Wire, call: &'static str, start: u64) {
         let took = self.ticks(wire).saturating_sub(start).clamp(1, u64::from(u32::MAX));
         let name = self.names.number_of_static(call);
-        self.add(Entry::new(Kind::Mapper, start, name, UNKNOWN, took as u32));
+        self.add(Entry::new(EventKind::Mapper, start, name, UNKNOWN, took as u32));
     }
 
     /// Hands the recording over.

@@ -5,7 +5,7 @@
 //! finds there. The exact time of a message within its slice is not recorded. The latest possible time is written.
 
 use crate::Error;
-use crate::diagnose::trace::{Entry, Kind, Nodes, Recording};
+use crate::diagnose::trace::{Entry, EventKind, Nodes, Recording};
 use crate::ids::ProcessorId;
 use maniple_mapper::Machine;
 use serde::Serialize;
@@ -107,7 +107,7 @@ struct Arrow<'a> {
 }
 
 /// The key of something released, until it runs.
-type Released = (Kind, u32);
+type Released = (EventKind, u32);
 
 struct File<'a, W> {
     out: W,
@@ -205,7 +205,7 @@ impl<'a> Row<'a> {
         let (processor, end) = (self.recording.processor, self.times.ns(self.recording.moments[1].0));
         let mut slice = Spot { processor, start: 0, end: 0 };
         self.events.iter().enumerate().map(move |(i, event)| {
-            if event.kind().is_slice() && event.kind() != Kind::Idle {
+            if event.kind().is_slice() && event.kind() != EventKind::Idle {
                 let start = self.times.ns(event.time());
                 let next = self.events[i + 1..].iter().find(|e| e.kind().is_slice());
                 let next = next.map_or(end, |e| self.times.ns(e.time()));
@@ -222,16 +222,16 @@ impl<'a> Row<'a> {
             let what = event.what();
             let of_shard = Args { shard: event.who(), ..Args::default() };
             let (name, cat, args) = match event.kind() {
-                Kind::Leaf => (self.name(what), "leaf", of_shard),
-                Kind::Dispatch => ("not called here", "runtime", Args::default()),
-                Kind::Poll | Kind::LastPoll => (self.name(what), "shard", of_shard),
-                Kind::Chains => {
+                EventKind::Leaf => (self.name(what), "leaf", of_shard),
+                EventKind::Dispatch => ("not called here", "runtime", Args::default()),
+                EventKind::Poll | EventKind::LastPoll => (self.name(what), "shard", of_shard),
+                EventKind::Chains => {
                     let (runs, call) = event.runs();
                     (self.object(what), "collective", Args { runs: Some(runs), call, ..of_shard })
                 }
-                Kind::Messages => ("messages", "runtime", Args::default()),
-                Kind::Parked => ("parked", "idle", Args::default()),
-                Kind::Mapper => {
+                EventKind::Messages => ("messages", "runtime", Args::default()),
+                EventKind::Parked => ("parked", "idle", Args::default()),
+                EventKind::Mapper => {
                     self.mapper(event, slice, of_shard, file)?;
                     continue;
                 }
@@ -267,13 +267,13 @@ impl<'a> Row<'a> {
             file.line(processor, Line { name, cat, ph: "e", ts: us(to), id: id(), ..Line::default() })
         };
         for (event, slice) in self.events() {
-            if !matches!(event.kind(), Kind::Poll | Kind::LastPoll) {
+            if !matches!(event.kind(), EventKind::Poll | EventKind::LastPoll) {
                 continue;
             }
             if let Some((from, poll)) = since.remove(&event.key) {
                 wait(event.key, from, slice.start, poll, None)?;
             }
-            if event.kind() == Kind::Poll {
+            if event.kind() == EventKind::Poll {
                 since.insert(event.key, (slice.end, event));
             }
         }
@@ -286,13 +286,13 @@ impl<'a> Row<'a> {
 /// Messages by sender, receiver and number.
 type Messages = HashMap<(ProcessorId, ProcessorId, u32), Spot>;
 
-fn messages(rows: &[Row<'_>], kind: Kind) -> Messages {
+fn messages(rows: &[Row<'_>], kind: EventKind) -> Messages {
     let mut found = HashMap::new();
     for row in rows {
         let me = row.recording.processor;
         for (event, slice) in row.events().filter(|(e, _)| e.kind() == kind) {
             let other = event.processor().unwrap_or(ProcessorId(u32::MAX));
-            let (from, to) = if kind == Kind::Send { (me, other) } else { (other, me) };
+            let (from, to) = if kind == EventKind::Send { (me, other) } else { (other, me) };
             found.insert((from, to, event.key), slice);
         }
     }
@@ -311,15 +311,15 @@ fn releases(row: &Row<'_>, sent: &Messages, file: &mut File<'_, impl Write>) -> 
             sender = None;
         }
         let runs = match kind {
-            Kind::Leaf | Kind::Dispatch => (Kind::ReleasedTask, event.key),
-            Kind::Poll | Kind::LastPoll => (Kind::ReleasedShard, event.key),
-            Kind::Chains => (Kind::ReleasedChain, event.what()),
-            Kind::Receive => {
+            EventKind::Leaf | EventKind::Dispatch => (EventKind::ReleasedTask, event.key),
+            EventKind::Poll | EventKind::LastPoll => (EventKind::ReleasedShard, event.key),
+            EventKind::Chains => (EventKind::ReleasedChain, event.what()),
+            EventKind::Receive => {
                 sender = event.processor().and_then(|from| sent.get(&(from, me, event.key)).copied());
                 continue;
             }
-            Kind::ReleasedTask | Kind::ReleasedShard | Kind::ReleasedChain => {
-                let who = if kind == Kind::ReleasedChain { event.what() } else { event.key };
+            EventKind::ReleasedTask | EventKind::ReleasedShard | EventKind::ReleasedChain => {
+                let who = if kind == EventKind::ReleasedChain { event.what() } else { event.key };
                 pending.entry((kind, who)).or_default().push((sender.unwrap_or(slice), event));
                 continue;
             }
@@ -333,8 +333,8 @@ fn releases(row: &Row<'_>, sent: &Messages, file: &mut File<'_, impl Write>) -> 
     Ok(())
 }
 
-/// The run of a trace.
-pub(super) struct Run<'a> {
+/// The run that a trace describes.
+pub(super) struct RunInfo<'a> {
     pub machine: &'a Machine,
     pub driver: &'a str,
     /// If there are several processes.
@@ -356,8 +356,8 @@ fn rows<'a>(recordings: &'a [Recording], machine: &Machine, nodes: Option<&Nodes
 }
 
 /// Writes the whole file.
-pub(super) fn write(out: &mut impl Write, recordings: &[Recording], run: Run<'_>) -> io::Result<()> {
-    let Run { machine, driver, nodes, error } = run;
+pub(super) fn write(out: &mut impl Write, recordings: &[Recording], run: RunInfo<'_>) -> io::Result<()> {
+    let RunInfo { machine, driver, nodes, error } = run;
     let rows = rows(recordings, machine, nodes.as_ref());
     let end = rows.iter().map(|row| row.times.ns(row.recording.moments[1].0)).max().unwrap_or(0);
     let text = error.map(ToString::to_string);
@@ -396,10 +396,10 @@ pub(super) fn write(out: &mut impl Write, recordings: &[Recording], run: Run<'_>
         row.slices(&mut file)?;
         row.waits(end, &mut file)?;
     }
-    let (sent, received) = (messages(&rows, Kind::Send), messages(&rows, Kind::Receive));
+    let (sent, received) = (messages(&rows, EventKind::Send), messages(&rows, EventKind::Receive));
     for row in &rows {
         let me = row.recording.processor;
-        for (event, slice) in row.events().filter(|(e, _)| e.kind() == Kind::Send) {
+        for (event, slice) in row.events().filter(|(e, _)| e.kind() == EventKind::Send) {
             let to = event.processor().and_then(|to| received.get(&(me, to, event.key)).copied());
             let args = Args { from: Some(me), to: event.processor(), ..Args::default() };
             file.arrow(Arrow { name: row.name(event.what()), cat: "message", from: slice, to, args })?;

@@ -31,7 +31,7 @@ impl Resident for ShardInner {
 }
 
 /// Ends a shard that has failed or has leaf tasks left. If it has failed, those who wait for it learn of it at once.
-/// The launch learns of it when the shard's leaf tasks are over.
+/// The launch learns of it when the shard's leaf tasks have ended.
 async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
     let result = result.map_err(|error| shard.abandon(error));
     let untold = shard.leaves_over().await;
@@ -43,7 +43,7 @@ async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
         (result, _) => result,
     };
     if let Err(e) = &result {
-        // Now its calls are over too.
+        // Now its calls have ended too.
         let (gang, error) = (&shard.inner.origin.gang, e.poison().poisons(shard.place()));
         shard.core().give_up_calls(gang, shard.inner.index, shard.part_of(), &error);
     }
@@ -73,7 +73,7 @@ impl Shard {
         }
     }
 
-    /// The shard's own code is over.
+    /// The shard's own code has ended.
     pub(crate) fn end(&self, result: Result<Parcel, Error>) {
         match result {
             Ok(value) if self.is_over_well() => self.over(Ok(value)),
@@ -86,7 +86,7 @@ impl Shard {
         core.effects().spawn(self.inner.clone(), Box::pin(end_when_leaves_are(self, result)));
     }
 
-    /// The shard and its leaf tasks are over.
+    /// The shard and its leaf tasks have ended.
     fn over(&self, result: Result<Parcel, Failure>) {
         let valid = self.take_valid();
         self.give_up_columns();

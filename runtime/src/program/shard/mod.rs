@@ -19,7 +19,7 @@ use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::gang::Versions;
 use crate::ids::{LaunchKey, ProcessorId, TopLaunch, top_launch};
-use crate::message::Held;
+use crate::message::HeldRegion;
 use crate::object::GangTable;
 use crate::processor::{Core, Origin};
 use crate::replay::{Caller, Handle, Refused, Replay, ReplayCx};
@@ -35,7 +35,7 @@ pub(crate) struct ShardInner {
     index: u32,
     /// Among the gang's shards on this processor.
     position: u32,
-    held: Arc<[Held]>,
+    held: Arc<[HeldRegion]>,
     regions: regions::Regions,
     pub(crate) owner: Rc<Owner>,
     /// For an inner task: where the valid data is, and the rights that the gangs it launched leave to it.
@@ -71,7 +71,7 @@ impl ShardInner {
 /// A shard touches no data itself. Uses of the same data by its leaf tasks take effect in program order, with one
 /// exception: simultaneous uses are not ordered, not even within one shard. Barriers and futures order those.
 ///
-/// A shard is over when its own code, its leaf tasks and its calls of collectives are over. If a leaf task or a call
+/// A shard ends when its own code, its leaf tasks and its calls of collectives have ended. If a leaf task or a call
 /// fails and none of the shard's own awaits returns the failure, the shard fails with it.
 ///
 /// A `Shard` belongs to one processor and is not `Send`. Clones stand for the same shard.
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(core: &Rc<Core>, origin: &Rc<Origin>, index: u32, held: Arc<[Held]>) -> Self {
+    pub(crate) fn new(core: &Rc<Core>, origin: &Rc<Origin>, index: u32, held: Arc<[HeldRegion]>) -> Self {
         let inner = ShardInner {
             core: core.clone(),
             origin: origin.clone(),
@@ -127,7 +127,7 @@ impl Shard {
         format!("gang `{}`", self.inner.origin.gang.name)
     }
 
-    pub(crate) fn held(&self) -> &Arc<[Held]> {
+    pub(crate) fn held(&self) -> &Arc<[HeldRegion]> {
         &self.inner.held
     }
 
@@ -167,7 +167,7 @@ impl Shard {
     /// Makes a call of a replayed object, for the crate that defines it. Local; never waits.
     ///
     /// `f` gets the object's state on this processor, this shard's position among the processor's shards, and the
-    /// number of the call, from 0. The shard is not over before [`ReplayCx::resolve`] says that the call is.
+    /// number of the call, from 0. The shard has not ended before [`ReplayCx::resolve`] says that the call is.
     ///
     /// # Errors
     /// [`Error::Misuse`] when the object is of another kind, of another gang or of another run, or when calls of another launch are

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::data::{Column, Columns, Store};
 use crate::gang::{Right, Versions};
 use crate::ids::ColumnKey;
-use crate::message::{Held, Valid};
+use crate::message::{HeldRegion, Valid};
 use crate::program::region::RegionView;
 use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
 use smallvec::SmallVec;
@@ -31,11 +31,11 @@ impl fmt::Debug for LocalRegion {
     }
 }
 
-/// The regions of a shard. A shard that waits takes this room, and there are many.
+/// The regions of a shard. A shard that waits takes this much memory, and there are many.
 pub(super) struct Regions {
-    /// Tells the shard's views from those of other shards of this thread. 0 once the shard is over.
+    /// Tells the shard's views from views of other shards of this thread. 0 once the shard has ended.
     shard: Cell<u64>,
-    /// Those that requirements name, by position, once the shard has asked for one.
+    /// The regions that requirements name, by position, once the shard has asked for one.
     held: OnceCell<Rc<[LocalRegion]>>,
     /// The columns of parts of these regions, once there are some.
     parts: OnceCell<Box<RefCell<Columns>>>,
@@ -55,11 +55,11 @@ impl Regions {
     }
 
     /// The regions that requirements name, by position.
-    fn held(&self, held: &[Held]) -> &Rc<[LocalRegion]> {
+    fn held(&self, held: &[HeldRegion]) -> &Rc<[LocalRegion]> {
         self.held.get_or_init(|| held.iter().map(|h| self.local(h.region, false)).collect())
     }
 
-    /// Those that requirements name, if the shard has asked for one.
+    /// The regions that requirements name, if the shard has asked for one.
     fn known(&self) -> &[LocalRegion] {
         self.held.get().map_or(&[], |held| held)
     }
@@ -86,7 +86,7 @@ impl Shard {
     /// The region may be empty.
     ///
     /// # Errors
-    /// [`Error::Misuse`] when the launch of the shard names no region that contains this one, or when the shard is over.
+    /// [`Error::Misuse`] when the launch of the shard names no region that contains this one, or when the shard has ended.
     pub fn region(&self, region: Region) -> Result<RegionView, Error> {
         self.check_running("a call of `Shard::region`")?;
         let ShardInner { held, regions, .. } = &*self.inner;
@@ -208,12 +208,12 @@ impl Shard {
         coherence: Coherence,
     ) -> Result<usize, Error> {
         let held = &self.inner.held;
-        let gives = |h: &Held| h.fields.contains(&field) && h.region.contains(&region);
+        let gives = |h: &HeldRegion| h.fields.contains(&field) && h.region.contains(&region);
         if let Some(found) = held.iter().position(|h| h.serves(privilege, coherence) && gives(h)) {
             return Ok(found);
         }
         let is_shared = |coherence| coherence == Coherence::Simultaneous;
-        let is_other_kind = |h: &Held| is_shared(h.coherence) != is_shared(coherence);
+        let is_other_kind = |h: &HeldRegion| is_shared(h.coherence) != is_shared(coherence);
         if let Some(h) = held.iter().find(|h| gives(h) && h.privilege.covers(privilege) && is_other_kind(h)) {
             // Only the coherence is another: the same method for regions of the other kind.
             let method = match (privilege, is_shared(h.coherence)) {
@@ -238,9 +238,15 @@ impl Shard {
     }
 
     /// The requirements of the launch that allow an inner task this use of a field of a region.
-    pub(crate) fn givers(&self, region: Region, field: FieldId, privilege: Privilege) -> Result<Vec<&Held>, Error> {
-        let gives = |h: &&Held| h.region.contains(&region) && h.fields.contains(&field);
-        let found: Vec<&Held> = self.inner.held.iter().filter(|h| gives(h) && h.privilege.covers(privilege)).collect();
+    pub(crate) fn givers(
+        &self,
+        region: Region,
+        field: FieldId,
+        privilege: Privilege,
+    ) -> Result<Vec<&HeldRegion>, Error> {
+        let gives = |h: &&HeldRegion| h.region.contains(&region) && h.fields.contains(&field);
+        let found: Vec<&HeldRegion> =
+            self.inner.held.iter().filter(|h| gives(h) && h.privilege.covers(privilege)).collect();
         if found.is_empty() { Err(self.not_held(region, field, privilege, None)) } else { Ok(found) }
     }
 
@@ -313,7 +319,7 @@ impl Shard {
     }
 
     /// Clears the poison of data that the shards of a launched gang overwrite. `held` are their requirements.
-    pub(crate) fn pass_on(&self, held: &[Arc<[Held]>]) {
+    pub(crate) fn pass_on(&self, held: &[Arc<[HeldRegion]>]) {
         let owner = &self.inner.owner;
         if !owner.has_poison() {
             return;
@@ -351,7 +357,7 @@ impl Shard {
         Error::misuse(format!("a launch on {} in {}", self.shown(region), self.place()), expected, came)
     }
 
-    /// Gives up the columns of a shard that is over. The program may have kept views of them.
+    /// Gives up the columns of a shard that has ended. The program may have kept views of them.
     pub(crate) fn give_up_columns(&self) {
         let regions = &self.inner.regions;
         regions.shard.set(0);

@@ -20,11 +20,10 @@ impl Shard {
 
     /// Waits for the next generation of a barrier. Local; may wait. [`timeout`](Self::timeout) sets a limit.
     ///
-    /// The wait takes its generation when it is first polled. If it is dropped before it is over, it gives the
-    /// generation back, and the next wait is for the same one. That happens after a time-out, or when another branch of
-    /// a `select!` wins. Of several waits under way on one end of a barrier, only the one that began last can give its
-    /// generation back. The generation of another one is skipped. So drop them in reverse order, or keep them and await
-    /// them again.
+    /// The wait takes its generation when it is first polled. If it is dropped before it ends, it gives the generation back,
+    /// and the next wait is for the same one. That happens after a time-out, or when another branch of a `select!` wins. Of
+    /// several waits under way on one end of a barrier, only the one that began last can give its generation back. The
+    /// generation of another one is skipped. So drop them in reverse order, or keep them and await them again.
     ///
     /// # Errors
     /// [`Error::Poisoned`] when the generation will never complete; its cause says why.

@@ -16,7 +16,7 @@ pub enum Notice {
     Ask { wave: u32 },
     /// To the first host: all processors of a host are done.
     Done,
-    /// From the first host: those of all hosts are done.
+    /// From the first host: the processors of all hosts are done.
     AllDone,
     /// To all other hosts: the run is given up.
     GiveUp,

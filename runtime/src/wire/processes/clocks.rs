@@ -3,7 +3,7 @@
 /// The times around an allgather, in nanoseconds of the host's clock.
 pub type Around = (u64, u64);
 
-/// How far a host's clock is ahead of that of the first process's host, in nanoseconds, and the largest possible error.
+/// How far a host's clock is ahead of the clock of the first process's host, in nanoseconds, and the largest possible error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ahead {
     pub ns: i64,
@@ -54,7 +54,7 @@ pub fn error(hosts: &[u32], ahead: [&[Ahead]; 2]) -> Option<u64> {
     let mut errors: Vec<u64> =
         others.map(|rank| ahead.map(|ahead| ahead[rank].within).into_iter().max().unwrap_or(0)).collect();
     errors.sort_unstable();
-    // The first host has none, and those of two others add up.
+    // The first host has none, and the errors of two others add up.
     (!errors.is_empty()).then(|| errors.iter().rev().take(2).sum())
 }
 

@@ -18,7 +18,7 @@ const MOST: u32 = 256;
 
 /// The lobby of `processes` processes. The first one starts the copies, and a copy meets the process that started it.
 pub fn lobby(processes: u32) -> Result<Arc<Lobby>, Error> {
-    let Some(call) = Call::here() else { return start(processes) };
+    let Some(call) = CopyArguments::here() else { return start(processes) };
     if call.orphan {
         return Err(Error::ProcessLost { process: 0, host: super::host(), why: "it is gone".into() });
     }
@@ -75,7 +75,7 @@ fn program() -> PathBuf {
 }
 
 /// What a copy is told.
-struct Call {
+struct CopyArguments {
     rank: u32,
     size: u32,
     /// The first process, and the numbers of the lobby's file and of its life there.
@@ -86,10 +86,10 @@ struct Call {
     orphan: bool,
 }
 
-impl Call {
+impl CopyArguments {
     /// The call of this process, if it is a copy.
     fn here() -> Option<&'static Self> {
-        static CALL: OnceLock<Option<Call>> = OnceLock::new();
+        static CALL: OnceLock<Option<CopyArguments>> = OnceLock::new();
         CALL.get_or_init(Self::read).as_ref()
     }
 
@@ -124,14 +124,14 @@ fn is_over(process: Pid) -> bool {
 
 /// The number of this process, if it is a copy.
 pub fn number() -> Option<u32> {
-    Call::here().map(|call| call.rank)
+    CopyArguments::here().map(|call| call.rank)
 }
 
 /// Says why this process ends, if it is a copy that has not met the others yet. They may wait for it.
 pub fn last_words(text: &str) {
-    let copy = Call::here().filter(|call| !call.orphan);
+    let copy = CopyArguments::here().filter(|call| !call.orphan);
     // If the lobby can't be opened, nobody can be told.
-    if let Some(Ok(lobby)) = copy.map(Call::open) {
+    if let Some(Ok(lobby)) = copy.map(CopyArguments::open) {
         lobby.last_words(text);
     }
 }

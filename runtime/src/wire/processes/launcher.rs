@@ -23,7 +23,7 @@ impl Launched {
     }
 }
 
-/// Each launcher with its variables for the number of processes and that of this process.
+/// Each launcher with its variables for the number of processes and the number of this process.
 const LAUNCHERS: [(&str, &str, &str); 3] = [
     ("Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     ("MPICH", "PMI_SIZE", "PMI_RANK"),

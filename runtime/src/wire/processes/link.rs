@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// Carries frames between processes of different hosts. Those from one process to another keep their order.
+/// Carries frames between processes of different hosts. Frames from one process to another keep their order.
 pub trait Carrier: Send + Sync {
     /// Sends a frame to a process. Never waits.
     fn send(&self, to: u32, frame: Frame);
@@ -35,20 +35,20 @@ pub trait Carrier: Send + Sync {
 pub struct Frame {
     /// A few kilobytes at most.
     pub head: Vec<u8>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<FramePart>,
 }
 
 /// Bytes beside the head of a frame.
-pub enum Part {
+pub enum FramePart {
     Bulk(Bulk),
     Bytes(Vec<u8>),
 }
 
-impl Part {
+impl FramePart {
     pub fn as_bytes(&self) -> &[u8] {
         match self {
-            Part::Bulk(bulk) => bulk.as_bytes(),
-            Part::Bytes(bytes) => bytes,
+            FramePart::Bulk(bulk) => bulk.as_bytes(),
+            FramePart::Bytes(bytes) => bytes,
         }
     }
 
@@ -56,15 +56,15 @@ impl Part {
     #[cfg(feature = "mpi")]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         match self {
-            Part::Bulk(Bulk::Buffer(buffer)) => buffer.as_bytes_mut(),
-            Part::Bulk(Bulk::Lent(_)) | Part::Bytes(_) => &mut [],
+            FramePart::Bulk(Bulk::Buffer(buffer)) => buffer.as_bytes_mut(),
+            FramePart::Bulk(Bulk::Lent(_)) | FramePart::Bytes(_) => &mut [],
         }
     }
 
     fn into_buffer(self) -> Buffer {
         match self {
-            Part::Bulk(Bulk::Buffer(buffer)) => buffer,
-            Part::Bulk(Bulk::Lent(_)) | Part::Bytes(_) => Buffer::from_bytes(self.as_bytes()),
+            FramePart::Bulk(Bulk::Buffer(buffer)) => buffer,
+            FramePart::Bulk(Bulk::Lent(_)) | FramePart::Bytes(_) => Buffer::from_bytes(self.as_bytes()),
         }
     }
 }
@@ -84,14 +84,14 @@ enum What {
         to: ProcessorId,
         long: bool,
     },
-    /// So many bytes of messages have been taken.
+    /// This many bytes of messages have been taken.
     Taken(u64),
     Notice(Notice),
 }
 
 /// The most bytes of a message that are in the head.
 const SHORT: usize = 4096;
-/// As soon as so many bytes are under way to a process and have not been taken there, messages to it wait.
+/// As soon as this many bytes are under way to a process and have not been taken there, messages to it wait.
 const WINDOW: usize = if MODEL { 2 * EACH } else { 64 << 20 };
 /// A process says what it has taken when it comes to this, which is less than the window.
 const SAY: u64 = WINDOW as u64 / if MODEL { 1 } else { 8 };
@@ -146,12 +146,12 @@ type Taken = (usize, Message);
 type Inlets = HashMap<(ProcessorId, ProcessorId), Option<Sender<Taken>>>;
 type Hall = Mutex<Vec<(ProcessorId, Receiver<Taken>)>>;
 
-/// The messages of a run between this process and those of other hosts.
+/// The messages of a run between this process and the processes of other hosts.
 pub struct Link {
     carrier: Arc<dyn Carrier>,
     pub hosts: Hosts,
     peers: Vec<Peer>,
-    /// The ways from processors of other hosts to those of this process; `None` if the processor has left.
+    /// The ways from processors of other hosts to processors of this process; `None` if the processor has left.
     inlets: Mutex<Inlets>,
     /// For each processor of this process, the ends of ways that it has not fetched.
     halls: Vec<Hall>,
@@ -160,7 +160,7 @@ pub struct Link {
     talk: Option<Mutex<Talk>>,
 }
 
-/// What the first process of a host says to those of others, and hears.
+/// What the first process of a host tells the first processes of other hosts, and learns from them.
 struct Talk {
     firsts: Vec<u32>,
     /// The processors of this host.
@@ -226,7 +226,7 @@ impl Link {
         news
     }
 
-    fn send(&self, to: u32, what: What, parts: Vec<Part>, after: &[u8]) {
+    fn send(&self, to: u32, what: What, parts: Vec<FramePart>, after: &[u8]) {
         let head = Vec::with_capacity(32 + after.len());
         // It has neither maps nor sequences, so it can be encoded.
         let mut head = postcard::to_extend(&Head { run: self.hosts.run, what }, head).unwrap_or_default();
@@ -248,10 +248,11 @@ impl Link {
                 let cost = frame.parts.iter().map(|part| part.as_bytes().len()).sum::<usize>() + body.len() + EACH;
                 let mut parts = frame.parts.into_iter();
                 let first = long.then(|| parts.next()).flatten();
-                let decoded = postcard::from_bytes(first.as_ref().map_or(body, Part::as_bytes)).map(|mut message| {
-                    Message::put_bulk(&mut message, parts.map(Part::into_buffer));
-                    message
-                });
+                let decoded =
+                    postcard::from_bytes(first.as_ref().map_or(body, FramePart::as_bytes)).map(|mut message| {
+                        Message::put_bulk(&mut message, parts.map(FramePart::into_buffer));
+                        message
+                    });
                 let message = decoded.unwrap_or_else(|e| Message::Lost(Box::new(failed(from, to, &e))));
                 self.hand_over(publics, (from, to), (cost, message));
             }
@@ -395,7 +396,7 @@ impl Way<Message> for Out {
             return Err(message);
         }
         let (from, to) = (self.from, self.to);
-        let mut parts: Vec<Part> = message.take_bulk().into_iter().map(Part::Bulk).collect();
+        let mut parts: Vec<FramePart> = message.take_bulk().into_iter().map(FramePart::Bulk).collect();
         let mut body = match postcard::to_stdvec(&message) {
             Ok(body) => body,
             Err(e) => {
@@ -405,7 +406,7 @@ impl Way<Message> for Out {
         };
         let long = body.len() > SHORT;
         if long {
-            parts.insert(0, Part::Bytes(std::mem::take(&mut body)));
+            parts.insert(0, FramePart::Bytes(std::mem::take(&mut body)));
         }
         let cost = parts.iter().map(|part| part.as_bytes().len()).sum::<usize>() + body.len() + EACH;
         peer.under_way.fetch_add(cost, Ordering::Relaxed);
@@ -436,7 +437,7 @@ impl Origin<Message> for In {
 
 impl Drop for In {
     fn drop(&mut self) {
-        // What nobody takes any more is no longer under way. The lock is that of handing over, so nothing comes after this.
+        // What nobody takes any more is no longer under way. Handing over takes the same lock, so nothing comes after this.
         let link = self.link.clone();
         let mut inlets = lock(&link.inlets);
         while self.pop().is_some() {}

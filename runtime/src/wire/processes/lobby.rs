@@ -13,8 +13,8 @@ use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// The most room for what a process gives, with that of others which it passes on. Only what is used takes up memory.
-const ROOM: usize = 1 << 30;
+/// The most bytes that a process gives, with others' bytes which it passes on. Only what is used takes up memory.
+const MOST_GIVEN: usize = 1 << 30;
 /// The least of it for each of the processes, however little memory there is: enough for the outcome of a run.
 const LEAST: usize = 2 << 10;
 const LINE: usize = 128;
@@ -43,8 +43,8 @@ pub struct Lobby {
     /// The numbers of all of them, in order.
     ranks: Vec<u32>,
     memory: Segment,
-    /// The room for what each gives, and for the total.
-    room: usize,
+    /// The bytes for what each gives, and for the total.
+    capacity: usize,
     /// Allgathers that this process has begun.
     begun: AtomicU32,
     /// The run under way: the number of the allgather at its end, and how to end it at once.
@@ -91,7 +91,7 @@ impl Awaited {
     }
 }
 
-/// The place of the gifts of so many processes, after the words of all.
+/// The place of the gifts of `processes` processes, after the words of all.
 fn gifts(processes: usize) -> usize {
     (processes + 1) * LINE + processes * WORDS
 }
@@ -104,15 +104,15 @@ impl Lobby {
     /// Makes the lobby of these processes, for the first of them.
     pub fn new(ranks: Vec<u32>) -> io::Result<Self> {
         let n = ranks.len();
-        let (room, least) = (ROOM.min(super::segment::limit() / 4 / (n + 1)) / LINE * LINE, n * LEAST);
-        let head = gifts(n) + if room > least { 0 } else { (n + 1) * least };
-        let memory = Segment::new("maniple lobby", gifts(n) + (n + 1) * room.max(least), head, n > 1)?;
+        let (capacity, least) = (MOST_GIVEN.min(super::segment::limit() / 4 / (n + 1)) / LINE * LINE, n * LEAST);
+        let head = gifts(n) + if capacity > least { 0 } else { (n + 1) * least };
+        let memory = Segment::new("maniple lobby", gifts(n) + (n + 1) * capacity.max(least), head, n > 1)?;
         let lobby = Self::in_memory(0, ranks, memory);
         lobby.word::<AtomicU64>(TOKEN).store(RandomState::new().hash_one(lobby.file()), Ordering::Relaxed);
         Ok(lobby)
     }
 
-    /// Opens the lobby that the first of these processes has made: its number of the system, and that of the file.
+    /// Opens the lobby that the first of these processes has made: its number in the system, and the file's number.
     pub fn open(index: usize, ranks: Vec<u32>, (process, file): (u32, i32)) -> io::Result<Self> {
         let memory = Segment::open(process, file)?;
         let least = gifts(ranks.len()) + (ranks.len() + 1) * LINE;
@@ -126,8 +126,8 @@ impl Lobby {
     pub fn in_memory(index: usize, ranks: Vec<u32>, memory: Segment) -> Self {
         let (begun, messages, run) = (AtomicU32::new(0), AtomicU32::new(0), Mutex::default());
         let (lost, tell) = (Mutex::default(), OnceLock::new());
-        let room = (memory.bytes() - gifts(ranks.len())) / (ranks.len() + 1);
-        let lobby = Self { index, ranks, memory, room, begun, run, messages, lost, left: Mutex::default(), tell };
+        let capacity = (memory.bytes() - gifts(ranks.len())) / (ranks.len() + 1);
+        let lobby = Self { index, ranks, memory, capacity, begun, run, messages, lost, left: Mutex::default(), tell };
         if MODEL {
             lobby.make_words();
         }
@@ -225,20 +225,20 @@ impl Lobby {
         unsafe { self.memory.word(at) }
     }
 
-    /// The place of a process's gift, or that of the total, after all of them.
+    /// The place of a process's gift, or of the total, after all of them.
     fn place(&self, index: usize) -> usize {
-        gifts(self.ranks.len()) + index * self.room
+        gifts(self.ranks.len()) + index * self.capacity
     }
 
-    /// The most bytes that each of so many processes, of all hosts, can give: those of all fit a place, each with its length.
+    /// The most bytes that each of `processes` processes, of all hosts, can give: all gifts fit a place, each with its length.
     pub fn most(&self, processes: usize) -> usize {
-        (self.room / processes).saturating_sub(64)
+        (self.capacity / processes).saturating_sub(64)
     }
 
-    /// Gives bytes to all processes, and returns those of all, in their order. Waits for all of them.
+    /// Gives bytes to all processes, and returns the bytes of all, in their order. Waits for all of them.
     ///
     /// Gifts go along a tree to the first process, which tells the total to all. `total` makes it of the gifts: it adds
-    /// those of other hosts.
+    /// the gifts of other hosts.
     ///
     /// Each place is used again in the next allgather. A process reads gifts before it gives, and gives before the total is
     /// told; and it reads the total before it gives again.
@@ -263,7 +263,7 @@ impl Lobby {
         }
         let mut gifts = Vec::new();
         append(&mut gifts, bytes);
-        // Those of the processes index + 1, index + 2 to 3, index + 4 to 7 and so on, as far as they are below this one.
+        // The gifts of the processes index + 1, index + 2 to 3, index + 4 to 7 and so on, as far as they are below this one.
         let mut step = 1;
         while self.index & step == 0 && self.index + step < self.ranks.len() {
             let child = self.index + step;
@@ -273,16 +273,16 @@ impl Lobby {
         }
         let place = self.ranks.len();
         if self.index == 0 {
-            let fits = |gifts: Vec<u8>| match gifts.len() + size_of::<usize>() <= self.room {
+            let fits = |gifts: Vec<u8>| match gifts.len() + size_of::<usize>() <= self.capacity {
                 true => Ok(gifts),
-                false => Err(Error::misuse("what processes agree on", format!("{} bytes", self.room), gifts.len())),
+                false => Err(Error::misuse("what processes agree on", format!("{} bytes", self.capacity), gifts.len())),
             };
             gifts = total(gifts).and_then(fits).map_err(|e| match e {
                 Error::ProcessLost { process, .. } => {
                     self.fail(process);
                     e
                 }
-                // For want of a process that has been noted.
+                // A process is missing that has been noted.
                 _ if self.has_failed() => self.fail(self.ranks[0]),
                 _ => {
                     self.last_words(&e.to_string());
@@ -323,7 +323,7 @@ impl Lobby {
         // SAFETY: Written before the count said so, and not again before this process gives to the next allgather.
         unsafe {
             self.memory.read(at, &mut len);
-            let (start, len) = (to.len(), usize::from_ne_bytes(len).min(self.room - size_of::<usize>()));
+            let (start, len) = (to.len(), usize::from_ne_bytes(len).min(self.capacity - size_of::<usize>()));
             to.resize(start + len, 0);
             self.memory.read(at + size_of::<usize>(), &mut to[start..]);
         }
@@ -344,8 +344,8 @@ impl Lobby {
         }
     }
 
-    /// Lets this allgather and all later ones fail for everybody, for want of a process. Returns the error, which is about
-    /// the first process that was missed.
+    /// Lets this allgather and all later ones fail for everybody, because a process is missing. Returns the error, which is
+    /// about the first process that was missed.
     fn fail(&self, missed: u32) -> Error {
         let first = self.miss(missed, self.has_left(missed));
         (0..self.ranks.len()).map(|index| self.given(index)).chain([self.told()]).for_each(|word| {
@@ -527,7 +527,7 @@ impl Lobby {
         known.map_or_else(|known| known as usize - 1, |_| first)
     }
 
-    /// Whether this process reports the errors of all, among those of its host.
+    /// Whether this process reports the errors of all, among the processes of its host.
     pub fn reports(&self) -> bool {
         self.reporter() == self.index
     }
@@ -584,7 +584,7 @@ fn how(status: ExitStatus) -> String {
 mod tests {
     use super::*;
 
-    /// Lobbies of so many processes, all in this one.
+    /// Lobbies of `n` processes, all in this one.
     fn lobbies(n: usize) -> Vec<Lobby> {
         let ranks: Vec<u32> = (0..n as u32).collect();
         let first = Lobby::new(ranks.clone()).expect("memory");

@@ -1,4 +1,4 @@
-//! The processes of a program, and how they agree. They meet once: those of a launcher when they make their first runtime
+//! The processes of a program, and how they agree. They meet once: processes of a launcher when they make their first runtime
 //! for it, others at the first run.
 
 use super::copies;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// How processes are started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
-    /// By the first of them, on this host, so many.
+    /// By the first of them, on this host, this many.
     Copies(u32),
     /// By a launcher of MPI.
     Launcher,
@@ -23,8 +23,8 @@ pub enum Started {
 
 /// What a launcher knows of processes on several hosts.
 pub trait Between: Send + Sync {
-    /// For the first process of each host: gives bytes to those of the others, and returns those of all, in the order of
-    /// their numbers. Waits for all of them. If they are not for all, only the first one gets them.
+    /// For the first process of each host: gives bytes to the first processes of the others, and returns the bytes of all, in
+    /// the order of their numbers. Waits for all of them. If they are not for all, only the first one gets them.
     fn allgather(&self, bytes: &[u8], for_all: bool) -> Result<Vec<Vec<u8>>, Error>;
     /// Takes in what other hosts say of lost processes. False if MPI does not return, as when one is lost.
     fn listens(&self) -> bool;
@@ -52,12 +52,12 @@ pub struct Meeting {
     /// How many processors of this machine its processes may use.
     processors: usize,
     /// Why they have not met. Then no run can.
-    amiss: Option<Error>,
+    problem: Option<Error>,
     /// Why processes that a launcher believes to be on one host share no memory, in the first one that noticed.
     pub unshared: Option<String>,
 }
 
-/// The processes of this program, once they have met; or why those of a launcher can't. The lock is held while they meet.
+/// The processes of this program, once they have met; or why processes of a launcher can't. The lock is held while they meet.
 static MET: OnceLock<Result<Arc<Meeting>, Error>> = OnceLock::new();
 static MEETS: Mutex<()> = Mutex::new(());
 
@@ -140,7 +140,7 @@ impl Meeting {
                 }
                 met.count_processors();
             }
-            Err(e) => met.amiss = Some(e),
+            Err(e) => met.problem = Some(e),
         }
         let met = Arc::new(met);
         let _ = MET.set(Ok(met.clone()));
@@ -150,7 +150,7 @@ impl Meeting {
     }
 
     fn whole(self: &Arc<Self>) -> Result<Arc<Self>, Error> {
-        self.amiss.clone().map_or_else(|| Ok(self.clone()), Err)
+        self.problem.clone().map_or_else(|| Ok(self.clone()), Err)
     }
 
     /// Before they have told each other their names and processors.
@@ -173,7 +173,7 @@ impl Meeting {
             cpus,
             share: 1,
             processors: 1,
-            amiss: None,
+            problem: None,
             unshared: None,
         }
     }
@@ -214,9 +214,9 @@ impl Meeting {
         }
         let is_first = self.hosts[self.rank as usize] == self.rank && self.on_host() > 1;
         if let Some((directory, refused)) = is_first.then(segment::directory).flatten() {
-            let (directory, room) = (directory.display(), segment::limit() >> 20);
+            let (directory, free) = (directory.display(), segment::limit() >> 20);
             log::warn!(
-                "the call memfd_create is refused ({refused}): processes of {} share memory in {directory}, which has {room} MiB",
+                "the call memfd_create is refused ({refused}): processes of {} share memory in {directory}, which has {free} MiB",
                 super::host()
             );
         }
@@ -285,12 +285,12 @@ impl Meeting {
         gifts.iter().map(|bytes| postcard::from_bytes(bytes).map_err(coded)).collect()
     }
 
-    /// Gives bytes, at most [`Self::most`], to the first process. It gets those of all, in the order of their numbers, and
+    /// Gives bytes, at most [`Self::most`], to the first process. It gets the bytes of all, in the order of their numbers, and
     /// the others get none; collective, and waits.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::all`].
+    /// The errors of [`Self::all`].
     pub fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         let mut all = Vec::new();
         let total = |gifts| {
@@ -351,7 +351,7 @@ impl Meeting {
     }
 }
 
-/// The number of this process among those of its program. Processes of a launcher that have not met are alone.
+/// The number of this process in its program. Processes of a launcher that have not met are alone.
 pub fn number() -> u32 {
     met().map(|meeting| meeting.rank).or_else(copies::number).unwrap_or(0)
 }

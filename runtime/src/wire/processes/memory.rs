@@ -1,9 +1,9 @@
 //! Registered memory: instances in the segment of their process, which the other processes of the host use in place.
 
-use super::segments::{Held, Segments};
+use super::segments::{HeldBlock, Segments};
 use crate::ids::ProcessorId;
 use crate::message::{BlockName, SharedMemory};
-use maniple_regions::{Block, FieldInfo, MemoryId, Rect, RegionError, SharedInstance};
+use maniple_regions::{FieldInfo, ForeignMemory, MemoryId, Rect, RegionError, SharedInstance};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use std::sync::Arc;
 pub struct Registered(pub Arc<Segments>);
 
 /// A block of this process. Once it has let go of it, it uses the block again when the others have done so too.
-struct Own(Held);
+struct Own(HeldBlock);
 
 // SAFETY: The block that is held, which lives as long as this.
-unsafe impl Block for Own {
+unsafe impl ForeignMemory for Own {
     fn start(&self) -> NonNull<u8> {
         self.0.start()
     }
@@ -38,13 +38,13 @@ impl SharedMemory for Registered {
         let refused = || RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory };
         let bytes = rect.bytes(field.size).ok_or_else(refused)?;
         let block = self.0.zeroed(bytes).ok_or_else(refused)?;
-        let held = Held::given(&self.0, (self.0.me, block), block, bytes);
+        let held = HeldBlock::given(&self.0, (self.0.me, block), block, bytes);
         // SAFETY: A new block. Other processes open it as an instance of the same field.
-        unsafe { SharedInstance::in_block(rect, *field, memory, Box::new(Own(held))) }
+        unsafe { SharedInstance::in_foreign_memory(rect, *field, memory, Box::new(Own(held))) }
     }
 
     fn name(&self, instance: &SharedInstance) -> Option<BlockName> {
-        let (at, bytes) = (self.0.place(instance.block()?)?, instance.bytes());
+        let (at, bytes) = (self.0.place(instance.foreign_memory()?)?, instance.bytes());
         self.0.hold(at);
         Some(BlockName { node: self.0.me as u32, at: at as u64, bytes: bytes as u64 })
     }
@@ -57,8 +57,8 @@ impl SharedMemory for Registered {
         memory: MemoryId,
     ) -> Result<SharedInstance, RegionError> {
         let at = name.at as usize;
-        let held = Held::given(&self.0, (name.node as usize, at), at, name.bytes as usize);
+        let held = HeldBlock::given(&self.0, (name.node as usize, at), at, name.bytes as usize);
         // SAFETY: The other process has made its instance of this field in the block, and all processes use it so.
-        unsafe { SharedInstance::in_block(rect, *field, memory, Box::new(held)) }
+        unsafe { SharedInstance::in_foreign_memory(rect, *field, memory, Box::new(held)) }
     }
 }

@@ -1,6 +1,6 @@
 //! The wire between processes, of one host or several. Each process is a node with its own copy of the top-level task.
 //! Within a process the processors talk through the rings of the threads wire. Processes of a host talk through rings in
-//! memory that they share, those of different hosts through a [`Carrier`](link::Carrier).
+//! memory that they share, processes of different hosts through a [`Carrier`](link::Carrier).
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -78,8 +78,8 @@ enum Told {
 /// What the processes tell each other before a run.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hello {
-    /// What all must have alike.
-    alike: Alike,
+    /// What must be the same in all processes.
+    common: Common,
     /// An error of this process.
     error: Option<Error>,
     /// The process's number of the system, and the number of its segment's file.
@@ -87,10 +87,10 @@ struct Hello {
     file: i32,
 }
 
-/// What the processes must have alike.
+/// What must be the same in all processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Alike {
-    /// The number of the run among those of the program on several processes.
+pub(crate) struct Common {
+    /// The number of the run among the program's runs on several processes.
     pub run: u32,
     /// The number of processes that the run wants.
     pub processes: u32,
@@ -111,22 +111,22 @@ pub(crate) struct Alike {
     pub traced: bool,
 }
 
-impl Alike {
+impl Common {
     /// An error that shows the first difference.
     fn check(&self, other: &Self, rank: usize) -> Result<(), Error> {
-        let parts = |alike: &Self| {
+        let parts = |common: &Self| {
             [
-                ("number of the run", alike.run.to_string()),
-                ("program's file", format!("one with hash {:016x}", alike.program)),
-                ("number of processes", alike.processes.to_string()),
-                ("arguments", format!("{:?}", alike.arguments)),
-                ("workers of a process", alike.workers.to_string()),
-                ("utility processors", alike.utility.to_string()),
-                ("mapper", format!("`{}`", alike.mapper)),
-                ("replacements of the mapper", alike.number.to_string()),
-                ("binding", alike.binding.clone()),
-                ("faults", alike.faults.clone()),
-                ("trace", if alike.traced { "one" } else { "none" }.into()),
+                ("number of the run", common.run.to_string()),
+                ("program's file", format!("one with hash {:016x}", common.program)),
+                ("number of processes", common.processes.to_string()),
+                ("arguments", format!("{:?}", common.arguments)),
+                ("workers of a process", common.workers.to_string()),
+                ("utility processors", common.utility.to_string()),
+                ("mapper", format!("`{}`", common.mapper)),
+                ("replacements of the mapper", common.number.to_string()),
+                ("binding", common.binding.clone()),
+                ("faults", common.faults.clone()),
+                ("trace", if common.traced { "one" } else { "none" }.into()),
             ]
         };
         match parts(self).into_iter().zip(parts(other)).find(|(mine, its)| mine != its) {
@@ -206,7 +206,7 @@ fn run_of(
     let workers = config.machine.processors() / meeting.size();
     let me = meeting.rank as usize;
     let layout = Layout { processes: meeting.size(), workers };
-    let bytes = room(layout, meeting.on_host());
+    let bytes = segment_bytes(layout, meeting.on_host());
     let own = Segment::new("maniple", bytes, layout.heap(), meeting.on_host() > 1);
     let own = own.inspect(|own| Segments::prepare(layout, own));
     let places = meeting.places(binding, workers);
@@ -218,7 +218,7 @@ fn run_of(
     let binding = format!("{binding:?}");
     let (mapper, number) = (config.first_mapper.name.to_string(), config.first_mapper.number);
     let (program, faults_text, traced) = (program(), faults.to_string(), config.trace.is_some());
-    let alike = Alike {
+    let common = Common {
         run,
         processes,
         program,
@@ -231,13 +231,13 @@ fn run_of(
         faults: faults_text,
         traced,
     };
-    let hellos = meeting.all(&Told::Hello(Hello { alike, error, process: std::process::id(), file }))?;
+    let hellos = meeting.all(&Told::Hello(Hello { common, error, process: std::process::id(), file }))?;
     let hellos = hellos.into_iter().map(|told| match told {
         Told::Hello(hello) => Ok(hello),
         other => Err(mixed(&other)),
     });
     let hellos = hellos.collect::<Result<Vec<_>, _>>()?;
-    hellos.iter().enumerate().try_for_each(|(rank, hello)| hellos[0].alike.check(&hello.alike, rank))?;
+    hellos.iter().enumerate().try_for_each(|(rank, hello)| hellos[0].common.check(&hello.common, rank))?;
     if let Some(error) = hellos.iter().find_map(|hello| hello.error.clone()) {
         return Err(error);
     }
@@ -257,7 +257,7 @@ fn run_of(
         match told {
             Told::Opened(Ok(at)) => opened.push(at),
             Told::Opened(Err(e)) => {
-                // It may be that of a process which has ended since. Then this allgather says so.
+                // It may belong to a process which has ended since. Then this allgather says so.
                 meeting.all(&Told::Opened(Err(e.clone())))?;
                 return Err(e);
             }
@@ -360,7 +360,7 @@ fn run_of(
     Ended { failure: first, stats, calls: None, reports: waits, result }.conclude()
 }
 
-/// The difference between the calls of the first node's top-level task and those of another.
+/// The difference between the calls of the first node's top-level task and of another's.
 fn differ(of_first: Option<(u64, u64)>, made: Option<(u64, u64)>, node: u32) -> Option<Error> {
     let ((expected, hash), (came, other)) = of_first.zip(made)?;
     let shown = |calls: u64, hash: u64| format!("the end, after {calls} calls in all with the hash {hash:016x}");
@@ -375,14 +375,14 @@ fn differ(of_first: Option<(u64, u64)>, made: Option<(u64, u64)>, node: u32) -> 
 
 /// The bytes of a process's segment. Only those that are used take up memory. All segments of a host fit into the addresses
 /// of a process, and into the limits that it has.
-fn room(layout: Layout, on_host: usize) -> usize {
+fn segment_bytes(layout: Layout, on_host: usize) -> usize {
     const ADDRESSES: usize = 32 << 40;
     const PAGE: usize = 4096;
     if on_host == 1 {
         return layout.heap();
     }
-    let room = LARGEST.min(ADDRESSES / on_host).min(segment::limit() / 2 / on_host);
-    (room / PAGE * PAGE).max(layout.heap())
+    let most = LARGEST.min(ADDRESSES / on_host).min(segment::limit() / 2 / on_host);
+    (most / PAGE * PAGE).max(layout.heap())
 }
 
 /// Calls `run`, while a thread of its own sees to the messages of other hosts if that is wanted.

@@ -22,7 +22,7 @@ pub enum Content {
         block: usize,
         len: usize,
     },
-    /// So many encoded bytes, at the beginning of this block of the sender's segment.
+    /// This many encoded bytes, at the beginning of this block of the sender's segment.
     Encoded {
         block: usize,
         len: usize,
@@ -60,7 +60,7 @@ impl Packet {
         Some(Self([pair(kind as u32, *object), pair(*cell, also.cell), *generation, also.generation.into(), a, b, c]))
     }
 
-    /// A message of so many encoded bytes. It gets its [place](Self::at) later.
+    /// A message of this many encoded bytes. It gets its [place](Self::at) later.
     pub fn encoded(len: usize) -> Self {
         Self([ENCODED, 0, 0, 0, 0, len as u64, 0])
     }

@@ -4,13 +4,13 @@
 use super::link::Link;
 use super::lobby::GiveUp;
 use super::packet::{Content, Packet, failed};
-use super::segments::{Held, Segments};
+use super::segments::{HeldBlock, Segments};
 use crate::Error;
 use crate::ids::ProcessorId;
 use crate::message::Message;
 use crate::wire::ring::{Receiver, Sender, ring_bytes};
 use crate::wire::threads::post::{Abroad, Origin, Publics, Way};
-use maniple_regions::{Buffer, OwnBlock};
+use maniple_regions::{Buffer, OwnedMemory};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -53,8 +53,8 @@ impl Failure {
     }
 
     /// There is no memory for a message.
-    fn full(&self, from: ProcessorId, room: usize) {
-        let expected = format!("at most {room} bytes of rings, messages and shared regions in a process");
+    fn full(&self, from: ProcessorId, most: usize) {
+        let expected = format!("at most {most} bytes of rings, messages and shared regions in a process");
         let what = format!("memory for messages of processor {from} to other processes");
         let more =
             "more; raise `ulimit -v` and `ulimit -f` if they are set, and the size of `/dev/shm` if a warning names it";
@@ -79,7 +79,7 @@ impl Abroad<Message> for Ways {
         }
         let bytes = ring_bytes::<Packet>(self.slots);
         let Some(place) = segments.take(bytes) else {
-            self.failed.full(from, segments.room());
+            self.failed.full(from, segments.capacity());
             return Some(Box::new(Nowhere));
         };
         // SAFETY: New memory of the segment, on a line's boundary. This is the one sender, and the offer below is taken
@@ -171,7 +171,7 @@ impl Out {
 
 impl Way<Message> for Out {
     fn push(&mut self, mut message: Message) -> Result<(), Message> {
-        if !self.ring.has_room() {
+        if !self.ring.has_free_slot() {
             return Err(message);
         }
         if let Some(packet) = Packet::of(&message) {
@@ -200,7 +200,7 @@ impl Way<Message> for Out {
         let header = lent.is_none().then_some(&self.header[..]);
         let parts: Vec<&[u8]> = header.into_iter().chain(bulk.iter().map(|bulk| bulk.as_bytes())).collect();
         let Some(block) = self.segments.send(&parts) else {
-            self.failed.full(from, self.segments.room());
+            self.failed.full(from, self.segments.capacity());
             return Ok(());
         };
         // Results and arguments are in the header.
@@ -225,10 +225,10 @@ struct In {
 impl In {
     /// Bytes of a block of the sender, which go on being held with the buffer.
     fn buffer(&self, block: usize, at: usize, bytes: usize) -> Buffer {
-        let held = Held::more(&self.segments, (self.process, block), at, bytes);
+        let held = HeldBlock::more(&self.segments, (self.process, block), at, bytes);
         // SAFETY: The sender has written the bytes before it pushed the packet, and uses the block again only when nobody
         // holds it. Each part of it becomes one buffer.
-        Buffer::in_block(unsafe { OwnBlock::new(Box::new(held)) })
+        Buffer::from_memory(unsafe { OwnedMemory::new(Box::new(held)) })
     }
 
     fn decode(&self, block: usize, len: usize) -> Result<Message, postcard::Error> {
@@ -255,7 +255,7 @@ impl Origin<Message> for In {
             Content::Lent { block, .. } | Content::Encoded { block, .. } => *block,
         };
         // Lets go of the block in the end.
-        let _held = (block > 0).then(|| Held::given(&self.segments, (self.process, block), block, 0));
+        let _held = (block > 0).then(|| HeldBlock::given(&self.segments, (self.process, block), block, 0));
         Some(match content {
             Content::Message(message) => message,
             Content::Lent { mut message, block, len } => {
@@ -307,7 +307,7 @@ mod tests {
         // Its block is given back by nobody.
         assert!(way.push(message()).is_ok());
         let error = failed.take().expect("the segment is full").to_string();
-        assert!(error.contains(&segments.room().to_string()) && given_up.swap(false, Ordering::Relaxed), "{error}");
+        assert!(error.contains(&segments.capacity().to_string()) && given_up.swap(false, Ordering::Relaxed), "{error}");
         // No memory for a ring either.
         assert!(ways.open(&publics, from, to).expect("another process").push(message()).is_ok());
         assert!(failed.take().is_some() && given_up.load(Ordering::Relaxed));

@@ -1,5 +1,5 @@
 //! Memory that processes of a host share: a file without a name, made by one process and opened by the others through
-//! `/proc`. It has far more room than is used; memory is taken up only where something has been written.
+//! `/proc`. It is far larger than what is used; memory is taken up only where something has been written.
 //!
 //! The file is in memory (memfd). Where the system refuses that, it is one in a directory, and all that may be written fits
 //! into the space that is free there: with less, a write would end the process. What is always written takes up its space
@@ -27,13 +27,13 @@ pub fn limit() -> usize {
     limit(Resource::As).min(limit(Resource::Fsize)).min(free)
 }
 
-/// The directory of the files if the system refuses those in memory, and its error.
+/// The directory of the files if the system refuses files in memory, and its error.
 pub fn directory() -> Option<&'static (PathBuf, io::Error)> {
     static DIRECTORY: OnceLock<Option<(PathBuf, io::Error)>> = OnceLock::new();
     let find = || {
         let refused = rustix::fs::memfd_create("maniple", MemfdFlags::CLOEXEC).err()?;
         let (shared, other) = (PathBuf::from("/dev/shm"), std::env::temp_dir());
-        let is_best = |room| room >= ENOUGH || Some(room) >= free(&other);
+        let is_best = |space| space >= ENOUGH || Some(space) >= free(&other);
         let directory = if free(&shared).is_some_and(is_best) { shared } else { other };
         Some((directory, refused.into()))
     };
@@ -52,7 +52,7 @@ fn nameless(directory: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR)?)
 }
 
-/// A file of so many bytes, all zero. In a directory, the first `head` take up their space.
+/// A file of `bytes` bytes, all zero. In a directory, the first `head` take up their space.
 fn file(name: &str, bytes: usize, head: usize) -> io::Result<OwnedFd> {
     let Some((directory, refused)) = directory() else {
         let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
@@ -67,8 +67,8 @@ fn file(name: &str, bytes: usize, head: usize) -> io::Result<OwnedFd> {
     // Not every file system has `fallocate`.
     let filled = file.set_len(bytes as u64).and_then(|()| file.write_all_at(&vec![0; head], 0));
     filled.map_err(|e| {
-        let advice = "free some, or set `TMPDIR` to a directory with room";
-        io::Error::other(format!("{of_memory} ({refused}), and {shown} has no room for {head} bytes ({e}); {advice}"))
+        let advice = "free some, or set `TMPDIR` to a directory with space";
+        io::Error::other(format!("{of_memory} ({refused}), and {shown} has no space for {head} bytes ({e}); {advice}"))
     })?;
     Ok(file.into())
 }
@@ -88,7 +88,7 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Makes a segment of so many bytes, all zero, of which the first `head` will be written in any case. One that is not
+    /// Makes a segment of `bytes` bytes, all zero, of which the first `head` will be written in any case. One that is not
     /// shared may be memory without a file.
     pub fn new(name: &str, bytes: usize, head: usize, shared: bool) -> io::Result<Self> {
         let in_file = || {

@@ -5,7 +5,7 @@ use crate::ids::ProcessorId;
 use crate::wire::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::wire::sync::{MODEL, Mutex};
 use crate::wire::threads::post::Public;
-use maniple_regions::Block;
+use maniple_regions::ForeignMemory;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
@@ -21,8 +21,8 @@ const HEADER: usize = 64;
 const LOOKED_AT: usize = 4;
 
 /// The processes of a run and the places in their segments. First come the public states of the processors, and one that
-/// stands for those of other hosts; then a word for each ring; the rest is for rings and blocks. All processes come to the
-/// same.
+/// stands for the processors of other hosts; then a word for each ring; the rest is for rings and blocks. All processes come
+/// to the same.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub processes: u32,
@@ -74,7 +74,7 @@ impl Layout {
 pub struct Segments {
     pub layout: Layout,
     pub me: usize,
-    /// Those of the processes of this host.
+    /// The segments of the processes of this host.
     all: Vec<Option<Arc<Segment>>>,
     /// Bytes of this process's segment.
     bytes: usize,
@@ -113,14 +113,14 @@ impl Segments {
         }
     }
 
-    /// Those of a process with this number, whose own has so many bytes.
+    /// The segments of a process with this number, whose own has `bytes` bytes.
     pub fn new(layout: Layout, (me, bytes): (usize, usize), all: Vec<Option<Arc<Segment>>>) -> Self {
         let blocks = std::array::from_fn(|_| Mutex::default());
         Self { layout, me, all, bytes, free: AtomicUsize::new(layout.heap()), blocks }
     }
 
     /// The bytes of this process's segment that only rings and blocks use.
-    pub fn room(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.bytes - self.layout.heap()
     }
 
@@ -161,7 +161,7 @@ impl Segments {
         self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
     }
 
-    /// A block of this process's segment of at least so many bytes, which this process holds once. Its bytes are zero if
+    /// A block of this process's segment of at least `bytes` bytes, which this process holds once. Its bytes are zero if
     /// it is new. `None` if the segment is full.
     fn block(&self, bytes: usize) -> Option<(usize, bool)> {
         let Class { size, power, part } = Class::of(bytes)?;
@@ -185,7 +185,7 @@ impl Segments {
         Some((block, new))
     }
 
-    /// A block of this process's segment of at least so many bytes, all zero, which this process holds once. `None` if the
+    /// A block of this process's segment of at least `bytes` bytes, all zero, which this process holds once. `None` if the
     /// segment is full.
     pub fn zeroed(&self, bytes: usize) -> Option<usize> {
         let (block, new) = self.block(bytes)?;
@@ -203,7 +203,7 @@ impl Segments {
     }
 
     /// The offset of a block in this process's segment, if it is there.
-    pub fn place(&self, block: &dyn Block) -> Option<usize> {
+    pub fn place(&self, block: &dyn ForeignMemory) -> Option<usize> {
         let place = block.start().addr().get().checked_sub(self.of(self.me).at(0, 0).addr().get())?;
         (place < self.bytes).then_some(place)
     }
@@ -243,7 +243,7 @@ impl Segments {
 }
 
 /// Bytes of a process's block, which are held.
-pub struct Held {
+pub struct HeldBlock {
     segments: Arc<Segments>,
     process: usize,
     block: usize,
@@ -253,7 +253,7 @@ pub struct Held {
 
 // SAFETY: The segments keep the memory, which is initialised and stays where it is. Blocks, and the parts of messages in
 // them, begin on cache lines.
-unsafe impl Block for Held {
+unsafe impl ForeignMemory for HeldBlock {
     fn start(&self) -> NonNull<u8> {
         self.at
     }
@@ -263,12 +263,12 @@ unsafe impl Block for Held {
 }
 
 // SAFETY: The pointer leads to memory that the segments keep.
-unsafe impl Send for Held {}
+unsafe impl Send for HeldBlock {}
 // SAFETY: As for `Send`.
-unsafe impl Sync for Held {}
+unsafe impl Sync for HeldBlock {}
 
-impl Held {
-    /// What this process has been given to hold: so many bytes from `at` on, in a block of another process.
+impl HeldBlock {
+    /// What this process has been given to hold: `bytes` bytes from `at` on, in a block of another process.
     pub fn given(segments: &Arc<Segments>, (process, block): (usize, usize), at: usize, bytes: usize) -> Self {
         let start = segments.of(process).at(at, bytes);
         Self { segments: segments.clone(), process, block, at: start, bytes }
@@ -286,7 +286,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBlock {
     fn drop(&mut self) {
         self.segments.holders(self.process, self.block).fetch_sub(1, Ordering::Release);
     }
@@ -296,10 +296,10 @@ impl Drop for Held {
 mod tests {
     use super::*;
 
-    /// A block has room for its bytes, no more than an eighth too much if it is large, and bytes of a larger block never
+    /// A block has space for its bytes, no more than an eighth too much if it is large, and bytes of a larger block never
     /// have a smaller one's class.
     #[test]
-    fn blocks_have_room_and_waste_little() {
+    fn blocks_hold_their_bytes_and_waste_little() {
         let around = |size: usize| [size - HEADER - 1, size - HEADER, size - HEADER + 1, size, size + 1];
         let sizes = (7..40).flat_map(|power| (8..16).flat_map(move |part| around((1usize << power) / 8 * part)));
         let mut all: Vec<usize> = sizes.collect();

@@ -23,8 +23,8 @@ pub struct Traced<'a> {
 }
 
 impl<'a> Traced<'a> {
-    /// Compares the clocks at the start of a run; collective, and waits. `opened` has a time of each process, of which that
-    /// of the first process of its host is where its times begin.
+    /// Compares the clocks at the start of a run; collective, and waits. `opened` has a time of each process. The
+    /// times of a process begin at the time of the first process of its host.
     pub fn begin(meeting: &'a Meeting, tracing: &'a Tracing, opened: &[std::time::Duration]) -> Result<Self, Error> {
         let began = meeting.hosts.iter().map(|host| opened[*host as usize].as_nanos() as u64).collect();
         Ok(Self { meeting, tracing, began, start: compared(meeting)? })

@@ -35,7 +35,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// A process, with its number of the system and that of its [`life`].
+    /// A process, with its number in the system and the number of its [`life`].
     pub fn process((process, life): (u32, i32), index: usize) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(Self { life: rustix::fs::open(format!("/proc/{process}/fd/{life}"), flags, Mode::empty())?, index })

@@ -25,7 +25,7 @@ pub trait Driven<M> {
     /// Whether somebody outside may bring work. If not, any work brought from outside before is now visible to
     /// [`Self::has_work`].
     fn has_foreign_waker(&self) -> bool;
-    /// When the first timer is over, in nanoseconds since the run began.
+    /// When the first timer ends, in nanoseconds since the run began.
     fn next_deadline(&self) -> Option<u64>;
     /// Calls `sleep`, which returns when the processor is woken.
     fn park(&self, sleep: impl FnOnce());

@@ -19,7 +19,7 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Turns without work before a processor that shares its core sleeps. Spinning would take the core from one with work.
 const YIELDS: u32 = if MODEL { 1 } else { 3 };
-/// Turns without work before it pauses between turns, and looks at the clock every so many turns.
+/// Turns without work before it pauses between turns, and looks at the clock every this many turns.
 const BRISK: u32 = 64;
 /// How long a processor with a core of its own looks for work before it sleeps: several times as long as waking one takes
 /// on a virtual machine. If it were shorter, two processors that wait for each other would fall asleep in turn, each
@@ -96,7 +96,7 @@ impl Patience {
         }
     }
 
-    /// It has slept. If nobody called, it sleeps again at once, unless a timer is over.
+    /// It has slept. If nobody called, it sleeps again at once, unless a timer has ended.
     pub fn has_slept(&mut self, woken: Wake, lateness: impl FnOnce() -> Duration) {
         self.turns = match woken {
             // It has been idle since the same moment.
@@ -260,7 +260,7 @@ mod tests {
         let mut patience = Patience::new(Idle::Looks(WHILE), false);
         (0..BRISK).for_each(|_| assert_ne!(patience.idles(), Rest::Sleeps));
         let since = patience.since;
-        // As after so many turns.
+        // As after this many turns.
         patience.turns = u32::MAX - BRISK;
         while patience.idles() == Rest::Pauses {}
         assert!(began.elapsed() >= WHILE);

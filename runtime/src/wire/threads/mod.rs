@@ -126,7 +126,7 @@ pub(crate) struct RunOn {
     pub places: Places,
     /// The processors of this process.
     pub processors: Range<u32>,
-    /// This host has more of them than cores, those of other processes included.
+    /// This host has more of them than cores, including the processors of other processes.
     pub crowded: bool,
 }
 
@@ -214,7 +214,7 @@ pub(crate) fn run_on(config: Arc<Config>, on: RunOn, begin: &Begin<'_>) -> Ended
     Ended { result, failure, stats, calls, reports }
 }
 
-/// The end of one processor. Those of a node's first one have a result and calls.
+/// The end of one processor. The end of a node's first processor has a result and calls.
 #[derive(Default)]
 struct ProcessorEnd {
     result: Option<Result<AnyResult, Error>>,
@@ -502,7 +502,7 @@ mod tests {
             inbox.take_in(&shared.post, ProcessorId(0), |_, _| {});
             inbox.received()
         };
-        // One more than there is room for.
+        // One more than the ring holds.
         (0..5).for_each(|_| wire.send(ProcessorId(0), Message::Stop));
         assert_eq!((received(), received()), (4, 4));
         wire.works(&Long);

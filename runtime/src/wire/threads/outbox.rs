@@ -22,7 +22,7 @@ pub struct Outbox<M> {
     sent: Cell<u64>,
     /// Turns since the first message after the last fence; 0 if there was none.
     unfenced: Cell<u32>,
-    /// A message waits for room in a ring.
+    /// A message waits for a free slot in a ring.
     backlog: Cell<bool>,
 }
 
@@ -60,7 +60,7 @@ impl<M: Send + 'static> Outbox<M> {
         // Checked first: a push that may give the message back copies it once more.
         if let Some(ring) = &mut link.ring
             && link.waiting.is_empty()
-            && ring.has_room()
+            && ring.has_free_slot()
         {
             ring.put(message);
         } else {
@@ -71,7 +71,7 @@ impl<M: Send + 'static> Outbox<M> {
         self.post.processors[to.index()].parker.nudge();
     }
 
-    /// Sends the first message to a processor, one to another process, or one that must wait for room.
+    /// Sends the first message to a processor, one to another process, or one that must wait for a free slot.
     #[inline(never)]
     fn send_otherwise(&self, link: &mut Outlet<M>, to: ProcessorId, message: M) {
         if link.ring.is_none() && link.way.is_none() {
@@ -84,12 +84,12 @@ impl<M: Send + 'static> Outbox<M> {
         }
     }
 
-    /// Messages sent so far, including those that wait for room.
+    /// Messages sent so far, including messages that wait for a free slot.
     pub fn sent(&self) -> u64 {
         self.sent.get()
     }
 
-    /// Whether a message waits for room in a ring.
+    /// Whether a message waits for a free slot in a ring.
     #[inline]
     pub fn has_backlog(&self) -> bool {
         self.backlog.get()
@@ -116,9 +116,8 @@ impl<M: Send + 'static> Outbox<M> {
         }
     }
 
-    /// Called at the end of a turn. Flushes if a message waits for room, or has waited long enough for its fence. A
-    /// fence is put off because it waits until all pushes have reached memory, and a reader that polls does not need
-    /// it.
+    /// Called at the end of a turn. Flushes if a message waits for a free slot, or has waited long enough for its fence. A
+    /// fence is put off because it waits until all pushes have reached memory, and a reader that polls does not need it.
     #[inline]
     pub fn tend(&self) {
         let turns = self.unfenced.get();
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_for_room_is_not_overtaken() {
+    fn what_waits_for_a_free_slot_is_not_overtaken() {
         let mut post = Post::new(2);
         post.slots = 4;
         let post = Arc::new(post);

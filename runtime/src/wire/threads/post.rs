@@ -57,7 +57,7 @@ impl Public {
     }
 }
 
-/// The public states of all processors, in order. They are in memory of this process, or in that of several.
+/// The public states of all processors, in order. They are in memory of this process, or in memory that several share.
 pub struct Publics {
     all: Vec<NonNull<Public>>,
     /// Keeps the memory.
@@ -116,7 +116,7 @@ impl Index<usize> for Publics {
 pub trait Abroad<M>: Send + Sync {
     /// The sending end of a new way to a processor of another process; `None` if both are in this process.
     fn open(&self, publics: &Publics, from: ProcessorId, to: ProcessorId) -> Option<Box<dyn Way<M>>>;
-    /// The receiving ends of the ways that other processes have opened to `me`, without those from `known`.
+    /// The receiving ends of the ways that other processes have opened to `me`, without the ends from `known`.
     fn fetch(&self, me: ProcessorId, known: &[ProcessorId]) -> Vec<(ProcessorId, Box<dyn Origin<M>>)>;
     /// Goes on with messages to and from other hosts, and finds out with them whether the run can't go on. True if there
     /// was news. Never waits.
@@ -125,7 +125,7 @@ pub trait Abroad<M>: Send + Sync {
 
 /// The sending end of a way to another process.
 pub trait Way<M> {
-    /// Appends a message, or gives it back if there is no room. Never waits.
+    /// Appends a message, or gives it back if no slot is free. Never waits.
     fn push(&mut self, message: M) -> Result<(), M>;
 }
 
@@ -207,9 +207,9 @@ impl<M> Post<M> {
 
 /// Slots of a ring between two of `n` processors.
 pub fn slots_between<M>(n: usize) -> usize {
-    let room = RINGS / slot_bytes::<M>() / (n * n);
+    let slots = RINGS / slot_bytes::<M>() / (n * n);
     // The number is a power of two. A ring of fewer than four slots would be full nearly always.
-    1 << room.clamp(RING.min(4), RING).ilog2()
+    1 << slots.clamp(RING.min(4), RING).ilog2()
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ impl<M: Send> Way<M> for Sender<M> {
     }
 }
 
-/// A way that is closed for a while when a message comes, and then open for as long. Messages wait meanwhile as for room in a
-/// full ring, which keeps their order.
+/// A way that is closed for a while when a message comes, and then open for as long. Messages wait meanwhile as for a free
+/// slot in a full ring, which keeps their order.
 pub struct Slow<M> {
     way: Box<dyn Way<M>>,
     long: Duration,

@@ -173,7 +173,7 @@ pub struct VirtualMachine {
     /// Region requirements of a subtask of a round, on a machine without replay.
     pub round_requirements: f64,
     /// Whether empty arrivals cost as much as other messages. By an empty arrival a reader says that it has read a
-    /// value. If not, it takes the latency, but no time of a processor. That models a library whose receivers have room
+    /// value. If not, it takes the latency, but no time of a processor. That models a library whose receivers have space
     /// for many small values, and need no such message.
     pub acknowledge: bool,
     /// The times of leaf tasks. The key is the last part of the function's path, or the name that
@@ -253,7 +253,7 @@ impl LinkPs {
         self.kibibyte > 0
     }
 
-    /// The time that a message of so many bytes keeps a way in or out busy, and the part of it for the message's bytes.
+    /// The time that a message of this many bytes keeps a way in or out busy, and the part of it for the message's bytes.
     /// Calls `bytes` only if bytes take time.
     pub fn busy(&self, bytes: impl FnOnce() -> usize) -> (Ps, Ps) {
         let bytes = if self.takes_bytes() { (bytes() as u64).saturating_mul(self.kibibyte) / 1024 } else { 0 };
@@ -358,7 +358,7 @@ impl VirtualMachine {
         [LinkPs::new(&self.memory), LinkPs::new(&self.network)]
     }
 
-    /// The levels below and above so many shards, and the fraction of the way from the first to the second.
+    /// The levels below and above this number of shards, and the fraction of the way from the first to the second.
     fn between(&self, shards: usize) -> (Option<&CostLevel>, Option<&CostLevel>, f64) {
         let above = self.crowded.partition_point(|c| c.shards as usize <= shards);
         let below = above.checked_sub(1).map(|at| &self.crowded[at]);
@@ -368,7 +368,7 @@ impl VirtualMachine {
         (below, Some(next), (log(shards as f64) - from) / (to - from))
     }
 
-    /// The costs of operations on a processor that has had so many shards at a time.
+    /// The costs of operations on a processor that has had `shards` shards at a time.
     pub(super) fn costs_ps(&self, shards: usize) -> CostsPs {
         let (below, above, part) = self.between(shards);
         let [below, above] = [below, above].map(|level| level.map_or(&self.costs, |c| &c.costs));
@@ -394,8 +394,7 @@ impl VirtualMachine {
         }
     }
 
-    /// The work of a leaf task that names regions of so many bytes, on a processor that has had so many shards at a
-    /// time.
+    /// The work of a leaf task that names regions of `bytes` bytes, on a processor that has had `shards` shards at a time.
     pub(super) fn work(&self, name: &str, bytes: usize, shards: usize) -> Ps {
         let (below, above, part) = self.between(shards);
         let [below, above] = [below, above].map(|level| {

@@ -82,7 +82,7 @@ impl Meter {
         self.costs.borrow().message
     }
 
-    /// The work of a leaf task whose regions have so many bytes.
+    /// The work of a leaf task whose regions have `bytes` bytes.
     pub fn work(&self, machine: &VirtualMachine, name: &str, bytes: usize) -> Ps {
         machine.work(name, bytes, self.shards.get())
     }
@@ -106,7 +106,7 @@ impl Meter {
         }
     }
 
-    /// A leaf task is called. Its work is added when it is over.
+    /// A leaf task is called. Its work is added when it ends.
     pub fn works(&self, work: Ps) {
         let Some(core) = self.core.get().and_then(Weak::upgrade) else { return };
         // This includes the work of an earlier leaf task.

@@ -165,7 +165,7 @@ impl Net {
         self.events.push(comes.saturating_add(bytes), What::Comes(letter));
     }
 
-    /// The time `at`, or that of the pair's last message if it is later, so that none overtakes another. Not needed
+    /// The time `at`, or the time of the pair's last message if it is later, so that none overtakes another. Not needed
     /// where all messages take the same time.
     fn after_last(&mut self, at: Ps, from: ProcessorId, to: ProcessorId) -> Ps {
         let link = self.link(from, to);
@@ -447,7 +447,7 @@ impl Drive<'_> {
             {
                 // While the run waits for somebody outside, its clock follows the time outside.
                 last += self.outside(parker, OUTSIDE.min(Duration::from_nanos((at - last) / 1000)));
-                // A woken shard takes its step before the timer is over.
+                // A woken shard takes its step before the timer ends.
                 self.net().events.go_back(last);
                 self.net().events.push(at.max(last), What::Alarm(id));
                 self.woken(last);

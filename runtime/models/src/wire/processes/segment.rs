@@ -16,19 +16,19 @@ pub fn limit() -> usize {
 #[derive(Clone, Default)]
 pub struct Segment {
     words: Objects<dyn Any + Send + Sync>,
-    runs: Objects<Run>,
+    runs: Objects<WrittenBytes>,
 }
 
 type Objects<T> = Arc<Mutex<HashMap<usize, Box<T>>>>;
 
 /// Bytes that are written at once.
 #[derive(Default)]
-struct Run(UnsafeCell<Vec<Line>>);
+struct WrittenBytes(UnsafeCell<Vec<Line>>);
 
 // SAFETY: Loom checks each access.
-unsafe impl Send for Run {}
+unsafe impl Send for WrittenBytes {}
 // SAFETY: As for `Send`.
-unsafe impl Sync for Run {}
+unsafe impl Sync for WrittenBytes {}
 
 #[derive(Clone, Copy)]
 #[repr(align(128))]
@@ -44,7 +44,7 @@ impl Segment {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// There is room at every offset.
+    /// Every offset can be used.
     pub fn bytes(&self) -> usize {
         1 << 40
     }
@@ -61,12 +61,12 @@ impl Segment {
         unsafe { object.as_ref() }
     }
 
-    fn run(&self, offset: usize, len: usize) -> &Run {
+    fn run(&self, offset: usize, len: usize) -> &WrittenBytes {
         let lines = || vec![Line([0; 128]); len.div_ceil(size_of::<Line>())];
-        Self::object(&self.runs, offset, || Box::new(Run(UnsafeCell::new(lines()))))
+        Self::object(&self.runs, offset, || Box::new(WrittenBytes(UnsafeCell::new(lines()))))
     }
 
-    /// Loom finds a race if the word is made by this use, and another thread does not know of it.
+    /// Loom finds a race if the word is made by this use, and another thread does not know about it.
     pub unsafe fn word<T: Default + Send + Sync + 'static>(&self, offset: usize) -> &T {
         let word = Self::object(&self.words, offset, || Box::new(T::default()));
         word.downcast_ref().expect("a place is used as one word")

@@ -3,7 +3,7 @@
 //! Whoever holds the lock of [`World`] goes on with all that is under way. Nobody waits for the lock: what is to be sent
 //! is queued, and the holder looks at the queue once more after it has let go.
 
-use super::super::link::{Carrier, Frame, Part};
+use super::super::link::{Carrier, Frame, FramePart};
 use super::super::lobby::Lobby;
 use super::{Handle, World};
 use crate::Error;
@@ -49,7 +49,7 @@ pub struct MpiCarrier {
 
 type Queued = (u8, u32, Frame);
 
-/// What is under way. Its lock is taken while that of the world is held.
+/// What is under way. Its lock is taken while the world's lock is held.
 #[derive(Default)]
 struct State {
     sending: VecDeque<Sending>,
@@ -95,7 +95,7 @@ impl MpiCarrier {
         }
     }
 
-    /// Tells all processes of other hosts that those of this one have left, after this allgather.
+    /// Tells all processes of other hosts that the processes of this one have left, after this allgather.
     pub fn tell_host_left(&self, after: u32, error: &Error) {
         let head = postcard::to_stdvec(&(after, error)).unwrap_or_default();
         for other in &self.others {
@@ -167,7 +167,7 @@ impl MpiCarrier {
         let messages: Vec<_> = std::iter::once((HEAD, &with_lens[..])).chain(messages).collect();
         let mut requests = Vec::with_capacity(messages.len());
         for (tag, bytes) in messages {
-            // SAFETY: The null handle, which the operation replaces. `Sending` keeps the bytes until it is over.
+            // SAFETY: The null handle, which the operation replaces. `Sending` keeps the bytes until it has ended.
             let (request, code) = unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 let (from, len, byte) = (bytes.as_ptr().cast(), bytes.len() as c_int, ffi::RSMPI_UINT8_T);
@@ -183,10 +183,10 @@ impl MpiCarrier {
         }
     }
 
-    /// Whether the operations with a process are over.
+    /// Whether the operations with a process have ended.
     fn is_over(&self, with: u32, requests: &mut [ffi::MPI_Request]) -> bool {
         let mut over = 0;
-        // SAFETY: Requests that have been started, or the null handle for those that are over.
+        // SAFETY: Requests that have been started, or the null handle for requests that have ended.
         let code = unsafe {
             let count = requests.len() as c_int;
             ffi::MPI_Testall(count, requests.as_mut_ptr(), &mut over, ffi::RSMPI_STATUSES_IGNORE)
@@ -267,13 +267,13 @@ impl MpiCarrier {
             (status.MPI_SOURCE as u32, head)
         };
         let Some((kind, lens, start)) = lens_of(&head) else { return true };
-        let parts = lens.iter().map(|len| Part::Bulk(Bulk::Buffer(Buffer::zeroed(*len as usize)))).collect();
+        let parts = lens.iter().map(|len| FramePart::Bulk(Bulk::Buffer(Buffer::zeroed(*len as usize)))).collect();
         let frame = Frame { head: head[start..].to_vec(), parts };
         // In a box first: the buffers stay where they are while MPI writes to them.
         let mut arriving = Box::new(Arriving { requests: Vec::new(), frame, kind });
         let Arriving { requests, frame, .. } = &mut *arriving;
         for chunk in frame.parts.iter_mut().flat_map(|part| part.as_bytes_mut().chunks_mut(CHUNK)) {
-            // SAFETY: The null handle, which the operation replaces. `Arriving` keeps the bytes until it is over.
+            // SAFETY: The null handle, which the operation replaces. `Arriving` keeps the bytes until it has ended.
             let code = unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 let (into, len, byte) = (chunk.as_mut_ptr().cast(), chunk.len() as c_int, ffi::RSMPI_UINT8_T);

@@ -75,7 +75,7 @@ unsafe impl Sync for Handle {}
 
 /// The processes of a launcher.
 struct World {
-    /// Those of the whole job, apart from what the program sends.
+    /// All processes of the job, apart from what the program sends.
     all: Handle,
     rank: u32,
     size: u32,
@@ -121,7 +121,7 @@ impl World {
         {
             let expected = format!("the {} processes that its launcher ({}) has started", job.size, job.by);
             let came =
-                format!("{size}: the program is built with {}, and the launcher is that of another MPI", library());
+                format!("{size}: the program is built with {}, and the launcher belongs to another MPI", library());
             return Err(Error::misuse("a run on MPI", expected, job.explained(came)));
         }
         let all = Handle(world.duplicate());
@@ -164,7 +164,7 @@ impl World {
 ///
 /// # Errors
 ///
-/// MPI was initialised by somebody else, or its launcher is that of another MPI library.
+/// MPI was initialised by somebody else, or its launcher belongs to another MPI library.
 pub fn world(threads: bool) -> Result<SimpleCommunicator, Error> {
     World::here(if threads { Threading::Serialized } else { Threading::Single })?;
     Ok(SimpleCommunicator::world())
@@ -224,7 +224,7 @@ pub fn meet() -> Result<Meeting, Error> {
         if (!orderly || of.has_failed())
             && let Some(carrier) = &carries
         {
-            // The other hosts may still have to hear of it, and one of them to report.
+            // The other hosts may still have to be told, and one of them to report.
             carrier.go_on_for(Duration::from_millis(if super::reports() { 20 } else { 500 }));
         }
         if !orderly {
@@ -264,15 +264,15 @@ fn all_or_none<T>(all: &SimpleCommunicator, done: Result<T, Error>) -> Result<T,
     }
 }
 
-/// The lobby of this host. Where processes of a host can't share memory, that of this process alone; then the first one that
-/// can't gets the cause, too.
+/// The lobby of this host. Where processes of a host can't share memory, the lobby of this process alone; then the first one
+/// that can't gets the cause, too.
 fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<(Lobby, Option<String>), Error> {
     let unshared = |e: &std::io::Error| super::unshared(e);
     let mut ranks = vec![0; host.size() as usize];
     host.all_gather_into(&world.rank, &mut ranks[..]);
     let index = host.rank() as usize;
     let made = (index == 0).then(|| Lobby::new(ranks.clone()));
-    // The number of the system, that of the file, and a token that only the right file has.
+    // The number in the system, the file's number, and a token that only the right file has.
     let mut place = [0u64; 3];
     if let Some(Ok(lobby)) = &made {
         place = [u64::from(std::process::id()), lobby.file() as u64, lobby.token()];
@@ -349,10 +349,10 @@ impl Hosts {
             count(end)?;
         }
         let counts = lens.iter().map(|len| count(*len)).collect::<Result<Vec<_>, _>>()?;
-        let room = if for_all || firsts.rank() == 0 { end } else { 0 };
-        let mut buffers = Box::new((own.to_vec(), vec![0u8; room], counts, places));
+        let bytes = if for_all || firsts.rank() == 0 { end } else { 0 };
+        let mut buffers = Box::new((own.to_vec(), vec![0u8; bytes], counts, places));
         let (own, all, counts, places) = &mut *buffers;
-        // SAFETY: The buffers are as long as MPI is told, and live until the request is over.
+        // SAFETY: The buffers are as long as MPI is told, and live until the request has ended.
         let waited = self.wait(|request| unsafe {
             let (own_len, bytes) = (own.len() as c_int, ffi::RSMPI_UINT8_T);
             let (from, into) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
@@ -370,7 +370,7 @@ impl Hosts {
         Ok(buffers.1)
     }
 
-    /// Starts an operation and waits until it is over, or a process of this host is lost.
+    /// Starts an operation and waits until it has ended, or a process of this host is lost.
     fn wait(&self, start: impl FnOnce(*mut ffi::MPI_Request) -> c_int) -> Result<(), Error> {
         // SAFETY: The null handle, which the operation replaces.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
@@ -383,7 +383,7 @@ impl Hosts {
             let mut over = 0;
             {
                 let _calls = self.world.calls();
-                // SAFETY: The request has been started and is not over.
+                // SAFETY: The request has been started and has not ended.
                 unsafe { ffi::MPI_Test(&mut request, &mut over, ffi::RSMPI_STATUS_IGNORE) };
             }
             if over != 0 {

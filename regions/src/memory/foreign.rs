@@ -11,7 +11,7 @@ use crate::field::CACHE_LINE;
 ///
 /// The bytes are initialised, on a cache line's boundary, and readable and writable at the same place for as long as this
 /// lives.
-pub unsafe trait Block: Send + Sync {
+pub unsafe trait ForeignMemory: Send + Sync {
     /// The first byte.
     fn start(&self) -> NonNull<u8>;
     /// The number of bytes.
@@ -19,9 +19,9 @@ pub unsafe trait Block: Send + Sync {
 }
 
 /// Bytes in a block that nobody else uses.
-pub struct OwnBlock(Box<dyn Block>);
+pub struct OwnedMemory(Box<dyn ForeignMemory>);
 
-impl OwnBlock {
+impl OwnedMemory {
     /// Takes a block for its bytes.
     ///
     /// # Safety
@@ -31,9 +31,9 @@ impl OwnBlock {
     /// # Panics
     ///
     /// If the block does not begin on a cache line.
-    pub unsafe fn new(block: Box<dyn Block>) -> Self {
+    pub unsafe fn new(block: Box<dyn ForeignMemory>) -> Self {
         assert!(block.start().as_ptr().addr().is_multiple_of(CACHE_LINE), "a block begins on a cache line");
-        OwnBlock(block)
+        OwnedMemory(block)
     }
 
     /// The bytes.

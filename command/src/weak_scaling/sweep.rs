@@ -1,4 +1,4 @@
-//! The plan of runs, and its description in reports.
+//! A sweep of runs over numbers of shards, and its description in reports.
 
 use super::WeakScalingOptions;
 use super::fit::Fit;
@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// The factor by which points may be off a model that fits.
 const BAD_FIT: f64 = 1.5;
 
-/// The plan of runs, from checked arguments.
-pub struct Plan {
+/// A sweep of runs over numbers of shards, from checked arguments.
+pub struct Sweep {
     /// Numbers of shards, increasing.
     pub counts: Vec<usize>,
     /// In virtual time, the machine for each number of shards.
@@ -30,7 +30,7 @@ pub struct Plan {
     pub warmup: usize,
 }
 
-impl Plan {
+impl Sweep {
     /// Checks the arguments.
     pub fn new(args: &WeakScalingOptions) -> Result<Self, Failure> {
         let counts = args.shards.shards.0.clone();
@@ -157,7 +157,7 @@ impl Plan {
     pub fn caveats(&self, points: &[Point], fits: &[Fit]) -> Vec<String> {
         let workers = self.on_host();
         let processors = plural(self.processors(), "processor");
-        let turns = format!("{workers} workers take turns on {processors}, so the times are those of the scheduler");
+        let turns = format!("{workers} workers take turns on {processors}, so the times are the scheduler's");
         let yardstick = super::point::cache_line_ns(points);
         let caveats = self.takes_turns().then_some(turns).into_iter().chain(busy(yardstick));
         let bad = fits.iter().filter(|fit| fit.off_by > BAD_FIT).map(|fit| {
