@@ -16,7 +16,7 @@ use crate::replay::{Replay, ReplayCx, SlotState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl ReplayCx<'_> {
-    /// Whether the chain has no call.
+    /// Whether the chain has no call. A planted bug makes it forget one.
     #[inline]
     pub fn is_free(&mut self, chain: u32) -> bool {
         if self.tasks.effects.strikes(Bug::EarlySlotReuse) {
