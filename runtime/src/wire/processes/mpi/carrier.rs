@@ -64,7 +64,7 @@ struct Sending {
     to: u32,
     requests: Vec<ffi::MPI_Request>,
     _head: Vec<u8>,
-    _parts: Vec<Part>,
+    _parts: Vec<FramePart>,
 }
 
 /// A frame whose parts MPI writes.
