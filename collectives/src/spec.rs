@@ -9,7 +9,7 @@ use crate::subtasks::subtasks;
 use crate::{Algorithm, Groups, Laws, Order, Schedules};
 use crate::{Goal, check};
 use crate::{Make, or};
-use maniple_runtime::replay::{Chained, Handle, LARGE, ReplaySpec, Subtask};
+use maniple_runtime::replay::{Handle, LARGE, MadeChains, ReplaySpec};
 use maniple_runtime::{Error, Gang, Top};
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,9 +58,6 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
     fn cell_bytes(&self) -> usize {
         self.bytes
     }
-    fn subtasks(&self, shard: u32) -> Vec<Subtask> {
-        subtasks(&self.schedules.of(shard), self.bytes)
-    }
     fn group(&self, shard: u32) -> Range<u32> {
         self.schedules.group(shard)
     }
@@ -81,11 +78,14 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
         let sets = goal.sets();
         format!("{goal}{sets} of {sizes} x {element}{operator}, {slots} slots, {by}")
     }
-    fn materialise(&self, shards: &[u32], laws: bool) -> Box<dyn Chained> {
+    fn chains(&self, shards: &[u32], laws: bool) -> MadeChains {
         let Request { goal, reduction, identity, sizes, slots, .. } = &self.request;
-        let role = |&shard: &u32| Role::of(&self.schedules.of(shard), goal, sizes, *identity);
-        let roles = shards.iter().map(role).collect();
-        Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles))
+        let of = |&shard: &u32| {
+            let schedule = self.schedules.of(shard);
+            (subtasks(&schedule, self.bytes), Role::of(&schedule, goal, sizes, *identity))
+        };
+        let (subtasks, roles) = shards.iter().map(of).unzip();
+        (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles)))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::program::inner::InnerTask;
 use crate::program::launcher::Launcher;
 use crate::program::phase::{PhaseBarrier, PhaseOptions, members};
 use crate::program::shard::Shard;
-use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec};
+use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec, check};
 use maniple_barriers::Arrivals;
 use maniple_mapper::{Algorithm, AlgorithmInput, Kind, Mapper, PlaceShardsInput, validate};
 use maniple_regions::{Element, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
@@ -324,9 +324,14 @@ impl Top {
     #[doc(hidden)]
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<Handle, Error> {
         let table = self.table(spec.name(), gang)?;
-        let cells = Arc::new(Chains::check(&*spec, &table, self.core().effects().id)?);
-        let number = self.core().effects().mapper_number(Asker::EveryNode);
-        let mapping = Chains::map(self.core().effects(), Asker::EveryNode, &*spec, &table)?;
+        let (cells, of_shards) = check::cells(&*spec, &table)?;
+        let cells = Arc::new(cells);
+        let effects = self.core().effects();
+        let number = effects.mapper_number(Asker::EveryNode);
+        let mapping = Chains::map(effects, Asker::EveryNode, &*spec, &table)?;
+        let made = spec.chains(&table.members[effects.id.index()], effects.config.laws);
+        check::chains(&*spec, (&table, &of_shards), (effects.id, &made.0))?;
+        self.core().replays.prepare(made);
         let object = Object::Replay(ReplayObject { spec, gang: table, mapping, number, cells });
         Ok(Handle { id: self.define(object), run: self.run })
     }

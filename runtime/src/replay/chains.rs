@@ -9,11 +9,11 @@
 use crate::barrier::{Bank, Cell, WithBank, refused};
 use crate::diagnose::Event;
 use crate::effects::{Asker, Effects, Item};
-use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
+use crate::ids::{CellAddress, ObjectId, ProcessorId, Run};
 use crate::maps::HashMap;
 use crate::object::GangTable;
 use crate::plant::Bug;
-use crate::replay::{Chained, ReplaySpec, Subtask};
+use crate::replay::{Chained, MadeChains, ReplaySpec, Subtask};
 use crate::task::Owner;
 use crate::{Error, Place};
 use maniple_barriers::{BarrierError, Half};
@@ -78,8 +78,8 @@ pub(super) enum SubtaskKind {
 impl Task {
     const KINDS: [SubtaskKind; 4] = [SubtaskKind::Update, SubtaskKind::Read, SubtaskKind::Local, SubtaskKind::Await];
     /// The numbers of processors, and of ways to combine.
-    const PROCESSORS: usize = 1 << 28;
-    const WAYS: u8 = 1 << 2;
+    pub(super) const PROCESSORS: usize = 1 << 28;
+    pub(super) const WAYS: u8 = 1 << 2;
 
     pub fn new(kind: SubtaskKind, how: u8, to: ProcessorId) -> Self {
         Self(kind as u32 | u32::from(how) << 2 | to.0 << 4)
@@ -267,7 +267,7 @@ pub(crate) struct Chains {
 }
 
 impl Chains {
-    pub fn new(object: &ReplayObject, id: ObjectId, effects: &Effects) -> Self {
+    pub fn new(object: &ReplayObject, id: ObjectId, effects: &Effects, (subtasks, values): MadeChains) -> Self {
         let processor = effects.id;
         let ReplayObject { spec, gang, mapping, number, cells: table } = object;
         let (slots, bytes, gives_back) = (spec.slots().max(1), spec.cell_bytes(), spec.gives_back());
@@ -275,9 +275,8 @@ impl Chains {
         let shards = &gang.members[processor.index()];
         let mut chains = Vec::<Chain>::with_capacity(shards.len() * slots as usize);
         let (mut plan, mut groups) = (Vec::new(), Vec::new());
-        for (position, &shard) in (0u32..).zip(shards) {
+        for ((position, &shard), subtasks) in (0u32..).zip(shards).zip(subtasks) {
             let first = plan.len() as u32;
-            let subtasks = spec.subtasks(shard);
             let (mut update, mut read) = (0, 0);
             let end = |peer: u32, at: u16| (gang.at[peer as usize].0, table.first[peer as usize] + u32::from(at));
             // Where the updates arrive.
@@ -340,7 +339,7 @@ impl Chains {
             callers: shards.iter().map(|_| ShardCalls::default()).collect(),
         };
         Self {
-            state: Rc::new(RefCell::new((spec.materialise(shards, effects.config.laws), progress))),
+            state: Rc::new(RefCell::new((values, progress))),
             plan,
             mapping: std::cell::Cell::new(*mapping),
             mapped_by: std::cell::Cell::new(*number),
@@ -388,93 +387,6 @@ impl Chains {
         self.state.borrow_mut().1.bank.set_priority(self.mapping.get().priority);
         self.mapped_by.set(number);
         Ok(())
-    }
-
-    /// Refuses chains of this processor that refer to missing peers or subtasks. Otherwise returns the places of all cells.
-    pub fn check(spec: &dyn ReplaySpec, gang: &GangTable, processor: ProcessorId) -> Result<CellTable, Error> {
-        let shards = gang.shards();
-        let cells: Vec<u32> = (0..shards).map(|shard| spec.cells(shard)).collect();
-        let (mut own, mut first) = (vec![0u64; gang.members.len()], Vec::with_capacity(shards as usize));
-        for (&count, (at, _)) in cells.iter().zip(&gang.at) {
-            let before = &mut own[at.index()];
-            first.push(*before as u32);
-            *before += u64::from(count);
-        }
-        for &shard in &gang.members[processor.index()] {
-            let (mut updates, mut reads) = (0, 0);
-            let wrong = |expected: String, came: String| {
-                Err(Error::misuse(format!("the chain of shard {shard} of `{}`", spec.name()), expected, came))
-            };
-            let wrong_way =
-                |subtask: &Subtask| wrong(format!("ways to combine in 0..{}", Task::WAYS), format!("{subtask:?}"));
-            let subtasks = spec.subtasks(shard);
-            let all = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count();
-            for subtask in &subtasks {
-                let (peer, at, ways) = match *subtask {
-                    Subtask::Update { peer, at, .. } => {
-                        updates += 1;
-                        (peer, at, 0)
-                    }
-                    Subtask::Read { peer, at, how, .. } => {
-                        reads += 1;
-                        (peer, at, how)
-                    }
-                    // It names no cell.
-                    Subtask::Local { how, .. } if how < Task::WAYS => continue,
-                    Subtask::Local { .. } => return wrong_way(subtask),
-                    Subtask::Await { update } if usize::from(update) >= all => {
-                        return wrong(format!("one of its {all} updates"), format!("{subtask:?}"));
-                    }
-                    Subtask::Await { .. } => continue,
-                };
-                if peer >= shards {
-                    return wrong(format!("peers in 0..{shards}"), format!("{subtask:?}"));
-                }
-                let cells = cells[peer as usize];
-                if u32::from(at) >= cells {
-                    return wrong(format!("updates and reads of the peer in 0..{cells}"), format!("{subtask:?}"));
-                }
-                if ways >= Task::WAYS {
-                    return wrong_way(subtask);
-                }
-            }
-            if subtasks.len() > usize::from(u16::MAX) {
-                return wrong(format!("at most {} subtasks", u16::MAX), subtasks.len().to_string());
-            }
-            let cells = cells[shard as usize];
-            if updates.max(reads) > cells {
-                return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
-            }
-            let group = spec.group(shard);
-            if !group.contains(&shard) || group.end > shards {
-                return wrong(format!("a group in 0..{shards} that contains it"), format!("{group:?}"));
-            }
-            let together = |s: u32| gang.at[s as usize].0 == gang.at[shard as usize].0 && spec.group(s) == group;
-            // The first shard of a group is compared with all others, each other one with the first.
-            let mut others = if shard == group.start { group.clone() } else { group.start..group.start + 1 };
-            if let Some(other) = others.find(|&s| !together(s)) {
-                let expected = format!("shards on one processor that name the same group, {group:?}");
-                return wrong(expected, format!("shard {other} with {:?}", spec.group(other)));
-            }
-            if shard > group.start && !subtasks.is_empty() {
-                let expected = format!("no subtasks, as it follows shard {}", group.start);
-                return wrong(expected, subtasks.len().to_string());
-            }
-        }
-        if gang.members.len() > Task::PROCESSORS {
-            let expected = format!("at most {} processors", Task::PROCESSORS);
-            return Err(Error::misuse(format!("`{}`", spec.name()), expected, gang.members.len()));
-        }
-        let slot = own.into_iter().max().unwrap_or(0);
-        let chains = gang.members.iter().map(Vec::len).max().unwrap_or(0);
-        // The highest bit of a cell's number marks its half.
-        let sets = if spec.gives_back() { 1 } else { 2 };
-        if sets * u64::from(spec.slots().max(1)) * slot.max(chains as u64) >= EMPTY.into() {
-            let expected = "fewer slots: the slots of all shards of a processor are numbered below 2^31";
-            return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
-        }
-        let slot = slot as u32;
-        Ok(CellTable { first, slot })
     }
 
     #[inline]

@@ -14,6 +14,7 @@
 
 mod calls;
 mod chains;
+pub(crate) mod check;
 mod replays;
 mod report;
 mod subtasks;
@@ -97,6 +98,9 @@ impl Handle {
     }
 }
 
+/// The subtasks of each chain of one processor's shards, and the values of all.
+pub type MadeChains = (Vec<Vec<Subtask>>, Box<dyn Chained>);
+
 /// The definition of a replayed object. It is the same on every node.
 pub trait ReplaySpec: Send + Sync + 'static {
     /// The name of the object.
@@ -107,8 +111,6 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn cells(&self, shard: u32) -> u32;
     /// The size of the largest part of a running value in bytes.
     fn cell_bytes(&self) -> usize;
-    /// The chain of a shard. Only its own node asks.
-    fn subtasks(&self, shard: u32) -> Vec<Subtask>;
     /// The group of a shard: consecutive shards of one processor. Their running values are combined in place before the
     /// chain of the first one runs, and all take its result. The others have no subtasks.
     fn group(&self, shard: u32) -> Range<u32> {
@@ -135,9 +137,9 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn parameters(&self) -> String {
         format!("{} bytes, {} slots", self.cell_bytes(), self.slots())
     }
-    /// Makes the values of the chains of these shards, which are on one processor. `laws` says whether the laws of operators
-    /// are tried on them.
-    fn materialise(&self, shards: &[u32], laws: bool) -> Box<dyn Chained>;
+    /// Makes the chains of these shards, which are on one processor: the subtasks of each, and the values of all. `laws` says
+    /// whether the laws of operators are tried on them. Each processor asks once.
+    fn chains(&self, shards: &[u32], laws: bool) -> MadeChains;
 }
 
 /// The running value of a chain, which its subtasks store and combine. It may have several parts, which have numbers. Part 0

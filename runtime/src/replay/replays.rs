@@ -1,7 +1,7 @@
 //! The replayed objects of a processor: the calls of its shards, arrivals, and running chains.
 
 use super::chains::{Chains, ReplayObject};
-use super::{Chained, Handle, Replay, ReplayCx};
+use super::{Chained, Handle, MadeChains, Replay, ReplayCx};
 use crate::Error;
 use crate::diagnose::Event;
 use crate::ids::{Ancestors, LaunchKey, ObjectId, top_launch};
@@ -36,28 +36,40 @@ pub(crate) struct Caller<'a> {
 
 /// The replayed objects that shards of one processor call, by number.
 #[derive(Default)]
-pub(crate) struct Replays(RefCell<Table<Box<Chains>>>);
+pub(crate) struct Replays {
+    all: RefCell<Table<Box<Chains>>>,
+    /// The chains of the next object, if the top-level task has made them to check them.
+    prepared: RefCell<Option<MadeChains>>,
+}
 
 impl Replays {
+    /// Has the chains that the next object gets on this processor.
+    pub fn prepare(&self, made: MadeChains) {
+        *self.prepared.borrow_mut() = Some(made);
+    }
+
     /// Makes this processor's chains of an object, if its shards call the object.
     pub fn add(&self, tasks: &Tasks, object: ObjectId, replay: &ReplayObject) {
-        if !replay.gang.members[tasks.effects.id.index()].is_empty() {
+        let (effects, prepared) = (&tasks.effects, self.prepared.take());
+        let shards = &replay.gang.members[effects.id.index()];
+        if !shards.is_empty() {
             // The object's own code runs while nothing is borrowed.
-            let chains = Box::new(Chains::new(replay, object, &tasks.effects));
+            let made = prepared.unwrap_or_else(|| replay.spec.chains(shards, effects.config.laws));
+            let chains = Box::new(Chains::new(replay, object, effects, made));
             tasks.barriers.add_chains(object, chains.state.clone());
-            self.0.borrow_mut().insert(object, chains);
+            self.all.borrow_mut().insert(object, chains);
         }
     }
 
     /// Gives the memory of an object's chains back: their values may have destructors of the program.
     pub fn remove(&self, object: ObjectId) -> Option<Box<Chains>> {
-        self.0.borrow_mut().remove(object)
+        self.all.borrow_mut().remove(object)
     }
 
     /// Shows `f` the chains of an object, if there are some.
     #[inline]
     pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(&Chains) -> T) -> Option<T> {
-        Some(f(self.0.borrow().get(object)?))
+        Some(f(self.all.borrow().get(object)?))
     }
 
     /// A chain's shard and the number of its present call, for traces.
@@ -77,7 +89,7 @@ impl Replays {
         admit: impl FnOnce(&mut R, u32) -> Result<Option<T>, Error>,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Box<Error>> {
-        let all = self.0.borrow();
+        let all = self.all.borrow();
         let Some(chains) = all.get(object).filter(|chains| run.may_be(chains.run)) else {
             return Err(refuse(Refused::OtherKind));
         };
@@ -150,7 +162,7 @@ impl Replays {
     /// Runs the ready subtasks of a chain.
     #[inline]
     pub fn run(&self, tasks: &Tasks, object: ObjectId, chain: u32) {
-        let all = self.0.borrow();
+        let all = self.all.borrow();
         let Some(chains) = all.get(object) else { return };
         let (state, progress) = &mut *chains.state.borrow_mut();
         let mut cx = ReplayCx { tasks, chains, progress };

@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::{runtimes, watched};
-use maniple_runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
+use maniple_runtime::replay::{MadeChains, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
 use maniple_runtime::{Error, InnerTask, PhaseBarrier, PhaseOptions, Resolver, Shard, ShardLaunch, TaskFuture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -218,11 +218,9 @@ impl ReplaySpec for Odds {
     fn cell_bytes(&self) -> usize {
         1
     }
-    fn subtasks(&self, shard: u32) -> Vec<Subtask> {
-        (self.subtasks)(shard)
-    }
-    fn materialise(&self, shards: &[u32], _: bool) -> Box<dyn Chained> {
-        Box::new(OddChains { calls: shards.iter().map(|_| None).collect(), grim: self.grim })
+    fn chains(&self, shards: &[u32], _: bool) -> MadeChains {
+        let subtasks = shards.iter().map(|shard| (self.subtasks)(*shard)).collect();
+        (subtasks, Box::new(OddChains { calls: shards.iter().map(|_| None).collect(), grim: self.grim }))
     }
 }
 
