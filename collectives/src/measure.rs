@@ -159,7 +159,7 @@ mod tests {
         let ns = |all: &[(usize, u64)]| all.iter().map(|&(at, ns)| (at, Duration::from_nanos(ns))).collect::<Vec<_>>();
         // Algorithm 1 has the least mean, 2 the least time, 0 the least median.
         let times = vec![5, 90, 5, 6, 6, 6, 7, 1, 8];
-        assert_eq!(ranking(&[times.clone()], 3), ns(&[(0, 5), (1, 6), (2, 7)]));
+        assert_eq!(ranking(std::slice::from_ref(&times), 3), ns(&[(0, 5), (1, 6), (2, 7)]));
         // Another shard is slower in two calls of algorithm 0.
         let other = vec![9, 1, 9, 6, 5, 4, 7, 1, 8];
         assert_eq!(ranking(&[times, other], 3), ns(&[(1, 6), (2, 7), (0, 9)]));
