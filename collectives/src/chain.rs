@@ -108,8 +108,14 @@ impl<By: Reduction> Chain<By> {
     pub fn element(&self) -> By::Element {
         match &self.running {
             Running::One(own) => *own,
-            _ => self.in_registers((0, 0..1))[0],
+            _ => self.first_in_registers(),
         }
+    }
+
+    // Apart, so that callers inline the rest.
+    #[cold]
+    fn first_in_registers(&self) -> By::Element {
+        self.in_registers((0, 0..1))[0]
     }
 
     /// The result. If the value is one vector or one element, it is the running value, too.

@@ -31,10 +31,11 @@ impl<T: Element> Gathered<T> {
             return operator.combine(&below, &self.combine(operator, middle..end, value));
         }
         let Self { values, lower, higher } = self;
-        lower.clear();
-        lower.extend((0..size / 2).map(|i| value(start + 2 * i)));
-        higher.clear();
-        higher.extend((0..size / 2).map(|i| value(start + 2 * i + 1)));
+        lower.resize(size as usize / 2, T::zeroed());
+        higher.resize(size as usize / 2, T::zeroed());
+        for (i, (low, high)) in (0..).zip(lower.iter_mut().zip(&mut *higher)) {
+            (*low, *high) = (value(start + 2 * i), value(start + 2 * i + 1));
+        }
         let mut odd = (size % 2 == 1).then(|| value(end - 1));
         loop {
             values.resize(lower.len(), T::zeroed());

@@ -3,8 +3,8 @@
 use crate::common::watched;
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule};
 use maniple_runtime::{
-    Costs, Error, Link, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture, TraceFile, VirtualMachine,
-    now,
+    Costs, Edges, Error, Link, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture, TraceFile,
+    VirtualMachine, now,
 };
 use std::time::Duration;
 
@@ -173,6 +173,27 @@ fn a_barrier_has_no_local_steps() {
         })
         .unwrap();
     assert_eq!((ends, stats.chain_subtasks), (vec![800; 8], 8 * 8));
+}
+
+/// Without replay a launch names both ends of each edge, and maps the cells at one of them.
+#[test]
+fn without_replay_a_launch_pays_for_the_ends_of_its_edges() {
+    let costs = Costs { requirement_ns: 7.0, map_ns: 1000.0, ..Costs::default() };
+    let took = |replay: bool, edges: &'static [(u32, u32)]| {
+        let machine = VirtualMachine { nodes: 1, replay, costs, ..VirtualMachine::default() };
+        let run = Runtime::virtual_time(machine).run(move |top| async move {
+            let (gang, other) = (top.gang("all", 3)?, top.gang("other", 3)?);
+            let _: Edges<u64> = top.edges("of another gang", &other, [(0, 1)], 1)?;
+            let _: Edges<u64> = top.edges("edges", &gang, edges.iter().copied(), 1)?;
+            let task = top.register("idle", async |_: Shard, (): ()| Ok(()));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+            Ok(now().as_nanos() as u64)
+        });
+        run.unwrap().0
+    };
+    let edges = &[(0, 1), (1, 2), (2, 0), (2, 2)];
+    assert_eq!(took(false, edges) - took(false, &[]), 8 * 7 + 4 * 1000);
+    assert_eq!(took(true, edges), took(true, &[]));
 }
 
 #[test]
