@@ -78,18 +78,23 @@ where
         return Err(refuse("an algorithm for this kind that gives the operator's usual bits", "none".into()));
     }
 
-    let made = algorithms.iter().map(|algorithm| {
-        builder().order(request.order).algorithm(*algorithm).make(top, gang, &format!("measured {algorithm}"))
-    });
-    let made = made.collect::<Result<Vec<_>, Error>>()?;
     let begin = Collective::barrier().make(top, gang, "measuring begins")?;
     let task = top.register("measures", move |shard: Shard, (all, begin): (Vec<Collective<I, O, S>>, _)| {
         times(shard, all, begin, (goal.clone(), calls as usize, value.clone()))
     });
-    let times = match top.launch(gang, &task, |_| ShardLaunch::new((made.clone(), begin))) {
+    let mut made = Vec::with_capacity(algorithms.len());
+    let mut launch = || {
+        for algorithm in &algorithms {
+            let one = builder().order(request.order).algorithm(*algorithm);
+            made.push(one.make(top, gang, &format!("measured {algorithm}"))?);
+        }
+        top.launch(gang, &task, |_| ShardLaunch::new((made.clone(), begin)))
+    };
+    let times = match launch() {
         Ok(times) => times.all().await,
         Err(error) => Err(error),
     };
+    // Also what was made before an error.
     top.destroy((&task, &made, &begin))?;
     Ok(ranking(&times?, calls as usize).into_iter().map(|(at, time)| (algorithms[at], time)).collect())
 }
@@ -112,16 +117,19 @@ where
     let mut times = Vec::with_capacity(all.len() * calls);
     for collective in all {
         for call in 0..WARM_UP + calls {
+            let value = does.0.then(|| value(me).into());
             begin.call(&shard, ())?.await?;
             let began = now();
-            match does {
-                (true, true) => drop(collective.call(&shard, value(me))?.await?),
-                (true, false) => collective.contribute(&shard, value(me))?.await?,
-                (false, true) => drop(collective.receive(&shard)?.await?),
-                (false, false) => {}
-            }
+            let result = match value {
+                Some(value) if does.1 => Some(collective.call(&shard, value)?.await?),
+                Some(value) => collective.contribute(&shard, value)?.await.map(|()| None)?,
+                None if does.1 => Some(collective.receive(&shard)?.await?),
+                None => None,
+            };
+            let took = now() - began;
+            drop(result);
             if call >= WARM_UP {
-                times.push((now() - began).as_nanos() as u64);
+                times.push(took.as_nanos() as u64);
             }
         }
     }

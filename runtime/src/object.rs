@@ -24,7 +24,7 @@ pub(crate) struct Above;
 pub(crate) type Core = <Above as Types>::Core;
 type Report = <Above as Types>::Report;
 
-/// What a kind of object is on a processor. Each kind implements it beside its handle, in `program`.
+/// What a kind of object is on a processor. Each kind implements it in `program`.
 pub(crate) trait Defined {
     fn name(&self) -> &str;
     /// What must be the same on every node, besides the kind and the name.
@@ -35,7 +35,7 @@ pub(crate) trait Defined {
     }
     /// The name of a cell of its barriers in reports.
     fn cell_name(&self, _processor: ProcessorId, _cell: u32) -> String {
-        self.name().into()
+        format!("`{}`", self.name())
     }
     /// Makes its state on a processor.
     fn define(&self, _id: ObjectId, _core: &Core) {}

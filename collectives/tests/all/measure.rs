@@ -1,8 +1,8 @@
-//! Measuring the algorithms of a collective: which ones, that all nodes agree, that the fastest is fast, and what is left.
+//! Measuring the algorithms of a collective: which ones, that they give the same bits on all nodes, and that the fastest is fast.
 
 use crate::common;
 use crate::common::size::part;
-use crate::common::watched;
+use crate::common::{mix, tree, watched};
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Operator, Order, measure};
 use maniple_regions::exact_sum;
 use maniple_runtime::{Costs, Error, Link, Runtime, Shard, ShardLaunch, VirtualMachine, now};
@@ -16,6 +16,12 @@ fn runtimes() -> Vec<(String, Runtime)> {
     })
 }
 
+/// A number that no two orders of addition add up alike.
+fn given(shard: u32) -> f64 {
+    let bits = mix(shard.into());
+    (bits % 1000) as f64 * 10f64.powi((bits >> 32) as i32 % 17 - 8)
+}
+
 type Ranking = Vec<(Algorithm, Duration)>;
 
 /// Sums of floats: algorithms with other bits are never measured, and each algorithm once.
@@ -27,12 +33,27 @@ fn algorithms_with_the_usual_bits_are_measured() {
                     let gang = top.gang("all", shards)?;
                     let sum = || Collective::allreduce(Operator::<f64>::sum()).order(order);
                     let ranking = measure(&top, &gang, 2, sum, f64::from).await?;
-                    // All copies of the top-level task go on with the same algorithm, or the run fails.
-                    sum().algorithm(ranking[0].0).make(&top, &gang, "total")?;
-                    Ok(ranking)
+                    // All copies of the top-level task go on with the same algorithms, or the run fails.
+                    let totals = ranking.iter().map(|(algorithm, _)| {
+                        sum().algorithm(*algorithm).make(&top, &gang, &format!("total by {algorithm}"))
+                    });
+                    let totals = totals.collect::<Result<Vec<_>, Error>>()?;
+                    let task = top.register("sums", |shard: Shard, totals: Vec<Collective<f64>>| async move {
+                        let mut bits = Vec::new();
+                        for total in totals {
+                            bits.push(total.call(&shard, given(shard.index()))?.await?.to_bits());
+                        }
+                        Ok(bits)
+                    });
+                    let bits = top.launch(&gang, &task, |_| ShardLaunch::new(totals.clone()))?.all().await?;
+                    Ok((ranking, bits))
                 })
             });
-            let (ranking, _): (Ranking, _) = run.unwrap_or_else(|e| panic!("{at}, {shards} shards: {e}"));
+            let ((ranking, bits), _): ((Ranking, Vec<Vec<u64>>), _) =
+                run.unwrap_or_else(|e| panic!("{at}, {shards} shards: {e}"));
+            let all: Vec<f64> = (0..shards).map(given).collect();
+            let right = tree(&all, |a, b| a + b).to_bits();
+            assert!(bits.iter().flatten().all(|bits| *bits == right), "{at}, {shards} shards: {ranking:?}: {bits:?}");
             let names: Vec<String> = ranking.iter().map(|(algorithm, _)| algorithm.to_string()).collect();
             assert!(names.contains(&"radix-2".into()) && names.contains(&"sliced".into()), "{names:?}");
             assert!(!names.iter().any(|name| name.starts_with("diss") || name.starts_with("five")), "{names:?}");
@@ -50,10 +71,19 @@ fn what_gives_the_usual_bits_is_measured() {
 }
 
 #[test]
+fn every_kind_is_measured() {
+    kinds_are_measured();
+}
+
+#[test]
 fn on_processes() {
-    let name = "what_gives_the_usual_bits_is_measured";
-    let body = algorithms_with_the_usual_bits_are_measured;
-    common::processes::bodies_on_processes("measure::on_processes", &[(name, body)]);
+    common::processes::bodies_on_processes(
+        "measure::on_processes",
+        &[
+            ("what_gives_the_usual_bits_is_measured", algorithms_with_the_usual_bits_are_measured),
+            ("every_kind_is_measured", kinds_are_measured),
+        ],
+    );
 }
 
 /// The numbers of `command/machines/infiniband.toml` and of the host that it is like.
@@ -178,8 +208,7 @@ fn one_is_left_or_the_calls_fail() {
 }
 
 /// Other kinds and vectors, operators with a state, shards that only contribute or only receive, and some that do neither.
-#[test]
-fn every_kind_is_measured() {
+fn kinds_are_measured() {
     for (at, runtime) in runtimes() {
         let run = watched(&at, || {
             runtime.run(|top| async move {

@@ -64,7 +64,7 @@ Columns of the report:
   mean_us, mpi_mean_us                --kind: time of the collective as the mean over all shards or ranks
   iteration_ratio, collective_ratio   our time divided by MPI's: below 1, ours is faster. Empty if MPI takes no virtual time
   copied_bytes                        remote: bytes that the runtime has copied for each sum
-  cache_line_ns                       the time of an time of a cache line between two threads, one way, right after the \
+  cache_line_ns                       the time of a cache line between two threads, one way, right after the \
 pair: the yardstick that `maniple cache-line` measures. In virtual time it is a message of 32 bytes on the link of --machine. It is \
 empty with one processor
   mpi                                 the MPI library, or the machine in virtual time

@@ -93,7 +93,7 @@ pub struct MachineFile {
     pub about: String,
     /// The text of the file.
     pub text: String,
-    /// Nanoseconds of an time of a cache line, one way, on the host that the file describes. It tells in which state of the
+    /// Nanoseconds of the time of a cache line, one way, on the host that the file describes. It tells in which state of the
     /// host measurements can be compared with the file.
     pub cache_line_ns: Option<f64>,
     nodes: Nodes,

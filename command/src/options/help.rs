@@ -38,7 +38,7 @@ macro_rules! machine_columns {
 #[macro_export]
 macro_rules! cache_line_column {
     () => {
-        "  cache_line_ns   the time of an time of a cache line between two threads, one way, right after the run: the \
+        "  cache_line_ns   the time of a cache line between two threads, one way, right after the run: the \
          yardstick that `maniple cache-line` measures. In virtual time it is a message of 32 bytes on the machine's link. It is \
          empty with one processor\n\n\
          A warning under the table says when the yardstick shows that other programs disturbed the host.\n"

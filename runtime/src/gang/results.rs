@@ -187,9 +187,10 @@ impl LaunchState {
 
     /// Handles one processor's results.
     pub fn take(&self, tasks: &Tasks, mut done: BatchDone) {
-        // If copies of the top-level task differ, other batches may end than those that this one knows of. The comparison
-        // of the copies says so.
-        let Some(left) = self.left.get().checked_sub(1) else { return };
+        let Some(left) = self.left.get().checked_sub(1) else {
+            // Copies of the top-level task that differ may have more batches than this one knows of.
+            return tasks.effects.drop_guarded(|| self.by(), done);
+        };
         self.left.set(left);
         if let [(a, _), (b, _), ..] = &mut *done.results
             && tasks.effects.strikes(Bug::SwappedResults)

@@ -328,9 +328,12 @@ impl Top {
         let cells = Arc::new(cells);
         let effects = self.core().effects();
         let number = effects.mapper_number(Asker::EveryNode);
+        let shards = &table.members[effects.id.index()];
+        let made = (!shards.is_empty()).then(|| spec.chains(shards, effects.config.laws));
+        if let Some((subtasks, _)) = &made {
+            check::chains(&*spec, (&table, &of_shards), (effects.id, subtasks))?;
+        }
         let mapping = Chains::map(effects, Asker::EveryNode, &*spec, &table)?;
-        let made = spec.chains(&table.members[effects.id.index()], effects.config.laws);
-        check::chains(&*spec, (&table, &of_shards), (effects.id, &made.0))?;
         self.core().replays.prepare(made);
         let object = Object::Replay(ReplayObject { spec, gang: table, mapping, number, cells });
         Ok(Handle { id: self.define(object), run: self.run })

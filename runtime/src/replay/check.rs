@@ -37,8 +37,12 @@ pub(crate) fn chains(
     (gang, cells): (&GangTable, &[u32]),
     (processor, subtasks): (ProcessorId, &[Vec<Subtask>]),
 ) -> Result<(), Error> {
-    let shards = gang.shards();
-    for (&shard, subtasks) in gang.members[processor.index()].iter().zip(subtasks) {
+    let (shards, members) = (gang.shards(), &gang.members[processor.index()]);
+    if subtasks.len() != members.len() {
+        let expected = format!("chains of {} shards", members.len());
+        return Err(Error::misuse(format!("`{}`", spec.name()), expected, subtasks.len()));
+    }
+    for (&shard, subtasks) in members.iter().zip(subtasks) {
         let (mut updates, mut reads) = (0, 0);
         let wrong = |expected: String, came: String| {
             Err(Error::misuse(format!("the chain of shard {shard} of `{}`", spec.name()), expected, came))

@@ -138,7 +138,8 @@ pub trait ReplaySpec: Send + Sync + 'static {
         format!("{} bytes, {} slots", self.cell_bytes(), self.slots())
     }
     /// Makes the chains of these shards, which are on one processor: the subtasks of each, and the values of all. `laws` says
-    /// whether the laws of operators are tried on them. Each processor asks once.
+    /// whether the laws of operators are tried on them. Each processor asks once, if it has
+    /// any of the shards.
     fn chains(&self, shards: &[u32], laws: bool) -> MadeChains;
 }
 

@@ -43,9 +43,9 @@ pub(crate) struct Replays {
 }
 
 impl Replays {
-    /// Has the chains that the next object gets on this processor.
-    pub fn prepare(&self, made: MadeChains) {
-        *self.prepared.borrow_mut() = Some(made);
+    /// Keeps the chains that the next object gets on this processor, if its shards call it.
+    pub fn prepare(&self, made: Option<MadeChains>) {
+        *self.prepared.borrow_mut() = made;
     }
 
     /// Makes this processor's chains of an object, if its shards call the object.
