@@ -139,8 +139,10 @@ impl Launcher {
         let batches = || plan.batches.iter().filter(|b| self.planner.starts(effects, b.at));
         let started = || batches().flat_map(|b| &table.members[b.at.index()]).copied();
         // Before anything is sent: in virtual time this takes time.
-        effects.counters.launches.add(started().count() as u64);
-        effects.counters.requirements.add(started().map(|shard| plan.held[shard as usize].len() as u64).sum());
+        for shard in started() {
+            effects.counters.launches.add(1);
+            effects.counters.requirements.add(plan.held[shard as usize].len() as u64);
+        }
         effects.wire.launches(table.id, self.planner.part_of, &mut started());
         let shards = |at: ProcessorId| {
             let members = table.members[at.index()].iter();
