@@ -1,9 +1,10 @@
 //! Benches of the hot paths. CONTRIBUTING.md says what each measures.
 
-use criterion::Criterion;
-use std::time::Duration;
+#[cfg(feature = "criterion")]
+use {criterion::Criterion, std::time::Duration};
 
 /// Measures these groups of benches, each bench for some seconds.
+#[cfg(feature = "criterion")]
 pub fn measure(groups: &[fn(&mut Criterion)]) {
     let criterion =
         Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));

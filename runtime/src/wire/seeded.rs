@@ -58,7 +58,7 @@ impl Net {
         let error = Error::Lost { processor, why };
         self.dead[processor.index()] = true;
         for to in (0..self.processors as u32).map(ProcessorId).filter(|&to| to != processor) {
-            match postcard::to_stdvec(&Message::Lost(Box::new(error.clone()))) {
+            match postcard::to_extend(&Message::Lost(Box::new(error.clone())), Vec::new()) {
                 Ok(bytes) => {
                     let delay = self.random.u64(0..200);
                     self.put(processor, to, delay, bytes);
@@ -89,7 +89,7 @@ struct SeededWire {
 impl Wire for SeededWire {
     fn send(&self, to: ProcessorId, message: Message) {
         let mut net = self.net.borrow_mut();
-        match postcard::to_stdvec(&message) {
+        match postcard::to_extend(&message, Vec::new()) {
             // No random number is drawn: a seed gives the same run whether or not nodes compare their calls.
             Ok(bytes) if matches!(message, Message::Replicated(_)) => net.replicated.push_back((self.from, to, bytes)),
             Ok(bytes) => {
