@@ -8,7 +8,7 @@ use crate::effects::{Tell, Waiting, polling};
 use crate::error::Failure;
 use crate::failures::Failures;
 use crate::ids::TaskId;
-use maniple_barriers::{Promise, PromiseState};
+use maniple_barriers::{Promise, PromiseState, Waiters};
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
@@ -448,10 +448,10 @@ impl<T, B> FutureCell<T, B> {
     fn settle_for_all(&self, outcome: Result<T, Rc<Poison>>, mut tell: impl Tell) {
         let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome) else { return };
-        match poison {
-            true => waiters.for_each(|waiting| self.tell_poison(waiting, &mut tell)),
-            false => waiters.for_each(|waiting| tell(waiting, None)),
-        }
+        tell_each(waiters, &mut |waiting| match poison {
+            true => self.tell_poison(waiting, &mut tell),
+            false => tell(waiting, None),
+        });
     }
 
     #[cold]
@@ -460,6 +460,11 @@ impl<T, B> FutureCell<T, B> {
             tell(waiting, Some(poison.failure.poison()));
         }
     }
+}
+
+/// It is compiled once, and not for each type of value.
+fn tell_each(waiters: Waiters<Waiting>, tell: &mut dyn FnMut(Waiting)) {
+    waiters.for_each(tell);
 }
 
 impl<T, B: ?Sized> FutureCell<T, B> {

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::data::UseAt;
+use crate::diagnose::races::{Past, Races};
 use crate::future::{FutureCell, Maker, Poison, TaskFuture};
 use crate::ids::{ArrivalAt, CellAddress, ProcessorId, TaskId, WaitAt};
 use crate::message::{SendTask, UNSAID};
@@ -523,12 +524,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         let Launch { shard, function, args, waits, arrivals, .. } = self;
         let MappedLeaf { id, unmet, mapped, mut body } = leaf;
         let tasks = &shard.core().tasks;
-        let past = tasks.effects.races().map(|races| {
-            let inputs = std::mem::take(&mut body.inputs);
-            let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
-            let launched = (tasks.effects.id, id);
-            races.leaf_launched(launched, shard.actor(), inputs, exclusive.map(UseAt::as_use))
-        });
+        let past = tasks.effects.races().map(|races| tell_races(races, shard, id, &mut body));
         let mut taking = Taking::new(tasks, id, &mut body, unmet);
         F::take(&args, &mut taking);
         after.iter().for_each(|at| taking.wait(*at));
@@ -548,6 +544,15 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         tasks.launch_leaf(id, unmet, mapped, body, &shard.inner.owner);
         TaskFuture::of(task)
     }
+}
+
+/// Tells the check for races of a launch, and returns the event of the task's beginning. It is compiled once, and not for
+/// each function that is launched.
+#[cold]
+fn tell_races(races: &Races, shard: &Shard, id: TaskId, body: &mut Body) -> Past {
+    let inputs = std::mem::take(&mut body.inputs);
+    let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
+    races.leaf_launched((shard.core().tasks.effects.id, id), shard.actor(), inputs, exclusive.map(UseAt::as_use))
 }
 
 /// A leaf task that the mapper has decided about. It is not launched yet and has taken no generation of a barrier.

@@ -20,6 +20,7 @@ mod report;
 mod subtasks;
 
 use crate::diagnose::Event;
+use crate::diagnose::races::VectorClock;
 use crate::effects::Waiting;
 use crate::error::panic_message;
 use crate::future::{Poison, Resolver, TaskFuture};
@@ -292,11 +293,14 @@ fn poison<T: 'static>(
     resolver: &Resolver<T>,
     error: Error,
 ) {
-    let poison = match owner {
+    resolver.settle(Err(poison_of((tasks, chains), owner, chain, error)), tasks.teller());
+}
+
+fn poison_of((tasks, chains): (&Tasks, &Chains), owner: Option<&Rc<Owner>>, chain: u32, error: Error) -> Rc<Poison> {
+    match owner {
         Some(owner) => Poison::new(tasks.effects.failed(error, || chains.place(chain)), owner.failures()),
         None => Poison::of_the_run(&error),
-    };
-    resolver.settle(Err(poison), tasks.teller());
+    }
 }
 
 impl ReplayCx<'_> {
@@ -350,19 +354,27 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Notes the events before the result of a call that has ended, for the check for races. A call of a lost shard has none.
+    /// Notes the events before the result of a call that has ended, for the check for races.
     #[cold]
     fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
-        let Some(races) = self.tasks.effects.races() else { return };
+        if let Some(past) = self.past(chain) {
+            resolver.happens(&past);
+        }
+    }
+
+    /// The events before the result of a call that has ended. A call of a lost shard has none.
+    fn past(&self, chain: u32) -> Option<VectorClock> {
+        let races = self.tasks.effects.races()?;
         let (object, shard, slots) = (self.chains.id, self.chains.shard_of(chain), self.chains.slots());
         if self.chains.is_lost(self.progress, chain) {
-            return races.call_lost(object, shard, (chain % slots, slots));
+            races.call_lost(object, shard, (chain % slots, slots));
+            return None;
         }
         let spec = &self.chains.spec;
         let parties = (0..self.chains.shards()).filter(|&shard| spec.takes_part(shard)).count();
         let call = self.chains.call_of(self.progress, chain).saturating_sub(slots.into());
         let depends_on = |other| spec.depends_on(shard, other);
-        resolver.happens(&races.call_over((object, call), shard, (parties, slots), depends_on));
+        Some(races.call_over((object, call), shard, (parties, slots), depends_on))
     }
 
     /// Starts the chain when `future` is settled. Returns false if it is settled already. The object must keep the
