@@ -19,11 +19,17 @@ where
     O: Value + ?Sized,
     S: State<I::Element, O::Element>,
 {
+    asked: Asked,
+    reduction: S::By,
+    identity: Option<<S::By as Reduction>::Element>,
+    value: PhantomData<fn(&I) -> &O>,
+}
+
+/// The options that have nothing to do with the types of elements: their code is compiled once.
+struct Asked {
     kind: Kind,
     /// The contributor, if there is one only.
     root: Option<u32>,
-    reduction: S::By,
-    identity: Option<<S::By as Reduction>::Element>,
     participants: Option<Ranks>,
     receivers: Option<Ranks>,
     sizes: Sizes,
@@ -31,7 +37,6 @@ where
     order: Order,
     algorithm: Option<Algorithm>,
     own: Option<(String, Arc<Make>)>,
-    value: PhantomData<fn(&I) -> &O>,
 }
 
 fn builder<I, O, S>(kind: Kind, reduction: S::By, sizes: Sizes) -> CollectiveBuilder<I, O, S>
@@ -40,11 +45,9 @@ where
     O: Value + ?Sized,
     S: State<I::Element, O::Element>,
 {
-    CollectiveBuilder {
+    let asked = Asked {
         kind,
         root: None,
-        reduction,
-        identity: None,
         participants: None,
         receivers: None,
         sizes,
@@ -52,8 +55,8 @@ where
         order: Order::Doubling,
         algorithm: None,
         own: None,
-        value: PhantomData,
-    }
+    };
+    CollectiveBuilder { asked, reduction, identity: None, value: PhantomData }
 }
 
 /// The operator of a collective whose results combine nothing. A program's own schedules may combine what nobody receives.
@@ -80,7 +83,7 @@ impl<T: Element> Collective<T> {
 
     /// One shard contributes, and all receive its value.
     pub fn broadcast(root: u32) -> CollectiveBuilder<T> {
-        CollectiveBuilder { root: Some(root), ..builder(Kind::Broadcast, nothing(), Sizes::Whole(1)) }
+        builder(Kind::Broadcast, nothing(), Sizes::Whole(1)).root(root)
     }
 
     /// Each shard receives the combination of the contributions up to its own, in the order of shards. A receiver that
@@ -121,7 +124,7 @@ impl<T: Element> Collective<T, [T]> {
 impl<T: Element> Collective<[T], T> {
     /// One shard contributes a block for each receiver. All shards receive theirs.
     pub fn scatter(root: u32) -> CollectiveBuilder<[T], T> {
-        CollectiveBuilder { root: Some(root), ..builder(Kind::Scatter, nothing(), Sizes::Each(1)) }
+        builder(Kind::Scatter, nothing(), Sizes::Each(1)).root(root)
     }
 
     /// All shards contribute a block for each receiver, which receives the combination of the blocks for it.
@@ -152,12 +155,14 @@ impl<T: Element> Collective<[T]> {
     ) -> CollectiveBuilder<[T]> {
         let by = if kind.combines() || kind == Kind::Barrier { operator } else { nothing() };
         let sizes = if kind.has_blocks() { Sizes::Each(1) } else { Sizes::Whole(1) };
-        let (root, participants) = match kind.has_root() && contributors.len() == 1 {
+        let mut made = builder(kind, by, sizes);
+        (made.asked.root, made.asked.participants) = match kind.has_root() && contributors.len() == 1 {
             true => (Some(contributors.at(0)), None),
             false => (None, Some(contributors)),
         };
-        let identity = (kind == Kind::Exscan).then_some(identity);
-        CollectiveBuilder { root, participants, receivers: Some(receivers), identity, ..builder(kind, by, sizes) }
+        made.asked.receivers = Some(receivers);
+        made.identity = (kind == Kind::Exscan).then_some(identity);
+        made
     }
 }
 
@@ -177,9 +182,9 @@ pub enum OfOne<T: Element> {
 impl<T: Element> CollectiveBuilder<[T]> {
     /// The same collective with elements where this one has vectors of one element.
     pub fn of_one(self) -> OfOne<T> {
-        let kind = self.kind;
+        let kind = self.asked.kind;
         match (kind.has_block_for_each_receiver(), kind.has_block_of_each_contributor()) {
-            _ if !matches!(self.sizes, Sizes::Whole(1) | Sizes::Each(1)) => OfOne::Many(self),
+            _ if !matches!(self.asked.sizes, Sizes::Whole(1) | Sizes::Each(1)) => OfOne::Many(self),
             (false, false) => OfOne::One(self.retyped()),
             (false, true) => OfOne::OneToMany(self.retyped()),
             (true, false) => OfOne::ManyToOne(self.retyped()),
@@ -191,20 +196,22 @@ impl<T: Element> CollectiveBuilder<[T]> {
 impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> CollectiveBuilder<I, O, S> {
     /// The shards that contribute, and receive unless [`receivers`](Self::receivers) says otherwise. By default all. They
     /// are a set: their order does not matter, and one that is named twice counts once.
-    pub fn participants(self, shards: impl IntoIterator<Item = u32>) -> Self {
-        Self { participants: Some(Ranks::of(shards)), ..self }
+    pub fn participants(mut self, shards: impl IntoIterator<Item = u32>) -> Self {
+        self.asked.participants = Some(Ranks::of(shards));
+        self
     }
 
     /// The shards that receive, a set too. They need not contribute. By default those that contribute; in a broadcast or
     /// scatter, all.
-    pub fn receivers(self, shards: impl IntoIterator<Item = u32>) -> Self {
-        Self { receivers: Some(Ranks::of(shards)), ..self }
+    pub fn receivers(mut self, shards: impl IntoIterator<Item = u32>) -> Self {
+        self.asked.receivers = Some(Ranks::of(shards));
+        self
     }
 
     /// Makes values vectors of this many elements. Where a value consists of blocks, each block has this many. There may be 0.
     /// If several of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between) are called, the last one holds.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
-        let sizes = if self.kind.has_blocks() { Sizes::Each(elements) } else { Sizes::Whole(elements) };
+        let sizes = if self.asked.kind.has_blocks() { Sizes::Each(elements) } else { Sizes::Whole(elements) };
         self.with_sizes(sizes)
     }
 
@@ -224,8 +231,9 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         self.with_sizes(Sizes::Between(Arc::new(size)))
     }
 
-    fn with_sizes(self, sizes: Sizes) -> CollectiveBuilder<[I::Element], [O::Element], S> {
-        CollectiveBuilder { sizes, ..self.retyped() }
+    fn with_sizes(mut self, sizes: Sizes) -> CollectiveBuilder<[I::Element], [O::Element], S> {
+        self.asked.sizes = sizes;
+        self.retyped()
     }
 
     fn retyped<I2, O2>(self) -> CollectiveBuilder<I2, O2, S>
@@ -233,41 +241,30 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         I2: Value<Element = I::Element> + ?Sized,
         O2: Value<Element = O::Element> + ?Sized,
     {
-        let Self { kind, root, reduction, identity, participants, receivers, sizes, slots, order, .. } = self;
-        let Self { algorithm, own, .. } = self;
-        CollectiveBuilder {
-            kind,
-            root,
-            reduction,
-            identity,
-            participants,
-            receivers,
-            sizes,
-            slots,
-            order,
-            algorithm,
-            own,
-            value: PhantomData,
-        }
+        let Self { asked, reduction, identity, .. } = self;
+        CollectiveBuilder { asked, reduction, identity, value: PhantomData }
     }
 
     /// The number of calls that can be in flight, K, at least 1; by default 2. Call K starts when call 0 has ended.
-    pub fn slots(self, slots: u32) -> Self {
-        Self { slots, ..self }
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.asked.slots = slots;
+        self
     }
 
     /// The brackets of combinations, by default [`Order::Doubling`]. [`Order::Left`] gives the bits of a sequential loop over
     /// the participants. If the operator is not associative, that takes [`Algorithm::Direct`] or, in an allreduce,
     /// [`Algorithm::Sliced`]; both are for at most 8192 shards. [`Order::Any`] allows an [`Algorithm`] with brackets of its
     /// own.
-    pub fn order(self, order: Order) -> Self {
-        Self { order, ..self }
+    pub fn order(mut self, order: Order) -> Self {
+        self.asked.order = order;
+        self
     }
 
     /// The algorithm. Without one, the mapper chooses among those that give the same bits. Not together with
     /// [`schedules`](Self::schedules).
-    pub fn algorithm(self, algorithm: impl Into<Option<Algorithm>>) -> Self {
-        Self { algorithm: algorithm.into(), ..self }
+    pub fn algorithm(mut self, algorithm: impl Into<Option<Algorithm>>) -> Self {
+        self.asked.algorithm = algorithm.into();
+        self
     }
 
     /// An algorithm of the program's own, with a name for reports: a function that gives the schedule of each shard, the
@@ -275,8 +272,9 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
     /// any number of blocks, and has the brackets that its schedules have. Both ends of a step must have the same number of
     /// elements: where the elements can't be divided evenly, the first blocks have one more. All ranks of a
     /// [group](Schedule::in_group) contribute, and their only part is the whole vector.
-    pub fn schedules(self, name: &str, make: impl Fn(&Goal, u32) -> Schedule + Send + Sync + 'static) -> Self {
-        Self { own: Some((name.into(), Arc::new(make))), ..self }
+    pub fn schedules(mut self, name: &str, make: impl Fn(&Goal, u32) -> Schedule + Send + Sync + 'static) -> Self {
+        self.asked.own = Some((name.into(), Arc::new(make)));
+        self
     }
 
     /// Makes the collective. Collective among the nodes' top-level tasks; never waits.
@@ -292,13 +290,29 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         Ok(Collective { object: request.define(top, gang, name, schedules)?, value: PhantomData })
     }
 
+    fn root(mut self, root: u32) -> Self {
+        self.asked.root = Some(root);
+        self
+    }
+
     /// What is asked for, if it fits together.
     pub(crate) fn request(self, gang: &Gang, name: &str) -> Result<Request<S::By>, Error> {
+        let Self { mut asked, reduction, identity, .. } = self;
+        let (goal, source) = asked.check(gang.shards(), name)?;
+        let Asked { sizes, slots, order, .. } = asked;
+        let most = sizes.most(&goal);
+        Ok(Request { goal, reduction, identity, sizes, most, slots, order, source })
+    }
+}
+
+impl Asked {
+    /// The goal in a gang of `shards` shards, and who chooses the schedules.
+    fn check(&mut self, shards: u32, name: &str) -> Result<(Goal, Source), Error> {
         let refuse =
             |expected: String, came: String| Error::Misuse { what: format!("collective `{name}`"), expected, came };
-        let goal = self.goal(gang.shards()).map_err(|(expected, came)| refuse(expected, came))?;
+        let goal = self.goal(shards).map_err(|(expected, came)| refuse(expected, came))?;
         self.check_sizes(&goal).map_err(|(expected, came)| refuse(expected, came))?;
-        let source = match (self.own, self.algorithm) {
+        let source = match (self.own.take(), self.algorithm) {
             (Some((of, _)), Some(algorithm)) => {
                 let came = format!("both: schedules `{of}` and {algorithm}");
                 return Err(refuse("`schedules` or `algorithm`".into(), came));
@@ -307,9 +321,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
             (None, Some(algorithm)) => Source::Algorithm(algorithm),
             (None, None) => Source::Mapper,
         };
-        let Self { reduction, identity, sizes, slots, order, .. } = self;
-        let most = sizes.most(&goal);
-        Ok(Request { goal, reduction, identity, sizes, most, slots, order, source })
+        Ok((goal, source))
     }
 
     /// The goal in a gang of `shards` shards, or what was expected and what came.
