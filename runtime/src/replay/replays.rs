@@ -1,6 +1,6 @@
 //! The replayed objects of a processor: the calls of its shards, arrivals, and running chains.
 
-use super::chains::{Chains, ReplayObject, ShardCalls};
+use super::chains::{Chains, ReplayObject};
 use super::{Chained, Handle, MadeChains, Replay, ReplayCx};
 use crate::Error;
 use crate::diagnose::Event;
@@ -32,23 +32,6 @@ pub(crate) struct Caller<'a> {
     pub within: &'a Ancestors,
     /// Counts the shard's calls and leaf tasks.
     pub owner: &'a Rc<Owner>,
-}
-
-impl Chains {
-    /// Admits the first call of a launched shard. Whoever has called the object before belongs to its gang, and came before it
-    /// was destroyed.
-    #[cold]
-    fn admit(&self, tasks: &Tasks, object: ObjectId, calls: &mut ShardCalls, by: &Caller<'_>) -> Result<(), Refused> {
-        let serves = |launch| tasks.effects.objects.get(object).is_none_or(|known| known.serves(launch));
-        if !Arc::ptr_eq(&self.gang, by.gang) || !serves(top_launch(by.within)) {
-            return Err(Refused::OtherKind);
-        }
-        if calls.under_way > 0 {
-            return Err(Refused::OtherLaunch);
-        }
-        calls.owner = Some(by.owner.clone());
-        Ok(())
-    }
 }
 
 /// The replayed objects that shards of one processor call, by number.
@@ -119,7 +102,17 @@ impl Replays {
             return Err(refuse(Refused::OtherKind));
         };
         if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, by.owner)) {
-            chains.admit(tasks, object, caller, &by).map_err(&refuse)?;
+            // Whoever has called it before belongs to its gang, and came before it was destroyed.
+            if !Arc::ptr_eq(&chains.gang, by.gang) {
+                return Err(refuse(Refused::OtherKind));
+            }
+            if tasks.effects.objects.get(object).is_some_and(|known| !known.serves(top_launch(by.within))) {
+                return Err(refuse(Refused::OtherKind));
+            }
+            if caller.under_way > 0 {
+                return Err(refuse(Refused::OtherLaunch));
+            }
+            caller.owner = Some(by.owner.clone());
             state.new_launch(position);
         }
         if let Some(made) = admit(state, position)? {
