@@ -1,6 +1,7 @@
 //! Arguments and results of shard tasks on their way to another processor.
 
 use crate::Error;
+use maniple_regions::Buffer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::any::Any;
@@ -90,17 +91,18 @@ impl fmt::Debug for Parcel {
     }
 }
 
+// As bytes, which are copied in one piece. A list of numbers with the same encoding would be copied one by one.
 impl Serialize for Parcel {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Parcel::Encoded(bytes) => bytes.serialize(serializer),
-            Parcel::Value(v) => v.encode().map_err(serde::ser::Error::custom)?.serialize(serializer),
+            Parcel::Encoded(bytes) => serializer.serialize_bytes(bytes),
+            Parcel::Value(v) => serializer.serialize_bytes(&v.encode().map_err(serde::ser::Error::custom)?),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Parcel {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Vec::<u8>::deserialize(deserializer).map(Parcel::Encoded)
+        Buffer::deserialize(deserializer).map(|bytes| Parcel::Encoded(bytes.as_bytes().to_vec()))
     }
 }

@@ -8,10 +8,16 @@ use crate::common::steps as asked;
 use maniple_collectives::{Collective, Operator};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
 use maniple_runtime::{
-    Edges, Error, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top,
+    Edges, Error, Idle, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top,
 };
+use std::time::Duration;
 
 const X: Field<u64> = Field::new(0, "x");
+
+/// Idle workers sleep at once: memory does not depend on it, and other tests get their processors.
+fn two_threads() -> Runtime {
+    Runtime::threads(2).idle(Idle::Looks(Duration::ZERO))
+}
 
 /// Makes `steps` steps. Returns resident memory after some of them, and after all.
 async fn steps(
@@ -77,7 +83,7 @@ fn grown_by_gangs(runtime: &Runtime, n: u32, (from, all): (u64, u64)) -> u64 {
 fn a_gang_of_a_thousand_shards_in_each_step_leaves_nothing() {
     alone("destroyed::a_gang_of_a_thousand_shards_in_each_step_leaves_nothing", || {
         // Each that stays takes some 0.4 kB a shard.
-        for (name, runtime, n) in [("threads", Runtime::threads(2), 1024), ("seeded", Runtime::seeded(2, 1), 128)] {
+        for (name, runtime, n) in [("threads", two_threads(), 1024), ("seeded", Runtime::seeded(2, 1), 128)] {
             let grown = grown_by_gangs(&runtime, n, (100, 250));
             assert!(grown < 6 * u64::from(n), "{name}: {grown} kB are left behind");
         }
@@ -89,7 +95,7 @@ fn a_gang_of_a_thousand_shards_in_each_step_leaves_nothing() {
 #[ignore = "takes long; `./check full` runs it"]
 fn the_numbers_of_objects_take_no_memory() {
     alone("destroyed::the_numbers_of_objects_take_no_memory", || {
-        let grown = grown_by_gangs(&Runtime::threads(2), 2, (500, 3_500));
+        let grown = grown_by_gangs(&two_threads(), 2, (500, 3_500));
         assert!(grown < 400, "{grown} kB are left behind");
     });
 }
@@ -108,7 +114,7 @@ fn on_two_processes_neither_grows() {
 #[ignore = "takes long; `./check full` runs it"]
 fn what_is_known_of_a_tree_goes_with_it() {
     alone("destroyed::what_is_known_of_a_tree_goes_with_it", || {
-        let run = Runtime::threads(2).run(|top| async move {
+        let run = two_threads().run(|top| async move {
             let sets = top.register_inner("sets", |task: InnerTask, cell: Region| async move {
                 let x = task.region(cell)?;
                 task.launch(|mut x: ReadWrite<u64>| x.as_mut_slice().fill(1), (x.read_write(X),)).go()?.await
@@ -134,7 +140,7 @@ fn what_is_known_of_a_tree_goes_with_it() {
 fn a_region_tree_in_each_step_leaves_nothing() {
     alone("destroyed::a_region_tree_in_each_step_leaves_nothing", || {
         const CELLS: usize = 200_000;
-        for (name, runtime) in [("threads", Runtime::threads(2)), ("seeded", Runtime::seeded(3, 1))] {
+        for (name, runtime) in [("threads", two_threads()), ("seeded", Runtime::seeded(3, 1))] {
             let first = resident();
             let run = runtime.run(move |top| async move {
                 let adds = top.register("adds", |shard: Shard, block: Region| async move {

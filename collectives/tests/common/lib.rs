@@ -7,12 +7,13 @@ pub use maniple_runtime_tests::{processes, resident, size, steps, unordered, wat
 
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Laws, Operator, Order, Value};
 use maniple_mapper::{CollectiveInput, CollectiveOutput, DefaultMapper, Mapper, PlaceShardsInput, Placement, stock};
-use maniple_regions::{Element, Vector};
-use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
+use maniple_regions::{Buffer, Element, Vector};
+use maniple_runtime::{Arg, Error, Idle, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Well-mixed bits of a number (splitmix64).
 pub fn mix(x: u64) -> u64 {
@@ -287,14 +288,14 @@ impl<T: Element> Calls<T> {
         if results.len() != self.shards as usize {
             return Err(format!("{} shards came", results.len()));
         }
-        let expected: Vec<Vec<u8>> = expected.iter().map(|v| bytes(v)).collect();
+        let expected: Vec<Buffer> = expected.iter().map(|v| Buffer::from_slice(v)).collect();
         for (shard, came) in results.iter().enumerate() {
             if came.len() != expected.len() {
                 return Err(format!("{} results at shard {shard}, expected {}", came.len(), expected.len()));
             }
             for (call, (came, expected)) in came.iter().zip(&expected).enumerate() {
                 if came != expected {
-                    let at = came.iter().zip(expected).position(|(a, b)| a != b);
+                    let at = came.as_bytes().iter().zip(expected.as_bytes()).position(|(a, b)| a != b);
                     return Err(format!("call {call} at shard {shard} is wrong, first at byte {at:?}"));
                 }
             }
@@ -317,17 +318,17 @@ impl<T: Element> Calls<T> {
     }
 }
 
-/// The bytes of the results, by shard and call.
-pub type Results = Vec<Vec<Vec<u8>>>;
+/// The bytes of the results, by shard and call. Buffers travel in one piece, where a list of bytes is encoded byte by byte.
+pub type Results = Vec<Vec<Buffer>>;
 
-type Bytes = Pin<Box<dyn Future<Output = Result<Vec<u8>, Error>>>>;
+type Bytes = Pin<Box<dyn Future<Output = Result<Buffer, Error>>>>;
 
 /// The shard task of a plan.
 async fn calls<T: Element, F: Form<T>>(
     shard: Shard,
     total: Collective<F::V>,
     plan: Arc<Calls<T>>,
-) -> Result<Vec<Vec<u8>>, Error> {
+) -> Result<Vec<Buffer>, Error> {
     let mut pending: VecDeque<Bytes> = VecDeque::new();
     let mut results = Vec::new();
     let mut last: Option<TaskFuture<F::Own>> = None;
@@ -352,11 +353,11 @@ async fn calls<T: Element, F: Form<T>>(
         let result = total.call(&shard, input)?;
         pending.push_back(if call % 2 == 1 {
             // A leaf task takes the result.
-            let look = |result: Arg<F::Own>| bytes(F::slice(&result));
+            let look = |result: Arg<F::Own>| Buffer::from_slice(F::slice(&result));
             Box::pin(shard.launch(look, ((&result).into(),)).go()?)
         } else {
             let result = result.clone();
-            Box::pin(async move { Ok(bytes(F::slice(&result.await?))) })
+            Box::pin(async move { Ok(Buffer::from_slice(F::slice(&result.await?))) })
         });
         last = Some(result);
         if pending.len() >= plan.ahead
@@ -424,7 +425,10 @@ pub fn any_runtime(number: u64) -> (String, Runtime) {
         (what, Runtime::seeded(processors, seed).mapper(mapper))
     } else {
         let workers = 1 + (number / 2 % 4) as u32;
-        (format!("{workers} threads, mapper {name}"), Runtime::threads(workers).mapper(mapper))
+        // Most workers sleep as soon as they are idle. Those that look for work take the processors from other tests.
+        let runtime = Runtime::threads(workers).mapper(mapper);
+        let runtime = if mix(!number).is_multiple_of(4) { runtime } else { runtime.idle(Idle::Looks(Duration::ZERO)) };
+        (format!("{workers} threads, mapper {name}"), runtime)
     }
 }
 

@@ -163,6 +163,7 @@ mod tests {
     use maniple::runtime::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
     use maniple_command::machines::file::MachineFile;
     use std::collections::BTreeMap;
+    use std::sync::LazyLock;
 
     fn plan() -> CalibrationPlan {
         CalibrationPlan { processors: 2, levels: vec![2, 16], operations: 4000 }
@@ -202,12 +203,22 @@ mod tests {
         }
     }
 
-    /// A calibrator of that machine after one round.
-    fn one_round() -> Calibrator {
-        let runtime = Runtime::virtual_time(machine());
-        let mut calibrator = Calibrator::new(plan(), runtime, Yardstick::Fixed(30.0));
+    /// A calibrator of that machine without rounds.
+    fn calibrator() -> Calibrator {
+        Calibrator::new(plan(), Runtime::virtual_time(machine()), Yardstick::Fixed(30.0))
+    }
+
+    /// The times of a round. In virtual time every round has the same ones.
+    static ROUND: LazyLock<Vec<f64>> = LazyLock::new(|| {
+        let mut calibrator = calibrator();
         calibrator.take().expect("measured");
-        calibrator
+        calibrator.times.remove(0).found
+    });
+
+    /// A round in which each time is that of [`ROUND`] times `by` its number.
+    fn round(by: impl Fn(usize) -> f64, cache_line_ns: f64) -> Beside<Vec<f64>> {
+        let found = ROUND.iter().enumerate().map(|(i, ns)| ns * by(i)).collect();
+        Beside { found, cache_line_ns: Some(cache_line_ns) }
     }
 
     /// In virtual time the programs take the times of the machine's file: its prices must be found again.
@@ -259,16 +270,11 @@ mod tests {
 
     #[test]
     fn a_host_that_is_slow_most_of_the_time_is_as_when_it_is_left_alone() {
-        let mut calibrator = one_round();
-        let times = calibrator.times.remove(0).found;
+        let mut calibrator = calibrator();
         // The fast rounds of programs are not the same ones.
-        let round = |round: usize, slow: usize| {
-            let at = |i: usize| if (i + round) % 21 < slow { 1.45 } else { 1.0 };
-            let found = times.iter().enumerate().map(|(i, ns)| ns * at(i)).collect();
-            Beside { found, cache_line_ns: Some(30.0) }
-        };
+        let at = |n: usize, slow: usize| round(|i| if (i + n) % 21 < slow { 1.45 } else { 1.0 }, 30.0);
         let mut found = |slow| {
-            calibrator.times = (0..21).map(|n| round(n, slow)).collect();
+            calibrator.times = (0..21).map(|n| at(n, slow)).collect();
             calibrator.calibration().prices.into_iter().map(|p| (p.key, p.values)).collect::<Vec<_>>()
         };
         let alone = found(0);
@@ -279,10 +285,8 @@ mod tests {
     #[test]
     fn a_round_with_processors_far_apart_does_not_count() {
         let calibrated = |yardsticks: &[f64]| {
-            let mut calibrator = one_round();
-            let times = calibrator.times.remove(0).found;
-            let scaled = |e: &f64| Beside { found: times.iter().map(|ns| ns * e).collect(), cache_line_ns: Some(*e) };
-            calibrator.times = yardsticks.iter().map(scaled).collect();
+            let mut calibrator = calibrator();
+            calibrator.times = yardsticks.iter().map(|e| round(|_| *e, *e)).collect();
             let Calibration { prices, cache_line_ns, .. } = calibrator.calibration();
             (prices.into_iter().map(|p| (p.key, p.values)).collect::<Vec<_>>(), cache_line_ns)
         };
@@ -296,7 +300,9 @@ mod tests {
 
     #[test]
     fn the_file_is_a_machine_with_a_reason_for_each_value() {
-        let found = calibrate(plan(), 1, Runtime::virtual_time(machine()), Yardstick::Fixed(42.0)).expect("measured");
+        let mut calibrator = calibrator();
+        calibrator.times.push(round(|_| 1.0, 42.0));
+        let found = calibrator.calibration();
         let text = found.text("mine \"and\" yours", None);
         let file = MachineFile::parse("found", &text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
         let machine = file.machine(None, 512);

@@ -1,15 +1,12 @@
 //! Whatever fails, wherever: the program ends, and the error names task and shard and leads to the origin.
 
+mod mappers;
+mod shards;
+
 use crate::common;
 use crate::common::{any_virtual, watched};
-use maniple_mapper::{
-    CollectiveInput, CollectiveOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement,
-    Priority, ProcessorId, stock,
-};
-use maniple_regions::{
-    Coherence, Field, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write,
-    WriteShared,
-};
+use maniple_mapper::{Priority, stock};
+use maniple_regions::{Coherence, Field, Operator, Privilege, Read, ReadWrite, ReadWriteShared, Rect, Region, Write};
 use maniple_runtime::{
     Arg, Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Stats, Top,
 };
@@ -277,90 +274,6 @@ fn all_tells_of_failures_when_it_returns() {
     }
 }
 
-/// One shard fails in some way while the others wait for it at pairs and at a phase barrier.
-async fn one_fails(shard: Shard, (links, how): (Links, u32)) -> Result<i64, Error> {
-    let from = (shard.index() + shard.shards() - 1) % shard.shards();
-    let (out, inn) =
-        (links.ring.producer(&shard, (shard.index() + 1) % shard.shards())?, links.ring.consumer(&shard, from)?);
-    let everybody = (links.all.arriver(&shard)?, links.all.waiter(&shard)?);
-    for round in 0..3 {
-        if shard.index() == links.bad && round == 2 {
-            match how {
-                0 => panic!("shard bomb"),
-                1 => return Err(Error::user("shard gives up")),
-                _ => drop(shard.launch(bomb, (1.into(),)).go()?.await?),
-            }
-        }
-        shard.launch(nothing, ()).wait(out.empty()).arrive(out.ready()).go()?.detach();
-        shard.launch(nothing, ()).wait(inn.ready()).arrive(inn.empty()).arrive(&everybody.0).go()?.detach();
-        shard.wait(&everybody.1).await?;
-    }
-    Ok(1)
-}
-
-fn one_of_five_fails(how: u32, check: impl Fn(&Error)) {
-    fails(
-        "one of five",
-        move |top| async move {
-            let (gang, links) = links(&top, 5, 2)?;
-            let task = top.register("shard", one_fails);
-            let done = top.launch(&gang, &task, |_| ShardLaunch::new((links, how)))?;
-            let mut origins = Vec::new();
-            for f in done.iter() {
-                origins.push(f.clone().await.expect_err("everybody waits for the bad one").origin().clone());
-            }
-            assert!(origins.iter().all(|o| *o == origins[0]), "{origins:?}");
-            done.all().await
-        },
-        check,
-    );
-}
-
-#[test]
-fn a_panic_in_a_shard_reaches_those_who_wait_for_it() {
-    one_of_five_fails(0, |e| panicked(e, "shard", Some(2), "shard bomb"));
-}
-
-#[test]
-fn an_error_of_a_shard_reaches_those_who_wait_for_it() {
-    one_of_five_fails(1, |e| assert_eq!(e.origin(), &Error::user("shard gives up"), "{e:?}"));
-}
-
-#[test]
-fn a_failed_leaf_that_fails_its_shard_reaches_those_who_wait_for_it() {
-    one_of_five_fails(2, |e| panicked(e, "bomb", Some(2), "leaf bomb"));
-}
-
-#[test]
-fn an_effect_names_its_own_task_and_shard() {
-    async fn shard(shard: Shard, links: Links) -> Result<i64, Error> {
-        let end = (links.all.arriver(&shard)?, links.all.waiter(&shard)?);
-        if shard.index() == links.bad {
-            return Err(Error::user("origin"));
-        }
-        shard.arrive(&end.0);
-        let waits = shard.launch(nothing, ()).named("patient").wait(&end.1).go()?;
-        waits.await.map(|()| 0)
-    }
-    for (at, runtime) in all() {
-        let outcome = watched(&at, || {
-            runtime.run(|top| async move {
-                let (gang, links) = links(&top, 3, 2)?;
-                let task = top.register("shard", shard);
-                let done = top.launch(&gang, &task, |_| ShardLaunch::new(links))?;
-                let e = done.get(1)?.clone().await.expect_err("shard 2 never arrives");
-                let text = e.to_string();
-                assert!(text.contains("`patient` of shard 1") && text.contains("origin"), "{text}");
-                for f in done.iter() {
-                    drop(f.clone().await);
-                }
-                Ok(())
-            })
-        });
-        outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
-    }
-}
-
 #[test]
 fn a_panic_in_the_top_level_task_ends_the_run() {
     async fn waits(shard: Shard, links: Links) -> Result<i64, Error> {
@@ -424,114 +337,6 @@ fn a_parent_that_fails_fails_single_and_so_do_its_shards() {
                 _ => assert!(matches!(e.origin(), Error::Panicked { message, .. } if message == "child bomb"), "{e:?}"),
             },
         );
-    }
-}
-
-/// Panics in one of its calls, or gives an illegal answer.
-struct Bad {
-    call: &'static str,
-    panics: bool,
-}
-
-impl Bad {
-    fn now(&self, call: &str) -> bool {
-        if self.panics && self.call == call {
-            panic!("mapper bomb");
-        }
-        self.call == call
-    }
-}
-
-impl Mapper for Bad {
-    fn name(&self) -> &str {
-        "bad"
-    }
-    fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
-        match self.now("place_shards") {
-            true => Placement::Explicit(vec![ProcessorId(99); input.shards as usize]),
-            false => Placement::Cyclic,
-        }
-    }
-    fn place_shared(&self, _: &PlaceSharedInput<'_>) -> ProcessorId {
-        ProcessorId(if self.now("place_shared") { 77 } else { 0 })
-    }
-    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
-        let mut out = LeafOutput::local(input);
-        if self.now("map_leaf") || self.now("processor") {
-            out.processor = ProcessorId(1000);
-        }
-        if self.now("priority") {
-            out.priority = Priority(200);
-        }
-        if self.now("copy") {
-            out.copied.push(0);
-        }
-        out
-    }
-    fn map_collective(&self, _: &CollectiveInput<'_>) -> CollectiveOutput {
-        self.now("map_collective");
-        CollectiveOutput::default()
-    }
-}
-
-/// Shards that share a region and wait for each other; returns what the run gives.
-async fn uses_every_call(top: Top) -> Result<Vec<i64>, Error> {
-    fn put(mut u: WriteShared<i64>) {
-        u.fill(5);
-    }
-    fn get(u: ReadShared<i64>) -> i64 {
-        u.get([0])
-    }
-    fn own(mut u: Write<i64>) {
-        u.fill(1);
-    }
-    async fn shard(shard: Shard, (tree, links): (Region, Links)) -> Result<i64, Error> {
-        let shared = shard.region(Region::new(tree.tree, Rect::line(0, 1)))?;
-        let mine = i64::from(shard.index()) + 1;
-        let mine = shard.region(Region::new(tree.tree, Rect::line(mine, mine + 1)))?;
-        let end = (links.all.arriver(&shard)?, links.all.waiter(&shard)?);
-        shard.launch(own, (mine.write(U),)).go()?.detach();
-        shard.launch(put, (shared.write_shared(U),)).arrive(&end.0).go()?.detach();
-        shard.launch(get, (shared.read_shared(U),)).wait(&end.1).go()?.await
-    }
-    let (gang, links) = links(&top, 3, 0)?;
-    let tree = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
-    let task = top.register("shard", shard);
-    let done = top.launch(&gang, &task, |s| {
-        let (shared, mine) = (Rect::line(0, 1), Rect::line(i64::from(s) + 1, i64::from(s) + 2));
-        ShardLaunch::new((tree, links))
-            .require(Region::new(tree.tree, shared), [U.id()], Privilege::ReadWrite, Coherence::Simultaneous)
-            .require(Region::new(tree.tree, mine), [U.id()], Privilege::ReadWrite, Coherence::Exclusive)
-    })?;
-    done.all().await
-}
-
-fn with(call: &'static str, panics: bool) -> Vec<(String, Runtime)> {
-    all().into_iter().map(|(n, r)| (n, r.mapper(Arc::new(Bad { call, panics })))).collect()
-}
-
-#[test]
-fn a_panic_in_a_mapper_call_is_an_error() {
-    for (at, runtime) in with("none", true) {
-        assert_eq!(watched(&at, || runtime.run(uses_every_call)).map(|r| r.0), Ok(vec![5; 3]), "{at}");
-    }
-    for call in ["place_shards", "place_shared", "map_leaf"] {
-        fails_on(with(call, true), call, uses_every_call, |e| match e.origin() {
-            Error::MapperFailed { message, .. } => assert_eq!(message, "mapper bomb"),
-            _ => panic!("{e:?}"),
-        });
-    }
-}
-
-#[test]
-fn an_illegal_decision_of_a_mapper_is_an_error() {
-    for (call, value) in
-        [("place_shards", "99"), ("place_shared", "77"), ("processor", "1000"), ("priority", "200"), ("copy", "Copy")]
-    {
-        fails_on(with(call, false), call, uses_every_call, |e| match e.origin() {
-            Error::Mapper(m) => assert_eq!((m.0.mapper.as_str(), m.0.value.as_str()), ("bad", value)),
-            _ => panic!("{e:?}"),
-        });
     }
 }
 
