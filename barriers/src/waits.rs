@@ -25,15 +25,31 @@ impl<W> Waits<W> {
         }
     }
 
+    /// Adds a waiter that came before all those of its generation.
+    pub fn add_first(&mut self, generation: u64, waiter: W) {
+        self.0.insert(self.0.partition_point(|(g, _)| *g < generation), (generation, waiter));
+    }
+
+    /// Whether nobody waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the generation of a waiter is one of the first `completed`.
+    #[inline]
+    pub fn is_due(&self, completed: u64) -> bool {
+        self.0.front().is_some_and(|(g, _)| *g < completed)
+    }
+
     /// Takes out the first waiter if its generation is one of the first `completed`, and says whether there are others.
     #[inline]
     pub fn release(&mut self, completed: u64) -> (Option<W>, bool) {
-        let is_due = |all: &VecDeque<(u64, W)>| all.front().is_some_and(|(g, _)| *g < completed);
-        if !is_due(&self.0) {
+        if !self.is_due(completed) {
             return (None, false);
         }
         let first = self.0.pop_front();
-        (first.map(|(_, waiter)| waiter), is_due(&self.0))
+        (first.map(|(_, waiter)| waiter), self.is_due(completed))
     }
 
     /// Takes out all waiters of the first `completed` generations, the earliest generation first.
@@ -80,9 +96,11 @@ mod tests {
         assert_eq!(waits.find(8, |w| *w == 'e'), None);
         assert_eq!(waits.find(9, |w| *w == 'e'), Some(&mut 'e'));
         assert_eq!((waits.withdraw(8, |w| *w == 'e'), waits.withdraw(8, |w| *w == 'f')), (None, Some('f')));
-        waits.add(4, 'i');
+        waits.add(4, 'h');
+        waits.add_first(4, 'i');
         assert_eq!((waits.take_from(9), waits.take_from(5)), (vec!['e'], vec![]));
-        assert_eq!(waits.release(5), (Some('i'), false));
-        assert_eq!(waits.iter().count(), 0);
+        assert!(waits.is_due(5) && !waits.is_due(4));
+        assert_eq!((waits.release(5), waits.release(5)), ((Some('i'), true), (Some('h'), false)));
+        assert!(waits.is_empty() && !waits.is_due(5));
     }
 }

@@ -63,12 +63,6 @@ pub enum Command {
     Collective(collective::CollectiveOptions),
     Schedule(schedule::ScheduleOptions),
     Tune(tune::TuneOptions),
-    /// The name that collective --chained once had
-    #[command(hide = true)]
-    Allreduce {
-        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        _options: Vec<String>,
-    },
     Tasks(micro::tasks::TasksOptions),
     Barrier(micro::barrier::BarrierOptions),
     CacheLine(micro::cache_line::CacheLineOptions),
@@ -150,9 +144,6 @@ impl Command {
             Command::Collective(args) => collective::execute(args),
             Command::Schedule(args) => schedule::execute(args),
             Command::Tune(args) => tune::execute(args),
-            Command::Allreduce { .. } => Err(Failure::Usage(
-                "`maniple allreduce` is now `maniple collective --kind allreduce --chained`; see its --help".into(),
-            )),
             Command::Tasks(args) => micro::tasks::execute(args),
             Command::Barrier(args) => micro::barrier::execute(args),
             Command::CacheLine(args) => micro::cache_line::execute(args),

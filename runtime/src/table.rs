@@ -36,10 +36,10 @@ impl<T> Table<T> {
     #[inline]
     pub fn get_mut(&mut self, object: ObjectId) -> Option<&mut T> {
         let own = self.own(object);
-        let at = match self.places.get(own) {
-            Some((number, _)) if *number == object => own,
-            _ => self.find(object)?,
-        };
+        if self.places.get(own).is_some_and(|(number, _)| *number == object) {
+            return self.places[own].1.as_mut();
+        }
+        let at = self.find(object)?;
         self.places[at].1.as_mut()
     }
 

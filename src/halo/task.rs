@@ -193,10 +193,8 @@ impl<T: Element, const D: usize> Param for Ghosts<'_, T, D> {
     fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
         Ok(())
     }
-    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+    fn take(arg: Self::Arg, taking: &mut Taking<'_>) -> Self::Kept {
         arg.0.edges.take_incoming(taking);
-    }
-    fn keep(arg: Self::Arg) -> Self::Kept {
         arg.0
     }
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
@@ -219,10 +217,8 @@ impl<T: Element, const D: usize> Param for Borders<'_, T, D> {
     fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
         Ok(())
     }
-    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+    fn take(arg: Self::Arg, taking: &mut Taking<'_>) -> Self::Kept {
         arg.0.edges.take_outgoing(arg.0.borders.pieces.iter().map(Rect::volume), taking);
-    }
-    fn keep(arg: Self::Arg) -> Self::Kept {
         arg.0
     }
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {

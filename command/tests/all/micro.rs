@@ -127,7 +127,6 @@ fn runs_end_with_their_reader() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (args, words) in [
-        ("allreduce --shards 4 -x", "is now `maniple collective --kind allreduce --chained`"),
         ("barrier --shards 0", "--shards: expected at least 1, found 0"),
         ("barrier --workers 5000", "at most 1024 workers"),
         (

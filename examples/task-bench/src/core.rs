@@ -1,8 +1,10 @@
 //! Task Bench's library, as `core/core_c.h` declares it.
 
+use maniple::prelude::Get;
+use smallvec::SmallVec;
 use std::ffi::{CString, c_char, c_double, c_int, c_long, c_void};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -90,7 +92,7 @@ impl App {
         unsafe {
             let list = app_task_graphs(self.0);
             (0..task_graph_list_num_task_graphs(list))
-                .map(|i| Arc::new(Graph(task_graph_list_task_graph(list, i))))
+                .map(|i| Arc::new(Graph { graph: task_graph_list_task_graph(list, i), steps: Mutex::default() }))
                 .collect()
         }
     }
@@ -107,46 +109,56 @@ impl App {
 }
 
 /// One graph: at each timestep a row of tasks, each of which needs the outputs of some tasks of the row before.
-pub struct Graph(CGraph);
+pub struct Graph {
+    graph: CGraph,
+    steps: Mutex<Arc<[Step]>>,
+}
+
+/// A timestep of a graph.
+#[derive(Default)]
+pub struct Step {
+    /// The points that have a task.
+    pub row: Range<u32>,
+    /// The set of dependences that is in force.
+    pub set: usize,
+}
 
 impl Graph {
-    pub fn timesteps(&self) -> i64 {
-        self.0.timesteps
+    /// Asks the library about all timesteps, once for all points. Other drivers also ask within the time that is measured.
+    pub fn look_up(&self) {
+        let graph = self.graph;
+        // SAFETY: plain functions of the graph's numbers.
+        let step = |timestep| unsafe {
+            let offset = task_graph_offset_at_timestep(graph, timestep) as u32;
+            let width = task_graph_width_at_timestep(graph, timestep) as u32;
+            let set = task_graph_dependence_set_at_timestep(graph, timestep) as usize;
+            Step { row: offset..offset + width, set }
+        };
+        let none = || [Step::default()].into_iter();
+        let steps = none().chain((0..graph.timesteps).map(step)).chain(none()).collect();
+        *self.steps.lock().expect("nobody panics with it") = steps;
+    }
+
+    /// All timesteps, between two without tasks.
+    pub fn steps(&self) -> Arc<[Step]> {
+        self.steps.lock().expect("nobody panics with it").clone()
     }
 
     pub fn width(&self) -> u32 {
-        self.0.max_width as u32
+        self.graph.max_width as u32
     }
 
     pub fn output_bytes(&self) -> usize {
-        self.0.output_bytes_per_task
+        self.graph.output_bytes_per_task
     }
 
     pub fn scratch_bytes(&self) -> usize {
-        self.0.scratch_bytes_per_task
-    }
-
-    /// The points that have a task at a timestep.
-    pub fn row(&self, timestep: i64) -> Range<u32> {
-        if !(0..self.0.timesteps).contains(&timestep) {
-            return 0..0;
-        }
-        // SAFETY: plain functions of the graph's numbers.
-        let (offset, width) = unsafe {
-            (task_graph_offset_at_timestep(self.0, timestep), task_graph_width_at_timestep(self.0, timestep))
-        };
-        offset as u32..(offset + width) as u32
+        self.graph.scratch_bytes_per_task
     }
 
     pub fn sets(&self) -> i64 {
         // SAFETY: a plain function of the graph's numbers.
-        unsafe { task_graph_max_dependence_sets(self.0) }
-    }
-
-    /// The set of dependences that is in force at a timestep.
-    pub fn set_at(&self, timestep: i64) -> usize {
-        // SAFETY: a plain function of the graph's numbers.
-        unsafe { task_graph_dependence_set_at_timestep(self.0, timestep) as usize }
+        unsafe { task_graph_max_dependence_sets(self.graph) }
     }
 
     /// The points whose outputs a point needs under a set, in the order in which its task takes them.
@@ -154,7 +166,7 @@ impl Graph {
         let mut points = Vec::new();
         // SAFETY: the list is read within its length and destroyed once.
         unsafe {
-            let list = task_graph_dependencies(self.0, set, point.into());
+            let list = task_graph_dependencies(self.graph, set, point.into());
             for i in 0..interval_list_num_intervals(list) {
                 let Interval { start, end } = interval_list_interval(list, i);
                 points.extend((start..=end).map(|p| p as u32));
@@ -170,13 +182,13 @@ impl Graph {
     }
 
     /// Runs a task: checks its inputs, works, and fills its output. The library ends the process at a wrong input.
-    pub fn execute(&self, timestep: i64, point: u32, output: &mut [u8], inputs: &[&[u8]], scratch: &mut [u8]) {
-        let pointers: smallvec::SmallVec<[*const c_char; 16]> = inputs.iter().map(|i| i.as_ptr().cast()).collect();
-        let bytes: smallvec::SmallVec<[usize; 16]> = inputs.iter().map(|i| i.len()).collect();
+    pub fn execute(&self, timestep: i64, point: u32, output: &mut [u8], inputs: &[Get<u8>], scratch: &mut [u8]) {
+        let pointers: SmallVec<[*const c_char; 16]> = inputs.iter().map(|i| i.as_ptr().cast()).collect();
+        let bytes: SmallVec<[usize; 16]> = inputs.iter().map(|i| i.len()).collect();
         // SAFETY: every pointer is to as many bytes as is said; only output and scratch are written.
         unsafe {
             task_graph_execute_point_scratch(
-                self.0,
+                self.graph,
                 timestep,
                 point.into(),
                 output.as_mut_ptr().cast(),

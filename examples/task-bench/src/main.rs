@@ -5,7 +5,6 @@ mod core;
 use crate::core::{App, Graph};
 use maniple::prelude::*;
 use maniple::runtime::Edge;
-use smallvec::SmallVec;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -30,7 +29,6 @@ fn execute(
     timestep: Arg<i64>,
     point: Arg<u32>,
 ) {
-    let inputs: SmallVec<[&[u8]; 16]> = inputs.iter().map(|input| &**input).collect();
     let mut scratch = scratch;
     let scratch = scratch.as_mut().map_or(&mut [][..], |scratch| scratch.as_mut_slice());
     graph(*index).execute(*timestep, *point, &mut output, &inputs, scratch);
@@ -54,13 +52,12 @@ async fn point(shard: Shard, (index, edges, block): (usize, Edges<u8>, Option<Re
     if let Some(scratch) = &scratch {
         shard.launch(prepare, (scratch.read_write(SCRATCH), index.into())).go()?.detach();
     }
-    let mut rows = (0..0, graph.row(0), graph.row(1));
-    for timestep in 0..graph.timesteps() {
-        let (before, here, after) = &rows;
-        if here.contains(&me) {
+    for (timestep, three) in (0i64..).zip(graph.steps().windows(3)) {
+        let [before, here, after] = three else { unreachable!("a window has three steps") };
+        if here.row.contains(&me) {
             shard.window(Shard::WINDOW).await;
-            let inputs = needs[graph.set_at(timestep)].iter().filter(|edge| before.contains(&edge.from()));
-            let outputs = needed[graph.set_at(timestep + 1)].iter().filter(|edge| after.contains(&edge.to()));
+            let inputs = needs[here.set].iter().filter(|edge| before.row.contains(&edge.from()));
+            let outputs = needed[after.set].iter().filter(|edge| after.row.contains(&edge.to()));
             let args = (
                 inputs.map(|edge| edge.get()).collect(),
                 Put::to(outputs.copied(), graph.output_bytes()),
@@ -71,7 +68,6 @@ async fn point(shard: Shard, (index, edges, block): (usize, Edges<u8>, Option<Re
             );
             shard.launch(execute, args).go()?.detach();
         }
-        rows = (rows.1, rows.2, graph.row(timestep + 2));
     }
     Ok(())
 }
@@ -96,6 +92,7 @@ async fn top_level(top: Top) -> Result<f64, Error> {
     let mut seconds = 0.0;
     for _ in 0..2 {
         let began = Instant::now();
+        GRAPHS.get().into_iter().flatten().for_each(|graph| graph.look_up());
         let mut launched = Vec::new();
         for (index, gang, edges, blocks, task) in &runs {
             launched.push(top.launch(gang, task, |s| {

@@ -212,7 +212,9 @@ mod tests {
     static ROUND: LazyLock<Vec<f64>> = LazyLock::new(|| {
         let mut calibrator = calibrator();
         calibrator.take().expect("measured");
-        calibrator.times.remove(0).found
+        let Beside { found, cache_line_ns } = calibrator.times.remove(0);
+        assert_eq!(cache_line_ns, Some(30.0), "the yardstick that was given");
+        found
     });
 
     /// A round in which each time is that of [`ROUND`] times `by` its number.

@@ -17,7 +17,7 @@ use maniple_mapper::Priority;
 /// One cell. There are many in the chains of a large collective, so they are small.
 pub(crate) type Cell = CompactCells<Payload>;
 
-const _: () = assert!(size_of::<Cell>() <= 48);
+const _: () = assert!(size_of::<Cell>() <= 48 && size_of::<Option<Waiting>>() == 16);
 
 /// The waiters that an arrival releases: the first, and whether [`Bank::release_others`] has more.
 pub(crate) type Released = (Option<Waiting>, bool);
@@ -27,9 +27,26 @@ pub(crate) struct Bank {
     /// Chains: by number. Edges: first the empty halves, then the ready halves, then further places for values. An edge
     /// has as many places as it is deep, rounded up. Value number g is in place g mod `slots` until it is taken.
     pub cells: Vec<Cell>,
-    /// Halves that are poisoned, from the given generation on.
-    poison: HashMap<u32, (u64, Error)>,
+    poisons: Poisons,
     waiters: Waiters,
+}
+
+/// The halves that are poisoned, each from the given generation on.
+#[derive(Default)]
+struct Poisons(HashMap<u32, (u64, Error)>);
+
+impl Poisons {
+    /// The error of a generation that will never complete.
+    #[inline(always)]
+    fn of(&self, number: u32, generation: u64) -> Option<&Error> {
+        if self.0.is_empty() { None } else { self.find(number, generation) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self, number: u32, generation: u64) -> Option<&Error> {
+        self.0.get(&number).filter(|(from, _)| generation >= *from).map(|(_, error)| error)
+    }
 }
 
 /// Who waits at the cells of a bank.
@@ -44,6 +61,9 @@ enum Waiters {
 
 struct Edges {
     lines: Vec<Line>,
+    /// A waiter for each place of a value, and one for each empty half, so that an arrival finds its waiter with the place
+    /// of its value. A waiter here came before those of the same generation in its line.
+    waiters: Vec<Option<Waiting>>,
     ready: usize,
     empty: usize,
     /// A power of two.
@@ -53,6 +73,7 @@ struct Edges {
 /// The rest of an edge's half.
 #[derive(Default)]
 struct Line {
+    /// The waiters that have no place: those too far ahead of the arrivals, and those that come while there are others.
     waits: Waits<Waiting>,
     /// The [bits](Arrivals::early_bits) of arrivals that came early.
     early: u64,
@@ -69,10 +90,39 @@ impl Edges {
         }
     }
 
-    /// The place of the value that comes with a generation of the ready half with an index.
+    /// The place of the value that comes with a generation of the ready half with an index. An empty half has one place.
     #[inline]
     fn place(&self, index: usize, generation: u64) -> usize {
-        index + (generation as usize & (self.slots - 1)) * self.ready
+        if index < self.empty { index } else { index + (generation as usize & (self.slots - 1)) * self.ready }
+    }
+
+    /// The number of places of the half with an index.
+    #[inline]
+    fn places(&self, index: usize) -> u64 {
+        if index < self.empty { 1 } else { self.slots as u64 }
+    }
+
+    /// Registers a waiter for a generation that is not complete.
+    #[inline]
+    fn add(&mut self, index: usize, completed: u64, generation: u64, waiting: Waiting) {
+        let (place, waits) = (self.place(index, generation), &mut self.lines[index].waits);
+        if waits.is_empty() && generation - completed < self.places(index) && self.waiters[place].is_none() {
+            self.waiters[place] = Some(waiting);
+        } else {
+            self.lines[index].waits.add(generation, waiting);
+        }
+    }
+
+    /// All waiters of a half in one list.
+    #[cold]
+    fn waits(&mut self, index: usize, completed: u64) -> &mut Waits<Waiting> {
+        for generation in completed..completed + self.places(index) {
+            let place = self.place(index, generation);
+            if let Some(waiting) = self.waiters[place].take() {
+                self.lines[index].waits.add_first(generation, waiting);
+            }
+        }
+        &mut self.lines[index].waits
     }
 
     #[inline(always)]
@@ -81,28 +131,43 @@ impl Edges {
         cells: &mut [Cell],
         number: u32,
         generation: u64,
-        payload: Payload,
+        value: Option<impl FnOnce() -> Payload>,
     ) -> Result<Released, BarrierError> {
         let at = self.index(number).ok_or_else(|| no_cell(number))?;
-        let carries = number & EMPTY == 0 && !matches!(payload, Payload::None);
-        let place = self.place(at, generation);
-        if carries && !matches!(cells[place].value, Payload::None) {
+        let (value, place) = (value.filter(|_| number & EMPTY == 0), self.place(at, generation));
+        if value.is_some() && !matches!(cells[place].value, Payload::None) {
             return Err(BarrierError::ValueNotTaken { generation });
         }
-        let (cell, line) = (&mut cells[at], &mut self.lines[at]);
-        if line.early != 0 || cell.arrive(Half::Ready, generation).is_err() {
-            line.arrive_unordered(cell, generation)?;
-        }
-        let released = line.waits.release(cell.completed(Half::Ready, generation));
-        if carries {
-            cells[place].value = payload;
+        let line = &mut self.lines[at];
+        let in_turn = line.early == 0 && cells[at].arrive(Half::Ready, generation).is_ok();
+        let released = if !in_turn {
+            self.arrive_unordered(at, &mut cells[at], generation)?
+        } else if let Some(waiting) = self.waiters[place].take() {
+            (Some(waiting), line.waits.is_due(generation + 1))
+        } else {
+            line.waits.release(generation + 1)
+        };
+        if let Some(value) = value {
+            // There is nothing to drop.
+            std::mem::forget(std::mem::replace(&mut cells[place].value, value()));
         }
         Ok(released)
+    }
+
+    /// An arrival that comes early, or that others have overtaken.
+    #[cold]
+    fn arrive_unordered(&mut self, at: usize, cell: &mut Cell, generation: u64) -> Result<Released, BarrierError> {
+        let (before, early) = (cell.completed(Half::Ready, generation), &mut self.lines[at].early);
+        let mut arrivals = Arrivals::with_early(before, *early);
+        arrivals.arrive(0, generation)?;
+        cell.skip(arrivals.next());
+        *early = arrivals.early_bits();
+        Ok(self.waits(at, before).release(arrivals.next()))
     }
 }
 
 #[cold]
-fn no_cell(number: u32) -> BarrierError {
+pub(super) fn no_cell(number: u32) -> BarrierError {
     BarrierError::NotAnArriver { arriver: number & !EMPTY, arrivers: 0 }
 }
 
@@ -114,7 +179,7 @@ impl Bank {
     /// Makes the cells of an object's chains, which have a priority.
     pub fn of_chains(number: u32, object: ObjectId, priority: Priority) -> Self {
         let waiters = Waiters::Chains { object, priority };
-        Self { cells: cells(number as usize), poison: HashMap::default(), waiters }
+        Self { cells: cells(number as usize), poisons: Poisons::default(), waiters }
     }
 
     /// Makes the halves of edges.
@@ -124,7 +189,9 @@ impl Bank {
         // The first `depth` values may be sent from the start.
         cells[..empty].iter_mut().for_each(|cell| cell.skip(depth.into()));
         let lines = std::iter::repeat_with(Line::default).take(empty + ready).collect();
-        Self { cells, poison: HashMap::default(), waiters: Waiters::Edges(Edges { lines, ready, empty, slots }) }
+        let waiters = std::iter::repeat_with(|| None).take(cells.len()).collect();
+        let edges = Edges { lines, waiters, ready, empty, slots };
+        Self { cells, poisons: Poisons::default(), waiters: Waiters::Edges(edges) }
     }
 
     /// The chains have another priority from now on.
@@ -146,20 +213,26 @@ impl Bank {
         }
     }
 
-    /// Handles an arrival. One for a poisoned generation has no effect, because the waiters have been given the error.
+    /// Handles an arrival, perhaps with a value. One for a poisoned generation has no effect, because the waiters have been
+    /// given the error.
     #[inline(always)]
-    pub fn arrive(&mut self, number: u32, generation: u64, payload: Payload) -> Result<Released, BarrierError> {
+    pub fn arrive(
+        &mut self,
+        number: u32,
+        generation: u64,
+        value: Option<impl FnOnce() -> Payload>,
+    ) -> Result<Released, BarrierError> {
         if self.poison(number, generation).is_some() {
             return Ok((None, false));
         }
         match &mut self.waiters {
-            Waiters::Edges(edges) => edges.arrive(&mut self.cells, number, generation, payload),
+            Waiters::Edges(edges) => edges.arrive(&mut self.cells, number, generation, value),
             Waiters::Chains { object, priority } => {
                 let (object, priority, half) = (*object, *priority, Half::of(number));
                 let cell = self.cells.get_mut((number & !EMPTY) as usize).ok_or_else(|| no_cell(number))?;
                 let chain = cell.arrive(half, generation)?;
                 if half == Half::Ready {
-                    cell.value = payload;
+                    cell.value = value.map_or(Payload::None, |value| value());
                 }
                 Ok((chain.map(|chain| Waiting::Chain { object, chain, priority }), false))
             }
@@ -178,7 +251,10 @@ impl Bank {
     pub fn waits(&mut self, number: u32) -> Option<&mut Waits<Waiting>> {
         match &mut self.waiters {
             Waiters::Chains { .. } => None,
-            Waiters::Edges(edges) => edges.index(number).map(|at| &mut edges.lines[at].waits),
+            Waiters::Edges(edges) => {
+                let at = edges.index(number)?;
+                Some(edges.waits(at, self.cells[at].completed(Half::Ready, 0)))
+            }
         }
     }
 
@@ -196,13 +272,7 @@ impl Bank {
     /// The error of a generation that will never complete.
     #[inline(always)]
     pub fn poison(&self, number: u32, generation: u64) -> Option<&Error> {
-        if self.poison.is_empty() { None } else { self.poison_of(number, generation) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn poison_of(&self, number: u32, generation: u64) -> Option<&Error> {
-        self.poison.get(&number).filter(|(from, _)| generation >= *from).map(|(_, error)| error)
+        self.poisons.of(number, generation)
     }
 
     /// Poisons a cell from `generation` on, except for generations that are complete or poisoned already. Returns the
@@ -214,9 +284,9 @@ impl Bank {
         if self.poison(number, from).is_some() {
             return Vec::new();
         }
-        self.poison.insert(number, (from, error.clone()));
+        self.poisons.0.insert(number, (from, error.clone()));
         match &mut self.waiters {
-            Waiters::Edges(edges) => edges.lines[at].waits.take_from(from),
+            Waiters::Edges(edges) => edges.waits(at, completed).take_from(from),
             Waiters::Chains { object, priority } => {
                 // It waits for the first incomplete generation. It finds the error itself.
                 let chain = if from == completed { self.cells[at].release(half) } else { None };
@@ -244,11 +314,17 @@ impl Bank {
     /// Waits for a generation of an edge. `None` if there is no such cell.
     #[inline]
     pub fn wait(&mut self, number: u32, generation: u64, waiting: Waiting) -> Option<Waited> {
-        let state = self.state(number, generation)?;
-        if matches!(state, Waited::Registered) {
-            self.waits(number)?.add(generation, waiting);
+        let Waiters::Edges(edges) = &mut self.waiters else { return None };
+        let at = edges.index(number)?;
+        let completed = self.cells[at].completed(Half::Ready, generation);
+        if generation < completed {
+            return Some(Waited::Complete);
         }
-        Some(state)
+        if let Some(error) = self.poisons.of(number, generation) {
+            return Some(Waited::Poisoned(Box::new(error.clone())));
+        }
+        edges.add(at, completed, generation, waiting);
+        Some(Waited::Registered)
     }
 
     /// The state of a generation of an edge. Does not register a wait.
@@ -273,23 +349,16 @@ impl Bank {
             let ready = (0..).zip(edges.empty..edges.empty + edges.ready);
             let halves = ready.chain((EMPTY..).zip(0..edges.empty));
             halves.flat_map(move |(number, at)| {
-                let line = &edges.lines[at];
-                let arrivals = Arrivals::with_early(self.cells[at].completed(Half::Ready, 0), line.early);
-                line.waits.iter().map(move |(generation, waiting)| (number, generation, arrivals, waiting))
+                let (line, completed) = (&edges.lines[at], self.cells[at].completed(Half::Ready, 0));
+                let arrivals = Arrivals::with_early(completed, line.early);
+                let placed = (completed..completed + edges.places(at)).filter_map(move |generation| {
+                    Some((generation, edges.waiters[edges.place(at, generation)].as_ref()?))
+                });
+                let mut all: Vec<_> = placed.chain(line.waits.iter()).collect();
+                all.sort_by_key(|(generation, _)| *generation);
+                all.into_iter().map(move |(generation, waiting)| (number, generation, arrivals, waiting))
             })
         })
-    }
-}
-
-impl Line {
-    /// An arrival that comes early, or that others have overtaken.
-    #[cold]
-    fn arrive_unordered(&mut self, cell: &mut Cell, generation: u64) -> Result<(), BarrierError> {
-        let mut arrivals = Arrivals::with_early(cell.completed(Half::Ready, generation), self.early);
-        arrivals.arrive(0, generation)?;
-        cell.skip(arrivals.next());
-        self.early = arrivals.early_bits();
-        Ok(())
     }
 }
 
@@ -301,6 +370,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     const READY: u32 = 2;
+    const NONE: Option<fn() -> Payload> = None;
     const HALVES: [u32; 3] = [0, 1, EMPTY];
 
     fn slots(released: impl IntoIterator<Item = Waiting>) -> Vec<u32> {
@@ -338,8 +408,7 @@ mod tests {
                         let place = (number, generation % u64::from(depth.next_power_of_two()));
                         let poisoned = barrier.poison(generation).is_some();
                         let carries = what < 2 && !poisoned && number & EMPTY == 0;
-                        let payload = if what < 2 { Payload::copy_of(&at.to_ne_bytes()) } else { Payload::None };
-                        let arrived = bank.arrive(number, generation, payload);
+                        let arrived = bank.arrive(number, generation, (what < 2).then_some(|| Payload::copy_of(&at.to_ne_bytes())));
                         if carries && values.contains_key(&place) {
                             prop_assert_eq!(arrived.unwrap_err(), BarrierError::ValueNotTaken { generation });
                             continue;
@@ -406,7 +475,7 @@ mod tests {
         let chains = || Bank::of_chains(3, 7, Priority::NORMAL);
         for (mut bank, number) in [(edges(), 2), (edges(), EMPTY | 1), (chains(), 3), (chains(), EMPTY | 3)] {
             let refused = BarrierError::NotAnArriver { arriver: number & !EMPTY, arrivers: 0 };
-            assert_eq!(bank.arrive(number, 0, Payload::None).unwrap_err(), refused);
+            assert_eq!(bank.arrive(number, 0, NONE).unwrap_err(), refused);
             assert!(bank.wait(number, 0, Waiting::Shard(1)).is_none() && bank.value(number, 0).is_none());
             assert!(bank.set_poison(number, 0, &stopped(1)).is_empty());
         }
@@ -419,16 +488,16 @@ mod tests {
         let is_chain =
             |waiting: &Waiting| matches!(waiting, Waiting::Chain { object: 7, chain: 4, priority: Priority(5) });
         bank.cells[2].wait(Half::Ready, 4);
-        let (first, others) = bank.arrive(2, 0, Payload::copy_of(&[1])).unwrap();
+        let (first, others) = bank.arrive(2, 0, Some(|| Payload::copy_of(&[1]))).unwrap();
         assert!(first.as_ref().is_some_and(is_chain) && !others);
         assert_eq!(bank.cells[2].value.bytes(), [1]);
         let out_of_order = BarrierError::OutOfOrder { arriver: 0, expected: 1, came: 2 };
-        assert_eq!(bank.arrive(2, 2, Payload::None).unwrap_err(), out_of_order);
+        assert_eq!(bank.arrive(2, 2, NONE).unwrap_err(), out_of_order);
         bank.cells[2].wait(Half::Empty, 4);
         assert!(bank.set_poison(EMPTY | 2, 3, &stopped(0)).is_empty(), "it waits for generation 1");
         assert!(bank.set_poison(EMPTY | 2, 1, &stopped(0)).iter().all(is_chain));
         assert_eq!(bank.cells[2].waiting(), None);
         assert!(bank.poison(EMPTY | 2, 0).is_none() && bank.poison(EMPTY | 2, 1).is_some());
-        assert!(bank.arrive(EMPTY | 2, 1, Payload::None).unwrap().0.is_none());
+        assert!(bank.arrive(EMPTY | 2, 1, NONE).unwrap().0.is_none());
     }
 }

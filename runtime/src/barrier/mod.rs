@@ -14,7 +14,7 @@ use crate::Error;
 use crate::barrier::buffers::Buffers;
 use crate::effects::polling::Poller;
 use crate::effects::{Effects, Tell, Waiting};
-use crate::ids::{CellAddress, EMPTY, ObjectId, ValueAt, WaitAt};
+use crate::ids::{CellAddress, ObjectId, ValueAt, WaitAt};
 use crate::maps::HashMap;
 use crate::message::Also;
 use crate::object::{EdgeTable, Object, PhaseSpec};
@@ -22,6 +22,7 @@ use crate::payload::{Lent, Payload};
 use crate::plant::Bug;
 use crate::table::Table;
 
+use bank::no_cell;
 pub(crate) use bank::{Bank, Cell};
 pub(crate) use ends::{ConsumerEnd, PhaseEnd, ProducerEnd, ShardEnds};
 pub(crate) use phases::{PhaseMember, Phases};
@@ -145,24 +146,25 @@ impl Barriers {
 
     /// Arrives at half of an edge, perhaps with a value. Sends a message if the cell is on another processor.
     #[inline(always)]
-    pub fn arrive(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
+    pub fn arrive(
+        &self,
+        effects: &Effects,
+        at: CellAddress,
+        generation: u64,
+        value: Option<&Payload>,
+        tell: &mut impl Tell,
+    ) {
+        debug_assert!(!matches!(value, Some(Payload::None)), "that is no value");
         effects.counters.arrivals.add(1);
-        match times(effects) {
-            0 => {}
-            times => {
-                (1..times).for_each(|_| self.route(effects, at, generation, payload.clone(), tell));
-                self.route(effects, at, generation, payload, tell);
+        for _ in 0..times(effects) {
+            let CellAddress { processor, object, cell } = at;
+            if processor == effects.id && object < effects.objects.made() {
+                // Cloned only in its place: to move a payload through the calls is slow.
+                self.arrive_here(effects, (object, cell), generation, value.map(|value| || value.clone()), tell);
+            } else {
+                effects.send_arrival(at, generation, value.cloned().unwrap_or_default(), false);
             }
         }
-    }
-
-    #[inline(always)]
-    fn route(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
-        let CellAddress { processor, object, cell } = at;
-        if processor == effects.id && object < effects.objects.made() {
-            return self.arrive_here(effects, (object, cell), generation, payload, tell);
-        }
-        effects.send_arrival(at, generation, payload, false);
     }
 
     /// Handles an arrival from another processor, and the one that came with it. The object is known here.
@@ -175,7 +177,8 @@ impl Barriers {
         (payload, also): (Payload, Also),
         tell: &mut impl Tell,
     ) {
-        self.arrive_here(effects, (object, cell), generation, payload, tell);
+        let value = (!matches!(payload, Payload::None)).then_some(|| payload);
+        self.arrive_here(effects, (object, cell), generation, value, tell);
         if also != Also::NOTHING {
             self.take_also(effects, (object, also), generation, tell);
         }
@@ -185,7 +188,8 @@ impl Barriers {
     #[inline(never)]
     fn take_also(&self, effects: &Effects, (object, also): (ObjectId, Also), near: u64, tell: &mut impl Tell) {
         let generation = self.with(object, |bank| bank.generation(also.cell, also.generation, near));
-        self.arrive_here(effects, (object, also.cell), generation.unwrap_or(near), Payload::None, tell);
+        let none = None::<fn() -> Payload>;
+        self.arrive_here(effects, (object, also.cell), generation.unwrap_or(near), none, tell);
     }
 
     /// Adds a value of a task that is about to run: one that has come, or memory for one that it puts.
@@ -193,15 +197,14 @@ impl Barriers {
     pub fn add_value(&self, effects: &Effects, at: ValueAt, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
         match at {
             ValueAt::Get { object, cell, generation } => {
-                let taken = self.with(object, |bank| match bank.value(cell, generation) {
-                    None | Some(Payload::None) => false,
-                    Some(value) => {
-                        values.push(std::mem::take(value));
-                        true
-                    }
-                });
-                if taken != Some(true) {
-                    return Err(no_value(effects, object, cell, generation));
+                let mut banks = self.banks.borrow_mut();
+                let place = match banks.get_mut(object) {
+                    Some(Keeper::Edges(bank)) => bank.value(cell, generation),
+                    _ => None,
+                };
+                match place.filter(|value| !matches!(value, Payload::None)) {
+                    Some(value) => values.push(std::mem::take(value)),
+                    None => return Err(no_value(effects, object, cell, generation)),
                 }
             }
             ValueAt::Put { bytes, inline: true } if bytes <= Payload::INLINE => values.push(Payload::zeroed(bytes)),
@@ -233,23 +236,41 @@ impl Barriers {
         effects: &Effects,
         (object, cell): (ObjectId, u32),
         generation: u64,
-        payload: Payload,
+        value: Option<impl FnOnce() -> Payload>,
         tell: &mut impl Tell,
     ) {
-        let arrived = self.with(object, |bank| bank.arrive(cell, generation, payload));
+        // Not through `with`: its closure took as long as the arrival itself.
+        let mut banks = self.banks.borrow_mut();
+        let arrived = match banks.get_mut(object) {
+            Some(Keeper::Edges(bank)) => bank.arrive(cell, generation, value),
+            Some(Keeper::Chains(state)) => state.borrow_mut().bank().arrive(cell, generation, value),
+            None => Err(no_cell(cell)),
+        };
+        drop(banks);
         let (first, others) = match arrived {
-            Some(Ok(released)) => released,
-            failed => return self.refuse(effects, (object, cell), generation, failed.and_then(Result::err), tell),
+            Ok(released) => released,
+            Err(source) => return self.refuse(effects, (object, cell), generation, source, tell),
         };
         if let Some(waiting) = first {
             effects.releases(object, generation, &waiting);
             tell(waiting, None);
         }
         if others {
-            for waiting in self.with(object, |bank| bank.release_others(cell)).unwrap_or_default() {
-                effects.releases(object, generation, &waiting);
-                tell(waiting, None);
-            }
+            self.release_others(effects, (object, cell), generation, tell);
+        }
+    }
+
+    #[cold]
+    fn release_others(
+        &self,
+        effects: &Effects,
+        (object, cell): (ObjectId, u32),
+        generation: u64,
+        tell: &mut impl Tell,
+    ) {
+        for waiting in self.with(object, |bank| bank.release_others(cell)).unwrap_or_default() {
+            effects.releases(object, generation, &waiting);
+            tell(waiting, None);
         }
     }
 
@@ -259,14 +280,13 @@ impl Barriers {
         effects: &Effects,
         (object, cell): (ObjectId, u32),
         generation: u64,
-        source: Option<BarrierError>,
+        source: BarrierError,
         tell: &mut impl Tell,
     ) {
         if effects.objects.is_gone(object) {
             // Nobody waited for it.
             return;
         }
-        let source = source.unwrap_or(BarrierError::NotAnArriver { arriver: cell & !EMPTY, arrivers: 0 });
         let (error, from) = refused(effects, (object, cell), generation, source);
         self.poison_here(object, cell, from, &error, tell);
     }
@@ -312,8 +332,11 @@ impl Barriers {
         }
         match at {
             WaitAt::Cell { object, cell, generation } => {
-                let waited = self.with(object, |bank| bank.wait(cell, generation, waiting));
-                waited.flatten().unwrap_or_else(|| no_such_cell(effects, object, cell))
+                let waited = match self.banks.borrow_mut().get_mut(object) {
+                    Some(Keeper::Edges(bank)) => bank.wait(cell, generation, waiting),
+                    _ => None,
+                };
+                waited.unwrap_or_else(|| no_such_cell(effects, object, cell))
             }
             WaitAt::Phase { object, generation } => self.phases.wait(object, generation, waiting),
         }

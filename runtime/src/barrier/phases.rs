@@ -107,6 +107,7 @@ impl Phases {
     }
 
     /// Arrives as arriver number `arriver` of the barrier's list, a shard of this processor.
+    #[inline(never)]
     pub fn arrive(
         &self,
         effects: &Effects,

@@ -69,11 +69,11 @@ struct Remembered {
 
 impl Remembered {
     /// Whether a launch has the same requirements.
-    fn is(&self, wanted: &PlanInput<'_>) -> bool {
-        self.gang == wanted.table.id
-            && self.instances.as_deref() == wanted.instances
-            && self.plan.held.len() == wanted.held.len()
-            && self.plan.held.iter().zip(&wanted.held).all(|(own, held)| is_same(own, held))
+    fn is(&self, input: &PlanInput<'_>) -> bool {
+        self.gang == input.table.id
+            && self.instances.as_deref() == input.instances
+            && self.plan.held.len() == input.held.len()
+            && self.plan.held.iter().zip(&input.held).all(|(own, held)| is_same(own, held))
     }
 
     /// Whether this launch started from the present knowledge.
@@ -87,25 +87,25 @@ impl Remembered {
 }
 
 /// Whether requirements are the same except for homes, which are found later.
-fn is_same(own: &Arc<[HeldRegion]>, wanted: &[HeldRegion]) -> bool {
+fn is_same(own: &Arc<[HeldRegion]>, other: &[HeldRegion]) -> bool {
     let same = |(a, b): (&HeldRegion, &HeldRegion)| {
         let of = |h: &HeldRegion| (h.region, h.privilege, h.coherence);
         of(a) == of(b) && a.fields == b.fields
     };
-    own.len() == wanted.len() && own.iter().zip(wanted).all(same)
+    own.len() == other.len() && own.iter().zip(other).all(same)
 }
 
-fn hash(wanted: &PlanInput<'_>) -> u64 {
+fn hash(input: &PlanInput<'_>) -> u64 {
     let mut hasher = Hash.build_hasher();
-    wanted.table.id.hash(&mut hasher);
-    wanted.held.iter().flatten().for_each(|h| (h.region, &h.fields[..]).hash(&mut hasher));
+    input.table.id.hash(&mut hasher);
+    input.held.iter().flatten().for_each(|h| (h.region, &h.fields[..]).hash(&mut hasher));
     hasher.finish()
 }
 
 impl Memo {
     /// Whether a launch with these requirements is among the last ones seen. Adds it if not.
-    fn is_seen(&mut self, wanted: &PlanInput<'_>) -> bool {
-        let hash = hash(wanted);
+    fn is_seen(&mut self, input: &PlanInput<'_>) -> bool {
+        let hash = hash(input);
         if self.seen.contains(&hash) {
             return true;
         }
@@ -152,9 +152,9 @@ impl Planner {
     ///
     /// # Errors
     /// A launch that [`Self::check`] or the mapper refuses.
-    pub fn plan_or_recall(&self, effects: &Effects, wanted: PlanInput<'_>) -> Result<Rc<LaunchPlan>, Error> {
+    pub fn plan_or_recall(&self, effects: &Effects, input: PlanInput<'_>) -> Result<Rc<LaunchPlan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
-        let is_it = |r: &mut Remembered| r.is(&wanted) && r.agrees(&self.versions.borrow());
+        let is_it = |r: &mut Remembered| r.is(&input) && r.agrees(&self.versions.borrow());
         let mut homes = None;
         if let Some(at) = memo.launches.iter_mut().position(is_it)
             && self.answers_agree(effects, &memo.launches[at].plan, homes.insert(Vec::new()))?
@@ -164,7 +164,7 @@ impl Planner {
                 self.kept.borrow_mut().begin();
                 let same = self.kept.borrow_mut().again(used);
                 if !same {
-                    *used = self.used(effects, &found.plan.held, wanted.table)?;
+                    *used = self.used(effects, &found.plan.held, input.table)?;
                 }
             }
             self.versions.borrow_mut().replace(found.fields.iter().copied().zip(&found.after));
@@ -173,18 +173,18 @@ impl Planner {
             memo.launches.push_back(found);
             return Ok(plan);
         }
-        self.check(effects, &wanted.held)?;
-        let fields: HashSet<(TreeId, FieldId)> = wanted.columns().map(|(_, key, ..)| (key.tree, key.field)).collect();
+        self.check(effects, &input.held)?;
+        let fields: HashSet<(TreeId, FieldId)> = input.columns().map(|(_, key, ..)| (key.tree, key.field)).collect();
         let fields: Vec<_> = fields.into_iter().collect();
         let look = || self.versions.borrow().look(fields.iter().copied());
         let before = look();
-        let uses: usize = wanted.columns().map(|(_, key, ..)| 1 + self.versions.borrow().pieces(&key)).sum();
+        let uses: usize = input.columns().map(|(_, key, ..)| 1 + self.versions.borrow().pieces(&key)).sum();
         // Shared knowledge is copied when it changes. The copy must not cost more than the launch itself.
         let is_small =
             before.iter().map(FieldVersions::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
-        let before = (is_small && memo.is_seen(&wanted)).then_some(before);
-        let (gang, instances) = (wanted.table.id, wanted.instances.map(Box::from));
-        let (plan, used) = self.plan(effects, wanted, homes)?;
+        let before = (is_small && memo.is_seen(&input)).then_some(before);
+        let (gang, instances) = (input.table.id, input.instances.map(Box::from));
+        let (plan, used) = self.plan(effects, input, homes)?;
         let plan = Rc::new(plan);
         if let Some(before) = before {
             let after = look();

@@ -148,10 +148,10 @@ impl Planner {
     pub fn plan(
         &self,
         effects: &Effects,
-        mut wanted: PlanInput<'_>,
+        mut input: PlanInput<'_>,
         given: Option<Vec<ProcessorId>>,
     ) -> Result<(LaunchPlan, Option<Used>), Error> {
-        let homes = self.find_homes(effects, &mut wanted, given)?;
+        let homes = self.find_homes(effects, &mut input, given)?;
         let mut sources = Vec::new();
         let mut refused = None;
         let mut orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>> = BTreeMap::new();
@@ -163,7 +163,7 @@ impl Planner {
         let mut brought: HashSet<(ColumnKey, Rect, ProcessorId)> = HashSet::default();
         let mut held_after: Vec<(ColumnKey, Rect, ProcessorId)> = Vec::new();
         let mut trees: Vec<TreeId> = Vec::new();
-        for (h, key, into, at) in wanted.columns() {
+        for (h, key, into, at) in input.columns() {
             if trees.last() != Some(&key.tree) && !trees.contains(&key.tree) {
                 trees.push(key.tree);
             }
@@ -212,12 +212,12 @@ impl Planner {
         let used = match self.replicated {
             true => {
                 self.kept.borrow_mut().begin();
-                Some(self.used(effects, &wanted.held, wanted.table)?)
+                Some(self.used(effects, &input.held, input.table)?)
             }
             false => None,
         };
-        for (list, &(at, _)) in wanted.held.iter().zip(&wanted.table.at) {
-            if wanted.instances.is_none() {
+        for (list, &(at, _)) in input.held.iter().zip(&input.table.at) {
+            if input.instances.is_none() {
                 touches.entry(at).or_default();
             }
             hold.extend(list.iter().filter_map(HeldRegion::shared_home).filter(|&home| home != at));
@@ -225,11 +225,11 @@ impl Planner {
         for (key, into, at) in held_after {
             versions.hold(&key, into, at);
         }
-        for (h, key, into, at) in wanted.columns() {
+        for (h, key, into, at) in input.columns() {
             if h.privilege.writes() {
                 versions.write(&key, into, at);
             }
-            if self.held.is_some() && wanted.instances.is_none() {
+            if self.held.is_some() && input.instances.is_none() {
                 // The right that the inner task keeps.
                 let left = if h.privilege.writes() { Right::Nothing } else { Right::Read };
                 versions.lower(&key, left);
@@ -247,7 +247,7 @@ impl Planner {
         // Many gangs hold nothing: their shards share one list.
         let nothing: Arc<[HeldRegion]> = Arc::new([]);
         let shared = |held: Vec<HeldRegion>| if held.is_empty() { nothing.clone() } else { held.into() };
-        let held = wanted.held.into_iter().map(shared).collect();
+        let held = input.held.into_iter().map(shared).collect();
         let orders = orders.into_iter().collect();
         Ok((LaunchPlan { held, orders, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() }, used))
     }
@@ -334,16 +334,16 @@ impl Planner {
     fn find_homes(
         &self,
         effects: &Effects,
-        wanted: &mut PlanInput<'_>,
+        input: &mut PlanInput<'_>,
         given: Option<Vec<ProcessorId>>,
     ) -> Result<Vec<AskedHome>, Error> {
         let mut homes: Vec<AskedHome> = Vec::new();
-        if wanted.instances.is_some() {
+        if input.instances.is_some() {
             return Ok(homes);
         }
         let mut places: HashMap<Region, usize> = HashMap::default();
         let shared = |h: &&HeldRegion| h.coherence == Coherence::Simultaneous;
-        for (list, &(processor, _)) in wanted.held.iter().zip(&wanted.table.at) {
+        for (list, &(processor, _)) in input.held.iter().zip(&input.table.at) {
             for h in list.iter().filter(shared) {
                 let Some(&field) = h.fields.first() else { continue };
                 let at = *places.entry(h.region).or_insert_with(|| {
@@ -359,7 +359,7 @@ impl Planner {
                 None => self.place_shared(effects, asked.region, asked.field, &asked.namers)?,
             };
         }
-        for h in wanted.held.iter_mut().flatten().filter(|h| h.coherence == Coherence::Simultaneous) {
+        for h in input.held.iter_mut().flatten().filter(|h| h.coherence == Coherence::Simultaneous) {
             if let Some(&at) = places.get(&h.region) {
                 h.home = homes[at].home;
             }

@@ -444,10 +444,9 @@ impl<T: Element> Param for Get<'_, T> {
         Ok(())
     }
     #[inline]
-    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+    fn take(arg: Self::Arg, taking: &mut Taking<'_>) {
         take_consumer(&arg.ends.into[arg.number as usize], taking);
     }
-    fn keep(_: Self::Arg) {}
     fn resolve((): ()) -> Result<(), Error> {
         Ok(())
     }
@@ -471,13 +470,12 @@ impl<T: Element> Param for Put<'_, T> {
         Ok(())
     }
     #[inline]
-    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+    fn take(arg: Self::Arg, taking: &mut Taking<'_>) {
         let value = taking.value(put_at::<T>(arg.len));
         if let Some(ends) = &arg.ends {
             arg.numbers.iter().for_each(|&number| take_producer(&ends.out[number as usize], value, taking));
         }
     }
-    fn keep(_: Self::Arg) {}
     fn resolve((): ()) -> Result<(), Error> {
         Ok(())
     }

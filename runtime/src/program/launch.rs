@@ -95,9 +95,7 @@ pub trait Leaf<Marker>: Send + 'static {
     #[doc(hidden)]
     fn regions(args: &Self::Args) -> Vec<usize>;
     #[doc(hidden)]
-    fn take(args: &Self::Args, taking: &mut Taking<'_>);
-    #[doc(hidden)]
-    fn keep(args: Self::Args) -> Self::Kept;
+    fn take(args: Self::Args, taking: &mut Taking<'_>) -> Self::Kept;
     #[doc(hidden)]
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
@@ -134,14 +132,9 @@ macro_rules! leaf {
             }
 
             #[inline(always)]
-            fn take(args: &Self::Args, taking: &mut Taking<'_>) {
+            fn take(args: Self::Args, taking: &mut Taking<'_>) -> Self::Kept {
                 let ($($a,)*) = args;
-                $($P::take($a, taking);)*
-            }
-
-            fn keep(args: Self::Args) -> Self::Kept {
-                let ($($a,)*) = args;
-                ($($P::keep($a),)*)
+                ($($P::take($a, taking),)*)
             }
 
             fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
@@ -526,7 +519,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         let tasks = &shard.core().tasks;
         let past = tasks.effects.races().map(|races| tell_races(races, shard, id, &mut body));
         let mut taking = Taking::new(tasks, id, &mut body, unmet);
-        F::take(&args, &mut taking);
+        let kept = F::take(args, &mut taking);
         after.iter().for_each(|at| taking.wait(*at));
         for barrier in &waits {
             taking.wait(barrier.next_wait().0);
@@ -535,7 +528,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
             taking.arrive(barrier.next_arrival().0);
         }
         let unmet = taking.unmet;
-        let work = Work { id, stage: Cell::new(LeafStage::Waits(function, F::keep(args))) };
+        let work = Work { id, stage: Cell::new(LeafStage::Waits(function, kept)) };
         let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
         body.task = Some(task.clone());
         if let Some(past) = past {

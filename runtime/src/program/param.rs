@@ -144,9 +144,7 @@ pub trait Param {
     }
     /// Takes the generations of barriers that the argument stands for. It can't fail.
     #[doc(hidden)]
-    fn take(_: &Self::Arg, _: &mut Taking<'_>) {}
-    #[doc(hidden)]
-    fn keep(arg: Self::Arg) -> Self::Kept;
+    fn take(arg: Self::Arg, taking: &mut Taking<'_>) -> Self::Kept;
     #[doc(hidden)]
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
@@ -250,7 +248,6 @@ impl<'a> Taking<'a> {
     /// Number of a value that the task gets or puts.
     #[inline]
     pub(crate) fn value(&mut self, at: ValueAt) -> u32 {
-        self.tasks.effects.counters.edge_values.add(1);
         self.body.values_at.push(at);
         self.body.values_at.len() as u32 - 1
     }
@@ -315,7 +312,7 @@ macro_rules! accessor_param {
             fn regions(_: &Self::Arg) -> usize {
                 1
             }
-            fn keep(_: Self::Arg) {}
+            fn take(_: Self::Arg, _: &mut Taking<'_>) {}
             fn resolve((): ()) -> Result<(), Error> {
                 Ok(())
             }
@@ -345,7 +342,7 @@ impl<T: Element, const D: usize> Param for Reduce<'_, T, D> {
     fn regions(_: &Self::Arg) -> usize {
         1
     }
-    fn keep(arg: Self::Arg) -> Operator<T> {
+    fn take(arg: Self::Arg, _: &mut Taking<'_>) -> Operator<T> {
         arg.operator
     }
     fn resolve(kept: Operator<T>) -> Result<Operator<T>, Error> {
@@ -362,15 +359,18 @@ impl<T: Clone + Send + 'static> Param for Arg<T> {
     type Arg = Input<T>;
     type Kept = Input<T>;
     type Sent = T;
+    #[inline]
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         if let Input::Later(future) = arg {
             declaring.input(future);
         }
         Ok(())
     }
-    fn keep(arg: Input<T>) -> Input<T> {
+    #[inline]
+    fn take(arg: Input<T>, _: &mut Taking<'_>) -> Input<T> {
         arg
     }
+    #[inline]
     fn resolve(kept: Input<T>) -> Result<T, Error> {
         match kept {
             Input::Now(value) => Ok(value),
@@ -380,6 +380,13 @@ impl<T: Clone + Send + 'static> Param for Arg<T> {
     #[inline]
     fn bind<'a>(_: &mut Bindings<'a>, sent: T) -> Result<Arg<T>, RegionError> {
         Ok(Arg(sent))
+    }
+    #[inline(always)]
+    fn bind_here<'a>(_: &mut Bindings<'a>, kept: Input<T>) -> Result<Arg<T>, Box<Error>> {
+        match kept {
+            Input::Now(value) => Ok(Arg(value)),
+            later => Ok(Arg(Self::resolve(later)?)),
+        }
     }
 }
 
@@ -396,7 +403,7 @@ impl<T: 'static> Param for Done<T> {
         declaring.input(arg);
         Ok(())
     }
-    fn keep(arg: Self::Arg) -> Self::Kept {
+    fn take(arg: Self::Arg, _: &mut Taking<'_>) -> Self::Kept {
         arg
     }
     fn resolve(kept: Self::Kept) -> Result<(), Error> {
@@ -455,19 +462,19 @@ impl<P> DerefMut for Many<P> {
 impl<P: Param> Param for Many<P> {
     type Item<'a> = Many<P::Item<'a>>;
     type Arg = Many<P::Arg>;
-    type Kept = SmallVec<[P::Kept; 8]>;
-    type Sent = SmallVec<[P::Sent; 8]>;
+    // Nothing is kept for most parameters, and a list of nothing takes no memory.
+    type Kept = Vec<P::Kept>;
+    type Sent = Vec<P::Sent>;
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         arg.iter().try_for_each(|one| P::declare(one, declaring))
     }
     fn regions(arg: &Self::Arg) -> usize {
         arg.iter().map(P::regions).sum()
     }
-    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
-        arg.iter().for_each(|one| P::take(one, taking));
-    }
-    fn keep(arg: Self::Arg) -> Self::Kept {
-        arg.into_iter().map(P::keep).collect()
+    fn take(mut arg: Self::Arg, taking: &mut Taking<'_>) -> Self::Kept {
+        let mut kept = Vec::with_capacity(arg.len());
+        arg.0.drain(..).for_each(|one| kept.push(P::take(one, taking)));
+        kept
     }
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
         kept.into_iter().map(P::resolve).collect()
@@ -476,7 +483,11 @@ impl<P: Param> Param for Many<P> {
         sent.into_iter().map(|one| P::bind(bindings, one)).collect()
     }
     fn bind_here<'a>(bindings: &mut Bindings<'a>, kept: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
-        kept.into_iter().map(|one| P::bind_here(bindings, one)).collect()
+        let mut all = SmallVec::new();
+        for one in kept {
+            all.push(P::bind_here(bindings, one)?);
+        }
+        Ok(Many(all))
     }
 }
 
@@ -492,13 +503,8 @@ impl<P: Param> Param for Option<P> {
     fn regions(arg: &Self::Arg) -> usize {
         arg.as_ref().map_or(0, P::regions)
     }
-    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
-        if let Some(one) = arg {
-            P::take(one, taking);
-        }
-    }
-    fn keep(arg: Self::Arg) -> Self::Kept {
-        arg.map(P::keep)
+    fn take(arg: Self::Arg, taking: &mut Taking<'_>) -> Self::Kept {
+        arg.map(|one| P::take(one, taking))
     }
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
         kept.map(P::resolve).transpose()

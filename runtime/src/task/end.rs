@@ -77,7 +77,7 @@ impl Tasks {
     pub fn serve(&self, from: ProcessorId, (launch, key): (LaunchKey, ColumnKey), request: Request) {
         let Served { arrivals, outcome } = self.data.serve(&self.effects, from, (launch, key), request);
         match &outcome {
-            Ok(()) => arrivals.iter().for_each(|at| self.arrive(at, &[])),
+            Ok(()) => arrivals.iter().for_each(|at| self.arrive(at)),
             Err(error) => self.poison_arrivals(&arrivals, error),
         }
     }
@@ -97,7 +97,7 @@ impl Tasks {
         }
         self.effects.event(|| Event::TaskEnded { task: id, arrivals: &body.arrivals });
         for arrival in &body.arrivals {
-            self.arrive(arrival, values);
+            self.leaf_arrives(arrival, values);
         }
         body.arrivals.clear();
         if !values.is_empty() {
@@ -222,17 +222,24 @@ impl Tasks {
         }
     }
 
-    /// Arrives at a barrier, for a shard or for a leaf task; `values` are the task's values.
-    pub fn arrive(&self, at: &ArrivalAt, values: &[Payload]) {
+    /// Arrives at a barrier for a shard.
+    pub fn arrive(&self, at: &ArrivalAt) {
+        self.leaf_arrives(at, &[]);
+    }
+
+    /// Arrives at a barrier for a leaf task with these values.
+    #[inline(always)]
+    fn leaf_arrives(&self, at: &ArrivalAt, values: &[Payload]) {
         let tell = &mut self.teller();
-        let (at, generation, payload) = match *at {
-            ArrivalAt::Cell(at, generation) => (at, generation, Payload::None),
-            ArrivalAt::Value(at, generation, value) => (at, generation, values[value as usize].clone()),
-            ArrivalAt::Phase { object, arriver, generation, value } => {
-                return self.barriers.phases.arrive(&self.effects, (object, arriver), generation, value, tell);
+        match *at {
+            ArrivalAt::Cell(at, generation) => self.barriers.arrive(&self.effects, at, generation, None, tell),
+            ArrivalAt::Value(at, generation, value) => {
+                self.barriers.arrive(&self.effects, at, generation, Some(&values[value as usize]), tell);
             }
-        };
-        self.barriers.arrive(&self.effects, at, generation, payload, tell);
+            ArrivalAt::Phase { object, arriver, generation, value } => {
+                self.barriers.phases.arrive(&self.effects, (object, arriver), generation, value, tell);
+            }
+        }
     }
 
     /// Poisons the cell of an edge from `generation` on.

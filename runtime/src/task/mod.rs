@@ -87,8 +87,6 @@ pub(crate) struct Body {
     pub values_at: Vec<ValueAt>,
     /// The values, when the task has ended and its changes are on their way home.
     values: Vec<Payload>,
-    /// Bytes of all values. Set when it runs.
-    value_bytes: usize,
     /// When it was launched, if the mapper wants a profile.
     launched: Cell<Option<u64>>,
 }
@@ -99,15 +97,19 @@ impl std::fmt::Display for Body {
     }
 }
 
-impl Work for Body {
+/// A task that is about to be called, with its values.
+struct Called<'a>(&'a Body, &'a [Payload]);
+
+impl Work for Called<'_> {
     fn name(&self) -> TaskName {
-        self.name
+        self.0.name
     }
     fn takes(&self) -> u64 {
-        self.takes
+        self.0.takes
     }
     fn bytes(&self) -> usize {
-        self.uses.iter().map(|u| u.column.bytes()).sum::<usize>() + self.value_bytes
+        let regions = self.0.uses.iter().map(|u| u.column.bytes());
+        regions.chain(self.1.iter().map(|value| value.bytes().len())).sum()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The run of a leaf task: its leases, the call, and tasks that run for or on other processors.
 
 use super::Tasks;
-use crate::Error;
 use crate::data::{Staged, Store, UseAt};
 use crate::diagnose::Event;
 use crate::diagnose::races::Races;
@@ -12,7 +11,8 @@ use crate::message::{Away, Message, Offloaded, SendTask, Work};
 use crate::object::Object;
 use crate::payload::Payload;
 use crate::task::slab::Stage;
-use crate::task::{Body, Holding, LeafTask, task_place};
+use crate::task::{Body, Called, Holding, LeafTask, task_place};
+use crate::{Error, Place};
 use maniple_mapper::ProfileInput;
 use maniple_regions::{Coherence, Lease, Privilege, RegionError, Use};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +36,7 @@ impl Tasks {
         }
         let held = &mut *self.held.borrow_mut();
         let Holding { leases, values } = held;
-        let values_taken = self.take_values(&mut body, values);
+        let values_taken = self.take_values(&body, values);
         let held_all = values_taken.and_then(|()| {
             let leased = self.lease_all(&mut body.uses, processor, leases);
             leased.map_err(|source| Box::new(Error::region(body.place(), source)))
@@ -44,7 +44,8 @@ impl Tasks {
         let outcome = match (held_all, &body.task) {
             (Ok(()), Some(task)) if processor == self.effects.id => {
                 let began = body.launched.get().map(|_| self.effects.wire.now());
-                let outcome = self.call(&*body, body.shard, Some(id), || task.run(leases, values));
+                self.announce(&Called(&body, values), body.shard, Some(id));
+                let outcome = self.call(|| body.place(), || task.run(leases, values));
                 if let (Some(began), Ok(())) = (began, &outcome) {
                     self.profile(&body, processor, (began, self.effects.wire.now()));
                 }
@@ -62,13 +63,8 @@ impl Tasks {
 
     /// Takes the values of a task's edges, and memory for the values that it puts.
     #[inline]
-    fn take_values(&self, body: &mut Body, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
-        body.value_bytes = 0;
-        for at in &body.values_at {
-            self.barriers.add_value(&self.effects, *at, values)?;
-            body.value_bytes += values.last().map_or(0, |value| value.bytes().len());
-        }
-        Ok(())
+    fn take_values(&self, body: &Body, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
+        body.values_at.iter().try_for_each(|at| self.barriers.add_value(&self.effects, *at, values))
     }
 
     /// Fails if the task races with an earlier one.
@@ -115,27 +111,25 @@ impl Tasks {
         let Holding { leases, values } = held;
         // Replaced by the times of the call on the other processor.
         let ran = body.launched.get().map(|launched| (launched, launched));
-        let work = Away { name: body.name, takes: body.takes, bytes: body.bytes() };
+        let work = Away { name: body.name, takes: body.takes, bytes: Called(&body, &values).bytes() };
         let leaf = Offloaded { home: id, work, shard: body.shard, task, leases, values, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
         self.effects.event(|| Event::TaskDispatched { task: id });
         self.effects.send(to, Message::Leaf(Box::new(leaf)));
     }
 
+    /// A task is about to be called.
     #[inline]
-    fn call(
-        &self,
-        work: &dyn Work,
-        shard: u32,
-        id: Option<TaskId>,
-        run: impl FnOnce() -> Result<(), Box<Error>>,
-    ) -> Result<(), Box<Error>> {
+    fn announce(&self, work: &dyn Work, shard: u32, id: Option<TaskId>) {
         self.effects.event(|| Event::TaskCalled { name: work.name(), shard, task: id });
         self.effects.wire.works(work);
+    }
+
+    #[inline]
+    fn call(&self, place: impl Fn() -> Place, run: impl FnOnce() -> Result<(), Box<Error>>) -> Result<(), Box<Error>> {
         let ran = catch_unwind(AssertUnwindSafe(run));
         // Counted afterwards, because in virtual time this count takes the task's time.
         self.effects.counters.leaf_tasks.add(1);
-        let place = || task_place(work.name(), shard);
         match ran {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error.of_argument(place)),
@@ -161,7 +155,9 @@ impl Tasks {
     pub fn run_for_other(&self, from: ProcessorId, mut leaf: Box<Offloaded>) {
         let began = leaf.ran.map(|_| self.effects.wire.now());
         let (work, shard) = (leaf.work, leaf.shard);
-        leaf.outcome = self.call(&work, shard, None, || leaf.task.run(&mut leaf.leases, &mut leaf.values));
+        self.announce(&work, shard, None);
+        let place = || task_place(work.name, shard);
+        leaf.outcome = self.call(place, || leaf.task.run(&mut leaf.leases, &mut leaf.values));
         leaf.ran = began.map(|began| (began, self.effects.wire.now()));
         self.effects.send(from, Message::LeafDone(leaf));
     }

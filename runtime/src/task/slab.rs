@@ -39,7 +39,6 @@ impl Entry {
             arrivals: Vec::new(),
             values_at: Vec::new(),
             values: Vec::new(),
-            value_bytes: 0,
             launched: Cell::default(),
         };
         Self {

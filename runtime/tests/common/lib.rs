@@ -165,7 +165,9 @@ pub fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
             let name = format!("{workers} threads, mapper {}", mapper.name());
             let runtime = Runtime::threads(workers).mapper(mapper);
             // Most workers sleep as soon as they are idle. Those that look for work take the processors from other tests.
-            let runtime = if all.len().is_multiple_of(4) { runtime } else { runtime.idle(Idle::Looks(Duration::ZERO)) };
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            let looks = NEXT.fetch_add(1, Ordering::Relaxed).is_multiple_of(4);
+            let runtime = if looks { runtime } else { runtime.idle(Idle::Looks(Duration::ZERO)) };
             all.push((name, runtime));
         }
     }

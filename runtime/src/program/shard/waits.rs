@@ -86,7 +86,7 @@ impl Shard {
     pub fn arrive(&self, barrier: &impl Arrivable) {
         let at = barrier.next_arrival().0;
         self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
-        self.core().tasks.arrive(&at, &[]);
+        self.core().tasks.arrive(&at);
         // The shard's own code may now take its time.
         self.core().effects().send_what_is_late();
     }
@@ -97,7 +97,7 @@ impl Shard {
         let (object, (arriver, generation)) = (barrier.0.arriver.address().object, barrier.0.take());
         let at = ArrivalAt::Phase { object, arriver, generation, value };
         self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
-        self.core().tasks.arrive(&at, &[]);
+        self.core().tasks.arrive(&at);
     }
 
     /// Waits for the next generation of a phase barrier and gives its combined value. Local; may wait. A wait that is
