@@ -27,18 +27,18 @@ pub(crate) struct Bank {
     /// Chains: by number. Edges: first the empty halves, then the ready halves, then further places for values. An edge
     /// has as many places as it is deep, rounded up. Value number g is in place g mod `slots` until it is taken.
     pub cells: Vec<Cell>,
-    poisons: Poisons,
+    pub poisons: Poisons,
     waiters: Waiters,
 }
 
 /// The halves that are poisoned, each from the given generation on.
 #[derive(Default)]
-struct Poisons(HashMap<u32, (u64, Error)>);
+pub(crate) struct Poisons(HashMap<u32, (u64, Error)>);
 
 impl Poisons {
     /// The error of a generation that will never complete.
     #[inline(always)]
-    fn of(&self, number: u32, generation: u64) -> Option<&Error> {
+    pub fn of(&self, number: u32, generation: u64) -> Option<&Error> {
         if self.0.is_empty() { None } else { self.find(number, generation) }
     }
 
@@ -222,7 +222,7 @@ impl Bank {
         generation: u64,
         value: Option<impl FnOnce() -> Payload>,
     ) -> Result<Released, BarrierError> {
-        if self.poison(number, generation).is_some() {
+        if self.poisons.of(number, generation).is_some() {
             return Ok((None, false));
         }
         match &mut self.waiters {
@@ -269,19 +269,13 @@ impl Bank {
         nearest(low, self.completed(number, near))
     }
 
-    /// The error of a generation that will never complete.
-    #[inline(always)]
-    pub fn poison(&self, number: u32, generation: u64) -> Option<&Error> {
-        self.poisons.of(number, generation)
-    }
-
     /// Poisons a cell from `generation` on, except for generations that are complete or poisoned already. Returns the
     /// waiters that it affects.
     pub fn set_poison(&mut self, number: u32, generation: u64, error: &Error) -> Vec<Waiting> {
         let Some((half, at)) = self.find(number) else { return Vec::new() };
         let completed = self.completed(number, generation);
         let from = generation.max(completed);
-        if self.poison(number, from).is_some() {
+        if self.poisons.of(number, from).is_some() {
             return Vec::new();
         }
         self.poisons.0.insert(number, (from, error.clone()));
@@ -335,7 +329,7 @@ impl Bank {
         if generation < completed {
             return Some(Waited::Complete);
         }
-        let poison = self.poison(number, generation);
+        let poison = self.poisons.of(number, generation);
         Some(poison.map_or(Waited::Registered, |error| Waited::Poisoned(Box::new(error.clone()))))
     }
 
@@ -497,7 +491,7 @@ mod tests {
         assert!(bank.set_poison(EMPTY | 2, 3, &stopped(0)).is_empty(), "it waits for generation 1");
         assert!(bank.set_poison(EMPTY | 2, 1, &stopped(0)).iter().all(is_chain));
         assert_eq!(bank.cells[2].waiting(), None);
-        assert!(bank.poison(EMPTY | 2, 0).is_none() && bank.poison(EMPTY | 2, 1).is_some());
+        assert!(bank.poisons.of(EMPTY | 2, 0).is_none() && bank.poisons.of(EMPTY | 2, 1).is_some());
         assert!(bank.arrive(EMPTY | 2, 1, NONE).unwrap().0.is_none());
     }
 }

@@ -7,6 +7,7 @@
 
 use super::chains::{ALONE, Chain, ChainState, GroupStage, Progress, SubtaskKind, unknown};
 use crate::Error;
+use crate::barrier::Bank;
 use crate::error::panic_message;
 use crate::ids::{CellAddress, EMPTY};
 use crate::payload::Payload;
@@ -109,9 +110,9 @@ impl ReplayCx<'_> {
                     None => return,
                 }
             }
-            let Progress { chains: all, bank, errors, .. } = &mut *self.progress;
+            let Progress { chains: all, bank: Bank { cells, poisons, .. }, errors, .. } = &mut *self.progress;
             let now = &mut all[chain as usize];
-            let mut active = Active { effects: &self.tasks.effects, chains, chain, now, bank, errors };
+            let mut active = Active { effects: &self.tasks.effects, chains, chain, now, cells, poisons, errors };
             let value = object.running(chain);
             match catch_unwind(AssertUnwindSafe(|| active.run(value))) {
                 Ok(Ok(())) => {}

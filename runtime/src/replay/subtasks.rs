@@ -4,7 +4,7 @@
 
 use super::chains::{Chain, ChainState, Chains, PlannedSubtask, SubtaskKind, Task, unknown};
 use crate::Error;
-use crate::barrier::{Bank, times};
+use crate::barrier::{Cell, Poisons, times};
 use crate::effects::Effects;
 use crate::ids::{CellAddress, EMPTY};
 use crate::maps::HashMap;
@@ -21,7 +21,9 @@ pub(crate) struct Active<'a> {
     pub chains: &'a Chains,
     pub chain: u32,
     pub now: &'a mut Chain,
-    pub bank: &'a mut Bank,
+    // Not the bank, in which each subtask would look for them.
+    pub cells: &'a mut [Cell],
+    pub poisons: &'a Poisons,
     pub errors: &'a mut HashMap<u32, Error>,
 }
 
@@ -67,7 +69,7 @@ impl Active<'_> {
     /// Stops unless a generation is complete and nothing is more urgent.
     #[inline(always)]
     fn wait_for(&mut self, half: Half, at: usize, awaited: u64) -> Result<(), Stop> {
-        if self.bank.cells[at].completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
+        if self.cells[at].completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
             return Err(Stop::Waits);
         }
         if self.effects.more_urgent(self.chains.mapping.get().priority) {
@@ -108,10 +110,10 @@ impl Active<'_> {
         if self.effects.strikes(if half == Half::Empty { Bug::SkippedEmptyWait } else { Bug::SkippedReadyWait }) {
             return Ok(false);
         }
-        if let Some(error) = self.bank.poison(at as u32 | half.bit(), awaited) {
+        if let Some(error) = self.poisons.of(at as u32 | half.bit(), awaited) {
             return Err(Stop::Lost(Box::new(error.clone())));
         }
-        self.bank.cells[at].wait(half, self.chain);
+        self.cells[at].wait(half, self.chain);
         Ok(true)
     }
 
@@ -136,7 +138,7 @@ impl Active<'_> {
         let bytes = value.bytes(step.part);
         let large = bytes.len() > Payload::INLINE;
         if step.task.to() == effects.id && !large {
-            let to = &mut self.bank.cells[cell as usize];
+            let to = &mut self.cells[cell as usize];
             if chains.arrive_here(effects, to, Half::Ready, cell, generation) {
                 to.value.set(bytes);
             }
@@ -163,7 +165,7 @@ impl Active<'_> {
         let expected = if part == 0 { chains.bytes } else { value.size(part) };
         let large = expected > Payload::INLINE;
         let how = if how < 2 && effects.strikes(Bug::SwappedOperands) { 1 - how } else { how };
-        let came = &self.bank.cells[at].value;
+        let came = &self.cells[at].value;
         let bytes = came.bytes();
         let mut taken = false;
         if self.now.state == ChainState::Poisoned {
@@ -193,7 +195,7 @@ impl Active<'_> {
                 self.count_combined(expected);
             }
             // The owner may change the value from now on.
-            self.bank.cells[at].value = Payload::None;
+            self.cells[at].value = Payload::None;
         }
         if !chains.gives_back {
             return;
@@ -208,7 +210,7 @@ impl Active<'_> {
     #[cold]
     #[inline(never)]
     fn fail_call(&mut self, step: &PlannedSubtask, at: usize, expected: usize) {
-        let error = match &self.bank.cells[at].value {
+        let error = match &self.cells[at].value {
             Payload::Failed(e) => (**e).clone(),
             came => self.chains.wrong_size(self.chain, step, (expected, came.bytes().len())),
         };
@@ -220,7 +222,7 @@ impl Active<'_> {
     fn give_back(&mut self, step: &PlannedSubtask, cell: u32, large: bool) {
         let (effects, chains, generation) = (self.effects, self.chains, self.now.generation + 1);
         if step.task.to() == effects.id && !large {
-            chains.arrive_here(effects, &mut self.bank.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
+            chains.arrive_here(effects, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
             return;
         }
         self.arrive(step, cell | EMPTY, generation, Payload::None);
@@ -258,7 +260,7 @@ impl Active<'_> {
             let at = CellAddress { processor, object: chains.id, cell };
             return effects.send_arrival(at, generation, payload, chains.bytes > LARGE);
         }
-        let to = &mut self.bank.cells[(cell & !EMPTY) as usize];
+        let to = &mut self.cells[(cell & !EMPTY) as usize];
         let half = Half::of(cell);
         if chains.arrive_here(effects, to, half, cell, generation) && half == Half::Ready {
             to.value = payload;
