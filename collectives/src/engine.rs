@@ -26,7 +26,7 @@ impl<By: Reduction> Engine<By> {
         Self { shared: Shared::new(name, by, slots, roles), chains, claims: Vec::new() }
     }
 
-    /// Whether every shard contributes one element and gets one, and that is the value.
+    /// Whether every shard contributes one element and gets one, and the values of the collective are elements.
     #[inline]
     pub fn is_one(&self) -> bool {
         self.shared.is_one
@@ -179,7 +179,7 @@ impl<By: Reduction> Replay for Engine<By> {
         let c = &mut chains[chain as usize];
         let Running::Later(given) = &c.running else { return Ok(true) };
         let Some(came) = given.came() else { return Ok(false) };
-        // What was given lets go of a vector before that is looked at.
+        // The input lets go of a vector before `came` is looked at.
         c.running = Running::Registers;
         let came = came?;
         let role = shared.role_of_chain(chain);

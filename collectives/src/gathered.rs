@@ -4,7 +4,8 @@ use crate::Operator;
 use maniple_regions::Element;
 use std::ops::Range;
 
-/// Values that are combined level by level. The results of more of them are combined one by one, which takes no memory.
+/// The most values that are combined level by level, in buffers. The results of larger groups are combined one by one, which
+/// takes no memory.
 const BLOCK: u32 = 64;
 
 /// The values of a level of the tree, and the lower and higher ones of the pairs that they come from.

@@ -8,13 +8,14 @@ use std::time::Duration;
 /// Calls of an algorithm that are not measured. In them the messages of the one before come to an end.
 const WARM_UP: usize = 2;
 
-/// Measures the algorithms of a collective of a gang. Returns them with the median time of a call on the slowest shard, the
-/// fastest first and of several the one that [`Algorithm::ALL`] has first. Collective among the nodes' top-level tasks; waits.
+/// Measures the algorithms of a collective of a gang. Returns them with the median over calls of the time that the slowest
+/// shard took, the fastest first, equal ones in the order of [`Algorithm::ALL`]. Collective among the nodes' top-level tasks;
+/// waits.
 ///
 /// These are the algorithms that a [mapper](maniple_mapper::Mapper::choose_algorithm) could choose, among them dissemination
 /// with 1 to 7 messages a round where the operator's laws allow it. All give the same bits, also with [`Order::Any`], so no
-/// result depends on which one the program takes. One that is another by another name is left out: with fewer messages a
-/// round, or in smaller groups, a rank already reaches all others.
+/// result depends on which one the program takes. Variants that would run the same steps are left out: with fewer messages
+/// a round, or in smaller groups, a rank already reaches all others.
 ///
 /// The gang is launched once. Each algorithm in turn makes two calls to warm up and `calls` that count, each after a barrier.
 /// A shard that contributes contributes `value(shard)`. `builder` is called for each algorithm, and must return the same

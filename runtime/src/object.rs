@@ -6,7 +6,7 @@ use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Types of higher modules that objects hold or are given, so that nobody has to ask an object for its type.
+/// Types of higher modules that objects hold or are given. Named here, so that no object needs a downcast.
 pub(crate) trait Types {
     /// A processor.
     type Core;
@@ -18,7 +18,7 @@ pub(crate) trait Types {
     type Replay: Defined + Send + Sync;
 }
 
-/// Has the types of the higher modules: `processor` says which.
+/// Implements [`Types`], in `processor/mod.rs`.
 pub(crate) struct Above;
 
 pub(crate) type Core = <Above as Types>::Core;

@@ -53,7 +53,7 @@ bugs! {
     OneSet,
     /// A failure is not passed on.
     MissingPoison,
-    /// A leaf task waits for the generation of a pair before its own.
+    /// A leaf task waits for the generation of a barrier before its own.
     EarlierGeneration,
     /// A leaf task does not wait for earlier users of a region.
     MissedDependence,
@@ -77,7 +77,7 @@ bugs! {
     FoldOrder,
     /// A message overtakes the one before it, between the same processors.
     Overtaking,
-    /// What a task wrote to a region at home elsewhere is not sent there.
+    /// What a task wrote to a region whose home is another processor is not sent there.
     LostWriteBack,
     /// The operands of an operator change places.
     SwappedOperands,

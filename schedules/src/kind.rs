@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Kind {
     /// The contributors receive the combination of their contributions.
     Allreduce,
-    /// The receivers, which are others than the contributors, get the combination.
+    /// The receivers get the combination. They are not the same set as the contributors: then it is an allreduce.
     Reduce,
     /// Each receiver gets its block of the combination.
     ReduceScatter,
@@ -20,7 +20,7 @@ pub enum Kind {
     Exscan,
     /// The receivers get the contribution of one rank.
     Broadcast,
-    /// The receivers, which are others than the contributors, get the blocks of all contributors.
+    /// The receivers get the blocks of all contributors. They are not the same set as the contributors: then it is an allgather.
     Gather,
     /// The contributors receive the blocks of all.
     Allgather,

@@ -38,8 +38,8 @@ barrier its result is compared with the result of a sequential loop over the con
 and are chosen so that the order of combination changes no bit.
 
 With --chained each call of an allreduce depends on the result of the one before, and there is no barrier between them: the way \
-in which solvers use it. Each shard contributes its number plus the last result modulo 97; before the first call that is 1. For \
-product it contributes -1 if this sum is a multiple of 3, and else 1. Only one element of a vector differs from 0. The time of a \
+in which solvers use it. Each shard contributes its number plus the remainder of the last result by 97; the last result is 1 \
+at first. For product it contributes -1 if its number plus the last result is a multiple of 3, and else 1. Only one element of a vector differs from 0. The time of a \
 call includes the time to fill and check that one.
 
 Columns of the report:
@@ -103,8 +103,8 @@ pub struct CollectiveOptions {
     #[arg(long, value_name = "NAME")]
     operator: Option<Op>,
 
-    /// Brackets of the combination, of kinds that combine contributions. An algorithm with others is refused, unless no bit can
-    /// depend on them [default: doubling]
+    /// How combinations are grouped. An algorithm that groups otherwise is refused, unless the result has the same bits
+    /// [default: doubling]
     #[arg(long, value_name = "ORDER")]
     order: Option<Brackets>,
 

@@ -1,5 +1,5 @@
-//! The files of the wires, and the files of the runtime that they use, on loom's atomics, cells, locks and channels. What is not
-//! the file itself stands for what the runtime has in its place. The models are in `tests`.
+//! The files of the wires, and the files of the runtime that they use, on loom's atomics, cells, locks and channels. The files
+//! included by their paths are those of the runtime; the other modules stand in for the rest of it. The models are in `tests`.
 
 // The tests within the files need the atomics of `std`.
 #![cfg(all(target_os = "linux", not(test)))]

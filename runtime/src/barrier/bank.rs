@@ -70,7 +70,7 @@ struct Edges {
     slots: usize,
 }
 
-/// The rest of an edge's half.
+/// The early arrivals at half of an edge, and its waiters without a place.
 #[derive(Default)]
 struct Line {
     /// The waiters that have no place: those too far ahead of the arrivals, and those that come while there are others.
@@ -80,7 +80,7 @@ struct Line {
 }
 
 impl Edges {
-    /// The index of half of an edge. Its own counts are always in the ready half of its cell.
+    /// The index of half of an edge. The half has a cell of its own, and uses only that cell's ready half.
     #[inline]
     fn index(&self, number: u32) -> Option<usize> {
         let at = (number & !EMPTY) as usize;

@@ -81,7 +81,7 @@ pub(crate) trait WithBank {
     fn bank(&mut self) -> &mut Bank;
 }
 
-/// The bank of an object. That of chains is borrowed together with their state.
+/// The bank of an object. The bank of chains lies in their state and is borrowed with it.
 enum Keeper {
     Edges(Box<Bank>),
     Chains(Rc<RefCell<dyn WithBank>>),

@@ -24,14 +24,14 @@ pub(crate) fn cells(spec: &dyn ReplaySpec, gang: &GangTable) -> Result<(CellTabl
     // The highest bit of a cell's number marks its half.
     let sets = if spec.gives_back() { 1 } else { 2 };
     if sets * u64::from(spec.slots().max(1)) * slot.max(chains as u64) >= EMPTY.into() {
-        let expected = "fewer slots: the slots of all shards of a processor are numbered below 2^31";
+        let expected = "fewer slots: the chains and cells of a processor are numbered below 2^31";
         return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
     }
     let slot = slot as u32;
     Ok((CellTable { first, slot }, cells))
 }
 
-/// Refuses chains of a processor that refer to missing peers or subtasks. `cells` has the cells of each shard of the gang.
+/// Refuses chains of a processor that can't run: with missing peers or subtasks, unknown ways to combine, wrong groups. `cells` has the cells of each shard of the gang.
 pub(crate) fn chains(
     spec: &dyn ReplaySpec,
     (gang, cells): (&GangTable, &[u32]),

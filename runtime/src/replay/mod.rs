@@ -200,7 +200,8 @@ pub trait Replay: Any {
         self.end(chain, Ok(()), cx)
     }
 
-    /// Whether the input of the chain's call is still to come. Then it [starts the chain](ReplayCx::start_after).
+    /// If the input of the chain's call is still to come, has the chain [started](ReplayCx::start_after) when it comes, and returns
+    /// true.
     fn waits(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
         let _ = (chain, cx);
         false

@@ -39,7 +39,7 @@ pub(crate) trait Method: Sync {
         None
     }
 
-    /// Whether a rank reaches all others in one round with a number, as it does with any larger one.
+    /// Whether a rank reaches all others in one round with this number, so that a larger one changes nothing.
     fn is_in_one_round(&self, _number: u8, _ranks: u32) -> bool {
         false
     }
@@ -118,8 +118,8 @@ impl Case<'_> {
         self.goal.contributors().len()
     }
 
-    /// Ranks have as many cells where they are the first of a pair which combines before the others, the second of one, or
-    /// neither.
+    /// The number of cells depends only on a rank's place: the first of a pair which combines before the others, the second of
+    /// one, or neither.
     pub fn cells_by_place(&self, rank: u32) -> Cells {
         let Some(position) = self.goal.contributors().position(rank) else { return Cells::Made };
         let places = Places::of(self.contributors());
@@ -204,7 +204,7 @@ impl Needs {
     pub fn can_be_met(self, kind: Kind) -> bool {
         match self {
             Needs::Nothing | Needs::OneReceiver => true,
-            // The receivers of these are others than the contributors.
+            // The receivers of these are not the same set as the contributors.
             Needs::Together | Needs::All => !matches!(kind, Kind::Reduce | Kind::Gather),
         }
     }
