@@ -34,7 +34,7 @@ struct Sealed<T>(T);
 
 impl<T: Portable> Encode for Sealed<T> {
     fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
-        postcard::to_extend(&self.0, Vec::new())
+        postcard::to_stdvec(&self.0)
     }
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A ready arrival carries the right to read a value, and an empty arrival gives that right back. The record of the
 /// arrival holds the bytes of a small value. A larger value is lent: within a node nothing is copied, and between nodes
 /// the bytes travel.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub enum Payload {
     /// No value.
     #[default]
@@ -29,17 +29,6 @@ pub enum Payload {
     Lent(Arc<dyn Lent>),
     /// The error of a call that failed where the value should have been made.
     Failed(Box<Error>),
-}
-
-impl Clone for Payload {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        match self {
-            // First: most values are small.
-            Payload::Inline { len, words } => Payload::Inline { len: *len, words: *words },
-            _ => self.clone_of_others(),
-        }
-    }
 }
 
 /// A value that can be lent to readers: one that is too large for the record of an arrival.
@@ -112,16 +101,6 @@ mod by_value {
 const _: () = assert!(size_of::<Payload>() == 32);
 
 impl Payload {
-    #[inline(never)]
-    fn clone_of_others(&self) -> Self {
-        match self {
-            Payload::None => Payload::None,
-            Payload::Inline { .. } => unreachable!("`clone` does it"),
-            Payload::Lent(value) => Payload::Lent(value.clone()),
-            Payload::Failed(error) => Payload::Failed(error.clone()),
-        }
-    }
-
     /// The most bytes that travel inside the record of an arrival.
     pub const INLINE: usize = 24;
 

@@ -2,21 +2,20 @@
 //! `MANIPLE_STEPS` asks for more steps, best in a release build and with `--nocapture`, which shows the memory.
 #![cfg(target_os = "linux")]
 
+use crate::common::asleep;
 use crate::common::processes::{alone, on_processes};
 use crate::common::resident::resident;
 use crate::common::steps as asked;
 use maniple_collectives::{Collective, Operator};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
 use maniple_runtime::{
-    Edges, Error, Idle, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top,
+    Edges, Error, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top,
 };
-use std::time::Duration;
 
 const X: Field<u64> = Field::new(0, "x");
 
-/// Idle workers sleep at once: memory does not depend on it, and other tests get their processors.
 fn two_threads() -> Runtime {
-    Runtime::threads(2).idle(Idle::Looks(Duration::ZERO))
+    asleep(Runtime::threads(2))
 }
 
 /// Makes `steps` steps. Returns resident memory after some of them, and after all.

@@ -3,17 +3,16 @@
 
 pub mod cases;
 
-pub use maniple_runtime_tests::{processes, resident, size, steps, unordered, watched};
+pub use maniple_runtime_tests::{asleep, mostly_asleep, processes, resident, size, steps, unordered, watched};
 
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Laws, Operator, Order, Value};
 use maniple_mapper::{CollectiveInput, CollectiveOutput, DefaultMapper, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::{Buffer, Element, Vector};
-use maniple_runtime::{Arg, Error, Idle, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
+use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Well-mixed bits of a number (splitmix64).
 pub fn mix(x: u64) -> u64 {
@@ -425,9 +424,7 @@ pub fn any_runtime(number: u64) -> (String, Runtime) {
         (what, Runtime::seeded(processors, seed).mapper(mapper))
     } else {
         let workers = 1 + (number / 2 % 4) as u32;
-        // Most workers sleep as soon as they are idle. Those that look for work take the processors from other tests.
-        let runtime = Runtime::threads(workers).mapper(mapper);
-        let runtime = if mix(!number).is_multiple_of(4) { runtime } else { runtime.idle(Idle::Looks(Duration::ZERO)) };
+        let runtime = mostly_asleep(mix(!number), Runtime::threads(workers).mapper(mapper));
         (format!("{workers} threads, mapper {name}"), runtime)
     }
 }

@@ -1,5 +1,6 @@
-//! `maniple --wire mpi` under the launcher of Open MPI, on this host and on two hosts made of network namespaces: the bits
-//! of the threads wire, and one report.
+//! `maniple --wire mpi` under a launcher, on this host and on two hosts made of network namespaces: the bits of the threads
+//! wire, and one report. A command that is built with MPICH finds its launcher in `MANIPLE_TEST_MPIRUN`, and has no second
+//! host.
 
 #![cfg(all(target_os = "linux", feature = "mpi"))]
 
@@ -11,14 +12,39 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// The launcher, if it is not Open MPI's.
+const LAUNCHER: &str = "MANIPLE_TEST_MPIRUN";
+
+/// The launcher of another MPI than Open MPI.
+fn other_launcher() -> Option<String> {
+    std::env::var(LAUNCHER).ok()
+}
+
+/// Whether the command is built with Open MPI. Says so if it is not.
+fn is_open_mpi() -> bool {
+    let is = other_launcher().is_none();
+    if !is {
+        eprintln!("SKIPPED: this needs Open MPI");
+    }
+    is
+}
+
+/// The launcher and this number of processes.
+fn mpirun(processes: u32) -> Vec<String> {
+    let launcher = other_launcher().unwrap_or("mpirun --oversubscribe".to_owned());
+    format!("{launcher} -n {processes}").split(' ').map(str::to_owned).collect()
+}
+
 fn two_hosts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/two-hosts")
 }
 
 /// Launchers of four processes: on this host, and on two if this machine can have them.
 fn launchers() -> Vec<Vec<String>> {
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let mut launchers = vec![words("mpirun --oversubscribe -n 4")];
+    let mut launchers = vec![mpirun(4)];
+    if !is_open_mpi() {
+        return launchers;
+    }
     let why = Command::new(two_hosts()).arg("--why-not").output().expect("starts").stdout;
     match why.is_empty() {
         true => launchers.push(vec![two_hosts().display().to_string()]),
@@ -36,7 +62,7 @@ fn command(launcher: &[String], args: &str) -> Command {
 }
 
 fn maniple(launcher: &[String], args: &str) -> Output {
-    let mut output = command(launcher, args).output().expect("mpirun of Open MPI is there");
+    let mut output = command(launcher, args).output().expect("the launcher is there");
     // On a busy machine Open MPI warns that an agent of its own was quicker than it.
     let text = String::from_utf8_lossy(&output.stderr);
     let told = text.split_inclusive('\n').filter(|line| !line.contains("plm:rsh: Warning: setpgid"));
@@ -195,7 +221,7 @@ fn ctrl_c_ends_all_processes_with_one_message() {
     for (launcher, iterations) in launchers().iter().zip(["1000001", "1000002"]) {
         let args = format!("stencil --workers 1 --shards 4 --cells 40 --repeat 1000000 --iterations {iterations}");
         let mut job = command(launcher, &args);
-        let mut job = job.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mpirun of Open MPI is there");
+        let mut job = job.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the launcher is there");
         let began = Instant::now();
         while processes_with(iterations) < 4 {
             assert!(began.elapsed() < Duration::from_secs(60), "{launcher:?}: not started");
@@ -222,6 +248,9 @@ fn ctrl_c_ends_all_processes_with_one_message() {
 /// In namespaces of their own, as in containers, processes can't open what processes of other containers have.
 #[test]
 fn processes_in_containers_of_one_machine_say_that_they_use_mpi_and_share_its_processors() {
+    if !is_open_mpi() {
+        return;
+    }
     let unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
     if !Command::new(unshare[0]).args(&unshare[1..]).arg("true").status().is_ok_and(|status| status.success()) {
         eprintln!("SKIPPED: namespaces are refused here");
@@ -251,6 +280,9 @@ fn processes_in_containers_of_one_machine_say_that_they_use_mpi_and_share_its_pr
 /// With the variables that srun gives a shell, Open MPI ends the process before it can say anything.
 #[test]
 fn an_interactive_shell_of_slurm_is_told_the_way_out() {
+    if !is_open_mpi() {
+        return;
+    }
     let mut shell = Command::new(MANIPLE);
     let step = "SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_JOB_ID=12 SLURM_JOBID=12 SLURM_STEP_ID=0 SLURM_STEPID=0 \
                 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_NNODES=1 SLURM_TASKS_PER_NODE=4";
@@ -274,14 +306,31 @@ fn a_process_with_other_options_ends_all() {
         ("kernel", "this command runs in one process"),
     ] {
         let began = Instant::now();
-        let mut job = Command::new("mpirun");
-        job.args(["--oversubscribe", "-n", "1", MANIPLE]).args(first.split(' '));
+        let mut job = command(&mpirun(1), first);
         job.args([":", "-n", "3", MANIPLE, "stencil", "--workers", "1", "--shards", "4"]);
-        job.envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (name, "1")));
-        let output = job.output().expect("mpirun of Open MPI is there");
+        let output = job.output().expect("the launcher is there");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && began.elapsed() < Duration::from_secs(30), "{first}: {output:?}");
         assert_eq!(text.matches("maniple: error").count(), 1, "{first}: {text}");
         assert!(text.contains(said) && !text.contains("finalize"), "{first}: {text}");
     }
+}
+
+#[test]
+fn the_launcher_of_another_mpi_is_told() {
+    let launcher = match is_open_mpi() {
+        true => "mpirun.mpich -n 2",
+        false => "mpirun --oversubscribe -n 2",
+    };
+    let launcher: Vec<String> = launcher.split(' ').map(str::to_owned).collect();
+    let mut job = command(&launcher, "collective --kind allreduce --iterations 10");
+    let output = match job.output() {
+        Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => return eprintln!("SKIPPED: {launcher:?}"),
+        output => output.expect("the launcher starts"),
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    // They have not met, so each may tell it, but the launcher ends the others when the first has ended.
+    let told = text.lines().filter(|line| line.contains("maniple: error: ") && line.contains("another MPI")).count();
+    assert!((1..=2).contains(&told) && text.matches("maniple: error").count() == told, "{text}");
 }

@@ -28,7 +28,7 @@ pub(crate) use ends::{ConsumerEnd, PhaseEnd, ProducerEnd, ShardEnds};
 pub(crate) use phases::{PhaseMember, Phases};
 
 use maniple_barriers::{BarrierError, Waits};
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -129,6 +129,16 @@ impl Barriers {
         (self.banks.borrow_mut().remove(object), self.phases.remove(object))
     }
 
+    /// The bank of an object's edges.
+    #[inline(always)]
+    fn edges(&self, object: ObjectId) -> Option<RefMut<'_, Bank>> {
+        let of_edges = |banks: &mut Table<Keeper>| match banks.get_mut(object) {
+            Some(Keeper::Edges(bank)) => Some(&mut **bank),
+            _ => None,
+        };
+        RefMut::filter_map(self.banks.borrow_mut(), of_edges).ok()
+    }
+
     /// Shows `f` the bank of an object.
     #[inline(always)]
     fn with<T>(&self, object: ObjectId, f: impl FnOnce(&mut Bank) -> T) -> Option<T> {
@@ -197,11 +207,8 @@ impl Barriers {
     pub fn add_value(&self, effects: &Effects, at: ValueAt, values: &mut Vec<Payload>) -> Result<(), Box<Error>> {
         match at {
             ValueAt::Get { object, cell, generation } => {
-                let mut banks = self.banks.borrow_mut();
-                let place = match banks.get_mut(object) {
-                    Some(Keeper::Edges(bank)) => bank.value(cell, generation),
-                    _ => None,
-                };
+                let mut edges = self.edges(object);
+                let place = edges.as_mut().and_then(|bank| bank.value(cell, generation));
                 match place.filter(|value| !matches!(value, Payload::None)) {
                     Some(value) => values.push(std::mem::take(value)),
                     None => return Err(no_value(effects, object, cell, generation)),
@@ -332,10 +339,7 @@ impl Barriers {
         }
         match at {
             WaitAt::Cell { object, cell, generation } => {
-                let waited = match self.banks.borrow_mut().get_mut(object) {
-                    Some(Keeper::Edges(bank)) => bank.wait(cell, generation, waiting),
-                    _ => None,
-                };
+                let waited = self.edges(object).and_then(|mut bank| bank.wait(cell, generation, waiting));
                 waited.unwrap_or_else(|| no_such_cell(effects, object, cell))
             }
             WaitAt::Phase { object, generation } => self.phases.wait(object, generation, waiting),

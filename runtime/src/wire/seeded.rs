@@ -89,7 +89,7 @@ struct SeededWire {
 impl Wire for SeededWire {
     fn send(&self, to: ProcessorId, message: Message) {
         let mut net = self.net.borrow_mut();
-        match postcard::to_extend(&message, Vec::new()) {
+        match postcard::to_stdvec(&message) {
             // No random number is drawn: a seed gives the same run whether or not nodes compare their calls.
             Ok(bytes) if matches!(message, Message::Replicated(_)) => net.replicated.push_back((self.from, to, bytes)),
             Ok(bytes) => {

@@ -141,6 +141,16 @@ pub fn on_processes(seed: u64) -> Option<Vec<(String, Runtime)>> {
     processes::runtimes().map(|all| all.into_iter().map(with_mapper).collect())
 }
 
+/// A runtime whose workers sleep as soon as they are idle. Those that look for work take the processors from other tests.
+pub fn asleep(runtime: Runtime) -> Runtime {
+    runtime.idle(Idle::Looks(Duration::ZERO))
+}
+
+/// The same, but in every fourth runtime by its number workers look for work.
+pub fn mostly_asleep(number: u64, runtime: Runtime) -> Runtime {
+    if number.is_multiple_of(4) { runtime } else { asleep(runtime) }
+}
+
 /// A few runtimes of each kind, named: a machine in virtual time for every other seed, the seeded driver with 1 to 5
 /// processors, threads with 1 to 3 workers.
 pub fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
@@ -164,11 +174,7 @@ pub fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
         for mapper in mappers(u64::from(workers)).into_iter().skip(workers as usize - 1).take(most) {
             let name = format!("{workers} threads, mapper {}", mapper.name());
             let runtime = Runtime::threads(workers).mapper(mapper);
-            // Most workers sleep as soon as they are idle. Those that look for work take the processors from other tests.
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            let looks = NEXT.fetch_add(1, Ordering::Relaxed).is_multiple_of(4);
-            let runtime = if looks { runtime } else { runtime.idle(Idle::Looks(Duration::ZERO)) };
-            all.push((name, runtime));
+            all.push((name, mostly_asleep(seeds + all.len() as u64, runtime)));
         }
     }
     all

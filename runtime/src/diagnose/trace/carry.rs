@@ -24,7 +24,7 @@ impl Packed {
         let heads: Vec<(u64, &Recording)> = recordings.iter().map(|r| (r.events.len() as u64, r)).collect();
         let coded =
             |e: postcard::Error| Error::Encoding { what: "recordings of a trace".into(), message: e.to_string() };
-        let heads = postcard::to_extend(&heads, Vec::new()).map_err(coded)?;
+        let heads = postcard::to_stdvec(&heads).map_err(coded)?;
         let bytes = [&(heads.len() as u64).to_le_bytes()[..], &heads].concat();
         let events: usize = recordings.iter().map(|r| r.events.len()).sum();
         let left = (bytes.len() + events * EVENT) as u64;

@@ -397,7 +397,7 @@ impl Way<Message> for Out {
         }
         let (from, to) = (self.from, self.to);
         let mut parts: Vec<FramePart> = message.take_bulk().into_iter().map(FramePart::Bulk).collect();
-        let mut body = match postcard::to_extend(&message, Vec::new()) {
+        let mut body = match postcard::to_stdvec(&message) {
             Ok(body) => body,
             Err(e) => {
                 link.failed.note(failed(from, to, &e));

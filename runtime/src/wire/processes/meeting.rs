@@ -266,7 +266,7 @@ impl Meeting {
     pub fn all<T: Serialize + for<'a> Deserialize<'a>>(&self, value: &T) -> Result<Vec<T>, Error> {
         let coded =
             |e: postcard::Error| Error::Encoding { what: "what processes agree on".into(), message: e.to_string() };
-        let encoded = postcard::to_extend(value, Vec::new()).map_err(coded);
+        let encoded = postcard::to_stdvec(value).map_err(coded);
         let mut bytes = encoded.clone().unwrap_or_default();
         // The others then get what they can't decode, rather than nothing.
         let most = self.lobby.most(self.hosts.len());

@@ -88,7 +88,7 @@ impl MpiCarrier {
 
     /// Tells all processes of other hosts of a lost process, or of one that has left in an orderly way.
     pub fn tell_loss(&self, error: &Error, has_left: bool) {
-        let head = postcard::to_extend(error, Vec::new()).unwrap_or_default();
+        let head = postcard::to_stdvec(error).unwrap_or_default();
         let kind = if has_left { LEFT } else { LOSS };
         for other in &self.others {
             self.give(kind, *other, Frame { head: head.clone(), parts: Vec::new() });
@@ -97,7 +97,7 @@ impl MpiCarrier {
 
     /// Tells all processes of other hosts that the processes of this one have left, after this allgather.
     pub fn tell_host_left(&self, after: u32, error: &Error) {
-        let head = postcard::to_extend(&(after, error), Vec::new()).unwrap_or_default();
+        let head = postcard::to_stdvec(&(after, error)).unwrap_or_default();
         for other in &self.others {
             self.give(HOST_LEFT, *other, Frame { head: head.clone(), parts: Vec::new() });
         }
