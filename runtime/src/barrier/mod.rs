@@ -132,11 +132,12 @@ impl Barriers {
     /// The bank of an object's edges.
     #[inline(always)]
     fn edges(&self, object: ObjectId) -> Option<RefMut<'_, Bank>> {
-        let of_edges = |banks: &mut Table<Keeper>| match banks.get_mut(object) {
+        let banks = self.banks.borrow_mut();
+        RefMut::filter_map(banks, |banks| match banks.get_mut(object) {
             Some(Keeper::Edges(bank)) => Some(&mut **bank),
             _ => None,
-        };
-        RefMut::filter_map(self.banks.borrow_mut(), of_edges).ok()
+        })
+        .ok()
     }
 
     /// Shows `f` the bank of an object.
