@@ -225,7 +225,7 @@ fn a_wrong_length_reaches_every_shard() {
 }
 
 #[test]
-fn a_shard_that_panics_between_calls_reaches_every_shard() {
+pub(super) fn a_shard_that_panics_between_calls_reaches_every_shard() {
     fails(Fault::Panics);
 }
 
@@ -236,7 +236,7 @@ fn a_shard_that_gives_up_between_calls_reaches_every_shard() {
 
 /// One element where three belong, and none where one belongs.
 #[test]
-fn a_wrong_length_is_an_error() {
+pub(super) fn a_wrong_length_is_an_error() {
     async fn shard(shard: Shard, (one, three): (Collective<[f64]>, Collective<[f64]>)) -> Result<(), Error> {
         let names = |e: Error, text: &str| assert_eq!(e.origin().to_string(), text);
         let of = shard.index();
@@ -273,7 +273,7 @@ fn a_wrong_length_is_an_error() {
 /// A shard that ends well without making its calls may make them in a later launch; if there is none, the run ends with
 /// a report that names the collective and everybody who waits.
 #[test]
-fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
+pub(super) fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
     async fn shard(shard: Shard, total: Collective<u64>) -> Result<u64, Error> {
         let first = total.call(&shard, 1)?.await?;
         if shard.index() == 1 {
@@ -437,7 +437,7 @@ fn several_failures_at_once() {
 
 /// A call that nobody looks at still fails its shard, and one that not all make is still missed.
 #[test]
-fn detached_calls_are_not_forgotten() {
+pub(super) fn detached_calls_are_not_forgotten() {
     async fn shard(shard: Shard, (total, skips): (Collective<u64>, bool)) -> Result<(), Error> {
         if !(skips && shard.index() == 1) {
             total.call(&shard, u64::from(shard.index()))?.detach();

@@ -58,13 +58,13 @@ fn f32_at_every_size() {
 }
 
 #[test]
-fn f64_at_every_size() {
+pub(super) fn f64_at_every_size() {
     every_size::<f64>(&float_kinds!(f64));
 }
 
 /// Composition, matrix products and a hash of the bracketing see any two operands that change places.
 #[test]
-fn structs_and_operators_that_do_not_commute_at_every_size() {
+pub(super) fn structs_and_operators_that_do_not_commute_at_every_size() {
     every_size(&[affine()]);
     every_size(&[matrices()]);
     every_size(&[brackets()]);
@@ -72,7 +72,7 @@ fn structs_and_operators_that_do_not_commute_at_every_size() {
 
 /// Elements aligned to more than a word are copied from where an arrival holds them.
 #[test]
-fn elements_with_large_alignment() {
+pub(super) fn elements_with_large_alignment() {
     let combine = |a: &u128, b: &u128| a.wrapping_mul(3) ^ b.rotate_left(77);
     let make = |x| u128::from(x) << 64 | u128::from(mix(x));
     every_size(&[Combiner { operator: Operator::user("u128", combine), combine, make, associative: false }]);
@@ -80,7 +80,7 @@ fn elements_with_large_alignment() {
 
 /// Lengths on both sides of what an arrival holds and of what gets a buffer for each round, and none at all.
 #[test]
-fn vectors_of_any_length() {
+pub(super) fn vectors_of_any_length() {
     fn lengths<T: Element>(kind: &Combiner<T>, most: usize) {
         let inline = Payload::INLINE / size_of::<T>();
         let page = 4096 / size_of::<T>();
@@ -115,7 +115,7 @@ fn long_vectors() {
 /// 16 MiB from each shard, twice through one slot; every element is looked at where it arrives.
 #[test]
 #[ignore = "takes long; `./check full` runs it"]
-fn vectors_of_16_mib() {
+pub(super) fn vectors_of_16_mib() {
     const LENGTH: usize = 16 << 17;
     async fn shard(shard: Shard, total: Collective<[f64]>) -> Result<(usize, usize), Error> {
         let p = u64::from(shard.shards());
