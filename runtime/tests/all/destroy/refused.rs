@@ -42,7 +42,7 @@ const BY_SHARD: [UseOf<Shard>; 5] = [
 ];
 
 #[test]
-fn the_top_level_task_is_refused_what_it_has_destroyed() {
+pub(super) fn the_top_level_task_is_refused_what_it_has_destroyed() {
     for (name, runtime) in few(8) {
         for (nth, (kind, use_of)) in BY_TOP.into_iter().enumerate() {
             let at = format!("use {nth} of {kind:?}, {name}");
@@ -75,7 +75,7 @@ fn the_top_level_task_is_refused_what_it_has_destroyed() {
 }
 
 #[test]
-fn shards_of_later_launches_are_refused_what_was_destroyed() {
+pub(super) fn shards_of_later_launches_are_refused_what_was_destroyed() {
     for (name, runtime) in few(8) {
         for (nth, (kind, use_of)) in BY_SHARD.into_iter().enumerate() {
             for (at_once, inner) in [(true, false), (false, false), (true, true), (false, true)] {

@@ -112,7 +112,7 @@ async fn steps(shard: Shard, (seed, edges): (u64, Edges<u64>)) -> Result<Vec<u64
 }
 
 #[test]
-fn values_travel_as_a_sequential_interpreter_says_in_any_graph() {
+pub(super) fn values_travel_as_a_sequential_interpreter_says_in_any_graph() {
     for (number, (name, runtime)) in (0u64..).zip(runtimes(120)) {
         let graph = Graph(mix(number));
         let at = format!("graph {number} on {name}");

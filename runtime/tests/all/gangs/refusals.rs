@@ -160,7 +160,7 @@ fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
 }
 
 #[test]
-fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
+pub(super) fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
     fn see(_: ReadShared<i64>) {}
     fn set(_: WriteShared<i64>) {}
     fn change(_: ReadWriteShared<i64>) {}
@@ -203,7 +203,7 @@ fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
 }
 
 #[test]
-fn an_index_launch_asks_for_each_argument_once_and_launches_all_or_nothing() {
+pub(super) fn an_index_launch_asks_for_each_argument_once_and_launches_all_or_nothing() {
     fn count(mut u: ReadWrite<i64>, k: Arg<i64>) {
         u.as_mut_slice()[0] += *k;
     }
@@ -259,7 +259,7 @@ fn what_does_not_interfere_is_not_refused() {
 }
 
 #[test]
-fn interfering_points_of_an_index_launch_are_refused() {
+pub(super) fn interfering_points_of_an_index_launch_are_refused() {
     fn add(mut u: Reduce<i64>) {
         u.fold_slice(&vec![1; u.len()]);
     }
