@@ -5,6 +5,7 @@
 
 use crate::size::full;
 use maniple_runtime::Runtime;
+use std::panic::resume_unwind;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,12 @@ pub fn on_processes_with(
         body(Runtime::processes(processes).workers(workers));
         return Vec::new();
     }
-    shapes.iter().map(|shape| one_run(variables, test, *shape)).collect()
+    // At the same time: they wait more than they work.
+    std::thread::scope(|scope| {
+        let run = |&shape| scope.spawn(move || one_run(variables, test, shape));
+        let runs: Vec<_> = shapes.iter().map(run).collect();
+        runs.into_iter().map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 /// Runs the body of a test in a process of its own, for tests that look at the whole process or change it.
