@@ -134,7 +134,7 @@ impl<By: Reduction> Replay for Engine<By> {
         Live { chain: &mut self.chains[chain as usize], shared: &self.shared, number: chain }
     }
 
-    fn gather(&mut self, leader: u32, size: u32, apart: u32) {
+    fn combine_group(&mut self, leader: u32, size: u32, apart: u32) {
         let how = Combine::IncomingIsHigher as u8;
         let of = |i: u32| (leader + i * apart) as usize;
         let Self { shared, chains, .. } = self;

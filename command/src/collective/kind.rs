@@ -1,6 +1,7 @@
 //! Kinds of collectives, and the shards that take part.
 
 use crate::Failure;
+use crate::options::algorithm;
 use crate::options::ranks::ShardList;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use maniple_collectives::{Algorithm, Goal, Kind, Ranks};
@@ -49,16 +50,8 @@ pub struct KindOptions {
     #[arg(long, value_name = "KIND", value_parser = kinds())]
     pub kind: Kind,
 
-    /// Algorithm by name, with or without its number: recursive-doubling, two-level, radix-N, halving-doubling, sliced,
-    /// halving, binomial, chain-N, bruck, ring, pairwise, direct, dissemination-N, five-cases-N or five-cases-inverse-N
-    /// [default: the mapper's choice; in a schedule the first that is for the kind]
-    #[arg(long, value_name = "NAME", value_parser = known)]
-    algorithm: Option<String>,
-
-    /// The algorithm's number: the ranks of a group of radix (a power of two), the messages of a round of dissemination,
-    /// five-cases and five-cases-inverse, the pieces of chain. From 1 to 64; for radix, from 2
-    #[arg(long, value_name = "N", value_parser = crate::options::numbers::count, allow_negative_numbers = true)]
-    radix: Option<usize>,
+    #[arg(long, value_name = "NAME", value_parser = algorithm, help = algorithms())]
+    pub algorithm: Option<Algorithm>,
 
     /// Shards that contribute, such as 0-3,7 [default: all; for broadcast and scatter, where it is one shard: 0]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
@@ -71,12 +64,12 @@ pub struct KindOptions {
     receivers: Option<ShardList>,
 }
 
-/// The name of an algorithm, which is made when its number is known.
-fn known(name: &str) -> Result<String, String> {
-    match name.parse::<Algorithm>() {
-        Ok(_) => Ok(name.to_owned()),
-        Err(_) => Err(format!("unknown algorithm `{name}`; expected one of {}", Algorithm::names())),
-    }
+/// The help of `--algorithm`.
+fn algorithms() -> String {
+    format!(
+        "Algorithm: one of {} [default: the mapper's choice; in a schedule the first that is for the kind]",
+        Algorithm::names()
+    )
 }
 
 /// Who takes part in which kind.
@@ -121,33 +114,6 @@ impl KindOptions {
             return Err(Failure::Usage(message));
         }
         Ok(Parties { kind, shards, participants, receivers })
-    }
-
-    /// The algorithm, if one is named.
-    ///
-    /// # Errors
-    /// A number that is not for the algorithm, or two numbers.
-    pub fn algorithm(&self) -> Result<Option<Algorithm>, Failure> {
-        let usage = |message: String| Err(Failure::Usage(message));
-        let Some(name) = &self.algorithm else {
-            return match self.radix {
-                None => Ok(None),
-                Some(_) => usage("--radix is the number of an --algorithm, and none is named".into()),
-            };
-        };
-        let algorithm: Algorithm = name.parse().map_err(|_| Failure::Usage(format!("unknown algorithm `{name}`")))?;
-        let Some(radix) = self.radix else { return Ok(Some(algorithm)) };
-        if algorithm.number().is_none() {
-            return usage(format!("--radix is not for {name}: it has no number"));
-        }
-        if algorithm.name() != name {
-            return usage(format!("--radix {radix}: {name} has its number already"));
-        }
-        match format!("{name}-{radix}").parse() {
-            Ok(algorithm) => Ok(Some(algorithm)),
-            Err(_) if name == "radix" => usage(format!("--radix: expected a power of two from 2 to 64, found {radix}")),
-            Err(_) => usage(format!("--radix: expected a number from 1 to 64, found {radix}")),
-        }
     }
 }
 

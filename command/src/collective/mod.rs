@@ -306,7 +306,7 @@ pub fn wrong(parties: &Parties, found: &[Found]) -> Option<String> {
 pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
     let shards = args.shards.number()?;
     let parties = args.kind.parties(shards)?;
-    let algorithm = args.kind.algorithm()?.map(|algorithm| algorithm.taken_for(&parties.goal(1)));
+    let algorithm = args.kind.algorithm.map(|algorithm| algorithm.taken_for(&parties.goal(1)));
     let (sizes, of, op) = args.elements(&parties)?;
     let order = args.order(&parties)?;
     check_algorithm(&parties, algorithm, (op, order), of)?;

@@ -165,8 +165,7 @@ impl ReportedRuns {
 /// The algorithm of an allreduce.
 #[derive(Debug, Args)]
 pub struct AllreduceAlgorithm {
-    /// Algorithm: recursive-doubling, two-level, radix-N, halving-doubling, sliced, direct, dissemination-N, five-cases-N or
-    /// five-cases-inverse-N
+    /// Algorithm for an allreduce, such as recursive-doubling, radix-8 or dissemination-3; `maniple collective --help` lists all
     #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling, value_parser = algorithm)]
     pub collective: Algorithm,
 }

@@ -134,7 +134,7 @@ impl Shown {
 fn algorithm(args: &ScheduleOptions, shards: u32) -> Result<(Algorithm, Option<String>), Failure> {
     let parties = args.kind.parties(shards)?;
     let goal = parties.goal(1);
-    let Some(algorithm) = args.kind.algorithm()? else {
+    let Some(algorithm) = args.kind.algorithm else {
         parties.check_any()?;
         let first = Algorithm::all_for(&goal).next().expect("there is one");
         return Ok((first, None));

@@ -121,7 +121,7 @@ fn rounds_and_messages() {
     for shards in [2, 3, 7, 16, 27, 40] {
         for n in [1, 2, 3] {
             let rounds = (0..).find(|&r| (n + 1_u64).pow(r) >= shards).expect("enough");
-            let of = numbers(&format!("barrier --shards {shards} --algorithm dissemination --radix {n}"));
+            let of = numbers(&format!("barrier --shards {shards} --algorithm dissemination-{n}"));
             assert_eq!(of[0], u64::from(rounds), "{shards} by {n}");
         }
         assert_eq!(numbers(&format!("all-to-all --shards {shards} --algorithm direct")), [1, shards * (shards - 1)]);
@@ -135,7 +135,7 @@ fn rounds_and_messages() {
 /// Where the paper's adaption does not exist, Bruck and Ho's schedule is shown, and it is said.
 #[test]
 fn five_cases_that_do_not_exist_say_so() {
-    let text = succeeds("allreduce --shards 13 --algorithm five-cases --radix 1");
+    let text = succeeds("allreduce --shards 13 --algorithm five-cases-1");
     let lines: Vec<&str> = text.lines().take(4).collect();
     assert_eq!(lines[0], "allreduce of 13 ranks by dissemination-1");
     assert_eq!(lines[1], "five-cases-1 does not exist for 13 ranks, so dissemination-1, by Bruck and Ho, is taken");
@@ -149,7 +149,7 @@ fn five_cases_that_do_not_exist_say_so() {
     assert_eq!((&inverse["algorithm"], &inverse["instead"]), (&"five-cases-1".into(), &said.into()));
     let none = json("allreduce --shards 13 --algorithm five-cases-inverse-1");
     assert_eq!(none["instead"], lines[1].replace("five-cases-1", "five-cases-inverse-1"));
-    let exists = json("allreduce --shards 13 --algorithm five-cases --radix 4");
+    let exists = json("allreduce --shards 13 --algorithm five-cases-4");
     assert_eq!((&exists["algorithm"], &exists["instead"]), (&"five-cases-4".into(), &Value::Null));
 }
 
@@ -161,7 +161,7 @@ fn json_names_both_ends_of_each_message() {
         "barrier --shards 9 --algorithm dissemination",
         "all-to-all --shards 6",
         "exscan --shards 7",
-        "broadcast --shards 6 --algorithm chain --radix 3",
+        "broadcast --shards 6 --algorithm chain-3",
     ] {
         let of = json(args);
         let (mut sent, mut read) = (BTreeSet::new(), BTreeSet::new());
@@ -228,7 +228,7 @@ fn drawings_are_whole() {
         "allreduce --shards 10 --algorithm two-level",
         "allreduce --shards 8 --algorithm halving-doubling",
         "all-to-all --shards 7 --algorithm bruck",
-        "broadcast --shards 6 --algorithm chain --radix 4",
+        "broadcast --shards 6 --algorithm chain-4",
         "scan --shards 12",
         "scatter --shards 9 --participants 4 --receivers 0-3,8",
     ] {

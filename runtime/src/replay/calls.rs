@@ -203,7 +203,7 @@ impl ReplayCx<'_> {
                     let bytes = u64::from(size - 1) * self.chains.bytes as u64;
                     self.tasks.effects.counters.combined_bytes.add(bytes);
                 }
-                if let Err(error) = self.guarded(leader, || object.gather(leader, size, slots)) {
+                if let Err(error) = self.guarded(leader, || object.combine_group(leader, size, slots)) {
                     self.poison_call(leader, error);
                 }
             }

@@ -38,7 +38,7 @@ pub(crate) struct CellTable {
     /// For each shard the first cell in slot 0, among the cells of its processor.
     pub first: Vec<u32>,
     /// Cells between one slot and the next. All processors use the number of the one with most cells.
-    pub slot: u32,
+    pub per_slot: u32,
 }
 
 impl CellTable {
@@ -307,7 +307,7 @@ impl Chains {
             let range = spec.group(shard);
             let leader = (position - (shard - range.start)) * slots;
             for slot in 0..slots {
-                let offset = slot * (sets / slots) * table.slot;
+                let offset = slot * (sets / slots) * table.per_slot;
                 let cells = table.first[shard as usize] + offset;
                 let group = match range.len() as u32 {
                     1 => ALONE,
@@ -334,7 +334,7 @@ impl Chains {
         let progress = Progress {
             chains,
             groups,
-            bank: Bank::of_chains(sets * table.slot, id, mapping.priority),
+            bank: Bank::of_chains(sets * table.per_slot, id, mapping.priority),
             errors: HashMap::default(),
             callers: shards.iter().map(|_| ShardCalls::default()).collect(),
         };
@@ -406,7 +406,7 @@ impl Chains {
     pub(super) fn next_generation(&self, chain: &mut Chain) {
         chain.generation += 1;
         if self.two_sets {
-            let ahead = if chain.generation & 1 == 1 { self.table.slot } else { self.table.slot.wrapping_neg() };
+            let ahead = if chain.generation & 1 == 1 { self.table.per_slot } else { self.table.per_slot.wrapping_neg() };
             (chain.cells, chain.offset) = (chain.cells.wrapping_add(ahead), chain.offset.wrapping_add(ahead));
         }
     }

@@ -190,7 +190,7 @@ pub trait Replay: Any {
     /// Combines the running values of a group's chains in pairs into the value of the first one, `leader`. There are `size` of
     /// them, and `apart` is the distance between their numbers. A panic fails the call. It is called only for objects with
     /// [groups](ReplaySpec::group).
-    fn gather(&mut self, leader: u32, size: u32, apart: u32) {
+    fn combine_group(&mut self, leader: u32, size: u32, apart: u32) {
         let _ = (leader, size, apart);
     }
 
