@@ -99,8 +99,8 @@ pub fn on_one_processor() -> bool {
 ///
 /// Batches are so short that the scheduler leaves most of them alone; one that is interrupted ends within another 10 ms.
 /// After other threads have ended, the scheduler may take a while to give both threads a processor of their own. So batches
-/// go on for up to half a second, as long as times look like a busy machine's, unless the program is not optimised: nobody
-/// measures with that.
+/// go on for up to half a second, as long as times look like a busy machine's, except with debug assertions, with which
+/// nobody measures.
 fn yardstick_ns() -> f64 {
     const BATCH: u64 = 64;
     const LIMIT: Duration = Duration::from_millis(10);

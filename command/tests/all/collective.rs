@@ -110,8 +110,7 @@ fn every_algorithm_is_verified() {
             }
         }
     }
-    let radix =
-        lines("collective --kind allreduce --algorithm radix-16 --elements 3 --iterations 4 --shards 20");
+    let radix = lines("collective --kind allreduce --algorithm radix-16 --elements 3 --iterations 4 --shards 20");
     assert_eq!(radix[0]["algorithm"], "radix-16");
     let usual = lines("collective --kind allreduce --algorithm radix --elements 3 --iterations 4");
     assert_eq!(usual[0]["algorithm"], "radix-4");

@@ -1,7 +1,7 @@
 //! Programs drawn from seeds on three processes, with slow links, while processes are paused at random moments, or one is
 //! killed. No run hangs, and no value is wrong.
 //!
-//! The full numbers: `cargo test --release -p maniple-experiments --test explored_processes -- --ignored`
+//! The full numbers: `cargo test --release -p maniple-command --test all explored_processes -- --ignored`
 
 #![cfg(target_os = "linux")]
 

@@ -132,7 +132,7 @@ fn many_nodes_fit_into_memory() {
     assert!(each <= BOUND, "expected at most {BOUND} bytes for a shard and its node, found {each}");
 }
 
-/// A million shards on 131072 nodes, in a release build: `cargo test --release -p maniple-experiments --test virtual_time --
+/// A million shards on 131072 nodes, in a release build: `cargo test --release -p maniple-command --test all virtual_time --
 /// --ignored`.
 #[test]
 #[ignore = "a million nodes take minutes and gigabytes"]

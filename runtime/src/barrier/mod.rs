@@ -323,7 +323,7 @@ impl Barriers {
 
     /// Poisons the incomplete generations of edges.
     pub fn give_up(&self, object: ObjectId, error: &Error, tell: &mut impl Tell) {
-        let due = self.with(object, |bank| bank.poison_every_half(error));
+        let due = self.edges(object).map(|mut bank| bank.poison_every_half(error));
         due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
     }
 
@@ -352,7 +352,7 @@ impl Barriers {
         match at {
             WaitAt::Cell { object, .. } if object >= effects.objects.made() => no_such_cell(effects, object, 0),
             WaitAt::Cell { object, cell, generation } => {
-                self.with(object, |bank| bank.state(cell, generation)).flatten().unwrap_or(Waited::Registered)
+                self.edges(object).and_then(|bank| bank.state(cell, generation)).unwrap_or(Waited::Registered)
             }
             WaitAt::Phase { object, generation } => self.phases.state(object, generation),
         }
@@ -383,7 +383,7 @@ impl Barriers {
     /// Shows `f` the waiters of a barrier, if it is here.
     fn with_waits<T>(&self, at: WaitAt, f: impl FnOnce(&mut Waits<Waiting>) -> T) -> Option<T> {
         match at {
-            WaitAt::Cell { object, cell, .. } => self.with(object, |bank| bank.waits(cell).map(f)).flatten(),
+            WaitAt::Cell { object, cell, .. } => self.edges(object)?.waits(cell).map(f),
             WaitAt::Phase { object, .. } => self.phases.with_waits(object, f),
         }
     }

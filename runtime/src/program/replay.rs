@@ -20,7 +20,7 @@ impl Defined for ReplayObject {
     }
     fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
         let (half, cell) = (half(cell), cell & !EMPTY);
-        let per_set = self.cells.per_slot.max(1);
+        let per_set = self.cells.per_set.max(1);
         let sets = if self.spec.gives_back() { 1 } else { 2 };
         let (slot, cell) = (cell / per_set / sets, cell % per_set);
         let shard = self.cells.shard_at(&self.gang.members[processor.index()], cell);

@@ -164,7 +164,7 @@ impl ReplayCx<'_> {
         another
     }
 
-    /// The work of a chain in a group before its subtasks: a follower joins, and the leader gathers the values of all.
+    /// The work of a chain in a group before its subtasks: a follower joins, and the leader combines the values of all.
     /// Returns the leader if it can go on.
     #[inline]
     fn combine_in_place<R: Replay>(&mut self, object: &mut R, chain: u32, group: u32) -> Option<u32> {

@@ -37,8 +37,9 @@ pub(crate) struct ReplayObject {
 pub(crate) struct CellTable {
     /// For each shard the first cell in slot 0, among the cells of its processor.
     pub first: Vec<u32>,
-    /// Cells between one slot and the next. All processors use the number of the one with most cells.
-    pub per_slot: u32,
+    /// The cells of one set. A slot has one set, or two that its calls use in turn. All processors use the number of the one
+    /// with most cells.
+    pub per_set: u32,
 }
 
 impl CellTable {
@@ -138,7 +139,7 @@ pub(super) const ALONE: u32 = u32::MAX;
 pub(super) struct Group {
     pub(super) leader: u32,
     pub(super) size: u32,
-    /// Followers that have not joined the present call, or the next call once this one has gathered.
+    /// Followers that have not joined the present call, or the next call once the values of this one are combined.
     pub(super) missing: u32,
     pub(super) stage: GroupStage,
     /// The lowest chain that joined with an error instead of a value.
@@ -307,7 +308,7 @@ impl Chains {
             let range = spec.group(shard);
             let leader = (position - (shard - range.start)) * slots;
             for slot in 0..slots {
-                let offset = slot * (sets / slots) * table.per_slot;
+                let offset = slot * (sets / slots) * table.per_set;
                 let cells = table.first[shard as usize] + offset;
                 let group = match range.len() as u32 {
                     1 => ALONE,
@@ -334,7 +335,7 @@ impl Chains {
         let progress = Progress {
             chains,
             groups,
-            bank: Bank::of_chains(sets * table.per_slot, id, mapping.priority),
+            bank: Bank::of_chains(sets * table.per_set, id, mapping.priority),
             errors: HashMap::default(),
             callers: shards.iter().map(|_| ShardCalls::default()).collect(),
         };
@@ -406,7 +407,7 @@ impl Chains {
     pub(super) fn next_generation(&self, chain: &mut Chain) {
         chain.generation += 1;
         if self.two_sets {
-            let ahead = if chain.generation & 1 == 1 { self.table.per_slot } else { self.table.per_slot.wrapping_neg() };
+            let ahead = if chain.generation & 1 == 1 { self.table.per_set } else { self.table.per_set.wrapping_neg() };
             (chain.cells, chain.offset) = (chain.cells.wrapping_add(ahead), chain.offset.wrapping_add(ahead));
         }
     }

@@ -19,15 +19,15 @@ pub(crate) fn cells(spec: &dyn ReplaySpec, gang: &GangTable) -> Result<(CellTabl
         let expected = format!("at most {} processors", Task::PROCESSORS);
         return Err(Error::misuse(format!("`{}`", spec.name()), expected, gang.members.len()));
     }
-    let per_slot = own.into_iter().max().unwrap_or(0);
+    let per_set = own.into_iter().max().unwrap_or(0);
     let chains = gang.members.iter().map(Vec::len).max().unwrap_or(0);
     // The highest bit of a cell's number marks its half.
     let sets = if spec.gives_back() { 1 } else { 2 };
-    if sets * u64::from(spec.slots().max(1)) * per_slot.max(chains as u64) >= EMPTY.into() {
+    if sets * u64::from(spec.slots().max(1)) * per_set.max(chains as u64) >= EMPTY.into() {
         let expected = "fewer slots: the chains and cells of a processor are numbered below 2^31";
         return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
     }
-    Ok((CellTable { first, per_slot: per_slot as u32 }, cells))
+    Ok((CellTable { first, per_set: per_set as u32 }, cells))
 }
 
 /// Refuses chains of a processor that can't run: with missing peers or subtasks, unknown ways to combine, wrong groups. `cells` has the cells of each shard of the gang.

@@ -110,7 +110,7 @@ fn readers_that_nobody_awaits_are_not_kept_for_ever() -> Result<(), Error> {
     Ok(())
 }
 
-/// For measuring: `cargo test --release -p maniple-runtime --lib races -- --ignored --nocapture`.
+/// For measuring: `cargo test --release -p maniple-runtime-tests --test inside races -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn nightly_memory_of_100_000_steps() -> Result<(), Error> {

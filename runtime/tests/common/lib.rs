@@ -171,10 +171,12 @@ pub fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
     for workers in 1..=3 {
         // One worker alone gives a mapper little to decide.
         let most = if workers == 1 || !full() { 1 } else { usize::MAX };
-        for mapper in mappers(u64::from(workers)).into_iter().skip(workers as usize - 1).take(most) {
+        let some = mappers(u64::from(workers)).into_iter().skip(workers as usize - 1).take(most);
+        // Of three that have one mapper each, the workers of the last one look for work.
+        for (number, mapper) in (u64::from(workers) + 1..).zip(some) {
             let name = format!("{workers} threads, mapper {}", mapper.name());
             let runtime = Runtime::threads(workers).mapper(mapper);
-            all.push((name, mostly_asleep(seeds + all.len() as u64, runtime)));
+            all.push((name, mostly_asleep(number, runtime)));
         }
     }
     all

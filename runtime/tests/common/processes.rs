@@ -39,12 +39,15 @@ pub fn on_processes_with(
         body(Runtime::processes(processes).workers(workers));
         return Vec::new();
     }
-    // At the same time: they wait more than they work.
-    std::thread::scope(|scope| {
-        let run = |&shape| scope.spawn(move || one_run(variables, test, shape));
-        let runs: Vec<_> = shapes.iter().map(run).collect();
-        runs.into_iter().map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
-    })
+    // A few at the same time: they wait more than they work.
+    let together = |shapes: &[(u32, u32)]| -> Vec<String> {
+        std::thread::scope(|scope| {
+            let run = |&shape| scope.spawn(move || one_run(variables, test, shape));
+            let runs: Vec<_> = shapes.iter().map(run).collect();
+            runs.into_iter().map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        })
+    };
+    shapes.chunks(3).flat_map(together).collect()
 }
 
 /// Runs the body of a test in a process of its own, for tests that look at the whole process or change it.
@@ -111,6 +114,7 @@ fn one_run(variables: &[(&str, &str)], test: &str, (processes, workers): (u32, u
         if began.elapsed() > LIMIT {
             // Its copies end when it does.
             first.kill().expect("a child");
+            let _ = first.wait();
             panic!("{test} hangs on {shape}: {}", std::fs::read_to_string(&log).unwrap_or_default());
         }
         std::thread::sleep(Duration::from_millis(2));
