@@ -303,6 +303,13 @@ mod tests {
              dissemination-3 or five-cases-3, got two-level, which needs all shards to take part, and all that contribute \
              to receive"
         );
+        for algorithm in
+            [Algorithm::Radix(4), Algorithm::HalvingDoubling, Algorithm::Sliced, Algorithm::Dissemination(3)]
+        {
+            let said = refused(algorithm, &Goal::reduce(8, Ranks::all(8), Ranks::one(0), 1));
+            let needs = "which needs the shards that contribute to be those that receive";
+            assert!(said.ends_with(&format!("got {algorithm}, {needs}")), "{said}");
+        }
         assert_eq!(
             refused(Algorithm::Binomial, &Goal::gather(8, some(), Ranks::all(2))),
             "expected an algorithm for this gather: direct, got binomial, which needs one receiver"

@@ -251,6 +251,30 @@ mod tests {
         }
     }
 
+    /// Also where an algorithm for all ranks runs among the contributors.
+    #[test]
+    fn schedules_among_some_ranks_hold() {
+        for ranks in 1..=12 {
+            let some = Ranks::of((0..ranks).filter(|rank| rank % 3 != 1));
+            let goals = [
+                Goal::reduce(ranks, some.clone(), some.clone(), 1),
+                Goal::reduce_scatter(ranks, some.clone(), some.clone()),
+                Goal::gather(ranks, some.clone(), some.clone()),
+                Goal::all_to_all(ranks, some.clone(), some.clone()),
+                Goal::scan(ranks, some.clone(), some.clone(), 1),
+            ];
+            for goal in goals {
+                for algorithm in Algorithm::all_for(&goal) {
+                    // The algorithm says how many blocks it divides a vector into.
+                    let schedules = Schedules::new(&goal, algorithm);
+                    let goal = goal.clone().in_blocks(schedules.of(0).blocks());
+                    let proof = crate::check(&goal, |rank| schedules.of(rank));
+                    assert!(proof.is_ok(), "{goal}, {algorithm} among {some} of {ranks}: {}", proof.unwrap_err());
+                }
+            }
+        }
+    }
+
     /// Cells are used again without being given back only where each rank ends after those it sends to have begun.
     #[test]
     fn what_is_not_given_back_is_over() {

@@ -431,3 +431,22 @@ fn an_object_that_can_not_be_is_named() {
     let error = run(3).unwrap_err();
     assert!(error.contains("collective `bad`") && error.contains("shards in 0..3"), "{error}");
 }
+
+#[test]
+fn each_object_has_its_own_name() {
+    let run = |wrong: usize| {
+        let outcome = Runtime::threads(1).run(move |top| async move {
+            let gang = top.gang("all", 2)?;
+            let sum = || Collective::allreduce(Operator::<f64>::sum()).elements(2);
+            let all = Plan::make(&top, &gang, vec![("first", sum()), ("second", sum())])?.collectives;
+            let task = top.register("calls", move |shard: Shard, all: Vec<Collective<[f64]>>| async move {
+                all[wrong].call(&shard, vec![1.0; 3])?.await.map(drop)
+            });
+            top.launch(&gang, &task, |_| ShardLaunch::new(all.clone()))?.all().await.map(drop)
+        });
+        outcome.map(drop).unwrap_err().to_string()
+    };
+    for (wrong, name) in ["first", "second"].into_iter().enumerate() {
+        assert!(run(wrong).contains(&format!("input of `{name}` in shard")), "{}", run(wrong));
+    }
+}

@@ -196,6 +196,25 @@ fn without_replay_a_launch_pays_for_the_ends_of_its_edges() {
     assert_eq!(took(true, edges), took(true, &[]));
 }
 
+/// The node that an edge leads to maps its cells. The other one only names it.
+#[test]
+fn without_replay_each_end_of_an_edge_has_its_own_price() {
+    let costs = Costs { requirement_ns: 7.0, map_ns: 1000.0, ..Costs::default() };
+    let began = |edges: &'static [(u32, u32)]| {
+        let machine = VirtualMachine { nodes: 2, replay: false, costs, ..VirtualMachine::default() };
+        let run = Runtime::virtual_time(machine).run(move |top| async move {
+            let gang = top.gang("all", 2)?;
+            let _: Edges<u64> = top.edges("edges", &gang, edges.iter().copied(), 1)?;
+            let task = top.register("looks", async |_: Shard, (): ()| Ok(now().as_nanos() as u64));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        });
+        run.unwrap().0
+    };
+    let (with, without) = (began(&[(0, 1)]), began(&[]));
+    let more: Vec<u64> = with.iter().zip(&without).map(|(with, without)| with - without).collect();
+    assert_eq!(more, [7, 7 + 1000]);
+}
+
 #[test]
 fn the_same_run_twice_leaves_the_same_trace() {
     let link = Link { latency_ns: 900.0, send_ns: 55.5, receive_ns: 44.25, gap_ns: 80.0, byte_ns: 0.2, first_ns: 12.5 };

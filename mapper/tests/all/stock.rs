@@ -362,3 +362,19 @@ fn a_file_that_can_not_be_read_again_is_refused() {
     let spec: MapperSpec = format!("@{}", long.display()).parse().unwrap();
     assert_eq!(spec.load(&none).unwrap().name(), "random");
 }
+
+/// A specification in a file is refused with the file's name, and a file names no other file.
+#[test]
+fn a_file_with_no_legal_specification_is_named() {
+    let directory = Directory::new("no-specification");
+    let file = directory.0.join("mapper");
+    let refused = |line: &str| {
+        std::fs::write(&file, line).unwrap();
+        let spec: MapperSpec = format!("@{}", file.display()).parse().unwrap();
+        spec.load(&none).map(|_| ()).unwrap_err().to_string()
+    };
+    let mapper = format!("mapper @{}", file.display());
+    assert!(refused("best").starts_with(&format!("{mapper}: unknown mapper `best`")), "{}", refused("best"));
+    let expected = "expected a name and options or the path of a library, found `@other`";
+    assert_eq!(refused("@other"), format!("{mapper}: {expected}"));
+}

@@ -196,6 +196,29 @@ fn two_launches_of_a_gang_that_run_are_two() {
     }
 }
 
+/// A task that will arrive has been launched: it is waited for, and its shard is not blamed.
+#[test]
+fn a_task_that_is_about_to_arrive_is_waited_for() {
+    async fn swaps(shard: Shard, pairs: Edges) -> Result<(), Error> {
+        let other = 1 - shard.index();
+        let (to, from) = (pairs.producer(&shard, other)?, pairs.consumer(&shard, other)?);
+        shard.launch(nothing, (0u64.into(),)).wait(from.ready()).arrive(to.ready()).go()?.await
+    }
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, |top| async move {
+            let gang = top.gang("both", 2)?;
+            let pairs = top.edges("ghosts", &gang, (0..2).map(|s| (s, 1 - s)), 1)?;
+            let task = top.register("swaps", swaps);
+            top.launch(&gang, &task, |_| ShardLaunch::new(pairs))?.all().await
+        });
+        let all = said.join("\n");
+        assert!(!all.contains("has launched nothing"), "{at}: {all}");
+        let tasks = (0..2).all(|s| said[0].contains(&format!("task `nothing` of shard {s}")));
+        assert!(said[0].starts_with("  a cycle: ") && tasks, "{at}: {all}");
+        no_line_twice(&at, &said);
+    }
+}
+
 /// Who owes an arrival is a shard of the same launch, if that has one.
 #[test]
 fn a_shard_of_another_launch_is_not_to_blame() {
