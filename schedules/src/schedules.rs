@@ -217,23 +217,27 @@ mod tests {
         }
     }
 
+    /// Goals of all kinds among some of the ranks; where one rank contributes, it is the first of `from`.
+    fn goals(ranks: u32, from: &Ranks, to: &Ranks) -> [Goal; 8] {
+        [
+            Goal::reduce(ranks, from.clone(), to.clone(), 1),
+            Goal::reduce_scatter(ranks, from.clone(), to.clone()),
+            Goal::gather(ranks, from.clone(), to.clone()),
+            Goal::all_to_all(ranks, from.clone(), to.clone()),
+            Goal::scan(ranks, from.clone(), to.clone(), 1),
+            Goal::exscan(ranks, from.clone(), to.clone(), 1),
+            Goal::broadcast_to(ranks, from.at(0), to.clone(), 1),
+            Goal::scatter(ranks, from.at(0), to.clone()),
+        ]
+    }
+
     #[test]
     fn cells_are_those_of_the_schedules() {
         for ranks in 1..=20 {
             let some = Ranks::of((0..ranks).filter(|rank| rank % 3 != 1));
             let rest = Ranks::of((0..ranks).filter(|rank| rank % 4 == 1).chain([0]));
             for (from, to) in [(Ranks::all(ranks), some.clone()), (some.clone(), some.clone()), (some.clone(), rest)] {
-                let goals = [
-                    Goal::reduce(ranks, from.clone(), to.clone(), 1),
-                    Goal::reduce_scatter(ranks, from.clone(), to.clone()),
-                    Goal::gather(ranks, from.clone(), to.clone()),
-                    Goal::all_to_all(ranks, from.clone(), to.clone()),
-                    Goal::scan(ranks, from.clone(), to.clone(), 1),
-                    Goal::exscan(ranks, from.clone(), to.clone(), 1),
-                    Goal::broadcast_to(ranks, from.at(0), to.clone(), 1),
-                    Goal::scatter(ranks, from.at(0), to.clone()),
-                ];
-                for goal in goals {
+                for goal in goals(ranks, &from, &to) {
                     for algorithm in Algorithm::all_for(&goal) {
                         let schedules = Schedules::new(&goal, algorithm);
                         for rank in 0..ranks {
@@ -256,14 +260,7 @@ mod tests {
     fn schedules_among_some_ranks_hold() {
         for ranks in 1..=12 {
             let some = Ranks::of((0..ranks).filter(|rank| rank % 3 != 1));
-            let goals = [
-                Goal::reduce(ranks, some.clone(), some.clone(), 1),
-                Goal::reduce_scatter(ranks, some.clone(), some.clone()),
-                Goal::gather(ranks, some.clone(), some.clone()),
-                Goal::all_to_all(ranks, some.clone(), some.clone()),
-                Goal::scan(ranks, some.clone(), some.clone(), 1),
-            ];
-            for goal in goals {
+            for goal in goals(ranks, &some, &some) {
                 for algorithm in Algorithm::all_for(&goal) {
                     // The algorithm says how many blocks it divides a vector into.
                     let schedules = Schedules::new(&goal, algorithm);
@@ -282,19 +279,9 @@ mod tests {
         for ranks in 1..=20 {
             let some = Ranks::of((0..ranks).filter(|rank| rank % 3 != 1));
             for of in [Ranks::all(ranks), some, Ranks::one(ranks - 1)] {
-                let goals = [
-                    Goal::reduce(ranks, of.clone(), of.clone(), 1),
-                    Goal::reduce_scatter(ranks, of.clone(), of.clone()),
-                    Goal::gather(ranks, of.clone(), of.clone()),
-                    Goal::all_to_all(ranks, of.clone(), of.clone()),
-                    Goal::scan(ranks, of.clone(), of.clone(), 1),
-                    Goal::exscan(ranks, of.clone(), of.clone(), 1),
-                    Goal::broadcast_to(ranks, of.at(0), of.clone(), 1),
-                    Goal::scatter(ranks, of.at(0), of.clone()),
-                    Goal::gather(ranks, of.clone(), Ranks::one(0)),
-                    Goal::reduce(ranks, of.clone(), Ranks::one(0), 1),
-                ];
-                for goal in goals {
+                let to_one =
+                    [Goal::gather(ranks, of.clone(), Ranks::one(0)), Goal::reduce(ranks, of.clone(), Ranks::one(0), 1)];
+                for goal in goals(ranks, &of, &of).into_iter().chain(to_one) {
                     for algorithm in Algorithm::all_for(&goal) {
                         let schedules = Schedules::new(&goal, algorithm);
                         if schedules.give_back() {

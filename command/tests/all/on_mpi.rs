@@ -12,12 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The launcher, if it is not Open MPI's.
-const LAUNCHER: &str = "MANIPLE_TEST_MPIRUN";
-
 /// The launcher of another MPI than Open MPI.
 fn other_launcher() -> Option<String> {
-    std::env::var(LAUNCHER).ok()
+    std::env::var("MANIPLE_TEST_MPIRUN").ok()
 }
 
 /// Whether the command is built with Open MPI. Says so if it is not.
@@ -95,6 +92,7 @@ fn path(name: &str) -> PathBuf {
 
 #[test]
 fn the_stencil_has_the_bits_of_the_threads_wire() {
+    let on_two = launchers().into_iter().nth(1);
     for collective in ["recursive-doubling", "aggregation"] {
         let file = path(&format!("{collective}.npy"));
         let of = format!(
@@ -105,16 +103,15 @@ fn the_stencil_has_the_bits_of_the_threads_wire() {
         assert!(own.status.success(), "{own:?}");
         let expected = std::fs::read(&file).expect("an output");
         assert_eq!(expected.len(), 128 + 9 * 40 * 8);
-        let two_hosts = || launchers().into_iter().nth(1);
         for (launcher, workers, mapper, progress) in [
             (Some(mpirun(4)), 2, "collective", "poll"),
             (Some(mpirun(4)), 1, "round-robin", "dedicated"),
             (Some(mpirun(3)), 2, "collective", "dedicated"),
-            (two_hosts(), 1, "default", "poll"),
-            (two_hosts(), 3, "collective", "dedicated"),
-            (two_hosts(), 2, "round-robin", "poll"),
-            (two_hosts(), 1, "first", "dedicated"),
-            (two_hosts(), 2, "numa", "dedicated"),
+            (on_two.clone(), 1, "default", "poll"),
+            (on_two.clone(), 3, "collective", "dedicated"),
+            (on_two.clone(), 2, "round-robin", "poll"),
+            (on_two.clone(), 1, "first", "dedicated"),
+            (on_two.clone(), 2, "numa", "dedicated"),
         ] {
             let Some(launcher) = launcher else { continue };
             std::fs::remove_file(&file).expect("an output");
