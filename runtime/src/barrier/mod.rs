@@ -185,10 +185,10 @@ impl Barriers {
         effects: &Effects,
         (object, cell): (ObjectId, u32),
         generation: u64,
-        (payload, also): (Payload, Also),
+        (payload, also): (&mut Payload, Also),
         tell: &mut impl Tell,
     ) {
-        let value = (!matches!(payload, Payload::None)).then_some(|| payload);
+        let value = (!matches!(payload, Payload::None)).then_some(|| std::mem::take(payload));
         self.arrive_here(effects, (object, cell), generation, value, tell);
         if also != Also::NOTHING {
             self.take_also(effects, (object, also), generation, tell);

@@ -138,15 +138,21 @@ impl Effects {
         }
     }
 
+    /// Sends an arrival without a value, or with one of one word, to another processor.
+    #[inline]
+    fn send_small(&self, at: CellAddress, generation: u64, also: Also, word: Option<u64>) {
+        let CellAddress { processor, object, cell } = at;
+        self.counters.messages.add(1);
+        if self.observers.is_some() {
+            return self.send_observed(processor, Message::small(object, cell, generation, also, word));
+        }
+        self.wire.send_small(processor, object, cell, generation, also, word);
+    }
+
     /// Sends a ready arrival with a value of one word to another processor.
     #[inline]
-    pub fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, word: u64) {
-        self.counters.messages.add(1);
-        let also = self.also(to, object);
-        if self.observers.is_some() {
-            return self.send_observed(to, Message::word(object, cell, generation, also, word));
-        }
-        self.wire.send_word(to, object, cell, generation, also, word);
+    pub fn send_word(&self, at: CellAddress, generation: u64, word: u64) {
+        self.send_small(at, generation, self.also(at.processor, at.object), Some(word));
     }
 
     /// Arrives at a cell of another processor. An arrival at an empty half, which frees the cell, is not `urgent`, or at
@@ -160,7 +166,10 @@ impl Effects {
             _ if urgent => Also::NOTHING,
             _ => return self.late.borrow_mut().push((processor, Late { object, cell, generation })),
         };
-        self.send(processor, Message::Arrive { object, cell, generation, payload, also });
+        match payload {
+            Payload::None if processor != self.id => self.send_small(at, generation, also, None),
+            payload => self.send(processor, Message::Arrive { object, cell, generation, payload, also }),
+        }
     }
 
     /// The late arrival that can travel with an arrival of the same object to the same processor.
@@ -187,8 +196,8 @@ impl Effects {
     #[cold]
     fn send_late_ones(&self) {
         let mut late = self.late.borrow_mut();
-        for (to, Late { object, cell, generation }) in late.drain(..) {
-            self.send(to, Message::Arrive { object, cell, generation, payload: Payload::None, also: Also::NOTHING });
+        for (processor, Late { object, cell, generation }) in late.drain(..) {
+            self.send_small(CellAddress { processor, object, cell }, generation, Also::NOTHING, None);
         }
     }
 

@@ -147,10 +147,13 @@ impl Message {
         }
     }
 
-    /// The arrival of a value of 8 bytes.
+    /// An arrival without a value, or with one of 8 bytes.
     #[inline(always)]
-    pub fn word(object: ObjectId, cell: u32, generation: u64, also: Also, word: u64) -> Self {
-        let payload = Payload::Inline { len: 8, words: [word, 0, 0] };
+    pub fn small(object: ObjectId, cell: u32, generation: u64, also: Also, word: Option<u64>) -> Self {
+        let payload = match word {
+            Some(word) => Payload::Inline { len: 8, words: [word, 0, 0] },
+            None => Payload::None,
+        };
         Message::Arrive { object, cell, generation, payload, also }
     }
 }

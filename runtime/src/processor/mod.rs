@@ -82,18 +82,19 @@ impl Core {
     }
 
     /// Handles one message.
-    pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
-        match message {
-            Message::Arrive { object, cell, generation, payload, also } if object < self.effects().objects.made() => {
-                let (tasks, came) = (&self.tasks, (payload, also));
-                tasks.barriers.take_arrival(&tasks.effects, (object, cell), generation, came, &mut tasks.teller());
-            }
-            message if is_early(&message, &self.effects().objects) => self.early.borrow_mut().push((from, message)),
-            message => {
-                self.deliver_rare(from, message);
-                // A task that it ended may have arrived somewhere, and there may be no turn now.
-                self.effects().send_what_is_late();
-            }
+    pub fn deliver(self: &Rc<Self>, from: ProcessorId, mut message: Message) {
+        if let Message::Arrive { object, cell, generation, payload, also } = &mut message
+            && *object < self.effects().objects.made()
+        {
+            // The payload is moved to its cell from where it is, once.
+            let (tasks, at, came) = (&self.tasks, (*object, *cell), (payload, *also));
+            tasks.barriers.take_arrival(&tasks.effects, at, *generation, came, &mut tasks.teller());
+        } else if is_early(&message, &self.effects().objects) {
+            self.early.borrow_mut().push((from, message));
+        } else {
+            self.deliver_rare(from, message);
+            // A task that it ended may have arrived somewhere, and there may be no turn now.
+            self.effects().send_what_is_late();
         }
     }
 

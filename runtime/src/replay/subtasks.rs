@@ -150,7 +150,8 @@ impl Active<'_> {
             effects.counters.staged_bytes.add(bytes.len() as u64);
         }
         if let Ok(word) = <[u8; 8]>::try_from(bytes) {
-            return effects.send_word(step.task.to(), chains.id, cell, generation, u64::from_ne_bytes(word));
+            let at = CellAddress { processor: step.task.to(), object: chains.id, cell };
+            return effects.send_word(at, generation, u64::from_ne_bytes(word));
         }
         let payload = if large && !staged { Payload::Lent(value.lend(step.part)) } else { Payload::copy_of(bytes) };
         self.arrive(step, cell, generation, payload);
@@ -201,7 +202,7 @@ impl Active<'_> {
             return;
         }
         for _ in 0..self.arrivals() {
-            self.give_back(step, step.cell + self.now.offset, large);
+            self.give_back(step, step.cell + self.now.offset);
         }
     }
 
@@ -219,13 +220,16 @@ impl Active<'_> {
     }
 
     #[inline]
-    fn give_back(&mut self, step: &PlannedSubtask, cell: u32, large: bool) {
+    fn give_back(&mut self, step: &PlannedSubtask, cell: u32) {
         let (effects, chains, generation) = (self.effects, self.chains, self.now.generation + 1);
-        if step.task.to() == effects.id && !large {
-            chains.arrive_here(effects, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
+        let (processor, number) = (step.task.to(), cell | EMPTY);
+        if processor == effects.id {
+            chains.arrive_here(effects, &mut self.cells[cell as usize], Half::Empty, number, generation);
             return;
         }
-        self.arrive(step, cell | EMPTY, generation, Payload::None);
+        // The peer waits for a value now, but for an empty cell only a call later, if at all.
+        let at = CellAddress { processor, object: chains.id, cell: number };
+        effects.send_arrival(at, generation, Payload::None, chains.bytes > LARGE);
     }
 
     #[cold]
@@ -251,18 +255,16 @@ impl Active<'_> {
         PlannedSubtask { task, cell, ..*step }
     }
 
-    /// Arrives at a cell of the peer.
+    /// Arrives at a cell of the peer with a value.
     #[inline]
     fn arrive(&mut self, step: &PlannedSubtask, cell: u32, generation: u64, payload: Payload) {
         let (effects, chains, processor) = (self.effects, self.chains, step.task.to());
         if processor != effects.id {
-            // The peer waits for a value now, but for an empty cell only a call later, if at all.
             let at = CellAddress { processor, object: chains.id, cell };
-            return effects.send_arrival(at, generation, payload, chains.bytes > LARGE);
+            return effects.send_arrival(at, generation, payload, true);
         }
-        let to = &mut self.cells[(cell & !EMPTY) as usize];
-        let half = Half::of(cell);
-        if chains.arrive_here(effects, to, half, cell, generation) && half == Half::Ready {
+        let to = &mut self.cells[cell as usize];
+        if chains.arrive_here(effects, to, Half::Ready, cell, generation) {
             to.value = payload;
         }
     }

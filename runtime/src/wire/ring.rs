@@ -279,7 +279,7 @@ impl<T: Send> Sender<T> {
     ///
     /// # Panics
     ///
-    /// If [`Self::has_room`] was not called for this push.
+    /// If [`Self::has_free_slot`] was not called for this push.
     #[inline(always)]
     pub fn put(&mut self, value: T) {
         assert!(self.position != self.limit, "a ring takes a value when it has a free slot");
@@ -315,6 +315,13 @@ impl<T: Send> Receiver<T> {
     /// Takes the oldest value, if there is one; never waits.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
+        self.pop_with(|value| value)
+    }
+
+    /// Calls `f` with the oldest value, if there is one; never waits. The value is copied once, in whole words: an `Option`
+    /// of it may be copied again, in other pieces, and to read those would wait until they are stored.
+    #[inline(always)]
+    pub fn pop_with<R>(&mut self, f: impl FnOnce(T) -> R) -> Option<R> {
         if !self.ring.is_full(self.position) {
             return None;
         }
@@ -323,7 +330,7 @@ impl<T: Send> Receiver<T> {
         let value = unsafe { self.ring.take(self.position) };
         self.position = self.position.wrapping_add(1);
         self.ring.consumed().store(self.position, Ordering::Release);
-        Some(value)
+        Some(f(value))
     }
 
     /// Whether there is nothing to pop at present. Costs one Acquire load.

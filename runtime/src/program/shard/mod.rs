@@ -189,7 +189,10 @@ impl Shard {
         // The shard's own code may now take its time.
         effects.send_what_is_late();
         // Boxed up to here, so that a call that is made moves less.
-        made.map_err(|refused| *refused)
+        match made {
+            Ok(made) => Ok(made),
+            Err(refused) => unboxed(refused),
+        }
     }
 
     /// The error of a call of a replayed object that is refused.
@@ -217,4 +220,12 @@ impl Shard {
             ),
         })
     }
+}
+
+/// Not inlined into the program's own code, which would then copy the future of a call in other pieces than it was stored
+/// in, and wait for the store.
+#[cold]
+#[inline(never)]
+fn unboxed<T>(error: Box<Error>) -> Result<T, Error> {
+    Err(*error)
 }

@@ -32,9 +32,13 @@ impl<M: Send> Inbox<M> {
         }
         for (source, ring) in &mut self.from {
             for _ in 0..RING {
-                let Some(message) = ring.pop() else { break };
-                self.received += 1;
-                receive(*source, message);
+                let handled = ring.pop_with(|message| {
+                    self.received += 1;
+                    receive(*source, message);
+                });
+                if handled.is_none() {
+                    break;
+                }
             }
         }
         for (source, ring) in &mut self.abroad {
