@@ -5,7 +5,7 @@ use crate::chain::{Chain, Live, Running};
 use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::shared::Shared;
-use crate::value::{Given, Output, Value};
+use crate::value::{Came, Given, Output, Value};
 use crate::{Combine, fold_in_pairs};
 use maniple_runtime::replay::{Replay, ReplayCx, SlotState, Watch};
 use maniple_runtime::{Error, TaskFuture};
@@ -72,18 +72,20 @@ impl<By: Reduction> Engine<By> {
         let Some(future) = O::renewed(&mut chain.output) else {
             return self.call_with::<O>(at, Given::One(element), cx);
         };
-        if By::PLAIN {
+        let lifted = if By::PLAIN {
             let element = self.shared.by.lift(&element);
             match &mut chain.running {
                 // What is there now has nothing to drop.
                 Running::One(last) => *last = element,
                 other => *other = Running::One(element),
             }
-            cx.begin(self, number);
+            Ok(())
         } else {
-            chain.running = Running::Later(Given::One(element));
-            cx.submit(self, number);
-        }
+            chain.running = Running::Registers;
+            let role = self.shared.role_of_chain(number);
+            cx.guarded(number, || chain.begin(Came::One(element), role, &self.shared.by))
+        };
+        cx.begin(self, number, lifted);
         future
     }
 

@@ -45,9 +45,13 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Runs a call that was put into a free chain, and whose running value is there.
+    /// Runs a call that was put into a free chain, and whose running value is there, or has failed to come.
     #[inline]
-    pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
+    pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32, came: Result<(), Error>) {
+        if let Err(error) = came {
+            self.poison_call(chain, error);
+            return self.run_begun(object, chain);
+        }
         let Progress { chains, groups, .. } = &mut *self.progress;
         let now = &mut chains[chain as usize];
         now.state = ChainState::Running;
