@@ -226,6 +226,7 @@ impl Shard {
 /// in, and wait for the store.
 #[cold]
 #[inline(never)]
+#[expect(clippy::boxed_local, reason = "to take it out of its box is all that this does")]
 fn unboxed<T>(error: Box<Error>) -> Result<T, Error> {
     Err(*error)
 }
