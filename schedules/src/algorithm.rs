@@ -225,25 +225,38 @@ impl TryFrom<String> for Algorithm {
 
 /// The error for a name that belongs to no [`Algorithm`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown collective algorithm `{came}`, expected one of: {}", Algorithm::names())]
-pub struct UnknownAlgorithm {
-    /// The name that was given.
-    pub came: String,
+pub enum UnknownAlgorithm {
+    /// Not the name of an algorithm.
+    #[error("unknown collective algorithm `{came}`, expected one of: {}", Algorithm::names())]
+    Name {
+        /// The name that was given.
+        came: String,
+    },
+    /// The name of an algorithm with a number that it can't have.
+    #[error("collective algorithm: expected {expected}, got `{came}`")]
+    Number {
+        /// The numbers that it can have, in words.
+        expected: String,
+        /// The name that was given.
+        came: String,
+    },
 }
 
 impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-        let unknown = || UnknownAlgorithm { came: name.into() };
+        let unknown = || UnknownAlgorithm::Name { came: name.into() };
         let find = |name: &str| Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name);
         if let Some(known) = find(name) {
             return Ok(known);
         }
-        let (name, number) = name.rsplit_once('-').ok_or_else(unknown)?;
+        let (stem, number) = name.rsplit_once('-').ok_or_else(unknown)?;
         let number = number.parse().map_err(|_| unknown())?;
-        let named = find(name).filter(|algorithm| algorithm.number().is_some()).map(|a| a.with_number(number));
-        named.filter(|named| named.check_number().is_ok()).ok_or_else(unknown)
+        let named = find(stem).filter(|algorithm| algorithm.number().is_some()).ok_or_else(unknown)?;
+        let named = named.with_number(number);
+        let refused = |(expected, _)| UnknownAlgorithm::Number { expected, came: name.into() };
+        named.check_number().map(|()| named).map_err(refused)
     }
 }
 
@@ -259,13 +272,19 @@ mod tests {
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
         }
         assert_eq!("radix-16".parse(), Ok(Algorithm::Radix(16)));
-        for name in
-            ["star", "radix-3", "radix-1", "radix-128", "dissemination-0", "five-cases-", "direct-2", "two-level-4"]
-        {
-            let error = name.parse::<Algorithm>().unwrap_err();
-            assert!(
-                error.to_string().starts_with(&format!("unknown collective algorithm `{name}`, expected one of: "))
-            );
+        for name in ["star", "five-cases-", "direct-2", "two-level-4", "radix-x"] {
+            let error = name.parse::<Algorithm>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("unknown collective algorithm `{name}`, expected one of: ")), "{error}");
+        }
+        for (name, numbers) in [
+            ("radix-3", "a power of two from 2 to 64 after `radix`"),
+            ("radix-1", "a power of two from 2 to 64 after `radix`"),
+            ("radix-128", "a power of two from 2 to 64 after `radix`"),
+            ("dissemination-0", "a number from 1 to 64 after `dissemination`"),
+            ("five-cases-inverse-65", "a number from 1 to 64 after `five-cases-inverse`"),
+        ] {
+            let error = name.parse::<Algorithm>().unwrap_err().to_string();
+            assert_eq!(error, format!("collective algorithm: expected {numbers}, got `{name}`"));
         }
     }
 

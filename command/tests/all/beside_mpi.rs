@@ -291,7 +291,7 @@ fn what_makes_no_sense_is_refused() {
         ("--kind gossip", "invalid value 'gossip'"),
         ("--algorithm ring", "--kind"),
         ("--kind scan --algorithm ring", "--algorithm ring: expected "),
-        ("--kind scan --algorithm whisper", "unknown algorithm `whisper`"),
+        ("--kind scan --algorithm whisper", "unknown collective algorithm `whisper`"),
         ("--kind all-to-all --shards 8 --elements 300000000", "MPI counts up to 2147483647 elements in all blocks"),
     ] {
         let message = fails(2, &args.split(' ').collect::<Vec<_>>());

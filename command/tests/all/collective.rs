@@ -452,12 +452,18 @@ fn wrong_arguments_are_refused() {
         ("sum", "invalid value 'sum' for '--kind <KIND>'"),
         (
             "allreduce --algorithm star",
-            "unknown algorithm `star`; expected one of recursive-doubling, two-level, radix-4 (or",
+            "unknown collective algorithm `star`, expected one of: recursive-doubling, two-level, radix-4 (or",
         ),
-        ("allreduce --algorithm radix-3", "unknown algorithm `radix-3`"),
-        ("allreduce --algorithm dissemination-65", "unknown algorithm `dissemination-65`"),
-        ("allreduce --algorithm dissemination-0", "unknown algorithm `dissemination-0`"),
-        ("allreduce --algorithm direct-8", "unknown algorithm `direct-8`"),
+        ("allreduce --algorithm radix-3", "expected a power of two from 2 to 64 after `radix`, got `radix-3`"),
+        (
+            "allreduce --algorithm dissemination-65",
+            "expected a number from 1 to 64 after `dissemination`, got `dissemination-65`",
+        ),
+        (
+            "allreduce --algorithm dissemination-0",
+            "expected a number from 1 to 64 after `dissemination`, got `dissemination-0`",
+        ),
+        ("allreduce --algorithm direct-8", "unknown collective algorithm `direct-8`"),
         ("allreduce --shards 0", "--shards: expected at least 1, found 0"),
         ("allreduce --shards 1e12", "shards, found 1000000000000"),
         ("allreduce --elements 0", "expected at least 1, found 0"),

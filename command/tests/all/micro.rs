@@ -131,7 +131,7 @@ fn what_makes_no_sense_is_refused() {
         ("barrier --workers 5000", "at most 1024 workers"),
         (
             "memory --collective star",
-            "unknown algorithm `star`; expected one of recursive-doubling, two-level, radix-4 (or",
+            "unknown collective algorithm `star`, expected one of: recursive-doubling, two-level, radix-4 (or",
         ),
         ("cache-line --wire virtual --noise much", "expected a number, such as 0.5, found `much`"),
         ("explore --from x", "expected a whole number, such as 16 or 1e3, found `x`"),
