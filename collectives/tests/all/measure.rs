@@ -7,6 +7,7 @@ use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Goal, Operat
 use maniple_regions::exact_sum;
 use maniple_runtime::{Costs, Error, Link, Runtime, Shard, ShardLaunch, VirtualMachine, now};
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn runtimes() -> Vec<(String, Runtime)> {
@@ -161,6 +162,20 @@ fn the_choice_is_near_the_best() {
     }
 }
 
+/// Before each call the root hears that the receiver has begun, and then the value is under way. There are more slots than calls,
+/// so that nothing else holds the root up.
+#[test]
+fn no_shard_begins_a_measured_call_before_the_others() {
+    let network = Link { latency_ns: 1000.0, ..Link::default() };
+    let (ranking, _) = Runtime::virtual_time(VirtualMachine { nodes: 2, network, ..VirtualMachine::default() })
+        .run(|top| async move {
+            let gang = top.gang("both", 2)?;
+            measure(&top, &gang, 5, || Collective::broadcast(0).slots(8), u64::from).await
+        })
+        .unwrap();
+    assert!(!ranking.is_empty() && ranking.iter().all(|(_, took)| took.as_nanos() == 2 * 1000), "{ranking:?}");
+}
+
 fn refused(
     shards: u32,
     calls: u32,
@@ -205,6 +220,40 @@ fn one_is_left_or_the_calls_fail() {
     let ((ranking, failed), _) = run.unwrap();
     assert_eq!(ranking.iter().map(|(algorithm, _)| *algorithm).collect::<Vec<_>>(), [Algorithm::Direct]);
     assert!(failed.contains("no sum"), "{failed}");
+}
+
+/// What the operator and the function of values have captured is dropped, also if a call fails.
+#[test]
+fn what_was_made_to_measure_is_destroyed() {
+    for (name, fails) in [("a sum", false), ("a failure", true)] {
+        let run = Runtime::seeded(1, 1).run(move |top| async move {
+            let gang = top.gang("all", 3)?;
+            let captured: [Arc<()>; 2] = Default::default();
+            let weak = captured.each_ref().map(Arc::downgrade);
+            let [by_operator, by_values] = captured;
+            let sum = move || {
+                let captured = by_operator.clone();
+                Collective::allreduce(Operator::user("sum", move |a: &u64, b: &u64| {
+                    let _ = &captured;
+                    assert!(!fails, "no sum");
+                    a + b
+                }))
+            };
+            let value = move |shard| {
+                let _ = &by_values;
+                u64::from(shard)
+            };
+            assert_eq!(measure(&top, &gang, 1, sum, value).await.is_err(), fails, "{name}");
+            // What is destroyed is gone when the launches before have ended everywhere.
+            let idle = top.register("idle", |_: Shard, ()| async { Ok(()) });
+            for _ in 0..3 {
+                top.launch(&gang, &idle, |_| ShardLaunch::new(()))?.all().await?;
+            }
+            assert_eq!(weak.map(|weak| weak.strong_count()), [0; 2], "{name}");
+            Ok(())
+        });
+        assert_eq!(run.map(drop), Ok(()), "{name}");
+    }
 }
 
 /// Other kinds and vectors, operators with a state, shards that only contribute or only receive, and some that do neither.

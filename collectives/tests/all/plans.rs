@@ -357,6 +357,32 @@ fn on_processes() {
     );
 }
 
+/// A plan weighs each member by the vectors that it was asked for: here rank 0 receives few large ones, and rank 1 many of one
+/// number.
+#[test]
+fn the_elements_of_vectors_count_in_a_plan() {
+    let loads = |large: usize| {
+        let run = Runtime::seeded(1, 1).run(move |top| async move {
+            let gang = top.gang("all", 3)?;
+            let to = |to: u32, elements| Collective::<u64>::broadcast(2).receivers([to]).elements(elements);
+            let sum = Collective::reduce(Operator::<f64>::sum(), [2]).participants([0, 1]);
+            let all = (
+                ("sum", sum.algorithm(Algorithm::RecursiveDoubling)),
+                ("large", to(0, large)),
+                [1; 5].map(|elements| ("small", to(1, elements))),
+            );
+            let plan = Plan::make(&top, &gang, all)?;
+            Ok((plan.loads_alone().to_vec(), plan.loads().to_vec()))
+        });
+        let ((alone, planned), _) = run.unwrap();
+        assert_eq!(alone[2].sent.bytes, 8 * (large as u64 + 5), "{large} elements");
+        (alone[0].received.messages, planned[0].received.messages, planned[1].received.messages)
+    };
+    // Alone, rank 0 is the one that adds up. In a plan it is the one of the two that receives less.
+    assert_eq!(loads(1), (2, 2, 5));
+    assert_eq!(loads(1 << 17), (2, 1, 6));
+}
+
 /// All kinds and types may be in a plan.
 #[test]
 fn kinds_and_types_mix() {
