@@ -131,6 +131,24 @@ mod tests {
         }
     }
 
+    /// Rectangles that overlap, and one that begins between them along one dimension and after both along the other. The sweep
+    /// takes the claims in the order of the dimension that it goes along.
+    #[test]
+    fn a_claim_in_between_hides_no_conflict() {
+        let claim = |user, [x, y]: [[i64; 2]; 2]| {
+            let region = Region { tree: TreeId(0), rect: Rect::new([x[0], y[0]], [x[1], y[1]]) };
+            let privilege = Privilege::ReadWrite;
+            Claim { user, at: Use { region, field: FieldId(0), privilege, coherence: Coherence::Exclusive } }
+        };
+        let all = [[[0, 4], [0, 3]], [[1, 2], [5, 6]], [[2, 5], [1, 2]]];
+        for turned in [false, true] {
+            let turn = |[x, y]: [[i64; 2]; 2]| if turned { [y, x] } else { [x, y] };
+            let mut claims: Vec<Claim> = (0..).zip(all.map(turn)).map(|(user, at)| claim(user, at)).collect();
+            let (a, b, _) = conflict(&mut claims, Claimants::Points).expect("the first one and the last one");
+            assert_eq!((a.user + b.user, a.user * b.user), (2, 0), "turned: {turned}");
+        }
+    }
+
     /// Every shard reads one region and writes its own block. The time must not grow with the square of the shards.
     #[test]
     fn a_region_that_all_read_costs_no_square() {
