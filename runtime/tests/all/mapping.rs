@@ -405,24 +405,26 @@ fn the_mapper_decides_about_each_of_many_requirements() {
     }
 }
 
+/// A shard that adds up a line, and writes it before if it is asked to.
+async fn adds(shard: Shard, (region, writes): (Region, bool)) -> Result<u64, Error> {
+    fn put(mut u: Write<u64>) {
+        u.write_with(|i| 7 * i as u64 + 1);
+    }
+    let u = shard.region(region)?;
+    if writes {
+        shard.launch(put, (u.write(U),)).go()?.detach();
+    }
+    shard.launch(|u: Read<u64>| u.as_slice().iter().sum::<u64>(), (u.read(U),)).go()?.await
+}
+
 /// Whoever is refused what it needs can try again, and then gets it.
 #[test]
 fn what_was_refused_is_not_taken_for_done() {
     async fn again(top: Top) -> Result<(String, Vec<u64>), Error> {
-        fn put(mut u: Write<u64>) {
-            u.write_with(|i| 7 * i as u64 + 1);
-        }
-        async fn shard(shard: Shard, (region, writes): (Region, bool)) -> Result<u64, Error> {
-            let u = shard.region(region)?;
-            if writes {
-                shard.launch(put, (u.write(U),)).go()?.detach();
-            }
-            shard.launch(|u: Read<u64>| u.as_slice().iter().sum::<u64>(), (u.read(U),)).go()?.await
-        }
         let line = top.region_tree("line", Rect::line(0, 100), &[U.info()])?;
         let p = top.processors();
         let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
-        let task = top.register("shard", shard);
+        let task = top.register("adds", adds);
         top.launch(&one, &task, |_| ShardLaunch::new((line, true)).writes(line, [U]))?.all().await?;
         let reads = |_| ShardLaunch::new((line, false)).reads(line, [U]);
         top.launch(&most, &task, reads)?.all().await?;
@@ -442,6 +444,39 @@ fn what_was_refused_is_not_taken_for_done() {
         let (refused, sums) = watched("again", || Runtime::threads(workers).mapper(mapper).run(again)).unwrap().0;
         assert!(refused.contains("illegal source: 77"), "{refused}");
         assert_eq!(sums, vec![sum; workers as usize]);
+    }
+}
+
+/// A launch that comes for the second time is planned anew, so a mapper of another mind is asked once for each copy, as before.
+#[test]
+fn a_mapper_that_changes_its_mind_is_asked_once() {
+    async fn twice(top: Top) -> Result<Vec<u64>, Error> {
+        let line = top.region_tree("line", Rect::line(0, 100), &[U.info()])?;
+        let p = top.processors();
+        let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
+        let task = top.register("adds", adds);
+        let mut sums = Vec::new();
+        for _ in 0..2 {
+            top.launch(&one, &task, |_| ShardLaunch::new((line, true)).writes(line, [U]))?.all().await?;
+            for gang in [most, all] {
+                let reads = |_| ShardLaunch::new((line, false)).reads(line, [U]);
+                sums = top.launch(&gang, &task, reads)?.all().await?;
+            }
+        }
+        Ok(sums)
+    }
+    for workers in 3..=4 {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let list = asked.clone();
+        let source = move |input: &SourceInput<'_>| {
+            let mut asked = list.lock().unwrap();
+            asked.push((input.to.0, input.holders.len()));
+            input.holders[asked.len() % input.holders.len()]
+        };
+        let mapper = Arc::new(Answers { source: Some(Box::new(source)), ..Answers::default() });
+        let (sums, _) = watched("twice", || Runtime::threads(workers).mapper(mapper).run(twice)).unwrap();
+        assert_eq!(sums, vec![(0..100).map(|i| 7 * i + 1).sum::<u64>(); workers as usize]);
+        assert_eq!(*asked.lock().unwrap(), [(workers - 1, workers as usize - 1); 2], "{workers} threads");
     }
 }
 
