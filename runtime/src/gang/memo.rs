@@ -47,6 +47,13 @@ pub(crate) struct AskedSource {
     pub selected: ProcessorId,
 }
 
+/// Answers that the mapper has given about a launch before that is planned, in the order of the questions.
+#[derive(Default)]
+pub(crate) struct Given {
+    pub homes: Vec<ProcessorId>,
+    pub sources: VecDeque<ProcessorId>,
+}
+
 /// The launches that one launcher remembers.
 #[derive(Default)]
 pub(crate) struct Memo {
@@ -155,9 +162,9 @@ impl Planner {
     pub fn plan_or_recall(&self, effects: &Effects, input: PlanInput<'_>) -> Result<Rc<LaunchPlan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
         let is_it = |r: &mut Remembered| r.is(&input) && r.agrees(&self.versions.borrow());
-        let mut homes = None;
+        let mut given = Given::default();
         if let Some(at) = memo.launches.iter_mut().position(is_it)
-            && self.answers_agree(effects, &memo.launches[at].plan, homes.insert(Vec::new()))?
+            && self.answers_agree(effects, &memo.launches[at].plan, &mut given)?
             && let Some(mut found) = memo.launches.remove(at)
         {
             if let Some(used) = &mut found.used {
@@ -184,7 +191,7 @@ impl Planner {
             before.iter().map(FieldVersions::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
         let before = (is_small && memo.is_seen(&input)).then_some(before);
         let (gang, instances) = (input.table.id, input.instances.map(Box::from));
-        let (plan, used) = self.plan(effects, input, homes)?;
+        let (plan, used) = self.plan(effects, input, given)?;
         let plan = Rc::new(plan);
         if let Some(before) = before {
             let after = look();
@@ -201,16 +208,19 @@ impl Planner {
         }
     }
 
-    /// Whether the mapper answers as it did for this plan. Its answers about homes go to `homes`.
-    fn answers_agree(&self, effects: &Effects, plan: &LaunchPlan, homes: &mut Vec<ProcessorId>) -> Result<bool, Error> {
+    /// Whether the mapper answers as it did for this plan. Its answers go to `given`.
+    fn answers_agree(&self, effects: &Effects, plan: &LaunchPlan, given: &mut Given) -> Result<bool, Error> {
         for AskedHome { region, field, namers, .. } in &plan.homes {
-            homes.push(self.place_shared(effects, *region, *field, namers)?);
+            given.homes.push(self.place_shared(effects, *region, *field, namers)?);
         }
-        if plan.homes.iter().map(|asked| asked.home).ne(homes.iter().copied()) {
+        if plan.homes.iter().map(|asked| asked.home).ne(given.homes.iter().copied()) {
             return Ok(false);
         }
         for AskedSource { region, field, to, holders, selected } in &plan.sources {
-            if self.select_source(effects, *region, *field, *to, holders)? != *selected {
+            let source = self.select_source(effects, *region, *field, *to, holders)?;
+            given.sources.push_back(source);
+            if source != *selected {
+                // Up to here the plan that is made instead asks the same.
                 return Ok(false);
             }
         }

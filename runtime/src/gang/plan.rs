@@ -2,7 +2,7 @@
 
 use super::Versions;
 use super::kept::{At, Kept, Used};
-use super::memo::{AskedHome, AskedSource, Memo};
+use super::memo::{AskedHome, AskedSource, Given, Memo};
 use super::versions::Right;
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, ProcessorId, TOP, TopLaunch};
@@ -143,15 +143,15 @@ impl Planner {
         Place { task: self.name.to_string(), shard: None }
     }
 
-    /// Finds homes, transfers and uses. Homes that the mapper has already chosen come as `given`. The result depends
+    /// Finds homes, transfers and uses. Answers that the mapper has already given come as `given`. The result depends
     /// only on the arguments, the launcher's knowledge of the regions, and the mapper's answers.
     pub fn plan(
         &self,
         effects: &Effects,
         mut input: PlanInput<'_>,
-        given: Option<Vec<ProcessorId>>,
+        mut given: Given,
     ) -> Result<(LaunchPlan, Option<Used>), Error> {
-        let homes = self.find_homes(effects, &mut input, given)?;
+        let homes = self.find_homes(effects, &mut input, &given.homes)?;
         let mut sources = Vec::new();
         let mut refused = None;
         let mut orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>> = BTreeMap::new();
@@ -175,24 +175,27 @@ impl Planner {
                 if first {
                     held_after.push((key, into, at));
                 }
-                let select =
-                    |rect, holders: &[_]| match self.select_source(effects, key.region(rect), key.field, at, holders) {
-                        Ok(selected) => {
-                            let region = key.region(rect);
-                            sources.push(AskedSource {
-                                region,
-                                field: key.field,
-                                to: at,
-                                holders: holders.into(),
-                                selected,
-                            });
-                            selected
-                        }
-                        Err(e) => {
-                            refused.get_or_insert(e);
-                            holders[0]
-                        }
-                    };
+                let mut ask = |region, holders: &[_]| match given.sources.pop_front() {
+                    Some(selected) => Ok(selected),
+                    None => self.select_source(effects, region, key.field, at, holders),
+                };
+                let select = |rect, holders: &[_]| match ask(key.region(rect), holders) {
+                    Ok(selected) => {
+                        let region = key.region(rect);
+                        sources.push(AskedSource {
+                            region,
+                            field: key.field,
+                            to: at,
+                            holders: holders.into(),
+                            selected,
+                        });
+                        selected
+                    }
+                    Err(e) => {
+                        refused.get_or_insert(e);
+                        holders[0]
+                    }
+                };
                 versions.read(&key, into, at, select, |source, transfer| {
                     // Data brought for a reader changes the instance, which earlier readers here may still use.
                     if does == Does::Reads {
@@ -335,7 +338,7 @@ impl Planner {
         &self,
         effects: &Effects,
         input: &mut PlanInput<'_>,
-        given: Option<Vec<ProcessorId>>,
+        given: &[ProcessorId],
     ) -> Result<Vec<AskedHome>, Error> {
         let mut homes: Vec<AskedHome> = Vec::new();
         if input.instances.is_some() {
@@ -354,8 +357,8 @@ impl Planner {
             }
         }
         for (at, asked) in homes.iter_mut().enumerate() {
-            asked.home = match &given {
-                Some(given) => given[at],
+            asked.home = match given.get(at) {
+                Some(&home) => home,
                 None => self.place_shared(effects, asked.region, asked.field, &asked.namers)?,
             };
         }

@@ -447,16 +447,16 @@ fn what_was_refused_is_not_taken_for_done() {
     }
 }
 
-/// A launch that comes for the second time is planned anew, so a mapper of another mind is asked once for each copy, as before.
+/// Whether a launch is planned anew or comes again, a mapper is asked once for each copy, also if it is of another mind now.
 #[test]
 fn a_mapper_that_changes_its_mind_is_asked_once() {
-    async fn twice(top: Top) -> Result<Vec<u64>, Error> {
+    async fn again(top: Top) -> Result<Vec<u64>, Error> {
         let line = top.region_tree("line", Rect::line(0, 100), &[U.info()])?;
         let p = top.processors();
         let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
         let task = top.register("adds", adds);
         let mut sums = Vec::new();
-        for _ in 0..2 {
+        for _ in 0..4 {
             top.launch(&one, &task, |_| ShardLaunch::new((line, true)).writes(line, [U]))?.all().await?;
             for gang in [most, all] {
                 let reads = |_| ShardLaunch::new((line, false)).reads(line, [U]);
@@ -474,9 +474,9 @@ fn a_mapper_that_changes_its_mind_is_asked_once() {
             input.holders[asked.len() % input.holders.len()]
         };
         let mapper = Arc::new(Answers { source: Some(Box::new(source)), ..Answers::default() });
-        let (sums, _) = watched("twice", || Runtime::threads(workers).mapper(mapper).run(twice)).unwrap();
+        let (sums, _) = watched("again", || Runtime::threads(workers).mapper(mapper).run(again)).unwrap();
         assert_eq!(sums, vec![(0..100).map(|i| 7 * i + 1).sum::<u64>(); workers as usize]);
-        assert_eq!(*asked.lock().unwrap(), [(workers - 1, workers as usize - 1); 2], "{workers} threads");
+        assert_eq!(*asked.lock().unwrap(), [(workers - 1, workers as usize - 1); 4], "{workers} threads");
     }
 }
 
