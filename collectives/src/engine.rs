@@ -72,20 +72,22 @@ impl<By: Reduction> Engine<By> {
         let Some(future) = O::renewed(&mut chain.output) else {
             return self.call_with::<O>(at, Given::One(element), cx);
         };
-        let lifted = if By::PLAIN {
+        if By::PLAIN {
             let element = self.shared.by.lift(&element);
             match &mut chain.running {
                 // What is there now has nothing to drop.
                 Running::One(last) => *last = element,
                 other => *other = Running::One(element),
             }
-            Ok(())
         } else {
             chain.running = Running::Registers;
             let role = self.shared.role_of_chain(number);
-            cx.guarded(number, || chain.begin(Came::One(element), role, &self.shared.by))
-        };
-        cx.begin(self, number, lifted);
+            if let Err(error) = cx.guarded(number, || chain.begin(Came::One(element), role, &self.shared.by)) {
+                cx.begin_failed(self, number, error);
+                return future;
+            }
+        }
+        cx.begin(self, number);
         future
     }
 

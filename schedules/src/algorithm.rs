@@ -223,7 +223,7 @@ impl TryFrom<String> for Algorithm {
     }
 }
 
-/// The error for a name that belongs to no [`Algorithm`].
+/// The error for a text that names no [`Algorithm`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownAlgorithm {
     /// Not the name of an algorithm.
@@ -233,7 +233,7 @@ pub enum UnknownAlgorithm {
         came: String,
     },
     /// The name of an algorithm with a number that it can't have.
-    #[error("collective algorithm: expected {expected}, got `{came}`")]
+    #[error("collective algorithm `{came}`: expected {expected}")]
     Number {
         /// The numbers that it can have, in words.
         expected: String,
@@ -252,11 +252,12 @@ impl FromStr for Algorithm {
             return Ok(known);
         }
         let (stem, number) = name.rsplit_once('-').ok_or_else(unknown)?;
-        let number = number.parse().map_err(|_| unknown())?;
-        let named = find(stem).filter(|algorithm| algorithm.number().is_some()).ok_or_else(unknown)?;
-        let named = named.with_number(number);
-        let refused = |(expected, _)| UnknownAlgorithm::Number { expected, came: name.into() };
-        named.check_number().map(|()| named).map_err(refused)
+        let (of, numbers) = find(stem).and_then(|of| Some((of, of.method().numbers()?))).ok_or_else(unknown)?;
+        let number = number.parse().ok().filter(|number| numbers.allow(*number));
+        number.map(|number| of.with_number(number)).ok_or_else(|| UnknownAlgorithm::Number {
+            expected: format!("{} after `{stem}`", numbers.in_words()),
+            came: name.into(),
+        })
     }
 }
 
@@ -272,7 +273,7 @@ mod tests {
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
         }
         assert_eq!("radix-16".parse(), Ok(Algorithm::Radix(16)));
-        for name in ["star", "five-cases-", "direct-2", "two-level-4", "radix-x"] {
+        for name in ["star", "direct-2", "two-level-4", "radix4"] {
             let error = name.parse::<Algorithm>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("unknown collective algorithm `{name}`, expected one of: ")), "{error}");
         }
@@ -280,11 +281,14 @@ mod tests {
             ("radix-3", "a power of two from 2 to 64 after `radix`"),
             ("radix-1", "a power of two from 2 to 64 after `radix`"),
             ("radix-128", "a power of two from 2 to 64 after `radix`"),
+            ("radix-256", "a power of two from 2 to 64 after `radix`"),
+            ("five-cases-", "a number from 1 to 64 after `five-cases`"),
+            ("chain-x", "a number from 1 to 64 after `chain`"),
             ("dissemination-0", "a number from 1 to 64 after `dissemination`"),
             ("five-cases-inverse-65", "a number from 1 to 64 after `five-cases-inverse`"),
         ] {
             let error = name.parse::<Algorithm>().unwrap_err().to_string();
-            assert_eq!(error, format!("collective algorithm: expected {numbers}, got `{name}`"));
+            assert_eq!(error, format!("collective algorithm `{name}`: expected {numbers}"));
         }
     }
 

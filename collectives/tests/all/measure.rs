@@ -162,10 +162,10 @@ fn the_choice_is_near_the_best() {
     }
 }
 
-/// Before each call the root hears that the receiver has begun, and then the value is under way. There are more slots than calls,
-/// so that nothing else holds the root up.
+/// The root begins a call 1 µs after the receiver, when it hears from it. The value takes another 1 µs. There are more slots than
+/// calls, so that nothing else holds the root up.
 #[test]
-fn no_shard_begins_a_measured_call_before_the_others() {
+fn a_measured_call_comes_after_a_barrier() {
     let network = Link { latency_ns: 1000.0, ..Link::default() };
     let (ranking, _) = Runtime::virtual_time(VirtualMachine { nodes: 2, network, ..VirtualMachine::default() })
         .run(|top| async move {

@@ -2,7 +2,7 @@
 
 use crate::common::{any_runtime, bytes, mix, watched};
 use bytemuck::{Pod, Zeroable};
-use maniple_collectives::{Algorithm, Collective, Goal, Operator};
+use maniple_collectives::{Algorithm, Collective, Goal, Operator, Order};
 use maniple_regions::{ExactSum, Located, Stateful, Vector, argmax, argmin, exact_sum};
 use maniple_runtime::{Arg, Error, Runtime, Shard, ShardLaunch};
 
@@ -197,45 +197,69 @@ fn groups_convert_each_result_for_its_own_call() {
 /// A conversion that panics fails the call: of a contribution on every shard, of a result on the shards that get it.
 #[test]
 fn conversions_that_panic_fail_the_call() {
-    type Outcomes = (Result<u64, String>, Result<Vec<u64>, String>, u64);
-    async fn shard(shard: Shard, (one, many, later): (Sum<u64>, Sum<[u64]>, bool)) -> Result<Outcomes, Error> {
+    type Outcomes = ([Result<u64, String>; 2], Result<Vec<u64>, String>, u64);
+    type Sum<V> = Collective<V, V, u64>;
+    type Wide = Collective<u64, u64, [u64; 5]>;
+    async fn shard(
+        shard: Shard,
+        (one, wide, many, later): (Sum<u64>, Wide, Sum<[u64]>, bool),
+    ) -> Result<Outcomes, Error> {
         let me = u64::from(shard.index());
         let origin = |e: Error| e.origin().to_string();
-        let (first, second) = if later {
+        let (first, second, third) = if later {
             let element = shard.launch(|x: Arg<u64>| x.0, (me.into(),)).go()?;
             let vector = shard.launch(|x: Arg<Vec<u64>>| x.0, (vec![me; 3].into(),)).go()?;
-            (one.call(&shard, &element)?, many.call(&shard, &vector)?)
+            (one.call(&shard, &element)?, wide.call(&shard, &element)?, many.call(&shard, &vector)?)
         } else {
-            (one.call(&shard, me)?, many.call(&shard, vec![me; 3])?)
+            (one.call(&shard, me)?, wide.call(&shard, me)?, many.call(&shard, vec![me; 3])?)
         };
-        let outcomes = (first.await.map_err(origin), second.await.map(Vector::into_vec).map_err(origin));
-        Ok((outcomes.0, outcomes.1, one.call(&shard, 10)?.await?))
+        let elements = [first.await.map_err(origin), second.await.map_err(origin)];
+        let vector = third.await.map(Vector::into_vec).map_err(origin);
+        let after = [one.call(&shard, 10)?.await?, wide.call(&shard, 10)?.await?];
+        assert_eq!(after[0], after[1]);
+        Ok((elements, vector, after[0]))
     }
-    type Sum<V> = Collective<V, V, u64>;
+    fn checked(x: u64, bad: u64, what: &str) -> u64 {
+        assert!(x != bad, "bad {what}");
+        x
+    }
     fn fails_at((lift, lower): (u64, u64)) -> Stateful<u64, u64> {
-        let checked = move |x: &u64, bad: u64, what: &str| {
-            assert!(*x != bad, "bad {what}");
-            *x
-        };
-        Stateful::new(Operator::sum(), move |x| checked(x, lift, "lift"), move |x| checked(x, lower, "lower"))
+        Stateful::new(Operator::sum(), move |x| checked(*x, lift, "lift"), move |x| checked(*x, lower, "lower"))
+    }
+    /// The same with states that are too large to be moved from hand to hand.
+    fn wide_fails_at((lift, lower): (u64, u64)) -> Stateful<u64, [u64; 5]> {
+        let add = |a: &[u64; 5], b: &[u64; 5]| std::array::from_fn(|i| a[i] + b[i]);
+        let lift = move |x: &u64| [checked(*x, lift, "lift"); 5];
+        Stateful::new(Operator::user("five sums", add), lift, move |x| checked(x[4], lower, "lower"))
     }
     for number in 0..24 {
         let (at, runtime) = any_runtime(number);
-        // The highest shard contributes 3, and the sum is 6.
-        let (at_values, says) = if number % 2 == 0 { ((3, 99), "bad lift") } else { ((99, 6), "bad lower") };
+        // A shard contributes its number, and the sum is 6.
+        let (at_values, says) = match number % 4 {
+            0 => ((3, 99), "bad lift"),
+            2 => ((0, 99), "bad lift"),
+            _ => ((99, 6), "bad lower"),
+        };
         let outcomes = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 4)?;
                 let one = Collective::allreduce(fails_at(at_values)).make(&top, &gang, "one")?;
+                let wide = Collective::allreduce(wide_fails_at(at_values));
+                let wide = if number % 3 == 0 { wide.order(Order::Any).algorithm(Algorithm::TwoLevel) } else { wide };
+                let wide = wide.make(&top, &gang, "wide")?;
                 let many = Collective::allreduce(fails_at(at_values)).elements(3).make(&top, &gang, "many")?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((one, many, number % 4 < 2)))?.all().await
+                let later = number % 8 < 4;
+                top.launch(&gang, &task, |_| ShardLaunch::new((one, wide, many, later)))?.all().await
             })
         });
-        for (me, (one, many, after)) in outcomes.unwrap_or_else(|e| panic!("{at}: {e}")).0.into_iter().enumerate() {
-            let place = if says == "bad lift" { 3 } else { me };
-            assert_eq!(one, Err(format!("task `one` of shard {place} panicked: {says}")), "{at}");
-            assert_eq!(many, Err(format!("task `many` of shard {place} panicked: {says}")), "{at}");
+        for (me, ([one, wide], many, after)) in
+            outcomes.unwrap_or_else(|e| panic!("{at}: {e}")).0.into_iter().enumerate()
+        {
+            let place = if says == "bad lift" { at_values.0 as usize } else { me };
+            let said = |name: &str| format!("task `{name}` of shard {place} panicked: {says}");
+            assert_eq!((one, wide), (Err(said("one")), Err(said("wide"))), "{at}");
+            assert_eq!(many, Err(said("many")), "{at}");
             assert_eq!(after, 40, "{at}");
         }
     }

@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::output::Format;
 use clap::Args;
 use counts::Counts;
-use maniple::collectives::{Algorithm, UnknownAlgorithm};
+use maniple::collectives::Algorithm;
 use numbers::{at_least_one, count};
 use std::path::PathBuf;
 
@@ -172,7 +172,7 @@ pub struct AllreduceAlgorithm {
 
 /// An algorithm by its name.
 pub fn algorithm(name: &str) -> Result<Algorithm, String> {
-    name.parse().map_err(|unknown: UnknownAlgorithm| unknown.to_string())
+    name.parse::<Algorithm>().map_err(|e| e.to_string())
 }
 
 /// A file for the trace.

@@ -454,14 +454,17 @@ fn wrong_arguments_are_refused() {
             "allreduce --algorithm star",
             "unknown collective algorithm `star`, expected one of: recursive-doubling, two-level, radix-4 (or",
         ),
-        ("allreduce --algorithm radix-3", "expected a power of two from 2 to 64 after `radix`, got `radix-3`"),
+        (
+            "allreduce --algorithm radix-3",
+            "collective algorithm `radix-3`: expected a power of two from 2 to 64 after `radix`",
+        ),
         (
             "allreduce --algorithm dissemination-65",
-            "expected a number from 1 to 64 after `dissemination`, got `dissemination-65`",
+            "collective algorithm `dissemination-65`: expected a number from 1 to 64 after `dissemination`",
         ),
         (
             "allreduce --algorithm dissemination-0",
-            "expected a number from 1 to 64 after `dissemination`, got `dissemination-0`",
+            "collective algorithm `dissemination-0`: expected a number from 1 to 64 after `dissemination`",
         ),
         ("allreduce --algorithm direct-8", "unknown collective algorithm `direct-8`"),
         ("allreduce --shards 0", "--shards: expected at least 1, found 0"),

@@ -14,7 +14,7 @@ use crate::Error;
 use crate::barrier::buffers::Buffers;
 use crate::effects::polling::Poller;
 use crate::effects::{Effects, Tell, Waiting};
-use crate::ids::{CellAddress, ObjectId, ValueAt, WaitAt};
+use crate::ids::{CellAddress, EMPTY, ObjectId, ValueAt, WaitAt};
 use crate::maps::HashMap;
 use crate::message::Also;
 use crate::object::{EdgeTable, Object, PhaseSpec};
@@ -172,8 +172,10 @@ impl Barriers {
             if processor == effects.id && object < effects.objects.made() {
                 // Cloned only in its place: to move a payload through the calls is slow.
                 self.arrive_here(effects, (object, cell), generation, value.map(|value| || value.clone()), tell);
+            } else if cell & EMPTY != 0 && processor != effects.id {
+                effects.send_empty(at, generation, false);
             } else {
-                effects.send_arrival(at, generation, value.cloned().unwrap_or_default(), false);
+                effects.send_ready(at, generation, value.cloned().unwrap_or_default());
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::panic_message;
 use crate::error::{Failure, FailureNumber};
-use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId};
+use crate::ids::{CellAddress, ObjectId, ProcessorId};
 use crate::message::{Also, Message, Wire};
 use crate::payload::Payload;
 use crate::plant::Bug;
@@ -138,37 +138,44 @@ impl Effects {
         }
     }
 
-    /// Sends an arrival without a value, or with one of one word, to another processor.
+    /// Sends an arrival with a value of one word, or with none, to another processor.
     #[inline]
-    fn send_small(&self, at: CellAddress, generation: u64, also: Also, word: Option<u64>) {
+    fn send_plain(&self, at: CellAddress, generation: u64, also: Also, word: Option<u64>) {
         let CellAddress { processor, object, cell } = at;
+        debug_assert!(processor != self.id, "its own go to its inbox");
         self.counters.messages.add(1);
         if self.observers.is_some() {
-            return self.send_observed(processor, Message::small(object, cell, generation, also, word));
+            return self.send_observed(processor, Message::plain(object, cell, generation, also, word));
         }
-        self.wire.send_small(processor, object, cell, generation, also, word);
+        self.wire.send_plain(processor, object, cell, generation, also, word);
     }
 
     /// Sends a ready arrival with a value of one word to another processor.
     #[inline]
     pub fn send_word(&self, at: CellAddress, generation: u64, word: u64) {
-        self.send_small(at, generation, self.also(at.processor, at.object), Some(word));
+        self.send_plain(at, generation, self.also(at.processor, at.object), Some(word));
     }
 
-    /// Arrives at a cell of another processor. An arrival at an empty half, which frees the cell, is not `urgent`, or at
-    /// least seldom: it is sent with the next ready arrival there, or at the end of this turn, after messages that
-    /// somebody may be waiting for.
+    /// Sends a ready arrival to any processor.
     #[inline]
-    pub fn send_arrival(&self, at: CellAddress, generation: u64, payload: Payload, urgent: bool) {
+    pub fn send_ready(&self, at: CellAddress, generation: u64, payload: Payload) {
         let CellAddress { processor, object, cell } = at;
-        let also = match cell & EMPTY {
-            0 => self.also(processor, object),
-            _ if urgent => Also::NOTHING,
-            _ => return self.late.borrow_mut().push((processor, Late { object, cell, generation })),
-        };
+        let also = self.also(processor, object);
         match payload {
-            Payload::None if processor != self.id => self.send_small(at, generation, also, None),
+            Payload::None if processor != self.id => self.send_plain(at, generation, also, None),
             payload => self.send(processor, Message::Arrive { object, cell, generation, payload, also }),
+        }
+    }
+
+    /// Sends an empty arrival, which frees the cell, to another processor. Seldom is it `urgent`: mostly it goes with the next
+    /// ready arrival there, or at the end of this turn, after messages that somebody may be waiting for.
+    #[inline]
+    pub fn send_empty(&self, at: CellAddress, generation: u64, urgent: bool) {
+        let CellAddress { processor, object, cell } = at;
+        if urgent {
+            self.send_plain(at, generation, Also::NOTHING, None);
+        } else {
+            self.late.borrow_mut().push((processor, Late { object, cell, generation }));
         }
     }
 
@@ -197,7 +204,7 @@ impl Effects {
     fn send_late_ones(&self) {
         let mut late = self.late.borrow_mut();
         for (processor, Late { object, cell, generation }) in late.drain(..) {
-            self.send_small(CellAddress { processor, object, cell }, generation, Also::NOTHING, None);
+            self.send_plain(CellAddress { processor, object, cell }, generation, Also::NOTHING, None);
         }
     }
 

@@ -145,7 +145,7 @@ mod tests {
             let turn = |[x, y]: [[i64; 2]; 2]| if turned { [y, x] } else { [x, y] };
             let mut claims: Vec<Claim> = (0..).zip(all.map(turn)).map(|(user, at)| claim(user, at)).collect();
             let (a, b, _) = conflict(&mut claims, Claimants::Points).expect("the first one and the last one");
-            assert_eq!((a.user + b.user, a.user * b.user), (2, 0), "turned: {turned}");
+            assert_eq!([a.user.min(b.user), a.user.max(b.user)], [0, 2], "turned: {turned}");
         }
     }
 

@@ -47,9 +47,9 @@ pub(crate) struct AskedSource {
     pub selected: ProcessorId,
 }
 
-/// Answers that the mapper has given about a launch before that is planned, in the order of the questions.
+/// The mapper's answers so far about a launch that is not planned yet, in the order of the questions.
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct Answers {
     pub homes: Vec<ProcessorId>,
     pub sources: VecDeque<ProcessorId>,
 }
@@ -136,9 +136,12 @@ impl Memo {
         self.requirements += launch.requirements();
         self.launches.push_back(launch);
         while self.launches.len() > MOST || self.requirements > MOST_REQUIREMENTS {
-            let Some(oldest) = self.launches.pop_front() else { return };
-            self.requirements -= oldest.requirements();
+            self.remove(0);
         }
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.requirements -= self.launches.remove(at).map_or(0, |launch| launch.requirements());
     }
 }
 
@@ -162,23 +165,25 @@ impl Planner {
     pub fn plan_or_recall(&self, effects: &Effects, input: PlanInput<'_>) -> Result<Rc<LaunchPlan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
         let is_it = |r: &mut Remembered| r.is(&input) && r.agrees(&self.versions.borrow());
-        let mut given = Given::default();
-        if let Some(at) = memo.launches.iter_mut().position(is_it)
-            && self.answers_agree(effects, &memo.launches[at].plan, &mut given)?
-            && let Some(mut found) = memo.launches.remove(at)
-        {
-            if let Some(used) = &mut found.used {
-                self.kept.borrow_mut().begin();
-                let same = self.kept.borrow_mut().again(used);
-                if !same {
-                    *used = self.used(effects, &found.plan.held, input.table)?;
+        let mut answers = Answers::default();
+        if let Some(at) = memo.launches.iter_mut().position(is_it) {
+            let agree = self.answers_agree(effects, &memo.launches[at].plan, &mut answers)?;
+            if agree && let Some(mut found) = memo.launches.remove(at) {
+                if let Some(used) = &mut found.used {
+                    self.kept.borrow_mut().begin();
+                    let same = self.kept.borrow_mut().again(used);
+                    if !same {
+                        *used = self.used(effects, &found.plan.held, input.table)?;
+                    }
                 }
+                self.versions.borrow_mut().replace(found.fields.iter().copied().zip(&found.after));
+                self.give_up_instances(effects);
+                let plan = found.plan.clone();
+                memo.launches.push_back(found);
+                return Ok(plan);
             }
-            self.versions.borrow_mut().replace(found.fields.iter().copied().zip(&found.after));
-            self.give_up_instances(effects);
-            let plan = found.plan.clone();
-            memo.launches.push_back(found);
-            return Ok(plan);
+            // The plan of the mapper's new answers takes its place.
+            memo.remove(at);
         }
         self.check(effects, &input.held)?;
         let fields: HashSet<(TreeId, FieldId)> = input.columns().map(|(_, key, ..)| (key.tree, key.field)).collect();
@@ -191,7 +196,7 @@ impl Planner {
             before.iter().map(FieldVersions::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
         let before = (is_small && memo.is_seen(&input)).then_some(before);
         let (gang, instances) = (input.table.id, input.instances.map(Box::from));
-        let (plan, used) = self.plan(effects, input, given)?;
+        let (plan, used) = self.plan(effects, input, answers)?;
         let plan = Rc::new(plan);
         if let Some(before) = before {
             let after = look();
@@ -208,19 +213,19 @@ impl Planner {
         }
     }
 
-    /// Whether the mapper answers as it did for this plan. Its answers go to `given`.
-    fn answers_agree(&self, effects: &Effects, plan: &LaunchPlan, given: &mut Given) -> Result<bool, Error> {
+    /// Whether the mapper answers as it did for this plan. Its answers go to `answers`.
+    fn answers_agree(&self, effects: &Effects, plan: &LaunchPlan, answers: &mut Answers) -> Result<bool, Error> {
         for AskedHome { region, field, namers, .. } in &plan.homes {
-            given.homes.push(self.place_shared(effects, *region, *field, namers)?);
+            answers.homes.push(self.place_shared(effects, *region, *field, namers)?);
         }
-        if plan.homes.iter().map(|asked| asked.home).ne(given.homes.iter().copied()) {
+        if plan.homes.iter().map(|asked| asked.home).ne(answers.homes.iter().copied()) {
             return Ok(false);
         }
         for AskedSource { region, field, to, holders, selected } in &plan.sources {
             let source = self.select_source(effects, *region, *field, *to, holders)?;
-            given.sources.push_back(source);
+            answers.sources.push_back(source);
             if source != *selected {
-                // Up to here the plan that is made instead asks the same.
+                // The new plan asks the same questions up to this one: no answer changes an earlier question.
                 return Ok(false);
             }
         }

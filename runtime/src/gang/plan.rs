@@ -2,7 +2,7 @@
 
 use super::Versions;
 use super::kept::{At, Kept, Used};
-use super::memo::{AskedHome, AskedSource, Given, Memo};
+use super::memo::{Answers, AskedHome, AskedSource, Memo};
 use super::versions::Right;
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, ProcessorId, TOP, TopLaunch};
@@ -143,15 +143,15 @@ impl Planner {
         Place { task: self.name.to_string(), shard: None }
     }
 
-    /// Finds homes, transfers and uses. Answers that the mapper has already given come as `given`. The result depends
+    /// Finds homes, transfers and uses. The mapper's answers so far are `answers`. The result depends
     /// only on the arguments, the launcher's knowledge of the regions, and the mapper's answers.
     pub fn plan(
         &self,
         effects: &Effects,
         mut input: PlanInput<'_>,
-        mut given: Given,
+        mut answers: Answers,
     ) -> Result<(LaunchPlan, Option<Used>), Error> {
-        let homes = self.find_homes(effects, &mut input, &given.homes)?;
+        let homes = self.find_homes(effects, &mut input, &answers.homes)?;
         let mut sources = Vec::new();
         let mut refused = None;
         let mut orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>> = BTreeMap::new();
@@ -175,26 +175,19 @@ impl Planner {
                 if first {
                     held_after.push((key, into, at));
                 }
-                let mut ask = |region, holders: &[_]| match given.sources.pop_front() {
-                    Some(selected) => Ok(selected),
-                    None => self.select_source(effects, region, key.field, at, holders),
-                };
-                let select = |rect, holders: &[_]| match ask(key.region(rect), holders) {
-                    Ok(selected) => {
-                        let region = key.region(rect);
-                        sources.push(AskedSource {
-                            region,
-                            field: key.field,
-                            to: at,
-                            holders: holders.into(),
-                            selected,
-                        });
-                        selected
-                    }
-                    Err(e) => {
+                let select = |rect, holders: &[ProcessorId]| {
+                    let region = key.region(rect);
+                    let answer = match answers.sources.pop_front() {
+                        Some(selected) => Ok(selected),
+                        None => self.select_source(effects, region, key.field, at, holders),
+                    };
+                    let selected = answer.unwrap_or_else(|e| {
                         refused.get_or_insert(e);
                         holders[0]
-                    }
+                    });
+                    debug_assert!(holders.contains(&selected), "an answer to another question");
+                    sources.push(AskedSource { region, field: key.field, to: at, holders: holders.into(), selected });
+                    selected
                 };
                 versions.read(&key, into, at, select, |source, transfer| {
                     // Data brought for a reader changes the instance, which earlier readers here may still use.

@@ -147,9 +147,9 @@ impl Message {
         }
     }
 
-    /// An arrival without a value, or with one of 8 bytes.
+    /// An arrival with a value of 8 bytes, or with none.
     #[inline(always)]
-    pub fn small(object: ObjectId, cell: u32, generation: u64, also: Also, word: Option<u64>) -> Self {
+    pub fn plain(object: ObjectId, cell: u32, generation: u64, also: Also, word: Option<u64>) -> Self {
         let payload = match word {
             Some(word) => Payload::Inline { len: 8, words: [word, 0, 0] },
             None => Payload::None,

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) trait Wire {
     /// Sends to another processor. Never waits.
     fn send(&self, to: ProcessorId, message: Message);
-    /// Sends [`Message::small`], with its parts in registers. Reading a message in other pieces than it was just written
-    /// in would stall the processor until all its earlier stores are done.
-    fn send_small(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, also: Also, word: Option<u64>) {
-        self.send(to, Message::small(object, cell, generation, also, word));
+    /// Sends [`Message::plain`]. Its parts come one by one, and not as a message in memory: to read that in other pieces than
+    /// it was just written in would stall the processor until all its earlier stores are done.
+    fn send_plain(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, also: Also, word: Option<u64>) {
+        self.send(to, Message::plain(object, cell, generation, also, word));
     }
     /// Nanoseconds since the run began. Times of processors of one node can be compared.
     fn now(&self) -> u64;

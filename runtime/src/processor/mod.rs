@@ -86,7 +86,7 @@ impl Core {
         if let Message::Arrive { object, cell, generation, payload, also } = &mut message
             && *object < self.effects().objects.made()
         {
-            // The payload is moved to its cell from where it is, once.
+            // By reference, so that the payload moves once: from the message to its cell.
             let (tasks, at, came) = (&self.tasks, (*object, *cell), (payload, *also));
             tasks.barriers.take_arrival(&tasks.effects, at, *generation, came, &mut tasks.teller());
         } else if is_early(&message, &self.effects().objects) {

@@ -45,13 +45,16 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Runs a call that was put into a free chain, and whose running value is there, or has failed to come.
+    /// Runs a call that was put into a free chain, and whose running value can't be made.
+    #[cold]
+    pub fn begin_failed<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
+        self.poison_call(chain, error);
+        self.run_begun(object, chain);
+    }
+
+    /// Runs a call that was put into a free chain, and whose running value is there.
     #[inline]
-    pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32, came: Result<(), Error>) {
-        if let Err(error) = came {
-            self.poison_call(chain, error);
-            return self.run_begun(object, chain);
-        }
+    pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
         let Progress { chains, groups, .. } = &mut *self.progress;
         let now = &mut chains[chain as usize];
         now.state = ChainState::Running;

@@ -227,9 +227,10 @@ impl Active<'_> {
             chains.arrive_here(effects, &mut self.cells[cell as usize], Half::Empty, number, generation);
             return;
         }
-        // The peer waits for a value now, but for an empty cell only a call later, if at all.
+        // The peer waits for a value now, but for an empty cell only a call later, if at all. A large value is given back at
+        // once (see `LARGE`).
         let at = CellAddress { processor, object: chains.id, cell: number };
-        effects.send_arrival(at, generation, Payload::None, chains.bytes > LARGE);
+        effects.send_empty(at, generation, chains.bytes > LARGE);
     }
 
     #[cold]
@@ -261,7 +262,7 @@ impl Active<'_> {
         let (effects, chains, processor) = (self.effects, self.chains, step.task.to());
         if processor != effects.id {
             let at = CellAddress { processor, object: chains.id, cell };
-            return effects.send_arrival(at, generation, payload, true);
+            return effects.send_ready(at, generation, payload);
         }
         let to = &mut self.cells[cell as usize];
         if chains.arrive_here(effects, to, Half::Ready, cell, generation) {

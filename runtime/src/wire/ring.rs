@@ -318,8 +318,8 @@ impl<T: Send> Receiver<T> {
         self.pop_with(|value| value)
     }
 
-    /// Calls `f` with the oldest value, if there is one; never waits. The value is copied once, in whole words: an `Option`
-    /// of it may be copied again, in other pieces, and to read those would wait until they are stored.
+    /// Calls `f` with the oldest value, if there is one; never waits. The slot is free before `f` runs, which may panic. No
+    /// `Option` of the value is made, which the compiler might copy once more, and in other pieces.
     #[inline(always)]
     pub fn pop_with<R>(&mut self, f: impl FnOnce(T) -> R) -> Option<R> {
         if !self.ring.is_full(self.position) {

@@ -189,10 +189,7 @@ impl Shard {
         // The shard's own code may now take its time.
         effects.send_what_is_late();
         // Boxed up to here, so that a call that is made moves less.
-        match made {
-            Ok(made) => Ok(made),
-            Err(refused) => unboxed(refused),
-        }
+        made.or_else(unboxed)
     }
 
     /// The error of a call of a replayed object that is refused.
@@ -222,8 +219,8 @@ impl Shard {
     }
 }
 
-/// Not inlined into the program's own code, which would then copy the future of a call in other pieces than it was stored
-/// in, and wait for the store.
+/// Apart: where it is inlined, the compiler copies the result of every call in wider pieces than it was stored in, and such a
+/// load waits for the stores.
 #[cold]
 #[inline(never)]
 #[expect(clippy::boxed_local, reason = "to take it out of its box is all that this does")]

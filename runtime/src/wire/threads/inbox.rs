@@ -32,11 +32,11 @@ impl<M: Send> Inbox<M> {
         }
         for (source, ring) in &mut self.from {
             for _ in 0..RING {
-                let handled = ring.pop_with(|message| {
+                let take = |message| {
                     self.received += 1;
                     receive(*source, message);
-                });
-                if handled.is_none() {
+                };
+                if ring.pop_with(take).is_none() {
                     break;
                 }
             }
