@@ -189,7 +189,10 @@ impl Shard {
         // The shard's own code may now take its time.
         effects.send_what_is_late();
         // Boxed up to here, so that a call that is made moves less.
-        made.or_else(unboxed)
+        match made {
+            Ok(made) => Ok(made),
+            Err(refused) => unboxed(refused),
+        }
     }
 
     /// The error of a call of a replayed object that is refused.
