@@ -243,6 +243,10 @@ impl OnWire {
             Wire::Threads | Wire::Virtual => Ok(None),
             Wire::Processes => {
                 let number = at_least_one("processes", self.processes.unwrap_or(2))?;
+                let most = Runtime::MOST_PROCESSES as usize;
+                if number > most {
+                    return Err(Failure::Usage(format!("--processes: expected at most {most}, found {number}")));
+                }
                 let share = (super::workers::workers_of_host() / number).max(1);
                 Ok(Some((Processes { number, on_host: number, launched: false, progress: Default::default() }, share)))
             }

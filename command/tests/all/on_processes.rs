@@ -26,7 +26,8 @@ fn the_stencil_reports_once_and_names_the_processes() {
 fn what_does_not_go_with_processes_is_refused() {
     for (args, why) in [
         ("stencil --processes 2", "--processes is for --wire processes"),
-        ("stencil --wire processes --processes 0", "processes"),
+        ("stencil --wire processes --processes 0", "--processes: expected at least 1, found 0"),
+        ("stencil --wire processes --processes 300", "--processes: expected at most 256, found 300"),
         ("stencil --wire processes --check races", "--check is not for --wire processes"),
         ("stencil --wire processes --machine local", "--machine, --nodes and --noise are for --wire virtual"),
         ("kernel --wire processes", "--wire processes is for the commands stencil"),

@@ -153,6 +153,8 @@ impl Runtime {
     pub const STACK: usize = 8 << 20;
     /// The fewest bytes of a worker's stack: 64 KiB.
     pub const LEAST_STACK: usize = 64 << 10;
+    /// The most processes of [`processes`](Self::processes): 256.
+    pub const MOST_PROCESSES: u32 = 256;
 
     /// A run on the given driver, with the [`CollectiveMapper`]. Workers are not bound.
     pub fn new(driver: Driver) -> Self {

@@ -2,7 +2,7 @@
 
 use super::lobby::Lobby;
 use super::watch::{Watched, life, watch, watch_child};
-use crate::Error;
+use crate::{Error, Runtime};
 use rustix::process::{Pid, getppid};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -13,8 +13,6 @@ use std::sync::{Arc, OnceLock};
 
 /// Tells a process that it is a copy: its number, how many there are, and where the lobby and the life of the first one are.
 const VARIABLE: &str = "MANIPLE_PROCESS";
-/// The most processes that are started.
-const MOST: u32 = 256;
 
 /// The lobby of `processes` processes. The first one starts the copies, and a copy meets the process that started it.
 pub fn lobby(processes: u32) -> Result<Arc<Lobby>, Error> {
@@ -30,8 +28,8 @@ pub fn lobby(processes: u32) -> Result<Arc<Lobby>, Error> {
 }
 
 fn start(size: u32) -> Result<Arc<Lobby>, Error> {
-    if !(1..=MOST).contains(&size) {
-        return Err(Error::misuse("number of processes", format!("1 to {MOST}"), size));
+    if !(1..=Runtime::MOST_PROCESSES).contains(&size) {
+        return Err(Error::misuse("number of processes", format!("1 to {}", Runtime::MOST_PROCESSES), size));
     }
     let lobby = Arc::new(Lobby::new((0..size).collect()).map_err(|e| cannot("share memory", &e))?);
     let life = life().map_err(|e| cannot("be watched", &e))?;
