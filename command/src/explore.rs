@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::options::Reported;
 use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, count, number, seed};
+use crate::options::wire::started;
 use crate::options::wire::{ExploredWire, NamedMachine};
 use crate::output::{Field, Output, Record, progress, styled};
 use maniple::explore::first_failure;
@@ -126,9 +127,7 @@ impl ExploreOptions {
             Some(ExploredWire::Processes) if self.time.is_some() => {
                 refused("--time is not for --wire processes, which all do the same runs")
             }
-            Some(ExploredWire::Processes) => {
-                Ok(Some(at_least_one("processes", self.processes.unwrap_or(PROCESSES))? as u32))
-            }
+            Some(ExploredWire::Processes) => Ok(Some(started(self.processes.unwrap_or(PROCESSES))? as u32)),
             _ if self.processes.is_some() => refused("--processes is for --wire processes"),
             _ => Ok(None),
         }

@@ -60,7 +60,7 @@ impl Algorithm {
     pub fn check_number(self) -> Result<(), (String, String)> {
         match (self.number(), self.method().numbers()) {
             (Some(number), Some(numbers)) if !numbers.allow(number) => {
-                Err((format!("{} after `{}`", numbers.in_words(), self.name()), self.to_string()))
+                Err((numbers.after(self.name()), self.to_string()))
             }
             _ => Ok(()),
         }
@@ -254,10 +254,8 @@ impl FromStr for Algorithm {
         let (stem, number) = name.rsplit_once('-').ok_or_else(unknown)?;
         let (of, numbers) = find(stem).and_then(|of| Some((of, of.method().numbers()?))).ok_or_else(unknown)?;
         let number = number.parse().ok().filter(|number| numbers.allow(*number));
-        number.map(|number| of.with_number(number)).ok_or_else(|| UnknownAlgorithm::Number {
-            expected: format!("{} after `{stem}`", numbers.in_words()),
-            came: name.into(),
-        })
+        let refused = || UnknownAlgorithm::Number { expected: numbers.after(stem), came: name.into() };
+        number.map(|number| of.with_number(number)).ok_or_else(refused)
     }
 }
 

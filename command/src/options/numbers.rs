@@ -29,11 +29,15 @@ pub fn count(text: &str) -> Result<usize, String> {
 /// Checks the count of the option `--NAME`. It must not be 0, and a 64-bit float must hold it exactly, so that no arithmetic
 /// on counts overflows.
 pub fn at_least_one(name: &str, count: usize) -> Result<usize, Failure> {
-    const MOST: usize = 1 << f64::MANTISSA_DIGITS;
+    one_to(1 << f64::MANTISSA_DIGITS, name, count)
+}
+
+/// Checks the count of the option `--NAME`, which must be in `1..=most`.
+pub fn one_to(most: usize, name: &str, count: usize) -> Result<usize, Failure> {
     match count {
         0 => Err(Failure::Usage(zero(name))),
-        1..=MOST => Ok(count),
-        _ => Err(Failure::Usage(format!("--{name}: expected at most {MOST}, found {count}"))),
+        _ if count > most => Err(Failure::Usage(format!("--{name}: expected at most {most}, found {count}"))),
+        _ => Ok(count),
     }
 }
 

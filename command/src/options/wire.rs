@@ -1,6 +1,6 @@
 //! The wire of a run: threads of this process, several processes, or a machine in virtual time.
 
-use super::numbers::{at_least_one, count, number, seed};
+use super::numbers::{at_least_one, count, number, one_to, seed};
 use crate::Failure;
 use crate::files::Files;
 use crate::machines::file::{MachineFile, STDIN};
@@ -52,6 +52,11 @@ impl Processes {
 /// A number of processes, for messages.
 pub fn processes(count: usize) -> String {
     if count == 1 { "1 process".into() } else { format!("{count} processes") }
+}
+
+/// Checks the number of processes, of which the first one starts the others.
+pub fn started(processes: usize) -> Result<usize, Failure> {
+    one_to(Runtime::MOST_PROCESSES as usize, "processes", processes)
 }
 
 /// Who drives MPI between hosts.
@@ -202,7 +207,8 @@ impl OnWire {
     pub fn to_start(&self, default: usize) -> Result<Option<usize>, Failure> {
         match self.wire() {
             Wire::Threads | Wire::Virtual => self.check().map(|()| None),
-            Wire::Processes | Wire::Mpi => {
+            Wire::Processes => self.check_wire().and_then(|()| started(self.processes.unwrap_or(default))).map(Some),
+            Wire::Mpi => {
                 self.check_wire()?;
                 at_least_one("processes", self.processes.unwrap_or(default)).map(Some)
             }
@@ -242,11 +248,7 @@ impl OnWire {
         match self.wire() {
             Wire::Threads | Wire::Virtual => Ok(None),
             Wire::Processes => {
-                let number = at_least_one("processes", self.processes.unwrap_or(2))?;
-                let most = Runtime::MOST_PROCESSES as usize;
-                if number > most {
-                    return Err(Failure::Usage(format!("--processes: expected at most {most}, found {number}")));
-                }
+                let number = started(self.processes.unwrap_or(2))?;
                 let share = (super::workers::workers_of_host() / number).max(1);
                 Ok(Some((Processes { number, on_host: number, launched: false, progress: Default::default() }, share)))
             }

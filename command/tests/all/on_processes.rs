@@ -28,6 +28,7 @@ fn what_does_not_go_with_processes_is_refused() {
         ("stencil --processes 2", "--processes is for --wire processes"),
         ("stencil --wire processes --processes 0", "--processes: expected at least 1, found 0"),
         ("stencil --wire processes --processes 300", "--processes: expected at most 256, found 300"),
+        ("explore --wire processes --processes 300", "--processes: expected at most 256, found 300"),
         ("stencil --wire processes --check races", "--check is not for --wire processes"),
         ("stencil --wire processes --machine local", "--machine, --nodes and --noise are for --wire virtual"),
         ("kernel --wire processes", "--wire processes is for the commands stencil"),

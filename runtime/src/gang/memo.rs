@@ -140,8 +140,10 @@ impl Memo {
         }
     }
 
-    fn remove(&mut self, at: usize) {
-        self.requirements -= self.launches.remove(at).map_or(0, |launch| launch.requirements());
+    fn remove(&mut self, at: usize) -> Option<Remembered> {
+        let launch = self.launches.remove(at)?;
+        self.requirements -= launch.requirements();
+        Some(launch)
     }
 }
 
@@ -168,7 +170,10 @@ impl Planner {
         let mut answers = Answers::default();
         if let Some(at) = memo.launches.iter_mut().position(is_it) {
             let agree = self.answers_agree(effects, &memo.launches[at].plan, &mut answers)?;
-            if agree && let Some(mut found) = memo.launches.remove(at) {
+            // It becomes the latest one, or the plan of the mapper's new answers takes its place.
+            if let Some(mut found) = memo.remove(at)
+                && agree
+            {
                 if let Some(used) = &mut found.used {
                     self.kept.borrow_mut().begin();
                     let same = self.kept.borrow_mut().again(used);
@@ -179,11 +184,9 @@ impl Planner {
                 self.versions.borrow_mut().replace(found.fields.iter().copied().zip(&found.after));
                 self.give_up_instances(effects);
                 let plan = found.plan.clone();
-                memo.launches.push_back(found);
+                memo.add(found);
                 return Ok(plan);
             }
-            // The plan of the mapper's new answers takes its place.
-            memo.remove(at);
         }
         self.check(effects, &input.held)?;
         let fields: HashSet<(TreeId, FieldId)> = input.columns().map(|(_, key, ..)| (key.tree, key.field)).collect();

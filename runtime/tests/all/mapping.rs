@@ -405,26 +405,24 @@ fn the_mapper_decides_about_each_of_many_requirements() {
     }
 }
 
-/// A shard that adds up a line, and writes it before if it is asked to.
-async fn adds(shard: Shard, (region, writes): (Region, bool)) -> Result<u64, Error> {
-    fn put(mut u: Write<u64>) {
-        u.write_with(|i| 7 * i as u64 + 1);
-    }
-    let u = shard.region(region)?;
-    if writes {
-        shard.launch(put, (u.write(U),)).go()?.detach();
-    }
-    shard.launch(|u: Read<u64>| u.as_slice().iter().sum::<u64>(), (u.read(U),)).go()?.await
-}
-
 /// Whoever is refused what it needs can try again, and then gets it.
 #[test]
 fn what_was_refused_is_not_taken_for_done() {
     async fn again(top: Top) -> Result<(String, Vec<u64>), Error> {
+        fn put(mut u: Write<u64>) {
+            u.write_with(|i| 7 * i as u64 + 1);
+        }
+        async fn shard(shard: Shard, (region, writes): (Region, bool)) -> Result<u64, Error> {
+            let u = shard.region(region)?;
+            if writes {
+                shard.launch(put, (u.write(U),)).go()?.detach();
+            }
+            shard.launch(|u: Read<u64>| u.as_slice().iter().sum::<u64>(), (u.read(U),)).go()?.await
+        }
         let line = top.region_tree("line", Rect::line(0, 100), &[U.info()])?;
         let p = top.processors();
         let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
-        let task = top.register("adds", adds);
+        let task = top.register("shard", shard);
         top.launch(&one, &task, |_| ShardLaunch::new((line, true)).writes(line, [U]))?.all().await?;
         let reads = |_| ShardLaunch::new((line, false)).reads(line, [U]);
         top.launch(&most, &task, reads)?.all().await?;
@@ -466,11 +464,10 @@ fn a_mapper_that_changes_its_mind_is_asked_once() {
             let line = shard.region(line)?;
             shard.launch(put, (line.write(U), line.write(V))).go()?.await?;
         }
-        if (step, me) == (1, 1) || (step, me) == (2, 3) {
-            sums[0] = shard.launch(sum, (shard.region(line)?.read(U),)).go()?.await?;
-        }
-        if (step, me) == (1, 2) || (step, me) == (2, 3) {
-            sums[1] = shard.launch(sum, (shard.region(line)?.read(V),)).go()?.await?;
+        for (at, (field, reader)) in [(U, 1), (V, 2)].into_iter().enumerate() {
+            if [(1, reader), (2, 3)].contains(&(step, me)) {
+                sums[at] = shard.launch(sum, (shard.region(line)?.read(field),)).go()?.await?;
+            }
         }
         Ok(sums)
     }

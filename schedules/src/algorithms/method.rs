@@ -169,8 +169,10 @@ impl Numbers {
         fits && number <= Self::MOST
     }
 
-    pub fn in_words(self) -> &'static str {
-        if self.powers_of_two { "a power of two from 2 to 64" } else { "a number from 1 to 64" }
+    /// What is expected after the name of the algorithm.
+    pub fn after(self, name: &str) -> String {
+        let number = if self.powers_of_two { "a power of two from 2 to 64" } else { "a number from 1 to 64" };
+        format!("{number} after `{name}`")
     }
 
     pub fn others_in_words(self) -> &'static str {
