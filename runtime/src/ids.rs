@@ -59,6 +59,11 @@ pub(crate) type ObjectId = u32;
 pub(crate) const NOBODY: LaunchKey = LaunchKey::MAX;
 /// A launch: the launcher's number in the high half, and the launcher's count of launches in the low half.
 pub(crate) type LaunchKey = u64;
+/// The number of the task that made a launch; 0 for the top-level task.
+pub(crate) fn launcher(launch: LaunchKey) -> u32 {
+    (launch >> 32) as u32
+}
+
 /// The launch that an inner task is part of, then the launch that started this one's launcher, and so on. Empty for the
 /// top-level task.
 pub(crate) type Ancestors = Arc<[LaunchKey]>;

@@ -1,12 +1,13 @@
-//! A column: one field of one region as one shard uses it. It knows where the values are and which tasks used them
-//! last.
+//! A column: one field of one region as one shard uses it, or as all launches on a processor do. It knows where the values
+//! are and who used them last.
 
 use crate::Error;
 use crate::data::Data;
 use crate::effects::Effects;
-use crate::ids::{ColumnKey, LaunchKey, ProcessorId, TaskId};
+use crate::ids::{ColumnKey, LaunchKey, NOBODY, ProcessorId, TaskId};
 use maniple_mapper::{Machine, MemoryKind, RequirementInput};
 use maniple_regions::{Buffer, Coherence, FieldInfo, Instance, Lease, Privilege, Rect, Region, SharedInstance, Use};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -202,13 +203,41 @@ pub(crate) struct Staged {
     pub before: Option<Buffer>,
 }
 
-/// Tasks that may still use a column: the last writer, and the readers since. A reduction counts as a write. So
+/// What a task or an order does to a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Does {
+    Reads,
+    Writes,
+    /// Brings values of data that an inner task holds to read, so that nobody writes them while it runs. Gangs of several
+    /// inner tasks that read the same data may come in different orders on two processors. So this waits for no reader and
+    /// for none of its kind: all have the same values.
+    Brings,
+}
+
+/// The use of a column by an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct ColumnUse {
+    pub column: ColumnKey,
+    pub does: Does,
+}
+
+/// Tasks and orders that may still use a column: the last writer, and the readers since. A reduction counts as a write. So
 /// reductions of one shard run in launch order, directly on the instance. That costs some parallelism, but gives the
 /// same bits in every run without buffers to combine.
 #[derive(Default)]
 pub(crate) struct Users {
     writer: Option<TaskId>,
     readers: SmallVec<[TaskId; 2]>,
+    /// Hardly any column has others.
+    others: Option<Box<OtherUsers>>,
+}
+
+#[derive(Default)]
+struct OtherUsers {
+    /// Launches that later users are part of. They are over when those are, and others follow both.
+    around: Vec<TaskId>,
+    /// Orders that [bring](Does::Brings) values, each with the number of the launcher.
+    bring: Vec<(TaskId, u32)>,
 }
 
 impl Users {
@@ -223,6 +252,57 @@ impl Users {
                 follow(*reader);
             }
         }
+    }
+
+    /// The users that a use by a launcher must follow, but for launches that it is part of.
+    pub fn before(&self, does: Does, launcher: u32, mut follow: impl FnMut(TaskId)) {
+        self.earlier(does == Does::Writes, &mut follow);
+        let Some(others) = &self.others else { return };
+        others.around.iter().for_each(|id| follow(*id));
+        let bring = others.bring.iter().filter(|(_, of)| match does {
+            Does::Reads => *of == launcher,
+            Does::Writes => true,
+            Does::Brings => false,
+        });
+        bring.for_each(|(id, _)| follow(*id));
+    }
+
+    /// Adds a use by a launcher. `is_around` tells of launches that it is part of.
+    pub fn add_order(
+        &mut self,
+        id: TaskId,
+        (does, launcher): (Does, u32),
+        is_around: impl Fn(TaskId) -> bool,
+        mut alive: impl FnMut(TaskId) -> bool,
+    ) {
+        if let Some(others) = &mut self.others {
+            others.around.retain(|id| alive(*id));
+            others.bring.retain(|(id, _)| alive(*id));
+            if others.around.is_empty() && others.bring.is_empty() {
+                self.others = None;
+            }
+        }
+        match does {
+            Does::Reads => self.add(id, false, alive),
+            Does::Brings => self.others.get_or_insert_default().bring.push((id, launcher)),
+            Does::Writes => {
+                let around = self.writer.iter().chain(&self.readers).filter(|earlier| is_around(**earlier));
+                let around: SmallVec<[TaskId; 2]> = around.copied().collect();
+                if let Some(others) = &mut self.others {
+                    others.bring.clear();
+                }
+                if !around.is_empty() {
+                    self.others.get_or_insert_default().around.extend(around);
+                }
+                self.add(id, true, alive);
+            }
+        }
+    }
+
+    /// Whether none of them is there any more.
+    pub fn are_over(&self, mut alive: impl FnMut(TaskId) -> bool) -> bool {
+        let others = self.others.iter().flat_map(|o| o.around.iter().chain(o.bring.iter().map(|(id, _)| id)));
+        !self.writer.iter().chain(&self.readers).chain(others).any(|id| alive(*id))
     }
 
     #[inline(always)]
@@ -292,12 +372,41 @@ impl Data {
             users: RefCell::default(),
             overlaps: RefCell::default(),
         };
+        Ok(Self::in_memory(column))
+    }
+
+    /// The standing column of an instance of this processor, whether or not there is an instance yet. All launches use it.
+    ///
+    /// # Errors
+    /// The tree has been destroyed.
+    pub fn standing(&self, effects: &Effects, key: &ColumnKey) -> Result<Rc<Column>, Error> {
+        let mut instances = self.instances.borrow_mut();
+        if let Some(column) = instances.get_mut(key).and_then(|entry| entry.column.as_ref()) {
+            return Ok(column.clone());
+        }
+        let field = effects.objects.field(key.tree, key.field)?;
+        let column = Self::in_memory(Column {
+            region: key.region(key.rect),
+            whole: None,
+            field,
+            bytes: key.rect.volume() * field.size,
+            launch: NOBODY,
+            held: 0,
+            store: RefCell::new(Store::Shared { home: effects.id, instance: None, idle: Idle::Never }),
+            users: RefCell::default(),
+            overlaps: RefCell::default(),
+        });
+        instances.stand(key, column.clone());
+        Ok(column)
+    }
+
+    fn in_memory(column: Column) -> Rc<Column> {
         if let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop)
             && let Some(place) = Rc::get_mut(&mut spare)
         {
             *place = column;
-            return Ok(spare);
+            return spare;
         }
-        Ok(Rc::new(column))
+        Rc::new(column)
     }
 }

@@ -1,8 +1,9 @@
-//! The instances of a processor, by column.
+//! The instances of a processor and their standing columns.
 
+use super::column::Column;
 use crate::ids::{ColumnKey, LaunchKey, NOBODY};
 use crate::maps::Hash;
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table};
 use maniple_regions::{FieldId, Instance, Rect, SharedInstance, TreeId};
 use std::hash::BuildHasher;
 use std::rc::Rc;
@@ -23,14 +24,25 @@ impl KeptInstance {
     }
 }
 
-/// An instance with the last launch of the top-level task that used it, or [`NOBODY`] if one of an inner task has.
+/// An instance, its standing column, or both.
 pub(super) struct Entry {
     tree: TreeId,
+    /// The last launch of the top-level task that used the instance, or [`NOBODY`] if one of an inner task has.
     last: LaunchKey,
-    pub kept: KeptInstance,
+    pub kept: Option<KeptInstance>,
+    /// There is one if launches had to be ordered by it.
+    pub column: Option<Rc<Column>>,
 }
 
 impl Entry {
+    fn covers(&self) -> (FieldId, Rect) {
+        match (&self.kept, &self.column) {
+            (Some(kept), _) => kept.covers(),
+            (None, Some(column)) => (column.field.id, column.rect()),
+            (None, None) => unreachable!("an entry has one of them"),
+        }
+    }
+
     /// A launch uses the instance.
     pub fn used_by(&mut self, launch: LaunchKey) {
         self.last = self.last.max(if launch >> 32 == 0 { launch } else { NOBODY });
@@ -50,12 +62,12 @@ impl Instances {
     /// The hash of a column, and a test whether an instance is the column's.
     fn seek(key: &ColumnKey) -> (u64, impl Fn(&Entry) -> bool) {
         let (tree, covers) = (key.tree, (key.field, key.rect));
-        (Self::hash(tree, covers), move |entry| entry.tree == tree && entry.kept.covers() == covers)
+        (Self::hash(tree, covers), move |entry| entry.tree == tree && entry.covers() == covers)
     }
 
     pub fn get(&self, key: &ColumnKey) -> Option<&KeptInstance> {
         let (hash, is) = Self::seek(key);
-        self.0.find(hash, is).map(|entry| &entry.kept)
+        self.0.find(hash, is)?.kept.as_ref()
     }
 
     pub fn get_mut(&mut self, key: &ColumnKey) -> Option<&mut Entry> {
@@ -65,18 +77,29 @@ impl Instances {
 
     /// Keeps an instance, which a launch uses.
     pub fn insert(&mut self, key: &ColumnKey, kept: KeptInstance, launch: LaunchKey) {
+        let entry = self.entry(key, Some(kept), None);
+        entry.used_by(launch);
+    }
+
+    /// Keeps the standing column of an instance, which may not be there yet.
+    pub fn stand(&mut self, key: &ColumnKey, column: Rc<Column>) {
+        self.entry(key, None, Some(column));
+    }
+
+    fn entry(&mut self, key: &ColumnKey, kept: Option<KeptInstance>, column: Option<Rc<Column>>) -> &mut Entry {
         let (hash, is) = Self::seek(key);
-        let entry = match self.0.find_mut(hash, is) {
-            Some(there) => {
-                there.kept = kept;
+        let again = |entry: &Entry| Self::hash(entry.tree, entry.covers());
+        match self.0.entry(hash, is, again) {
+            hash_table::Entry::Vacant(vacant) => {
+                vacant.insert(Entry { tree: key.tree, last: 0, kept, column }).into_mut()
+            }
+            hash_table::Entry::Occupied(there) => {
+                let there = there.into_mut();
+                there.kept = kept.or_else(|| there.kept.take());
+                there.column = column.or_else(|| there.column.take());
                 there
             }
-            None => {
-                let again = |entry: &Entry| Self::hash(entry.tree, entry.kept.covers());
-                self.0.insert_unique(hash, Entry { tree: key.tree, last: 0, kept }, again).into_mut()
-            }
-        };
-        entry.used_by(launch);
+        }
     }
 
     /// Removes the instances of a tree.
@@ -92,19 +115,21 @@ impl Instances {
     }
 
     /// Removes an instance that the top-level task does not need after a launch. It stays if a later launch has used it, or
-    /// a gang of an inner task, which may count on it.
-    pub fn give_up(&mut self, key: &ColumnKey, after: LaunchKey) {
+    /// a gang of an inner task, which may count on it. `is_over` tells whether nobody uses its column any more.
+    pub fn give_up(&mut self, key: &ColumnKey, after: LaunchKey, is_over: impl Fn(&Column) -> bool) {
         let (hash, is) = Self::seek(key);
-        if let Ok(found) = self.0.find_entry(hash, |entry| is(entry) && entry.last <= after) {
-            found.remove();
+        let Ok(mut found) = self.0.find_entry(hash, |entry| is(entry) && entry.last <= after) else { return };
+        match found.get().column.as_ref().is_none_or(|column| is_over(column)) {
+            true => drop(found.remove()),
+            false => found.get_mut().kept = None,
         }
     }
 
     /// How many uses the instances have that this processor alone uses.
     pub fn uses(&self) -> usize {
-        let used = |kept: &KeptInstance| match kept {
-            KeptInstance::Owned(instance, _) => Rc::strong_count(instance) - 1,
-            KeptInstance::Shared(_) => 0,
+        let used = |kept: &Option<KeptInstance>| match kept {
+            Some(KeptInstance::Owned(instance, _)) => Rc::strong_count(instance) - 1,
+            Some(KeptInstance::Shared(_)) | None => 0,
         };
         self.0.iter().map(|entry| used(&entry.kept)).sum()
     }

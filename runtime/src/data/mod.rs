@@ -5,8 +5,8 @@
 //! home's node use it in place, through relaxed atomic words. Processors of other nodes read and write it by messages.
 //!
 //! `column`: one field of one region as one shard uses it. `overlaps`: the columns of parts of a shard's regions, by
-//! their rectangles. `instances`: the instances kept here. `remote`: requests to other processors and from them.
-//! `transfers`: data that a launch copies. `changes`: the changes to a copy.
+//! their rectangles. `instances`: the instances kept here, with the columns that all launches use. `remote`: requests to other
+//! processors and from them. `transfers`: data that a launch copies. `changes`: the changes to a copy.
 
 mod changes;
 mod column;
@@ -15,7 +15,7 @@ mod overlaps;
 mod remote;
 mod transfers;
 
-pub(crate) use column::{Column, Staged, Store, UseAt, Users};
+pub(crate) use column::{Column, ColumnUse, Does, Staged, Store, UseAt, Users};
 pub(crate) use overlaps::Columns;
 pub(crate) use remote::{Came, Fetch, Request, Served};
 
@@ -75,9 +75,10 @@ impl Data {
         self.instances.borrow_mut().forget(tree);
     }
 
-    /// Gives up an instance, unless something uses it that is later than a launch.
-    pub fn give_up_instance(&self, key: &ColumnKey, after: LaunchKey) {
-        self.instances.borrow_mut().give_up(key, after);
+    /// Gives up an instance, unless something uses it that is later than a launch. `is_over` tells whether nobody uses its
+    /// column any more.
+    pub fn give_up_instance(&self, key: &ColumnKey, after: LaunchKey, is_over: impl Fn(&Column) -> bool) {
+        self.instances.borrow_mut().give_up(key, after, is_over);
     }
 
     /// The instance of a column that this processor alone uses. `launch` is the launch of its shards, or of the shards
@@ -91,7 +92,7 @@ impl Data {
     ) -> Result<Rc<Instance>, Error> {
         let mut instances = self.instances.borrow_mut();
         let there = instances.get_mut(&key);
-        let found = match there.as_ref().map(|entry| &entry.kept) {
+        let found = match there.as_ref().and_then(|entry| entry.kept.as_ref()) {
             // Other shards of the same launch use the same instance, so that they see each other's values.
             Some(KeptInstance::Owned(instance, user)) if *user == launch => return Ok(instance.clone()),
             Some(KeptInstance::Owned(instance, _)) => Some(instance.memory()),
@@ -102,14 +103,14 @@ impl Data {
             (InstanceChoice::Find, _) => {
                 let Some(entry) = there else { unreachable!("validated") };
                 entry.used_by(launch);
-                let KeptInstance::Owned(instance, user) = &mut entry.kept else { unreachable!("validated") };
+                let Some(KeptInstance::Owned(instance, user)) = &mut entry.kept else { unreachable!("validated") };
                 *user = launch;
                 return Ok(instance.clone());
             }
         };
         let make = || {
             let instance = Instance::new(key.rect, *field, effects.machine().memory(effects.id, kind))?;
-            let bytes = match there.as_ref().map(|entry| &entry.kept) {
+            let bytes = match there.as_ref().and_then(|entry| entry.kept.as_ref()) {
                 Some(KeptInstance::Owned(there, _)) => there.read_bytes(key.rect)?,
                 Some(KeptInstance::Shared(there)) => there.read_bytes(key.rect)?,
                 None => return Ok(Rc::new(instance)),
@@ -131,9 +132,9 @@ impl Data {
         launch: LaunchKey,
     ) -> Result<SharedInstance, Error> {
         let mut instances = self.instances.borrow_mut();
-        let there = instances.get_mut(&key).map(|entry| {
+        let there = instances.get_mut(&key).and_then(|entry| {
             entry.used_by(launch);
-            &entry.kept
+            entry.kept.as_ref()
         });
         let found = match there {
             Some(KeptInstance::Shared(shared)) => return Ok(shared.clone()),

@@ -2,7 +2,6 @@
 
 use super::column::Column;
 use crate::maps::HashMap;
-use crate::message::hull;
 use maniple_regions::{FieldId, Rect, Region, TreeId};
 use std::rc::{Rc, Weak};
 
@@ -175,6 +174,17 @@ impl<T> RectTree<T> {
         let around = below.fold(node.rect, |around, below| hull(&around, &below.around));
         self.nodes[at as usize].around = around;
         at
+    }
+}
+
+/// The least rectangle around two of the same dimension.
+fn hull(a: &Rect, b: &Rect) -> Rect {
+    let lo = |d| a.lo(d).min(b.lo(d));
+    let hi = |d| a.hi(d).max(b.hi(d));
+    match a.dim() {
+        1 => Rect::new([lo(0)], [hi(0)]),
+        2 => Rect::new([lo(0), lo(1)], [hi(0), hi(1)]),
+        _ => Rect::new([lo(0), lo(1), lo(2)], [hi(0), hi(1), hi(2)]),
     }
 }
 

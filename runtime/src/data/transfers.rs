@@ -1,17 +1,17 @@
 //! Data that a launch copies between instances of different processors before its shards start.
 
 use super::instances::KeptInstance;
-use super::{Data, memory, region_error};
+use super::{Data, region_error};
 use crate::Error;
 use crate::effects::Effects;
-use crate::ids::{ColumnKey, LaunchKey};
+use crate::ids::LaunchKey;
 use crate::message::Transfer;
-use maniple_regions::{Buffer, Instance, Rect};
+use maniple_regions::Buffer;
 
 impl Data {
     /// Reads the values that another processor's launch needs.
     pub fn read_transfer(&self, effects: &Effects, transfer: &Transfer) -> Result<Buffer, Error> {
-        let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.from };
+        let key = transfer.source();
         let instances = self.instances.borrow();
         let bytes = match instances.get(&key) {
             Some(KeptInstance::Owned(instance, _)) => instance.read_bytes(transfer.rect),
@@ -29,36 +29,15 @@ impl Data {
         Ok(bytes)
     }
 
-    /// Writes the values that a launch of this processor was sent, or parts of them.
+    /// Writes the values that a launch of this processor was sent.
     pub fn write_transfer(
         &self,
         effects: &Effects,
         launch: LaunchKey,
         transfer: &Transfer,
         bytes: &Buffer,
-        parts: Option<Vec<Rect>>,
     ) -> Result<(), Error> {
-        let Some(parts) = parts else { return self.write_part(effects, launch, transfer, bytes) };
-        let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.rect };
-        let field = effects.objects.field(transfer.tree, transfer.field)?;
-        let failed = |e| region_error(effects, &key, e);
-        let all = Instance::new(transfer.rect, field, memory(effects)).map_err(failed)?;
-        all.write_bytes(transfer.rect, bytes.as_bytes()).map_err(failed)?;
-        for rect in parts {
-            let bytes = all.read_bytes(rect).map_err(failed)?;
-            self.write_part(effects, launch, &Transfer { rect, ..transfer.clone() }, &bytes)?;
-        }
-        Ok(())
-    }
-
-    fn write_part(
-        &self,
-        effects: &Effects,
-        launch: LaunchKey,
-        transfer: &Transfer,
-        bytes: &Buffer,
-    ) -> Result<(), Error> {
-        let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.into };
+        let key = transfer.target();
         let field = effects.objects.field(transfer.tree, transfer.field)?;
         self.instances.borrow_mut().used_by(&key, launch);
         if let Some(KeptInstance::Shared(shared)) = self.instances.borrow().get(&key) {

@@ -1,18 +1,20 @@
 //! Batches of shards on this processor: those that wait, those that run, and those whose launch has not ended.
 
-use super::operations::{Number, Operations};
+use super::orders::Orders;
 use crate::Error;
 use crate::diagnose::deadlock::Node;
 use crate::error::Failure;
-use crate::ids::{LaunchKey, ObjectId};
+use crate::ids::{LaunchKey, ObjectId, ProcessorId, TaskId};
 use crate::maps::{HashMap, HashSet};
 use crate::message::{Batch, Reply, Valid};
 use crate::parcel::Parcel;
+use crate::task::Tasks;
 use std::sync::Arc;
 
 /// A batch that has started.
 pub(super) struct RunningBatch {
-    pub(super) number: Number,
+    /// Its order, which is over when all that use its data here are.
+    pub(super) order: TaskId,
     task: ObjectId,
     pub(super) gang: ObjectId,
     by: Arc<str>,
@@ -45,21 +47,20 @@ impl BatchOrigin<'_> {
 pub(crate) struct WaitingBatch<'a> {
     pub origin: BatchOrigin<'a>,
     pub shards: Vec<u32>,
-    /// Messages of data that it needs, and how many have come.
-    pub columns: u32,
-    pub came: usize,
+    /// The processors whose data has not come.
+    pub missing: Vec<ProcessorId>,
     /// Earlier launches that use the same data and have not ended.
     pub after: Vec<LaunchKey>,
 }
 
 #[derive(Default)]
 pub(crate) struct Batches {
-    pub(super) operations: Operations,
+    pub(super) orders: Orders,
     pub(super) running: HashMap<LaunchKey, Box<RunningBatch>>,
     /// Gangs whose shards here have all ended at least once, for reports.
     pub(super) ended: HashSet<ObjectId>,
-    /// Operations whose own shards have ended, but whose data here is still used by shards of other processors.
-    pub(super) until_launch_over: HashMap<LaunchKey, Number>,
+    /// The orders of batches whose own shards have ended, but whose data here is still used by shards of other processors.
+    pub(super) until_launch_over: HashMap<LaunchKey, TaskId>,
 }
 
 impl Batches {
@@ -85,38 +86,27 @@ impl Batches {
     }
 
     /// Gangs whose shards here have ended, with none queued or running.
-    pub fn ended(&self) -> impl Iterator<Item = ObjectId> {
-        let queued = |gang: ObjectId| self.operations.waiting().any(|(b, ..)| b.gang == gang);
-        let runs = move |gang: &ObjectId| self.running.values().any(|r| r.gang == *gang) || queued(*gang);
+    pub fn ended(&self, tasks: &Tasks) -> impl Iterator<Item = ObjectId> {
+        let queued: HashSet<ObjectId> = self.orders.waiting(tasks).iter().map(|batch| batch.origin.gang).collect();
+        let runs = move |gang: &ObjectId| queued.contains(gang) || self.running.values().any(|r| r.gang == *gang);
         self.ended.iter().copied().filter(move |gang| !runs(gang))
     }
 
     /// How many entries there are, of any kind.
     pub fn entries(&self) -> usize {
-        self.operations.entries() + self.running.len() + self.until_launch_over.len()
+        self.orders.entries() + self.running.len() + self.until_launch_over.len()
     }
 
-    /// Batches that wait for data or for earlier operations.
-    pub fn waiting(&self) -> impl Iterator<Item = WaitingBatch<'_>> {
-        self.operations.waiting().map(|(b, came, after)| WaitingBatch {
-            origin: BatchOrigin { launch: b.launch, task: b.task, gang: b.gang, by: &b.by },
-            shards: b.shards.iter().map(|s| s.shard).collect(),
-            columns: b.columns,
-            came,
-            after,
-        })
-    }
-
-    /// Starts a batch.
-    pub fn start(&mut self, number: Number, batch: &Batch) {
+    /// Starts the batch of a launch by the task `by`.
+    pub fn start(&mut self, tasks: &Tasks, (launch, by): (LaunchKey, &Arc<str>), order: TaskId, batch: &Batch) {
         if batch.hold {
-            self.operations.launch_started(batch.launch);
+            self.orders.launch_started(tasks, launch);
         }
         let running = RunningBatch {
-            number,
+            order,
             task: batch.task,
             gang: batch.gang,
-            by: batch.by.clone(),
+            by: by.clone(),
             shards: batch.shards.iter().map(|s| s.shard).collect(),
             hold: batch.hold,
             reply: batch.reply,
@@ -125,7 +115,7 @@ impl Batches {
             failed: Vec::new(),
             valid: Vec::new(),
         };
-        self.running.insert(batch.launch, Box::new(running));
+        self.running.insert(launch, Box::new(running));
     }
 
     /// A shard has ended. True if it was the last of its batch.
@@ -144,21 +134,21 @@ impl Batches {
     }
 
     /// Removes a batch whose shards are all over.
-    pub(super) fn end(&mut self, launch: LaunchKey) -> Option<Box<RunningBatch>> {
+    pub(super) fn end(&mut self, tasks: &Tasks, launch: LaunchKey) -> Option<Box<RunningBatch>> {
         let running = self.running.remove(&launch)?;
         self.ended.insert(running.gang);
         match running.hold {
-            true => drop(self.until_launch_over.insert(launch, running.number)),
-            false => self.operations.end(running.number),
+            true => drop(self.until_launch_over.insert(launch, running.order)),
+            false => self.orders.end(tasks, running.order),
         }
         Some(running)
     }
 
     /// Every shard of a launch has ended, on all processors.
-    pub fn launch_over(&mut self, launch: LaunchKey) {
-        self.operations.launch_over(launch);
-        if let Some(number) = self.until_launch_over.remove(&launch) {
-            self.operations.end(number);
+    pub fn launch_over(&mut self, tasks: &Tasks, launch: LaunchKey) {
+        self.orders.launch_over(launch);
+        if let Some(order) = self.until_launch_over.remove(&launch) {
+            self.orders.end(tasks, order);
         }
     }
 }

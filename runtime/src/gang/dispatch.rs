@@ -1,17 +1,18 @@
-//! Sends the messages of a launch: orders for data, and a batch for each processor.
+//! Sends the messages of a launch: to each processor what it does for it.
 
 use super::Gangs;
 use super::gather::Gather;
-use super::plan::{LaunchPlan, Planner};
+use super::plan::{BatchPlan, LaunchPlan, MovePlan, Planner};
 use super::results::{LaunchState, Settle, Uses};
 use crate::Error;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::future::TaskFuture;
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
-use crate::message::{Batch, Message, Release, Reply, SendColumns, ShardStart};
+use crate::message::{Batch, LaunchPart, Message, Move, Reply, ShardStart};
 use crate::object::GangTable;
 use crate::task::Tasks;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A launch that has been planned.
@@ -29,8 +30,7 @@ pub(crate) struct Dispatch<'a> {
 }
 
 impl Gangs {
-    /// Sends the messages of a plan. Orders for data go first, so that old values are read before the new shards write.
-    /// `shards` gives the shards of a processor, and `settle` takes their results. The future is settled when all
+    /// Sends the messages of a plan. `shards` gives the shards of a processor, and `settle` takes their results. The future is settled when all
     /// shards have ended.
     ///
     /// # Errors
@@ -68,37 +68,37 @@ impl Gangs {
         }
         self.register(tasks, Rc::new(state));
         let known = effects.objects.changes();
-        for ((source, to), transfers) in &plan.orders {
-            if planner.starts(effects, *source) {
-                let (to, transfers, after_within) = (*to, transfers.clone(), planner.is_home(effects, *source));
-                let order = SendColumns { launch, known, within: within.clone(), after_within, to, transfers };
-                effects.send(*source, Message::SendColumns(Box::new(order)));
+        let mut parts: BTreeMap<ProcessorId, LaunchPart> = BTreeMap::new();
+        let part = |at: ProcessorId| LaunchPart {
+            launch,
+            by: planner.name.clone(),
+            within: within.clone(),
+            after_within: planner.is_home(effects, at),
+            known,
+            moves: Vec::new(),
+            batch: None,
+            gone: Vec::new(),
+        };
+        for (number, &MovePlan { from, to, ref transfers }) in (0u32..).zip(&plan.moves) {
+            let ends = [Some(from), (from != to).then_some(to)].into_iter().flatten();
+            for at in ends.filter(|at| planner.starts(effects, *at)) {
+                let transfers = transfers.clone();
+                parts.entry(at).or_insert_with(|| part(at)).moves.push(Move { number, from, to, transfers });
             }
         }
         let reply = if planner.replicated { Reply::EveryNode } else { Reply::Processor(effects.id) };
-        for planned in own() {
-            let batch = Batch {
-                launch,
-                by: planner.name.clone(),
-                within: within.clone(),
-                after_within: planner.is_home(effects, planned.at),
-                known,
-                task,
-                gang: table.id,
-                shards: shards(planned.at),
-                columns: planned.columns,
-                hold: planned.hold,
-                reply,
-                touches: planned.touches.clone(),
-            };
-            effects.send(planned.at, Message::Batch(Box::new(batch)));
+        for BatchPlan { at, uses, hold } in own() {
+            let (shards, uses) = (shards(*at), uses.clone());
+            let batch = Batch { task, gang: table.id, shards, hold: *hold, reply, uses };
+            parts.entry(*at).or_insert_with(|| part(*at)).batch = Some(batch);
         }
-        // After the orders, which may read from these instances.
-        for (at, instances) in planner.kept.borrow_mut().take_due() {
+        for (at, gone) in planner.kept.borrow_mut().take_due() {
             if planner.starts(effects, at) {
-                let release = Release { launch, known, within: within.clone(), instances };
-                effects.send(at, Message::GiveUp(Box::new(release)));
+                parts.entry(at).or_insert_with(|| part(at)).gone = gone;
             }
+        }
+        for (at, part) in parts {
+            effects.send(at, Message::Launch(Box::new(part)));
         }
         Ok(done)
     }

@@ -1,19 +1,19 @@
 //! The state of the gangs on one processor, and the calls of other modules: orders, data, the ends of shards, results.
 
 use super::batches::{Batches, RunningBatch};
-use super::operations::{Number, Order};
+use super::orders::Due;
 use super::results::{LaunchState, Leaving};
 use crate::Error;
 use crate::effects::{Effects, Known};
 use crate::error::Failure;
-use crate::ids::{LaunchKey, ObjectId, ProcessorId};
+use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId};
 use crate::maps::HashMap;
-use crate::message::{Batch, BatchDone, Columns, Message, Reply, Results, Transfer, Valid};
+use crate::message::{Batch, BatchDone, LaunchPart, Message, Reply, Results, Valid, Values};
 use crate::parcel::Parcel;
 use crate::task::Tasks;
-use maniple_regions::{Rect, TreeId};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The gangs of one processor.
 pub(crate) struct Gangs {
@@ -70,11 +70,6 @@ impl Gangs {
         }
     }
 
-    /// A tree is gone, which nobody uses.
-    pub fn forget_tree(&self, tree: TreeId) {
-        self.batches.get().into_iter().for_each(|batches| batches.borrow_mut().operations.forget(tree));
-    }
-
     /// A gang is gone, which nobody uses.
     pub fn forget_gang(&self, gang: ObjectId) {
         if let Some(batches) = self.batches.get() {
@@ -82,49 +77,44 @@ impl Gangs {
         }
     }
 
-    /// Queues an operation.
-    pub fn take_order(&self, order: Order) {
-        self.batches().borrow_mut().operations.push(order);
+    /// Queues what a processor does for a launch.
+    pub fn take_part(&self, tasks: &Tasks, part: LaunchPart) {
+        self.batches().borrow_mut().orders.push(tasks, part);
     }
 
-    /// Stores data that has come for an operation.
-    pub fn take_columns(&self, columns: Columns) {
-        self.batches().borrow_mut().operations.take_columns(columns);
+    /// Values have come for a launch.
+    pub fn take_values(&self, tasks: &Tasks, came: Values) {
+        self.batches().borrow_mut().orders.take_values(tasks, came);
     }
 
     /// Whether a launch has started here, so that others can use its regions.
     pub fn has_started(&self, launch: LaunchKey) -> bool {
-        self.batches().borrow().operations.has_started(launch)
+        self.batches().borrow().orders.has_started(launch)
     }
 
-    /// The next operation that may start.
-    pub fn next_operation(&self) -> Option<(Number, Order)> {
-        self.batches().borrow_mut().operations.start_next()
+    /// Takes an order that is to be carried out now.
+    pub fn start_order(&self, id: TaskId) -> Option<Due> {
+        self.batches().borrow_mut().orders.start(id)
     }
 
-    /// See [`Operations::start_all_early`].
-    pub fn start_all_early(&self) {
-        self.batches().borrow_mut().operations.start_all_early();
+    /// An order is over.
+    pub fn end_order(&self, tasks: &Tasks, id: TaskId) {
+        self.batches().borrow_mut().orders.end(tasks, id);
     }
 
-    /// An operation has ended.
-    pub fn end_operation(&self, number: Number) {
-        self.batches().borrow_mut().operations.end(number);
+    /// See [`Orders::refuse_batch`](super::orders::Orders::refuse_batch).
+    pub fn refuse_batch(&self, launch: LaunchKey, error: Error) {
+        self.batches().borrow_mut().orders.refuse_batch(launch, error);
     }
 
-    /// The data that has come for a batch that is about to start.
-    pub fn take_what_came(&self, batch: &Batch) -> Vec<Columns> {
-        self.batches().borrow_mut().operations.take_what_came(batch.launch)
-    }
-
-    /// The parts of a transfer that an operation writes; `None` means all of it.
-    pub fn parts_to_write(&self, number: Number, transfer: &Transfer) -> Option<Vec<Rect>> {
-        self.batches().borrow().operations.parts_to_write(number, transfer)
+    /// See [`Orders::is_read`](super::orders::Orders::is_read).
+    pub fn is_read(&self, within: &Ancestors, column: &ColumnKey) -> bool {
+        self.batches().borrow().orders.is_read(within, column)
     }
 
     /// A batch runs from now on.
-    pub fn batch_runs(&self, number: Number, batch: &Batch) {
-        self.batches().borrow_mut().start(number, batch);
+    pub fn batch_runs(&self, tasks: &Tasks, of: (LaunchKey, &Arc<str>), order: TaskId, batch: &Batch) {
+        self.batches().borrow_mut().start(tasks, of, order, batch);
     }
 
     /// A shard has ended. True if it was the last of its batch.
@@ -145,8 +135,9 @@ impl Gangs {
     }
 
     /// All shards of a batch have ended: sends the results.
-    pub fn end_batch(&self, effects: &Effects, launch: LaunchKey) {
-        let Some(running) = self.batches().borrow_mut().end(launch) else { return };
+    pub fn end_batch(&self, tasks: &Tasks, launch: LaunchKey) {
+        let effects = &tasks.effects;
+        let Some(running) = self.batches().borrow_mut().end(tasks, launch) else { return };
         let RunningBatch { reply, results, valid, .. } = *running;
         let copies = effects.copies();
         let here = copies.first_of(copies.node_of(effects.id));
@@ -159,8 +150,8 @@ impl Gangs {
     }
 
     /// Every shard of a launch has ended, on all processors.
-    pub fn launch_over(&self, launch: LaunchKey) {
-        self.batches().borrow_mut().launch_over(launch);
+    pub fn launch_over(&self, tasks: &Tasks, launch: LaunchKey) {
+        self.batches().borrow_mut().launch_over(tasks, launch);
     }
 
     /// Handles the results of one processor's shards, for a launch that this processor or this node has made.

@@ -1,9 +1,9 @@
-//! Gangs: the planning of launches, the order of operations on a processor, batches of shards, and the results of
+//! Gangs: the planning of launches, the orders of a processor, batches of shards, and the results of
 //! launches.
 //!
 //! `check`: the checks of a launch, with `claims`. `plan`: the homes of regions and the data to copy. `memo`: plans of
 //! launches that come again. `versions`: the launcher's knowledge of its regions, in `pieces`. `kept`: the instances, and
-//! which of them go. `operations`: the order of operations on a processor. `dispatch`: the messages of a launch. `batches`:
+//! which of them go. `orders`: what a processor does for launches, in order. `dispatch`: the messages of a launch. `batches`:
 //! shards of launches on this processor. `results`: a launch until its shards have ended. `gather`: how results get to all
 //! nodes. `gangs`: the state of this module. `report`: launches in the report of a deadlock.
 
@@ -15,7 +15,7 @@ mod gangs;
 mod gather;
 mod kept;
 mod memo;
-mod operations;
+mod orders;
 mod pieces;
 mod plan;
 mod report;
@@ -25,7 +25,7 @@ mod versions;
 pub(crate) use claims::{Claim, Claimants, conflict};
 pub(crate) use dispatch::Dispatch;
 pub(crate) use gangs::Gangs;
-pub(crate) use operations::{Number, Order};
+pub(crate) use orders::{Due, Order};
 pub(crate) use plan::{LaunchPlan, PlanInput, Planner};
 pub(crate) use results::Settle;
 pub(crate) use versions::{Right, Versions};

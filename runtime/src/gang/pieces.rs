@@ -1,6 +1,5 @@
 //! Disjoint rectangles of one field of one tree, each with a fact that holds for all its points.
 
-use crate::message::union_of;
 use maniple_regions::Rect;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -72,72 +71,6 @@ impl<T: Piece> Pieces<T> {
             }
         }
         self.insert(rect, known);
-    }
-
-    /// Cuts pieces so that each lies within `rect` or outside, and fills gaps in `rect`. Then calls `visit` for those
-    /// within.
-    pub fn visit(&mut self, rect: Rect, mut visit: impl FnMut(&mut T))
-    where
-        T: Default,
-    {
-        if rect.is_empty() {
-            return;
-        }
-        if let Some(known) = self.map.get_mut(&rect) {
-            return visit(known);
-        }
-        let (mut covered, mut lie_within) = (0, true);
-        for (piece, _) in self.overlapping(rect) {
-            let within = rect.contains_rect(piece);
-            lie_within &= within;
-            covered += if within { piece.volume() } else { piece.intersect(&rect).volume() };
-        }
-        if !lie_within || covered < rect.volume() {
-            self.cut_and_fill(rect);
-        }
-        let range = self.range(rect);
-        self.map.range_mut(range).filter(|(piece, _)| rect.contains_rect(piece)).for_each(|(_, known)| visit(known));
-    }
-
-    fn cut_and_fill(&mut self, rect: Rect)
-    where
-        T: Default,
-    {
-        let overlapping: Vec<Rect> = self.overlapping(rect).map(|(r, _)| *r).collect();
-        let mut gaps = vec![rect];
-        for piece in overlapping {
-            let within = piece.intersect(&rect);
-            gaps = gaps.iter().flat_map(|gap| gap.subtract(&within)).collect();
-            if within != piece
-                && let Some(known) = self.map.remove(&piece)
-            {
-                for rest in piece.subtract(&rect) {
-                    self.insert(rest, known.of_part(&piece));
-                }
-                self.insert(within, known.of_part(&piece));
-            }
-        }
-        for gap in gaps {
-            self.insert(gap, T::default());
-        }
-    }
-
-    /// Joins neighbours with the same fact where their union is a rectangle.
-    pub fn join_neighbours(&mut self)
-    where
-        T: PartialEq,
-    {
-        let mut joined: Vec<(Rect, T)> = Vec::new();
-        for (mut rect, known) in std::mem::take(&mut self.map) {
-            while let Some((before, _)) = joined.last().filter(|(_, last)| *last == known)
-                && let Some(union) = union_of(*before, rect)
-            {
-                rect = union;
-                joined.pop();
-            }
-            joined.push((rect, known));
-        }
-        joined.into_iter().for_each(|(rect, known)| self.insert(rect, known));
     }
 }
 

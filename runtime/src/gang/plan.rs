@@ -4,10 +4,11 @@ use super::Versions;
 use super::kept::{At, Kept, Used};
 use super::memo::{Answers, AskedHome, AskedSource, Memo};
 use super::versions::Right;
+use crate::data::{ColumnUse, Does};
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, ProcessorId, TOP, TopLaunch};
 use crate::maps::{self, HashMap, HashSet};
-use crate::message::{Does, HeldRegion, Touch, Transfer};
+use crate::message::{HeldRegion, Transfer};
 use crate::object::GangTable;
 use crate::{Error, Place};
 use maniple_mapper::{KeepInput, PlaceSharedInput, SourceInput, validate};
@@ -32,8 +33,7 @@ pub(crate) struct PlanInput<'a> {
 pub(crate) struct LaunchPlan {
     /// The requirements of each shard, with the homes of shared regions.
     pub held: Vec<Arc<[HeldRegion]>>,
-    /// Data to send, from the first processor to the second.
-    pub orders: Vec<((ProcessorId, ProcessorId), Vec<Transfer>)>,
+    pub moves: Vec<MovePlan>,
     pub batches: Vec<BatchPlan>,
     /// The trees of the regions that shards hold.
     pub trees: Arc<[TreeId]>,
@@ -45,21 +45,27 @@ pub(crate) struct LaunchPlan {
 }
 
 impl LaunchPlan {
-    /// Hashes of what must be the same on every node: of the requirements of each shard, and of the orders.
+    /// Hashes of what must be the same on every node: of the requirements of each shard, and of the moves.
     pub fn hashes(&self) -> &(Vec<u64>, u64) {
         self.hashes.get_or_init(|| {
             let of_shards = self.held.iter().map(|held| maps::Hash.hash_one(held));
-            (of_shards.collect(), maps::Hash.hash_one(&self.orders))
+            (of_shards.collect(), maps::Hash.hash_one(&self.moves))
         })
     }
 }
 
-/// The message to one processor, without the shards that it starts.
+/// Data that moves between instances of two processors, or of one.
+#[derive(Hash)]
+pub(crate) struct MovePlan {
+    pub from: ProcessorId,
+    pub to: ProcessorId,
+    pub transfers: Arc<[Transfer]>,
+}
+
+/// The batch of one processor, without its shards.
 pub(crate) struct BatchPlan {
     pub at: ProcessorId,
-    pub touches: Arc<[Touch]>,
-    /// Messages of data that it waits for.
-    pub columns: u32,
+    pub uses: Arc<[ColumnUse]>,
     /// Shards of other processors use simultaneous regions that are at home there.
     pub hold: bool,
 }
@@ -154,8 +160,8 @@ impl Planner {
         let homes = self.find_homes(effects, &mut input, &answers.homes)?;
         let mut sources = Vec::new();
         let mut refused = None;
-        let mut orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>> = BTreeMap::new();
-        let mut touches: BTreeMap<ProcessorId, Vec<Touch>> = BTreeMap::new();
+        let mut moves: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>> = BTreeMap::new();
+        let mut uses: BTreeMap<ProcessorId, Vec<ColumnUse>> = BTreeMap::new();
         // Homes of simultaneous regions that shards of other processors use.
         let mut hold: HashSet<ProcessorId> = HashSet::default();
         let mut versions = self.versions.borrow_mut();
@@ -167,9 +173,8 @@ impl Planner {
             if trees.last() != Some(&key.tree) && !trees.contains(&key.tree) {
                 trees.push(key.tree);
             }
-            let uses = touches.entry(at).or_default();
             let does = if h.privilege.writes() { Does::Writes } else { Does::Reads };
-            uses.push(Touch::new(&key, does, into));
+            uses.entry(at).or_default().push(ColumnUse { column: ColumnKey { rect: into, ..key }, does });
             if h.privilege != Privilege::WriteDiscard {
                 let first = brought.insert((key, into, at));
                 if first {
@@ -189,14 +194,10 @@ impl Planner {
                     sources.push(AskedSource { region, field: key.field, to: at, holders: holders.into(), selected });
                     selected
                 };
+                let only_read = does == Does::Reads && self.only_reads(&key);
                 versions.read(&key, into, at, select, |source, transfer| {
-                    // Data brought for a reader changes the instance, which earlier readers here may still use.
-                    if does == Does::Reads {
-                        let brings = Does::Brings { lasting: self.only_reads(&key) };
-                        uses.push(Touch::new(&ColumnKey { rect: transfer.rect, ..key }, brings, into));
-                    }
                     if first {
-                        orders.entry((source, at)).or_default().push(transfer);
+                        moves.entry((source, at)).or_default().push(Transfer { only_read, ..transfer });
                     }
                 });
             }
@@ -214,7 +215,7 @@ impl Planner {
         };
         for (list, &(at, _)) in input.held.iter().zip(&input.table.at) {
             if input.instances.is_none() {
-                touches.entry(at).or_default();
+                uses.entry(at).or_default();
             }
             hold.extend(list.iter().filter_map(HeldRegion::shared_home).filter(|&home| home != at));
         }
@@ -231,21 +232,24 @@ impl Planner {
                 versions.lower(&key, left);
             }
         }
-        let mut columns: HashMap<ProcessorId, u32> = HashMap::default();
-        orders.keys().for_each(|(_, to)| *columns.entry(*to).or_default() += 1);
-        let batches = touches.into_iter().map(|(at, touches)| BatchPlan {
-            at,
-            touches: Touch::joined(touches),
-            columns: columns.get(&at).copied().unwrap_or(0),
-            hold: hold.contains(&at),
+        let batches = uses.into_iter().map(|(at, mut uses)| {
+            // Of several uses of a column, the last in this order stands for all.
+            uses.sort_unstable();
+            uses.dedup_by(|next, before| {
+                let same = next.column == before.column;
+                before.does = if same { next.does } else { before.does };
+                same
+            });
+            BatchPlan { at, uses: uses.into(), hold: hold.contains(&at) }
         });
         let batches = batches.collect();
         // Many gangs hold nothing: their shards share one list.
         let nothing: Arc<[HeldRegion]> = Arc::new([]);
         let shared = |held: Vec<HeldRegion>| if held.is_empty() { nothing.clone() } else { held.into() };
         let held = input.held.into_iter().map(shared).collect();
-        let orders = orders.into_iter().collect();
-        Ok((LaunchPlan { held, orders, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() }, used))
+        let moves = moves.into_iter().map(|((from, to), transfers)| MovePlan { from, to, transfers: transfers.into() });
+        let moves = moves.collect();
+        Ok((LaunchPlan { held, moves, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() }, used))
     }
 
     /// The instances that a launch uses which starts now. `held` are its requirements, with homes. Asks the mapper about

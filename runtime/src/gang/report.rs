@@ -5,11 +5,13 @@ use super::batches::BatchOrigin;
 use crate::diagnose::deadlock::{Node, On, ReportPart, Wait, some_shards, waits_for};
 use crate::effects::Effects;
 use crate::object::Object;
+use crate::task::Tasks;
 use std::collections::HashSet;
 
 impl Gangs {
     /// Adds the waits for launches, and the waits of launches.
-    pub fn report(&self, effects: &Effects, part: &mut ReportPart) {
+    pub fn report(&self, tasks: &Tasks, part: &mut ReportPart) {
+        let effects = &tasks.effects;
         let batches = self.batches().borrow();
         for (origin, left, over) in batches.unfinished() {
             let launch = Node::Launch(origin.launch);
@@ -19,7 +21,7 @@ impl Gangs {
             let what = format!(": {} not over on processor {}", some_shards(left), effects.id);
             part.waits.push((launch, Wait { what, on: On::Nodes(on) }));
         }
-        for gang in batches.ended() {
+        for gang in batches.ended(tasks) {
             effects.objects.with(gang, |object| {
                 if let Some(table) = object.and_then(Object::table) {
                     let shards = table.members[effects.id.index()].iter();
@@ -27,11 +29,17 @@ impl Gangs {
                 }
             });
         }
-        for queued in batches.waiting() {
+        for queued in batches.orders.waiting(tasks) {
             let (launch, name) = (Node::Launch(queued.origin.launch), name_of(effects, &queued.origin));
-            let (id, columns, came) = (effects.id, queued.columns, queued.came);
-            let data = if columns > 0 { format!(" or data ({came} of {columns} came)") } else { String::new() };
-            let what = format!(" waits on processor {id} for earlier launches{data}");
+            let data = match &queued.missing[..] {
+                [] => String::new(),
+                [from] => format!(" or data from processor {from}"),
+                several => {
+                    let several: Vec<String> = several.iter().map(ToString::to_string).collect();
+                    format!(" or data from processors {}", several.join(", "))
+                }
+            };
+            let what = format!(" waits on processor {} for earlier launches{data}", effects.id);
             let after: Vec<Node> = queued.after.iter().copied().map(Node::Launch).collect();
             part.waits.push((launch, Wait { what, on: On::Nodes(after.clone()) }));
             for shard in queued.shards {

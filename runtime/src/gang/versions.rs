@@ -235,7 +235,7 @@ impl Versions {
     ) {
         let Some(column) = self.columns.get(&(key.tree, key.field)) else { return };
         column.holders.read(key.rect, (into, at), select, |rect, (from, source)| {
-            emit(source, Transfer { tree: key.tree, field: key.field, rect, from, into });
+            emit(source, Transfer { tree: key.tree, field: key.field, rect, from, into, only_read: false });
         });
     }
 

@@ -26,7 +26,7 @@ impl Message {
         match self {
             Message::Arrive { payload: Payload::Lent(value), .. } => value.as_bytes().len(),
             Message::Got { bytes, .. } | Message::Put(_, bytes) => bytes.len(),
-            Message::Columns(columns) => columns.columns.iter().map(|(_, bytes)| bytes.len()).sum(),
+            Message::Values(came) => came.values.iter().flatten().map(Buffer::len).sum(),
             _ => 0,
         }
     }
@@ -40,7 +40,7 @@ impl Message {
                 _ => unreachable!("matched above"),
             },
             Message::Got { bytes, .. } | Message::Put(_, bytes) => vec![taken(bytes)],
-            Message::Columns(columns) => columns.columns.iter_mut().map(|(_, bytes)| taken(bytes)).collect(),
+            Message::Values(came) => came.values.iter_mut().flatten().map(taken).collect(),
             _ => Vec::new(),
         }
     }
@@ -59,7 +59,7 @@ impl Message {
                 }
             }
             Message::Got { bytes, .. } | Message::Put(_, bytes) => put(bytes),
-            Message::Columns(columns) => columns.columns.iter_mut().for_each(|(_, bytes)| put(bytes)),
+            Message::Values(came) => came.values.iter_mut().flatten().for_each(put),
             _ => {}
         }
     }

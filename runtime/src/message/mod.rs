@@ -8,16 +8,15 @@
 #[cfg(target_os = "linux")]
 mod bulk;
 mod offloaded;
-mod touch;
 mod wire;
 
 #[cfg(target_os = "linux")]
 pub(crate) use bulk::Bulk;
 pub(crate) use offloaded::{Away, Offloaded, SendTask};
-pub(crate) use touch::{Does, Touch, hull, union_of};
 pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;
+use crate::data::ColumnUse;
 use crate::effects::Destroyed;
 use crate::error::Failure;
 use crate::ids::{Ancestors, ArrivalAt, ColumnKey, LaunchKey, ObjectId, ProcessorId, TopLaunch};
@@ -59,20 +58,16 @@ pub(crate) enum Message {
     Release { object: ObjectId, generation: u64, value: u64 },
     /// Generations from `generation` on will never complete.
     Poison { object: ObjectId, cell: u32, generation: u64, error: Box<Error> },
-    /// Start these shards.
-    Batch(Box<Batch>),
+    /// What a processor does for a launch.
+    Launch(Box<LaunchPart>),
     /// The shards of a batch have ended.
     BatchDone(Box<BatchDone>),
     /// The results of a launch's shards on some nodes, for the top-level task of another node.
     Results(Box<Results>),
     /// Every shard of a launch has ended, on all processors.
     LaunchOver { launch: LaunchKey },
-    /// Send valid data to another processor for a launch.
-    SendColumns(Box<SendColumns>),
     /// Valid data for a launch.
-    Columns(Box<Columns>),
-    /// Give up instances that no later launch needs.
-    GiveUp(Box<Release>),
+    Values(Box<Values>),
     /// Ask for the home instance of a simultaneous region (within a node, or from one that shares its memory).
     Attach(Box<(LaunchKey, ColumnKey)>),
     /// The answer to `Attach` from another node: where the instance is, if it is in memory that both share.
@@ -121,13 +116,11 @@ impl Message {
             Message::Combine { .. } => "Combine",
             Message::Release { .. } => "Release",
             Message::Poison { .. } => "Poison",
-            Message::Batch(_) => "Batch",
+            Message::Launch(_) => "Launch",
             Message::BatchDone(_) => "BatchDone",
             Message::Results(_) => "Results",
             Message::LaunchOver { .. } => "LaunchOver",
-            Message::SendColumns(_) => "SendColumns",
-            Message::Columns(_) => "Columns",
-            Message::GiveUp(_) => "GiveUp",
+            Message::Values(_) => "Values",
             Message::Attach(_) => "Attach",
             Message::Attached(_) => "Attached",
             Message::Mapped(_) => "Mapped",
@@ -202,28 +195,47 @@ pub(crate) struct Destroying {
     pub from: TopLaunch,
 }
 
+/// What a processor does for a launch: sends, receives, copies between its instances, the start of shards, and instances
+/// that it gives up. It queues them in this order.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Batch {
+pub(crate) struct LaunchPart {
     pub launch: LaunchKey,
     /// Name of the launcher.
     pub by: Arc<str>,
-    /// The launches that the launcher is part of. Their own uses of the data do not hold this batch up.
+    /// The launches that the launcher is part of. Their own uses of the data hold nothing up.
     pub within: Ancestors,
     /// Shared regions of the launcher's own launch are at home here, so that launch must have started.
     pub after_within: bool,
-    /// How many objects the launcher knew, and how many of them it knew to be destroyed, both counted. The batch waits
+    /// How many objects the launcher knew, and how many of them it knew to be destroyed, both counted. The part waits
     /// until this processor knows as much.
     pub known: u64,
+    pub moves: Vec<Move>,
+    pub batch: Option<Batch>,
+    /// Instances that go once the earlier users have ended, unless later launches use them too.
+    pub gone: Vec<ColumnKey>,
+}
+
+/// Data that moves for a launch.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Move {
+    /// The number of the move in its launch.
+    pub number: u32,
+    pub from: ProcessorId,
+    pub to: ProcessorId,
+    pub transfers: Arc<[Transfer]>,
+}
+
+/// The shards of a launch on one processor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Batch {
     pub task: ObjectId,
     pub gang: ObjectId,
     pub shards: Vec<ShardStart>,
-    /// `Columns` messages to wait for.
-    pub columns: u32,
     /// Shards of other processors use regions that are at home here, so the batch ends with the whole launch.
     pub hold: bool,
     /// Where the results go: to one processor, or by way of the first processor of this node to all nodes.
     pub reply: Reply,
-    pub touches: Arc<[Touch]>,
+    pub uses: Arc<[ColumnUse]>,
 }
 
 /// A call of a replicated top-level task.
@@ -351,7 +363,7 @@ pub(crate) struct Put {
     pub arrivals: Vec<ArrivalAt>,
 }
 
-/// Copy `rect` from the local instance over `from` to the receiver's instance over `into`.
+/// Copy `rect` from the instance over `from` to the receiver's instance over `into`.
 #[derive(Debug, Clone, Hash, Serialize, Deserialize)]
 pub(crate) struct Transfer {
     pub tree: TreeId,
@@ -359,34 +371,29 @@ pub(crate) struct Transfer {
     pub rect: Rect,
     pub from: Rect,
     pub into: Rect,
+    /// The launcher is an inner task that holds the data to read. See [`Does::Brings`](crate::data::Does::Brings).
+    pub only_read: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SendColumns {
-    pub launch: LaunchKey,
-    /// As in [`Batch`]: an order must not overtake a batch that waits for objects.
-    pub known: u64,
-    pub within: Ancestors,
-    pub after_within: bool,
-    pub to: ProcessorId,
-    pub transfers: Vec<Transfer>,
+impl Transfer {
+    /// The column that it reads.
+    pub fn source(&self) -> ColumnKey {
+        ColumnKey { tree: self.tree, field: self.field, rect: self.from }
+    }
+
+    /// The column that it writes.
+    pub fn target(&self) -> ColumnKey {
+        ColumnKey { tree: self.tree, field: self.field, rect: self.into }
+    }
 }
 
-/// Instances that go once the earlier operations that use them have ended, unless later ones use them too.
+/// The values of a move, one buffer for each transfer; or the error that keeps them away.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Release {
-    /// The launch after which they are not needed.
+pub(crate) struct Values {
     pub launch: LaunchKey,
-    /// As in [`Batch`].
-    pub known: u64,
-    pub within: Ancestors,
-    pub instances: Vec<ColumnKey>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Columns {
-    pub launch: LaunchKey,
-    pub columns: Vec<(Transfer, Buffer)>,
+    /// The number of the move.
+    pub number: u32,
+    pub values: Result<Vec<Buffer>, Error>,
 }
 
 // An arrival fills a cache line in a ring together with the slot's 8 bytes.

@@ -1,14 +1,15 @@
-//! Operations of gangs on this processor: their start, the start and end of shards, and the results.
+//! What this processor does for launches: its orders, and the start and end of shards.
 
 use super::Core;
 use crate::error::Failure;
-use crate::gang::{Number, Order};
-use crate::ids::{Ancestors, LaunchKey};
-use crate::message::{Batch, Columns, HeldRegion, Message, SendColumns, Valid};
+use crate::gang::{Due, Order};
+use crate::ids::{Ancestors, LaunchKey, ProcessorId, TaskId};
+use crate::message::{Batch, HeldRegion, Message, Transfer, Valid, Values};
 use crate::object::GangTable;
 use crate::parcel::Parcel;
 use crate::plant::Bug;
 use crate::{Error, Place};
+use maniple_regions::Buffer;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,60 +36,83 @@ pub(crate) struct Seat<'a> {
 pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat<'_>) + Send + Sync>;
 
 impl Core {
-    pub(super) fn take_order(self: &Rc<Self>, order: Order) {
-        self.gangs.take_order(order);
-        self.start_operations();
-    }
-
-    /// Starts the operations whose turn has come.
-    pub fn start_operations(self: &Rc<Self>) {
-        loop {
-            if self.effects().strikes(Bug::EarlyStart) {
-                self.gangs.start_all_early();
-            }
-            let Some((number, order)) = self.gangs.next_operation() else { return };
-            match order {
-                Order::Send(order) => {
-                    self.send_columns(*order);
-                    self.gangs.end_operation(number);
-                }
-                Order::GiveUp(release) => {
-                    release.instances.iter().for_each(|key| self.tasks.data.give_up_instance(key, release.launch));
-                    self.gangs.end_operation(number);
-                }
-                Order::Start(batch) => self.start_batch(number, *batch),
-            }
+    /// Carries out all orders that wait for nothing more.
+    #[inline]
+    pub(super) fn carry_out_orders(self: &Rc<Self>) {
+        while let Some(id) = self.tasks.next_order() {
+            self.carry_out(id);
         }
     }
 
-    fn send_columns(&self, order: SendColumns) {
-        let effects = self.effects();
+    fn carry_out(self: &Rc<Self>, id: TaskId) {
+        let Some(Due { launch, by, within, order, came }) = self.gangs.start_order(id) else { return };
+        match order {
+            Order::Start(batch) => {
+                let missing = came.and_then(Result::err);
+                return self.start_batch((launch, &by, &within), id, batch, missing);
+            }
+            Order::Send { number, to, transfers } => self.send_values((launch, number), to, &transfers),
+            Order::Receive { transfers, .. } => {
+                self.write_values((launch, &within), &transfers, came.unwrap_or(Ok(Vec::new())))
+            }
+            Order::Copy { transfers } => {
+                let values = transfers.iter().map(|t| self.tasks.data.read_transfer(self.effects(), t)).collect();
+                self.write_values((launch, &within), &transfers, values);
+            }
+            Order::GiveUp(gone) => {
+                for key in gone {
+                    self.tasks.data.give_up_instance(&key, launch, |column| self.tasks.is_unused(column));
+                }
+            }
+        }
+        self.gangs.end_order(&self.tasks, id);
+    }
+
+    fn send_values(&self, (launch, number): (LaunchKey, u32), to: ProcessorId, transfers: &[Transfer]) {
+        let (effects, data) = (self.effects(), &self.tasks.data);
         if effects.lost_processor().is_some() {
             return;
         }
-        let mut columns = Vec::with_capacity(order.transfers.len());
-        for transfer in order.transfers {
-            match self.tasks.data.read_transfer(effects, &transfer) {
-                Ok(bytes) => columns.push((transfer, bytes)),
-                Err(e) => effects.note_failure(&e),
-            }
+        let values: Result<_, Error> = transfers.iter().map(|t| data.read_transfer(effects, t)).collect();
+        if let Err(e) = &values {
+            effects.note_failure(e);
         }
-        effects.send(order.to, Message::Columns(Box::new(Columns { launch: order.launch, columns })));
+        effects.send(to, Message::Values(Box::new(Values { launch, number, values })));
     }
 
-    fn start_batch(self: &Rc<Self>, number: Number, batch: Batch) {
-        let (effects, data, launch) = (self.effects(), &self.tasks.data, batch.launch);
-        let mut refused = effects.lost_processor().cloned();
-        for (transfer, bytes) in self.gangs.take_what_came(&batch).iter().flat_map(|c| &c.columns) {
-            if effects.strikes(Bug::StaleCopy) {
-                continue;
+    /// Writes values that have come. Without them the batch of the launch is refused.
+    fn write_values(
+        &self,
+        (launch, within): (LaunchKey, &Ancestors),
+        transfers: &[Transfer],
+        values: Result<Vec<Buffer>, Error>,
+    ) {
+        let (effects, data) = (self.effects(), &self.tasks.data);
+        let written = values.and_then(|values| {
+            for (transfer, bytes) in transfers.iter().zip(&values) {
+                // A shard that reads it has the same values.
+                let is_there = transfer.only_read && self.gangs.is_read(within, &transfer.target());
+                if !is_there && !effects.strikes(Bug::StaleCopy) {
+                    data.write_transfer(effects, launch, transfer, bytes)?;
+                }
             }
-            let parts = self.gangs.parts_to_write(number, transfer);
-            if let Err(e) = data.write_transfer(effects, launch, transfer, bytes, parts) {
-                refused = Some(e);
-            }
+            Ok(())
+        });
+        if let Err(e) = written {
+            self.gangs.refuse_batch(launch, e);
         }
-        self.gangs.batch_runs(number, &batch);
+    }
+
+    fn start_batch(
+        self: &Rc<Self>,
+        (launch, by, within): (LaunchKey, &Arc<str>, &Ancestors),
+        order: TaskId,
+        batch: Batch,
+        missing: Option<Error>,
+    ) {
+        let (effects, data) = (self.effects(), &self.tasks.data);
+        let refused = effects.lost_processor().cloned().or(missing);
+        self.gangs.batch_runs(&self.tasks, (launch, by), order, &batch);
         if self.gangs.has_started(launch) {
             for (from, key, request) in data.early(launch) {
                 self.tasks.serve(from, (launch, key), request);
@@ -98,11 +122,11 @@ impl Core {
             return self.end_batch(launch);
         }
         let context = (effects.objects.get(batch.task), effects.objects.get(batch.gang));
-        let (Some(task), Some(gang)) = &context else { return self.refuse_batch(batch) };
+        let (Some(task), Some(gang)) = &context else { return self.refuse_batch(launch, batch) };
         let (Some(task), Some(gang)) = (task.object.task(), gang.object.table()) else {
-            return self.refuse_batch(batch);
+            return self.refuse_batch(launch, batch);
         };
-        let within = std::iter::once(launch).chain(batch.within.iter().copied()).collect();
+        let within = std::iter::once(launch).chain(within.iter().copied()).collect();
         let origin = Rc::new(Origin { task: task.name.clone(), gang: gang.clone(), launch, within });
         effects.reserve_slots(batch.shards.len());
         for start in batch.shards {
@@ -113,11 +137,11 @@ impl Core {
     }
 
     #[cold]
-    fn refuse_batch(self: &Rc<Self>, batch: Batch) {
+    fn refuse_batch(self: &Rc<Self>, launch: LaunchKey, batch: Batch) {
         for start in batch.shards {
             let e = Error::misuse("a launch", "a task and a gang made with `Top`", "another object");
             let failure = self.effects().failed(e, || Place { task: "a launch".into(), shard: Some(start.shard) });
-            self.end_shard(batch.launch, start.shard, Err(failure), Vec::new());
+            self.end_shard(launch, start.shard, Err(failure), Vec::new());
         }
     }
 
@@ -136,15 +160,13 @@ impl Core {
 
     fn end_batch(self: &Rc<Self>, launch: LaunchKey) {
         self.tasks.data.detach(launch);
-        self.gangs.end_batch(self.effects(), launch);
-        self.start_operations();
+        self.gangs.end_batch(&self.tasks, launch);
     }
 
     pub(super) fn take_launch_over(self: &Rc<Self>, launch: LaunchKey) {
         if self.effects().strikes(Bug::LostLaunchOver) {
             return;
         }
-        self.gangs.launch_over(launch);
-        self.start_operations();
+        self.gangs.launch_over(&self.tasks, launch);
     }
 }

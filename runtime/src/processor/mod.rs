@@ -10,7 +10,7 @@
 //! chain, a leaf task, a shard that can go on. Nothing here does I/O or reads a clock other than the wire's. Messages
 //! come in through [`Core::receive`] and leave through the wire. The time comes in through [`Core::time_is`].
 //!
-//! `launches`: operations, and the start and end of shards. `failure`: what follows from failures. `replicas`: the
+//! `launches`: orders, and the start and end of shards. `failure`: what follows from failures. `replicas`: the
 //! comparison of nodes. `report`: this processor's part in the report of a deadlock.
 
 mod failure;
@@ -25,7 +25,7 @@ use crate::diagnose::Event;
 use crate::diagnose::deadlock::ReportPart;
 use crate::diagnose::replicas::Replicas;
 use crate::effects::{Effects, Item, Objects, Signal};
-use crate::gang::{Gangs, Order};
+use crate::gang::Gangs;
 use crate::ids::{ColumnKey, LaunchKey, ObjectId, ProcessorId};
 use crate::message::{Destroying, Message, Put, Wire};
 use crate::object::{Above, Object, Types};
@@ -93,6 +93,7 @@ impl Core {
             self.early.borrow_mut().push((from, message));
         } else {
             self.deliver_rare(from, message);
+            self.carry_out_orders();
             // A task that it ended may have arrived somewhere, and there may be no turn now.
             self.effects().send_what_is_late();
         }
@@ -113,16 +114,11 @@ impl Core {
             Message::Poison { object, cell, generation, error } => {
                 tasks.barriers.poison_here(object, cell, generation, &error, tell);
             }
-            Message::Batch(batch) => self.take_order(Order::Start(batch)),
+            Message::Launch(part) => self.gangs.take_part(tasks, *part),
             Message::BatchDone(done) => self.gangs.take_batch_done(tasks, *done),
             Message::Results(results) => self.gangs.take_results(tasks, *results),
             Message::LaunchOver { launch } => self.take_launch_over(launch),
-            Message::SendColumns(order) => self.take_order(Order::Send(order)),
-            Message::GiveUp(release) => self.take_order(Order::GiveUp(release)),
-            Message::Columns(columns) => {
-                self.gangs.take_columns(*columns);
-                self.start_operations();
-            }
+            Message::Values(came) => self.gangs.take_values(tasks, *came),
             Message::Attach(ask) => self.serve(from, ask.0, ask.1, Request::Attach),
             Message::Attached(answer) => {
                 let (launch, key, instance) = *answer;
@@ -241,11 +237,18 @@ impl Core {
                 Item::Leaf(id) => {
                     effects.send_what_is_late();
                     self.tasks.run_leaf(id);
+                    self.carry_out_orders();
                     effects.call_wakers();
                     break;
                 }
-                Item::Away(id) => self.tasks.run_leaf(id),
-                Item::Shard(slot) => effects.poll_shard(slot),
+                Item::Away(id) => {
+                    self.tasks.run_leaf(id);
+                    self.carry_out_orders();
+                }
+                Item::Shard(slot) => {
+                    effects.poll_shard(slot);
+                    self.carry_out_orders();
+                }
             }
             effects.call_wakers();
         }
@@ -298,10 +301,8 @@ fn is_early(message: &Message, objects: &Objects) -> bool {
         | Message::Release { object, .. }
         | Message::Poison { object, .. } => *object >= objects.made(),
         // A batch needs its task, its gang and every object that its shards have handles to, and must not find what was
-        // destroyed before. It waits for all that was known when it was made.
-        Message::Batch(batch) => batch.known > objects.changes(),
-        Message::SendColumns(order) => order.known > objects.changes(),
-        Message::GiveUp(release) => release.known > objects.changes(),
+        // destroyed before. It waits for all that was known when it was made. Orders to move data must not overtake it.
+        Message::Launch(part) => part.known > objects.changes(),
         _ => false,
     }
 }

@@ -168,9 +168,9 @@ impl Launcher {
             0..=4 => format!("[{}]", held().map(hold).collect::<Vec<_>>().join(", ")),
             n => format!("{n} requirements"),
         };
-        let copies = match plan.orders.len() {
+        let copies = match plan.moves.len() {
             0 => String::new(),
-            n => format!(" and {n} orders to copy, hash {:016x}", plan.hashes().1),
+            n => format!(" and {n} moves of data, hash {:016x}", plan.hashes().1),
         };
         format!("launch of {task} on gang `{}` with {requirements}{copies}", table.name)
     }

@@ -102,6 +102,5 @@ impl Defined for Tree {
     }
     fn free(&self, id: ObjectId, core: &Core) {
         core.tasks.data.forget(TreeId(id));
-        core.gangs.forget_tree(TreeId(id));
     }
 }

@@ -1,11 +1,13 @@
 //! Leaf tasks, from launch through dependences, waits and fetching of data to completion.
 //!
 //! `launch`: the mapper's decisions and the things a task waits for. `run`: leases, the call, tasks for other
-//! processors. `end`: the end of a task. `slab`: the tasks that have not ended, each in its stage. `owner`: the state
-//! that a shard shares with its tasks. `report`: tasks in the report of a deadlock.
+//! processors. `end`: the end of a task. `slab`: the tasks that have not ended, each in its stage. `orders`: orders of the
+//! runtime itself among them. `owner`: the state that a shard shares with its tasks. `report`: tasks in the report of a
+//! deadlock.
 
 mod end;
 mod launch;
+mod orders;
 mod owner;
 mod report;
 mod run;
@@ -30,6 +32,7 @@ use maniple_mapper::Priority;
 use maniple_regions::Lease;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A leaf task together with the future of its result.
@@ -134,6 +137,8 @@ pub(crate) struct Tasks {
     leaves: RefCell<slab::Leaves>,
     /// Belongs to the leaf task that is being called.
     held: RefCell<Holding>,
+    /// Orders that are to be carried out.
+    due: RefCell<VecDeque<TaskId>>,
     /// The failures of launchers with failed shards, for reports.
     failures: RefCell<Vec<WeakFailures>>,
 }
@@ -146,6 +151,7 @@ impl Tasks {
             data: Data::default(),
             leaves: RefCell::default(),
             held: RefCell::default(),
+            due: RefCell::default(),
             failures: RefCell::default(),
         }
     }

@@ -1,4 +1,5 @@
-//! The leaf tasks of a processor that have not ended: a slab of entries, each with the stage of its task.
+//! The order of what a processor does with its data: a slab of entries, each with its stage. An entry is a leaf task, or an
+//! *order* of the runtime itself, such as to start a batch of shards or to send data.
 
 use super::Body;
 use crate::Error;
@@ -10,7 +11,7 @@ use maniple_mapper::Priority;
 use maniple_regions::{Coherence, Privilege};
 use std::cell::Cell;
 
-/// An entry of the slab: a task and its place in the order of tasks.
+/// An entry of the slab: a task or an order, and its place among the others.
 pub(super) struct Entry {
     pub(super) turn: u32,
     /// How many things the task still waits for.
@@ -20,27 +21,14 @@ pub(super) struct Entry {
     pub(super) processor: ProcessorId,
     pub(super) successors: Vec<TaskId>,
     pub(super) poison: Option<Box<Error>>,
-    /// `None` while the task is being launched or called, so that the slab need not be borrowed.
+    /// `None` while the task is being launched or called, so that the slab need not be borrowed. An order has none of its
+    /// own.
     pub(super) body: Option<Box<Body>>,
 }
 
 impl Entry {
     /// An entry before its first task.
-    pub(super) fn new() -> Self {
-        let body = Body {
-            name: TaskName::new(""),
-            shard: u32::MAX,
-            takes: UNSAID,
-            task: None,
-            owner: None,
-            uses: Vec::new(),
-            after: Vec::new(),
-            inputs: Vec::new(),
-            arrivals: Vec::new(),
-            values_at: Vec::new(),
-            values: Vec::new(),
-            launched: Cell::default(),
-        };
+    fn new() -> Self {
         Self {
             turn: 0,
             unmet: 0,
@@ -49,7 +37,7 @@ impl Entry {
             processor: ProcessorId(0),
             successors: Vec::new(),
             poison: None,
-            body: Some(Box::new(body)),
+            body: None,
         }
     }
 
@@ -87,6 +75,10 @@ pub(super) enum Stage {
     Ready,
     /// Waits until its changes have reached their home.
     Finishing,
+    /// An order that waits, for its predecessors and for data.
+    Order,
+    /// An order that may be carried out now, or is being carried out.
+    Started,
 }
 
 /// The next step for a task that waits for one thing less.
@@ -99,6 +91,26 @@ pub(super) enum Next {
     Queue(Priority, ProcessorId),
     /// Complete it.
     Finish,
+    /// Carry the order out.
+    Start,
+}
+
+#[cold]
+fn new_body() -> Box<Body> {
+    Box::new(Body {
+        name: TaskName::new(""),
+        shard: u32::MAX,
+        takes: UNSAID,
+        task: None,
+        owner: None,
+        uses: Vec::new(),
+        after: Vec::new(),
+        inputs: Vec::new(),
+        arrivals: Vec::new(),
+        values_at: Vec::new(),
+        values: Vec::new(),
+        launched: Cell::default(),
+    })
 }
 
 pub(crate) struct Leaves {
@@ -119,7 +131,7 @@ impl Leaves {
     pub(super) fn reserve(&mut self) -> (TaskId, Box<Body>) {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         let leaf = &mut self.slab[index as usize];
-        let Some(body) = leaf.body.take() else { unreachable!("a free entry has a body") };
+        let body = leaf.body.take().unwrap_or_else(new_body);
         debug_assert!(body.after.is_empty(), "a free entry waits for nobody");
         leaf.stage = Stage::Waiting;
         // The launch itself counts as one, until it is complete.
@@ -131,6 +143,28 @@ impl Leaves {
     pub(super) fn grow(&mut self) -> u32 {
         self.slab.push(Entry::new());
         self.slab.len() as u32 - 1
+    }
+
+    /// Reserves an entry for an order.
+    pub(super) fn reserve_order(&mut self) -> TaskId {
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        let entry = &mut self.slab[index as usize];
+        entry.stage = Stage::Order;
+        entry.priority = Priority(Priority::LEVELS - 1);
+        // Until all that it waits for is known.
+        entry.unmet = 1;
+        TaskId { index, turn: entry.turn }
+    }
+
+    /// An order is over. Its entry is free for the next; those that follow it are returned.
+    pub(super) fn end_order(&mut self, id: TaskId) -> Vec<TaskId> {
+        let Some(entry) = self.get(id) else { return Vec::new() };
+        entry.turn = entry.turn.wrapping_add(1);
+        entry.stage = Stage::Free;
+        entry.poison = None;
+        let successors = std::mem::take(&mut entry.successors);
+        self.free.push(id.index);
+        successors
     }
 
     #[inline]
@@ -186,16 +220,24 @@ impl Leaves {
         found
     }
 
+    /// Makes `id` follow an earlier task. False if that one is over, or if `id` follows it already.
+    #[inline(always)]
+    pub(super) fn add_successor(&mut self, earlier: TaskId, id: TaskId) -> bool {
+        // If `id` already follows that task, for another use, it is the last in the list.
+        match self.get(earlier) {
+            Some(leaf) if leaf.successors.last() != Some(&id) => {
+                leaf.successors.push(id);
+                true
+            }
+            _ => false,
+        }
+    }
+
     #[inline]
     pub(super) fn follow(&mut self, id: TaskId, users: &Users, writes: bool, after: &mut Vec<TaskId>) -> u32 {
         let mut found = 0;
         users.earlier(writes, |earlier| {
-            // If `id` already follows that task, for another use, it is the last in the list.
-            if earlier != id
-                && let Some(leaf) = self.get(earlier)
-                && leaf.successors.last() != Some(&id)
-            {
-                leaf.successors.push(id);
+            if earlier != id && self.add_successor(earlier, id) {
                 after.push(earlier);
                 found += 1;
             }
@@ -245,19 +287,24 @@ impl Leaves {
                 Next::Queue(leaf.priority, leaf.processor)
             }
             Stage::Finishing => Next::Finish,
-            Stage::Ready | Stage::Free => Next::Nothing,
+            Stage::Order => {
+                leaf.stage = Stage::Started;
+                Next::Start
+            }
+            Stage::Ready | Stage::Started | Stage::Free => Next::Nothing,
         }
     }
 
     /// Tasks that are launched and not over.
     pub(super) fn busy(&self) -> impl Iterator<Item = (TaskId, &Entry, &Body)> {
-        (0u32..).zip(&self.slab).filter(|(_, l)| l.stage != Stage::Free).filter_map(|(index, l)| {
+        let is_task = |l: &Entry| !matches!(l.stage, Stage::Free | Stage::Order | Stage::Started);
+        (0u32..).zip(&self.slab).filter(move |(_, l)| is_task(l)).filter_map(|(index, l)| {
             let body = l.body.as_ref()?;
             Some((TaskId { index, turn: l.turn }, l, &**body))
         })
     }
 
-    /// How many tasks have not ended, including those whose body is elsewhere.
+    /// How many tasks and orders have not ended.
     pub fn entries(&self) -> usize {
         self.slab.iter().filter(|l| l.stage != Stage::Free).count()
     }
@@ -265,5 +312,119 @@ impl Leaves {
     /// Whether a task has not ended.
     pub(super) fn is_there(&self, id: TaskId) -> bool {
         self.slab.get(id.index as usize).is_some_and(|l| l.turn == id.turn && l.stage != Stage::Free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Does;
+    use proptest::prelude::*;
+
+    const COLUMNS: usize = 3;
+
+    /// An order, as the rules describe it. The test compares all pairs.
+    struct Named {
+        id: TaskId,
+        /// The order whose launcher this one is part of, the order of that one's launcher, and so on.
+        within: Vec<usize>,
+        uses: [Option<Does>; COLUMNS],
+        started: bool,
+        over: bool,
+    }
+
+    impl Named {
+        fn launcher(&self) -> u32 {
+            self.within.first().map_or(0, |parent| *parent as u32 + 1)
+        }
+
+        /// Whether it has to wait for an earlier one.
+        fn waits_for(&self, earlier: &Self, at: usize) -> bool {
+            let conflict = |column: usize| match (earlier.uses[column], self.uses[column]) {
+                (Some(Does::Writes), Some(_)) | (Some(_), Some(Does::Writes)) => true,
+                (Some(Does::Brings), Some(Does::Reads)) => self.launcher() == earlier.launcher(),
+                _ => false,
+            };
+            !earlier.over && !self.within.contains(&at) && (0..COLUMNS).any(conflict)
+        }
+    }
+
+    fn uses() -> impl Strategy<Value = [Option<Does>; COLUMNS]> {
+        let does = prop_oneof![
+            3 => Just(None),
+            3 => Just(Some(Does::Reads)),
+            2 => Just(Some(Does::Writes)),
+            1 => Just(Some(Does::Brings)),
+        ];
+        prop::array::uniform3(does)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// At each moment exactly those orders may start that the comparison of all pairs allows, in whatever order they
+        /// end.
+        #[test]
+        fn the_lists_say_what_all_pairs_say(
+            steps in prop::collection::vec((0..4u32, uses(), any::<u32>()), 1..60)
+        ) {
+            let mut leaves = Leaves::default();
+            let mut columns: [Users; COLUMNS] = Default::default();
+            let mut all: Vec<Named> = Vec::new();
+            let mut ready: Vec<TaskId> = Vec::new();
+            for (step, mut uses, random) in steps {
+                let running: Vec<usize> = (0..all.len()).filter(|&i| all[i].started && !all[i].over).collect();
+                let one = running.get(random as usize % running.len().max(1)).copied();
+                match (step, one) {
+                    // An order ends, unless another that is part of it is under way.
+                    (0, Some(i)) if !all.iter().any(|o| !o.over && o.within.contains(&i)) => {
+                        all[i].over = true;
+                        let next = leaves.end_order(all[i].id);
+                        ready.extend(next.into_iter().filter(|next| leaves.one_less(*next) == Next::Start));
+                    }
+                    // An order of the top level, or within one that runs.
+                    (_, one) => {
+                        let parent = one.filter(|_| step > 1);
+                        for (own, of_parent) in uses.iter_mut().zip(parent.map_or([Some(Does::Writes); 3], |i| all[i].uses)) {
+                            *own = match of_parent {
+                                // Only what the parent holds to read is brought.
+                                Some(Does::Writes) => own.filter(|does| *does != Does::Brings),
+                                Some(_) => own.map(|does| if does == Does::Writes { Does::Reads } else { does }),
+                                None => None,
+                            };
+                        }
+                        let within: Vec<usize> =
+                            parent.into_iter().chain(parent.iter().flat_map(|i| all[*i].within.clone())).collect();
+                        let id = leaves.reserve_order();
+                        let named = Named { id, within, uses, started: false, over: false };
+                        let is_around = |id: TaskId| named.within.iter().any(|i| all[*i].id == id);
+                        for (does, users) in uses.iter().zip(&mut columns) {
+                            let Some(does) = *does else { continue };
+                            let mut found = 0;
+                            users.before(does, named.launcher(), |earlier| {
+                                found += u32::from(!is_around(earlier) && leaves.add_successor(earlier, id));
+                            });
+                            leaves.slab[id.index as usize].unmet += found;
+                            users.add_order(id, (does, named.launcher()), is_around, |id| leaves.is_there(id));
+                        }
+                        if leaves.one_less(id) == Next::Start {
+                            ready.push(id);
+                        }
+                        all.push(named);
+                    }
+                }
+                let may = |i: &usize| !(0..*i).any(|e| all[*i].waits_for(&all[e], e));
+                let expected: Vec<usize> = (0..all.len()).filter(|i| !all[*i].started && may(i)).collect();
+                let mut found: Vec<usize> =
+                    ready.iter().filter_map(|id| all.iter().rposition(|o| o.id == *id)).collect();
+                found.sort_unstable();
+                prop_assert_eq!(&found, &expected);
+                // Not all at once, so that several wait.
+                if random % 3 > 0 {
+                    ready.clear();
+                    found.iter().for_each(|&i| all[i].started = true);
+                }
+            }
+        }
     }
 }

@@ -253,8 +253,11 @@ fn a_mapper_that_answers_nodes_differently_is_found() {
         .mapper(Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>)
         .check(Check::ControlReplication);
     let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("placed differently");
-    let Error::Divergence { call: 1, expected, node: NodeId(2), came, .. } = &e else { panic!("{e}") };
-    assert!(expected.contains("on processors [0, 1, 0, 1]") && came.contains("on processors [1, 0, 1, 0]"), "{e}");
+    let Error::Divergence { call: 1, expected, came, .. } = &e else { panic!("{e}") };
+    // The node that asks last gets the other answer.
+    let said = |one: &str, other: &str| expected.contains(one) && came.contains(other);
+    let (two, last) = ("on processors [0, 1, 0, 1]", "on processors [1, 0, 1, 0]");
+    assert!(said(two, last) || said(last, two), "{e}");
 }
 
 /// So is one that gives a shared region a home here or there.

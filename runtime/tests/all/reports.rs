@@ -142,9 +142,9 @@ fn two_launches_of_a_gang_are_two() {
     }
 }
 
-/// Of data it is said how much has come.
+/// Of data it is said from where it has not come.
 #[test]
-fn data_that_is_awaited_is_counted() {
+fn the_source_of_awaited_data_is_named() {
     let program = |top: Top| async move {
         let line = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
         let gang = top.gang("both", 2)?;
@@ -161,7 +161,7 @@ fn data_that_is_awaited_is_counted() {
     for seed in 0..20 {
         let at = format!("seed {seed}");
         let said = lines(&at, &Runtime::seeded(2, seed), program);
-        let words = "launch 1 of `top level` waits on processor 1 for earlier launches or data (0 of 1 came)";
+        let words = "launch 1 of `top level` waits on processor 1 for earlier launches or data from processor 0";
         assert!(said.iter().any(|line| line.ends_with(words)), "{at}: {}", said.join("\n"));
     }
 }

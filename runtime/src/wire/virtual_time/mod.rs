@@ -190,9 +190,14 @@ fn size(message: &Message) -> usize {
         Message::Arrive { payload: Payload::Inline { len, .. }, .. } => HEAD + usize::from(*len),
         Message::Arrive { payload, .. } => HEAD + payload.bytes().len(),
         Message::Got { bytes, .. } | Message::Put(_, bytes) => HEAD + bytes.len(),
-        Message::Columns(columns) => HEAD + columns.columns.iter().map(|(_, bytes)| HEAD + bytes.len()).sum::<usize>(),
-        Message::Batch(batch) => {
-            HEAD + batch.shards.iter().map(|s| HEAD + s.args.size() + HEAD * s.held.len()).sum::<usize>()
+        Message::Values(came) => HEAD + came.values.iter().flatten().map(|bytes| HEAD + bytes.len()).sum::<usize>(),
+        Message::Launch(part) => {
+            HEAD + part
+                .batch
+                .iter()
+                .flat_map(|batch| &batch.shards)
+                .map(|s| HEAD + s.args.size() + HEAD * s.held.len())
+                .sum::<usize>()
         }
         Message::BatchDone(done) => results(done),
         Message::Results(all) => HEAD + all.blocks.iter().flatten().map(results).sum::<usize>(),
