@@ -204,7 +204,7 @@ pub(crate) struct Staged {
 }
 
 /// What a task or an order does to a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Does {
     Reads,
     Writes,
@@ -215,7 +215,7 @@ pub(crate) enum Does {
 }
 
 /// The use of a column by an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct ColumnUse {
     pub column: ColumnKey,
     pub does: Does,

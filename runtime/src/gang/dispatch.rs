@@ -79,11 +79,11 @@ impl Gangs {
             batch: None,
             gone: Vec::new(),
         };
-        for (number, &MovePlan { from, to, ref transfers }) in (0u32..).zip(&plan.moves) {
+        for (number, &MovePlan { from, to, ref transfers, ref uses }) in (0u32..).zip(&plan.moves) {
             let ends = [Some(from), (from != to).then_some(to)].into_iter().flatten();
             for at in ends.filter(|at| planner.starts(effects, *at)) {
-                let transfers = transfers.clone();
-                parts.entry(at).or_insert_with(|| part(at)).moves.push(Move { number, from, to, transfers });
+                let (transfers, uses) = (transfers.clone(), uses[usize::from(at != from)].clone());
+                parts.entry(at).or_insert_with(|| part(at)).moves.push(Move { number, from, to, transfers, uses });
             }
         }
         let reply = if planner.replicated { Reply::EveryNode } else { Reply::Processor(effects.id) };

@@ -70,6 +70,11 @@ impl Gangs {
         }
     }
 
+    /// Columns have been given up, which nobody uses.
+    pub fn forget_columns(&self) {
+        self.batches.get().into_iter().for_each(|batches| batches.borrow().orders.forget_columns());
+    }
+
     /// A gang is gone, which nobody uses.
     pub fn forget_gang(&self, gang: ObjectId) {
         if let Some(batches) = self.batches.get() {

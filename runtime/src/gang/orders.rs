@@ -12,13 +12,16 @@
 
 use super::batches::{BatchOrigin, WaitingBatch};
 use crate::Error;
-use crate::data::{ColumnUse, Does};
+use crate::data::{Column, ColumnUse, Does};
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ProcessorId, TaskId, launcher};
 use crate::maps::{HashMap, HashSet};
 use crate::message::{Batch, LaunchPart, Move, Transfer, Values};
 use crate::plant::Bug;
 use crate::task::Tasks;
 use maniple_regions::Buffer;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The action of an order.
@@ -65,6 +68,12 @@ pub(crate) struct Due {
     pub came: Option<Result<Vec<Buffer>, Error>>,
 }
 
+/// Columns, each with what an order does to it.
+type UsedColumns = [(Rc<Column>, Does)];
+
+/// The uses of an order, and their columns.
+type Found = (Arc<[ColumnUse]>, Rc<UsedColumns>);
+
 /// The orders of one processor.
 #[derive(Default)]
 pub(crate) struct Orders {
@@ -80,23 +89,8 @@ pub(crate) struct Orders {
     awaited: HashMap<(LaunchKey, u32), TaskId>,
     /// Values that have come before their receive.
     came: HashMap<(LaunchKey, u32), Values>,
-}
-
-impl Order {
-    fn uses(&self) -> Arc<[ColumnUse]> {
-        let reads = |t: &Transfer| ColumnUse { column: t.source(), does: Does::Reads };
-        let writes = |t: &Transfer| {
-            let does = if t.only_read { Does::Brings } else { Does::Writes };
-            ColumnUse { column: t.target(), does }
-        };
-        match self {
-            Order::Start(batch) => batch.uses.clone(),
-            Order::Send { transfers, .. } => transfers.iter().map(reads).collect(),
-            Order::Receive { transfers, .. } => transfers.iter().map(writes).collect(),
-            Order::Copy { transfers } => transfers.iter().flat_map(|t| [reads(t), writes(t)]).collect(),
-            Order::GiveUp(gone) => gone.iter().map(|&column| ColumnUse { column, does: Does::Writes }).collect(),
-        }
-    }
+    /// The columns of a few orders with many, the latest first.
+    found: RefCell<VecDeque<Found>>,
 }
 
 impl LaunchOrder {
@@ -118,21 +112,31 @@ impl Orders {
     fn queue_all(&mut self, tasks: &Tasks, part: LaunchPart) {
         let LaunchPart { launch, by, within, moves, batch, gone, .. } = part;
         let here = tasks.effects.id;
-        let moves = moves.into_iter().map(|Move { number, from, to, transfers }| match (from == here, to == here) {
-            (true, true) => Order::Copy { transfers },
-            (true, false) => Order::Send { number, to, transfers },
-            (false, _) => Order::Receive { number, from, transfers },
-        });
-        let (sends, rest): (Vec<Order>, Vec<Order>) = moves.partition(|order| matches!(order, Order::Send { .. }));
-        let gone = (!gone.is_empty()).then_some(Order::GiveUp(gone));
+        let (mut sends, mut rest) = (Vec::new(), Vec::new());
+        for Move { number, from, to, transfers, uses } in moves {
+            match (from == here, to == here) {
+                (true, true) => rest.push((Order::Copy { transfers }, uses)),
+                (true, false) => sends.push((Order::Send { number, to, transfers }, uses)),
+                (false, _) => rest.push((Order::Receive { number, from, transfers }, uses)),
+            }
+        }
+        let batch = batch.map(|batch| (batch.uses.clone(), batch)).map(|(uses, batch)| (Order::Start(batch), uses));
+        let uses = gone.iter().map(|&column| ColumnUse { column, does: Does::Writes }).collect();
+        let gone = (!gone.is_empty()).then_some((Order::GiveUp(gone), uses));
         // Old values are read before anything is written.
-        for order in sends.into_iter().chain(rest).chain(batch.map(Order::Start)).chain(gone) {
-            self.queue(tasks, (launch, &by, &within), order);
+        for (order, uses) in sends.into_iter().chain(rest).chain(batch).chain(gone) {
+            self.queue(tasks, (launch, &by, &within), order, uses);
         }
     }
 
-    fn queue(&mut self, tasks: &Tasks, (launch, by, within): (LaunchKey, &Arc<str>, &Ancestors), order: Order) {
-        let (id, uses) = (tasks.reserve_order(), order.uses());
+    fn queue(
+        &mut self,
+        tasks: &Tasks,
+        (launch, by, within): (LaunchKey, &Arc<str>, &Ancestors),
+        order: Order,
+        uses: Arc<[ColumnUse]>,
+    ) {
+        let id = tasks.reserve_order();
         let hurries = tasks.effects.strikes(Bug::EarlyStart);
         if self.is_apart(within) {
             self.unlisted.push(id);
@@ -169,21 +173,44 @@ impl Orders {
         &self,
         tasks: &Tasks,
         (id, launch, within): (TaskId, LaunchKey, &Ancestors),
-        uses: &[ColumnUse],
+        uses: &Arc<[ColumnUse]>,
         gives_up: bool,
     ) {
         let is_around = |earlier: TaskId| {
-            let other = self.all.get(&earlier.index).filter(|other| other.id == earlier);
-            other.is_some_and(|other| other.is_around(within))
+            // Hardly any launcher is part of another launch.
+            let around =
+                || self.all.get(&earlier.index).is_some_and(|other| other.id == earlier && other.is_around(within));
+            !within.is_empty() && around()
         };
-        for ColumnUse { column, does } in uses {
-            let Ok(column) = tasks.data.standing(&tasks.effects, column) else { continue };
+        for (column, does) in &*self.columns(tasks, uses) {
             let of = (*does, launcher(launch));
-            tasks.order_follows(id, &column, of, is_around);
+            tasks.order_follows(id, column, of, is_around);
             if !gives_up {
-                tasks.order_uses(id, &column, of, is_around);
+                tasks.order_uses(id, column, of, is_around);
             }
         }
+    }
+
+    /// The columns of an order. A launch that comes again has the very same list.
+    fn columns(&self, tasks: &Tasks, uses: &Arc<[ColumnUse]>) -> Rc<UsedColumns> {
+        const FEW: usize = 4;
+        const MOST: usize = 8;
+        let mut found = self.found.borrow_mut();
+        if let Some((_, columns)) = found.iter().find(|(list, _)| Arc::ptr_eq(list, uses)) {
+            return columns.clone();
+        }
+        let column = |u: &ColumnUse| Some((tasks.data.standing(&tasks.effects, &u.column).ok()?, u.does));
+        let columns: Rc<UsedColumns> = uses.iter().filter_map(column).collect();
+        if uses.len() > FEW {
+            found.truncate(MOST - 1);
+            found.push_front((uses.clone(), columns.clone()));
+        }
+        columns
+    }
+
+    /// Columns have been given up: they are looked up again.
+    pub fn forget_columns(&self) {
+        self.found.borrow_mut().clear();
     }
 
     /// Enters the orders in `unlisted` in their columns.
@@ -193,10 +220,8 @@ impl Orders {
             if matches!(listed.order, Some(Order::GiveUp(_))) {
                 continue;
             }
-            for ColumnUse { column, does } in &*listed.uses {
-                if let Ok(column) = tasks.data.standing(&tasks.effects, column) {
-                    tasks.order_uses(id, &column, (*does, launcher(listed.launch)), |_| true);
-                }
+            for (column, does) in &*self.columns(tasks, &listed.uses) {
+                tasks.order_uses(id, column, (*does, launcher(listed.launch)), |_| true);
             }
         }
     }

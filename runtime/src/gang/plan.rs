@@ -60,6 +60,38 @@ pub(crate) struct MovePlan {
     pub from: ProcessorId,
     pub to: ProcessorId,
     pub transfers: Arc<[Transfer]>,
+    /// What it does on the first and on the second processor. If they are the same, both are all.
+    pub uses: [Arc<[ColumnUse]>; 2],
+}
+
+impl MovePlan {
+    fn new(from: ProcessorId, to: ProcessorId, transfers: Vec<Transfer>) -> Self {
+        let reads = |t: &Transfer| ColumnUse { column: t.source(), does: Does::Reads };
+        let writes = |t: &Transfer| {
+            let does = if t.only_read { Does::Brings } else { Does::Writes };
+            ColumnUse { column: t.target(), does }
+        };
+        let (reads, writes) = (transfers.iter().map(reads), transfers.iter().map(writes));
+        let uses = match from == to {
+            true => {
+                let all = once_each(reads.chain(writes).collect());
+                [all.clone(), all]
+            }
+            false => [once_each(reads.collect()), once_each(writes.collect())],
+        };
+        Self { from, to, uses, transfers: transfers.into() }
+    }
+}
+
+/// Uses with each column once: of several uses, the last in their order stands for all.
+fn once_each(mut uses: Vec<ColumnUse>) -> Arc<[ColumnUse]> {
+    uses.sort_unstable();
+    uses.dedup_by(|next, before| {
+        let same = next.column == before.column;
+        before.does = if same { next.does } else { before.does };
+        same
+    });
+    uses.into()
 }
 
 /// The batch of one processor, without its shards.
@@ -232,22 +264,14 @@ impl Planner {
                 versions.lower(&key, left);
             }
         }
-        let batches = uses.into_iter().map(|(at, mut uses)| {
-            // Of several uses of a column, the last in this order stands for all.
-            uses.sort_unstable();
-            uses.dedup_by(|next, before| {
-                let same = next.column == before.column;
-                before.does = if same { next.does } else { before.does };
-                same
-            });
-            BatchPlan { at, uses: uses.into(), hold: hold.contains(&at) }
-        });
+        let batches = uses.into_iter();
+        let batches = batches.map(|(at, uses)| BatchPlan { at, uses: once_each(uses), hold: hold.contains(&at) });
         let batches = batches.collect();
         // Many gangs hold nothing: their shards share one list.
         let nothing: Arc<[HeldRegion]> = Arc::new([]);
         let shared = |held: Vec<HeldRegion>| if held.is_empty() { nothing.clone() } else { held.into() };
         let held = input.held.into_iter().map(shared).collect();
-        let moves = moves.into_iter().map(|((from, to), transfers)| MovePlan { from, to, transfers: transfers.into() });
+        let moves = moves.into_iter().map(|((from, to), transfers)| MovePlan::new(from, to, transfers));
         let moves = moves.collect();
         Ok((LaunchPlan { held, moves, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() }, used))
     }

@@ -223,6 +223,8 @@ pub(crate) struct Move {
     pub from: ProcessorId,
     pub to: ProcessorId,
     pub transfers: Arc<[Transfer]>,
+    /// What the receiver of this does to its columns.
+    pub uses: Arc<[ColumnUse]>,
 }
 
 /// The shards of a launch on one processor.

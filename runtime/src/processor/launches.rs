@@ -37,8 +37,16 @@ pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat<'_>) + Send + Sync>;
 
 impl Core {
     /// Carries out all orders that wait for nothing more.
-    #[inline]
+    #[inline(always)]
     pub(super) fn carry_out_orders(self: &Rc<Self>) {
+        if self.tasks.has_orders() {
+            self.carry_out_all();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn carry_out_all(self: &Rc<Self>) {
         while let Some(id) = self.tasks.next_order() {
             self.carry_out(id);
         }
@@ -60,6 +68,7 @@ impl Core {
                 self.write_values((launch, &within), &transfers, values);
             }
             Order::GiveUp(gone) => {
+                self.gangs.forget_columns();
                 for key in gone {
                     self.tasks.data.give_up_instance(&key, launch, |column| self.tasks.is_unused(column));
                 }

@@ -102,5 +102,6 @@ impl Defined for Tree {
     }
     fn free(&self, id: ObjectId, core: &Core) {
         core.tasks.data.forget(TreeId(id));
+        core.gangs.forget_columns();
     }
 }

@@ -51,8 +51,13 @@ impl Tasks {
         successors.into_iter().for_each(|next| self.leaf_has_one_less(next));
     }
 
+    /// Whether there are orders to carry out.
+    #[inline(always)]
+    pub fn has_orders(&self) -> bool {
+        !self.due.borrow().is_empty()
+    }
+
     /// Takes an order that is to be carried out.
-    #[inline]
     pub fn next_order(&self) -> Option<TaskId> {
         self.due.borrow_mut().pop_front()
     }
