@@ -1,6 +1,6 @@
 //! Batches of shards on this processor: those that wait, those that run, and those whose launch has not ended.
 
-use super::orders::Orders;
+use super::orders::{OfLaunch, Orders};
 use crate::Error;
 use crate::diagnose::deadlock::Node;
 use crate::error::Failure;
@@ -9,7 +9,7 @@ use crate::maps::{HashMap, HashSet};
 use crate::message::{Batch, Reply, Valid};
 use crate::parcel::Parcel;
 use crate::task::Tasks;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A batch that has started.
 pub(super) struct RunningBatch {
@@ -17,7 +17,7 @@ pub(super) struct RunningBatch {
     pub(super) order: TaskId,
     task: ObjectId,
     pub(super) gang: ObjectId,
-    by: Arc<str>,
+    of: Rc<OfLaunch>,
     shards: Vec<u32>,
     pub(super) hold: bool,
     pub(super) reply: Reply,
@@ -69,7 +69,7 @@ impl Batches {
         self.running.iter().map(|(launch, r)| {
             let over: HashSet<u32> = r.results.iter().map(|(shard, _)| *shard).collect();
             let left = r.shards.iter().copied().filter(|s| !over.contains(s)).collect();
-            (BatchOrigin { launch: *launch, task: r.task, gang: r.gang, by: &r.by }, left, over)
+            (BatchOrigin { launch: *launch, task: r.task, gang: r.gang, by: &r.of.by }, left, over)
         })
     }
 
@@ -97,8 +97,9 @@ impl Batches {
         self.orders.entries() + self.running.len() + self.until_launch_over.len()
     }
 
-    /// Starts the batch of a launch by the task `by`.
-    pub fn start(&mut self, tasks: &Tasks, (launch, by): (LaunchKey, &Arc<str>), order: TaskId, batch: &Batch) {
+    /// Starts the batch of a launch.
+    pub fn start(&mut self, tasks: &Tasks, of: &Rc<OfLaunch>, order: TaskId, batch: &Batch) {
+        let launch = of.launch;
         if batch.hold {
             self.orders.launch_started(tasks, launch);
         }
@@ -106,7 +107,7 @@ impl Batches {
             order,
             task: batch.task,
             gang: batch.gang,
-            by: by.clone(),
+            of: of.clone(),
             shards: batch.shards.iter().map(|s| s.shard).collect(),
             hold: batch.hold,
             reply: batch.reply,

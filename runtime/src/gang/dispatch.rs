@@ -2,17 +2,16 @@
 
 use super::Gangs;
 use super::gather::Gather;
-use super::plan::{BatchPlan, LaunchPlan, MovePlan, Planner};
+use super::plan::{BatchPlan, LaunchPlan, PartPlan, Planner};
 use super::results::{LaunchState, Settle, Uses};
 use crate::Error;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::future::TaskFuture;
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
-use crate::message::{Batch, LaunchPart, Message, Move, Reply, ShardStart};
+use crate::message::{Batch, LaunchPart, Message, Reply, ShardStart};
 use crate::object::GangTable;
 use crate::task::Tasks;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A launch that has been planned.
@@ -49,26 +48,26 @@ impl Gangs {
         }
         effects.event(|| Event::Launched { launch });
         let (over, done) = TaskFuture::pending();
-        let own = || plan.batches.iter().filter(|b| planner.starts(effects, b.at));
-        let homes = own().filter(|b| b.hold).map(|b| b.at).collect();
+        let own = || plan.parts.iter().filter(|part| planner.starts(effects, part.at));
+        let batches = || own().filter_map(|part| Some((part.at, part.batch.as_ref()?)));
+        let homes = batches().filter(|(_, batch)| batch.hold).map(|(at, _)| at).collect();
         let (by, versions) = (planner.place(), planner.versions.clone());
         let copies = effects.copies();
         let uses = Uses { gang: table.id, task, inner, trees: plan.trees.clone() };
         let mut state = LaunchState::new(
             (launch, uses),
             (by, node),
-            (plan.batches.len(), table.shards()),
+            (plan.parts.iter().filter(|part| part.batch.is_some()).count(), table.shards()),
             homes,
             settle,
             versions,
             over,
         );
         if planner.replicated && copies.nodes() > 1 {
-            state.gathers(Gather::new((copies.node_of(effects.id).0, copies.nodes()), own().count()));
+            state.gathers(Gather::new((copies.node_of(effects.id).0, copies.nodes()), batches().count()));
         }
         self.register(tasks, Rc::new(state));
         let known = effects.objects.changes();
-        let mut parts: BTreeMap<ProcessorId, LaunchPart> = BTreeMap::new();
         let part = |at: ProcessorId| LaunchPart {
             launch,
             by: planner.name.clone(),
@@ -77,28 +76,25 @@ impl Gangs {
             known,
             moves: Vec::new(),
             batch: None,
+            uses: None,
             gone: Vec::new(),
         };
-        for (number, &MovePlan { from, to, ref transfers, ref uses }) in (0u32..).zip(&plan.moves) {
-            let ends = [Some(from), (from != to).then_some(to)].into_iter().flatten();
-            for at in ends.filter(|at| planner.starts(effects, *at)) {
-                let (transfers, uses) = (transfers.clone(), uses[usize::from(at != from)].clone());
-                parts.entry(at).or_insert_with(|| part(at)).moves.push(Move { number, from, to, transfers, uses });
-            }
-        }
+        let send = |at: ProcessorId, part: LaunchPart| effects.send(at, Message::Launch(Box::new(part)));
         let reply = if planner.replicated { Reply::EveryNode } else { Reply::Processor(effects.id) };
-        for BatchPlan { at, uses, hold } in own() {
-            let (shards, uses) = (shards(*at), uses.clone());
-            let batch = Batch { task, gang: table.id, shards, hold: *hold, reply, uses };
-            parts.entry(*at).or_insert_with(|| part(*at)).batch = Some(batch);
+        // Each is sent before the next is put together, which takes time. This processor can't begin before the end of all.
+        let others = own().filter(|part| part.at != effects.id);
+        for PartPlan { at, moves, batch } in others.chain(own().filter(|part| part.at == effects.id)) {
+            let moves = moves.iter().map(|&number| (number, plan.moves[number as usize].clone())).collect();
+            let (batch, uses) = batch.as_ref().map_or((None, None), |BatchPlan { uses, hold }| {
+                let batch = Batch { task, gang: table.id, shards: shards(*at), hold: *hold, reply };
+                (Some(batch), Some(uses.clone()))
+            });
+            send(*at, LaunchPart { moves, batch, uses, ..part(*at) });
         }
         for (at, gone) in planner.kept.borrow_mut().take_due() {
             if planner.starts(effects, at) {
-                parts.entry(at).or_insert_with(|| part(at)).gone = gone;
+                send(at, LaunchPart { gone, ..part(at) });
             }
-        }
-        for (at, part) in parts {
-            effects.send(at, Message::Launch(Box::new(part)));
         }
         Ok(done)
     }

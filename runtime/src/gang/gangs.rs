@@ -1,7 +1,7 @@
 //! The state of the gangs on one processor, and the calls of other modules: orders, data, the ends of shards, results.
 
 use super::batches::{Batches, RunningBatch};
-use super::orders::Due;
+use super::orders::{Due, OfLaunch};
 use super::results::{LaunchState, Leaving};
 use crate::Error;
 use crate::effects::{Effects, Known};
@@ -13,7 +13,6 @@ use crate::parcel::Parcel;
 use crate::task::Tasks;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// The gangs of one processor.
 pub(crate) struct Gangs {
@@ -118,7 +117,7 @@ impl Gangs {
     }
 
     /// A batch runs from now on.
-    pub fn batch_runs(&self, tasks: &Tasks, of: (LaunchKey, &Arc<str>), order: TaskId, batch: &Batch) {
+    pub fn batch_runs(&self, tasks: &Tasks, of: &Rc<OfLaunch>, order: TaskId, batch: &Batch) {
         self.batches().borrow_mut().start(tasks, of, order, batch);
     }
 

@@ -25,7 +25,7 @@ mod versions;
 pub(crate) use claims::{Claim, Claimants, conflict};
 pub(crate) use dispatch::Dispatch;
 pub(crate) use gangs::Gangs;
-pub(crate) use orders::{Due, Order};
+pub(crate) use orders::{Due, OfLaunch, Order};
 pub(crate) use plan::{LaunchPlan, PlanInput, Planner};
 pub(crate) use results::Settle;
 pub(crate) use versions::{Right, Versions};

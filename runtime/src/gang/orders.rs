@@ -15,55 +15,49 @@ use crate::Error;
 use crate::data::{Column, ColumnUse, Does};
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ProcessorId, TaskId, launcher};
 use crate::maps::{HashMap, HashSet};
-use crate::message::{Batch, LaunchPart, Move, Transfer, Values};
+use crate::message::{Batch, LaunchPart, Move, Values};
 use crate::plant::Bug;
 use crate::task::Tasks;
 use maniple_regions::Buffer;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The action of an order.
+/// The action of an order. A move has its number in the launch.
 pub(crate) enum Order {
     Start(Batch),
-    Send {
-        number: u32,
-        to: ProcessorId,
-        transfers: Arc<[Transfer]>,
-    },
+    Send(u32, Arc<Move>),
     /// Writes values that come from another processor.
-    Receive {
-        number: u32,
-        from: ProcessorId,
-        transfers: Arc<[Transfer]>,
-    },
+    Receive(u32, Arc<Move>),
     /// Copies between instances of this processor.
-    Copy {
-        transfers: Arc<[Transfer]>,
-    },
+    Copy(Arc<Move>),
     GiveUp(Vec<ColumnKey>),
 }
 
-/// An order with the launch that it is for.
-pub(super) struct LaunchOrder {
-    pub id: TaskId,
+/// The launch that orders are for. They share it, because to count references to what other processors use takes long.
+pub(crate) struct OfLaunch {
     pub launch: LaunchKey,
     /// The launcher's name.
     pub by: Arc<str>,
+    /// The launches that the launcher is part of.
     pub within: Ancestors,
-    uses: Arc<[ColumnUse]>,
+}
+
+/// An order with the launch that it is for.
+struct LaunchOrder {
+    id: TaskId,
+    of: Rc<OfLaunch>,
     /// `None` once it is carried out.
-    pub order: Option<Order>,
+    order: Option<Order>,
+    /// What it uses, unless it is a move.
+    uses: Option<Arc<[ColumnUse]>>,
     /// The values that have come for a receive; for a batch, the error of a receive.
     came: Option<Result<Vec<Buffer>, Error>>,
 }
 
 /// An order that is carried out now.
 pub(crate) struct Due {
-    pub launch: LaunchKey,
-    pub by: Arc<str>,
-    pub within: Ancestors,
+    pub of: Rc<OfLaunch>,
     pub order: Order,
     pub came: Option<Result<Vec<Buffer>, Error>>,
 }
@@ -89,14 +83,22 @@ pub(crate) struct Orders {
     awaited: HashMap<(LaunchKey, u32), TaskId>,
     /// Values that have come before their receive.
     came: HashMap<(LaunchKey, u32), Values>,
-    /// The columns of a few orders with many, the latest first.
-    found: RefCell<VecDeque<Found>>,
+    /// The columns of orders with many, by the address of the list of uses.
+    found: RefCell<HashMap<*const [ColumnUse], Found>>,
 }
 
 impl LaunchOrder {
     /// Whether it is the batch of one of these launches.
     fn is_around(&self, within: &Ancestors) -> bool {
-        matches!(self.order, None | Some(Order::Start(_))) && within.contains(&self.launch)
+        matches!(self.order, None | Some(Order::Start(_))) && within.contains(&self.of.launch)
+    }
+
+    fn uses(&self) -> Option<&Arc<[ColumnUse]>> {
+        match &self.order {
+            Some(Order::Send(_, moved)) => Some(&moved.uses[0]),
+            Some(Order::Receive(_, moved) | Order::Copy(moved)) => Some(&moved.uses[1]),
+            None | Some(Order::Start(_) | Order::GiveUp(_)) => self.uses.as_ref(),
+        }
     }
 }
 
@@ -110,44 +112,42 @@ impl Orders {
     }
 
     fn queue_all(&mut self, tasks: &Tasks, part: LaunchPart) {
-        let LaunchPart { launch, by, within, moves, batch, gone, .. } = part;
+        let LaunchPart { launch, by, within, mut moves, batch, uses, gone, .. } = part;
+        let of = Rc::new(OfLaunch { launch, by, within });
         let here = tasks.effects.id;
-        let (mut sends, mut rest) = (Vec::new(), Vec::new());
-        for Move { number, from, to, transfers, uses } in moves {
-            match (from == here, to == here) {
-                (true, true) => rest.push((Order::Copy { transfers }, uses)),
-                (true, false) => sends.push((Order::Send { number, to, transfers }, uses)),
-                (false, _) => rest.push((Order::Receive { number, from, transfers }, uses)),
-            }
-        }
-        let batch = batch.map(|batch| (batch.uses.clone(), batch)).map(|(uses, batch)| (Order::Start(batch), uses));
-        let uses = gone.iter().map(|&column| ColumnUse { column, does: Does::Writes }).collect();
-        let gone = (!gone.is_empty()).then_some((Order::GiveUp(gone), uses));
         // Old values are read before anything is written.
-        for (order, uses) in sends.into_iter().chain(rest).chain(batch).chain(gone) {
-            self.queue(tasks, (launch, &by, &within), order, uses);
+        moves.sort_by_key(|(_, moved)| moved.to == here);
+        for (number, moved) in moves {
+            let order = match (moved.from == here, moved.to == here) {
+                (true, true) => Order::Copy(moved),
+                (true, false) => Order::Send(number, moved),
+                (false, _) => Order::Receive(number, moved),
+            };
+            self.queue(tasks, &of, order, None);
+        }
+        if let Some(batch) = batch {
+            self.queue(tasks, &of, Order::Start(batch), uses);
+        }
+        if !gone.is_empty() {
+            let uses = gone.iter().map(|&column| ColumnUse { column, does: Does::Writes }).collect();
+            self.queue(tasks, &of, Order::GiveUp(gone), Some(uses));
         }
     }
 
-    fn queue(
-        &mut self,
-        tasks: &Tasks,
-        (launch, by, within): (LaunchKey, &Arc<str>, &Ancestors),
-        order: Order,
-        uses: Arc<[ColumnUse]>,
-    ) {
-        let id = tasks.reserve_order();
+    fn queue(&mut self, tasks: &Tasks, of: &Rc<OfLaunch>, order: Order, uses: Option<Arc<[ColumnUse]>>) {
+        let mut own =
+            Box::new(LaunchOrder { id: tasks.reserve_order(), of: of.clone(), order: Some(order), uses, came: None });
+        let (id, launch) = (own.id, of.launch);
         let hurries = tasks.effects.strikes(Bug::EarlyStart);
-        if self.is_apart(within) {
+        if self.is_apart(&of.within) {
             self.unlisted.push(id);
         } else if !hurries {
             self.list(tasks);
-            self.follow(tasks, (id, launch, within), &uses, matches!(order, Order::GiveUp(_)));
+            self.follow(tasks, &own);
         }
-        let mut came = None;
-        if let Order::Receive { number, .. } = order {
+        if let Some(Order::Receive(number, _)) = own.order {
             match self.came.remove(&(launch, number)) {
-                Some(values) => came = Some(values.values),
+                Some(values) => own.came = Some(values.values),
                 None if hurries => {}
                 None => {
                     tasks.order_waits(id);
@@ -155,8 +155,7 @@ impl Orders {
                 }
             }
         }
-        let (by, within, order) = (by.clone(), within.clone(), Some(order));
-        self.all.insert(id.index, Box::new(LaunchOrder { id, launch, by, within, uses, order, came }));
+        self.all.insert(id.index, own);
         tasks.order_one_less(id);
     }
 
@@ -169,24 +168,20 @@ impl Orders {
 
     /// Makes an order follow the earlier users of its columns. Later ones follow it, unless it gives instances up: what uses
     /// these again finds them, or makes others.
-    fn follow(
-        &self,
-        tasks: &Tasks,
-        (id, launch, within): (TaskId, LaunchKey, &Ancestors),
-        uses: &Arc<[ColumnUse]>,
-        gives_up: bool,
-    ) {
+    fn follow(&self, tasks: &Tasks, own: &LaunchOrder) {
+        let (within, gives_up) = (&own.of.within, matches!(own.order, Some(Order::GiveUp(_))));
         let is_around = |earlier: TaskId| {
             // Hardly any launcher is part of another launch.
             let around =
                 || self.all.get(&earlier.index).is_some_and(|other| other.id == earlier && other.is_around(within));
             !within.is_empty() && around()
         };
+        let Some(uses) = own.uses() else { return };
         for (column, does) in &*self.columns(tasks, uses) {
-            let of = (*does, launcher(launch));
-            tasks.order_follows(id, column, of, is_around);
+            let of = (*does, launcher(own.of.launch));
+            tasks.order_follows(own.id, column, of, is_around);
             if !gives_up {
-                tasks.order_uses(id, column, of, is_around);
+                tasks.order_uses(own.id, column, of, is_around);
             }
         }
     }
@@ -194,16 +189,18 @@ impl Orders {
     /// The columns of an order. A launch that comes again has the very same list.
     fn columns(&self, tasks: &Tasks, uses: &Arc<[ColumnUse]>) -> Rc<UsedColumns> {
         const FEW: usize = 4;
-        const MOST: usize = 8;
+        const MOST: usize = 64;
         let mut found = self.found.borrow_mut();
-        if let Some((_, columns)) = found.iter().find(|(list, _)| Arc::ptr_eq(list, uses)) {
+        if let Some((_, columns)) = found.get(&Arc::as_ptr(uses)) {
             return columns.clone();
         }
         let column = |u: &ColumnUse| Some((tasks.data.standing(&tasks.effects, &u.column).ok()?, u.does));
         let columns: Rc<UsedColumns> = uses.iter().filter_map(column).collect();
         if uses.len() > FEW {
-            found.truncate(MOST - 1);
-            found.push_front((uses.clone(), columns.clone()));
+            if found.len() == MOST {
+                found.clear();
+            }
+            found.insert(Arc::as_ptr(uses), (uses.clone(), columns.clone()));
         }
         columns
     }
@@ -220,8 +217,9 @@ impl Orders {
             if matches!(listed.order, Some(Order::GiveUp(_))) {
                 continue;
             }
-            for (column, does) in &*self.columns(tasks, &listed.uses) {
-                tasks.order_uses(id, column, (*does, launcher(listed.launch)), |_| true);
+            let Some(uses) = listed.uses() else { continue };
+            for (column, does) in &*self.columns(tasks, uses) {
+                tasks.order_uses(id, column, (*does, launcher(listed.of.launch)), |_| true);
             }
         }
     }
@@ -230,7 +228,7 @@ impl Orders {
     pub fn start(&mut self, id: TaskId) -> Option<Due> {
         let own = self.all.get_mut(&id.index)?;
         let (order, came) = (own.order.take()?, own.came.take());
-        Some(Due { launch: own.launch, by: own.by.clone(), within: own.within.clone(), order, came })
+        Some(Due { of: own.of.clone(), order, came })
     }
 
     /// An order is over.
@@ -258,7 +256,7 @@ impl Orders {
     /// Values for a launch are missing: its batch here is refused.
     pub fn refuse_batch(&mut self, launch: LaunchKey, error: Error) {
         let is_it = |other: &&mut Box<LaunchOrder>| {
-            other.launch == launch && matches!(other.order, Some(Order::Start(_))) && other.came.is_none()
+            other.of.launch == launch && matches!(other.order, Some(Order::Start(_))) && other.came.is_none()
         };
         if let Some(batch) = self.all.values_mut().find(is_it) {
             batch.came = Some(Err(error));
@@ -270,7 +268,9 @@ impl Orders {
     pub fn is_read(&self, within: &Ancestors, column: &ColumnKey) -> bool {
         self.all.values().any(|other| {
             let reads = ColumnUse { column: *column, does: Does::Reads };
-            other.order.is_none() && (other.within == *within || other.is_around(within)) && other.uses.contains(&reads)
+            other.order.is_none()
+                && (other.of.within == *within || other.is_around(within))
+                && other.uses.as_ref().is_some_and(|uses| uses.contains(&reads))
         })
     }
 
@@ -307,15 +307,15 @@ impl Orders {
             after: Vec::new(),
         });
         let mut queued: Vec<&LaunchOrder> = self.all.values().map(|order| &**order).collect();
-        queued.sort_unstable_by_key(|order| order.launch);
+        queued.sort_unstable_by_key(|order| order.of.launch);
         let queued = queued.into_iter().filter_map(|order| match &order.order {
             Some(Order::Start(batch)) => Some((order, batch)),
             _ => None,
         });
         let queued = queued.map(|(order, batch)| WaitingBatch {
-            origin: origin(order.launch, &order.by, batch),
+            origin: origin(order.of.launch, &order.of.by, batch),
             shards: shards(batch),
-            missing: self.missing(order.launch),
+            missing: self.missing(order.of.launch),
             after: self.launches_before(tasks, order),
         });
         queued.chain(early).collect()
@@ -324,8 +324,8 @@ impl Orders {
     /// The processors whose data for a launch has not come.
     fn missing(&self, launch: LaunchKey) -> Vec<ProcessorId> {
         let awaited = self.awaited.iter().filter(|((of, _), _)| *of == launch).map(|(_, id)| id);
-        let from = awaited.filter_map(|id| match self.all.get(&id.index)?.order {
-            Some(Order::Receive { from, .. }) => Some(from),
+        let from = awaited.filter_map(|id| match &self.all.get(&id.index)?.order {
+            Some(Order::Receive(_, moved)) => Some(moved.from),
             _ => None,
         });
         let mut from: Vec<ProcessorId> = from.collect();
@@ -339,7 +339,7 @@ impl Orders {
         while let Some(id) = left.pop() {
             for before in tasks.before(id).iter().filter_map(|index| self.all.get(index)) {
                 if matches!(before.order, None | Some(Order::Start(_))) {
-                    launches.push(before.launch);
+                    launches.push(before.of.launch);
                 } else if seen.insert(before.id.index) {
                     left.push(before.id);
                 }

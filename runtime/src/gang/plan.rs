@@ -8,7 +8,7 @@ use crate::data::{ColumnUse, Does};
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, ProcessorId, TOP, TopLaunch};
 use crate::maps::{self, HashMap, HashSet};
-use crate::message::{HeldRegion, Transfer};
+use crate::message::{HeldRegion, Move, Transfer};
 use crate::object::GangTable;
 use crate::{Error, Place};
 use maniple_mapper::{KeepInput, PlaceSharedInput, SourceInput, validate};
@@ -33,8 +33,9 @@ pub(crate) struct PlanInput<'a> {
 pub(crate) struct LaunchPlan {
     /// The requirements of each shard, with the homes of shared regions.
     pub held: Vec<Arc<[HeldRegion]>>,
-    pub moves: Vec<MovePlan>,
-    pub batches: Vec<BatchPlan>,
+    pub moves: Vec<Arc<Move>>,
+    /// What each processor does that takes part.
+    pub parts: Vec<PartPlan>,
     /// The trees of the regions that shards hold.
     pub trees: Arc<[TreeId]>,
     /// The questions to the mapper with its answers.
@@ -49,38 +50,29 @@ impl LaunchPlan {
     pub fn hashes(&self) -> &(Vec<u64>, u64) {
         self.hashes.get_or_init(|| {
             let of_shards = self.held.iter().map(|held| maps::Hash.hash_one(held));
-            (of_shards.collect(), maps::Hash.hash_one(&self.moves))
+            (of_shards.collect(), {
+                let moves: Vec<_> = self.moves.iter().map(|m| (m.from, m.to, &m.transfers)).collect();
+                maps::Hash.hash_one(moves)
+            })
         })
     }
 }
 
-/// Data that moves between instances of two processors, or of one.
-#[derive(Hash)]
-pub(crate) struct MovePlan {
-    pub from: ProcessorId,
-    pub to: ProcessorId,
-    pub transfers: Arc<[Transfer]>,
-    /// What it does on the first and on the second processor. If they are the same, both are all.
-    pub uses: [Arc<[ColumnUse]>; 2],
-}
-
-impl MovePlan {
-    fn new(from: ProcessorId, to: ProcessorId, transfers: Vec<Transfer>) -> Self {
-        let reads = |t: &Transfer| ColumnUse { column: t.source(), does: Does::Reads };
-        let writes = |t: &Transfer| {
-            let does = if t.only_read { Does::Brings } else { Does::Writes };
-            ColumnUse { column: t.target(), does }
-        };
-        let (reads, writes) = (transfers.iter().map(reads), transfers.iter().map(writes));
-        let uses = match from == to {
-            true => {
-                let all = once_each(reads.chain(writes).collect());
-                [all.clone(), all]
-            }
-            false => [once_each(reads.collect()), once_each(writes.collect())],
-        };
-        Self { from, to, uses, transfers: transfers.into() }
-    }
+fn moved(from: ProcessorId, to: ProcessorId, transfers: Vec<Transfer>) -> Arc<Move> {
+    let reads = |t: &Transfer| ColumnUse { column: t.source(), does: Does::Reads };
+    let writes = |t: &Transfer| {
+        let does = if t.only_read { Does::Brings } else { Does::Writes };
+        ColumnUse { column: t.target(), does }
+    };
+    let (reads, writes) = (transfers.iter().map(reads), transfers.iter().map(writes));
+    let uses = match from == to {
+        true => {
+            let all = once_each(reads.chain(writes).collect());
+            [all.clone(), all]
+        }
+        false => [once_each(reads.collect()), once_each(writes.collect())],
+    };
+    Arc::new(Move { from, to, transfers, uses })
 }
 
 /// Uses with each column once: of several uses, the last in their order stands for all.
@@ -94,9 +86,16 @@ fn once_each(mut uses: Vec<ColumnUse>) -> Arc<[ColumnUse]> {
     uses.into()
 }
 
+/// What one processor does for a launch.
+pub(crate) struct PartPlan {
+    pub at: ProcessorId,
+    /// The numbers of its moves.
+    pub moves: Vec<u32>,
+    pub batch: Option<BatchPlan>,
+}
+
 /// The batch of one processor, without its shards.
 pub(crate) struct BatchPlan {
-    pub at: ProcessorId,
     pub uses: Arc<[ColumnUse]>,
     /// Shards of other processors use simultaneous regions that are at home there.
     pub hold: bool,
@@ -264,16 +263,22 @@ impl Planner {
                 versions.lower(&key, left);
             }
         }
-        let batches = uses.into_iter();
-        let batches = batches.map(|(at, uses)| BatchPlan { at, uses: once_each(uses), hold: hold.contains(&at) });
-        let batches = batches.collect();
         // Many gangs hold nothing: their shards share one list.
         let nothing: Arc<[HeldRegion]> = Arc::new([]);
         let shared = |held: Vec<HeldRegion>| if held.is_empty() { nothing.clone() } else { held.into() };
         let held = input.held.into_iter().map(shared).collect();
-        let moves = moves.into_iter().map(|((from, to), transfers)| MovePlan::new(from, to, transfers));
-        let moves = moves.collect();
-        Ok((LaunchPlan { held, moves, batches, trees: trees.into(), homes, sources, hashes: OnceCell::new() }, used))
+        let batch =
+            |(at, uses)| (at, (Vec::new(), Some(BatchPlan { uses: once_each(uses), hold: hold.contains(&at) })));
+        let mut parts: BTreeMap<ProcessorId, (Vec<u32>, Option<BatchPlan>)> = uses.into_iter().map(batch).collect();
+        let moves: Vec<Arc<Move>> =
+            moves.into_iter().map(|((from, to), transfers)| moved(from, to, transfers)).collect();
+        for (number, m) in (0u32..).zip(&moves) {
+            for at in [Some(m.from), (m.from != m.to).then_some(m.to)].into_iter().flatten() {
+                parts.entry(at).or_default().0.push(number);
+            }
+        }
+        let parts = parts.into_iter().map(|(at, (moves, batch))| PartPlan { at, moves, batch }).collect();
+        Ok((LaunchPlan { held, moves, parts, trees: trees.into(), homes, sources, hashes: OnceCell::new() }, used))
     }
 
     /// The instances that a launch uses which starts now. `held` are its requirements, with homes. Asks the mapper about

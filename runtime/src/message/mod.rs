@@ -209,22 +209,23 @@ pub(crate) struct LaunchPart {
     /// How many objects the launcher knew, and how many of them it knew to be destroyed, both counted. The part waits
     /// until this processor knows as much.
     pub known: u64,
-    pub moves: Vec<Move>,
+    /// Each with its number in the launch.
+    pub moves: Vec<(u32, Arc<Move>)>,
     pub batch: Option<Batch>,
+    /// What the batch uses.
+    pub uses: Option<Arc<[ColumnUse]>>,
     /// Instances that go once the earlier users have ended, unless later launches use them too.
     pub gone: Vec<ColumnKey>,
 }
 
-/// Data that moves for a launch.
+/// Data that moves for a launch, from one processor to another or between instances of one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Move {
-    /// The number of the move in its launch.
-    pub number: u32,
     pub from: ProcessorId,
     pub to: ProcessorId,
-    pub transfers: Arc<[Transfer]>,
-    /// What the receiver of this does to its columns.
-    pub uses: Arc<[ColumnUse]>,
+    pub transfers: Vec<Transfer>,
+    /// What it does to columns of the first processor and of the second. If they are the same, both are all.
+    pub uses: [Arc<[ColumnUse]>; 2],
 }
 
 /// The shards of a launch on one processor.
@@ -237,7 +238,6 @@ pub(crate) struct Batch {
     pub hold: bool,
     /// Where the results go: to one processor, or by way of the first processor of this node to all nodes.
     pub reply: Reply,
-    pub uses: Arc<[ColumnUse]>,
 }
 
 /// A call of a replicated top-level task.

@@ -2,9 +2,9 @@
 
 use super::Core;
 use crate::error::Failure;
-use crate::gang::{Due, Order};
-use crate::ids::{Ancestors, LaunchKey, ProcessorId, TaskId};
-use crate::message::{Batch, HeldRegion, Message, Transfer, Valid, Values};
+use crate::gang::{Due, OfLaunch, Order};
+use crate::ids::{Ancestors, LaunchKey, TaskId};
+use crate::message::{Batch, HeldRegion, Message, Move, Valid, Values};
 use crate::object::GangTable;
 use crate::parcel::Parcel;
 use crate::plant::Bug;
@@ -53,75 +53,59 @@ impl Core {
     }
 
     fn carry_out(self: &Rc<Self>, id: TaskId) {
-        let Some(Due { launch, by, within, order, came }) = self.gangs.start_order(id) else { return };
+        let Some(Due { of, order, came }) = self.gangs.start_order(id) else { return };
         match order {
-            Order::Start(batch) => {
-                let missing = came.and_then(Result::err);
-                return self.start_batch((launch, &by, &within), id, batch, missing);
-            }
-            Order::Send { number, to, transfers } => self.send_values((launch, number), to, &transfers),
-            Order::Receive { transfers, .. } => {
-                self.write_values((launch, &within), &transfers, came.unwrap_or(Ok(Vec::new())))
-            }
-            Order::Copy { transfers } => {
-                let values = transfers.iter().map(|t| self.tasks.data.read_transfer(self.effects(), t)).collect();
-                self.write_values((launch, &within), &transfers, values);
+            Order::Start(batch) => return self.start_batch(&of, id, batch, came.and_then(Result::err)),
+            Order::Send(number, moved) => self.send_values((of.launch, number), &moved),
+            Order::Receive(_, moved) => self.write_values(&of, &moved, came.unwrap_or(Ok(Vec::new()))),
+            Order::Copy(moved) => {
+                let values = moved.transfers.iter().map(|t| self.tasks.data.read_transfer(self.effects(), t)).collect();
+                self.write_values(&of, &moved, values);
             }
             Order::GiveUp(gone) => {
                 self.gangs.forget_columns();
                 for key in gone {
-                    self.tasks.data.give_up_instance(&key, launch, |column| self.tasks.is_unused(column));
+                    self.tasks.data.give_up_instance(&key, of.launch, |column| self.tasks.is_unused(column));
                 }
             }
         }
         self.gangs.end_order(&self.tasks, id);
     }
 
-    fn send_values(&self, (launch, number): (LaunchKey, u32), to: ProcessorId, transfers: &[Transfer]) {
+    fn send_values(&self, (launch, number): (LaunchKey, u32), moved: &Move) {
         let (effects, data) = (self.effects(), &self.tasks.data);
         if effects.lost_processor().is_some() {
             return;
         }
-        let values: Result<_, Error> = transfers.iter().map(|t| data.read_transfer(effects, t)).collect();
+        let values: Result<_, Error> = moved.transfers.iter().map(|t| data.read_transfer(effects, t)).collect();
         if let Err(e) = &values {
             effects.note_failure(e);
         }
-        effects.send(to, Message::Values(Box::new(Values { launch, number, values })));
+        effects.send(moved.to, Message::Values(Box::new(Values { launch, number, values })));
     }
 
     /// Writes values that have come. Without them the batch of the launch is refused.
-    fn write_values(
-        &self,
-        (launch, within): (LaunchKey, &Ancestors),
-        transfers: &[Transfer],
-        values: Result<Vec<Buffer>, Error>,
-    ) {
+    fn write_values(&self, of: &OfLaunch, moved: &Move, values: Result<Vec<Buffer>, Error>) {
         let (effects, data) = (self.effects(), &self.tasks.data);
         let written = values.and_then(|values| {
-            for (transfer, bytes) in transfers.iter().zip(&values) {
+            for (transfer, bytes) in moved.transfers.iter().zip(&values) {
                 // A shard that reads it has the same values.
-                let is_there = transfer.only_read && self.gangs.is_read(within, &transfer.target());
+                let is_there = transfer.only_read && self.gangs.is_read(&of.within, &transfer.target());
                 if !is_there && !effects.strikes(Bug::StaleCopy) {
-                    data.write_transfer(effects, launch, transfer, bytes)?;
+                    data.write_transfer(effects, of.launch, transfer, bytes)?;
                 }
             }
             Ok(())
         });
         if let Err(e) = written {
-            self.gangs.refuse_batch(launch, e);
+            self.gangs.refuse_batch(of.launch, e);
         }
     }
 
-    fn start_batch(
-        self: &Rc<Self>,
-        (launch, by, within): (LaunchKey, &Arc<str>, &Ancestors),
-        order: TaskId,
-        batch: Batch,
-        missing: Option<Error>,
-    ) {
-        let (effects, data) = (self.effects(), &self.tasks.data);
+    fn start_batch(self: &Rc<Self>, of: &Rc<OfLaunch>, order: TaskId, batch: Batch, missing: Option<Error>) {
+        let (effects, data, launch) = (self.effects(), &self.tasks.data, of.launch);
         let refused = effects.lost_processor().cloned().or(missing);
-        self.gangs.batch_runs(&self.tasks, (launch, by), order, &batch);
+        self.gangs.batch_runs(&self.tasks, of, order, &batch);
         if self.gangs.has_started(launch) {
             for (from, key, request) in data.early(launch) {
                 self.tasks.serve(from, (launch, key), request);
@@ -135,7 +119,7 @@ impl Core {
         let (Some(task), Some(gang)) = (task.object.task(), gang.object.table()) else {
             return self.refuse_batch(launch, batch);
         };
-        let within = std::iter::once(launch).chain(within.iter().copied()).collect();
+        let within = std::iter::once(launch).chain(of.within.iter().copied()).collect();
         let origin = Rc::new(Origin { task: task.name.clone(), gang: gang.clone(), launch, within });
         effects.reserve_slots(batch.shards.len());
         for start in batch.shards {

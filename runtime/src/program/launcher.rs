@@ -136,8 +136,8 @@ impl Launcher {
         }
         show(&plan.held);
         let effects = self.core.effects();
-        let batches = || plan.batches.iter().filter(|b| self.planner.starts(effects, b.at));
-        let started = || batches().flat_map(|b| &table.members[b.at.index()]).copied();
+        let parts = || plan.parts.iter().filter(|p| p.batch.is_some() && self.planner.starts(effects, p.at));
+        let started = || parts().flat_map(|b| &table.members[b.at.index()]).copied();
         // Before anything is sent: in virtual time this takes time.
         for shard in started() {
             effects.counters.launches.add(1);

@@ -4,6 +4,8 @@
 use super::Tasks;
 use crate::data::{Column, Does};
 use crate::ids::TaskId;
+use crate::task::slab::Next;
+use smallvec::SmallVec;
 
 impl Tasks {
     /// Reserves an entry for an order. It starts at the earliest after a [`order_one_less`](Self::order_one_less).
@@ -47,8 +49,12 @@ impl Tasks {
 
     /// The order is over: what follows it may go on.
     pub fn end_order(&self, id: TaskId) {
-        let successors = self.leaves.borrow_mut().end_order(id);
-        successors.into_iter().for_each(|next| self.leaf_has_one_less(next));
+        let mut others: SmallVec<[(TaskId, Next); 4]> = SmallVec::new();
+        self.leaves.borrow_mut().end_order(id, |id, next| match next {
+            Next::Nothing => {}
+            other => others.push((id, other)),
+        });
+        others.into_iter().for_each(|(id, next)| self.go_on(id, next));
     }
 
     /// Whether there are orders to carry out.

@@ -156,15 +156,17 @@ impl Leaves {
         TaskId { index, turn: entry.turn }
     }
 
-    /// An order is over. Its entry is free for the next; those that follow it are returned.
-    pub(super) fn end_order(&mut self, id: TaskId) -> Vec<TaskId> {
-        let Some(entry) = self.get(id) else { return Vec::new() };
+    /// An order is over: calls `next` for those that follow it. Then its entry is free for the next.
+    pub(super) fn end_order(&mut self, id: TaskId, mut next: impl FnMut(TaskId, Next)) {
+        let Some(entry) = self.get(id) else { return };
         entry.turn = entry.turn.wrapping_add(1);
         entry.stage = Stage::Free;
         entry.poison = None;
-        let successors = std::mem::take(&mut entry.successors);
+        // Their memory stays with the entry.
+        let mut successors = std::mem::take(&mut entry.successors);
+        successors.drain(..).for_each(|id| next(id, self.one_less(id)));
+        self.slab[id.index as usize].successors = successors;
         self.free.push(id.index);
-        successors
     }
 
     #[inline]
@@ -379,8 +381,7 @@ mod tests {
                     // An order ends, unless another that is part of it is under way.
                     (0, Some(i)) if !all.iter().any(|o| !o.over && o.within.contains(&i)) => {
                         all[i].over = true;
-                        let next = leaves.end_order(all[i].id);
-                        ready.extend(next.into_iter().filter(|next| leaves.one_less(*next) == Next::Start));
+                        leaves.end_order(all[i].id, |id, next| ready.extend((next == Next::Start).then_some(id)));
                     }
                     // An order of the top level, or within one that runs.
                     (_, one) => {
