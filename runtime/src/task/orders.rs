@@ -24,7 +24,8 @@ impl Tasks {
         let mut leaves = self.leaves.borrow_mut();
         let mut found = 0;
         column.users.borrow().before(does, launcher, |earlier| {
-            if earlier != id && !is_around(earlier) {
+            // Most are over.
+            if leaves.is_there(earlier) && earlier != id && !is_around(earlier) {
                 found += u32::from(leaves.add_successor(earlier, id));
             }
         });
