@@ -70,7 +70,7 @@ fn run((algorithm, shards): (Algorithm, u32), n: u32) -> Result<(), String> {
         let gang = top.gang("all", shards)?;
         let mean = Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "mean")?;
         let task = top.register("calls", calls);
-        top.launch(&gang, &task, |_| ShardLaunch::new((mean, n)))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((mean, n)))?.all().await
     });
     let (means, _) = run.map_err(|e| e.to_string())?;
     let expected = f64::from(shards - 1) / 2.0;

@@ -37,7 +37,7 @@ fn leaf(c: &mut Criterion) {
             let run = Runtime::threads(1).run(move |top| async move {
                 let line = top.region_tree("line", Rect::line(0, WORKING_SET as i64), &[X.info()])?;
                 let (gang, task) = (top.gang("one", 1)?, top.register("leaves", leaves));
-                top.launch(&gang, &task, |_| ShardLaunch::new((line, tasks)).writes(line, [X]))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((line, tasks)).writes(line, [X]))?.all().await
             });
             run.expect("the leaf tasks run").0[0]
         });
@@ -62,7 +62,7 @@ fn gang(c: &mut Criterion) {
                     // One to warm up.
                     for launch in 0..=launches {
                         let start = Instant::now();
-                        let all = top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+                        let all = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
                         took += if launch == 0 { Duration::ZERO } else { start.elapsed() };
                         assert_eq!(all.len(), shards as usize);
                     }
@@ -105,7 +105,7 @@ fn queued(launches: usize) -> Duration {
             let own = Region { tree, rect: Rect::line(at, at + 1) };
             let near = Region { tree, rect: Rect::line((at - 1).max(0), (at + 2).min(WIDTH)) };
             let start = |_| ShardLaunch::new(()).writes(own, [FIELDS[turn % 2]]).reads(near, [FIELDS[(turn + 1) % 2]]);
-            all.push(top.launch(&gangs[at as usize], &task, start)?);
+            all.push(top.launch_gang(&gangs[at as usize], &task, start)?);
         }
         for one in all {
             one.all().await?;

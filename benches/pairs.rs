@@ -31,7 +31,7 @@ fn one<By: Reduction<In = f64, Out = f64>>(by: fn() -> By, calls: u32) -> Durati
             assert_eq!(x, f64::from(SHARDS - 1) / 2.0);
             Ok(start.elapsed())
         });
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     run.expect("the calls are made").0.into_iter().max().expect("there are shards") / calls
 }
@@ -57,7 +57,7 @@ fn vectors(algorithm: Option<Algorithm>, elements: usize, calls: u32) -> Duratio
             assert!(all.iter().all(|x| *x == value));
             Ok(took)
         });
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     run.expect("the calls are made").0.into_iter().max().expect("there are shards") / calls
 }

@@ -29,7 +29,7 @@ fn benches(c: &mut Criterion) {
                     let all =
                         top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
                     let task = top.register("pass", pass);
-                    top.launch(&gang, &task, |_| ShardLaunch::new((all, generations)))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new((all, generations)))?.all().await
                 });
                 run.expect("the generations pass").0.into_iter().max().expect("there are shards")
             });

@@ -27,7 +27,7 @@ fn planned(shards: u32, of: fn() -> CollectiveBuilder<[u64]>, algorithm: Algorit
             };
             call.await.map(drop)
         });
-        top.launch(&gang, &task, |_| ShardLaunch::new(all))?.all().await?;
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(all))?.all().await?;
         Ok([made, start.elapsed()])
     });
     run.expect("a run").0

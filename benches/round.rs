@@ -31,7 +31,7 @@ fn benches(c: &mut Criterion) {
                         let mean =
                             Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "mean")?;
                         let task = top.register("calls", calls);
-                        top.launch(&gang, &task, |_| ShardLaunch::new((mean, n)))?.all().await
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new((mean, n)))?.all().await
                     });
                     run.expect("the calls are made").0.into_iter().max().expect("there are shards")
                 });

@@ -31,7 +31,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
         let first = top.phase_barrier("first", &gang, PhaseOptions::between([0], 0..shards))?;
         let task = top.register("barrier", shard);
-        top.launch(&gang, &task, |_| ShardLaunch::new((all, first)))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((all, first)))?.all().await
     })?;
     let p = u64::from(shards);
     let expected: Vec<u64> = (0..GENERATIONS).map(|g| g * p * (p + 1) / 2).collect();

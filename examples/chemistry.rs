@@ -117,7 +117,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
             let block = blocks[s as usize];
             ShardLaunch::new((block, objects)).writes(block, [MEASURED])
         };
-        top.launch(&gang, &top.register("fit", fit), start)?.all().await
+        top.launch_gang(&gang, &top.register("fit", fit), start)?.all().await
     })?;
     let together = began.elapsed();
 

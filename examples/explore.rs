@@ -34,7 +34,7 @@ fn check(runtime: Runtime, shards: u32, waits: bool) -> Result<(), Error> {
         let gang = top.gang("all", shards)?;
         let step = top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?;
         let task = top.register("shard", shard);
-        let done = top.launch(&gang, &task, |s| {
+        let done = top.launch_gang(&gang, &task, |s| {
             let [left, own] = [(s + shards - 1) % shards, s].map(|s| slots[s as usize]);
             let start = ShardLaunch::new(([left, own], step, waits)).shares(own, [V], Privilege::ReadWrite);
             if left == own { start } else { start.shares(left, [V], Privilege::Read) }

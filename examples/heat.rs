@@ -45,7 +45,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
         let largest = Collective::allreduce(Operator::max()).make(&top, &gang, "largest change")?;
         let start = |s| ShardLaunch::new((halos.of(s), largest)).writes(halos.of(s).block(), [U]);
-        top.launch(&gang, &top.register("heat", shard), start)?.all().await
+        top.launch_gang(&gang, &top.register("heat", shard), start)?.all().await
     })?;
     // The same without shards: the rod's cells, and one at either end that stays 0.
     let n = CELLS * p;

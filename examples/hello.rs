@@ -16,7 +16,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let task = top.register("hello", hello);
         // Every shard gets an argument of its own; the future map holds the results in shard order.
         let greeting = |s: u32| if s.is_multiple_of(2) { "hello" } else { "good day" };
-        top.launch(&gang, &task, |s| ShardLaunch::new(greeting(s).to_string()))?.all().await
+        top.launch_gang(&gang, &task, |s| ShardLaunch::new(greeting(s).to_string()))?.all().await
     })?;
     common::verify("results", results.len(), shards as usize)?;
     common::verify("shards started", stats.shards, u64::from(shards))?;

@@ -49,7 +49,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let halos = Halos::new(&top, "halo", &gang, &tiles, HaloOptions::new(1))?;
         let largest = Collective::allreduce(Operator::max()).make(&top, &gang, "largest change")?;
         let start = |s| ShardLaunch::new((halos.of(s), largest)).writes(halos.of(s).block(), [U]);
-        top.launch(&gang, &top.register("jacobi", shard), start)?.all().await
+        top.launch_gang(&gang, &top.register("jacobi", shard), start)?.all().await
     })?;
     common::verify("steps and wrong cells", ends.clone(), vec![(ends[0].0, 0); shards as usize])?;
     Ok(format!("{PLATE:?} cells on {shards} shards are at rest after {} steps", ends[0].0))

@@ -47,7 +47,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
             let gang = top.gang("all", shards)?;
             let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
             let task = top.register("cubes", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await
         })?;
         let placed = |s: u32| ProcessorId(if cyclic { s % workers } else { s * workers / shards });
         let expected = (0..shards).map(|s| (placed(s), (n * (n + 1) / 2).pow(2))).collect();

@@ -48,7 +48,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
             let block = blocks[s as usize];
             ShardLaunch::new(block).writes(block, [X, Y])
         };
-        top.launch(&gang, &top.register("pipeline", shard), held)?.all().await
+        top.launch_gang(&gang, &top.register("pipeline", shard), held)?.all().await
     })?;
     let sum = CELLS as u64 * (CELLS as u64 + 1) / 2;
     common::verify("sum and scaled sum", results, vec![(sum, sum * sum); shards as usize])?;

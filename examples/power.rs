@@ -48,7 +48,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
             let block = blocks[s as usize];
             ShardLaunch::new((block, total)).writes(block, [X])
         };
-        top.launch(&gang, &top.register("power iteration", iterate), held)?.all().await
+        top.launch_gang(&gang, &top.register("power iteration", iterate), held)?.all().await
     })?;
     let right = |v: &f64| v.to_bits() == values[0].to_bits() && (v / (N as f64 + 1.0) - 1.0).abs() < 1e-12;
     common::verify("the same bits on every shard, within 1e-12", values.iter().all(right), true)?;

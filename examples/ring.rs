@@ -41,7 +41,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let edges = top.edges("slots", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
         let task = top.register("pass", pass);
         let shared = |start: ShardLaunch<_>, slot| start.shares(slot, [V], Privilege::ReadWrite);
-        let done = top.launch(&gang, &task, |s| {
+        let done = top.launch_gang(&gang, &task, |s| {
             let (left, right) = (slots[((s + shards - 1) % shards) as usize], slots[s as usize]);
             shared(shared(ShardLaunch::new(([left, right], edges)), left), right)
         })?;

@@ -32,7 +32,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let gang = top.gang("all", shards)?;
         let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
         let task = top.register("shard", shard);
-        let done = top.launch(&gang, &task, |s| {
+        let done = top.launch_gang(&gang, &task, |s| {
             let block = blocks[s as usize];
             ShardLaunch::new((block, total)).writes(block, [X])
         })?;

@@ -28,7 +28,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
             .schedules("torus", |goal, rank| Schedule::linked(rank, |rank| torus(goal, rank)))
             .make(&top, &gang, "total")?;
         let add = move |shard: Shard, x: u64| async move { total.call(&shard, x)?.await };
-        top.launch(&gang, &top.register("add", add), |s| ShardLaunch::new(u64::from(s).pow(2)))?.all().await
+        top.launch_gang(&gang, &top.register("add", add), |s| ShardLaunch::new(u64::from(s).pow(2)))?.all().await
     })?;
     let n = u64::from(shards);
     common::verify("sum of squares", sums, vec![(n - 1) * n * (2 * n - 1) / 6; shards as usize])?;

@@ -38,7 +38,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let compose =
             Collective::allreduce(Operator::user("then", then)).elements(LENGTH).make(&top, &gang, "compose")?;
         let task = top.register("vectors", shard);
-        top.launch(&gang, &task, |_| ShardLaunch::new(compose))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(compose))?.all().await
     })?;
     // The same numbers written out in decimal and read back, modulo 2^64 where they are longer than that.
     let place = |s: u32| (s + 1..shards).fold(1u64, |power, _| power.wrapping_mul(10));

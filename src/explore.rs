@@ -16,7 +16,7 @@
 //!         let gang = top.gang("all", 4)?;
 //!         let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
 //!         let task = top.register("shard", shard);
-//!         top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
+//!         top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await
 //!     })?;
 //!     if sums == [6; 4] { Ok(()) } else { Err(Error::user(format!("{sums:?}"))) }
 //! })?;

@@ -38,7 +38,7 @@
 //!     let gang = top.gang("all", 4)?;
 //!     let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
 //!     let task = top.register("shard", shard);
-//!     let done = top.launch(&gang, &task, |s| {
+//!     let done = top.launch_gang(&gang, &task, |s| {
 //!         let block = blocks[s as usize];
 //!         ShardLaunch::new((block, total)).writes(block, [U])
 //!     })?;

@@ -56,7 +56,7 @@ use std::marker::PhantomData;
 ///     let gang = top.gang("all", 5)?;
 ///     let total = Collective::reduce(Operator::sum(), [4]).participants(0..4).make(&top, &gang, "total")?;
 ///     let task = top.register("shard", shard);
-///     top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
+///     top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await
 /// })?;
 /// assert_eq!(sums, [0.0, 0.0, 0.0, 0.0, 6.0]);
 /// # Ok::<(), Error>(())

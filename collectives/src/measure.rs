@@ -41,7 +41,7 @@ const WARM_UP: usize = 2;
 ///     let task = top.register("shard", |shard: Shard, total: Collective<u64>| async move {
 ///         total.call(&shard, u64::from(shard.index()))?.await
 ///     });
-///     top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
+///     top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await
 /// })?;
 /// assert_eq!(sums, [6, 6, 6, 6]);
 /// # Ok::<(), Error>(())
@@ -89,7 +89,7 @@ where
             let one = builder().order(request.order).algorithm(*algorithm);
             made.push(one.make(top, gang, &format!("measured {algorithm}"))?);
         }
-        top.launch(gang, &task, |_| ShardLaunch::new((made.clone(), begin)))
+        top.launch_gang(gang, &task, |_| ShardLaunch::new((made.clone(), begin)))
     };
     let times = match launch() {
         Ok(times) => times.all().await,

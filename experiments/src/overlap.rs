@@ -289,7 +289,7 @@ impl Calls {
                     let gang = top.gang("all", shards)?;
                     let (objects, messages) = this.objects(&top, &gang)?;
                     let task = top.register("calls", move |shard, objects| this.clone().shard(shard, objects));
-                    let all = top.launch(&gang, &task, |_| ShardLaunch::new(objects.clone()))?.all().await?;
+                    let all = top.launch_gang(&gang, &task, |_| ShardLaunch::new(objects.clone()))?.all().await?;
                     Ok((all, messages))
                 }
             })

@@ -153,7 +153,7 @@ fn gather(processes: u32, own: Seen) -> Result<Seen, Error> {
         async move {
             let gang = top.gang("processes", processes)?;
             let tell = move |_: Shard, ()| std::future::ready(Ok(Seen::clone(&own)));
-            top.launch(&gang, &top.register("tell", tell), |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &top.register("tell", tell), |_| ShardLaunch::new(()))?.all().await
         }
     })?;
     Ok(parts.into_iter().fold(Seen::default(), Seen::with))

@@ -136,12 +136,12 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
             top.run_inner(&parent, held).await?;
         } else {
             for loose in all {
-                let done = top.launch(&loose.gang, &loose.task, |s| loose.start::<D>(program, s))?;
+                let done = top.launch_gang(&loose.gang, &loose.task, |s| loose.start::<D>(program, s))?;
                 free.push((loose, done));
             }
             for round in 0..stage.launches as usize {
                 let args = Args { launch: launch + round, ..args.clone() };
-                pending.push((launch + round, top.launch(&gang, &task, |s| start::<D>(program, &args, s))?));
+                pending.push((launch + round, top.launch_gang(&gang, &task, |s| start::<D>(program, &args, s))?));
                 // Barriers and collectives belong to one launch at a time.
                 if stage.awaited || round + 1 < stage.launches as usize {
                     for (launch, done) in std::mem::take(&mut pending) {
@@ -217,7 +217,7 @@ impl Stale {
             Ok(matches!(pairs.outgoing(&shard), Err(Error::Destroyed { .. })))
         };
         let (after, late) = (top.gang("after", 1)?, top.register("late", refused));
-        let done = top.launch(&after, &late, |_| ShardLaunch::new(pairs))?;
+        let done = top.launch_gang(&after, &late, |_| ShardLaunch::new(pairs))?;
         top.destroy((after, late))?;
         Ok(done)
     }

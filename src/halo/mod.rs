@@ -37,7 +37,7 @@
 //!     let task = top.register("step", shard);
 //!     let regions: Vec<Region> = blocks.iter().collect();
 //!     let start = |s: u32| ShardLaunch::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
-//!     top.launch(&gang, &task, start)?.all().await
+//!     top.launch_gang(&gang, &task, start)?.all().await
 //! })?;
 //! assert_eq!(cells, [[101, 2, 1], [3, 2, 101]]);
 //! # Ok::<(), Error>(())

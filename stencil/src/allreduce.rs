@@ -126,7 +126,7 @@ pub(crate) fn simulate(runtime: &Runtime, algorithm: Algorithm, input: &Problem)
                 .make(&top, &gang, "sum of squares")?;
             let task = top.register("stencil", iterate);
             let blocks: Vec<Region> = blocks.iter().collect();
-            let results = top.launch(&gang, &task, |s| {
+            let results = top.launch_gang(&gang, &task, |s| {
                 let block = blocks[s as usize];
                 let Problem { iterations, ahead, keep, .. } = input;
                 let (halo, total, start) = (halos.of(s), total, input.start.clone());

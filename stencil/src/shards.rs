@@ -165,7 +165,7 @@ pub(crate) async fn drain(top: &Top, gang: &Gang, blocks: &[Region], sums: &[f64
     let mut first = 0;
     while first < cells {
         let end = cells.min(first + each);
-        let parts = top.launch(gang, &task, |s| {
+        let parts = top.launch_gang(gang, &task, |s| {
             let Region { tree, rect } = blocks[s as usize];
             let (lo, hi) = (rect.lo(0).max(first), rect.hi(0).min(end));
             let part = (lo < hi).then(|| Region { tree, rect: Rect::line(lo, hi) });

@@ -480,7 +480,7 @@ fn run(runtime: Runtime, case: Case) -> Result<Vec<Outcome>, Error> {
                 }
             })
         };
-        let done = top.launch(&gang, &task, |s| {
+        let done = top.launch_gang(&gang, &task, |s| {
             let launch = ShardLaunch::new(tools.clone());
             match s {
                 0 => launch.writes(one, [U]).writes(two, [U, V]).writes(ring, [U]),
@@ -598,7 +598,7 @@ fn effect(at: &str, runtime: Runtime, meets: Meets) {
             }
             Ok(())
         });
-        let done = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
+        let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?;
         Ok(told(done.get(1)?.clone().await))
     });
     assert_eq!(run.map(|(told, _)| told), Ok(vec![TEXT.to_string()]), "{meets:?} on {at}");
@@ -628,7 +628,7 @@ fn an_error_of_another_run_is_a_failure_of_its_own() {
     let error = Runtime::threads(1)
         .run(|top| async move {
             let task = top.register("fails", fails);
-            top.launch(&top.gang("one", 1)?, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&top.gang("one", 1)?, &task, |_| ShardLaunch::new(()))?.all().await
         })
         .expect_err("it fails");
     // The first failure of the second run would have the same number.
@@ -644,10 +644,10 @@ fn an_error_of_another_run_is_a_failure_of_its_own() {
                 }
             });
             let (gang, other) = (top.gang("one", 1)?, top.register("fails", fails));
-            told(top.launch(&gang, &other, |_| ShardLaunch::new(()))?.all().await);
+            told(top.launch_gang(&gang, &other, |_| ShardLaunch::new(()))?.all().await);
             // Each time that it is returned it is another failure.
-            told(top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await);
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.detach();
+            told(top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await);
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.detach();
             Ok(())
         }
     });

@@ -32,7 +32,7 @@ fn in_turns(runtime: Runtime, waits: bool) -> Result<(), Error> {
         let pairs = top.edges("turn", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
         let task = top.register("shard", shard);
         let start = |_| ShardLaunch::new((tree, pairs, waits)).shares(tree, [V], Privilege::ReadWrite);
-        top.launch(&gang, &task, start)?.all().await
+        top.launch_gang(&gang, &task, start)?.all().await
     })?;
     if values == [1, 1] { Ok(()) } else { Err(Error::user(format!("came {values:?}"))) }
 }

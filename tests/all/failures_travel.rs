@@ -106,7 +106,7 @@ fn run(runtime: &Runtime, kind: In) -> Error {
         };
         let total = Collective::allreduce(Operator::user("add", add)).make(&top, &gang, "total")?;
         let task = top.register("main", move |s, args| shard(s, args, kind));
-        let done = top.launch(&gang, &task, |_| ShardLaunch::new(Args { ring, step, total, kind: kind as u8 }))?;
+        let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(Args { ring, step, total, kind: kind as u8 }))?;
         if kind == In::TopLevel {
             panic!("top-level bomb");
         }

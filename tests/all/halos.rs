@@ -125,7 +125,7 @@ fn check<const D: usize>(runtime: Runtime, grid: &Grid<D>) -> Result<(), TestCas
                 let task = top.register("look", shard::<D>);
                 let start =
                     |s: u32| ShardLaunch::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
-                let seen = top.launch(&gang, &task, start)?.all().await?;
+                let seen = top.launch_gang(&gang, &task, start)?.all().await?;
                 Ok(regions.iter().map(|r| r.rect).zip(seen).collect::<Vec<_>>())
             }
         })
@@ -224,7 +224,7 @@ fn blocks_that_are_no_grid_and_parts_of_others_are_refused() {
             // The first has one neighbour, the second two.
             let halos = Halos::<i64>::new(&top, "line", &gang, &blocks, one)?;
             let task = top.register("joins", joins);
-            refusals.extend(top.launch(&gang, &task, |s| ShardLaunch::new(halos.of((s + 1) % 3)))?.all().await?);
+            refusals.extend(top.launch_gang(&gang, &task, |s| ShardLaunch::new(halos.of((s + 1) % 3)))?.all().await?);
             Ok(refusals)
         })
         .expect("refusals only");
@@ -268,7 +268,7 @@ fn rows_of_another_block_are_refused() {
             let right = Halos::<i64>::new(&top, "right", &gang, &blocks, HaloOptions::new(1))?;
             let wrong = Halos::<i64>::new(&top, "wrong", &gang, &blocks, HaloOptions::new(1))?;
             let start = |s| ShardLaunch::new((right.of(s), wrong.of(s)));
-            top.launch(&gang, &top.register("wrong rows", shard), start)?.all().await
+            top.launch_gang(&gang, &top.register("wrong rows", shard), start)?.all().await
         })
         .expect("refusals only");
     for [sent, seen, sent_more, seen_more] in &refused {
@@ -294,7 +294,7 @@ fn a_region_that_is_not_the_block_is_refused() {
             let (gang, blocks) = (top.gang("blocks", shards)?, Partition::grid(plate, [shards as usize, 1])?);
             let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
             let start = |s| ShardLaunch::new((plate, halos.of(s))).reads(plate, [U]);
-            top.launch(&gang, &top.register("whole", shard), start)?.all().await
+            top.launch_gang(&gang, &top.register("whole", shard), start)?.all().await
         });
         let refusal = refused.expect_err("the whole plate is not a block").to_string();
         let says = |block: &&str| {
@@ -326,7 +326,7 @@ fn a_shard_with_an_empty_block_need_not_take_part() {
             let halos = Halos::new(&top, "halo", &gang, &blocks, options)?;
             let regions: Vec<Region> = blocks.iter().collect();
             let start = |s: u32| ShardLaunch::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
-            top.launch(&gang, &top.register("some", shard::<D>), start)?.all().await
+            top.launch_gang(&gang, &top.register("some", shard::<D>), start)?.all().await
         });
         run.unwrap_or_else(|e| panic!("{whole} in blocks of {sizes:?}: {e}"));
     }
@@ -426,10 +426,10 @@ fn halos_are_destroyed_while_shards_exchange() {
             let (gang, task) = (top.gang("four", 4)?, top.register("shard", shard));
             let halos = Halos::<i64>::new(&top, "halos", &gang, &Partition::equal(line, 4)?, HaloOptions::new(1))?;
             let start = |s: u32| ShardLaunch::new(halos.of(s)).writes(halos.of(s).block(), [U]);
-            let before = top.launch(&gang, &task, start)?;
+            let before = top.launch_gang(&gang, &task, start)?;
             top.destroy(&halos)?;
             assert_eq!(before.all().await?, [1, 2, 4, 2]);
-            let late = top.launch(&gang, &task, start)?.all().await.expect_err("late");
+            let late = top.launch_gang(&gang, &task, start)?.all().await.expect_err("late");
             assert!(late.to_string().contains("edges `halos` is no longer there: it was destroyed at"), "{late}");
             Ok(())
         });

@@ -68,7 +68,7 @@ where
             let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
             let all = top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?;
             let task = top.register("main", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new((pairs, all)))?.all().await.map(drop)
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new((pairs, all)))?.all().await.map(drop)
         })
     }
 }
@@ -111,7 +111,7 @@ where
             let gang = top.gang("all", 3)?;
             let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
             let task = top.register("main", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await.map(drop)
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await.map(drop)
         })
     }
 }
@@ -126,7 +126,7 @@ fn overlap(top: Top) -> BoxedRun {
         let task = top.register("main", shard);
         // One cell too many on the right.
         let block = |s: i64| Region::new(line.tree, Rect::line(5 * s, (5 * s + 6).min(10)));
-        top.launch(&gang, &task, |s| ShardLaunch::new(()).writes(block(s.into()), [U]))?.all().await.map(drop)
+        top.launch_gang(&gang, &task, |s| ShardLaunch::new(()).writes(block(s.into()), [U]))?.all().await.map(drop)
     })
 }
 

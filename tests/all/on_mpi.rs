@@ -214,7 +214,7 @@ fn sums(runtime: &Runtime, elements: usize, last: fn()) -> Result<Vec<f64>, Erro
             }
             Ok(x[elements - 1])
         };
-        top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
+        top.launch_gang(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
     })?;
     Ok(results)
 }
@@ -519,7 +519,7 @@ fn a_process_that_waits_leaves_the_processors_to_others() {
                 total.call(&shard, 1.0)?.await?;
                 Ok(used() - before)
             };
-            top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
+            top.launch_gang(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
         });
         let (used, _) = outcome.expect("runs");
         if Runtime::process_number() == 0 {

@@ -67,7 +67,7 @@ fn relax(runtime: &Runtime, shards: u32) -> Result<(Vec<u64>, Vec<u64>), Error> 
             let block = halo.block();
             ShardLaunch::new((halo, total, vector)).writes(block, [U])
         };
-        top.launch(&gang, &top.register("shard", shard), start)?.all().await
+        top.launch_gang(&gang, &top.register("shard", shard), start)?.all().await
     })?;
     assert_eq!(stats.shards, u64::from(shards), "counts are for all processes");
     assert!(results.iter().all(|(sums, _)| *sums == results[0].0), "all shards have the same sums");
@@ -101,7 +101,7 @@ fn with_last(runtime: &Runtime, last: fn()) -> Error {
             }
             Ok(x)
         };
-        top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
+        top.launch_gang(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
     });
     outcome.expect_err("the last shard does not go on")
 }
@@ -145,7 +145,7 @@ fn a_copy_does_not_outlive_the_first_process_in_an_endless_task() {
                 };
                 shard.launch(task, (shard.index().into(),)).go()?.await
             };
-            top.launch(&top.gang("both", 2)?, &top.register("body", body), |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&top.gang("both", 2)?, &top.register("body", body), |_| ShardLaunch::new(()))?.all().await
         });
     });
     let copy = texts[0].split_once("copy: ").and_then(|(_, rest)| rest.lines().next()).expect("it says its number");
@@ -258,7 +258,7 @@ fn a_last_call_of_one_process_alone_is_a_divergence() {
         for one in [1, 0] {
             let error = runtime.run(move |top| async move {
                 let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index()) });
-                top.launch(&top.gang("all", 6)?, &task, |_| ShardLaunch::new(()))?.all().await?;
+                top.launch_gang(&top.gang("all", 6)?, &task, |_| ShardLaunch::new(()))?.all().await?;
                 if Runtime::process_number() == one {
                     top.gang("one more", 1)?;
                 }
@@ -476,7 +476,7 @@ fn registered_memory_is_used_in_place_and_ordinary_memory_is_staged() {
                     let gang = top.gang("all", 7)?;
                     let all = Collective::allreduce(Operator::sum()).make(&top, &gang, "all")?;
                     let start = |_| ShardLaunch::new((line, all)).shares(line, [X], Privilege::ReadWrite);
-                    top.launch(&gang, &top.register("sharer", sharer), start)?.all().await
+                    top.launch_gang(&gang, &top.register("sharer", sharer), start)?.all().await
                 })
                 .expect("runs");
             let squares = (WORDS - 1) * WORDS * (2 * WORDS - 1) / 6;

@@ -30,7 +30,7 @@ fn placement(top: &Top) -> Result<Vec<ProcessorId>, Error> {
 
 fn idle(top: &Top) -> Result<FutureMap<()>, Error> {
     let task = top.register("idle", |_: Shard, ()| async { Ok(()) });
-    top.launch(&top.gang("shards", SHARDS)?, &task, |_| ShardLaunch::new(()))
+    top.launch_gang(&top.gang("shards", SHARDS)?, &task, |_| ShardLaunch::new(()))
 }
 
 /// Puts all shards on one processor.
@@ -63,7 +63,7 @@ pub fn mappers_are_replaced_in_all_processes(runtime: Runtime) {
             Ok((shard.index() == SHARDS - 1).then(|| "round-robin".to_string()))
         });
         let gang = top.gang("wanting", SHARDS)?;
-        let wanted = top.launch(&gang, &wants, |_| ShardLaunch::new(()))?.all().await?;
+        let wanted = top.launch_gang(&gang, &wants, |_| ShardLaunch::new(()))?.all().await?;
         let wanted = wanted.into_iter().flatten().next().expect("the last one wants another");
         assert_eq!(placed_by(&top, &wanted)?, placed("round-robin", processors));
         Ok(())

@@ -10,7 +10,7 @@ pub fn one_ends_alone(runtime: &Runtime, shards: u32, one: u32) -> Error {
             return Ok(Vec::new());
         }
         let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index()) });
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     let error = outcome.map(drop).expect_err("the shards of one process are never launched");
     assert!(matches!(error, Error::Deadlock { .. } | Error::Divergence { .. }), "{error}");
@@ -28,7 +28,7 @@ pub fn deadlock(runtime: &Runtime) -> Error {
                 _ => total.call(&shard, 1.0)?.await,
             }
         };
-        top.launch(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
+        top.launch_gang(&gang, &top.register("body", body), |_| ShardLaunch::new(total))?.all().await
     });
     let error = outcome.map(drop).expect_err("shard 3 never calls");
     let Error::Deadlock { report, .. } = &error else { panic!("{error}") };

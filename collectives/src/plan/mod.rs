@@ -42,7 +42,7 @@ use std::marker::PhantomData;
 ///     ))?;
 ///     let (sum, product) = plan.collectives;
 ///     let task = top.register("shard", shard);
-///     top.launch(&gang, &task, |_| ShardLaunch::new((sum, product)))?.all().await
+///     top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, product)))?.all().await
 /// })?;
 /// assert_eq!(results, [10.0, 2.0, 3.0, 6.0]);
 /// # Ok::<(), Error>(())

@@ -43,7 +43,7 @@ fn a_call_learns_that_a_processor_is_lost() {
                 let gang = top.gang("two", 2)?;
                 let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
                 let task = top.register("adds", adds);
-                top.launch(&gang, &task, |_| ShardLaunch::new((total, seed)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((total, seed)))?.all().await
             })
         });
         let error = outcome.expect_err("a run that lost a processor is no success");
@@ -67,8 +67,8 @@ fn a_call_while_another_launch_is_in_the_middle_of_its_own_is_refused() {
                     }
                     Ok(())
                 });
-                let first = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
-                let second = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
+                let first = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?;
+                let second = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?;
                 Ok([first.all().await.err(), second.all().await.err()])
             })
         });
@@ -99,8 +99,8 @@ fn results_that_a_launch_never_takes_are_gone() {
                 }
                 Ok(came)
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new(0))?.all().await?;
-            top.launch(&gang, &task, |_| ShardLaunch::new(1))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(0))?.all().await?;
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(1))?.all().await
         };
         let (came, _) = watched(&at, || runtime.run(program)).unwrap_or_else(|e| panic!("{at}: {e}"));
         assert!(came.iter().all(|came| *came == [30, 33, 36]), "{at}: {came:?}");
@@ -138,7 +138,7 @@ where
                 let gang = top.gang("all", shards)?;
                 let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
                 let task = top.register("adds", move |shard: Shard, _: ()| body(shard, total));
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(expected.to_vec()), "{at}");
@@ -228,7 +228,7 @@ fn a_lost_shard_is_told_of_before_the_first_of_its_block_comes() {
                         Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "total")?;
                     let told = Arc::new(Told::default());
                     let task = top.register("adds", move |s: Shard, _: ()| shard(s, total, told.clone()));
-                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                 })
             });
             let error = outcome.map(drop).expect_err(&at);
@@ -255,7 +255,7 @@ fn an_error_that_a_shard_returns_keeps_its_place() {
             let ready = top.phase_barrier("ready", &gang, PhaseOptions::between([2], [1]))?;
             let sum = Collective::allreduce(Operator::sum()).participants(0..2).make(&top, &gang, "sum")?;
             let task = top.register("shard", shard);
-            let ends = top.launch(&gang, &task, |_| ShardLaunch::new((ready, sum)))?;
+            let ends = top.launch_gang(&gang, &task, |_| ShardLaunch::new((ready, sum)))?;
             assert!(ends.get(2)?.clone().await.is_err());
             Ok((ends.get(0)?.clone().await?, ends.get(1)?.clone().await?))
         };
@@ -291,7 +291,7 @@ fn an_error_that_a_shard_returns_keeps_its_place_among_shards_of_a_processor() {
             let ready = top.phase_barrier("ready", &gang, PhaseOptions::between([5], [1]))?;
             let sum = Collective::allreduce(Operator::sum()).algorithm(Algorithm::TwoLevel).make(&top, &gang, "sum")?;
             let task = top.register("shard", shard);
-            let ends = top.launch(&gang, &task, |_| ShardLaunch::new((ready, sum)))?;
+            let ends = top.launch_gang(&gang, &task, |_| ShardLaunch::new((ready, sum)))?;
             let mut told = Vec::new();
             for end in ends.iter().take(5) {
                 told.push(end.clone().await?);

@@ -55,7 +55,7 @@ fn tried(at: &str, runtime: &Runtime, shards: u32) -> Result<Vec<(u64, u64, u64)
         let exact = Collective::allreduce(Operator::sum()).make(&top, &gang, "exact")?;
         let least = Collective::allreduce(Operator::min()).make(&top, &gang, "least")?;
         let task = top.register("shard", shard);
-        top.launch(&gang, &task, |_| ShardLaunch::new((sum, exact, least)))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, exact, least)))?.all().await
     };
     watched(at, || runtime.run(program)).map(|r| r.0)
 }

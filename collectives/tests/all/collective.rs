@@ -109,7 +109,7 @@ fn what_cannot_be_made_is_refused() {
             let task = top.register("add", |shard: Shard, sum: Collective<u64>| async move {
                 sum.call(&shard, u64::from(shard.index()))?.await
             });
-            assert_eq!(top.launch(&thirteen, &task, |_| ShardLaunch::new(added))?.all().await?, [78; 13]);
+            assert_eq!(top.launch_gang(&thirteen, &task, |_| ShardLaunch::new(added))?.all().await?, [78; 13]);
             // Numbers that an algorithm can't have.
             for algorithm in [Algorithm::FiveCases(0), Algorithm::Dissemination(255), Algorithm::Radix(3)] {
                 let text = misuse(Collective::allreduce(sum()).algorithm(algorithm).make(&top, &gang, "sum"));
@@ -146,7 +146,7 @@ fn what_cannot_be_made_is_refused() {
             let task = top.register("shard", |shard: Shard, three: Collective<[u64]>| async move {
                 three.call(&shard, vec![1, 2, 3])?.await
             });
-            let came = top.launch(&gang, &task, |_| ShardLaunch::new(three))?.all().await?;
+            let came = top.launch_gang(&gang, &task, |_| ShardLaunch::new(three))?.all().await?;
             assert!(came.iter().all(|sums| **sums == [4, 8, 12]));
             for algorithm in [None, Some(Algorithm::RecursiveDoubling)] {
                 let left = Collective::allreduce(Operator::<f64>::sum()).order(Order::Left).algorithm(algorithm);
@@ -222,7 +222,7 @@ fn schedules_of_the_program_are_proved_and_run() {
                 let own = 0.1 + f64::from(shard.index());
                 Ok([sums[0].call(&shard, own)?.await?, sums[1].call(&shard, own)?.await?])
             });
-            let came = top.launch(&gang, &add, |_| ShardLaunch::new(sums))?.all().await?;
+            let came = top.launch_gang(&gang, &add, |_| ShardLaunch::new(sums))?.all().await?;
             assert_eq!(came, [[(1..5).fold(0.1, |sum, i| sum + (0.1 + f64::from(i))); 2]; 5]);
             // A vector in blocks, as many as the schedules say.
             let halves = |goal: &Goal, rank: u32| halving_doubling(rank, goal.ranks());
@@ -231,7 +231,7 @@ fn schedules_of_the_program_are_proved_and_run() {
             let text = misuse(floats.schedules("doubling", doubling).make(&top, &gang, "left"));
             assert!(text.ends_with("got doubling, which has other brackets"), "{text}");
             let sum = make().elements(10).schedules("halves", halves).make(&top, &gang, "sum")?;
-            top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sum))?.all().await
+            top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sum))?.all().await
         })
     });
     let expected: Vec<u64> = (0..10).map(|i| 5 * i + 1000).collect();
@@ -285,7 +285,7 @@ fn a_shard_makes_only_the_calls_that_are_for_it() {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 4)?;
                 let sum = Collective::reduce(Operator::sum(), [1, 2]).participants([0, 1]).make(&top, &gang, "sum")?;
-                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sum))?.all().await
+                top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sum))?.all().await
             })
         });
         assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, [0, 11, 11, 0], "{at}");
@@ -318,7 +318,7 @@ fn the_order_of_a_loop() {
                     before.algorithm(Algorithm::Direct).make(&top, &gang, "before")?,
                 ];
                 let sums = (all.make(&top, &gang, "all")?, scans);
-                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sums))?.all().await
+                top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sums))?.all().await
             })
         });
         let own = |s: u32, i: u64| any_f64(mix(u64::from(s) << 8 | i));
@@ -368,7 +368,7 @@ fn thousands_of_shards_send_to_each_receiver() {
                     Collective::reduce_scatter(Operator::sum()).receivers([3, 4999]).make(&top, &gang, "sums")?,
                     Collective::reduce(Operator::sum(), [4097]).order(Order::Left).make(&top, &gang, "left")?,
                 );
-                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(three))?.all().await
+                top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(three))?.all().await
             })
         });
         let all: Vec<u32> = (0..P).collect();
@@ -407,7 +407,7 @@ fn laws_are_tried_on_real_values() {
                         }
                         Ok(())
                     });
-                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                 })
             });
             match (outcome, text) {
@@ -455,7 +455,7 @@ fn a_barrier_holds_everybody() {
                                 Ok(())
                             }
                         });
-                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                     }
                 })
             });
@@ -498,7 +498,7 @@ fn a_deadline_leaves_the_call_as_it_is() {
                     Collective::allgather().make(&top, &gang, "gather")?,
                     Collective::allreduce(Operator::sum()).slots(1).make(&top, &gang, "sum")?,
                 );
-                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
+                top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
             })
         });
         let expected: Vec<u64> = (0..20).flat_map(|round| (0..shards).map(move |s| s + 10 * round)).collect();
@@ -528,7 +528,7 @@ fn messages_are_those_of_the_schedule() {
                 }
                 Ok(last)
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let (results, stats) = outcome.unwrap();
         assert_eq!(results, [1; P as usize]);

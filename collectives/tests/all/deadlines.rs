@@ -87,7 +87,7 @@ fn a_call_that_was_given_up_is_taken_up_again() {
                             Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "total")?;
                         let given_up = top.phase_barrier("given up", &gang, PhaseOptions::all(&gang))?;
                         let task = top.register("late", late);
-                        top.launch(&gang, &task, |_| ShardLaunch::new((total, given_up)))?.all().await
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new((total, given_up)))?.all().await
                     })
                 });
                 let (came, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -108,7 +108,7 @@ fn calls_side_by_side_under_random_limits_give_their_sums() {
                 let gang = top.gang("all", shards as u32)?;
                 let total = Collective::<i64>::allreduce(Operator::sum()).make(&top, &gang, "total")?;
                 let task = top.register("drawn", drawn);
-                top.launch(&gang, &task, |_| ShardLaunch::new((total, seed)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((total, seed)))?.all().await
             })
         });
         let (came, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -136,7 +136,7 @@ fn a_call_that_nobody_joins_times_out_and_then_is_a_deadlock() {
                     }
                     sum.await
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         let Err(Error::Deadlock { report, .. }) = outcome else {

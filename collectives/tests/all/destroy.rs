@@ -53,7 +53,7 @@ fn calls_of_launches_before_get_their_results() {
                         Collective::<u64>::broadcast(0).elements(1000).make(&top, &gang, "wide")?,
                         Collective::<u64, [u64]>::allgather().make(&top, &gang, "all")?,
                     );
-                    let launch = top.launch(&gang, &task, |_| ShardLaunch::new((made, k)))?;
+                    let launch = top.launch_gang(&gang, &task, |_| ShardLaunch::new((made, k)))?;
                     launches.push((k, u64::from(n), launch));
                     match k % 4 {
                         0 => top.destroy(made)?,
@@ -95,11 +95,11 @@ fn calls_of_later_launches_are_refused() {
                         Ok(last)
                     });
                     // Shards that have called it before are refused too, once they are of a later launch.
-                    let before = top.launch(&gang, &task, |_| ShardLaunch::new((sum, 3)))?;
-                    let long = top.launch(&gang, &task, |_| ShardLaunch::new((sum, 0)))?;
+                    let before = top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, 3)))?;
+                    let long = top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, 0)))?;
                     let (gone, line) = (top.destroy(sum), line!());
                     gone?;
-                    let late = top.launch(&gang, &task, |_| ShardLaunch::new((sum, 1)))?;
+                    let late = top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, 1)))?;
                     assert_eq!(before.all().await?, [4; 4], "{said}");
                     assert_eq!(long.all().await?, [0; 4], "{said}");
                     for late in late.iter() {
@@ -108,7 +108,8 @@ fn calls_of_later_launches_are_refused() {
                         assert_eq!((&**object, &**at), ("`sum`", &*format!("{}:{line}", file!())), "{said}");
                         assert!(what.starts_with("a call in task `adds` of shard "), "{said}: {error}");
                     }
-                    let after = top.launch(&gang, &task, |_| ShardLaunch::new((sum, 1)))?.all().await.expect_err(&said);
+                    let after =
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, 1)))?.all().await.expect_err(&said);
                     assert!(matches!(after.origin(), Error::Destroyed { .. }), "{said}: {after}");
                     let twice = top.destroy(sum).expect_err(&said);
                     assert!(matches!(twice, Error::Destroyed { .. }), "{said}: {twice}");
@@ -138,11 +139,11 @@ fn plans_are_destroyed_with_all_that_they_are_made_of() {
                     Ok(sums)
                 });
                 let all = [a, rest[0], rest[1]];
-                let adds = top.launch(&gang, &task, |_| ShardLaunch::new(all.to_vec()))?;
+                let adds = top.launch_gang(&gang, &task, |_| ShardLaunch::new(all.to_vec()))?;
                 top.destroy(&plan)?;
                 assert_eq!(adds.all().await?, vec![vec![8; 3]; 4]);
                 for sum in all {
-                    let late = top.launch(&gang, &task, |_| ShardLaunch::new(vec![sum]))?.all().await;
+                    let late = top.launch_gang(&gang, &task, |_| ShardLaunch::new(vec![sum]))?.all().await;
                     assert!(matches!(late.expect_err("late").origin(), Error::Destroyed { .. }));
                 }
                 Ok(())

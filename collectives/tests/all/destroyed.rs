@@ -51,7 +51,7 @@ async fn one_step(top: &Top, task: &ShardTask<Objects, u64>, n: u32, k: u64) -> 
     let sum = Collective::allreduce(Operator::sum()).make(top, &gang, "sum")?;
     let ring = top.edges("ring", &gang, (0..n).map(|s| (s, (s + 1) % n)), 1)?;
     let phase = top.phase_barrier("phase", &gang, PhaseOptions::all(&gang))?;
-    let sums = top.launch(&gang, task, |_| ShardLaunch::new((sum, ring, phase)))?;
+    let sums = top.launch_gang(&gang, task, |_| ShardLaunch::new((sum, ring, phase)))?;
     if k.is_multiple_of(2) {
         // While shards use them.
         top.destroy((ring, sum, phase, gang))?;
@@ -123,7 +123,7 @@ fn what_is_known_of_a_tree_goes_with_it() {
                 let tree = top.region_tree("cells", Rect::line(0, 2), &[X.info()])?;
                 let cells: Vec<Region> = Partition::equal(tree, 2)?.iter().collect();
                 let start = |s: u32| ShardLaunch::new(cells[s as usize]).writes(cells[s as usize], [X]);
-                let done = top.launch(&gang, &sets, start)?;
+                let done = top.launch_gang(&gang, &sets, start)?;
                 top.destroy(tree)?;
                 done.all().await.map(drop)
             })
@@ -158,7 +158,7 @@ fn a_region_tree_in_each_step_leaves_nothing() {
                         let sizes = [third, third + round, CELLS - 2 * third - round];
                         let blocks: Vec<Region> = Partition::blocks(tree, &sizes)?.iter().collect();
                         let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [X]);
-                        let sums = top.launch(&gang, &adds, start)?;
+                        let sums = top.launch_gang(&gang, &adds, start)?;
                         if round == 2 {
                             top.destroy(tree)?;
                         }

@@ -212,7 +212,7 @@ impl Case {
                     let own = case.clone();
                     let task = top.register("shard", move |shard, (): ()| own.clone().calls(shard, it));
                     let mut all = Vec::new();
-                    for shard in top.launch(&gang, &task, |_| ShardLaunch::new(()))?.iter() {
+                    for shard in top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.iter() {
                         all.push(shard.clone().await);
                     }
                     Ok(all)
@@ -314,7 +314,7 @@ fn a_call_that_is_owed_fails_before_others_are_over() {
                     let (sum, late) = (sum().make(&top, &gang, "sum")?, sum().make(&top, &gang, "late")?);
                     let learned = top.phase_barrier("learned", &gang, PhaseOptions::between([1], [2]))?;
                     let task = top.register("shard", shard);
-                    let ends = top.launch(&gang, &task, |_| ShardLaunch::new((sum, late, learned)))?;
+                    let ends = top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, late, learned)))?;
                     let mut all = Vec::new();
                     for end in ends.iter() {
                         all.push(end.clone().await.map_err(|e| e.origin().to_string()));
@@ -351,7 +351,7 @@ fn calls_of_other_gangs_go_on() {
                 let mut ends = Vec::new();
                 for (gang, fails_at) in gangs.iter().zip([Some(5), None]) {
                     let sum = Collective::<u64>::allreduce(Operator::sum()).slots(1).make(&top, gang, "sum")?;
-                    ends.push(top.launch(gang, &task, |_| ShardLaunch::new((sum, fails_at)))?);
+                    ends.push(top.launch_gang(gang, &task, |_| ShardLaunch::new((sum, fails_at)))?);
                 }
                 let failed = ends[0].all().await.map_err(|e| e.origin().to_string());
                 Ok((failed, ends[1].all().await?))

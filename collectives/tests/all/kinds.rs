@@ -121,7 +121,7 @@ fn scans_keep_the_order_of_shards() {
                     let task = top.register("shard", move |shard: Shard, (): ()| async move {
                         Ok(common::bytes(&[all.call(&shard, make(shard.index().into()))?.await?]))
                     });
-                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                 }
             })
             .unwrap();
@@ -152,7 +152,7 @@ fn barriers_by_every_algorithm() {
                             }
                             Ok(())
                         });
-                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                     })
                 });
                 outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -195,7 +195,7 @@ fn vectors_of_nothing_have_their_length() {
                         let met = met.elements(5).algorithm(meet).make(&top, &gang, "met")?;
                         let both = (sent.make(&top, &gang, "sent")?, met);
                         let task = top.register("shard", shard);
-                        top.launch(&gang, &task, |_| ShardLaunch::new(both))?.all().await
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new(both))?.all().await
                     })
                 });
                 let (lengths, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));

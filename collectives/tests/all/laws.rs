@@ -27,7 +27,7 @@ fn sums(number: u64, algorithm: Option<Algorithm>, given: Vec<i64>) -> Result<Ve
                     let own = given[shard.index() as usize];
                     async move { Ok(sum.call(&shard, own)?.await.ok()) }
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(sum))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(sum))?.all().await
             }
         })
     });
@@ -99,7 +99,7 @@ fn steps_without_a_result_may_not_fail_either() {
             let sum = Collective::allreduce(checked(infallible)).schedules("own", own).make(&top, &gang, "sum")?;
             let task =
                 top.register("adds", |shard: Shard, sum: Collective<i64>| async move { sum.call(&shard, 4)?.await });
-            top.launch(&gang, &task, |_| ShardLaunch::new(sum))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(sum))?.all().await
         });
         match run {
             Ok((sums, _)) => assert!(infallible && sums == [8, 8], "{sums:?}"),
@@ -184,7 +184,7 @@ fn alone<T: Number + Debug>(number: u64, operator: fn() -> Operator<T>, given: T
                     Ok(seen)
                 }
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         })
     });
     run.unwrap_or_else(|e| panic!("{at}: {e}")).0.concat()
@@ -226,7 +226,7 @@ fn one_place_and_one_element_of_a_programs_own() {
             let least = least.call(&shard, given)?.await?;
             Ok((least.value.to_bits(), least.at, own.call(&shard, 77)?.await?))
         });
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     assert_eq!(run.unwrap().0, [(0x7ff8_0000_0000_0000, 3, 77)]);
 }
@@ -243,7 +243,7 @@ fn a_phase_barrier_with_one_arriver_does_the_same() {
         let gang = top.gang("all", 2)?;
         let options = PhaseOptions::between(0..1, 0..2).reduce(Operator::<u64>::logical_or());
         let votes = top.phase_barrier("votes", &gang, options)?;
-        top.launch(&gang, &top.register("vote", shard), |_| ShardLaunch::new(votes))?.all().await
+        top.launch_gang(&gang, &top.register("vote", shard), |_| ShardLaunch::new(votes))?.all().await
     });
     assert_eq!(run.unwrap().0, [1, 1]);
 }

@@ -46,7 +46,7 @@ fn algorithms_with_the_usual_bits_are_measured() {
                         }
                         Ok(bits)
                     });
-                    let bits = top.launch(&gang, &task, |_| ShardLaunch::new(totals.clone()))?.all().await?;
+                    let bits = top.launch_gang(&gang, &task, |_| ShardLaunch::new(totals.clone()))?.all().await?;
                     Ok((ranking, bits))
                 })
             });
@@ -124,7 +124,7 @@ fn alone(shards: u32, algorithm: Algorithm) -> f64 {
                     }
                     Ok(ns)
                 });
-            top.launch(&gang, &task, |_| ShardLaunch::new((start, total)))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new((start, total)))?.all().await
         })
         .unwrap();
     let slowest = |call: usize| found.iter().map(|ns: &Vec<u64>| ns[call]).max().unwrap();
@@ -214,7 +214,7 @@ fn one_is_left_or_the_calls_fail() {
         let panics = || Collective::allreduce(Operator::user("panics", |_: &f64, _: &f64| panic!("no sum")));
         let failed = measure(&top, &gang, 1, panics, f64::from).await.expect_err("it panics").to_string();
         let task = top.register("goes on", |shard: Shard, ()| async move { Ok(shard.index()) });
-        assert_eq!(top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?, [0, 1, 2, 3, 4]);
+        assert_eq!(top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?, [0, 1, 2, 3, 4]);
         Ok((ranking, failed))
     });
     let ((ranking, failed), _) = run.unwrap();
@@ -247,7 +247,7 @@ fn what_was_made_to_measure_is_destroyed() {
             // What is destroyed is gone when the launches before have ended everywhere.
             let idle = top.register("idle", |_: Shard, ()| async { Ok(()) });
             for _ in 0..3 {
-                top.launch(&gang, &idle, |_| ShardLaunch::new(()))?.all().await?;
+                top.launch_gang(&gang, &idle, |_| ShardLaunch::new(()))?.all().await?;
             }
             assert_eq!(weak.map(|weak| weak.strong_count()), [0; 2], "{name}");
             Ok(())

@@ -307,7 +307,7 @@ impl Case {
                     builders.map(|(name, builder)| builder.make(&top, &gang, &name)).collect::<Result<_, _>>()?
                 };
                 let task = top.register("shard", move |shard: Shard, all| case.clone().shard(shard, all));
-                top.launch(&gang, &task, |_| ShardLaunch::new(all.clone()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(all.clone()))?.all().await
             }
         });
         outcome.map(|(results, _)| results)
@@ -427,7 +427,7 @@ fn kinds_and_types_mix() {
                     Ok((cast, all, received))
                 }
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         })
     };
     for shards in [2, 3, 7, 8] {
@@ -468,7 +468,7 @@ fn each_object_has_its_own_name() {
             let task = top.register("calls", move |shard: Shard, all: Vec<Collective<[f64]>>| async move {
                 all[wrong].call(&shard, vec![1.0; 3])?.await.map(drop)
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new(all.clone()))?.all().await.map(drop)
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(all.clone()))?.all().await.map(drop)
         });
         outcome.map(drop).unwrap_err().to_string()
     };

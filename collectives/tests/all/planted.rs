@@ -150,7 +150,7 @@ fn a_shard_dies(seed: u64, planted: Planted) -> Result<(), String> {
         let gang = top.gang("all", shards)?;
         let total = Collective::allreduce(Operator::sum()).slots(slots).make(&top, &gang, "total")?;
         let task = top.register("shard", move |shard, (): ()| calls(shard, total, bad));
-        let done = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
+        let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?;
         let mut all = Vec::new();
         for shard in done.iter() {
             all.push(shard.clone().await);

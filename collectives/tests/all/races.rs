@@ -343,7 +343,7 @@ fn runs_as_expected(case: u64, program: Arc<Program>) -> bool {
                     let made = program.joint.make(&top, &gang)?;
                     let task = top.register("script", move |shard, tree| script(shard, program.clone(), tree, made));
                     let share = |_| ShardLaunch::new(tree).shares(tree, [U], Privilege::ReadWrite);
-                    top.launch(&gang, &task, share)?.all().await
+                    top.launch_gang(&gang, &task, share)?.all().await
                 }
             })
         });

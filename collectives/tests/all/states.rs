@@ -78,7 +78,7 @@ fn exact_sums_are_rounded_once() {
                     blocks: Collective::reduce_scatter(exact_sum()).make(&top, &gang, "blocks")?,
                 };
                 let task = top.register("sums", sums);
-                top.launch(&gang, &task, |_| ShardLaunch::new((made, number)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((made, number)))?.all().await
             })
         });
         let upto = |last: u32, element: u64| float((0..=last).map(|s| own(s, number, element)).sum());
@@ -120,7 +120,7 @@ fn contribution_state_and_result_may_all_differ() {
                 let lower = |Moments([n, sum, squares]): &Moments| [sum / n, squares / n - (sum / n).powi(2)];
                 let both = Stateful::new(Operator::user("moments", add), lift, lower);
                 let both = Collective::allreduce(both).make(&top, &gang, "mean and variance")?;
-                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(both))?.all().await
+                top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(both))?.all().await
             })
         });
         // Of 0 to n - 1.
@@ -156,7 +156,7 @@ fn failures_reach_results() {
                 let gang = top.gang("all", 4)?;
                 let sum = Collective::allreduce(exact_sum::<f64>()).elements(2).make(&top, &gang, "sum")?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((sum, number as u32 % 4)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, number as u32 % 4)))?.all().await
             })
         });
         assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, vec![vec![4.0, 2.0]; 4], "{at}");
@@ -186,7 +186,7 @@ fn groups_convert_each_result_for_its_own_call() {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
                 let sum = Collective::allreduce(exact_sum()).algorithm(Algorithm::TwoLevel).make(&top, &gang, "sum")?;
-                top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sum))?.all().await
+                top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(sum))?.all().await
             })
         });
         let expected: Vec<f64> = (0..CALLS).map(|call| float((0..shards).map(|s| own(s, call, 0)).sum())).collect();
@@ -250,7 +250,7 @@ fn conversions_that_panic_fail_the_call() {
                 let many = Collective::allreduce(fails_at(at_values)).elements(3).make(&top, &gang, "many")?;
                 let task = top.register("shard", shard);
                 let later = number % 8 < 4;
-                top.launch(&gang, &task, |_| ShardLaunch::new((one, wide, many, later)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((one, wide, many, later)))?.all().await
             })
         });
         for (me, ([one, wide], many, after)) in
@@ -315,7 +315,7 @@ fn built_in_operators_combine_as_a_loop_does() {
                 let least = Collective::allreduce(argmin::<f64>()).make(&top, &gang, "least")?;
                 let greatest = Collective::allreduce(argmax::<f64>()).make(&top, &gang, "greatest")?;
                 let task = top.register("built in", built_in);
-                top.launch(&gang, &task, |_| ShardLaunch::new((all, scan, one, least, greatest)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((all, scan, one, least, greatest)))?.all().await
             })
         });
         let found: Vec<Found> = outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0;

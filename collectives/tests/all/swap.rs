@@ -116,7 +116,7 @@ fn run(
                 let (slot, next) = (slot.clone(), next.clone());
                 let of_shard = next.clone();
                 let task = top.register("ring", move |s, args: Args| shard(s, args, slot.clone(), of_shard.clone()));
-                let done = top.launch(&gang, &task, |s| {
+                let done = top.launch_gang(&gang, &task, |s| {
                     let ghost = |s: u32| Region::new(ghosts.tree, Rect::line(i64::from(s), i64::from(s) + 1));
                     let swap = if pass == 0 { swap } else { (ROUNDS, 0) };
                     let start = ShardLaunch::new(Args { ghosts, pairs, totals, swap });

@@ -48,7 +48,7 @@ fn five_cases_with_an_inverse_and_without() {
                             |at: usize| Collective::allreduce(operator()).elements(SIZES[at]).algorithm(algorithm);
                         let many = [many(0).make(&top, &gang, "few")?, many(1).make(&top, &gang, "many")?];
                         let task = top.register("shard", shard);
-                        top.launch(&gang, &task, |_| ShardLaunch::new((one, many)))?.all().await
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new((one, many)))?.all().await
                     })
                     .unwrap_or_else(|e| panic!("{at}: {e}"));
                 let all = || (0..shards).map(|s| i64::from(s).pow(3) - 40);

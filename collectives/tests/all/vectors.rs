@@ -27,7 +27,7 @@ where
             let gang = top.gang("all", SHARDS)?;
             let made = of().make(&top, &gang, "vectors")?;
             let task = top.register("shard", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(made))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(made))?.all().await
         });
         run.expect("a run").0
     })
@@ -267,7 +267,7 @@ fn contributions_are_let_go_when_a_call_is_over() {
                 let all = make().algorithm(algorithm).make(&top, &gang, "all")?;
                 let done = Collective::barrier().make(&top, &gang, "done")?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, move |_| ShardLaunch::new((all, root, done)))?.all().await
+                top.launch_gang(&gang, &task, move |_| ShardLaunch::new((all, root, done)))?.all().await
             });
             run.expect("a run").0
         });

@@ -31,7 +31,7 @@ fn call_ns(machine: VirtualMachine, shards: u32, algorithm: Algorithm) -> f64 {
             let gang = top.gang("all", shards)?;
             let total = Collective::allreduce(Operator::sum()).algorithm(algorithm).make(&top, &gang, "total")?;
             let task = top.register("calls", calls);
-            top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await
         })
         .unwrap();
     let sum: u64 = (0..u64::from(shards)).sum();
@@ -80,7 +80,7 @@ fn large_values_take_what_combining_their_bytes_takes() {
                             .algorithm(Algorithm::RecursiveDoubling)
                             .make(&top, &gang, "total")?;
                         let task = top.register("once", once);
-                        top.launch(&gang, &task, move |_| ShardLaunch::new((total, elements)))?.all().await
+                        top.launch_gang(&gang, &task, move |_| ShardLaunch::new((total, elements)))?.all().await
                     })
                     .unwrap();
             // A round combines all of the value, and nothing else takes any time.
@@ -112,7 +112,7 @@ fn once_by(
                 let total = by(Collective::allreduce(Operator::<u64>::sum()).elements(elements));
                 let total = total.make(&top, &gang, "total")?;
                 let task = top.register("once", once);
-                top.launch(&gang, &task, move |_| ShardLaunch::new((total, elements)))?.all().await
+                top.launch_gang(&gang, &task, move |_| ShardLaunch::new((total, elements)))?.all().await
             }
         })
         .unwrap();
@@ -169,7 +169,7 @@ fn a_barrier_has_no_local_steps() {
                 all.call(&shard, ())?.await?;
                 Ok(now().as_nanos() as u64)
             });
-            top.launch(&gang, &task, move |_| ShardLaunch::new(all))?.all().await
+            top.launch_gang(&gang, &task, move |_| ShardLaunch::new(all))?.all().await
         })
         .unwrap();
     assert_eq!((ends, stats.chain_subtasks), (vec![800; 8], 8 * 8));
@@ -186,7 +186,7 @@ fn without_replay_a_launch_pays_for_the_ends_of_its_edges() {
             let _: Edges<u64> = top.edges("of another gang", &other, [(0, 1)], 1)?;
             let _: Edges<u64> = top.edges("edges", &gang, edges.iter().copied(), 1)?;
             let task = top.register("idle", async |_: Shard, (): ()| Ok(()));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
             Ok(now().as_nanos() as u64)
         });
         run.unwrap().0
@@ -206,7 +206,7 @@ fn without_replay_each_end_of_an_edge_has_its_own_price() {
             let gang = top.gang("all", 2)?;
             let _: Edges<u64> = top.edges("edges", &gang, edges.iter().copied(), 1)?;
             let task = top.register("looks", async |_: Shard, (): ()| Ok(now().as_nanos() as u64));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         run.unwrap().0
     };
@@ -229,7 +229,7 @@ fn the_same_run_twice_leaves_the_same_trace() {
             let gang = top.gang("all", 9)?;
             let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
             let task = top.register("calls", calls);
-            let all = top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await?;
+            let all = top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await?;
             Ok(all.iter().map(|(_, ns)| *ns).max())
         };
         let took = runtime.run(top).unwrap().0;
@@ -278,7 +278,7 @@ fn a_task_takes_what_its_launch_says() {
     let (all, _) = Runtime::virtual_time(machine)
         .run(|top| async move {
             let (gang, task) = (top.gang("one", 1)?, top.register("naps", naps));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         })
         .unwrap();
     // It is called after it has been launched, mapped and started, and over after its work and its end.
@@ -303,7 +303,7 @@ fn a_stamp_says_when_and_takes_no_time() {
         let machine = VirtualMachine { costs, ..VirtualMachine::default() };
         let top = move |top: maniple_runtime::Top| async move {
             let (gang, task) = (top.gang("one", 1)?, top.register("naps", naps));
-            top.launch(&gang, &task, move |_| ShardLaunch::new(stamped))?.all().await
+            top.launch_gang(&gang, &task, move |_| ShardLaunch::new(stamped))?.all().await
         };
         Runtime::virtual_time(machine).run(top).unwrap().0.remove(0)
     };
@@ -327,7 +327,7 @@ fn a_stamp_is_nobody_who_sees_an_error() {
     }
     let outcome = Runtime::virtual_time(VirtualMachine::default()).run(|top| async move {
         let (gang, task) = (top.gang("one", 1)?, top.register("fails", fails));
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     assert!(outcome.unwrap_err().to_string().contains("on purpose"));
 }
@@ -367,7 +367,7 @@ fn messages_take_the_ways_in_the_order_of_their_times() {
                     let gate = |name, from| top.phase_barrier(name, &gang, PhaseOptions::between([from], [2]));
                     let gates = [gate("late", 0)?, gate("early", 1)?];
                     let task = top.register("waits", waits);
-                    top.launch(&gang, &task, |_| ShardLaunch::new(gates))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new(gates))?.all().await
                 })
                 .unwrap();
             let took = took[2];
@@ -386,7 +386,7 @@ where
         async move {
             let gang = top.gang("one", 1)?;
             let task = top.register("alone", move |shard: Shard, _: ()| program(shard));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         }
     });
     run.map(|(all, _)| all)
@@ -428,7 +428,7 @@ fn deadlines_cost_one_event_each_and_those_after_the_end_of_time_are_none() {
             }
             Ok(())
         });
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     let (_, stats) = run.unwrap();
     assert!(stats.events < 10 * TIMES, "{} events", stats.events);

@@ -346,7 +346,7 @@ impl Case {
                 let gang = top.gang("all", case.shards)?;
                 let on = case.builder::<T>().make(&top, &gang, "it")?;
                 let task = top.register("shard", move |shard: Shard, (): ()| body(case.clone(), shard, on));
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             }
         });
         outcome.map(|(results, _)| results)

@@ -276,7 +276,7 @@ impl<T: Element> Calls<T> {
                     .order(Order::Any)
                     .make(&top, &gang, "total")?;
                 let task = top.register("shard", move |shard, (): ()| calls::<T, F>(shard, total, plan.clone()));
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             }
         })
     }

@@ -64,7 +64,7 @@ impl Workload {
                     elements => Link::Many(builder.elements(elements).make(&top, &gang, NAME)?),
                 };
                 let task = top.register("calls", move |shard: Shard, (): ()| calls(shard, on, workload.clone()));
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             }
         })?;
         let (results, ns): (Vec<f64>, Vec<u64>) = found.into_iter().flatten().unzip();

@@ -151,7 +151,7 @@ impl Workload {
             let calls = Calls { oracle: oracle.clone(), on, start, warm_up, iterations };
             calls.make(shard)
         });
-        top.launch(gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(gang, &task, |_| ShardLaunch::new(()))?.all().await
     }
 
     /// With the brackets and the algorithm that are asked for.
@@ -187,7 +187,7 @@ impl Workload {
             let passes = Passes { workload: workload.clone(), on, start };
             passes.make(shard)
         });
-        top.launch(gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(gang, &task, |_| ShardLaunch::new(()))?.all().await
     }
 }
 

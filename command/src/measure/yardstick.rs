@@ -50,7 +50,7 @@ pub fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Fa
         let gang = top.gang("two", 2)?;
         let pairs = top.edges("there and back", &gang, (0..gang.shards()).map(|shard| (shard, 1 - shard)), 1)?;
         let task = top.register("back and forth", back_and_forth);
-        top.launch(&gang, &task, |_| ShardLaunch::new((pairs, warm_up, iterations)))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((pairs, warm_up, iterations)))?.all().await
     });
     let (times, _) = outcome.map_err(|e| Failure::Run(e.to_string()))?;
     Ok(times[0] as f64 / iterations as f64 / 2.0)

@@ -72,7 +72,7 @@ pub fn execute(args: &BarrierOptions) -> Result<(), Failure> {
             let gang = top.gang("all", shards)?;
             let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
             let task = top.register("pass", pass);
-            top.launch(&gang, &task, |_| ShardLaunch::new((all, warm_up, iterations)))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new((all, warm_up, iterations)))?.all().await
         });
         Ok(outcome.map_err(run_error)?.0)
     };

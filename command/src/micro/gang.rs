@@ -51,7 +51,7 @@ pub fn measure(runtime: &Runtime, shards: u32, launches: usize) -> Result<(f64, 
         let (mut ns, mut verified) = (0, true);
         for launch in 0..=launches {
             let start = now();
-            let all = top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+            let all = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
             verified &= all.iter().map(|(shard, _)| *shard).eq(0..shards);
             verified &= !one || all.iter().all(|(_, at)| *at >= start);
             if launch > 0 {

@@ -75,7 +75,9 @@ pub fn measure_on(machine: &VirtualMachine, cells: usize, iterations: usize) -> 
         let (gang, task) = (top.gang("one", 1)?, top.register("iterate", iterate));
         let options = HaloOptions::new(kernel::GHOSTS).periodic([true]);
         let halos = Halos::new(&top, "ghosts", &gang, &Partition::equal(line, 1)?, options)?;
-        top.launch(&gang, &task, |s| ShardLaunch::new((line, halos.of(s), iterations)).writes(line, [D]))?.all().await
+        top.launch_gang(&gang, &task, |s| ShardLaunch::new((line, halos.of(s), iterations)).writes(line, [D]))?
+            .all()
+            .await
     });
     let (mut results, _) = outcome.map_err(run_error)?;
     let (ns, sums, last) = results.pop().ok_or_else(|| Failure::Run("the shard gave no result".into()))?;

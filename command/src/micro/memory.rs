@@ -109,7 +109,7 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
             .slots(WARM_UP)
             .make(&top, &gang, "total")?;
         let task = top.register("wait", wait);
-        Ok((before, top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await?))
+        Ok((before, top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await?))
     });
     let ((before, mut all), _) = outcome.map_err(run_error)?;
     if let Some((_, sum)) = all.iter().find(|(_, sum)| *sum != f64::from(shards)) {

@@ -122,7 +122,7 @@ pub fn measure(runtime: &Runtime, elements: usize, iterations: usize) -> Result<
             let privilege = if shard == 0 { Privilege::ReadWrite } else { Privilege::Read };
             ShardLaunch::new((x, edges, iterations as u64)).shares(x, [X], privilege)
         };
-        top.launch(&gang, &task, launch)?.all().await
+        top.launch_gang(&gang, &task, launch)?.all().await
     });
     let (results, stats) = outcome.map_err(run_error)?;
     let (wrong, last, ns) = results[1];

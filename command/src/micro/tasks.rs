@@ -107,7 +107,7 @@ pub fn measure(runtime: &Runtime, count: usize, regions: usize, set: usize) -> R
     let outcome = runtime.run(move |top| async move {
         let line = top.region_tree("line", Rect::line(0, set as i64), &[X.info()])?;
         let (gang, task) = (top.gang("one", 1)?, top.register("tasks", launch));
-        top.launch(&gang, &task, |_| ShardLaunch::new((line, count, regions)).writes(line, [X]))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((line, count, regions)).writes(line, [X]))?.all().await
     });
     let (results, stats) = outcome.map_err(run_error)?;
     let verified = results[0].0 == (count * regions) as u64 && stats.leaf_tasks == count as u64 + 1;

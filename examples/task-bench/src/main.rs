@@ -95,7 +95,7 @@ async fn top_level(top: Top) -> Result<f64, Error> {
         GRAPHS.get().into_iter().flatten().for_each(|graph| graph.look_up());
         let mut launched = Vec::new();
         for (index, gang, edges, blocks, task) in &runs {
-            launched.push(top.launch(gang, task, |s| {
+            launched.push(top.launch_gang(gang, task, |s| {
                 let block = Some(blocks[s as usize]).filter(|block| !block.rect.is_empty());
                 let start = ShardLaunch::new((*index, *edges, block));
                 block.into_iter().fold(start, |start, block| start.writes(block, [SCRATCH]))

@@ -275,7 +275,7 @@ async fn launch(top: &Top, gang: &Gang, task: &ShardTask<Given, u64>, given: Giv
         }
         let block = |s| given.block(s);
         let given = Given { program, ..given };
-        top.launch(gang, task, |s| ShardLaunch::new(given).writes(block(s), [D]))?.all().await?;
+        top.launch_gang(gang, task, |s| ShardLaunch::new(given).writes(block(s), [D]))?.all().await?;
     }
     Ok(vec![ns() - began])
 }
@@ -310,7 +310,7 @@ impl Program {
             if self.what == What::Gang {
                 return launch(&top, &gang, &task, given).await;
             }
-            let done = top.launch(&gang, &task, |s| {
+            let done = top.launch_gang(&gang, &task, |s| {
                 let rounds = rounds.get((s / self.shards) as usize).copied();
                 let start = ShardLaunch::new(Given { rounds, ..given }).writes(given.block(s), [D]);
                 if !with_ghosts {

@@ -19,13 +19,13 @@ pub struct Also {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Message {
     Arrive { object: ObjectId, cell: u32, generation: u64, payload: Payload, also: Also },
-    Columns(Box<Columns>),
+    Values(Box<Values>),
     Got { token: u64, bytes: Buffer },
     Put(Box<()>, Buffer),
     Lost(Box<Error>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Columns {
-    pub columns: Vec<((), Buffer)>,
+pub struct Values {
+    pub values: Result<Vec<Buffer>, Error>,
 }

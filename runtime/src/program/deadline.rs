@@ -57,7 +57,7 @@ impl Shard {
     /// #     let gang = top.gang("both", 2)?;
     /// #     let pairs = top.edges("there", &gang, [(0, 1), (1, 0)], 1)?;
     /// #     let task = top.register("waits", shard);
-    /// #     top.launch(&gang, &task, |_| ShardLaunch::new(pairs))?.all().await
+    /// #     top.launch_gang(&gang, &task, |_| ShardLaunch::new(pairs))?.all().await
     /// # })?;
     /// # Ok::<(), Error>(())
     /// ```
@@ -76,7 +76,7 @@ impl Shard {
     /// }
     /// # Runtime::threads(1).run(|top| async move {
     /// #     let (gang, task) = (top.gang("one", 1)?, top.register("asks", shard));
-    /// #     let answers = top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+    /// #     let answers = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
     /// #     assert_eq!(answers, [42]);
     /// #     Ok(())
     /// # })?;

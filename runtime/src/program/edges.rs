@@ -50,7 +50,7 @@ use std::sync::Arc;
 /// let gang = top.gang("ring", 3)?;
 /// let ring = top.edges("ring", &gang, (0..3).map(|s| (s, (s + 1) % 3)), 1)?;
 /// let task = top.register("send", shard);
-/// let came = top.launch(&gang, &task, |_| ShardLaunch::new(ring))?.all().await?;
+/// let came = top.launch_gang(&gang, &task, |_| ShardLaunch::new(ring))?.all().await?;
 /// # Ok(came)
 /// # })?;
 /// assert_eq!(came, [4, 0, 2]);

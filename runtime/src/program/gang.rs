@@ -86,7 +86,7 @@ impl<A, R> std::fmt::Debug for ShardTask<A, R> {
 
 /// The launch of one shard: its argument, and its requirements on regions.
 ///
-/// The closure of [`Top::launch`](crate::Top::launch) gives one for each shard of the gang:
+/// The closure of [`Top::launch_gang`](crate::Top::launch_gang) gives one for each shard of the gang:
 ///
 /// ```
 /// # use maniple_regions::{Field, Partition, Read, Rect, Region};
@@ -103,7 +103,7 @@ impl<A, R> std::fmt::Debug for ShardTask<A, R> {
 /// let blocks: Vec<Region> = Partition::equal(line, 3)?.iter().collect();
 /// let (gang, task) = (top.gang("all", 3)?, top.register("cells", cells));
 /// let block = |s: u32| blocks[s as usize];
-/// let done = top.launch(&gang, &task, |s| ShardLaunch::new(block(s)).reads(block(s), [U]))?;
+/// let done = top.launch_gang(&gang, &task, |s| ShardLaunch::new(block(s)).reads(block(s), [U]))?;
 /// # done.all().await
 /// # })?;
 /// assert_eq!(lengths, [1, 1, 0]);
@@ -161,7 +161,7 @@ impl<A> ShardLaunch<A> {
     /// # let (means, _) = Runtime::threads(2).run(|top| async move {
     /// let (gang, task) = (top.gang("all", 3)?, top.register("mean", mean));
     /// let part = |s: u32| (0..1000).map(|i| f64::from(s * 1000 + i)).collect();
-    /// let done = top.launch(&gang, &task, |s| ShardLaunch::from_fn(move || part(s)))?;
+    /// let done = top.launch_gang(&gang, &task, |s| ShardLaunch::from_fn(move || part(s)))?;
     /// # done.all().await
     /// # })?;
     /// assert_eq!(means, [499.5, 1499.5, 2499.5]);

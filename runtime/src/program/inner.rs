@@ -96,14 +96,14 @@ impl InnerTask {
         result
     }
 
-    /// Launches every shard of a gang, as [`Top::launch`](crate::Top::launch) does. Local: only this inner task makes
+    /// Launches every shard of a gang, as [`Top::launch_gang`](crate::Top::launch_gang) does. Local: only this inner task makes
     /// the call. Waits for the leaf tasks of this inner task and for nothing else.
     ///
     /// Data that the gang may write must be [mapped](Self::map) before this inner task uses it again. Data that the
     /// gang may read must be mapped before this inner task writes it again.
     ///
     /// # Errors
-    /// The errors of [`Top::launch`](crate::Top::launch), and [`Error::Misuse`] for a region that this inner task does not
+    /// The errors of [`Top::launch_gang`](crate::Top::launch_gang), and [`Error::Misuse`] for a region that this inner task does not
     /// hold.
     pub async fn launch_gang<A: Portable, R: Portable>(
         &self,

@@ -353,7 +353,7 @@ impl Arrivable for PhaseArriver {
 /// #     let gang = top.gang("both", 2)?;
 /// #     let edges = top.edges("own", &gang, [(0, 0), (1, 1)], 1)?;
 /// #     let task = top.register("shard", shard);
-/// #     top.launch(&gang, &task, |_| ShardLaunch::new(edges))?.all().await
+/// #     top.launch_gang(&gang, &task, |_| ShardLaunch::new(edges))?.all().await
 /// # })?;
 /// # assert_eq!(filled, [42, 42]);
 /// # Ok::<(), Error>(())

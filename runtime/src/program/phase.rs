@@ -76,7 +76,7 @@ pub(super) fn of_another_run(what: impl std::fmt::Display, maker: &str) -> Error
 /// let gang = top.gang("all", 4)?;
 /// let barrier = top.phase_barrier("largest", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::max()))?;
 /// let task = top.register("shard", shard);
-/// let done = top.launch(&gang, &task, |_| ShardLaunch::new(barrier))?;
+/// let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(barrier))?;
 /// # done.all().await
 /// # })?;
 /// assert_eq!(largest, [3; 4]);

@@ -124,7 +124,7 @@ pub enum Check {
 /// let (lines, _) = Runtime::threads(2).run(|top| async move {
 ///     let gang = top.gang("all", 3)?;
 ///     let task = top.register("hello", hello);
-///     top.launch(&gang, &task, |_| ShardLaunch::new("hello".to_string()))?.all().await
+///     top.launch_gang(&gang, &task, |_| ShardLaunch::new("hello".to_string()))?.all().await
 /// })?;
 /// assert_eq!(lines[2], "hello from shard 2 of 3");
 /// # Ok::<(), Error>(())
@@ -435,7 +435,7 @@ impl Runtime {
     ///         let line = top.region_tree("line", Rect::line(0, data.len() as i64), &[U.info()])?;
     ///         let blocks: Vec<Region> = Partition::equal(line, 2)?.iter().collect();
     ///         let (gang, task) = (top.gang("all", 2)?, top.register("double", shard));
-    ///         let done = top.launch(&gang, &task, |s| {
+    ///         let done = top.launch_gang(&gang, &task, |s| {
     ///             let region = blocks[s as usize];
     ///             let block = data[region.rect.lo(0) as usize..region.rect.hi(0) as usize].to_vec();
     ///             ShardLaunch::new((region, block)).writes(region, [U])

@@ -65,7 +65,7 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 /// | make a region | [`region_tree`](Self::region_tree) |
 /// | make a gang | [`gang`](Self::gang) |
 /// | make a task for shards | [`register`](Self::register) |
-/// | launch a gang | [`launch`](Self::launch) |
+/// | launch a gang | [`launch_gang`](Self::launch_gang) |
 /// | join shards | [`edges`](Self::edges), [`phase_barrier`](Self::phase_barrier) |
 /// | let one task launch gangs, without replication | [`register_inner`](Self::register_inner), [`run_inner`](Self::run_inner) |
 /// | give memory back | [`destroy`](Self::destroy) |
@@ -220,7 +220,7 @@ impl Top {
     /// Registers an `async fn(InnerTask, A) -> Result<R, Error>` as an inner task, for [`run_inner`](Self::run_inner).
     /// Collective; never waits.
     ///
-    /// [`launch`](Self::launch) can run it too, as one or several inner tasks that hold disjoint regions. The top-level
+    /// [`launch_gang`](Self::launch_gang) can run it too, as one or several inner tasks that hold disjoint regions. The top-level
     /// task must then await two things itself. It awaits earlier launches that use these regions before it launches the
     /// inner tasks, and it awaits the inner tasks before it uses the regions again. The effects of an inner task's
     /// gangs are known only when the inner task has ended.
@@ -388,7 +388,7 @@ impl Top {
     /// - [`Error::Mapper`] for an illegal decision of the mapper.
     ///
     /// After an error nothing is launched. An error of a shard comes with its future.
-    pub fn launch<A: Portable, R: Portable>(
+    pub fn launch_gang<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
         task: &ShardTask<A, R>,
@@ -402,7 +402,7 @@ impl Top {
     /// launches.
     ///
     /// # Errors
-    /// The error of the inner task, and the errors of [`launch`](Self::launch).
+    /// The error of the inner task, and the errors of [`launch_gang`](Self::launch_gang).
     pub async fn run_inner<A: Portable + Clone, R: Portable + Clone>(
         &self,
         task: &ShardTask<A, R>,
@@ -435,12 +435,12 @@ impl Top {
     /// let index = top.register("index", |shard: Shard, ()| async move { Ok(shard.index()) });
     /// for step in 0..100 {
     ///     let gang = top.gang("step", 1 + step % 3)?;
-    ///     top.launch(&gang, &index, |_| ShardLaunch::new(()))?.all().await?;
+    ///     top.launch_gang(&gang, &index, |_| ShardLaunch::new(()))?.all().await?;
     ///     top.destroy(gang)?;
     /// }
     /// let gang = top.gang("all", 2)?;
     /// top.destroy(gang)?;
-    /// let late = top.launch(&gang, &index, |_| ShardLaunch::new(()));
+    /// let late = top.launch_gang(&gang, &index, |_| ShardLaunch::new(()));
     /// # Ok(late.err().map(|e| e.to_string()))
     /// # })?;
     /// # let text = texts.expect("an error");

@@ -55,7 +55,7 @@ fn sizes(runtime: &Runtime, steps: u32) -> Result<[usize; 6], Error> {
         let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
         let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
         let task = top.register("ring", ring);
-        let done = top.launch(&gang, &task, |s| {
+        let done = top.launch_gang(&gang, &task, |s| {
             let (s, from) = (s as usize, ((s + SHARDS - 1) % SHARDS) as usize);
             let start = ShardLaunch::new((pairs, gate, slots.clone(), own[s], steps));
             let start = start.shares(slots[s], [U], Privilege::ReadWrite).shares(slots[from], [U], Privilege::Read);
@@ -100,7 +100,7 @@ fn readers_that_nobody_awaits_are_not_kept_for_ever() -> Result<(), Error> {
         let (sizes, _) = runtime.check(Check::Races).run(|top| async move {
             let slot = top.region_tree("slot", Rect::line(0, 1), &[U.info()])?;
             let (gang, task) = (top.gang("all", SHARDS)?, top.register("looks", looks));
-            top.launch(&gang, &task, |_| ShardLaunch::new(slot).shares(slot, [U], Privilege::Read))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(slot).shares(slot, [U], Privilege::Read))?.all().await
         })?;
         for [lanes, .., accesses] in sizes {
             let most = MOST_ALIKE * SHARDS as usize;

@@ -30,7 +30,7 @@ async fn program(top: Top, odd: Odd) -> Result<(), Error> {
         let privilege = if odd == Odd::Requirement && launch == 1 { Privilege::Read } else { Privilege::ReadWrite };
         let given = |shard| if (odd, launch, shard) == (Odd::Argument, 2, 1) { vec![2, 1] } else { vec![1, 2] };
         let start = |shard| ShardLaunch::new(given(shard)).shares(tree, [U], privilege);
-        top.launch(&gang, &task, start)?.all().await?;
+        top.launch_gang(&gang, &task, start)?.all().await?;
     }
     Ok(())
 }

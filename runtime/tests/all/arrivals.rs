@@ -93,7 +93,7 @@ fn a_fold_that_panics_poisons_its_generation_and_all_after() {
                     let sums = PhaseOptions::between([0, 1], [2, 0, 1]).reduce(explosive());
                     let sums = top.phase_barrier("sums", &gang, sums)?;
                     let task = top.register("shard", shard);
-                    let came = top.launch(&gang, &task, |_| ShardLaunch::new((sums, ahead)))?.all().await?;
+                    let came = top.launch_gang(&gang, &task, |_| ShardLaunch::new((sums, ahead)))?.all().await?;
                     *seen.lock().unwrap_or_else(PoisonError::into_inner) = came;
                     Ok(())
                 }
@@ -125,7 +125,7 @@ fn a_fold_that_panics_unseen_fails_the_run() {
             let gang = top.gang("all", 3)?;
             let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(explosive()))?;
             let task = top.register("shard", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(sums))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(sums))?.all().await
         });
         assert!(outcome.as_ref().is_err_and(fold_bomb), "{at}: {outcome:?}");
     }
@@ -179,7 +179,7 @@ fn leaf_tasks_may_arrive_in_any_order() {
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).window(8).arity(1))?;
             let task = top.register("shard", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(outcome, Ok(vec![(); 3]), "{at}");
     }
@@ -208,7 +208,7 @@ fn waits_of_a_pair_may_be_in_any_order() {
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3))?;
             let task = top.register("shard", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(outcome, Ok(vec![(); 3]), "{at}");
     }
@@ -256,7 +256,7 @@ fn a_failure_that_is_handled_does_not_fail_the_run() {
             let outcome = run(&at, &runtime, move |top| async move {
                 let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).arity(1))?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((links, how)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((links, how)))?.all().await
             });
             let (fine, poisoned) = (vec![true; 6], vec![true, true, false, false, false, false]);
             let expected = match how & 1 {
@@ -291,7 +291,7 @@ fn arrivals_after_a_failure_are_dropped_silently() {
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).window(4))?;
             let task = top.register("shard", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(outcome, Ok(vec![6; 3]), "{at}");
     }
@@ -336,7 +336,7 @@ fn a_launch_that_is_not_made_takes_no_generation() {
                 let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3))?;
                 let tree = top.region_tree("line", Rect::line(0, 3), &[U.info()])?;
                 let task = top.register("shard", shard);
-                let done = top.launch(&gang, &task, |_| {
+                let done = top.launch_gang(&gang, &task, |_| {
                     ShardLaunch::new((links, tree, how)).require(tree, [U.id()], Privilege::Read, Coherence::Exclusive)
                 })?;
                 done.all().await
@@ -374,7 +374,7 @@ fn a_reduction_without_a_window_keeps_a_bounded_number_of_values() {
                 let sums = PhaseOptions::all(&gang).window(u64::MAX).reduce(Operator::<u64>::sum());
                 let sums = top.phase_barrier("sums", &gang, sums)?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((sums, n)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((sums, n)))?.all().await
             });
             // The last value may be over on one processor before the other.
             assert_eq!(outcome, Ok(vec![n == KEPT; 2]), "{at}");

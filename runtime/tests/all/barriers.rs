@@ -82,7 +82,7 @@ fn over_arrival_names_barrier_arriver_generation_and_window() {
                 let gate = PhaseOptions::between([3, 1, 4], [4, 0, 2, 3]).window(2).arity(1 + how as usize % 3);
                 let gate = top.phase_barrier("gate", &gang, gate)?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((gate, how)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((gate, how)))?.all().await
             });
             let e = outcome.expect_err(&at);
             assert_eq!(over_arrival(&e), Some(("phase barrier `gate`".into(), 1, 3, 2)), "{at}: {e:?}");
@@ -115,7 +115,7 @@ fn a_deadlock_names_the_missing_arrivers() {
             let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([4, 2, 0, 3], [1]).arity(2))?;
             top.phase_barrier("unused", &gang, PhaseOptions::all(&gang))?;
             let task = top.register("waits", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(gate))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(gate))?.all().await
         });
         let Err(Error::Deadlock { report, .. }) = outcome else { panic!("{at}: {outcome:?}") };
         for words in [
@@ -171,7 +171,7 @@ fn arrivals_that_come_twice_or_much_too_early_are_refused() {
                 let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
                 let last = top.edges("last", &gang, [(0, 1)], 1)?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((gate, ring, last, how)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((gate, ring, last, how)))?.all().await
             });
             let (barrier, arriver) = match how % 2 {
                 0 => ("`ring` ready of edge shard 0 -> shard 1", 0),
@@ -221,7 +221,7 @@ fn a_lost_arrival_is_a_deadlock() {
                 let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
                 let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((gate, ring, how)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((gate, ring, how)))?.all().await
             });
             let Err(Error::Deadlock { report, .. }) = outcome else { panic!("{at}: {outcome:?}") };
             let expected: &[&[&str]] = match how {
@@ -271,7 +271,7 @@ fn a_late_waiter_gets_its_value_or_an_error() {
                 let options = PhaseOptions::all(&gang).window(window).reduce(Operator::<u64>::sum());
                 let sums = top.phase_barrier("sums", &gang, options)?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((sums, window, n)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((sums, window, n)))?.all().await
             });
             assert_eq!(came, Ok(vec![kept.then_some(300); 3]), "{at}");
         }
@@ -321,7 +321,7 @@ fn shards_arrive_several_times_in_a_generation() {
                 let never = PhaseOptions::all(&gang).arrivals(|s| u32::from(s != 0));
                 let refused = top.phase_barrier("never", &gang, never).expect_err("no arrivals");
                 assert!(refused.to_string().contains("arrivals of shard 0 at phase barrier `never`"), "{refused}");
-                top.launch(&gang, &top.register("several", shard), |_| ShardLaunch::new((gate, sums)))?.all().await
+                top.launch_gang(&gang, &top.register("several", shard), |_| ShardLaunch::new((gate, sums)))?.all().await
             });
             let all = |round: u64| {
                 let brought =
@@ -348,7 +348,7 @@ fn a_shard_arrives_very_often_in_a_generation() {
         let gang = top.gang("one", 1)?;
         let sums = PhaseOptions::all(&gang).arrivals(|_| TIMES).reduce(Operator::<u64>::sum());
         let sums = top.phase_barrier("sums", &gang, sums)?;
-        top.launch(&gang, &top.register("often", shard), |_| ShardLaunch::new(sums))?.all().await
+        top.launch_gang(&gang, &top.register("often", shard), |_| ShardLaunch::new(sums))?.all().await
     });
     assert_eq!(came, Ok(vec![u64::from(TIMES) * u64::from(TIMES - 1) / 2]));
     // It takes about one second. A search through all arrivals for each of them takes two minutes.
@@ -421,7 +421,7 @@ fn values_of_several_types() {
                 top.phase_barrier("least", &gang, all().reduce(Operator::<i64>::min()))?,
                 top.phase_barrier("digits", &gang, all().reduce(first))?,
             ];
-            top.launch(&gang, &top.register("several", shard), |_| ShardLaunch::new(barriers))?.all().await
+            top.launch_gang(&gang, &top.register("several", shard), |_| ShardLaunch::new(barriers))?.all().await
         });
         let expected = [0x7ff8_0000_0000_0000, (-2_i64) as u64, u64::from_le_bytes([123, 1, 0, 0, 0, 0, 0, 3])];
         assert_eq!(came.expect(&name), vec![expected; 3], "{name}");

@@ -56,7 +56,7 @@ fn run(allowed: &BTreeSet<u32>, workers: u32, binding: Binding) -> (Masks, Vec<S
         sched_setaffinity(None, &set).expect("a part of the mask");
         let outcome = Runtime::threads(workers).binding(binding).run(move |top| async move {
             let (gang, task) = (top.gang("all", workers)?, top.register("asks", shard));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         (outcome.map(|(masks, _)| masks.into_iter().map(BTreeSet::from_iter).collect()), mask())
     };

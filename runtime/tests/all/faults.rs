@@ -78,7 +78,7 @@ fn run(runtime: &Runtime, at: &str) -> (Result<(Vec<u64>, Stats), Error>, u32) {
             let sum = top.phase_barrier("sum", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
             let task = top.register("round", move |s, args: Args| shard(s, args, alive.clone()));
             let slot = |s: u32| Region::new(slots.tree, Rect::line(s.into(), i64::from(s) + 1));
-            let done = top.launch(&gang, &task, |s| {
+            let done = top.launch_gang(&gang, &task, |s| {
                 let (left, own) = (slot((s + SHARDS - 1) % SHARDS), slot(s));
                 let start = ShardLaunch::new(([left, own], pairs, sum));
                 start.shares(own, [V], Privilege::ReadWrite).shares(left, [V], Privilege::Read)
@@ -210,11 +210,11 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
                         let privilege = if s == 1 { Privilege::ReadWrite } else { Privilege::Read };
                         ShardLaunch::new((pairs, slot)).shares(slot, [V], privilege)
                     };
-                    let done = top.launch(&gang, &task, start)?;
+                    let done = top.launch_gang(&gang, &task, start)?;
                     for shard in 0..2 {
                         assert!(is_lost(done.get(shard)?.clone().await));
                     }
-                    assert!(is_lost(top.launch(&gang, &task, start)));
+                    assert!(is_lost(top.launch_gang(&gang, &task, start)));
                     // The run ends with this task, whatever shards are at.
                     poll_fn(|cx| {
                         *learnt.awaiting.lock().unwrap() = Some(cx.waker().clone());
@@ -261,7 +261,7 @@ fn a_program_that_polls_for_ever_is_ended() {
             #[allow(unreachable_code)]
             Ok(())
         });
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     };
     for runtime in [Runtime::seeded(2, 3), Runtime::virtual_time(VirtualMachine::default())] {
         let driver = format!("{:?}", runtime.driver());

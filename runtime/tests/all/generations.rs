@@ -87,7 +87,7 @@ fn generations(n: u64, root: u32, sums: bool) {
             let barrier = top.phase_barrier("lopsided", &gang, options)?;
             let begin = top.edges("begin", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
             let task = top.register("lopsided", lopsided);
-            top.launch(&gang, &task, |_| ShardLaunch::new((barrier, begin, n, sums)))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new((barrier, begin, n, sums)))?.all().await
         })
     });
     let (came, stats) = outcome.unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -150,7 +150,7 @@ fn a_thousand_runs_leave_no_thread_and_no_memory() {
                 let gang = top.gang("ring", 4)?;
                 let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 4)), 1)?;
                 let task = top.register("in a ring", in_a_ring);
-                top.launch(&gang, &task, |_| ShardLaunch::new((ring, how)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((ring, how)))?.all().await
             });
             match (how, outcome) {
                 (1, Err(e)) => assert_eq!(e.origin(), &Error::user("enough")),
@@ -224,7 +224,7 @@ fn a_million_waits_given_up_leave_nothing_behind() {
                     let sums =
                         top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(Operator::<u64>::sum()))?;
                     let task = top.register("gives up", gives_up);
-                    top.launch(&gang, &task, |_| ShardLaunch::new((own, sums, 1_000_000)))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new((own, sums, 1_000_000)))?.all().await
                 })
             });
             let (came, _) = outcome.unwrap_or_else(|e| panic!("{e}"));
@@ -249,7 +249,7 @@ fn a_run_has_a_thread_for_each_processor() {
         let outcome = Runtime::threads(3).run(|top| async move {
             let gang = top.gang("all", 3)?;
             let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
-            top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
+            top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
         });
         let (counts, _) = outcome.unwrap_or_else(|e| panic!("{e}"));
         assert!(counts.iter().all(|n| *n >= 3), "{counts:?}");

@@ -83,7 +83,7 @@ fn handles_of_another_run_are_refused() {
                 let at = format!("{shards} shards from {from} to {to}");
                 let said = refused(&at, &second, move |top| async move {
                     let own = make(&top, 4, 100)?;
-                    top.launch(&old.gang, &own.task, |_| ShardLaunch::new(()))?.all().await.map(drop)
+                    top.launch_gang(&old.gang, &own.task, |_| ShardLaunch::new(()))?.all().await.map(drop)
                 });
                 assert!(said.contains("expected a gang made with `Top::gang` in this run"), "{at}: {said}");
                 let uses: [Uses<Top>; 4] = [
@@ -109,7 +109,7 @@ fn handles_of_another_run_are_refused() {
                 }
                 let said = refused(&at, &second, move |top| async move {
                     let own = make(&top, 4, 100)?;
-                    top.launch(&own.gang, &old.task, |_| ShardLaunch::new(()))?.all().await.map(drop)
+                    top.launch_gang(&own.gang, &old.task, |_| ShardLaunch::new(()))?.all().await.map(drop)
                 });
                 assert!(
                     said.contains("expected a task made with `Top::register` or `Top::register_inner` in this run"),
@@ -126,7 +126,7 @@ fn handles_of_another_run_are_refused() {
                     let said = refused(&at, &second, move |top| async move {
                         let own = make(&top, 4, 100)?;
                         let task = top.register("uses", move |shard: Shard, _: ()| async move { use_of(&shard, old) });
-                        top.launch(&own.gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)
+                        top.launch_gang(&own.gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)
                     });
                     assert!(said.contains("in this run"), "{at}: {said}");
                 }
@@ -137,12 +137,15 @@ fn handles_of_another_run_are_refused() {
             // A region is a number and a rectangle: it has to lie in the tree of that number.
             refused(&from, &second, move |top| async move {
                 let own = make(&top, 4, 50)?;
-                top.launch(&own.gang, &own.task, |_| ShardLaunch::new(()).reads(old.region, [X]))?.all().await.map(drop)
+                top.launch_gang(&own.gang, &own.task, |_| ShardLaunch::new(()).reads(old.region, [X]))?
+                    .all()
+                    .await
+                    .map(drop)
             });
             refused(&from, &second, move |top| async move {
                 let gang = top.gang("all", 1)?;
                 let task = top.register("index", index);
-                top.launch(&gang, &task, |_| ShardLaunch::new(()).reads(old.region, [X]))?.all().await.map(drop)
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()).reads(old.region, [X]))?.all().await.map(drop)
             });
         }
     }
@@ -164,10 +167,12 @@ fn handles_that_travelled_are_still_good() {
                         Ok(gang)
                     },
                 );
-                let gangs =
-                    top.launch(&own.gang, &task, |_| ShardLaunch::new((own.gang, own.pairs, own.phase)))?.all().await?;
+                let gangs = top
+                    .launch_gang(&own.gang, &task, |_| ShardLaunch::new((own.gang, own.pairs, own.phase)))?
+                    .all()
+                    .await?;
                 assert!(gangs.iter().all(|gang| *gang == own.gang));
-                top.launch(&gangs[1], &own.task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gangs[1], &own.task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(run.expect("all of this run").0, [0, 1, 2], "{at}");
@@ -210,8 +215,12 @@ fn what_outlives_its_shard_holds_nothing_and_is_refused() {
                     let gang = top.gang("one", 1)?;
                     let (keeps, uses) = (top.register("keeps", keeps), top.register("uses", uses));
                     let start = |_| ShardLaunch::new(line).writes(line, [X]);
-                    top.launch(&gang, &keeps, start)?.all().await?;
-                    if is_used { Ok(top.launch(&gang, &uses, start)?.all().await?.concat()) } else { Ok(Vec::new()) }
+                    top.launch_gang(&gang, &keeps, start)?.all().await?;
+                    if is_used {
+                        Ok(top.launch_gang(&gang, &uses, start)?.all().await?.concat())
+                    } else {
+                        Ok(Vec::new())
+                    }
                 })
             });
             let (refused, stats) = outcome.unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -259,7 +268,7 @@ fn a_tree_has_as_many_bytes_as_can_be_addressed() {
             let task = top.register("index", index);
             let part = Region::new(region.tree, parts.sub(1)?.rect.intersect(&Rect::line(0, 5)));
             if part.rect.dim() == rect.dim() {
-                top.launch(&gang, &task, |_| ShardLaunch::new(()).reads(part, [X]))?.all().await?;
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()).reads(part, [X]))?.all().await?;
             }
             Ok(())
         });

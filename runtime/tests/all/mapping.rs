@@ -77,7 +77,7 @@ async fn points(shard: Shard, n: usize) -> Result<Vec<(usize, Option<u32>)>, Err
 fn index_launch(runtime: &Runtime, n: usize) -> Result<Vec<(usize, Option<u32>)>, Error> {
     let program = move |top: Top| async move {
         let (gang, task) = (top.gang("one", 1)?, top.register("points", points));
-        Ok(top.launch(&gang, &task, |_| ShardLaunch::new(n))?.all().await?.concat())
+        Ok(top.launch_gang(&gang, &task, |_| ShardLaunch::new(n))?.all().await?.concat())
     };
     watched("an index launch", || runtime.run(program)).map(|r| r.0)
 }
@@ -140,7 +140,7 @@ async fn thrice(top: Top) -> Result<u64, Error> {
     let task = top.register("adds", shard);
     let mut total = 0;
     for by in 0..3 {
-        let done = top.launch(&gang, &task, |s| {
+        let done = top.launch_gang(&gang, &task, |s| {
             // In the second launch blocks are with other shards, elsewhere.
             let s = i64::from((s + (by as u32 % 2)) % BLOCKS);
             let (block, shared) = (at(10 * s, 10 * s + 10), at(40, 50));
@@ -224,9 +224,9 @@ async fn spread(top: Top) -> Result<Vec<u64>, Error> {
     let p = top.processors();
     let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
     let (writes, reads) = (top.register("writes", writer), top.register("reads", reader));
-    top.launch(&one, &writes, |_| ShardLaunch::new(line).writes(line, [U]))?.detach();
-    top.launch(&most, &reads, |_| ShardLaunch::new(line).reads(line, [U]))?.detach();
-    top.launch(&all, &reads, |_| ShardLaunch::new(line).reads(line, [U]))?.all().await
+    top.launch_gang(&one, &writes, |_| ShardLaunch::new(line).writes(line, [U]))?.detach();
+    top.launch_gang(&most, &reads, |_| ShardLaunch::new(line).reads(line, [U]))?.detach();
+    top.launch_gang(&all, &reads, |_| ShardLaunch::new(line).reads(line, [U]))?.all().await
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn the_mapper_is_told_how_long_the_tasks_took_that_it_asked_about() {
         };
         let program = |top: Top| async move {
             let (gang, task) = (top.gang("all", 3)?, top.register("naps", shard));
-            Ok((top.processors(), top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?))
+            Ok((top.processors(), top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?))
         };
         let (processors, ran) = watched(&at, || runtime.mapper(Arc::new(mapper)).run(program)).unwrap().0;
         let mut told = told.lock().unwrap().clone();
@@ -334,8 +334,8 @@ fn shared_writes_go_where_the_copies_are_made() {
         let all = |_| {
             ShardLaunch::new(line).require(line, [U], maniple_regions::Privilege::ReadWrite, Coherence::Simultaneous)
         };
-        top.launch(&gang, &task, all)?.all().await?;
-        top.launch(&gang, &task, all)?.all().await
+        top.launch_gang(&gang, &task, all)?.all().await?;
+        top.launch_gang(&gang, &task, all)?.all().await
     };
     let (values, stats) = watched("copies", || Runtime::threads(2).mapper(mapper).run(program)).unwrap();
     assert_eq!(values, [9, 9]);
@@ -394,8 +394,8 @@ fn the_mapper_decides_about_each_of_many_requirements() {
                 let holds = move |start: ShardLaunch<_>, i| start.require(part(line, i), [U], privilege, coherence);
                 move |_| (0..PARTS).fold(ShardLaunch::new((line, launch)), holds)
             };
-            top.launch(&gang, &task, all(0))?.all().await?;
-            Ok(top.launch(&gang, &task, all(1))?.all().await?.swap_remove(1))
+            top.launch_gang(&gang, &task, all(0))?.all().await?;
+            Ok(top.launch_gang(&gang, &task, all(1))?.all().await?.swap_remove(1))
         };
         let (values, stats) =
             watched(&at, || runtime.mapper(mapper).run(program)).unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -423,11 +423,11 @@ fn what_was_refused_is_not_taken_for_done() {
         let p = top.processors();
         let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
         let task = top.register("shard", shard);
-        top.launch(&one, &task, |_| ShardLaunch::new((line, true)).writes(line, [U]))?.all().await?;
+        top.launch_gang(&one, &task, |_| ShardLaunch::new((line, true)).writes(line, [U]))?.all().await?;
         let reads = |_| ShardLaunch::new((line, false)).reads(line, [U]);
-        top.launch(&most, &task, reads)?.all().await?;
-        let refused = top.launch(&all, &task, reads).expect_err("the first answer is illegal").to_string();
-        Ok((refused, top.launch(&all, &task, reads)?.all().await?))
+        top.launch_gang(&most, &task, reads)?.all().await?;
+        let refused = top.launch_gang(&all, &task, reads).expect_err("the first answer is illegal").to_string();
+        Ok((refused, top.launch_gang(&all, &task, reads)?.all().await?))
     }
     let sum = (0..100).map(|i| 7 * i + 1).sum::<u64>();
     // With several nodes each would have to be refused in the same way, which a mapper of two moods can't do.
@@ -488,7 +488,7 @@ fn a_mapper_that_changes_its_mind_is_asked_once() {
                         _ => launch,
                     }
                 };
-                sums = top.launch(&all, &task, launch)?.all().await?[3];
+                sums = top.launch_gang(&all, &task, launch)?.all().await?[3];
             }
         }
         Ok(sums)
@@ -541,7 +541,7 @@ fn whoever_asks_for_an_instance_that_is_refused_is_told() {
                 let privilege = maniple_regions::Privilege::Read;
                 if s < 2 { start.require(line, [U], privilege, Coherence::Simultaneous) } else { start }
             };
-            top.launch(&gang, &task, start)?.all().await
+            top.launch_gang(&gang, &task, start)?.all().await
         };
         let told = watched(&at, || runtime.mapper(mapper).run(program)).unwrap_or_else(|e| panic!("{at}: {e}")).0;
         assert!(told[1].contains("illegal instance: Find; legal: Create"), "{at}: {told:?}");
@@ -602,7 +602,7 @@ fn a_launch_that_comes_again_goes_where_the_mapper_says_then() {
             let mut counts = Vec::new();
             for _ in homes {
                 let start = |_| ShardLaunch::new(u).shares(u, [U], Privilege::ReadWrite);
-                counts.push(top.launch(&gang, &task, start)?.all().await?[0]);
+                counts.push(top.launch_gang(&gang, &task, start)?.all().await?[0]);
             }
             Ok(counts)
         });
@@ -658,7 +658,7 @@ fn a_refused_index_launch_takes_no_generation_and_can_be_made_again() {
             let came = run(&at, &runtime.clone().mapper(mapper), |top| async move {
                 let gang = top.gang("one", 1)?;
                 let edges = (top.edges("go", &gang, [(0, 0)], 1)?, top.edges("over", &gang, [(0, 0)], 1)?);
-                top.launch(&gang, &top.register("again", shard), |_| ShardLaunch::new(edges))?.all().await
+                top.launch_gang(&gang, &top.register("again", shard), |_| ShardLaunch::new(edges))?.all().await
             });
             let (refused, values, ran) = came.expect(&at).remove(0);
             assert!(refused.contains("illegal processor: 99") && refused.contains(task), "{at}: {refused}");
@@ -687,7 +687,7 @@ fn an_index_launch_arrives_with_its_own_priority() {
     let came = run("priorities", &Runtime::threads(1), |top| async move {
         let gang = top.gang("one", 1)?;
         let over = top.edges("over", &gang, [(0, 0)], 1)?;
-        top.launch(&gang, &top.register("priorities", shard), |_| ShardLaunch::new(over))?.all().await
+        top.launch_gang(&gang, &top.register("priorities", shard), |_| ShardLaunch::new(over))?.all().await
     });
     assert_eq!(came, Ok(vec![(0, 1)]), "the task after the index launch, and the first of the others");
 }

@@ -67,7 +67,7 @@ fn launches(runtime: &Runtime, launches: u64, reads: bool) -> [usize; 2] {
             if !reads || launch % 50 == 0 {
                 written += 1;
                 let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [U]);
-                let all = top.launch(&gang, &writer, start)?.all().await?;
+                let all = top.launch_gang(&gang, &writer, start)?.all().await?;
                 assert_eq!(all, [[written; 2]; 4], "launch {launch}");
             }
             if reads {
@@ -77,7 +77,7 @@ fn launches(runtime: &Runtime, launches: u64, reads: bool) -> [usize; 2] {
                 };
                 let windows: Vec<Region> = Partition::rects(line, (0..4).map(|_| window()).collect())?.iter().collect();
                 let start = |s: u32| ShardLaunch::new(windows[s as usize]).reads(windows[s as usize], [U]);
-                let all = top.launch(&gang, &reader, start)?.all().await?;
+                let all = top.launch_gang(&gang, &reader, start)?.all().await?;
                 assert_eq!(all, [[written; 2]; 4], "launch {launch}");
             }
             if launch == 99 {
@@ -147,7 +147,7 @@ fn slices() {
                 let gang = top.gang("one", 1)?;
                 let task = top.register("slices", shard);
                 let start = |_| ShardLaunch::new((line, length, step)).writes(line, [U]);
-                top.launch(&gang, &task, start)?.all().await
+                top.launch_gang(&gang, &task, start)?.all().await
             })
             .expect("a run");
         // The values are 3.2 MB, which the tasks touch one after the other.

@@ -122,7 +122,7 @@ fn a_parent_passes_a_region_it_shares_on_from_its_home() {
                 // And what the parent leaves is found by those that come after it.
                 let one = top.gang("one", 1)?;
                 seen.extend(
-                    top.launch(&one, &top.register("look", look), |_| ShardLaunch::new(cell).reads(cell, [A]))?
+                    top.launch_gang(&one, &top.register("look", look), |_| ShardLaunch::new(cell).reads(cell, [A]))?
                         .all()
                         .await?,
                 );
@@ -149,7 +149,7 @@ fn a_gang_finds_what_its_parents_launch_brings_to_a_shared_region() {
                 let cell = top.region_tree("cell", Rect::line(0, 1), &[A.info()])?;
                 let (one, two, read) = (top.gang("one", 1)?, top.gang("two", 2)?, top.register("read", read_shared));
                 let held = |_| ShardLaunch::new(cell).writes(cell, [A]);
-                top.launch(&one, &top.register("write", write), held)?.all().await?;
+                top.launch_gang(&one, &top.register("write", write), held)?.all().await?;
                 let start = || ShardLaunch::new((two, read, read, cell)).shares(cell, [A], Privilege::Read);
                 top.run_inner(&top.register_inner("parent", parent), start).await
             })
@@ -212,12 +212,13 @@ fn a_parent_task_may_run_as_a_gang() {
                 let line = top.region_tree("line", Rect::line(0, 12), &[A.info()])?;
                 let (three, two, one) = (top.gang("three", 3)?, top.gang("two", 2)?, top.gang("one", 1)?);
                 let args = (two, top.register("add one", add_one), line);
-                let parents = top.launch(&three, &top.register_inner("parent", parent), |s| {
+                let parents = top.launch_gang(&three, &top.register_inner("parent", parent), |s| {
                     let at = 4 * i64::from(s);
                     ShardLaunch::new(args).writes(part(line, at, at + 4), [A])
                 })?;
                 let parents = parents.all().await?;
-                let end = top.launch(&one, &top.register("all", all), |_| ShardLaunch::new(line).reads(line, [A]))?;
+                let end =
+                    top.launch_gang(&one, &top.register("all", all), |_| ShardLaunch::new(line).reads(line, [A]))?;
                 Ok((parents, end.all().await?.swap_remove(0)))
             })
         });
@@ -372,7 +373,7 @@ fn parents_with_interleaved_blocks_do_not_wait_for_each_other() {
                     p.launch_gang(&gangs[i], &meet, held).await?.all().await
                 });
                 let held = |s| (0..4).fold(ShardLaunch::new(()), |start, k| start.writes(block(cells, 2 * k + s), [A]));
-                top.launch(&parents, &parent, held)?.all().await
+                top.launch_gang(&parents, &parent, held)?.all().await
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![vec![1; 4]; 2]), "{name}");
@@ -399,7 +400,7 @@ fn parents_that_only_read_do_not_wait_for_each_other() {
                 ];
                 let (write, read) = (top.register("add one", add_one), top.register("read", read));
                 let all = |_| ShardLaunch::new(cells).writes(cells, [A]);
-                top.launch(&top.gang("one", 1)?, &write, all)?.all().await?;
+                top.launch_gang(&top.gang("one", 1)?, &write, all)?.all().await?;
                 let parent = top.register_inner("parent", move |p: InnerTask, _: ()| async move {
                     let i = p.index() as usize;
                     // All of it, and then a part, which comes from what the first gang got.
@@ -410,7 +411,7 @@ fn parents_that_only_read_do_not_wait_for_each_other() {
                     let then = p.launch_gang(&gangs[i], &read, part).await?.all().await?;
                     Ok([first, then].concat())
                 });
-                top.launch(&parents, &parent, |_| ShardLaunch::new(()).reads(cells, [A]))?.all().await
+                top.launch_gang(&parents, &parent, |_| ShardLaunch::new(()).reads(cells, [A]))?.all().await
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![vec![8, 8, 4, 4]; 2]), "{name}");
@@ -557,17 +558,17 @@ fn a_parent_that_only_read_leaves_no_stale_copy_behind() {
                         if s == 1 { ShardLaunch::new(v).writes(cells, [A]) } else { ShardLaunch::new(v) }
                     }
                 };
-                top.launch(&two, &write, held(1))?.all().await?;
+                top.launch_gang(&two, &write, held(1))?.all().await?;
                 let parent = top.register_inner("parent", |p: InnerTask, _: ()| async move {
                     for _ in 0..3000 {
                         p.yield_now().await;
                     }
                     Ok(())
                 });
-                let parent = top.launch(&one, &parent, |_| ShardLaunch::new(()).reads(cells, [A]))?;
-                top.launch(&two, &write, held(2))?.all().await?;
+                let parent = top.launch_gang(&one, &parent, |_| ShardLaunch::new(()).reads(cells, [A]))?;
+                top.launch_gang(&two, &write, held(2))?.all().await?;
                 parent.all().await?;
-                top.launch(&one, &top.register("look", look), |_| ShardLaunch::new(cells).reads(cells, [A]))?
+                top.launch_gang(&one, &top.register("look", look), |_| ShardLaunch::new(cells).reads(cells, [A]))?
                     .all()
                     .await
             })

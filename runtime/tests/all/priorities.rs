@@ -91,7 +91,7 @@ fn before_the_urgent_task(at: &str, runtime: &Runtime, way: Way, priorities: [Pr
                 0 => ShardLaunch::new((busy, region)).writes(region, [U]),
                 _ => ShardLaunch::new((busy, region)),
             };
-            top.launch(&gang, &task, start)?.all().await
+            top.launch_gang(&gang, &task, start)?.all().await
         }
     });
     assert_eq!(results, Ok(vec![4, 0]), "{at}");
@@ -176,7 +176,7 @@ fn a_task_that_was_lent_a_priority_runs_once() {
                 let board = top.region_tree("board", Rect::line(0, 3), &[U.info()])?;
                 let task = top.register("main", move |s, board| shard(s, board, runs.clone()));
                 let start = |_| ShardLaunch::new(board).shares(board, [U], Privilege::ReadWrite);
-                top.launch(&gang, &task, start)?.all().await
+                top.launch_gang(&gang, &task, start)?.all().await
             }
         });
         assert_eq!(sums, Ok(vec![28, 28]), "seed {seed}");

@@ -77,12 +77,12 @@ async fn program(top: Top, odd: Odd) -> Result<(), Error> {
     }
     let privilege = if odd == Odd::Requirement { Privilege::ReadWrite } else { Privilege::Read };
     let hold = |_| ShardLaunch::new(()).shares(tree, [field.id], privilege);
-    top.launch(&gang, &task, hold)?.all().await?;
+    top.launch_gang(&gang, &task, hold)?.all().await?;
     let holder = if odd == Odd::Holder { 2 } else { 1 };
     let hold = |s| if s == holder { hold(s) } else { ShardLaunch::new(()) };
-    top.launch(&gang, &task, hold)?.all().await?;
+    top.launch_gang(&gang, &task, hold)?.all().await?;
     if odd == Odd::OneMore {
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
     }
     Ok(())
 }
@@ -162,7 +162,7 @@ fn arguments_that_differ_between_nodes_are_named() {
                 async move {
                     let (gang, task) =
                         (top.gang("all", shards)?, top.register("given", |_, _: Given| async { Ok(()) }));
-                    top.launch(&gang, &task, |shard| {
+                    top.launch_gang(&gang, &task, |shard| {
                         let mut given = equal();
                         match if is_odd && shard == odd { how } else { 0 } {
                             0 => {}
@@ -208,7 +208,7 @@ fn keys_of_a_hash_map_are_not_dealt_out() {
             let keys = keys.clone();
             async move {
                 let (gang, task) = (top.gang("all", 40)?, top.register("key", |_, key: u32| async move { Ok(key) }));
-                top.launch(&gang, &task, |s| ShardLaunch::new(keys[s as usize]))?.all().await
+                top.launch_gang(&gang, &task, |s| ShardLaunch::new(keys[s as usize]))?.all().await
             }
         });
         let e = outcome.map(|(keys, _)| keys).expect_err("orders differ");
@@ -324,14 +324,14 @@ fn nodes_give_up_the_same_instances_while_an_inner_task_ends() {
                 p.launch_gang(&inner, &set, of(2, region)).await?.all().await?;
                 Ok(())
             });
-            top.launch(&gang, &set, of(0, left))?.all().await?;
-            let runs = top.launch(&gang, &parent, of(1, left))?;
+            top.launch_gang(&gang, &set, of(0, left))?.all().await?;
+            let runs = top.launch_gang(&gang, &parent, of(1, left))?;
             // Until then some nodes may know, and others not.
             for _ in 0..=seed % 4 {
-                top.launch(&gang, &set, of(0, right))?.all().await?;
+                top.launch_gang(&gang, &set, of(0, right))?.all().await?;
             }
             runs.all().await?;
-            top.launch(&gang, &set, of(1, left))?.all().await
+            top.launch_gang(&gang, &set, of(1, left))?.all().await
         });
         assert_eq!(outcome.map(|_| ()), Ok(()), "seed {seed}");
         let asked = asked.0.lock().expect("no panic");
@@ -352,7 +352,7 @@ fn nodes_that_fail_alike_do_the_same() {
                 let me = begun.fetch_add(1, Ordering::Relaxed);
                 async move {
                     let (gang, task) = (top.gang("all", 2)?, top.register("nothing", nothing));
-                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
                     Err::<(), _>(Error::user(format!("node {me} has had enough")))
                 }
             })

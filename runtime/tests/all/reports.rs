@@ -53,7 +53,7 @@ fn a_barrier_is_called_by_its_kind_once() {
             let gang = top.gang("all", 2)?;
             let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang).window(2))?;
             let task = top.register("ahead", ahead);
-            top.launch(&gang, &task, |_| ShardLaunch::new(gate))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(gate))?.all().await
         });
         let said = outcome.expect_err(&at).to_string();
         assert!(said.starts_with("phase barrier `gate`: over-arrival: arriver 0"), "{at}: {said}");
@@ -82,7 +82,7 @@ fn a_closure_is_called_by_its_function_and_line() {
             let name = format!("closure in {function}, {}:{}", file!(), FIRST + line);
             let outcome = run(&at, &runtime, move |top| async move {
                 let (gang, task) = (top.gang("one", 1)?, top.register("main", explodes));
-                top.launch(&gang, &task, |_| ShardLaunch::new(how))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(how))?.all().await
             });
             let error = outcome.expect_err(&at);
             let Error::Panicked { place, .. } = error.origin() else { panic!("{at}: {error}") };
@@ -102,7 +102,7 @@ fn points_that_interfere_are_called_by_their_function() {
         let outcome = run(&at, &runtime, |top| async move {
             let line = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
             let (gang, task) = (top.gang("one", 1)?, top.register("main", main));
-            top.launch(&gang, &task, |_| ShardLaunch::new(line).writes(line, [U]))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(line).writes(line, [U]))?.all().await
         });
         let said = outcome.expect_err(&at).to_string();
         assert!(said.starts_with("task `set` of shard 0: point 0 ("), "{at}: {said}");
@@ -124,8 +124,8 @@ fn two_launches_of_a_gang_are_two() {
         let line = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
         let gang = top.gang("one", 1)?;
         let (first, second) = (top.register("first", waits_outside), top.register("second", nothing_to_do));
-        let first = top.launch(&gang, &first, |_| ShardLaunch::new(()).writes(line, [U]))?;
-        let second = top.launch(&gang, &second, |_| ShardLaunch::new(()).writes(line, [U]))?;
+        let first = top.launch_gang(&gang, &first, |_| ShardLaunch::new(()).writes(line, [U]))?;
+        let second = top.launch_gang(&gang, &second, |_| ShardLaunch::new(()).writes(line, [U]))?;
         second.all().await?;
         first.all().await
     };
@@ -149,10 +149,10 @@ fn the_source_of_awaited_data_is_named() {
         let line = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
         let gang = top.gang("both", 2)?;
         let (first, second) = (top.register("first", waits_outside), top.register("second", nothing_to_do));
-        let first = top.launch(&gang, &first, |s| {
+        let first = top.launch_gang(&gang, &first, |s| {
             if s == 0 { ShardLaunch::new(()).writes(line, [U]) } else { ShardLaunch::new(()) }
         })?;
-        let second = top.launch(&gang, &second, |s| {
+        let second = top.launch_gang(&gang, &second, |s| {
             if s == 1 { ShardLaunch::new(()).reads(line, [U]) } else { ShardLaunch::new(()) }
         })?;
         second.all().await?;
@@ -177,8 +177,8 @@ fn two_launches_of_a_gang_that_run_are_two() {
             let gang = top.gang("one", 1)?;
             let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
             let (first, second) = (top.register("first", waits_outside), top.register("second", patient));
-            let first = top.launch(&gang, &first, |_| ShardLaunch::new(()))?;
-            let second = top.launch(&gang, &second, |_| ShardLaunch::new(gate))?;
+            let first = top.launch_gang(&gang, &first, |_| ShardLaunch::new(()))?;
+            let second = top.launch_gang(&gang, &second, |_| ShardLaunch::new(gate))?;
             second.all().await?;
             first.all().await
         });
@@ -209,7 +209,7 @@ fn a_task_that_is_about_to_arrive_is_waited_for() {
             let gang = top.gang("both", 2)?;
             let pairs = top.edges("ghosts", &gang, (0..2).map(|s| (s, 1 - s)), 1)?;
             let task = top.register("swaps", swaps);
-            top.launch(&gang, &task, |_| ShardLaunch::new(pairs))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(pairs))?.all().await
         });
         let all = said.join("\n");
         assert!(!all.contains("has launched nothing"), "{at}: {all}");
@@ -235,9 +235,9 @@ fn a_shard_of_another_launch_is_not_to_blame() {
         let task = top.register("rounds", rounds);
         let blocks = [Rect::line(0, 2), Rect::line(2, 4)].map(|rect| Region::new(line.tree, rect));
         let block = |s: u32| blocks[s as usize];
-        let first = top.launch(&gang, &task, |s| ShardLaunch::new((pairs, 0)).writes(block(1 - s), [U]))?;
+        let first = top.launch_gang(&gang, &task, |s| ShardLaunch::new((pairs, 0)).writes(block(1 - s), [U]))?;
         // Shard 1 needs what shard 0 of the first launch has.
-        let second = top.launch(&gang, &task, |s| ShardLaunch::new((pairs, 1)).writes(block(s), [U]))?;
+        let second = top.launch_gang(&gang, &task, |s| ShardLaunch::new((pairs, 1)).writes(block(s), [U]))?;
         first.all().await?;
         second.all().await
     };
@@ -273,7 +273,7 @@ fn a_shard_of_another_launch_does_not_stand_in() {
                         ShardLaunch::new((pairs, round))
                     }
                 };
-                top.launch(&gang, &task, start)?.detach();
+                top.launch_gang(&gang, &task, start)?.detach();
             }
             pending::<Result<(), Error>>().await
         });
@@ -299,7 +299,7 @@ fn a_dropped_resolver_is_nobody_outside() {
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, |top| async move {
             let (gang, task) = (top.gang("one", 1)?, top.register("awaits", awaits));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let expected = [
             "  task `top level` waits for a launch".into(),
@@ -325,7 +325,7 @@ fn a_future_that_was_settled_is_not_awaited() {
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, |top| async move {
             let (gang, task) = (top.gang("one", 1)?, top.register("main", main));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let words = "      task `main` of shard 0 waits for something that is not the framework's";
         assert_eq!(said[2], words, "{at}: {}", said.join("\n"));
@@ -347,7 +347,7 @@ fn nothing_is_said_twice() {
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, |top| async move {
             let (gang, task) = (top.gang("one", 1)?, top.register("launches", launches));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let expected = [
             "  task `top level` waits for a launch",
@@ -378,7 +378,7 @@ fn a_shard_that_failed_leads_the_report() {
             let said = lines(&at, &runtime, move |top| async move {
                 let (gang, task) = (top.gang("all", 4)?, top.register("main", one_fails));
                 let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([1], [3]))?;
-                top.launch(&gang, &task, |_| ShardLaunch::new((gate, panics)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((gate, panics)))?.all().await
             });
             let all = said.join("\n");
             assert_eq!(said[0], format!("  task `main` of shard 1 {failed}"), "{at}: {all}");
@@ -401,11 +401,11 @@ fn a_failure_that_nobody_looked_at_leads_the_report() {
             let said = lines(&at, &runtime, move |top| async move {
                 let gang = top.gang("one", 1)?;
                 let (fails, waits) = (top.register("fails", fails), top.register("waits", waits_outside));
-                let failed = top.launch(&gang, &fails, |_| ShardLaunch::new(()))?;
+                let failed = top.launch_gang(&gang, &fails, |_| ShardLaunch::new(()))?;
                 if waits_itself {
                     pending::<()>().await;
                 }
-                top.launch(&gang, &waits, |_| ShardLaunch::new(()))?.all().await?;
+                top.launch_gang(&gang, &waits, |_| ShardLaunch::new(()))?.all().await?;
                 failed.all().await
             });
             let all = said.join("\n");
@@ -423,8 +423,8 @@ fn a_failure_that_was_handled_is_not_in_the_report() {
             let (two, one) = (top.gang("two", 2)?, top.gang("one", 1)?);
             let (fails, waits) = (top.register("fails", one_fails), top.register("waits", waits_outside));
             let gate = top.phase_barrier("gate", &two, PhaseOptions::all(&two))?;
-            top.launch(&two, &fails, |_| ShardLaunch::new((gate, false)))?.all().await.expect_err("shard 1 fails");
-            top.launch(&one, &waits, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&two, &fails, |_| ShardLaunch::new((gate, false)))?.all().await.expect_err("shard 1 fails");
+            top.launch_gang(&one, &waits, |_| ShardLaunch::new(()))?.all().await
         });
         assert_eq!(said[0], "  task `top level` waits for a launch", "{at}: {}", said.join("\n"));
     }
@@ -466,7 +466,7 @@ fn a_run_that_is_ended_says_which_shard_failed() {
     for (at, runtime) in [("seeded", Runtime::seeded(2, 3)), ("virtual time", virtual_time)] {
         let outcome = run(at, &runtime.most_steps(20_000), |top| async move {
             let (gang, task) = (top.gang("both", 2)?, top.register("main", fails_or_polls));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let expected = "the run ended before it was over: task `main` of shard 1 failed: no input file; it has taken \
                         20000 steps, the most it may";

@@ -21,7 +21,7 @@ fn a_shard_that_yields_lets_leaf_tasks_run() {
                     }
                     leaf.await
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(vec![1; 3]), "{at}");
@@ -53,7 +53,7 @@ fn shards_that_yield_alternate() {
                         Ok(most)
                     }
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         let most = outcome.map(|(v, _)| v).unwrap();
@@ -80,7 +80,7 @@ fn a_panic_before_the_first_await_of_a_shard_ends_the_shard() {
                     assert!(shard.index() != 1, "shard 1 refuses");
                     wait_for_all(shard, all)
                 });
-                let shards = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
+                let shards = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?;
                 let mut errors = Vec::new();
                 for shard in shards.iter() {
                     errors.push(shard.clone().await.err());
@@ -174,7 +174,7 @@ fn what_a_task_captured_and_returned_goes_with_it_though_its_memory_stays() {
                     }
                     Ok(Arc::strong_count(&probe) as u64)
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(vec![1; 2]), "{at}");
@@ -188,7 +188,7 @@ fn a_panic_in_the_destructor_of_a_result_that_nobody_kept_is_an_error_of_the_run
             runtime.run(|top| async move {
                 let gang = top.gang("all", 2)?;
                 let task = top.register("grim", |shard: Shard, _: ()| async move { Ok(Grim(shard.index())) });
-                drop(top.launch(&gang, &task, |_| ShardLaunch::new(()))?);
+                drop(top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?);
                 Ok(())
             })
         });
@@ -283,7 +283,7 @@ fn odds(subtasks: fn(u32) -> Vec<Subtask>, grim: bool, check: impl Fn(&str, Resu
                     )?;
                     over.await
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)
             })
         });
         check(&at, outcome.map(drop));

@@ -31,7 +31,7 @@ fn run(runtime: &Runtime, processes: u32) -> Result<Vec<u32>, Error> {
     let (results, _) = runtime.run(move |top| async move {
         let gang = top.gang("all", processes)?;
         let task = top.register("body", |shard: Shard, ()| async move { Ok(shard.index() * shard.index()) });
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     })?;
     Ok(results)
 }

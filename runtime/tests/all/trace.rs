@@ -250,7 +250,7 @@ async fn ring(top: Top, shards: u32) -> Result<(), Error> {
     let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
     let all = top.phase_barrier("round", &gang, PhaseOptions::all(&gang))?;
     let task = top.register("rounds", rounds);
-    let done = top.launch(&gang, &task, |s| {
+    let done = top.launch_gang(&gang, &task, |s| {
         let block = blocks[s as usize];
         ShardLaunch::new((block, pairs, all)).writes(block, [X])
     })?;
@@ -348,7 +348,7 @@ fn a_run_that_failed_has_a_trace_that_says_why() {
             let blocks: Vec<Region> = Partition::equal(line, 3)?.iter().collect();
             let (gang, task) = (top.gang("all", 3)?, top.register("one fails", one_fails));
             let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [X]);
-            top.launch(&gang, &task, start)?.all().await
+            top.launch_gang(&gang, &task, start)?.all().await
         });
         let error = result.expect_err(&name).to_string();
         assert!(error.contains("by intention"), "{error}");
@@ -376,7 +376,7 @@ fn of_a_deadlock_the_trace_shows_who_waits() {
             let gang = top.gang("all", 3)?;
             let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
             let task = top.register("waits", waits_for_ever);
-            top.launch(&gang, &task, |_| ShardLaunch::new(all))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(all))?.all().await
         });
         let error = result.expect_err(&name);
         assert!(matches!(error, Error::Deadlock { .. }), "{error}");
@@ -519,7 +519,7 @@ fn a_long_trace_is_whole() {
                 Ok(())
             });
             let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [X]);
-            top.launch(&top.gang("all", 3)?, &task, start)?.all().await
+            top.launch_gang(&top.gang("all", 3)?, &task, start)?.all().await
         });
         result.expect(&name);
         let Some(trace) = trace else { continue };
@@ -585,7 +585,7 @@ fn of_a_run_that_loses_a_process_the_trace_has_the_first_one() {
                 }
                 Ok(())
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new(all))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(all))?.all().await
         });
         let error = result.expect_err("a process is lost").to_string();
         let Some(trace) = trace else { return };

@@ -128,7 +128,7 @@ fn a_writer_waits_for_many_readers_of_one_column() {
     expect(&expected, |top| async move {
         let (line, [on, _], _) = setting(&top)?;
         let task = top.register("shard", shard);
-        Ok(top.launch(&on, &task, |_| ShardLaunch::new(line).writes(line, [A]))?.all().await?.concat())
+        Ok(top.launch_gang(&on, &task, |_| ShardLaunch::new(line).writes(line, [A]))?.all().await?.concat())
     });
 }
 
@@ -138,10 +138,10 @@ fn a_launch_waits_for_data_that_is_still_to_be_sent() {
     expect(&[2 * 10 + 2 * 200], |top| async move {
         let (line, [here, there], task) = setting(&top)?;
         let (left, right) = (part(line, 0, 2), part(line, 2, CELLS));
-        top.launch(&here, &task, |_| start(right, Does::Sets(200), 0))?.all().await?;
-        let slow = top.launch(&here, &task, |_| start(left, Does::Sets(10), 20))?;
-        let reads = top.launch(&there, &task, |_| start(line, Does::Sums, 0))?;
-        let writes = top.launch(&here, &task, |_| start(right, Does::Sets(5000), 0))?;
+        top.launch_gang(&here, &task, |_| start(right, Does::Sets(200), 0))?.all().await?;
+        let slow = top.launch_gang(&here, &task, |_| start(left, Does::Sets(10), 20))?;
+        let reads = top.launch_gang(&there, &task, |_| start(line, Does::Sums, 0))?;
+        let writes = top.launch_gang(&here, &task, |_| start(right, Does::Sets(5000), 0))?;
         let seen = reads.all().await?;
         slow.all().await?;
         writes.all().await?;
@@ -154,11 +154,11 @@ fn a_launch_waits_for_data_that_is_still_to_be_sent() {
 fn a_reader_elsewhere_sees_what_a_reduction_leaves() {
     expect(&[7 * CELLS, 9 * CELLS, 9 * CELLS], |top| async move {
         let (line, [here, there], task) = setting(&top)?;
-        let writes = top.launch(&here, &task, |_| start(line, Does::Sets(7), 0))?;
-        let before = top.launch(&there, &task, |_| start(line, Does::Sums, 0))?;
-        let folds = top.launch(&here, &task, |_| start(line, Does::Adds(2), 5))?;
-        let after = top.launch(&there, &task, |_| start(line, Does::Sums, 0))?;
-        let home = top.launch(&here, &task, |_| start(line, Does::Sums, 0))?;
+        let writes = top.launch_gang(&here, &task, |_| start(line, Does::Sets(7), 0))?;
+        let before = top.launch_gang(&there, &task, |_| start(line, Does::Sums, 0))?;
+        let folds = top.launch_gang(&here, &task, |_| start(line, Does::Adds(2), 5))?;
+        let after = top.launch_gang(&there, &task, |_| start(line, Does::Sums, 0))?;
+        let home = top.launch_gang(&here, &task, |_| start(line, Does::Sums, 0))?;
         writes.all().await?;
         folds.all().await?;
         Ok([before.all().await?, after.all().await?, home.all().await?].concat())
@@ -177,7 +177,7 @@ fn a_parent_that_writes_does_not_change_what_its_slow_reader_sees() {
     }
     expect(&[3 * CELLS, 80 * CELLS], |top| async move {
         let launches @ (line, [here, _], task) = setting(&top)?;
-        top.launch(&here, &task, |_| start(line, Does::Sets(3), 0))?.all().await?;
+        top.launch_gang(&here, &task, |_| start(line, Does::Sets(3), 0))?.all().await?;
         top.run_inner(&top.register_inner("parent", parent), || ShardLaunch::new(launches).writes(line, [A])).await
     });
 }
@@ -192,7 +192,7 @@ fn a_second_reader_waits_for_the_data_of_the_first() {
     }
     expect(&[3 * CELLS; 2], |top| async move {
         let launches @ (line, [here, _], task) = setting(&top)?;
-        top.launch(&here, &task, |_| start(line, Does::Sets(3), 0))?.all().await?;
+        top.launch_gang(&here, &task, |_| start(line, Does::Sets(3), 0))?.all().await?;
         top.run_inner(&top.register_inner("parent", parent), || ShardLaunch::new(launches).reads(line, [A])).await
     });
 }

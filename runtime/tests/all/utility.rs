@@ -41,7 +41,7 @@ impl Mapper for Puts {
 
 async fn launch(top: Top, shards: u32) -> Result<Vec<(u32, u32, Vec<u32>)>, Error> {
     let (gang, task) = (top.gang("all", shards)?, top.register("who", who));
-    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+    top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_mapper_may_put_shards_there_and_their_leaf_tasks_run_elsewhere() {
             let places = top.placement(&top.gang("all", 4)?)?;
             let task = top.register("sums", |shard: Shard, _: ()| async move { shard.launch(|| 7u32, ()).go()?.await });
             let gang = top.gang("all", 4)?;
-            Ok((places, top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?))
+            Ok((places, top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?))
         })
     };
     for seed in 0..50 {
@@ -110,7 +110,7 @@ fn a_shard_goes_on_while_its_leaf_task_is_long() {
             go_on.send(()).expect("the task waits");
             done.await
         });
-        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     assert_eq!(done.unwrap(), [()]);
 }

@@ -45,7 +45,7 @@ fn a_wakers_destructor_may_give_up_a_wait_on_other_pairs() -> Result<(), Error> 
             top.edges("over", &gang, (0..gang.shards()).map(|s| (s, 0)), 1)?,
         );
         let task = top.register("waits", waits);
-        top.launch(&gang, &task, |_| ShardLaunch::new((never, over)))?.all().await
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((never, over)))?.all().await
     })?;
     assert_eq!(values, [7]);
     Ok(())

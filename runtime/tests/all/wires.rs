@@ -67,7 +67,7 @@ fn arrivals_nobody_awaits(runtime: &Runtime, shards: u32, from: u32, to: u32) ->
         let gang = top.gang("all", shards)?;
         let edge = top.edges("unheard", &gang, [(from, to)], 1)?;
         let task = top.register("shouts", shard);
-        top.launch(&gang, &task, |_| ShardLaunch::new((edge, from)))?.all().await?;
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((edge, from)))?.all().await?;
         Ok(())
     };
     runtime.run(top).map(|_| ())
@@ -139,7 +139,7 @@ fn a_shard_may_await_a_thread_of_its_own() {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
                 let task = top.register("awaits a thread", shard);
-                let values = top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+                let values = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
                 said_after(Duration::from_millis(1)).await;
                 Ok(values)
             })
@@ -168,7 +168,7 @@ fn a_waker_that_is_dropped_without_a_wake_is_awaited_no_longer() {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
                 let task = top.register("forgotten", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         let report = report_of(&at, outcome);
@@ -218,7 +218,7 @@ fn a_combinator_that_keeps_the_waker_raises_no_false_alarm() {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
                 let task = top.register("combines", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         outcome.expect(&at);
@@ -269,9 +269,9 @@ fn wakes_from_outside_are_never_taken_for_a_deadlock() {
             async move {
                 let (one, two) = (top.gang("one", 1)?, top.gang("two", 2)?);
                 let first = top.register("stale", move |shard, ()| stale(shard, stop.clone()));
-                top.launch(&one, &first, |_| ShardLaunch::new(()))?.all().await?;
+                top.launch_gang(&one, &first, |_| ShardLaunch::new(()))?.all().await?;
                 let second = top.register("awaits", awaits);
-                top.launch(&two, &second, |_| ShardLaunch::new(ROUNDS))?.all().await
+                top.launch_gang(&two, &second, |_| ShardLaunch::new(ROUNDS))?.all().await
             }
         })
     });
@@ -340,7 +340,7 @@ fn whoever_polled_last_is_woken() {
                 let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
                 let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
                 let task = top.register("moves", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((pairs, all)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((pairs, all)))?.all().await
             })
         });
         outcome.expect(&at);
@@ -388,7 +388,7 @@ fn polling_again_and_again_registers_once() {
                 let pairs = top.edges("own", &gang, (0..gang.shards()).map(|s| (s, s)), 1)?;
                 let all = top.phase_barrier("own", &gang, PhaseOptions::all(&gang))?;
                 let task = top.register("polls", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((pairs, all)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((pairs, all)))?.all().await
             })
         });
         outcome.expect(&at);
@@ -418,7 +418,7 @@ fn hundreds_of_workers_take_little_memory() {
                 .run(|top| async move {
                     let gang = top.gang("all", 300)?;
                     let task = top.register("sums", shard);
-                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                 })
                 .expect("nothing is wrong")
         });
@@ -448,7 +448,7 @@ fn a_report_names_tasks_shards_and_parents() {
                 let gang = top.gang("all", 4)?;
                 let barrier = top.phase_barrier("never", &gang, PhaseOptions::all(&gang))?;
                 let task = top.register("stays", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new(barrier))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(barrier))?.all().await
             })
         });
         let by_parent = watched(&at, || {
@@ -496,7 +496,7 @@ fn a_crowd_that_goes_on_is_never_taken_for_a_deadlock() {
                 let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % (2 * workers))), 1)?;
                 let step = top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?;
                 let task = top.register("crowd", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((ring, step)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((ring, step)))?.all().await
             })
         });
         assert_eq!(done.map(|r| r.0), Ok((0..2 * workers).collect()), "{at}");
@@ -520,7 +520,7 @@ fn a_deadlock_is_drawn() {
                 let gang = top.gang("all", 3)?;
                 let ring = top.edges("a \"ring\"", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
                 let task = top.register("waits", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new(ring))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(ring))?.all().await
             })
         });
         let Err(Error::Deadlock { report, graph }) = outcome else { panic!("{at}: {outcome:?}") };
@@ -559,9 +559,9 @@ fn shards_that_have_not_started_are_not_taken_for_over() {
                 let (gang, one) = (top.gang("all", 2)?, top.gang("one", 1)?);
                 let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
                 let (again, culprit) = (top.register("again", again), top.register("culprit", culprit));
-                top.launch(&gang, &again, |_| ShardLaunch::new((0, pairs)))?.all().await?;
-                let other = top.launch(&one, &culprit, |_| ShardLaunch::new(()).writes(line, [U]))?;
-                let second = top.launch(&gang, &again, |s| {
+                top.launch_gang(&gang, &again, |_| ShardLaunch::new((0, pairs)))?.all().await?;
+                let other = top.launch_gang(&one, &culprit, |_| ShardLaunch::new(()).writes(line, [U]))?;
+                let second = top.launch_gang(&gang, &again, |s| {
                     let start = ShardLaunch::new((1, pairs));
                     // Shard 1 needs what the culprit has.
                     if s == 1 { start.writes(line, [U]) } else { start }

@@ -27,7 +27,7 @@ where
             let line = top.region_tree("line", Rect::line(0, 8), &[U.info(), V.info()])?;
             let (gang, task) = (top.gang("one", 1)?, top.register("main", main));
             let start = |_| ShardLaunch::new(line).writes(line, [U, V]);
-            Ok(top.launch(&gang, &task, start)?.all().await?.remove(0))
+            Ok(top.launch_gang(&gang, &task, start)?.all().await?.remove(0))
         }
     })
 }
@@ -179,7 +179,7 @@ fn entries_on_the_same_data_are_refused() {
                 assert!(said.contains(" and entry 1 of the third argument (read of"), "{said}");
                 Ok(())
             });
-            top.launch(&top.gang("one", 1)?, &task, |_| ShardLaunch::new(line).writes(line, [U]))?.all().await
+            top.launch_gang(&top.gang("one", 1)?, &task, |_| ShardLaunch::new(line).writes(line, [U]))?.all().await
         });
         assert_eq!(outcome, Ok(vec![()]), "{at}");
     }
@@ -200,7 +200,7 @@ fn arguments_may_share_data() {
                 shard.launch(both, (u.read_shared(U), u.write_shared(U))).go()?.await
             });
             let privilege = maniple_regions::Privilege::ReadWrite;
-            top.launch(&top.gang("one", 1)?, &task, |_| ShardLaunch::new(line).shares(line, [U], privilege))?
+            top.launch_gang(&top.gang("one", 1)?, &task, |_| ShardLaunch::new(line).shares(line, [U], privilege))?
                 .all()
                 .await
         });
@@ -228,7 +228,7 @@ fn after_a_refusal_the_launch_can_be_made_again() {
                 shard.launch(pass, (u.read(U), u.write(V), to.put(1))).go()?.detach();
                 shard.launch(|came: Get<u64>| came[0], (from.get(),)).go()?.await
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new((line, own)).writes(line, [U, V]))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new((line, own)).writes(line, [U, V]))?.all().await
         });
         assert_eq!(outcome, Ok(vec![5]), "{at}");
     }
@@ -241,7 +241,7 @@ fn report(at: &str, runtime: &Runtime, depth: u32, main: fn(Shard, Edges<u64>) -
             let gang = top.gang("both", 2)?;
             let pairs = top.edges("pairs", &gang, [(0, 1), (1, 0)], depth)?;
             let task = top.register("main", main);
-            top.launch(&gang, &task, |_| ShardLaunch::new(pairs))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(pairs))?.all().await
         })
     });
     match outcome {

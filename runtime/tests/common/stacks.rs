@@ -40,7 +40,7 @@ pub fn tasks_have_the_stack_of_the_run(name: &str, runtime: &Runtime) {
         let asked = stack.iter().fold(runtime.clone(), |runtime, stack| runtime.stack(*stack));
         let outcome = asked.run(|top| async move {
             let (gang, task) = (top.gang("all", 3)?, top.register("shard", shard));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let (left, _) = outcome.unwrap_or_else(|e| panic!("{name}: {e}"));
         let expected = stack.unwrap_or(8 << 20);
@@ -53,7 +53,7 @@ pub fn tasks_have_the_stack_of_the_run(name: &str, runtime: &Runtime) {
     assert!(refused.contains("stack of a worker: expected at least 65536 bytes, got 65535"), "{name}: {refused}");
     let least = runtime.clone().stack(Runtime::LEAST_STACK).run(|top| async move {
         let task = top.register("index", |shard: Shard, ()| async move { Ok(shard.index()) });
-        top.launch(&top.gang("all", 3)?, &task, |_| ShardLaunch::new(()))?.all().await
+        top.launch_gang(&top.gang("all", 3)?, &task, |_| ShardLaunch::new(()))?.all().await
     });
     assert_eq!(least.map(|(indices, _)| indices), Ok(vec![0, 1, 2]), "{name}");
 }

@@ -48,7 +48,7 @@ fn a_dependent_call_takes_a_message_each_way() {
                     }
                     Ok(all[0])
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
             .unwrap();
         // Beside them a few that start and end the run.
@@ -166,7 +166,7 @@ fn order(runtime: Runtime, shards: u32, priority: Priority) -> String {
                         Ok(sum)
                     }
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             }
         })
     })

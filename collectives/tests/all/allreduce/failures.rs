@@ -111,7 +111,7 @@ impl Faulty {
                 .order(Order::Any)
                 .make(&top, &gang, "total")?;
             let task = top.register("shard", move |shard, (): ()| self.calls(shard, total));
-            let done = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
+            let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?;
             let mut all = Vec::new();
             for shard in done.iter() {
                 all.push(shard.clone().await);
@@ -262,7 +262,7 @@ pub(super) fn a_wrong_length_is_an_error() {
                     let one = Collective::<f64>::allreduce(Operator::sum()).elements(1).make(&top, &gang, "one")?;
                     let three = Collective::<f64>::allreduce(Operator::sum()).elements(3).make(&top, &gang, "three")?;
                     let task = top.register("shard", shard);
-                    top.launch(&gang, &task, |_| ShardLaunch::new((one, three)))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new((one, three)))?.all().await
                 })
             });
             outcome.unwrap_or_else(|e| panic!("{at}, {shards} shards: {e}"));
@@ -293,7 +293,7 @@ pub(super) fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
                     .order(Order::Any)
                     .make(&top, &gang, "total")?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
         });
         let error = outcome.expect_err("shard 1 makes one call only");
@@ -387,7 +387,7 @@ fn several_failures_at_once() {
                 let task = top.register("shard", move |shard, launch| calls(shard, total, seed, launch));
                 let mut all = Vec::new();
                 for launch in 0..2 {
-                    let done = top.launch(&gang, &task, |_| ShardLaunch::new(launch))?;
+                    let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(launch))?;
                     for shard in done.iter() {
                         all.push(shard.clone().await);
                     }
@@ -454,7 +454,7 @@ pub(super) fn detached_calls_are_not_forgotten() {
                         Operator::user("bomb", |a: &u64, b: &u64| if *b == 1 { panic!("bomb") } else { a + b });
                     let total = Collective::allreduce(operator).make(&top, &gang, "total")?;
                     let task = top.register("shard", shard);
-                    top.launch(&gang, &task, |_| ShardLaunch::new((total, skips)))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new((total, skips)))?.all().await
                 })
             });
             let error = outcome.expect_err(&at);

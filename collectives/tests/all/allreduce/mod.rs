@@ -153,7 +153,7 @@ fn all_groupings_are_those_of_recursive_doubling() {
                                 .take()
                                 .await
                         });
-                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                     });
                     outcome.unwrap().0
                 });
@@ -190,7 +190,7 @@ fn an_allreduce_outlives_a_launch() {
                 let task = top.register("shard", shard);
                 let mut all = Vec::new();
                 for launch in 0..4 {
-                    all.push(top.launch(&gang, &task, |_| ShardLaunch::new((total, 4 * launch)))?.all().await?);
+                    all.push(top.launch_gang(&gang, &task, |_| ShardLaunch::new((total, 4 * launch)))?.all().await?);
                 }
                 Ok(all)
             })
@@ -237,7 +237,7 @@ fn objects_are_independent() {
                     .algorithm(Algorithm::RecursiveDoubling)
                     .make(&top, &gang, "second")?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((first, second)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((first, second)))?.all().await
             })
         });
         let (results, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -274,7 +274,7 @@ fn misuse_is_refused() {
             }
             let total = Collective::allreduce(Operator::sum()).make(&top, &gang, "total")?;
             let task = top.register("foreign", foreign);
-            top.launch(&other, &task, |_| ShardLaunch::new(total))?.all().await
+            top.launch_gang(&other, &task, |_| ShardLaunch::new(total))?.all().await
         })
     });
     outcome.unwrap();

@@ -151,7 +151,7 @@ pub(super) fn vectors_of_16_mib() {
                     .order(Order::Any)
                     .make(&top, &gang, "total")?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
         })
         .unwrap();

@@ -51,7 +51,7 @@ fn a_wrong_length_names_the_shard_and_both_lengths_on_every_shard() {
                             assert_eq!(again, vec![u64::from(P); elements]);
                             Ok(error.err())
                         });
-                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                     })
                 });
                 let (errors, _) = errors.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -95,7 +95,7 @@ fn objects_may_be_called_in_any_order() {
                         Ok((a.await?, b.await?))
                     }
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(came.map(|c| c.0), Ok(vec![(10, 4); P as usize]), "{name}");
@@ -134,7 +134,7 @@ fn a_collective_made_differently_on_a_node_is_named() {
                             _ => drop(with(Operator::<u64>::sum(), 4, 2).make(&top, &gang, n)?),
                         }
                         let task = top.register("nothing", |_: Shard, _: ()| async { Ok(()) });
-                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                     }
                 })
             });
@@ -200,8 +200,9 @@ fn results_of_collectives_order_accesses() {
                         }
                         before.await
                     });
-                    let done =
-                        top.launch(&gang, &task, |_| ShardLaunch::new(slots).shares(slots, [U], Privilege::ReadWrite))?;
+                    let done = top.launch_gang(&gang, &task, |_| {
+                        ShardLaunch::new(slots).shares(slots, [U], Privilege::ReadWrite)
+                    })?;
                     done.all().await
                 })
             });
@@ -244,7 +245,7 @@ fn an_error_that_the_contribution_shows_is_seen() {
                         }
                         Ok(())
                     });
-                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)
                 })
             });
             match outcome {
@@ -340,7 +341,7 @@ fn collectives_of_another_run_are_refused() {
                                     Ok(())
                                 }
                             });
-                            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+                            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                         }
                     })
                 });
@@ -362,14 +363,14 @@ fn collectives_that_travelled_are_still_good() {
                     all.0.call(&shard, 1)?.await?;
                     Ok(all)
                 });
-                let all = top.launch(&gang, &back, |_| ShardLaunch::new((total, blocks, exact)))?;
+                let all = top.launch_gang(&gang, &back, |_| ShardLaunch::new((total, blocks, exact)))?;
                 let all: Vec<Travels> = all.all().await?;
                 let task = top.register("uses", |shard: Shard, (total, blocks, exact): Travels| async move {
                     let exact = exact.call(&shard, 0.5)?.await?;
                     let blocks = blocks.call(&shard, 1)?.await?;
                     Ok((total.call(&shard, 1)?.await?, blocks.len() as u64, exact))
                 });
-                top.launch(&gang, &task, |s| ShardLaunch::new(all[s as usize]))?.all().await
+                top.launch_gang(&gang, &task, |s| ShardLaunch::new(all[s as usize]))?.all().await
             })
         });
         let p = u64::from(P);
@@ -402,8 +403,8 @@ fn collectives_of_another_gang_are_refused() {
                     let task = top.register("shard", shard);
                     let mut sums = Vec::new();
                     for _ in 0..2 {
-                        let refused = top.launch(&other, &task, |_| ShardLaunch::new((total, false)))?;
-                        sums.extend(top.launch(&own, &task, |_| ShardLaunch::new((total, true)))?.all().await?);
+                        let refused = top.launch_gang(&other, &task, |_| ShardLaunch::new((total, false)))?;
+                        sums.extend(top.launch_gang(&own, &task, |_| ShardLaunch::new((total, true)))?.all().await?);
                         refused.all().await?;
                     }
                     Ok(sums)
@@ -435,7 +436,7 @@ fn a_result_of_another_type_is_refused() {
                     over.await?;
                     total.receive(&shard)?.await
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
         });
         assert_eq!(outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0, [u64::from(P); P as usize], "{at}");

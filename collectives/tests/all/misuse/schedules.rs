@@ -96,7 +96,7 @@ fn groups_share_a_processor() {
                 let task = top.register("add", |shard: Shard, sum: Collective<u64>| async move {
                     sum.call(&shard, u64::from(shard.index()))?.await
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(sum))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(sum))?.all().await
             });
             run.map(|(sums, _)| sums)
         })
@@ -151,7 +151,7 @@ fn all_of_a_register_is_as_long_as_the_longest() {
                     let mine = vec![u64::from(shard.index()); 3 * sizes[shard.index() as usize]];
                     all.call(&shard, mine)?.await.map(|all| all.to_vec())
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new(all))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(all))?.all().await
             });
             run.map(|(all, _)| all)
         })
@@ -260,7 +260,7 @@ fn what_is_taken_out_of_a_register_that_nobody_receives_needs_an_inverse() {
         let one = Collective::<f64>::broadcast(0).schedules("undone", undone).make(&top, &gang, "one");
         let exact = Collective::allreduce(Operator::sum()).schedules("undone", undone).make(&top, &gang, "exact")?;
         let task = top.register("adds", |shard: Shard, it: Collective<u8>| async move { it.call(&shard, 200)?.await });
-        let sums = top.launch(&gang, &task, |_| ShardLaunch::new(exact))?.all().await?;
+        let sums = top.launch_gang(&gang, &task, |_| ShardLaunch::new(exact))?.all().await?;
         Ok((sum.map(drop), one.map(drop), sums))
     });
     let ((sum, one, sums), _) = run.unwrap();
@@ -295,7 +295,7 @@ fn a_whole_register_may_be_combined_with_itself() {
                     let [twice, same] = [0, 1].map(|at| both[at].call(&shard, own.clone()));
                     Ok([twice?.await?.to_vec(), same?.await?.to_vec()])
                 });
-                top.launch(&gang, &task, |_| ShardLaunch::new([twice, same]))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new([twice, same]))?.all().await
             })
         });
         assert_eq!(run.unwrap().0, vec![[vec![1; elements], vec![1; elements]]; 2]);

@@ -572,7 +572,7 @@ fn batch(seed: u64, of: usize, tally: &mut Tally) {
                         Ok(seen)
                     }
                 });
-                let seen = top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+                let seen = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
                 Ok((made.into_iter().map(|made| made.err().map(|e| e.to_string())).collect::<Vec<_>>(), seen))
             }
         })

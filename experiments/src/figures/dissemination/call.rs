@@ -184,7 +184,7 @@ impl runs::Job for Job {
                         }
                     };
                     let task = top.register("calls", move |shard, called| calls(shard, called, right.clone()));
-                    top.launch(&gang, &task, |_| ShardLaunch::new(called))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new(called))?.all().await
                 }
             })
             .map_err(|e| failed(e.to_string()))?;

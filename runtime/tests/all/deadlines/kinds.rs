@@ -160,7 +160,7 @@ fn every_wait_can_be_given_up_and_taken_up_again() {
             let came = run(&at, &runtime, move |top| async move {
                 let (gang, links) = links(&top, 2)?;
                 let task = top.register("late", late);
-                top.launch(&gang, &task, |_| ShardLaunch::new((kind, links)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((kind, links)))?.all().await
             });
             let came = came.unwrap_or_else(|e| panic!("{at}: {e}")).swap_remove(0);
             let expected = match kind {

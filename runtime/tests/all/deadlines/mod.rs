@@ -108,7 +108,7 @@ fn what_is_given_up_gives_its_generation_back_if_it_is_the_last() {
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 1)?;
             let task = top.register("gives back", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
     }
@@ -138,7 +138,7 @@ fn a_deadlock_is_reported_when_the_deadlines_are_over() {
             async move {
                 let (gang, links) = links(&top, 3)?;
                 let task = top.register("stuck", move |s, links| shard(s, (links, counted.clone())));
-                top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
             }
         });
         let Err(Error::Deadlock { report, .. }) = outcome else {
@@ -179,7 +179,7 @@ fn a_deadline_ends_what_would_be_a_deadlock() {
         let late = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 4)?;
             let task = top.register("ring", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(late, Ok(vec![true, false, false, false]), "{at}");
     }
@@ -221,7 +221,7 @@ fn timers_of_several_processors_end_in_their_order() {
             async move {
                 let (gang, links) = links(&top, 8)?;
                 let task = top.register("timed", move |s, links| shard(s, links, noted.clone()));
-                top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
             }
         });
         outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -257,7 +257,7 @@ fn limits_within_limits() {
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 1)?;
             let task = top.register("nested", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
     }
@@ -273,7 +273,7 @@ fn a_limit_without_end_hides_no_deadlock() {
                 let other = links.there.consumer(&shard, 0)?;
                 shard.timeout(Duration::MAX, shard.wait(other.ready())).await
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert!(matches!(outcome, Err(Error::Deadlock { .. })), "{at}: {outcome:?}");
     }
@@ -322,7 +322,7 @@ fn the_loser_of_a_race_gives_its_generation_back() {
         let came = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 2)?;
             let task = top.register("races", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         raced += came.unwrap_or_else(|e| panic!("{at}: {e}"))[0];
     }
@@ -384,7 +384,7 @@ fn an_error_counts_before_the_limit_and_as_unseen_when_nobody_looked() {
             let outcome = run(&at, &runtime, move |top| async move {
                 let (gang, links) = links(&top, 2)?;
                 let task = top.register("gives up", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((links, after)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((links, after)))?.all().await
             });
             match after {
                 After::Dropped | After::NotLookedAt => {
@@ -419,7 +419,7 @@ fn a_shard_that_fails_ends_a_wait_before_its_limit() {
         let saw = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 2)?;
             let task = top.register("waits", shard);
-            let done = top.launch(&gang, &task, |_| ShardLaunch::new(links))?;
+            let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?;
             assert!(done.get(1)?.clone().await.is_err());
             done.get(0)?.clone().await
         });
@@ -453,7 +453,7 @@ fn a_busy_processor_looks_at_the_clock() {
                     Ok(true)
                 }
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(came, Ok(vec![true, true]), "{at}");
     }
@@ -539,7 +539,7 @@ fn what_comes_from_outside_is_waited_for_as_long_as_it_takes_outside() {
     for (at, runtime) in drivers(2) {
         let late = run(&at, &runtime, |top| async move {
             let (gang, task) = (top.gang("one", 1)?, top.register("listens", shard));
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         late.unwrap_or_else(|e| panic!("{at}: {e}"));
     }
@@ -554,7 +554,7 @@ fn a_time_out_says_who_waited_how_long_and_what_now() {
                 let other = links.there.consumer(&shard, 0)?;
                 shard.timeout(Duration::from_millis(2), shard.wait(other.ready())).await
             });
-            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         })
     });
     let text = outcome.expect_err("nobody arrives").to_string();

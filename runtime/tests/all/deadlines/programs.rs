@@ -126,7 +126,7 @@ fn programs_with_deadlines_give_what_they_give_without() {
                 let (gang, links) = links(&top, shards)?;
                 let task =
                     top.register("drawn", move |shard, args| drawn(shard, args, stored.clone(), counted.clone()));
-                top.launch(&gang, &task, |_| ShardLaunch::new((links, seed)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((links, seed)))?.all().await
             }
         });
         let came = came.unwrap_or_else(|e| panic!("{at}: {e}"));

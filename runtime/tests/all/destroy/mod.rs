@@ -168,7 +168,7 @@ async fn pipeline(top: Top, steps: u64) -> Result<(), Error> {
         let task = top.register("uses all", uses_all);
         let blocks: Vec<Region> = Partition::equal(tree, n as usize)?.iter().collect();
         let start = |s: u32| ShardLaunch::new((ring, sum, blocks[s as usize], k)).writes(blocks[s as usize], [X]);
-        launches.push((k, n, top.launch(&gang, &task, start)?));
+        launches.push((k, n, top.launch_gang(&gang, &task, start)?));
         // One call or several; the gang first, which takes the others along, or last.
         match k % 4 {
             0 => top.destroy((gang, tree, task))?,
@@ -216,7 +216,7 @@ fn checks_find_nothing_wrong_with_that() {
 async fn destroyed(top: &Top, kind: Kind, at_once: bool, gate: &Gate) -> Result<(Made, String), Error> {
     let made = make(top)?;
     for _ in 0..3 {
-        let reads = top.launch(&made.gang, &made.task, |_| ShardLaunch::new(()).reads(made.tree, [X]))?;
+        let reads = top.launch_gang(&made.gang, &made.task, |_| ShardLaunch::new(()).reads(made.tree, [X]))?;
         assert_eq!(reads.all().await?, [0, 1, 2, 3]);
     }
     let waits = top.register("waits", {
@@ -229,7 +229,7 @@ async fn destroyed(top: &Top, kind: Kind, at_once: bool, gate: &Gate) -> Result<
             }
         }
     });
-    let waits = top.launch(&made.gang, &waits, |_| ShardLaunch::new(()).reads(made.tree, [X]))?;
+    let waits = top.launch_gang(&made.gang, &waits, |_| ShardLaunch::new(()).reads(made.tree, [X]))?;
     if !at_once {
         gate.open();
         waits.all().await?;
@@ -266,11 +266,11 @@ fn inner_tasks_use_what_was_there_when_they_were_launched() {
                 let one = top.gang("one", 1)?;
                 let other = top.region_tree("other", Rect::line(0, 10), &[X.info()])?;
                 let hold = |tree, k| move |_| ShardLaunch::new((tree, k)).writes(tree, [X]);
-                let first = top.launch(&one, &inner, hold(made.tree, 7))?;
+                let first = top.launch_gang(&one, &inner, hold(made.tree, 7))?;
                 let (gone, line) = (top.destroy(made.gang), line!());
                 gone?;
                 top.destroy(uses)?;
-                let second = top.launch(&one, &inner, hold(other, 8))?;
+                let second = top.launch_gang(&one, &inner, hold(other, 8))?;
                 top.destroy(made.tree)?;
                 gate.open();
                 assert_eq!(first.all().await?, [expected(4, 10, 7)], "{said}");
@@ -307,7 +307,7 @@ fn messages_may_come_late() {
                 let gang = top.gang("all", n)?;
                 let all = (0..n).flat_map(|from| (0..n).map(move |to| (from, to)));
                 let pairs: Edges = top.edges("pairs", &gang, all, 1)?;
-                let met = top.launch(&gang, &meets, |_| ShardLaunch::new(pairs))?;
+                let met = top.launch_gang(&gang, &meets, |_| ShardLaunch::new(pairs))?;
                 top.destroy(gang)?;
                 met.all().await?;
             }
@@ -321,9 +321,9 @@ fn messages_may_come_late() {
             });
             // Copies of the top-level task learn of its end at different times.
             let idle = top.register("idle", |_: Shard, ()| async { Ok(()) });
-            top.launch(&gang, &idle, |_| ShardLaunch::new(()))?.all().await?;
+            top.launch_gang(&gang, &idle, |_| ShardLaunch::new(()))?.all().await?;
             top.destroy(ring)?;
-            assert_eq!(top.launch(&one, &inner, |_| ShardLaunch::new(()))?.all().await?, [[true; 4]]);
+            assert_eq!(top.launch_gang(&one, &inner, |_| ShardLaunch::new(()))?.all().await?, [[true; 4]]);
             Ok(())
         });
         assert_eq!(outcome, Ok(()), "{at}");
@@ -351,8 +351,8 @@ fn a_gang_takes_along_what_was_made_for_it() {
                     let block = blocks[s as usize];
                     ShardLaunch::new((other.ring, other.sum, block, 5)).writes(block, [X])
                 };
-                assert_eq!(top.launch(&other.gang, &uses, start)?.all().await?, expected(4, 10, 5));
-                top.launch(&other.gang, &made.task, |_| ShardLaunch::new(()))?.all().await?;
+                assert_eq!(top.launch_gang(&other.gang, &uses, start)?.all().await?, expected(4, 10, 5));
+                top.launch_gang(&other.gang, &made.task, |_| ShardLaunch::new(()))?.all().await?;
                 Ok(())
             }
         });
@@ -371,7 +371,7 @@ fn a_call_destroys_all_or_nothing() {
             let said =
                 "`Top::destroy`: expected the whole region of tree `cells`, which is [0, 10), got a part of it, [0, 9)";
             assert_eq!(error.to_string(), said);
-            top.launch(&made.gang, &made.task, |_| ShardLaunch::new(()).reads(made.tree, [X]))?.all().await?;
+            top.launch_gang(&made.gang, &made.task, |_| ShardLaunch::new(()).reads(made.tree, [X]))?.all().await?;
             let nothing: Vec<Gang> = Vec::new();
             top.destroy(&nothing)?;
             top.destroy(made.task)?;
@@ -404,12 +404,13 @@ fn a_failure_does_not_reach_what_was_destroyed_before() {
                 let block = blocks[s as usize];
                 ShardLaunch::new((made.ring, made.sum, block, 3)).writes(block, [X])
             };
-            let first = top.launch(&made.gang, &waits, start)?;
+            let first = top.launch_gang(&made.gang, &waits, start)?;
             top.destroy((made.ring, made.sum))?;
             let fails = top.register("fails", |shard: Shard, ()| async move {
                 if shard.index() == 2 { Err(Error::user("no")) } else { Ok(()) }
             });
-            let error = top.launch(&made.gang, &fails, |_| ShardLaunch::new(()))?.all().await.expect_err("it fails");
+            let error =
+                top.launch_gang(&made.gang, &fails, |_| ShardLaunch::new(()))?.all().await.expect_err("it fails");
             assert_eq!(error.origin(), &Error::user("no"));
             gate.open();
             assert_eq!(first.all().await?, expected(4, 10, 3));
@@ -464,11 +465,11 @@ fn memory_is_given_back_when_the_last_user_is_over() {
                 let idle = top.register("idle", |_: Shard, ()| async { Ok(()) });
                 let everywhere = top.gang("everywhere", 4 * top.processors())?;
                 // Nothing that waits for it may hold up what it does not use.
-                let waits = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
+                let waits = top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?;
                 top.destroy((gang, task))?;
                 top.destroy((other, inner))?;
                 for _ in 0..3 {
-                    top.launch(&everywhere, &idle, |_| ShardLaunch::new(()))?.all().await?;
+                    top.launch_gang(&everywhere, &idle, |_| ShardLaunch::new(()))?.all().await?;
                 }
                 // Processors that have no shards may be told late.
                 let becomes = async |expected: [bool; 4]| {
@@ -511,9 +512,9 @@ fn a_destructor_that_panics_is_an_error_of_the_run() {
                 let _ = &bomb;
                 async { Ok(()) }
             });
-            top.launch(&made.gang, &task, |_| ShardLaunch::new(()))?.all().await?;
+            top.launch_gang(&made.gang, &task, |_| ShardLaunch::new(()))?.all().await?;
             top.destroy(task)?;
-            let after = top.launch(&made.gang, &made.task, |_| ShardLaunch::new(()))?.all().await?;
+            let after = top.launch_gang(&made.gang, &made.task, |_| ShardLaunch::new(()))?.all().await?;
             assert_eq!(after, [0, 1, 2, 3]);
             Ok(())
         });

@@ -8,15 +8,15 @@ use maniple_runtime::{Error, InnerTask, PhaseOptions, Runtime, Shard, ShardLaunc
 type UseOf<T> = (Kind, fn(&T, &Made) -> Result<(), Error>);
 
 const BY_TOP: [UseOf<Top>; 8] = [
-    (Kind::Gang, |top, made| top.launch(&made.gang, &made.task, |_| ShardLaunch::new(())).map(drop)),
-    (Kind::Task, |top, made| top.launch(&made.gang, &made.task, |_| ShardLaunch::new(())).map(drop)),
+    (Kind::Gang, |top, made| top.launch_gang(&made.gang, &made.task, |_| ShardLaunch::new(())).map(drop)),
+    (Kind::Task, |top, made| top.launch_gang(&made.gang, &made.task, |_| ShardLaunch::new(())).map(drop)),
     (Kind::Tree, |top, made| {
         let block = Region { rect: Rect::line(3, 5), ..made.tree };
-        top.launch(&made.gang, &made.task, |_| ShardLaunch::new(()).reads(block, [X])).map(drop)
+        top.launch_gang(&made.gang, &made.task, |_| ShardLaunch::new(()).reads(block, [X])).map(drop)
     }),
     // The same launch as one that was planned before.
     (Kind::Tree, |top, made| {
-        top.launch(&made.gang, &made.task, |_| ShardLaunch::new(()).reads(made.tree, [X])).map(drop)
+        top.launch_gang(&made.gang, &made.task, |_| ShardLaunch::new(()).reads(made.tree, [X])).map(drop)
     }),
     (Kind::Gang, |top, made| top.placement(&made.gang).map(drop)),
     (Kind::Gang, |top, made| top.edges::<()>("mine", &made.gang, [(0, 0)], 1).map(drop)),
@@ -63,7 +63,7 @@ pub(super) fn the_top_level_task_is_refused_what_it_has_destroyed() {
                             gate.open();
                             // All processors are told what is free before this.
                             let other = make(&top)?;
-                            top.launch(&other.gang, &other.task, |_| ShardLaunch::new(()))?.all().await?;
+                            top.launch_gang(&other.gang, &other.task, |_| ShardLaunch::new(()))?.all().await?;
                         }
                         Ok(())
                     }
@@ -88,14 +88,14 @@ pub(super) fn shards_of_later_launches_are_refused_what_was_destroyed() {
                         let (made, place) = destroyed(&top, kind, at_once, &gate).await?;
                         let late = top.register("late", move |shard: Shard, ()| async move { use_of(&shard, &made) });
                         let launched = match inner {
-                            false => top.launch(&made.gang, &late, |_| ShardLaunch::new(()))?,
+                            false => top.launch_gang(&made.gang, &late, |_| ShardLaunch::new(()))?,
                             true => {
                                 let inner = top.register_inner("inner", move |inner: InnerTask, ()| async move {
                                     let late = inner.launch_gang(&made.gang, &late, |_| ShardLaunch::new(())).await?;
                                     late.all().await.map(drop)
                                 });
                                 let one = top.gang("one", 1)?;
-                                top.launch(&one, &inner, |_| ShardLaunch::new(()))?
+                                top.launch_gang(&one, &inner, |_| ShardLaunch::new(()))?
                             }
                         };
                         let error = launched.all().await.expect_err(&said);
@@ -126,7 +126,7 @@ fn objects_of_another_run_are_refused() {
             let error = kind.destroy(&top, &old).expect_err("of another run");
             assert!(error.to_string().contains("expected an object that this run has made"), "{error}");
         }
-        top.launch(&own.gang, &own.task, |_| ShardLaunch::new(()))?.all().await.map(drop)
+        top.launch_gang(&own.gang, &own.task, |_| ShardLaunch::new(()))?.all().await.map(drop)
     });
     assert_eq!(outcome, Ok(()));
 }

@@ -121,8 +121,8 @@ pub(super) fn values_travel_as_a_sequential_interpreter_says_in_any_graph() {
             let edges = top.edges("edges", &gang, graph.edges(), graph.depth())?;
             let task = top.register("steps", steps);
             // Again, with the ends at the generations that the first launch has left them at.
-            let first = top.launch(&gang, &task, |_| ShardLaunch::new((graph.0, edges)))?.all().await?;
-            let second = top.launch(&gang, &task, |_| ShardLaunch::new((graph.0, edges)))?.all().await?;
+            let first = top.launch_gang(&gang, &task, |_| ShardLaunch::new((graph.0, edges)))?.all().await?;
+            let second = top.launch_gang(&gang, &task, |_| ShardLaunch::new((graph.0, edges)))?.all().await?;
             Ok((first, second))
         });
         let (first, second) = came.expect(&at);

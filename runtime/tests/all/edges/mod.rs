@@ -58,7 +58,7 @@ fn a_put_may_be_for_several() {
         let came = run(&name, &runtime, |top| async move {
             let gang = top.gang("all", 4)?;
             let edges = top.edges("edges", &gang, [(0, 1), (0, 2), (0, 3), (3, 3)], 3)?;
-            top.launch(&gang, &top.register("several", shard), |_| ShardLaunch::new(edges))?.all().await
+            top.launch_gang(&gang, &top.register("several", shard), |_| ShardLaunch::new(edges))?.all().await
         });
         assert_eq!(came.expect(&name), [0, 20, 20, 40], "{name}");
     }
@@ -99,7 +99,7 @@ fn an_edge_is_as_deep_as_it_was_made() {
             let most = run(&at, &Runtime::seeded(1 + (seed % 2) as u32, seed), move |top| async move {
                 let gang = top.gang("two", 2)?;
                 let edges = top.edges("edge", &gang, [(0, 1)], depth)?;
-                top.launch(&gang, &top.register("deep", shard), |_| ShardLaunch::new(edges))?.all().await
+                top.launch_gang(&gang, &top.register("deep", shard), |_| ShardLaunch::new(edges))?.all().await
             });
             let most = most.expect(&at)[0];
             assert!((1..=depth).contains(&most), "{at}: {most} ahead");
@@ -132,7 +132,7 @@ fn an_edge_holds_as_many_values_as_it_is_deep() {
             let came = Runtime::threads(workers).run(move |top| async move {
                 let gang = top.gang("two", 2)?;
                 let edges = top.edges("edge", &gang, [(0, 1)], depth)?;
-                top.launch(&gang, &top.register("full", shard), |_| ShardLaunch::new((edges, depth)))?.all().await
+                top.launch_gang(&gang, &top.register("full", shard), |_| ShardLaunch::new((edges, depth)))?.all().await
             });
             // The task whose value does not fit is left over, which ends the run with a report.
             let report = came.map(|(late, _)| late).expect_err(&at).to_string();
@@ -165,7 +165,7 @@ fn values_that_are_missing_or_left_are_errors() {
             let came = run(&name, &runtime, move |top| async move {
                 let gang = top.gang("one", 1)?;
                 let edges = top.edges("half", &gang, [(0, 0)], 1)?;
-                top.launch(&gang, &top.register("half", shard), |_| ShardLaunch::new((edges, how)))?.all().await
+                top.launch_gang(&gang, &top.register("half", shard), |_| ShardLaunch::new((edges, how)))?.all().await
             });
             let error = came.expect_err(&name).to_string();
             assert!(
@@ -191,7 +191,7 @@ fn a_value_that_is_too_large_fails_its_task() {
         .run(|top| async move {
             let gang = top.gang("one", 1)?;
             let edges = top.edges("edge", &gang, [(0, 0)], 1)?;
-            top.launch(&gang, &top.register("large", shard), |_| ShardLaunch::new(edges))?.all().await
+            top.launch_gang(&gang, &top.register("large", shard), |_| ShardLaunch::new(edges))?.all().await
         })
         .expect("errors that the shard has looked at");
     assert!(said[0][0].contains("a `Put`: expected at most"), "{said:?}");
@@ -217,7 +217,7 @@ fn edges_and_ends_that_cannot_be_are_refused() {
             top.edges::<u64>("twice", &gang, [(0, 1, 7), (2, 1, 7), (0, 1, 7)], 1).err(),
         ];
         let edges = top.edges("edges", &gang, [(0, 1, 0), (0, 1, 1), (1, 2, 0)], 1)?;
-        let came = top.launch(&gang, &top.register("ends", ends), |_| ShardLaunch::new(edges))?.all().await?;
+        let came = top.launch_gang(&gang, &top.register("ends", ends), |_| ShardLaunch::new(edges))?.all().await?;
         Ok((refused.map(|e| e.map_or_else(String::new, |e| e.to_string())), came))
     })
     .expect("refusals");
@@ -257,7 +257,7 @@ fn a_task_that_fails_poisons_its_edges() {
         let came = run(&name, &runtime, |top| async move {
             let gang = top.gang("two", 2)?;
             let edges = top.edges("edge", &gang, [(0, 1)], 1)?;
-            top.launch(&gang, &top.register("fails", shard), |_| ShardLaunch::new(edges))?.all().await
+            top.launch_gang(&gang, &top.register("fails", shard), |_| ShardLaunch::new(edges))?.all().await
         });
         let came = came.expect(&name);
         assert!(came.iter().all(|e| e.contains("no value")), "{name}: {came:?}");
@@ -294,7 +294,7 @@ fn parameters_may_be_none_or_many() {
             let parts: Vec<Region> = (0..20).map(part).collect();
             let gang = top.gang("one", 1)?;
             let start = |_| ShardLaunch::new(parts.clone()).writes(tree, [U]);
-            top.launch(&gang, &top.register("many", shard), start)?.all().await
+            top.launch_gang(&gang, &top.register("many", shard), start)?.all().await
         });
         assert_eq!(came.expect(&name), [(2 * 210 + 1000 + 210, 420)], "{name}");
     }
@@ -321,7 +321,7 @@ fn a_window_bounds_what_a_loop_launches() {
             let at = format!("{name}, window {most}");
             let ahead = run(&at, &runtime, move |top| async move {
                 let gang = top.gang("two", 2)?;
-                top.launch(&gang, &top.register("loops", shard), |_| ShardLaunch::new((most, 100)))?.all().await
+                top.launch_gang(&gang, &top.register("loops", shard), |_| ShardLaunch::new((most, 100)))?.all().await
             });
             let ahead = ahead.expect(&at);
             assert!(ahead.iter().all(|ahead| (1..=most + 1).contains(ahead)), "{at}: {ahead:?}");
@@ -331,7 +331,7 @@ fn a_window_bounds_what_a_loop_launches() {
     for most in [0, 1, 5, 8] {
         let ahead = run("one worker", &Runtime::threads(1), move |top| async move {
             let gang = top.gang("one", 1)?;
-            top.launch(&gang, &top.register("loops", shard), |_| ShardLaunch::new((most, 100)))?.all().await
+            top.launch_gang(&gang, &top.register("loops", shard), |_| ShardLaunch::new((most, 100)))?.all().await
         });
         assert_eq!(ahead, Ok(vec![most + 1]), "window {most}");
     }
@@ -382,7 +382,7 @@ fn an_index_launch_waits_and_arrives_as_one() {
         let came = run(&name, &runtime, |top| async move {
             let gang = top.gang("two", 2)?;
             let (go, over) = (top.edges("go", &gang, [(0, 1)], 1)?, top.edges("over", &gang, [(1, 0)], 1)?);
-            top.launch(&gang, &top.register("index", shard), |_| ShardLaunch::new((go, over)))?.all().await
+            top.launch_gang(&gang, &top.register("index", shard), |_| ShardLaunch::new((go, over)))?.all().await
         });
         assert_eq!(came.expect(&name), [vec![5, 5, 5], vec![100, 105, 110]], "{name}");
     }
@@ -412,7 +412,7 @@ fn an_index_launch_of_no_points_waits_and_arrives() {
         let came = run(&format!("seed {seed}"), &runtime, |top| async move {
             let gang = top.gang("two", 2)?;
             let (go, over) = (top.edges("go", &gang, [(0, 1)], 1)?, top.edges("over", &gang, [(1, 0)], 1)?);
-            top.launch(&gang, &top.register("no points", shard), |_| ShardLaunch::new((go, over)))?.all().await
+            top.launch_gang(&gang, &top.register("no points", shard), |_| ShardLaunch::new((go, over)))?.all().await
         });
         assert_eq!(came, Ok(vec![true, true]), "seed {seed}");
     }
@@ -435,7 +435,7 @@ fn values_may_need_any_alignment() {
         let came = run(&name, &runtime, |top| async move {
             let gang = top.gang("three", 3)?;
             let edges = top.edges("own", &gang, (0..3).map(|s| (s, s)), 2)?;
-            top.launch(&gang, &top.register("wide", shard), |_| ShardLaunch::new(edges))?.all().await
+            top.launch_gang(&gang, &top.register("wide", shard), |_| ShardLaunch::new(edges))?.all().await
         });
         // Rounds 0, 2, … send one value, rounds 1, 3, … two.
         assert_eq!(came, Ok(vec![(20 + 2 * 25) << 100; 3]), "{name}");
@@ -468,7 +468,7 @@ fn regions_are_copied_whether_they_are_shared_or_not() {
                 let all = maniple_regions::Privilege::ReadWrite;
                 start.shares(shared[0], [U], all).shares(shared[1], [U], all)
             };
-            top.launch(&gang, &top.register("copies", shard), start)?.all().await
+            top.launch_gang(&gang, &top.register("copies", shard), start)?.all().await
         });
         assert_eq!(came.expect(&name), [[100, 101, 102, 103, 104]], "{name}");
     }
@@ -515,7 +515,7 @@ fn a_change_and_the_arrival_at_its_home_take_one_way() {
                 let start = ShardLaunch::new((edges, shared, ways));
                 start.shares(shared[0], [U], all).shares(shared[1], [U], all)
             };
-            top.launch(&gang, &top.register("sets", shard), start)?.all().await
+            top.launch_gang(&gang, &top.register("sets", shard), start)?.all().await
         });
         assert_eq!(came, Ok(vec![5, 0]), "{ways}");
     }

@@ -80,7 +80,7 @@ async fn uses_every_call(top: Top) -> Result<Vec<i64>, Error> {
     let (gang, links) = links(&top, 3, 0)?;
     let tree = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
     let task = top.register("shard", shard);
-    let done = top.launch(&gang, &task, |s| {
+    let done = top.launch_gang(&gang, &task, |s| {
         let (shared, mine) = (Rect::line(0, 1), Rect::line(i64::from(s) + 1, i64::from(s) + 2));
         ShardLaunch::new((tree, links))
             .require(Region::new(tree.tree, shared), [U.id()], Privilege::ReadWrite, Coherence::Simultaneous)

@@ -113,7 +113,7 @@ fn a_panic_in_a_leaf_reaches_all_who_depend_on_it() {
         |top| async move {
             let (gang, links) = links(&top, 5, 3)?;
             let task = top.register("shard", shard);
-            let done = top.launch(&gang, &task, |_| ShardLaunch::new(links))?;
+            let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?;
             let mut outcomes = Vec::new();
             for f in done.iter() {
                 outcomes.push(f.clone().await);
@@ -163,7 +163,7 @@ fn a_failure_travels_through_regions() {
                 let task = top.register("shard", shard);
                 let start =
                     |_| ShardLaunch::new(tree).require(tree, [U.id()], Privilege::ReadWrite, Coherence::Exclusive);
-                let done = top.launch(&gang, &task, start)?;
+                let done = top.launch_gang(&gang, &task, start)?;
                 done.all().await
             })
         });
@@ -183,7 +183,7 @@ fn a_leaf_that_fails_unseen_fails_the_run() {
         |top| async move {
             let gang = top.gang("all", 3)?;
             let task = top.register("shard", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         },
         |e| assert!(matches!(e.origin(), Error::Panicked { place, .. } if place.task == "bomb"), "{e:?}"),
     );
@@ -199,7 +199,7 @@ fn a_shard_that_fails_unseen_fails_the_run() {
         |top| async move {
             let gang = top.gang("all", 3)?;
             let task = top.register("shard", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.detach();
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.detach();
             Ok(())
         },
         |e| assert_eq!(e.origin(), &Error::user("no shard today"), "{e:?}"),
@@ -225,7 +225,7 @@ fn a_failure_that_is_seen_and_handled_does_not_fail_the_run() {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 2)?;
                 let task = top.register("shard", shard);
-                let done = top.launch(&gang, &task, |s| ShardLaunch::new(s == 1))?;
+                let done = top.launch_gang(&gang, &task, |s| ShardLaunch::new(s == 1))?;
                 assert_eq!(done.get(0)?.clone().await, Ok(7));
                 Ok(done.get(1)?.clone().await.map_err(|e| e.origin().clone()))
             })
@@ -263,7 +263,7 @@ fn all_tells_of_failures_when_it_returns() {
                     let gang = top.gang("one", 1)?;
                     let gate = top.edges("gate", &gang, [(0, 0)], 1)?;
                     let task = top.register("shard", shard);
-                    top.launch(&gang, &task, |_| ShardLaunch::new((gate, gives_up)))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new((gate, gives_up)))?.all().await
                 })
             });
             match outcome {
@@ -299,7 +299,7 @@ fn a_panic_in_the_top_level_task_ends_the_run() {
         |top| async move {
             let (gang, links) = links(&top, 3, 0)?;
             let task = top.register("waits", waits);
-            let done = top.launch(&gang, &task, |_| ShardLaunch::new(links))?;
+            let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?;
             if done.len() == 3 {
                 panic!("top bomb");
             }
@@ -390,7 +390,7 @@ fn a_panic_in_a_destructor_ends_the_run() {
             move |top| async move {
                 let (gang, links) = links(&top, 4, 1)?;
                 let task = top.register("shard", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((links, how)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((links, how)))?.all().await
             },
             |e| assert!(matches!(e.origin(), Error::Panicked { message, .. } if message.contains("bomb")), "{e:?}"),
         );
@@ -401,7 +401,7 @@ fn a_panic_in_a_destructor_ends_the_run() {
             let (gang, links) = links(&top, 4, 99)?;
             let task = top.register("shard", shard);
             let _held = Explosive(true);
-            top.launch(&gang, &task, |_| ShardLaunch::new((links, 0)))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new((links, 0)))?.all().await
         },
         |e| panicked(e, "top level", None, "destructor bomb"),
     );
@@ -435,7 +435,7 @@ fn a_leaf_may_return_after_its_shard_failed() {
             let task = top.register("shard", shard);
             let start =
                 |_| ShardLaunch::new((tree, links)).require(tree, [U.id()], Privilege::ReadWrite, Coherence::Exclusive);
-            top.launch(&gang, &task, start)?.all().await
+            top.launch_gang(&gang, &task, start)?.all().await
         },
         |e| assert_eq!(e.origin(), &Error::user("too early")),
     );
@@ -466,7 +466,7 @@ fn a_barrier_that_nobody_arrives_at_is_a_deadlock() {
             move |top| async move {
                 let (gang, links) = links(&top, 3, 2)?;
                 let task = top.register("waits for ever", shard);
-                top.launch(&gang, &task, |_| ShardLaunch::new((links, how)))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((links, how)))?.all().await
             },
             |e| {
                 let Error::Deadlock { report, .. } = e.origin() else { panic!("{e:?}") };
@@ -498,7 +498,7 @@ fn a_panic_in_the_fold_of_a_reduction_barrier_is_an_error() {
                 PhaseOptions::all(&gang).reduce(Operator::user("bomb", |_: &u64, _: &u64| panic!("fold bomb")));
             let barrier = top.phase_barrier("folds", &gang, options)?;
             let task = top.register("shard", shard);
-            top.launch(&gang, &task, |_| ShardLaunch::new(barrier))?.all().await
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(barrier))?.all().await
         },
         |e| panicked(e, "folds", None, "fold bomb"),
     );
@@ -527,7 +527,7 @@ fn a_failure_does_not_reach_tasks_launched_before_it() {
             let tree = top.region_tree("u", Rect::line(0, 1), &[U.info()])?;
             let (gang, task) = (top.gang("one", 1)?, top.register("main", main));
             let start = |_| ShardLaunch::new(tree).shares(tree, [U], Privilege::ReadWrite);
-            top.launch(&gang, &task, start)?.all().await
+            top.launch_gang(&gang, &task, start)?.all().await
         };
         let (values, _) = watched(&at, || runtime.run(top)).unwrap_or_else(|e| panic!("{at}: {e}"));
         assert_eq!(values, [5], "{at}");
@@ -554,7 +554,7 @@ fn a_panic_of_one_copy_of_the_top_level_task_comes_before_the_deadlock_of_anothe
                 let task = top.register("shard", shard);
                 for _ in 0..2 {
                     let start = |_| ShardLaunch::new(()).shares(board, [U], Privilege::ReadWrite);
-                    let done = top.launch(&gang, &task, start)?;
+                    let done = top.launch_gang(&gang, &task, start)?;
                     for end in done.iter() {
                         end.clone().await?;
                     }

@@ -31,7 +31,7 @@ fn one_of_five_fails(how: u32, check: impl Fn(&Error)) {
         move |top| async move {
             let (gang, links) = links(&top, 5, 2)?;
             let task = top.register("shard", one_fails);
-            let done = top.launch(&gang, &task, |_| ShardLaunch::new((links, how)))?;
+            let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new((links, how)))?;
             let mut origins = Vec::new();
             for f in done.iter() {
                 origins.push(f.clone().await.expect_err("everybody waits for the bad one").origin().clone());
@@ -74,7 +74,7 @@ fn an_effect_names_its_own_task_and_shard() {
             runtime.run(|top| async move {
                 let (gang, links) = links(&top, 3, 2)?;
                 let task = top.register("shard", shard);
-                let done = top.launch(&gang, &task, |_| ShardLaunch::new(links))?;
+                let done = top.launch_gang(&gang, &task, |_| ShardLaunch::new(links))?;
                 let e = done.get(1)?.clone().await.expect_err("shard 2 never arrives");
                 let text = e.to_string();
                 assert!(text.contains("`patient` of shard 1") && text.contains("origin"), "{text}");

@@ -86,7 +86,7 @@ fn a_launch_uses_the_requirement_that_is_enough_for_it() {
         let outcome = runtime.run(|top| async move {
             let tree = top.region_tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
             let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
-            let done = top.launch(&gang, &task, |_| {
+            let done = top.launch_gang(&gang, &task, |_| {
                 ShardLaunch::new(tree).shares(tree, [A], Privilege::Read).reads(rect_of(tree, 0, 2), [A])
             })?;
             done.all().await
@@ -110,7 +110,7 @@ fn one_region_may_be_held_twice_with_different_fields_and_privileges() {
         let outcome = runtime.run(|top| async move {
             let tree = top.region_tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
             let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
-            let done = top.launch(&gang, &task, |_| {
+            let done = top.launch_gang(&gang, &task, |_| {
                 ShardLaunch::new(tree).reads(tree, [A]).require(
                     tree,
                     [B.id()],
@@ -173,7 +173,7 @@ fn ring(runtime: &Runtime, shards: u32, rounds: i64, launches: u32) {
         let task = top.register("passes on", passes_on);
         let mut sums = Vec::new();
         for _ in 0..launches {
-            let done = top.launch(&gang, &task, |s| {
+            let done = top.launch_gang(&gang, &task, |s| {
                 let (me, next) = (i64::from(s), (i64::from(s) + 1) % n);
                 let start = ShardLaunch::new(Ring { ghosts, right, rounds });
                 let [mine, theirs] = [me, next].map(|s| rect_of(ghosts, 2 * s, 2 * s + 2));
@@ -253,12 +253,12 @@ fn a_launch_that_interferes_waits_for_the_whole_earlier_one() {
                 let (slow, bump) = (top.register("slow", slow), top.register("bump", bump));
                 let mut waiting = Vec::new();
                 for k in [7, 11, 13] {
-                    let _ = top.launch(&all, &slow, |s| {
+                    let _ = top.launch_gang(&all, &slow, |s| {
                         let privilege = if s == 0 { Privilege::Read } else { Privilege::ReadWrite };
                         ShardLaunch::new((tree, k)).shares(tree, [A], privilege)
                     })?;
                     let start = |_| ShardLaunch::new(tree).writes(tree, [A]);
-                    waiting.push(top.launch(&one, &bump, start)?);
+                    waiting.push(top.launch_gang(&one, &bump, start)?);
                 }
                 let mut sums = Vec::new();
                 for done in waiting {
@@ -312,10 +312,10 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
                 for k in 1..4 {
                     let held =
                         |p| move |_| ShardLaunch::new((tree, k)).require(tree, [A.id()], p, Coherence::Exclusive);
-                    let _ = top.launch(&writers, &writer, held(Privilege::WriteDiscard))?;
+                    let _ = top.launch_gang(&writers, &writer, held(Privilege::WriteDiscard))?;
                     for _ in 0..2 {
                         let start = |_| ShardLaunch::new((tree, 20)).reads(tree, [A]);
-                        waiting.push(top.launch(&readers, &reader, start)?);
+                        waiting.push(top.launch_gang(&readers, &reader, start)?);
                     }
                 }
                 let mut seen = Vec::new();
@@ -359,8 +359,9 @@ fn shards_that_set_different_elements_of_a_shared_region_leave_each_other_alone(
                 let cube = top.region_tree("cube", rect, &[A.info()])?;
                 let (four, one) = (top.gang("four", 4)?, top.gang("one", 1)?);
                 let start = |_| ShardLaunch::new(cube).shares(cube, [A], Privilege::ReadWrite);
-                top.launch(&four, &top.register("shard", shard), start)?.all().await?;
-                let done = top.launch(&one, &top.register("all", all), |_| ShardLaunch::new(cube).reads(cube, [A]))?;
+                top.launch_gang(&four, &top.register("shard", shard), start)?.all().await?;
+                let done =
+                    top.launch_gang(&one, &top.register("all", all), |_| ShardLaunch::new(cube).reads(cube, [A]))?;
                 Ok(done.all().await?.swap_remove(0))
             })
         });
@@ -400,7 +401,7 @@ fn rewritten_values_are_good_in_every_region_that_lies_within() {
             runtime.run(|top| async move {
                 let tree = top.region_tree("line", Rect::line(0, 8), &[A.info()])?;
                 let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
-                top.launch(&gang, &task, |_| ShardLaunch::new(tree).writes(tree, [A]))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(tree).writes(tree, [A]))?.all().await
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
@@ -434,7 +435,7 @@ fn a_failure_is_known_where_no_view_is_left() {
             runtime.run(|top| async move {
                 let tree = top.region_tree("line", Rect::line(0, 8), &[A.info()])?;
                 let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
-                top.launch(&gang, &task, |_| ShardLaunch::new(tree).writes(tree, [A]))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(tree).writes(tree, [A]))?.all().await
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
@@ -483,7 +484,7 @@ fn slices_without_views_take_effect_in_program_order() {
                 runtime.run(move |top| async move {
                     let tree = top.region_tree("line", Rect::line(0, 60), &[A.info()])?;
                     let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
-                    top.launch(&gang, &task, |_| ShardLaunch::new((tree, seed)).writes(tree, [A]))?.all().await
+                    top.launch_gang(&gang, &task, |_| ShardLaunch::new((tree, seed)).writes(tree, [A]))?.all().await
                 })
             });
             let (all, _) = outcome.expect("a run");

@@ -239,7 +239,7 @@ async fn run_all(top: maniple_runtime::Top, works: Vec<Work>) -> Result<(Vec<Vec
             continue;
         }
         let blocks = bounds(&sizes);
-        let done = top.launch(&gang, &task, |s| {
+        let done = top.launch_gang(&gang, &task, |s| {
             let (lo, hi) = blocks[s as usize];
             let (mine, start) = (rect_of(tree, lo, hi), ShardLaunch::new(args.clone()));
             let (f, g) = (field(b).id(), field(!b).id());
@@ -258,7 +258,7 @@ async fn run_all(top: maniple_runtime::Top, works: Vec<Work>) -> Result<(Vec<Vec
         waiting.push(Ok(done));
     }
     let one = top.gang("one", 1)?;
-    let end = top.launch(&one, &last, |_| ShardLaunch::new(tree).reads(tree, [A, B]))?;
+    let end = top.launch_gang(&one, &last, |_| ShardLaunch::new(tree).reads(tree, [A, B]))?;
     let fields = end.all().await?.swap_remove(0);
     let mut results = Vec::new();
     for entry in waiting {

@@ -17,7 +17,7 @@ fn refused(message: &[&str], start: impl Fn(Region, u32) -> ShardLaunch<()> + Se
             runtime.run(move |top| async move {
                 let tree = top.region_tree("line", Rect::line(0, 30), &[A.info(), B.info()])?;
                 let (gang, task) = (top.gang("all", 4)?, top.register("never", never));
-                top.launch(&gang, &task, |s| start(tree, s)).map(|_| ())
+                top.launch_gang(&gang, &task, |s| start(tree, s)).map(|_| ())
             })
         });
         let Err(e) = outcome else { panic!("expected a refusal with {message:?}") };
@@ -83,7 +83,7 @@ fn a_gang_of_another_run_is_refused_before_anything_starts() {
     let (gang, _) = Runtime::threads(1).run(|top| async move { top.gang("all", 3) }).expect("a gang");
     let outcome = Runtime::threads(1).run(move |top| async move {
         let task = top.register("see", |_, ()| async { Ok(()) });
-        top.launch(&gang, &task, |_| -> ShardLaunch<()> { unreachable!("nothing starts") })?.all().await
+        top.launch_gang(&gang, &task, |_| -> ShardLaunch<()> { unreachable!("nothing starts") })?.all().await
     });
     misused(outcome, &["a gang launch", "`Top::gang`"]);
 }
@@ -116,12 +116,12 @@ fn a_region_outside_its_tree_is_refused() {
             for (wrong, name) in [(rect_of(tree, 8, 12), "[8, 12)"), (rect_of(tree, -1, 2), "[-1, 2)"), (plane, "x")] {
                 let held = |s| if s == 2 { ShardLaunch::new(()).reads(wrong, [A]) } else { ShardLaunch::new(()) };
                 let words = ["shard 2", "task `top level`", "region tree `line`, which is [0, 10)", name];
-                misused(top.launch(&gang, &task, held), &words);
+                misused(top.launch_gang(&gang, &task, held), &words);
             }
             let (one, asks) = (top.gang("one", 1)?, top.register("asks", asks));
             // No points are outside.
             let empty = rect_of(tree, 20, 20);
-            top.launch(&one, &asks, |_| ShardLaunch::new(tree).reads(tree, [A]).reads(empty, [A]))?.all().await
+            top.launch_gang(&one, &asks, |_| ShardLaunch::new(tree).reads(tree, [A]).reads(empty, [A]))?.all().await
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
     }
@@ -153,8 +153,8 @@ fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
         let tree = top.region_tree("line", Rect::line(0, 8), &[A.info(), B.info()])?;
         let (gang, held) = (top.gang("one", 1)?, rect_of(tree, 0, 2));
         let start = |_| ShardLaunch::new((tree, held)).reads(held, [A]);
-        top.launch(&gang, &top.register("shard", shard), start)?.all().await?;
-        top.launch(&gang, &top.register("nothing", nothing), |_| ShardLaunch::new(tree))?.all().await
+        top.launch_gang(&gang, &top.register("shard", shard), start)?.all().await?;
+        top.launch_gang(&gang, &top.register("nothing", nothing), |_| ShardLaunch::new(tree))?.all().await
     });
     assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
 }
@@ -195,7 +195,7 @@ pub(super) fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
                     let start = ShardLaunch::new(tree).writes(rect_of(tree, 0, 4), [A]);
                     start.shares(rect_of(tree, 4, 8), [A], Privilege::ReadWrite)
                 };
-                top.launch(&gang, &task, held)?.all().await
+                top.launch_gang(&gang, &task, held)?.all().await
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
@@ -229,7 +229,7 @@ pub(super) fn an_index_launch_asks_for_each_argument_once_and_launches_all_or_no
             runtime.run(|top| async move {
                 let tree = top.region_tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
                 let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
-                top.launch(&gang, &task, |_| ShardLaunch::new(tree).writes(tree, [A]))?.all().await
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(tree).writes(tree, [A]))?.all().await
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![vec![0, 1, 2, 3]]), "{name}");
@@ -245,7 +245,7 @@ fn what_does_not_interfere_is_not_refused() {
         let tree = top.region_tree("line", Rect::line(0, 30), &[A.info(), B.info()])?;
         let (gang, task) = (top.gang("all", 3)?, top.register("fine", fine));
         let (exclusive, simultaneous) = (Coherence::Exclusive, Coherence::Simultaneous);
-        let done = top.launch(&gang, &task, |s| {
+        let done = top.launch_gang(&gang, &task, |s| {
             let own = if s == 0 { A.id() } else { B.id() };
             let start = ShardLaunch::new(()).require(rect_of(tree, 0, 9), [A.id()], Privilege::Read, exclusive);
             let start = start.require(rect_of(tree, 5, 12), [A.id()], Privilege::Read, exclusive);
@@ -286,7 +286,7 @@ pub(super) fn interfering_points_of_an_index_launch_are_refused() {
                 let tree = top.region_tree("line", Rect::line(0, CELLS), &[A.info(), B.info()])?;
                 let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
                 let start = |_| ShardLaunch::new(tree).writes(tree, [A]);
-                top.launch(&gang, &task, start)?.all().await
+                top.launch_gang(&gang, &task, start)?.all().await
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![1]), "{name}");

@@ -88,7 +88,7 @@ fn run_ring(at: &str, runtime: &Runtime, shards: u32, left: Left) -> Result<Vec<
         let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
         let task = top.register("ring", ring);
         let done =
-            top.launch(&gang, &task, |s| {
+            top.launch_gang(&gang, &task, |s| {
                 let from = (s + shards - 1) % shards;
                 ShardLaunch::new((pairs, slots.clone(), left))
                     .shares(slots[s as usize], [U], Privilege::ReadWrite)
@@ -161,8 +161,8 @@ fn launches_are_kept_apart() {
             let mut all = Vec::new();
             for _ in 0..3 {
                 let shared = |_| ShardLaunch::new(slot).shares(slot, [U], Privilege::ReadWrite);
-                top.launch(&gang, &fill, shared)?.detach();
-                all.push(top.launch(&gang, &see, shared)?);
+                top.launch_gang(&gang, &fill, shared)?.detach();
+                all.push(top.launch_gang(&gang, &see, shared)?);
             }
             let mut seen = Vec::new();
             for values in all {
@@ -199,7 +199,7 @@ fn a_race_that_nobody_minds_is_an_error_of_the_run() {
                     let slot = top.region_tree("slot", Rect::line(0, 1), &[U.info()])?;
                     let (gang, task) = (top.gang("all", 1)?, top.register("careless", careless));
                     let share = |_| ShardLaunch::new((slot, how)).shares(slot, [U], Privilege::ReadWrite);
-                    top.launch(&gang, &task, share)?.all().await
+                    top.launch_gang(&gang, &task, share)?.all().await
                 })
             });
             let e = outcome.map(|_| ()).expect_err(&at);
@@ -252,7 +252,7 @@ fn of_many_rectangles_the_two_that_overlap_are_reported() {
                     let slots = top.region_tree("slots", Rect::line(0, 12), &[U.info()])?;
                     let (gang, task) = (top.gang("two", 2)?, top.register("many", shard));
                     let share = |_| ShardLaunch::new((slots, spans.clone())).shares(slots, [U], Privilege::ReadWrite);
-                    top.launch(&gang, &task, share)?.all().await.map(drop)
+                    top.launch_gang(&gang, &task, share)?.all().await.map(drop)
                 }
             });
             let Some([common, written, read]) = race else {
@@ -283,7 +283,7 @@ async fn two(top: Top, task: ShardTask<(PhaseBarrier, [Region; 2]), ()>) -> Resu
         let start = ShardLaunch::new((gate, slots));
         slots.iter().fold(start, |start, slot| start.shares(*slot, [U], Privilege::ReadWrite))
     };
-    top.launch(&gang, &task, share)?.all().await.map(drop)
+    top.launch_gang(&gang, &task, share)?.all().await.map(drop)
 }
 
 fn fails(mut slot: WriteShared<i64>) {
@@ -376,7 +376,7 @@ fn whoever_learns_of_a_failed_shard_comes_after_what_it_had_awaited() {
                 let (gang, task) = (top.gang("all", 2)?, top.register("early", early));
                 let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([0], [1]))?;
                 let never = top.phase_barrier("never", &gang, PhaseOptions::between([1], [0]))?;
-                let done = top.launch(&gang, &task, |_| {
+                let done = top.launch_gang(&gang, &task, |_| {
                     let start = ShardLaunch::new(([gate, never], slots, awaits));
                     slots.iter().fold(start, |start, slot| start.shares(*slot, [U], Privilege::ReadWrite))
                 })?;

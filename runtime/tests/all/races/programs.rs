@@ -235,7 +235,7 @@ fn run_random(at: &str, runtime: &Runtime, program: &Arc<Program>) -> Result<(),
             let whole = program.clone();
             let task =
                 top.register("script", move |shard, (regions, gates)| script(shard, whole.clone(), regions, gates));
-            let done = top.launch(&gang, &task, |s| {
+            let done = top.launch_gang(&gang, &task, |s| {
                 let start = ShardLaunch::new(((shared, own[s as usize]), gates.clone()));
                 start.shares(shared, [U], Privilege::ReadWrite).writes(own[s as usize], [U])
             })?;
