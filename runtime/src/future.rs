@@ -52,6 +52,8 @@ impl Poison {
 pub(crate) trait Maker: 'static {
     /// The leaf task, if it is one. It may be over.
     fn leaf(&self) -> Option<TaskId>;
+    /// The value is awaited, or passed on, for the first time or again.
+    fn is_awaited(&self) {}
 }
 
 impl Maker for () {
@@ -284,6 +286,11 @@ impl<T: 'static> TaskFuture<T> {
         self.cell.task.leaf()
     }
 
+    /// The value is passed on to a task that may be elsewhere.
+    pub(crate) fn is_awaited(&self) {
+        self.cell.task.is_awaited();
+    }
+
     /// Registers a waiter; false when the future is settled already.
     pub(crate) fn wait(&self, waiting: Waiting) -> bool {
         self.cell.promise.borrow_mut().wait(waiting)
@@ -296,10 +303,13 @@ impl<T: 'static> TaskFuture<T> {
         if self.registered.get() != NOBODY {
             return self.register_again(self.registered.get() as usize, waker);
         }
+        cell.task.is_awaited();
         // Wakers are cloned while nothing is borrowed: their code is not ours.
         let waiting = polling::waiting(waker);
-        if let Some(waiters) = cell.promise.borrow_mut().waiters_mut() {
-            self.registered.set(waiters.push(waiting) as u32);
+        match cell.promise.borrow_mut().waiters_mut() {
+            Some(waiters) => self.registered.set(waiters.push(waiting) as u32),
+            // The value had come, and was waiting for this.
+            None => waker.wake_by_ref(),
         }
     }
 

@@ -53,10 +53,11 @@ pub use program::destroy::Doomed;
 #[doc(hidden)]
 pub use program::edges::AllEnds;
 pub use program::edges::{Consumer, Edges, Get, GetFrom, Producer, Put, PutTo};
+pub use program::flow::InFlow;
 pub use program::gang::{Gang, ShardLaunch, ShardTask};
 pub use program::index::IndexLaunch;
 pub use program::inner::InnerTask;
-pub use program::launch::{Arrivable, Launch, Leaf, Waitable};
+pub use program::launch::{Arrivable, InShard, Launch, Leaf, Waitable};
 pub use program::param::{Arg, Input, Many, Param, ReduceRequirement, Requirement};
 #[doc(hidden)]
 pub use program::param::{Bindings, Declaring, Done, Taking};

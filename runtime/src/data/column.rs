@@ -400,6 +400,16 @@ impl Data {
         Ok(column)
     }
 
+    /// Finds or makes the instance of a standing column, which a leaf task uses now.
+    ///
+    /// # Errors
+    /// The mapper's answer can't be carried out.
+    pub fn find_standing(&self, effects: &Effects, column: &Column) -> Result<(), Error> {
+        let instance = self.owned_instance(effects, column.key(), column.field, NOBODY)?;
+        *column.store.borrow_mut() = Store::Owned(instance);
+        Ok(())
+    }
+
     fn in_memory(column: Column) -> Rc<Column> {
         if let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop)
             && let Some(place) = Rc::get_mut(&mut spare)

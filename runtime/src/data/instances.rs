@@ -78,6 +78,9 @@ impl Instances {
     /// Keeps an instance, which a launch uses.
     pub fn insert(&mut self, key: &ColumnKey, kept: KeptInstance, launch: LaunchKey) {
         let entry = self.entry(key, Some(kept), None);
+        if let Some(column) = &entry.column {
+            column.release();
+        }
         entry.used_by(launch);
     }
 

@@ -79,7 +79,11 @@ impl Gangs {
             uses: None,
             gone: Vec::new(),
         };
-        let send = |at: ProcessorId, part: LaunchPart| effects.send(at, Message::Launch(Box::new(part)));
+        let send = |at: ProcessorId, part: LaunchPart| match at == effects.id {
+            // In the order of the program, which may launch leaf tasks here next.
+            true => self.take_part(tasks, part),
+            false => effects.send(at, Message::Launch(Box::new(part))),
+        };
         let reply = if planner.replicated { Reply::EveryNode } else { Reply::Processor(effects.id) };
         // Each is sent before the next is put together, which takes time. This processor can't begin before the end of all.
         let others = own().filter(|part| part.at != effects.id);

@@ -86,6 +86,11 @@ impl Gangs {
         self.batches().borrow_mut().orders.push(tasks, part);
     }
 
+    /// See [`Orders::begin_flow`](super::orders::Orders::begin_flow).
+    pub fn begin_flow(&self, tasks: &Tasks) {
+        self.batches().borrow_mut().orders.begin_flow(tasks);
+    }
+
     /// Values have come for a launch.
     pub fn take_values(&self, tasks: &Tasks, came: Values) {
         self.batches().borrow_mut().orders.take_values(tasks, came);
@@ -173,7 +178,10 @@ impl Gangs {
         match state {
             Some(state) => {
                 let Results { round, blocks, .. } = results;
-                let all = state.gather(&tasks.effects, |gather| gather.come(round, blocks));
+                let all = match state.gathers_all() {
+                    true => state.gather(&tasks.effects, |gather| gather.come(round, blocks)),
+                    false => Some(blocks.into_iter().flatten().collect()),
+                };
                 self.settle(tasks, state, all.into_iter().flatten());
             }
             // The launch has been given up.

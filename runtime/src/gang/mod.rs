@@ -2,7 +2,7 @@
 //! launches.
 //!
 //! `check`: the checks of a launch, with `claims`. `plan`: the homes of regions and the data to copy. `memo`: plans of
-//! launches that come again. `versions`: the launcher's knowledge of its regions, in `pieces`. `kept`: the instances, and
+//! launches that come again. `flow`: the data of leaf tasks that the top-level task launches. `versions`: the launcher's knowledge of its regions, in `pieces`. `kept`: the instances, and
 //! which of them go. `orders`: what a processor does for launches, in order. `dispatch`: the messages of a launch. `batches`:
 //! shards of launches on this processor. `results`: a launch until its shards have ended. `gather`: how results get to all
 //! nodes. `gangs`: the state of this module. `report`: launches in the report of a deadlock.
@@ -11,6 +11,7 @@ mod batches;
 mod check;
 mod claims;
 mod dispatch;
+mod flow;
 mod gangs;
 mod gather;
 mod kept;
@@ -24,8 +25,9 @@ mod versions;
 
 pub(crate) use claims::{Claim, Claimants, conflict};
 pub(crate) use dispatch::Dispatch;
+pub(crate) use flow::TaskUse;
 pub(crate) use gangs::Gangs;
 pub(crate) use orders::{Due, OfLaunch, Order};
 pub(crate) use plan::{LaunchPlan, PlanInput, Planner};
-pub(crate) use results::Settle;
+pub(crate) use results::{LaunchState, Settle, Uses};
 pub(crate) use versions::{Right, Versions};

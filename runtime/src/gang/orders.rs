@@ -75,6 +75,8 @@ pub(crate) struct Orders {
     all: HashMap<u32, Box<LaunchOrder>>,
     /// Orders that are not entered in the columns which they use.
     unlisted: Vec<TaskId>,
+    /// Leaf tasks may use the same columns, so every order is entered.
+    lists_all: bool,
     /// Parts of launches whose inner task belongs to a launch that has not started here. Another processor sends it.
     early: Vec<LaunchPart>,
     /// Launches under way that have started here and have regions at home here, so that other processors ask for them.
@@ -159,11 +161,18 @@ impl Orders {
         tasks.order_one_less(id);
     }
 
+    /// From now on leaf tasks use the columns of launches, too.
+    pub fn begin_flow(&mut self, tasks: &Tasks) {
+        if !std::mem::replace(&mut self.lists_all, true) {
+            self.list(tasks);
+        }
+    }
+
     /// Whether all orders here are launches that this one is part of.
     fn is_apart(&self, within: &Ancestors) -> bool {
         // If there are more, some of them are probably unrelated.
         const MOST: usize = 4;
-        self.all.len() <= MOST && self.all.values().all(|other| other.is_around(within))
+        !self.lists_all && self.all.len() <= MOST && self.all.values().all(|other| other.is_around(within))
     }
 
     /// Makes an order follow the earlier users of its columns. Later ones follow it, unless it gives instances up: what uses

@@ -58,7 +58,7 @@ impl LaunchPlan {
     }
 }
 
-fn moved(from: ProcessorId, to: ProcessorId, transfers: Vec<Transfer>) -> Arc<Move> {
+pub(super) fn moved(from: ProcessorId, to: ProcessorId, transfers: Vec<Transfer>) -> Arc<Move> {
     let reads = |t: &Transfer| ColumnUse { column: t.source(), does: Does::Reads };
     let writes = |t: &Transfer| {
         let does = if t.only_read { Does::Brings } else { Does::Writes };

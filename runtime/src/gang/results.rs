@@ -95,7 +95,7 @@ pub(crate) struct LaunchState {
 
 impl LaunchState {
     /// A launch with this many batches and shards. At its end, `homes` are told and `over` is settled.
-    pub(super) fn new(
+    pub fn new(
         (key, uses): (LaunchKey, Uses),
         (by, node): (Place, Option<Node>),
         (batches, shards): (usize, u32),
@@ -124,6 +124,11 @@ impl LaunchState {
     /// The launch is made by all nodes, which gather its results.
     pub(super) fn gathers(&mut self, gather: Gather) {
         self.gather = Some(RefCell::new(gather));
+    }
+
+    /// Whether this node gathers results. If not, they come from one processor.
+    pub(super) fn gathers_all(&self) -> bool {
+        self.gather.is_some()
     }
 
     pub fn key(&self) -> LaunchKey {

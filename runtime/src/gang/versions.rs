@@ -271,6 +271,12 @@ impl Versions {
         }
     }
 
+    /// The processor of the first valid instance of some point of `key`.
+    pub fn holder(&self, key: &ColumnKey) -> Option<ProcessorId> {
+        let (piece, holders) = self.columns.get(&(key.tree, key.field))?.holders.overlapping(key.rect).next()?;
+        Some(holders.first(piece)?.1)
+    }
+
     /// The valid instances of everything within `key`.
     pub fn within(&self, key: &ColumnKey) -> Vec<Valid> {
         let Some(column) = self.columns.get(&(key.tree, key.field)) else { return Vec::new() };

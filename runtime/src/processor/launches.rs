@@ -4,12 +4,12 @@ use super::Core;
 use crate::error::Failure;
 use crate::gang::{Due, OfLaunch, Order};
 use crate::ids::{Ancestors, LaunchKey, TaskId};
-use crate::message::{Batch, HeldRegion, Message, Move, Valid, Values};
+use crate::message::{Batch, HeldRegion, Message, Move, Transfer, Valid, Values};
 use crate::object::GangTable;
 use crate::parcel::Parcel;
 use crate::plant::Bug;
 use crate::{Error, Place};
-use maniple_regions::Buffer;
+use maniple_regions::{Buffer, Region};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Core {
             Order::Send(number, moved) => self.send_values((of.launch, number), &moved),
             Order::Receive(_, moved) => self.write_values(&of, &moved, came.unwrap_or(Ok(Vec::new()))),
             Order::Copy(moved) => {
-                let values = moved.transfers.iter().map(|t| self.tasks.data.read_transfer(self.effects(), t)).collect();
+                let values = self.read_values(&moved);
                 self.write_values(&of, &moved, values);
             }
             Order::GiveUp(gone) => {
@@ -73,15 +73,22 @@ impl Core {
     }
 
     fn send_values(&self, (launch, number): (LaunchKey, u32), moved: &Move) {
-        let (effects, data) = (self.effects(), &self.tasks.data);
+        let effects = self.effects();
         if effects.lost_processor().is_some() {
             return;
         }
-        let values: Result<_, Error> = moved.transfers.iter().map(|t| data.read_transfer(effects, t)).collect();
-        if let Err(e) = &values {
-            effects.note_failure(e);
-        }
+        let values = self.read_values(moved);
         effects.send(moved.to, Message::Values(Box::new(Values { launch, number, values })));
+    }
+
+    /// Reads the values of a move, unless a task that should have written some has failed.
+    fn read_values(&self, moved: &Move) -> Result<Vec<Buffer>, Error> {
+        let flow = self.flow.get().filter(|flow| flow.has_poison());
+        let poison = |t: &Transfer| flow?.poison_of(Region { tree: t.tree, rect: t.rect }, t.field);
+        if let Some(poison) = moved.transfers.iter().find_map(poison) {
+            return Err(poison);
+        }
+        moved.transfers.iter().map(|t| self.tasks.data.read_transfer(self.effects(), t)).collect()
     }
 
     /// Writes values that have come. Without them the batch of the launch is refused.
@@ -97,6 +104,14 @@ impl Core {
             }
             Ok(())
         });
+        let flow = self.flow.get();
+        for t in &moved.transfers {
+            let region = Region { tree: t.tree, rect: t.rect };
+            match &written {
+                Err(e) => flow.into_iter().for_each(|flow| flow.poison(region, t.field, e)),
+                Ok(()) => flow.filter(|flow| flow.has_poison()).into_iter().for_each(|f| f.rewritten(region, t.field)),
+            }
+        }
         if let Err(e) = written {
             self.gangs.refuse_batch(of.launch, e);
         }

@@ -30,7 +30,7 @@ use crate::ids::{ColumnKey, LaunchKey, ObjectId, ProcessorId};
 use crate::message::{Destroying, Message, Put, Wire};
 use crate::object::{Above, Object, Types};
 use crate::replay::{ReplayObject, Replays};
-use crate::task::Tasks;
+use crate::task::{Owner, Tasks};
 
 pub(crate) use launches::{Origin, Seat, ShardCode};
 
@@ -46,6 +46,8 @@ pub(crate) struct Core {
     /// Messages about objects that this processor does not know yet.
     early: RefCell<Vec<(ProcessorId, Message)>>,
     replicas: OnceCell<Box<RefCell<Replicas>>>,
+    /// The leaf tasks that this node's copy of the top-level task has launched here.
+    pub flow: OnceCell<Rc<Owner>>,
 }
 
 impl Types for Above {
@@ -63,6 +65,7 @@ impl Core {
             gangs: Gangs::new(id),
             early: RefCell::default(),
             replicas: OnceCell::new(),
+            flow: OnceCell::new(),
         })
     }
 

@@ -77,8 +77,9 @@ impl InnerTask {
                 );
             }
         }
-        shard.becomes_parent(launcher.planner.versions.clone());
-        Self { shard, launcher: Rc::new(launcher), gangs: Rc::default() }
+        let launcher = Rc::new(launcher);
+        shard.becomes_parent(launcher.clone());
+        Self { shard, launcher, gangs: Rc::default() }
     }
 
     /// Runs the inner task's own code, and waits for its gangs.

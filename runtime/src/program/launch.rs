@@ -359,22 +359,29 @@ impl Arrivable for PhaseArriver {
 /// # Ok::<(), Error>(())
 /// ```
 #[must_use = "nothing is launched before `go`"]
-pub struct Launch<'s, F: Leaf<M>, M> {
-    shard: &'s Shard,
+pub struct Launch<'s, F: Leaf<M>, M, W = InShard> {
+    pub(super) shard: &'s Shard,
     function: F,
-    args: F::Args,
-    name: TaskName,
-    /// The processor it is meant for.
-    target: ProcessorId,
+    pub(super) args: F::Args,
+    pub(super) name: TaskName,
+    /// The processor it is meant for. In a flow, the node's home if the program names a node, or else [`NOWHERE`].
+    pub(super) target: ProcessorId,
     priority: Option<Priority>,
     /// In virtual time, in nanoseconds; [`UNSAID`] if the machine is to say.
     takes: u64,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
-    marker: PhantomData<fn() -> M>,
+    marker: PhantomData<fn() -> (M, W)>,
 }
 
-impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
+/// No processor.
+pub(super) const NOWHERE: ProcessorId = ProcessorId(u32::MAX);
+
+/// Says of a [`Launch`] that it is a shard's.
+#[derive(Debug)]
+pub enum InShard {}
+
+impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
     #[inline]
     #[track_caller]
     pub(crate) fn new(shard: &'s Shard, function: F, args: F::Args) -> Self {
@@ -406,16 +413,15 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         self
     }
 
+    /// The same launch as one of another kind, meant for a processor.
+    pub(super) fn turned<V>(self, target: ProcessorId) -> Launch<'s, F, M, V> {
+        let Self { shard, function, args, name, priority, takes, waits, arrivals, .. } = self;
+        Launch { shard, function, args, name, target, priority, takes, waits, arrivals, marker: PhantomData }
+    }
+
     /// Tells the mapper that the task is meant for a processor of the node.
     pub(crate) fn meant_for(mut self, processor: ProcessorId) -> Self {
         self.target = processor;
-        self
-    }
-
-    /// [`arrive`](Self::arrive), for a barrier of any kind.
-    #[inline]
-    pub(crate) fn arrive_at(mut self, barrier: &'s dyn Arrivable) -> Self {
-        self.arrivals.push(barrier);
         self
     }
 
@@ -433,45 +439,6 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     pub fn takes(mut self, time: Duration) -> Self {
         self.takes = u64::try_from(time.as_nanos()).unwrap_or(UNSAID - 1).min(UNSAID - 1);
         self
-    }
-
-    /// Lets the task start only after the next generation of `barrier`. [`go`](Self::go) takes the generation.
-    #[inline]
-    pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
-        self.waits.push(barrier);
-        self
-    }
-
-    /// Lets the task arrive at `barrier` when it is done. If it fails, that generation and all later ones are poisoned.
-    ///
-    /// [`go`](Self::go) fixes the generation: launches take generations in program order, and their tasks may end in
-    /// another order. An early arrival counts when its turn comes. It may be at most 64 generations early and must be
-    /// within the barrier's window; otherwise it is [`Error::Barrier`].
-    #[inline]
-    pub fn arrive(self, barrier: &'s impl Arrivable) -> Self {
-        self.arrive_at(barrier)
-    }
-
-    /// Launches the task. Local, not collective; returns at once.
-    ///
-    /// The task runs when its barriers and its input futures are done, and with them all earlier tasks of the shard
-    /// that use the same data, unless both only read it. Simultaneous uses of data are not ordered, not even within one
-    /// shard.
-    ///
-    /// # Errors
-    /// - [`Error::Misuse`] for a field, privilege or coherence that the shard does not hold. Data held with
-    ///   simultaneous coherence needs shared accessors, and other data needs slices.
-    /// - [`Error::Misuse`] for two arguments on the same data, unless both only read it or share it.
-    /// - [`Error::Misuse`] for data that an inner task has to [map](crate::InnerTask::map) first.
-    /// - [`Error::Mapper`] for an illegal decision of the mapper, [`Error::MapperFailed`] if the mapper panics.
-    ///
-    /// After an error no generation has been taken: the next launch, or the shard itself, gets the one of this launch.
-    #[inline]
-    pub fn go(self) -> Result<TaskFuture<F::Output>, Error> {
-        match self.map() {
-            Ok(mapped) => Ok(self.go_mapped(mapped, &[])),
-            Err(refused) => Err(*refused),
-        }
     }
 
     /// Declares the arguments and asks the mapper. All that can refuse the launch is here.
@@ -536,6 +503,54 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         }
         tasks.launch_leaf(id, unmet, mapped, body, &shard.inner.owner);
         TaskFuture::of(task)
+    }
+}
+
+impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
+    /// [`arrive`](Self::arrive), for a barrier of any kind.
+    #[inline]
+    pub(crate) fn arrive_at(mut self, barrier: &'s dyn Arrivable) -> Self {
+        self.arrivals.push(barrier);
+        self
+    }
+
+    /// Lets the task start only after the next generation of `barrier`. [`go`](Self::go) takes the generation.
+    #[inline]
+    pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
+        self.waits.push(barrier);
+        self
+    }
+
+    /// Lets the task arrive at `barrier` when it is done. If it fails, that generation and all later ones are poisoned.
+    ///
+    /// [`go`](Self::go) fixes the generation: launches take generations in program order, and their tasks may end in
+    /// another order. An early arrival counts when its turn comes. It may be at most 64 generations early and must be
+    /// within the barrier's window; otherwise it is [`Error::Barrier`].
+    #[inline]
+    pub fn arrive(self, barrier: &'s impl Arrivable) -> Self {
+        self.arrive_at(barrier)
+    }
+
+    /// Launches the task. Local, not collective; returns at once.
+    ///
+    /// The task runs when its barriers and its input futures are done, and with them all earlier tasks of the shard
+    /// that use the same data, unless both only read it. Simultaneous uses of data are not ordered, not even within one
+    /// shard.
+    ///
+    /// # Errors
+    /// - [`Error::Misuse`] for a field, privilege or coherence that the shard does not hold. Data held with
+    ///   simultaneous coherence needs shared accessors, and other data needs slices.
+    /// - [`Error::Misuse`] for two arguments on the same data, unless both only read it or share it.
+    /// - [`Error::Misuse`] for data that an inner task has to [map](crate::InnerTask::map) first.
+    /// - [`Error::Mapper`] for an illegal decision of the mapper, [`Error::MapperFailed`] if the mapper panics.
+    ///
+    /// After an error no generation has been taken: the next launch, or the shard itself, gets the one of this launch.
+    #[inline]
+    pub fn go(self) -> Result<TaskFuture<F::Output>, Error> {
+        match self.map() {
+            Ok(mapped) => Ok(self.go_mapped(mapped, &[])),
+            Err(refused) => Err(*refused),
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Launcher {
     /// The launch that this inner task itself came from.
     pub within: Ancestors,
     pub launches: Cell<u32>,
+    /// Whether it has launched leaf tasks on any node.
+    pub has_flow: Cell<bool>,
     pub planner: Planner,
     /// Its node in reports, if it is a shard.
     pub node: Option<Node>,
@@ -57,6 +59,7 @@ impl Launcher {
             number,
             within: Ancestors::default(),
             launches: Cell::new(0),
+            has_flow: Cell::new(false),
             planner: Planner::new(name, replicated),
             node: None,
             failures: Failures::default(),
@@ -176,7 +179,7 @@ impl Launcher {
     }
 
     /// The number of the next launch.
-    fn next_launch(&self) -> LaunchKey {
+    pub(super) fn next_launch(&self) -> LaunchKey {
         u64::from(self.number) << 32 | u64::from(self.launches.get())
     }
 

@@ -6,6 +6,7 @@
 //! | `runtime` | a run and its drivers |
 //! | `top`, `inner`, `shard` | the three kinds of tasks that launch others |
 //! | `launch`, `param`, `index`, `apart` | leaf tasks |
+//! | `flow` | leaf tasks that the top-level task launches |
 //! | `gang`, `launcher` | gangs and their launches |
 //! | `edges`, `phase` | barriers between shards |
 //! | `destroy` | what the top-level task can destroy |
@@ -18,6 +19,7 @@ mod apart;
 pub(crate) mod deadline;
 pub(crate) mod destroy;
 pub(crate) mod edges;
+pub(crate) mod flow;
 pub(crate) mod gang;
 pub(crate) mod index;
 pub(crate) mod inner;

@@ -6,6 +6,7 @@ use crate::barrier::Waited;
 use crate::data::UseAt;
 use crate::effects::Waiting;
 use crate::future::TaskFuture;
+use crate::gang::TaskUse;
 use crate::ids::{ArrivalAt, CellAddress, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
 use crate::plant::Bug;
@@ -261,18 +262,23 @@ pub struct Declaring<'a> {
     pub(crate) body: &'a mut Body,
     /// Futures the task waits for.
     pub(crate) unmet: u32,
+    /// Takes the regions, and nothing else, for a task of a flow whose place is not known yet.
+    pub(crate) uses: Option<Vec<TaskUse>>,
 }
 
 impl<'a> Declaring<'a> {
     #[inline]
     pub(crate) fn new(shard: &'a Shard, task: TaskId, body: &'a mut Body) -> Self {
-        Self { shard, task, body, unmet: 0 }
+        Self { shard, task, body, unmet: 0, uses: None }
     }
 
     /// The task takes the outcome of a future, or at least waits for it.
     #[inline]
     fn input<T: 'static>(&mut self, future: &TaskFuture<T>) {
         let effects = self.shard.core().effects();
+        if self.uses.is_some() {
+            return future.is_awaited();
+        }
         effects.counters.inputs.add(1);
         if effects.races().is_some() {
             self.body.inputs.push(future.event());
@@ -290,6 +296,10 @@ impl<'a> Declaring<'a> {
     }
 
     fn region(&mut self, region: &LocalRegion, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
+        if let Some(uses) = &mut self.uses {
+            uses.push(self.shard.use_in_flow(region, field, p, c)?);
+            return Ok(());
+        }
         let column = self.shard.column(region, p, c, field)?;
         if self.body.uses.len() == self.body.uses.capacity() {
             self.more_uses();

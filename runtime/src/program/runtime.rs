@@ -660,6 +660,12 @@ fn start_top(core: &Rc<Core>, function: &AnyTop) -> Outcome {
         // Kept at once: a deadlock may follow.
         let failed = result.is_err();
         *inner.borrow_mut() = Some(result);
+        if top.launcher().has_flow.get()
+            && let Err(e) = top.done().await
+            && !failed
+        {
+            *inner.borrow_mut() = Some(Err(e));
+        }
         top.launcher().settle().await;
         if !failed && let Err(e) = top.launcher().outcome(Ok(())) {
             *inner.borrow_mut() = Some(Err(e));

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::effects::{Asker, Destroyed, Known};
 use crate::future::FutureMap;
-use crate::ids::{ObjectId, ProcessorId, Run, TOP};
+use crate::ids::{NodeId, ObjectId, ProcessorId, Run, TOP};
 use crate::maps::HashSet;
 use crate::message::{Destroying, Message};
 use crate::object::{Edge, EdgeTable, GangTable, Object, PhaseSpec, TaskSpec, Tree};
@@ -11,17 +11,20 @@ use crate::parcel::{Parcel, Portable};
 use crate::processor::{Core, ShardCode};
 use crate::program::destroy::{Destroy, Doomed};
 use crate::program::edges::Edges;
+use crate::program::flow::flow_ends;
 use crate::program::gang::{Gang, ShardLaunch, ShardTask};
 use crate::program::inner::InnerTask;
 use crate::program::launcher::Launcher;
 use crate::program::phase::{PhaseBarrier, PhaseOptions, members};
 use crate::program::shard::Shard;
 use crate::replay::{Chains, Handle, ReplayObject, ReplaySpec, check};
+use crate::task::Owner;
 use maniple_barriers::Arrivals;
 use maniple_mapper::{Algorithm, AlgorithmInput, Kind, Mapper, PlaceShardsInput, validate};
 use maniple_regions::{Element, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
 use maniple_schedules::CombiningTree;
 use std::any::type_name;
+use std::cell::OnceCell;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -82,11 +85,21 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 pub struct Top {
     launcher: Rc<Launcher>,
     run: Run,
+    /// Stands for it where it launches leaf tasks.
+    flow: Shard,
+    /// What waits for these, once it has been asked to.
+    end_of_flow: Rc<OnceCell<(Gang, ShardTask<(), ()>)>>,
 }
 
 impl Top {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
-        let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)), run: core.effects().config.run };
+        let mut launcher = Launcher::new(core, "top level", 0, true);
+        let owner: Rc<Owner> = Rc::default();
+        launcher.failures = owner.failures().clone();
+        let launcher = Rc::new(launcher);
+        let flow = Shard::of_flow(&launcher, owner.clone());
+        core.flow.get_or_init(|| owner);
+        let top = Self { launcher, run: core.effects().config.run, flow, end_of_flow: Rc::default() };
         top.add(Object::Gang(Arc::new(GangTable::new(
             SINGLE.id,
             "single",
@@ -98,6 +111,24 @@ impl Top {
 
     pub(crate) fn core(&self) -> &Rc<Core> {
         &self.launcher.core
+    }
+
+    pub(super) fn flow(&self) -> &Shard {
+        &self.flow
+    }
+
+    /// A gang of one shard on each node, and the task that waits for the flow there.
+    pub(super) fn end_of_flow(&self) -> Result<(Gang, ShardTask<(), ()>), Error> {
+        if let Some(made) = self.end_of_flow.get() {
+            return Ok(*made);
+        }
+        let effects = self.core().effects();
+        let homes: Vec<ProcessorId> =
+            (0..effects.copies().nodes()).map(|node| effects.copies().first_of(NodeId(node))).collect();
+        let table = GangTable::new(effects.objects.made(), "end of flow", &homes, effects.machine().processors());
+        let id = self.define(Object::Gang(Arc::new(GangTable { run: self.run, ..table })));
+        let gang = Gang { id, shards: homes.len() as u32, run: self.run };
+        Ok(*self.end_of_flow.get_or_init(|| (gang, self.register("end of flow", flow_ends))))
     }
 
     /// Adds an object, which must be the same on every node.

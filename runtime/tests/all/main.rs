@@ -11,6 +11,7 @@ mod destroy;
 mod edges;
 mod failures;
 mod faults;
+mod flow;
 mod gangs;
 mod generations;
 mod handles;

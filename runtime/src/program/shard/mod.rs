@@ -17,17 +17,22 @@ pub(crate) use regions::LocalRegion;
 
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
-use crate::gang::Versions;
-use crate::ids::{LaunchKey, ProcessorId, TopLaunch, top_launch};
+use crate::ids::{Ancestors, LaunchKey, NOBODY, ObjectId, ProcessorId, TopLaunch, top_launch};
 use crate::message::HeldRegion;
 use crate::object::GangTable;
 use crate::processor::{Core, Origin};
+use crate::program::launcher::Launcher;
 use crate::replay::{Caller, Handle, Refused, Replay, ReplayCx};
 use crate::task::Owner;
 use crate::{Error, Place};
-use std::cell::{OnceCell, RefCell};
+use maniple_regions::{Coherence, Privilege, Rect, Region, TreeId};
+use smallvec::SmallVec;
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// Number of the flow of the top-level task, which is no shard.
+const FLOW: u32 = u32::MAX;
 
 pub(crate) struct ShardInner {
     core: Rc<Core>,
@@ -38,8 +43,8 @@ pub(crate) struct ShardInner {
     held: Arc<[HeldRegion]>,
     regions: regions::Regions,
     pub(crate) owner: Rc<Owner>,
-    /// For an inner task: where the valid data is, and the rights that the gangs it launched leave to it.
-    parent: OnceCell<Rc<RefCell<Versions>>>,
+    /// For an inner task, and for the flow of the top-level task: what it launches, and where the valid data is.
+    parent: OnceCell<Rc<Launcher>>,
 }
 
 impl ShardInner {
@@ -52,7 +57,7 @@ impl ShardInner {
     }
 
     fn place(&self) -> Place {
-        Place { task: self.origin.task.to_string(), shard: Some(self.index) }
+        Place { task: self.origin.task.to_string(), shard: (self.index != FLOW).then_some(self.index) }
     }
 }
 
@@ -101,9 +106,45 @@ impl Shard {
         Self { inner: Rc::new(inner) }
     }
 
-    /// Lets the shard launch gangs. `versions` says where it knows the valid data to be.
-    pub(crate) fn becomes_parent(&self, versions: Rc<RefCell<Versions>>) {
-        self.inner.parent.get_or_init(|| versions);
+    /// What stands for the top-level task where a shard launches leaf tasks.
+    pub(crate) fn of_flow(launcher: &Rc<Launcher>, owner: Rc<Owner>) -> Self {
+        let (core, task) = (launcher.core.clone(), launcher.planner.name.clone());
+        let gang = Arc::new(GangTable::new(
+            ObjectId::MAX,
+            "flow",
+            &[core.effects().id],
+            core.effects().machine().processors(),
+        ));
+        let all = HeldRegion {
+            region: Region { tree: TreeId(ObjectId::MAX), rect: Rect::line(0, 0) },
+            fields: SmallVec::new(),
+            privilege: Privilege::ReadWrite,
+            coherence: Coherence::Exclusive,
+            home: core.effects().id,
+        };
+        let flow = ShardInner {
+            core,
+            origin: Rc::new(Origin { task, gang, launch: NOBODY, within: Ancestors::default() }),
+            index: FLOW,
+            position: 0,
+            held: Arc::new([all]),
+            regions: regions::Regions::default(),
+            owner,
+            parent: OnceCell::new(),
+        };
+        let flow = Self { inner: Rc::new(flow) };
+        flow.becomes_parent(launcher.clone());
+        flow
+    }
+
+    /// Lets the shard launch gangs.
+    pub(crate) fn becomes_parent(&self, launcher: Rc<Launcher>) {
+        self.inner.parent.get_or_init(|| launcher);
+    }
+
+    /// Its launcher, if it is the flow of the top-level task.
+    pub(crate) fn flow(&self) -> Option<&Rc<Launcher>> {
+        self.inner.parent.get().filter(|launcher| launcher.planner.replicated)
     }
 
     pub(crate) fn core(&self) -> &Rc<Core> {

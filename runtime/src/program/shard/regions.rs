@@ -3,7 +3,7 @@
 use super::{Shard, ShardInner};
 use crate::Error;
 use crate::data::{Column, Columns, Store};
-use crate::gang::{Right, Versions};
+use crate::gang::{Right, TaskUse, Versions};
 use crate::ids::ColumnKey;
 use crate::message::{HeldRegion, Valid};
 use crate::program::region::RegionView;
@@ -162,6 +162,12 @@ impl Shard {
         field: &FieldInfo,
     ) -> Result<Rc<Column>, Error> {
         let region = local.region;
+        if self.flow().is_some() {
+            let key = ColumnKey { tree: region.tree, field: field.id, rect: region.rect };
+            let column = self.core().tasks.data.standing(self.core().effects(), &key)?;
+            local.columns.borrow_mut().push(column.clone());
+            return Ok(column);
+        }
         let requirement = self.requirement(region, field.id, privilege, coherence)?;
         let held = &self.inner.held[requirement];
         let known = self.core().effects().objects.field(region.tree, field.id)?;
@@ -197,6 +203,34 @@ impl Shard {
         };
         local.columns.borrow_mut().push(column.clone());
         Ok(column)
+    }
+
+    /// A use of a region by a task of a flow, after checking that it may be.
+    pub(crate) fn use_in_flow(
+        &self,
+        local: &LocalRegion,
+        field: &FieldInfo,
+        privilege: Privilege,
+        coherence: Coherence,
+    ) -> Result<TaskUse, Error> {
+        let region = local.region;
+        if local.shard != self.inner.regions.shard.get() {
+            return Err(Error::misuse("a launch's region", "a region from `Top::region`", "one of a shard"));
+        }
+        if self.core().effects().objects.field(region.tree, field.id)? != field {
+            return Err(self.wrong_field(region, field));
+        }
+        if coherence == Coherence::Simultaneous {
+            let what = format!("a launch in {}", self.place());
+            return Err(Error::misuse(what, "exclusive or atomic coherence in a flow", "simultaneous coherence"));
+        }
+        Ok(TaskUse { key: ColumnKey { tree: region.tree, field: field.id, rect: region.rect }, privilege })
+    }
+
+    /// The view of a region for tasks of a flow.
+    pub(crate) fn region_of_flow(&self, region: Region) -> Result<RegionView, Error> {
+        self.core().effects().objects.in_tree(region, self.part_of(), || "a call of `Top::region`".into())?;
+        Ok(RegionView { locals: Rc::new([self.inner.regions.local(region, true)]), at: 0 })
     }
 
     /// Position of the requirement of the launch that allows a leaf task this use of a field of a region.
@@ -291,7 +325,7 @@ impl Shard {
     /// Refuses an inner task the use of data that one of its gangs may be using, or has left elsewhere.
     #[inline]
     fn check_right(&self, region: &Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
-        match self.inner.parent.get().map(|p| p.borrow()) {
+        match self.inner.parent.get().map(|launcher| launcher.planner.versions.borrow()) {
             Some(known) if known.are_restricted() => self.check_right_of_parent(&known, region, field, privilege),
             _ => Ok(()),
         }
@@ -345,7 +379,7 @@ impl Shard {
             *column.store.borrow_mut() = store;
         }
         if let Some(parent) = self.inner.parent.get() {
-            parent.borrow_mut().raise(&key, right);
+            parent.planner.versions.borrow_mut().raise(&key, right);
         }
         Ok(())
     }
@@ -373,7 +407,7 @@ impl Shard {
         let Some(parent) = self.inner.parent.get() else {
             return Vec::new();
         };
-        let versions = parent.borrow();
+        let versions = parent.planner.versions.borrow();
         // Copies of data that it only read need not be reported, and may be old by now.
         let held = self.inner.held.iter().filter(|h| h.privilege.writes());
         let columns = held.flat_map(|h| h.fields.iter().map(move |&f| (h, f)));

@@ -1,0 +1,300 @@
+//! Leaf tasks that the top-level task launches: a flow of tasks over all nodes.
+//!
+//! Every copy of the top-level task goes through the whole flow. For each task it finds out where the task runs and what data
+//! moves for it. It keeps the task if it runs on its own node, sends and receives are kept by the nodes that they concern, and
+//! nothing is sent for a task but its data.
+
+use super::launch::{InShard, Launch, Leaf, NOWHERE};
+use super::launcher::Launcher;
+use super::param::Declaring;
+use super::region::RegionView;
+use super::shard::Shard;
+use super::top::Top;
+use crate::diagnose::deadlock::Node;
+use crate::diagnose::races::Actor;
+use crate::effects::{Resident, polling};
+use crate::error::Failure;
+use crate::future::{FutureCell, Maker, Poison, TaskFuture};
+use crate::gang::{LaunchState, Settle, TaskUse, Uses};
+use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TaskId};
+use crate::message::{BatchDone, LaunchPart, Message, Results};
+use crate::parcel::{Parcel, Portable};
+use crate::processor::Core;
+use crate::{Arg, Error, Input, Place, Requirement};
+use maniple_regions::{Element, Region, Write};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// Says of a [`Launch`] that it is the top-level task's.
+#[derive(Debug)]
+pub enum InFlow {}
+
+/// The future of a task that may run on another node. The value comes when somebody awaits it.
+struct Relay(Cell<Option<Box<dyn FnOnce()>>>);
+
+impl Maker for Relay {
+    fn leaf(&self) -> Option<TaskId> {
+        None
+    }
+    fn is_awaited(&self) {
+        if let Some(start) = self.0.take() {
+            start();
+        }
+    }
+}
+
+/// Sends a result to the other nodes.
+struct Sender;
+
+impl Resident for Sender {
+    fn place(&self) -> Place {
+        Place { task: "the result of a task".into(), shard: None }
+    }
+    fn node(&self) -> Option<Node> {
+        None
+    }
+    fn actor(&self) -> Option<Actor> {
+        None
+    }
+    fn over(self: Rc<Self>, _: Option<String>) {}
+}
+
+impl<F: Leaf<M>, M: 'static> Launch<'_, F, M, InFlow>
+where
+    F::Output: Portable + Clone,
+{
+    /// Names the node on which the task runs, in place of the mapper's answer.
+    pub fn on(mut self, node: NodeId) -> Self {
+        self.target = self.shard.core().effects().copies().first_of(node);
+        self
+    }
+
+    /// Launches the task. Collective; returns at once.
+    ///
+    /// # Errors
+    /// - [`Error::Misuse`] for a field or coherence that the region does not have, for two arguments on the same data unless
+    ///   both only read it, and for a node that does not exist.
+    /// - [`Error::Mapper`] for an illegal decision of the mapper.
+    pub fn go(mut self) -> Result<TaskFuture<F::Output>, Error> {
+        let (shard, name) = (self.shard, self.name);
+        let core = shard.core();
+        let Some(flow) = shard.flow() else { unreachable!("made by `Top::launch`") };
+        let uses = declared(shard, |declaring| F::declare(&self.args, declaring)).map_err(|e| e.of_launch(name))?;
+        let effects = core.effects();
+        let at = match self.target {
+            NOWHERE => flow.planner.home_of_task(effects, &uses),
+            at if at.0 < effects.machine().processors() => at,
+            at => {
+                let nodes = effects.copies().nodes();
+                let node = effects.copies().node_of(at);
+                return Err(Error::misuse(format!("a launch of {name}"), format!("a node in 0..{nodes}"), node));
+            }
+        };
+        self.target = at;
+        let launch = flow.move_for(&uses, at)?;
+        let here = at == effects.id;
+        let own = if here { Some(self.map().map(|mapped| self.go_mapped(mapped, &[])).map_err(|e| *e)?) } else { None };
+        Ok(match own {
+            Some(own) if effects.copies().nodes() == 1 => own,
+            own => relay(flow, launch, own),
+        })
+    }
+}
+
+/// The uses of the regions that the arguments of a task name.
+fn declared(
+    shard: &Shard,
+    declare: impl FnOnce(&mut Declaring<'_>) -> Result<(), Error>,
+) -> Result<Vec<TaskUse>, Error> {
+    shard.check_running("a launch")?;
+    let tasks = &shard.core().tasks;
+    let (task, mut body) = tasks.reserve_leaf();
+    let mut declaring = Declaring::new(shard, task, &mut body);
+    declaring.uses = Some(Vec::new());
+    let declared = declare(&mut declaring);
+    let uses = declaring.uses.take().unwrap_or_default();
+    tasks.cancel_leaf(task, body);
+    declared?;
+    let clash = |(at, a): (usize, &TaskUse)| {
+        let meets = |b: &&TaskUse| (a.privilege.writes() || b.privilege.writes()) && a.key.overlaps(&b.key);
+        uses[at + 1..].iter().find(meets).map(|b| (a.key, b.key))
+    };
+    if let Some((a, b)) = uses.iter().enumerate().find_map(clash) {
+        let objects = &shard.core().effects().objects;
+        let shown = |region: Region| objects.shown(region);
+        let came = format!("{} and {}", shown(a.region(a.rect)), shown(b.region(b.rect)));
+        return Err(Error::misuse("a launch", "arguments on different data, unless all only read it", came));
+    }
+    Ok(uses)
+}
+
+impl Launcher {
+    /// Moves the data of a task that runs on a processor, as far as this node takes part. Returns the number of the launch.
+    fn move_for(&self, uses: &[TaskUse], at: ProcessorId) -> Result<LaunchKey, Error> {
+        let (core, effects) = (&self.core, self.core.effects());
+        if let Some(e) = effects.lost_processor() {
+            return Err(e.poisons(self.planner.place()));
+        }
+        let moves = self.planner.plan_task(effects, uses, at)?;
+        let launch = self.next_launch();
+        self.launches.set(self.launches.get() + 1);
+        if !self.has_flow.replace(true) {
+            core.gangs.begin_flow(&core.tasks);
+        }
+        for (number, moved) in (0u32..).zip(moves) {
+            for at in [Some(moved.from), (moved.from != moved.to).then_some(moved.to)].into_iter().flatten() {
+                if !self.planner.starts(effects, at) {
+                    continue;
+                }
+                let part = LaunchPart {
+                    launch,
+                    by: self.planner.name.clone(),
+                    within: self.within.clone(),
+                    after_within: false,
+                    known: effects.objects.changes(),
+                    moves: vec![(number, moved.clone())],
+                    batch: None,
+                    uses: None,
+                    gone: Vec::new(),
+                };
+                match at == effects.id {
+                    true => core.gangs.take_part(&core.tasks, part),
+                    false => effects.send(at, Message::Launch(Box::new(part))),
+                }
+            }
+        }
+        Ok(launch)
+    }
+}
+
+/// A future that is settled on each node once it is awaited there. `own` is the task, if it runs here.
+fn relay<R: Portable + Clone>(flow: &Rc<Launcher>, launch: LaunchKey, own: Option<TaskFuture<R>>) -> TaskFuture<R> {
+    let flow = flow.clone();
+    let cell = Rc::new_cyclic(|cell: &std::rc::Weak<FutureCell<R, Relay>>| {
+        let cell = cell.clone();
+        let start = move || {
+            let core = flow.core.clone();
+            let failures = flow.failures.clone();
+            match own {
+                Some(own) => {
+                    let (whose, effects_of) = (Rc::new(Sender), core.clone());
+                    let future = async move {
+                        let outcome = own.await;
+                        send_result(&core, launch, &outcome);
+                        if let Some(cell) = cell.upgrade() {
+                            let failed = |e| {
+                                Poison::new(
+                                    Failure::new(e, || flow.planner.place(), || core.effects().next_failure()),
+                                    &failures,
+                                )
+                            };
+                            cell.settle(outcome.map_err(failed), core.tasks.teller());
+                        }
+                    };
+                    effects_of.effects().spawn(whose, Box::pin(future));
+                }
+                None => {
+                    let by = flow.planner.place();
+                    let place = by.clone();
+                    let settle: Settle = Box::new(move |tasks, _, result, _| {
+                        let number = || tasks.effects.next_failure();
+                        let opened = |parcel: Parcel| parcel.open().map_err(|e| Failure::new(e, || by.clone(), number));
+                        let outcome: Result<R, _> = result.and_then(opened);
+                        if let Some(cell) = cell.upgrade() {
+                            cell.settle(outcome.map_err(|e| Poison::new(e, &failures)), tasks.teller());
+                        }
+                    });
+                    let uses = Uses { gang: ObjectId::MAX, task: ObjectId::MAX, inner: false, trees: Arc::new([]) };
+                    let (over, done) = TaskFuture::pending();
+                    let versions = flow.planner.versions.clone();
+                    let state =
+                        LaunchState::new((launch, uses), (place, None), (1, 1), Vec::new(), settle, versions, over);
+                    core.gangs.register(&core.tasks, Rc::new(state));
+                    flow.pending.borrow_mut().push(done);
+                }
+            }
+        };
+        FutureCell::new(Relay(Cell::new(Some(Box::new(start)))))
+    });
+    TaskFuture::of(cell)
+}
+
+/// Sends the result of a task to all other nodes, which await it too.
+fn send_result<R: Portable + Clone>(core: &Core, launch: LaunchKey, outcome: &Result<R, Error>) {
+    let effects = core.effects();
+    let copies = effects.copies();
+    let own = copies.node_of(effects.id);
+    let place = || Place { task: "a task".into(), shard: None };
+    for node in (0..copies.nodes()).map(NodeId).filter(|node| *node != own) {
+        let result = outcome.clone().map(Parcel::new);
+        let result = result.map_err(|e| Failure::new(e, place, || effects.next_failure()));
+        let done = BatchDone { launch, results: vec![(0, result)], valid: Vec::new() };
+        let results = Results { launch, round: 0, blocks: vec![vec![done]] };
+        effects.send(copies.first_of(node), Message::Results(Box::new(results)));
+    }
+}
+
+/// Waits until the leaf tasks of this node's flow have ended. Fails with the first failure that nobody has learned of.
+pub(super) async fn flow_ends(shard: Shard, (): ()) -> Result<(), Error> {
+    let Some(owner) = shard.core().flow.get().cloned() else { return Ok(()) };
+    poll_fn(|cx| if owner.poll(0, polling::waiting(cx.waker())) { Poll::Ready(()) } else { Poll::Pending }).await;
+    let Some(first) = owner.first_untold() else { return Ok(()) };
+    while let Some(failure) = owner.first_untold() {
+        owner.failures().tell(failure.poison());
+    }
+    Err(first.error().clone())
+}
+
+type FillMarker<T> = fn(Write<'static, T>, Arg<T>);
+type FillArgs<T> = (Requirement<Write<'static, T>>, Input<T>);
+
+impl Top {
+    /// A number of tasks for [`window`](Self::window) that suits most flows.
+    pub const WINDOW: u32 = 4096;
+
+    /// The view of a region for leaf tasks of the top-level task. Collective; never waits.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a region outside its tree, [`Error::Destroyed`] for a tree that was destroyed.
+    pub fn region(&self, region: Region) -> Result<RegionView, Error> {
+        self.flow().region_of_flow(region)
+    }
+
+    /// Begins the launch of `function` as a leaf task, on some node. [`Launch::go`] launches it. Collective; never waits.
+    #[track_caller]
+    pub fn launch<F: Leaf<M>, M: 'static>(&self, function: F, args: F::Args) -> Launch<'_, F, M, InFlow> {
+        self.flow().launch(function, args).of_flow()
+    }
+
+    /// Begins the launch of a leaf task that sets every value of a field of a region. Collective; never waits.
+    pub fn fill<T: Element>(
+        &self,
+        into: Requirement<Write<'static, T>>,
+        value: T,
+    ) -> Launch<'_, impl Leaf<FillMarker<T>, Output = (), Args = FillArgs<T>>, FillMarker<T>, InFlow> {
+        self.flow().fill(into, value).of_flow()
+    }
+
+    /// Waits until no more than `tasks` leaf tasks of the flow on this node have not ended. Collective; may wait.
+    pub async fn window(&self, tasks: u32) {
+        self.flow().window(tasks).await;
+    }
+
+    /// Waits for all leaf tasks that were launched before, on all nodes. Collective; may wait.
+    ///
+    /// # Errors
+    /// The first failure of a task that no await has returned.
+    pub async fn done(&self) -> Result<(), Error> {
+        let (gang, task) = self.end_of_flow()?;
+        self.launch_gang(&gang, &task, |_| crate::ShardLaunch::new(()))?.all().await.map(|_| ())
+    }
+}
+
+impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M, InShard> {
+    fn of_flow(self) -> Launch<'s, F, M, InFlow> {
+        self.turned(NOWHERE)
+    }
+}

@@ -1,0 +1,248 @@
+//! Leaf tasks of the top-level task: random flows give the values of a sequential interpreter, on any number of nodes.
+
+use crate::common::watched;
+use maniple_mapper::{NodeId, Priority};
+use maniple_regions::{Field, Read, ReadWrite, Rect, Region, Write};
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Top, VirtualMachine};
+
+const U: Field<u64> = Field::new(0, "u");
+const POINTS: i64 = 24;
+
+/// A step of a flow, on ranges of points.
+#[derive(Debug, Clone)]
+enum Step {
+    Fill {
+        into: (i64, i64),
+        with: u64,
+    },
+    Double {
+        at: (i64, i64),
+    },
+    /// Adds a hash of all values of one or two ranges to each point of another.
+    Mix {
+        from: Vec<(i64, i64)>,
+        into: (i64, i64),
+    },
+    /// A gang of shards adds to its blocks what a range holds.
+    Gang {
+        from: (i64, i64),
+        into: Vec<(i64, i64)>,
+    },
+    Window(u32),
+    Done,
+    /// Awaits the hash of a range, which the task `number` reads.
+    Await {
+        from: (i64, i64),
+    },
+}
+
+/// A task step with where it runs, if the program says so, and its priority.
+type Placed = (Step, Option<u32>, u8);
+
+fn overlap(a: (i64, i64), b: (i64, i64)) -> bool {
+    a.0.max(b.0) < a.1.min(b.1)
+}
+
+fn drawn(random: &mut fastrand::Rng, nodes: u32) -> Vec<Placed> {
+    let range = |random: &mut fastrand::Rng| {
+        // Tiles more often than other ranges, and some that are empty.
+        let lo = random.i64(0..POINTS);
+        match random.u32(0..10) {
+            0 => (lo, lo),
+            1..=3 => (lo, random.i64(lo..POINTS) + 1),
+            _ => (lo / 4 * 4, lo / 4 * 4 + 4),
+        }
+    };
+    let apart = |random: &mut fastrand::Rng, from: &[(i64, i64)]| loop {
+        let into = range(random);
+        if !from.iter().any(|f| overlap(*f, into)) {
+            return into;
+        }
+    };
+    let step = |random: &mut fastrand::Rng| match random.u32(0..22) {
+        0..=2 => Step::Fill { into: range(random), with: random.u64(..) },
+        3..=5 => Step::Double { at: range(random) },
+        6 => Step::Window(random.u32(0..6)),
+        7 if random.bool() => Step::Done,
+        8 => {
+            let from = (8, 12);
+            let blocks = [(0, 4), (4, 8), (12, 20)];
+            Step::Gang { from, into: blocks[random.usize(0..3)..].to_vec() }
+        }
+        9 => Step::Await { from: range(random) },
+        _ => {
+            let from: Vec<_> = (0..random.usize(1..3)).map(|_| range(random)).filter(|r| r.1 - r.0 < 12).collect();
+            let into = apart(random, &from);
+            Step::Mix { from, into }
+        }
+    };
+    let steps = random.usize(1..60);
+    (0..steps)
+        .map(|_| {
+            let on = (random.u32(0..3) == 0).then(|| random.u32(0..nodes));
+            (step(random), on, random.u8(0..8))
+        })
+        .collect()
+}
+
+fn hash(values: impl IntoIterator<Item = u64>) -> u64 {
+    values.into_iter().fold(7, |h, v| (h ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17))
+}
+
+fn at(range: (i64, i64)) -> std::ops::Range<usize> {
+    range.0 as usize..range.1 as usize
+}
+
+/// What a sequential run gives: the awaited hashes, and the values at the end.
+fn interpreted(steps: &[Placed]) -> (Vec<u64>, Vec<u64>) {
+    let (mut values, mut awaited) = (vec![0u64; POINTS as usize], Vec::new());
+    for (step, ..) in steps {
+        match step {
+            Step::Fill { into, with } => values[at(*into)].fill(*with),
+            Step::Double { at: range } => values[at(*range)].iter_mut().for_each(|v| *v = v.wrapping_mul(2) + 1),
+            Step::Mix { from, into } => {
+                let all: Vec<u64> = from.iter().flat_map(|r| values[at(*r)].to_vec()).collect();
+                let add = hash(all);
+                values[at(*into)].iter_mut().for_each(|v| *v = v.wrapping_add(add));
+            }
+            Step::Gang { from, into } => {
+                let add = hash(values[at(*from)].to_vec());
+                into.iter().for_each(|r| values[at(*r)].iter_mut().for_each(|v| *v = v.wrapping_add(add)));
+            }
+            Step::Window(_) | Step::Done => {}
+            Step::Await { from } => awaited.push(hash(values[at(*from)].to_vec())),
+        }
+    }
+    (awaited, values)
+}
+
+async fn gang_step(shard: Shard, (from, into): (Region, Region)) -> Result<(), Error> {
+    let (from, into) = (shard.region(from)?, shard.region(into)?);
+    let add = |from: Read<u64>, mut into: ReadWrite<u64>| {
+        let add = hash(from.as_slice().iter().copied());
+        into.as_mut_slice().iter_mut().for_each(|v| *v = v.wrapping_add(add));
+    };
+    shard.launch(add, (from.read(U), into.read_write(U))).go()?.await
+}
+
+async fn flow(top: Top, steps: Vec<Placed>) -> Result<(Vec<u64>, Vec<u64>), Error> {
+    let line = top.region_tree("line", Rect::line(0, POINTS), &[U.info()])?;
+    let part = |r: (i64, i64)| Region::new(line.tree, Rect::line(r.0, r.1));
+    let gang = top.gang("gang", 3)?;
+    let add = top.register("add", gang_step);
+    let mut awaited = Vec::new();
+    for (step, on, priority) in steps {
+        // One launch for each kind of step, placed and with a priority.
+        macro_rules! launched {
+            ($launch:expr) => {{
+                let launch = $launch.priority(Priority(priority));
+                let launch = match on {
+                    Some(node) => launch.on(NodeId(node)),
+                    None => launch,
+                };
+                launch.go()?
+            }};
+        }
+        match step {
+            Step::Fill { into, with } => launched!(top.fill(top.region(part(into))?.write(U), with)).detach(),
+            Step::Double { at } => {
+                let double =
+                    |mut v: ReadWrite<u64>| v.as_mut_slice().iter_mut().for_each(|v| *v = v.wrapping_mul(2) + 1);
+                launched!(top.launch(double, (top.region(part(at))?.read_write(U),))).detach();
+            }
+            Step::Mix { from, into } => {
+                let from: Vec<_> =
+                    from.iter().map(|r| Ok(top.region(part(*r))?.read(U))).collect::<Result<_, Error>>()?;
+                let mix = |from: maniple_runtime::Many<Read<u64>>, mut into: ReadWrite<u64>| {
+                    let add = hash(from.iter().flat_map(|part| part.as_slice().iter().copied()));
+                    into.as_mut_slice().iter_mut().for_each(|v| *v = v.wrapping_add(add));
+                };
+                let into = top.region(part(into))?.read_write(U);
+                launched!(top.launch(mix, (from.into_iter().collect(), into))).detach();
+            }
+            Step::Gang { from, into } => {
+                let start = |s: u32| match into.get(s as usize) {
+                    Some(block) => {
+                        let (from, block) = (part(from), part(*block));
+                        ShardLaunch::new((from, block)).reads(from, [U]).writes(block, [U])
+                    }
+                    None => ShardLaunch::new((part((0, 0)), part((0, 0))))
+                        .reads(part((0, 0)), [U])
+                        .writes(part((0, 0)), [U]),
+                };
+                top.launch_gang(&gang, &add, start)?.detach();
+            }
+            Step::Window(n) => top.window(n).await,
+            Step::Done => top.done().await?,
+            Step::Await { from } => {
+                let read = |v: Read<u64>| hash(v.as_slice().iter().copied());
+                awaited.push(launched!(top.launch(read, (top.region(part(from))?.read(U),))).await?);
+            }
+        }
+    }
+    let all = |v: Read<u64>| v.as_slice().to_vec();
+    let values = top.launch(all, (top.region(line)?.read(U),)).go()?.await?;
+    Ok((awaited, values))
+}
+
+#[test]
+fn random_flows_give_the_values_of_an_interpreter() {
+    for seed in 0..600 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let nodes = random.u32(1..=9);
+        let (runtime, nodes) = match seed % 8 {
+            0 => (Runtime::threads(1 + seed as u32 / 8 % 3), 1),
+            // Nodes of several processors.
+            1 | 2 => {
+                let (per_node, one_copy) = (1 + nodes % 3, seed % 16 == 1);
+                let machine = VirtualMachine { nodes, per_node, one_copy, ..VirtualMachine::default() };
+                (Runtime::virtual_time(machine), if one_copy { 1 } else { nodes })
+            }
+            _ => (Runtime::seeded(nodes, seed), nodes),
+        };
+        let steps = drawn(&mut random, nodes);
+        let expected = interpreted(&steps);
+        let outcome = watched(&format!("seed {seed}"), {
+            let steps = steps.clone();
+            move || runtime.run(move |top| flow(top, steps.clone()))
+        });
+        let (came, _) = outcome.unwrap_or_else(|e| panic!("seed {seed} on {nodes} nodes: {e}\n{steps:?}"));
+        assert_eq!(came, expected, "seed {seed} on {nodes} nodes\n{steps:?}");
+    }
+}
+
+/// A task that fails stops what depends on its data, on all nodes, and nothing else.
+#[test]
+fn a_failure_spreads_to_what_depends_on_it() {
+    for nodes in 1..5 {
+        for seed in 0..20 {
+            let runtime = Runtime::seeded(nodes, seed);
+            let (texts, _) = runtime
+                .run(move |top| async move {
+                    let line = top.region_tree("line", Rect::line(0, 8), &[U.info()])?;
+                    let part = |lo| top.region(Region::new(line.tree, Rect::line(lo, lo + 2)));
+                    let (a, b, c) = (part(0)?, part(2)?, part(4)?);
+                    let on = |node: u32| NodeId(node % top.processors());
+                    let fails = |v: Write<u64>| assert!(v.is_empty(), "broken");
+                    top.launch(fails, (a.write(U),)).on(on(0)).go()?.detach();
+                    let copy = |from: Read<u64>, mut into: Write<u64>| into.copy_from_slice(from.as_slice());
+                    top.launch(copy, (a.read(U), b.write(U))).on(on(1)).go()?.detach();
+                    top.fill(c.write(U), 5).on(on(2)).go()?.detach();
+                    let read = |v: Read<u64>| v.as_slice()[0];
+                    let of_b = top.launch(read, (b.read(U),)).on(on(2)).go()?.await;
+                    let of_c = top.launch(read, (c.read(U),)).on(on(0)).go()?.await?;
+                    assert_eq!(of_c, 5);
+                    top.fill(a.write(U), 6).on(on(1)).go()?.detach();
+                    let of_a = top.launch(read, (a.read(U),)).on(on(2)).go()?.await?;
+                    assert_eq!(of_a, 6);
+                    let done = top.done().await;
+                    Ok((of_b.err().map(|e| e.to_string()), done.err().map(|e| e.to_string())))
+                })
+                .unwrap_or_else(|e| panic!("{nodes} nodes, seed {seed}: {e}"));
+            assert!(
+                texts.0.as_ref().is_some_and(|text| text.contains("broken")),
+                "{nodes} nodes, seed {seed}: {texts:?}"
+            );
+        }
+    }
+}
