@@ -36,12 +36,13 @@ pub(crate) struct Seat<'a> {
 pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat<'_>) + Send + Sync>;
 
 impl Core {
-    /// Carries out all orders that wait for nothing more.
+    /// Carries out all orders that wait for nothing more, and gives away tasks of the pool that are ready.
     #[inline(always)]
     pub(super) fn carry_out_orders(self: &Rc<Self>) {
         if self.tasks.has_orders() {
             self.carry_out_all();
         }
+        self.tasks.refill();
     }
 
     #[cold]

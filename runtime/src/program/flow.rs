@@ -20,6 +20,7 @@ use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TaskId};
 use crate::message::{BatchDone, LaunchPart, Message, Results};
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
+use crate::task::{ANYWHERE, Pool};
 use crate::{Arg, Error, Input, Place, Requirement};
 use maniple_regions::{Element, Region, Write};
 use std::cell::Cell;
@@ -96,7 +97,16 @@ where
         self.target = at;
         let launch = flow.move_for(&uses, at)?;
         let here = at == effects.id;
-        let own = if here { Some(self.map().map(|mapped| self.go_mapped(mapped, &[])).map_err(|e| *e)?) } else { None };
+        let own = match here {
+            true => {
+                let mut mapped = self.map().map_err(|e| *e)?;
+                if mapped.mapped.processor == at && core.tasks.pool.get().is_some() {
+                    mapped.mapped.processor = ANYWHERE;
+                }
+                Some(self.go_mapped(mapped, &[]))
+            }
+            false => None,
+        };
         Ok(match own {
             Some(own) if effects.copies().nodes() == 1 => own,
             own => relay(flow, launch, own),
@@ -143,6 +153,11 @@ impl Launcher {
         self.launches.set(self.launches.get() + 1);
         if !self.has_flow.replace(true) {
             core.gangs.begin_flow(&core.tasks);
+            let others = effects.machine().leaf_processors_of(effects.machine().node_of(effects.id));
+            let others: Vec<ProcessorId> = others.into_iter().filter(|at| *at != effects.id).collect();
+            if !others.is_empty() {
+                core.tasks.pool.get_or_init(|| Box::new(Pool::new(others)));
+            }
         }
         for (number, moved) in (0u32..).zip(moves) {
             for at in [Some(moved.from), (moved.from != moved.to).then_some(moved.to)].into_iter().flatten() {

@@ -568,7 +568,7 @@ pub(crate) struct MappedLeaf {
     id: TaskId,
     /// The number of events that the task waits for.
     unmet: u32,
-    mapped: Mapped,
+    pub(super) mapped: Mapped,
     body: Box<Body>,
 }
 

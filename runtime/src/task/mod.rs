@@ -2,18 +2,20 @@
 //!
 //! `launch`: the mapper's decisions and the things a task waits for. `run`: leases, the call, tasks for other
 //! processors. `end`: the end of a task. `slab`: the tasks that have not ended, each in its stage. `orders`: orders of the
-//! runtime itself among them. `owner`: the state that a shard shares with its tasks. `report`: tasks in the report of a
+//! runtime itself among them. `pool`: ready tasks that any processor of the node may run. `owner`: the state that a shard shares with its tasks. `report`: tasks in the report of a
 //! deadlock.
 
 mod end;
 mod launch;
 mod orders;
 mod owner;
+mod pool;
 mod report;
 mod run;
 mod slab;
 
 pub(crate) use owner::Owner;
+pub(crate) use pool::{ANYWHERE, Pool};
 
 use crate::barrier::Barriers;
 use crate::data::{Data, UseAt};
@@ -31,7 +33,7 @@ use crate::{Error, Place};
 use maniple_mapper::Priority;
 use maniple_regions::Lease;
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -66,7 +68,7 @@ pub(crate) struct Unmet {
 
 /// The mapper's decisions about a leaf task, except those about its regions.
 pub(crate) struct Mapped {
-    processor: ProcessorId,
+    pub processor: ProcessorId,
     priority: Priority,
 }
 
@@ -139,6 +141,8 @@ pub(crate) struct Tasks {
     held: RefCell<Holding>,
     /// Orders that are to be carried out.
     due: RefCell<VecDeque<TaskId>>,
+    /// Made for the flow of the top-level task, if the node has other processors.
+    pub pool: OnceCell<Box<Pool>>,
     /// The failures of launchers with failed shards, for reports.
     failures: RefCell<Vec<WeakFailures>>,
 }
@@ -152,6 +156,7 @@ impl Tasks {
             leaves: RefCell::default(),
             held: RefCell::default(),
             due: RefCell::default(),
+            pool: OnceCell::new(),
             failures: RefCell::default(),
         }
     }
