@@ -5,9 +5,9 @@ use crate::Error;
 use crate::data::Data;
 use crate::effects::Effects;
 use crate::ids::{ColumnKey, LaunchKey, NOBODY, ProcessorId, TaskId};
+use crate::message::Does;
 use maniple_mapper::{Machine, MemoryKind, RequirementInput};
 use maniple_regions::{Buffer, Coherence, FieldInfo, Instance, Lease, Privilege, Rect, Region, SharedInstance, Use};
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -201,24 +201,6 @@ pub(crate) struct Staged {
     pub copy: SharedInstance,
     /// The values as fetched, if only changes go back: other tasks change other values of the region meanwhile.
     pub before: Option<Buffer>,
-}
-
-/// What a task or an order does to a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) enum Does {
-    Reads,
-    Writes,
-    /// Brings values of data that an inner task holds to read, so that nobody writes them while it runs. Gangs of several
-    /// inner tasks that read the same data may come in different orders on two processors. So this waits for no reader and
-    /// for none of its kind: all have the same values.
-    Brings,
-}
-
-/// The use of a column by an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct ColumnUse {
-    pub column: ColumnKey,
-    pub does: Does,
 }
 
 /// Tasks and orders that may still use a column: the last writer, and the readers since. A reduction counts as a write. So

@@ -15,7 +15,7 @@ mod overlaps;
 mod remote;
 mod transfers;
 
-pub(crate) use column::{Column, ColumnUse, Does, Staged, Store, UseAt, Users};
+pub(crate) use column::{Column, Staged, Store, UseAt, Users};
 pub(crate) use overlaps::Columns;
 pub(crate) use remote::{Came, Fetch, Request, Served};
 

@@ -12,10 +12,10 @@
 
 use super::batches::{BatchOrigin, WaitingBatch};
 use crate::Error;
-use crate::data::{Column, ColumnUse, Does};
+use crate::data::Column;
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ProcessorId, TaskId, launcher};
 use crate::maps::{HashMap, HashSet};
-use crate::message::{Batch, LaunchPart, Move, Values};
+use crate::message::{Batch, ColumnUse, Does, LaunchPart, Move, Values};
 use crate::plant::Bug;
 use crate::task::Tasks;
 use maniple_regions::Buffer;

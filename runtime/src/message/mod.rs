@@ -16,7 +16,6 @@ pub(crate) use offloaded::{Away, Offloaded, SendTask};
 pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;
-use crate::data::ColumnUse;
 use crate::effects::Destroyed;
 use crate::error::Failure;
 use crate::ids::{Ancestors, ArrivalAt, ColumnKey, LaunchKey, ObjectId, ProcessorId, TopLaunch};
@@ -365,6 +364,24 @@ pub(crate) struct Put {
     pub arrivals: Vec<ArrivalAt>,
 }
 
+/// What a task or an order does to a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) enum Does {
+    Reads,
+    Writes,
+    /// Brings values of data that an inner task holds to read, so that nobody writes them while it runs. Gangs of several
+    /// inner tasks that read the same data may come in different orders on two processors. So this waits for no reader and
+    /// for none of its kind: all have the same values.
+    Brings,
+}
+
+/// The use of a column by an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct ColumnUse {
+    pub column: ColumnKey,
+    pub does: Does,
+}
+
 /// Copy `rect` from the instance over `from` to the receiver's instance over `into`.
 #[derive(Debug, Clone, Hash, Serialize, Deserialize)]
 pub(crate) struct Transfer {
@@ -373,7 +390,7 @@ pub(crate) struct Transfer {
     pub rect: Rect,
     pub from: Rect,
     pub into: Rect,
-    /// The launcher is an inner task that holds the data to read. See [`Does::Brings`](crate::data::Does::Brings).
+    /// The launcher is an inner task that holds the data to read. See [`Does::Brings`].
     pub only_read: bool,
 }
 

@@ -406,7 +406,8 @@ impl Top {
     /// Launches every shard of a gang. `start(shard)` gives the argument and the requirements of each. Collective;
     /// returns at once.
     ///
-    /// A launch that interferes with an earlier one starts after that one has ended.
+    /// A launch gets the values that earlier launches leave, as if each had ended before. It starts once its data is there, and
+    /// may so start before an earlier launch that only uses the same points in other memory has ended.
     ///
     /// Barriers and collectives made for the gang belong to one launch at a time. A later launch goes on with their
     /// generations where the earlier one left off. So if the shards of two launches use them, await the first launch

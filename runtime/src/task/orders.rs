@@ -2,8 +2,9 @@
 //! that waits for its predecessors and for other events.
 
 use super::Tasks;
-use crate::data::{Column, Does};
+use crate::data::Column;
 use crate::ids::TaskId;
+use crate::message::Does;
 use crate::task::slab::Next;
 use smallvec::SmallVec;
 

@@ -320,7 +320,7 @@ impl Leaves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Does;
+    use crate::message::Does;
     use proptest::prelude::*;
 
     const COLUMNS: usize = 3;

@@ -1,6 +1,6 @@
 //! Leaf tasks of the top-level task: random flows give the values of a sequential interpreter, on any number of nodes.
 
-use crate::common::watched;
+use crate::common::{processes, watched};
 use maniple_mapper::{NodeId, Priority};
 use maniple_regions::{Field, Read, ReadWrite, Rect, Region, Write};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Top, VirtualMachine};
@@ -187,6 +187,13 @@ async fn flow(top: Top, steps: Vec<Placed>) -> Result<(Vec<u64>, Vec<u64>), Erro
 
 #[test]
 fn random_flows_give_the_values_of_an_interpreter() {
+    if let Some(all) = processes::runtimes() {
+        let (nodes, seeds) = (processes::count(), if processes::is_one() { 10 } else { 40 });
+        for (name, runtime) in all {
+            (0..seeds).for_each(|seed| check(&name, &runtime, seed, nodes));
+        }
+        return;
+    }
     for seed in 0..600 {
         let mut random = fastrand::Rng::with_seed(seed);
         let nodes = random.u32(1..=9);
@@ -200,15 +207,28 @@ fn random_flows_give_the_values_of_an_interpreter() {
             }
             _ => (Runtime::seeded(nodes, seed), nodes),
         };
-        let steps = drawn(&mut random, nodes);
-        let expected = interpreted(&steps);
-        let outcome = watched(&format!("seed {seed}"), {
-            let steps = steps.clone();
-            move || runtime.run(move |top| flow(top, steps.clone()))
-        });
-        let (came, _) = outcome.unwrap_or_else(|e| panic!("seed {seed} on {nodes} nodes: {e}\n{steps:?}"));
-        assert_eq!(came, expected, "seed {seed} on {nodes} nodes\n{steps:?}");
+        check("", &runtime, seed, nodes);
     }
+}
+
+/// Runs one flow.
+fn check(name: &str, runtime: &Runtime, seed: u64, nodes: u32) {
+    let steps = drawn(&mut fastrand::Rng::with_seed(seed), nodes);
+    let expected = interpreted(&steps);
+    let at = format!("{name} seed {seed} on {nodes} nodes");
+    let given = steps.clone();
+    let outcome = watched(&at, || runtime.run(move |top| flow(top, given.clone())));
+    let (came, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}\n{steps:?}"));
+    assert_eq!(came, expected, "{at}\n{steps:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn on_processes() {
+    processes::bodies_on_processes(
+        "flow::on_processes",
+        &[("random_flows", random_flows_give_the_values_of_an_interpreter)],
+    );
 }
 
 /// A task that fails stops what depends on its data, on all nodes, and nothing else.

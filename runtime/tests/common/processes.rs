@@ -76,9 +76,14 @@ pub fn runtimes() -> Option<Vec<(String, Runtime)>> {
     Some((1..=most).map(one).collect())
 }
 
+/// The number of processes in which the body of a test runs.
+pub fn count() -> u32 {
+    shape().map_or(1, |(processes, _)| processes)
+}
+
 /// Whether the body of a test runs in one process alone, within which nothing is encoded.
 pub fn is_one() -> bool {
-    shape().is_some_and(|(processes, _)| processes == 1)
+    shape().is_some() && count() == 1
 }
 
 /// The directory for files of tests. It is beside the files of the build.

@@ -555,9 +555,8 @@ fn a_panic_of_one_copy_of_the_top_level_task_comes_before_the_deadlock_of_anothe
                 for _ in 0..2 {
                     let start = |_| ShardLaunch::new(()).shares(board, [U], Privilege::ReadWrite);
                     let done = top.launch_gang(&gang, &task, start)?;
-                    for end in done.iter() {
-                        end.clone().await?;
-                    }
+                    // A copy that has one result may not have passed it on.
+                    done.get(0)?.clone().await?;
                 }
                 panics.fetch_add(1, Ordering::Relaxed);
                 if gang.shards() == 2 {
