@@ -95,6 +95,12 @@ counters! {
     left_over,
     /// Bytes moved between instances for launches, explicit copies and remote access.
     moved_bytes,
+    /// Sends of values for launches and leaf tasks, each to one processor or several that need the same values.
+    sends,
+    /// The processors to which these went.
+    recipients,
+    /// Messages with which a processor passed such values on.
+    forwards,
 }
 
 impl Counters {

@@ -220,6 +220,8 @@ struct OtherUsers {
     around: Vec<TaskId>,
     /// Orders that [bring](Does::Brings) values, each with the number of the launcher.
     bring: Vec<(TaskId, u32)>,
+    /// The last order that sends values, and the last writer at that time.
+    send: Option<(TaskId, Option<TaskId>)>,
 }
 
 impl Users {
@@ -260,7 +262,7 @@ impl Users {
         if let Some(others) = &mut self.others {
             others.around.retain(|id| alive(*id));
             others.bring.retain(|(id, _)| alive(*id));
-            if others.around.is_empty() && others.bring.is_empty() {
+            if others.around.is_empty() && others.bring.is_empty() && others.send.is_none_or(|(id, _)| !alive(id)) {
                 self.others = None;
             }
         }
@@ -279,6 +281,17 @@ impl Users {
                 self.add(id, true, alive);
             }
         }
+    }
+
+    /// An order sends values of the column.
+    pub fn sends(&mut self, id: TaskId) {
+        self.others.get_or_insert_default().send = Some((id, self.writer));
+    }
+
+    /// The last order that sends values, if nobody has written since. It may be over.
+    pub fn last_send(&self) -> Option<TaskId> {
+        let (id, writer) = self.others.as_ref()?.send?;
+        (writer == self.writer).then_some(id)
     }
 
     /// Whether none of them is there any more.

@@ -15,18 +15,20 @@ use crate::Error;
 use crate::data::Column;
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ProcessorId, TaskId, launcher};
 use crate::maps::{HashMap, HashSet};
-use crate::message::{Batch, ColumnUse, Does, LaunchPart, Move, Values};
+use crate::message::{Batch, ColumnUse, Does, LaunchPart, Move, Recipient, Values};
 use crate::plant::Bug;
 use crate::task::Tasks;
 use maniple_regions::Buffer;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The action of an order. A move has its number in the launch.
+/// The action of an order. A receive has its number in the launch.
 pub(crate) enum Order {
     Start(Batch),
-    Send(u32, Arc<Move>),
+    /// Sends values to these processors, which need the same.
+    Send(SmallVec<[Recipient; 1]>, Arc<Move>),
     /// Writes values that come from another processor.
     Receive(u32, Arc<Move>),
     /// Copies between instances of this processor.
@@ -122,7 +124,13 @@ impl Orders {
         for (number, moved) in moves {
             let order = match (moved.from == here, moved.to == here) {
                 (true, true) => Order::Copy(moved),
-                (true, false) => Order::Send(number, moved),
+                (true, false) => {
+                    let recipient = Recipient { to: moved.to, launch: of.launch, number };
+                    if self.joins(tasks, recipient, &moved) {
+                        continue;
+                    }
+                    Order::Send(SmallVec::from_elem(recipient, 1), moved)
+                }
                 (false, _) => Order::Receive(number, moved),
             };
             self.queue(tasks, &of, order, None);
@@ -136,6 +144,26 @@ impl Orders {
         }
     }
 
+    /// Adds a recipient to an earlier send of the same values that has not left, if there is one. Within a node each gets its
+    /// own message.
+    fn joins(&mut self, tasks: &Tasks, recipient: Recipient, moved: &Move) -> bool {
+        let ([transfer], false) = (&moved.transfers[..], tasks.effects.same_node(recipient.to)) else { return false };
+        let Ok(column) = tasks.data.standing(&tasks.effects, &transfer.source()) else { return false };
+        let Some(id) = column.users.borrow().last_send() else { return false };
+        let Some(own) = self.all.get_mut(&id.index).filter(|own| own.id == id) else { return false };
+        match &mut own.order {
+            Some(Order::Send(recipients, earlier))
+                if earlier.transfers[0].rect == transfer.rect
+                    && !tasks.effects.same_node(recipients[0].to)
+                    && recipients.iter().all(|other| other.to != recipient.to) =>
+            {
+                recipients.push(recipient);
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn queue(&mut self, tasks: &Tasks, of: &Rc<OfLaunch>, order: Order, uses: Option<Arc<[ColumnUse]>>) {
         let mut own =
             Box::new(LaunchOrder { id: tasks.reserve_order(), of: of.clone(), order: Some(order), uses, came: None });
@@ -146,6 +174,13 @@ impl Orders {
         } else if !hurries {
             self.list(tasks);
             self.follow(tasks, &own);
+        }
+        if let Some(Order::Send(_, moved)) = &own.order
+            && let [transfer] = &moved.transfers[..]
+            && self.unlisted.last() != Some(&id)
+            && let Ok(column) = tasks.data.standing(&tasks.effects, &transfer.source())
+        {
+            column.users.borrow_mut().sends(id);
         }
         if let Some(Order::Receive(number, _)) = own.order {
             match self.came.remove(&(launch, number)) {

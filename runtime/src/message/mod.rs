@@ -8,11 +8,13 @@
 #[cfg(target_os = "linux")]
 mod bulk;
 mod offloaded;
+mod route;
 mod wire;
 
 #[cfg(target_os = "linux")]
 pub(crate) use bulk::Bulk;
 pub(crate) use offloaded::{Away, Offloaded, SendTask};
+pub(crate) use route::{Hop, Recipient, binomial, next};
 pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;
@@ -413,6 +415,8 @@ pub(crate) struct Values {
     /// The number of the move.
     pub number: u32,
     pub values: Result<Vec<Buffer>, Error>,
+    /// To whom the receiver forwards them.
+    pub way: Vec<Hop>,
 }
 
 // An arrival fills a cache line in a ring together with the slot's 8 bytes.

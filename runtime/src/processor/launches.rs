@@ -4,7 +4,7 @@ use super::Core;
 use crate::error::Failure;
 use crate::gang::{Due, OfLaunch, Order};
 use crate::ids::{Ancestors, LaunchKey, TaskId};
-use crate::message::{Batch, HeldRegion, Message, Move, Transfer, Valid, Values};
+use crate::message::{Batch, HeldRegion, Hop, Message, Move, Recipient, Transfer, Valid, Values, binomial, next};
 use crate::object::GangTable;
 use crate::parcel::Parcel;
 use crate::plant::Bug;
@@ -57,7 +57,7 @@ impl Core {
         let Some(Due { of, order, came }) = self.gangs.start_order(id) else { return };
         match order {
             Order::Start(batch) => return self.start_batch(&of, id, batch, came.and_then(Result::err)),
-            Order::Send(number, moved) => self.send_values((of.launch, number), &moved),
+            Order::Send(recipients, moved) => self.send_values(&recipients, &moved),
             Order::Receive(_, moved) => self.write_values(&of, &moved, came.unwrap_or(Ok(Vec::new()))),
             Order::Copy(moved) => {
                 let values = self.read_values(&moved);
@@ -73,13 +73,38 @@ impl Core {
         self.gangs.end_order(&self.tasks, id);
     }
 
-    fn send_values(&self, (launch, number): (LaunchKey, u32), moved: &Move) {
+    fn send_values(&self, recipients: &[Recipient], moved: &Move) {
         let effects = self.effects();
-        if effects.lost_processor().is_some() {
-            return;
+        if effects.lost_processor().is_none() {
+            effects.counters.sends.add(1);
+            effects.counters.recipients.add(recipients.len() as u64);
+            self.forward(&binomial(recipients), self.read_values(moved));
         }
-        let values = self.read_values(moved);
-        effects.send(moved.to, Message::Values(Box::new(Values { launch, number, values })));
+    }
+
+    /// Sends values on their way. Returns how many messages that takes.
+    fn forward(&self, way: &[Hop], values: Result<Vec<Buffer>, Error>) -> u64 {
+        let (mut values, mut messages) = (Some(values), 0);
+        let mut hops = next(way).peekable();
+        while let Some((Recipient { to, launch, number }, way)) = hops.next() {
+            // The last one needs no copy.
+            let values = if hops.peek().is_some() { values.clone() } else { values.take() };
+            if let Some(values) = values {
+                let way = way.to_vec();
+                self.effects().send(to, Message::Values(Box::new(Values { launch, number, values, way })));
+                messages += 1;
+            }
+        }
+        messages
+    }
+
+    /// Values have come. They are forwarded before they are used.
+    pub(super) fn take_values(&self, came: Values) {
+        if !came.way.is_empty() {
+            let messages = self.forward(&came.way, came.values.clone());
+            self.effects().counters.forwards.add(messages);
+        }
+        self.gangs.take_values(&self.tasks, came);
     }
 
     /// Reads the values of a move, unless a task that should have written some has failed.

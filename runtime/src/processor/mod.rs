@@ -121,7 +121,7 @@ impl Core {
             Message::BatchDone(done) => self.gangs.take_batch_done(tasks, *done),
             Message::Results(results) => self.gangs.take_results(tasks, *results),
             Message::LaunchOver { launch } => self.take_launch_over(launch),
-            Message::Values(came) => self.gangs.take_values(tasks, *came),
+            Message::Values(came) => self.take_values(*came),
             Message::Attach(ask) => self.serve(from, ask.0, ask.1, Request::Attach),
             Message::Attached(answer) => {
                 let (launch, key, instance) = *answer;

@@ -266,3 +266,34 @@ fn a_failure_spreads_to_what_depends_on_it() {
         }
     }
 }
+
+/// One tile goes to all other nodes. Each gets it once, however many tasks there read it, and most get it from each other.
+#[test]
+fn values_that_several_nodes_need_are_sent_once() {
+    for nodes in 2..12u32 {
+        let (sums, stats) = Runtime::seeded(nodes, u64::from(nodes))
+            .run(move |top| async move {
+                let line = top.region_tree("line", Rect::line(0, 2 * i64::from(nodes)), &[U.info()])?;
+                let part = |lo: u32| top.region(Region::new(line.tree, Rect::line(lo.into(), i64::from(lo) + 1)));
+                let tile = part(0)?;
+                top.fill(tile.write(U), 5).on(NodeId(0)).go()?.detach();
+                let add = |tile: Read<u64>, mut own: ReadWrite<u64>| own.as_mut_slice()[0] += tile.as_slice()[0];
+                for round in 0..2 {
+                    for node in 1..nodes {
+                        let own = part(node + round * nodes)?;
+                        top.launch(add, (tile.read(U), own.read_write(U))).on(NodeId(node)).go()?.detach();
+                    }
+                }
+                top.done().await?;
+                top.fill(tile.write(U), 6).on(NodeId(0)).go()?.detach();
+                let read = |tile: Read<u64>| tile.as_slice()[0];
+                top.launch(read, (tile.read(U),)).on(NodeId(nodes - 1)).go()?.await
+            })
+            .unwrap_or_else(|e| panic!("{nodes} nodes: {e}"));
+        assert_eq!(sums, 6);
+        // The second value goes to one node.
+        assert_eq!((stats.sends, stats.recipients), (2, u64::from(nodes)), "{nodes} nodes");
+        let by_root = u32::BITS - (nodes - 1).leading_zeros();
+        assert_eq!(stats.forwards, u64::from(nodes - 1 - by_root), "{nodes} nodes");
+    }
+}

@@ -182,6 +182,8 @@ impl Net {
 fn size(message: &Message) -> usize {
     /// The kind, the object, the generation and the like.
     const HEAD: usize = 32;
+    /// A recipient on the way of values.
+    const HOP: usize = 16;
     let results = |done: &BatchDone| {
         let result = |r: &Result<crate::parcel::Parcel, Failure>| r.as_ref().map_or(0, |parcel| parcel.size());
         HEAD + done.results.iter().map(|(_, r)| 8 + result(r)).sum::<usize>() + HEAD * done.valid.len()
@@ -190,7 +192,10 @@ fn size(message: &Message) -> usize {
         Message::Arrive { payload: Payload::Inline { len, .. }, .. } => HEAD + usize::from(*len),
         Message::Arrive { payload, .. } => HEAD + payload.bytes().len(),
         Message::Got { bytes, .. } | Message::Put(_, bytes) => HEAD + bytes.len(),
-        Message::Values(came) => HEAD + came.values.iter().flatten().map(|bytes| HEAD + bytes.len()).sum::<usize>(),
+        Message::Values(came) => {
+            let values = came.values.iter().flatten().map(|bytes| HEAD + bytes.len());
+            HEAD + values.sum::<usize>() + HOP * came.way.len()
+        }
         Message::Launch(part) => {
             HEAD + part
                 .batch
