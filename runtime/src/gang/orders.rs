@@ -145,9 +145,13 @@ impl Orders {
     }
 
     /// Adds a recipient to an earlier send of the same values that has not left, if there is one. Within a node each gets its
-    /// own message.
+    /// own message. So does each for an inner task: its gangs stand for what the founding paper compares collectives with.
     fn joins(&mut self, tasks: &Tasks, recipient: Recipient, moved: &Move) -> bool {
-        let ([transfer], false) = (&moved.transfers[..], tasks.effects.same_node(recipient.to)) else { return false };
+        let ([transfer], false, 0) =
+            (&moved.transfers[..], tasks.effects.same_node(recipient.to), launcher(recipient.launch))
+        else {
+            return false;
+        };
         let Ok(column) = tasks.data.standing(&tasks.effects, &transfer.source()) else { return false };
         let Some(id) = column.users.borrow().last_send() else { return false };
         let Some(own) = self.all.get_mut(&id.index).filter(|own| own.id == id) else { return false };
