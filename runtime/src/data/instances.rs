@@ -1,7 +1,7 @@
 //! The instances of a processor and their standing columns.
 
 use super::column::Column;
-use crate::ids::{ColumnKey, LaunchKey, NOBODY};
+use crate::ids::{ColumnKey, LaunchKey, NOBODY, launcher};
 use crate::maps::Hash;
 use hashbrown::{HashTable, hash_table};
 use maniple_regions::{FieldId, Instance, Rect, SharedInstance, TreeId};
@@ -45,7 +45,7 @@ impl Entry {
 
     /// A launch uses the instance.
     pub fn used_by(&mut self, launch: LaunchKey) {
-        self.last = self.last.max(if launch >> 32 == 0 { launch } else { NOBODY });
+        self.last = self.last.max(if launcher(launch) == 0 { launch } else { NOBODY });
     }
 }
 

@@ -7,6 +7,7 @@ use super::results::{LaunchState, Settle, Uses};
 use crate::Error;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
+use crate::effects::Effects;
 use crate::future::TaskFuture;
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
 use crate::message::{Batch, LaunchPart, Message, Reply, ShardStart};
@@ -29,8 +30,8 @@ pub(crate) struct Dispatch<'a> {
 }
 
 impl Gangs {
-    /// Sends the messages of a plan. `shards` gives the shards of a processor, and `settle` takes their results. The future is settled when all
-    /// shards have ended.
+    /// Sends the messages of a plan. `shards` gives the shards of a processor, and `settle` takes their results. The future
+    /// is settled when all shards have ended.
     ///
     /// # Errors
     /// A processor is lost.
@@ -67,23 +68,7 @@ impl Gangs {
             state.gathers(Gather::new((copies.node_of(effects.id).0, copies.nodes()), batches().count()));
         }
         self.register(tasks, Rc::new(state));
-        let known = effects.objects.changes();
-        let part = |at: ProcessorId| LaunchPart {
-            launch,
-            by: planner.name.clone(),
-            within: within.clone(),
-            after_within: planner.is_home(effects, at),
-            known,
-            moves: Vec::new(),
-            batch: None,
-            uses: None,
-            gone: Vec::new(),
-        };
-        let send = |at: ProcessorId, part: LaunchPart| match at == effects.id {
-            // In the order of the program, which may launch leaf tasks here next.
-            true => self.take_part(tasks, part),
-            false => effects.send(at, Message::Launch(Box::new(part))),
-        };
+        let part = |at: ProcessorId| planner.part(effects, (launch, within), at);
         let reply = if planner.replicated { Reply::EveryNode } else { Reply::Processor(effects.id) };
         // Each is sent before the next is put together, which takes time. This processor can't begin before the end of all.
         let others = own().filter(|part| part.at != effects.id);
@@ -93,13 +78,39 @@ impl Gangs {
                 let batch = Batch { task, gang: table.id, shards: shards(*at), hold: *hold, reply };
                 (Some(batch), Some(uses.clone()))
             });
-            send(*at, LaunchPart { moves, batch, uses, ..part(*at) });
+            self.send_part(tasks, *at, LaunchPart { moves, batch, uses, ..part(*at) });
         }
         for (at, gone) in planner.kept.borrow_mut().take_due() {
             if planner.starts(effects, at) {
-                send(at, LaunchPart { gone, ..part(at) });
+                self.send_part(tasks, at, LaunchPart { gone, ..part(at) });
             }
         }
         Ok(done)
+    }
+
+    /// Sends a processor what it does for a launch. This one begins at once, in the order of the program, which may launch
+    /// leaf tasks here next.
+    pub fn send_part(&self, tasks: &Tasks, at: ProcessorId, part: LaunchPart) {
+        match at == tasks.effects.id {
+            true => self.take_part(tasks, part),
+            false => tasks.effects.send(at, Message::Launch(Box::new(part))),
+        }
+    }
+}
+
+impl Planner {
+    /// The part of a processor in a launch by a task within others, with nothing to do.
+    pub fn part(&self, effects: &Effects, (launch, within): (LaunchKey, &Ancestors), at: ProcessorId) -> LaunchPart {
+        LaunchPart {
+            launch,
+            by: self.name.clone(),
+            within: within.clone(),
+            after_within: self.is_home(effects, at),
+            known: effects.objects.changes(),
+            moves: Vec::new(),
+            batch: None,
+            uses: None,
+            gone: Vec::new(),
+        }
     }
 }

@@ -179,13 +179,6 @@ impl Orders {
             self.list(tasks);
             self.follow(tasks, &own);
         }
-        if let Some(Order::Send(_, moved)) = &own.order
-            && let [transfer] = &moved.transfers[..]
-            && self.unlisted.last() != Some(&id)
-            && let Ok(column) = tasks.data.standing(&tasks.effects, &transfer.source())
-        {
-            column.users.borrow_mut().sends(id);
-        }
         if let Some(Order::Receive(number, _)) = own.order {
             match self.came.remove(&(launch, number)) {
                 Some(values) => own.came = Some(values.values),
@@ -218,6 +211,7 @@ impl Orders {
     /// these again finds them, or makes others.
     fn follow(&self, tasks: &Tasks, own: &LaunchOrder) {
         let (within, gives_up) = (&own.of.within, matches!(own.order, Some(Order::GiveUp(_))));
+        let sends_one = matches!(&own.order, Some(Order::Send(_, moved)) if moved.transfers.len() == 1);
         let is_around = |earlier: TaskId| {
             // Hardly any launcher is part of another launch.
             let around =
@@ -230,6 +224,9 @@ impl Orders {
             tasks.order_follows(own.id, column, of, is_around);
             if !gives_up {
                 tasks.order_uses(own.id, column, of, is_around);
+            }
+            if sends_one {
+                column.users.borrow_mut().sends(own.id);
             }
         }
     }

@@ -49,14 +49,13 @@ impl LaunchPlan {
     pub fn hashes(&self) -> &(Vec<u64>, u64) {
         self.hashes.get_or_init(|| {
             let of_shards = self.held.iter().map(|held| maps::Hash.hash_one(held));
-            (of_shards.collect(), {
-                let moves: Vec<_> = self.moves.iter().map(|m| (m.from, m.to, &m.transfers)).collect();
-                maps::Hash.hash_one(moves)
-            })
+            let moves: Vec<_> = self.moves.iter().map(|m| (m.from, m.to, &m.transfers)).collect();
+            (of_shards.collect(), maps::Hash.hash_one(moves))
         })
     }
 }
 
+/// A move, with what it does to columns at both ends.
 pub(super) fn moved(from: ProcessorId, to: ProcessorId, transfers: Vec<Transfer>) -> Arc<Move> {
     let reads = |t: &Transfer| ColumnUse { column: t.source(), does: Does::Reads };
     let writes = |t: &Transfer| {
@@ -272,7 +271,7 @@ impl Planner {
         let moves: Vec<Arc<Move>> =
             moves.into_iter().map(|((from, to), transfers)| moved(from, to, transfers)).collect();
         for (number, m) in (0u32..).zip(&moves) {
-            for at in [Some(m.from), (m.from != m.to).then_some(m.to)].into_iter().flatten() {
+            for at in m.ends() {
                 parts.entry(at).or_default().0.push(number);
             }
         }

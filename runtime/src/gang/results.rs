@@ -7,7 +7,7 @@ use crate::diagnose::races::VectorClock;
 use crate::effects::{Effects, Known};
 use crate::error::Failure;
 use crate::future::{Poison, Resolver};
-use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TOP};
+use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TOP, launcher};
 use crate::message::{BatchDone, Message, Results};
 use crate::parcel::Parcel;
 use crate::plant::Bug;
@@ -137,7 +137,7 @@ impl LaunchState {
 
     /// Whether the top-level task has made the launch.
     fn is_of_top(&self) -> bool {
-        self.key >> 32 == 0
+        launcher(self.key) == 0
     }
 
     /// Whether it is a launch of the top-level task that may use an object.

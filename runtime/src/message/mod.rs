@@ -229,6 +229,13 @@ pub(crate) struct Move {
     pub uses: [Arc<[ColumnUse]>; 2],
 }
 
+impl Move {
+    /// The processors that it concerns.
+    pub fn ends(&self) -> impl Iterator<Item = ProcessorId> + use<> {
+        [Some(self.from), (self.from != self.to).then_some(self.to)].into_iter().flatten()
+    }
+}
+
 /// The shards of a launch on one processor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Batch {

@@ -130,12 +130,13 @@ impl Core {
             }
             Ok(())
         });
-        let flow = self.flow.get();
-        for t in &moved.transfers {
-            let region = Region { tree: t.tree, rect: t.rect };
-            match &written {
-                Err(e) => flow.into_iter().for_each(|flow| flow.poison(region, t.field, e)),
-                Ok(()) => flow.filter(|flow| flow.has_poison()).into_iter().for_each(|f| f.rewritten(region, t.field)),
+        if let Some(flow) = self.flow.get().filter(|flow| written.is_err() || flow.has_poison()) {
+            for t in &moved.transfers {
+                let region = Region { tree: t.tree, rect: t.rect };
+                match &written {
+                    Err(e) => flow.poison(region, t.field, e),
+                    Ok(()) => flow.rewritten(region, t.field),
+                }
             }
         }
         if let Err(e) = written {

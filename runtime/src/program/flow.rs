@@ -8,7 +8,7 @@ use super::launch::{InShard, Launch, Leaf, NOWHERE};
 use super::launcher::Launcher;
 use super::param::Declaring;
 use super::region::RegionView;
-use super::shard::Shard;
+use super::shard::{FillArgs, FillMarker, Shard};
 use super::top::Top;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
@@ -20,12 +20,12 @@ use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TaskId};
 use crate::message::{BatchDone, LaunchPart, Message, Results};
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
-use crate::task::{ANYWHERE, Pool};
-use crate::{Arg, Error, Input, Place, Requirement};
+use crate::task::{ANYWHERE, Pool, Tasks};
+use crate::{Error, Place, Requirement};
 use maniple_regions::{Element, Region, Write};
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -149,8 +149,7 @@ impl Launcher {
             return Err(e.poisons(self.planner.place()));
         }
         let moves = self.planner.plan_task(effects, uses, at)?;
-        let launch = self.next_launch();
-        self.launches.set(self.launches.get() + 1);
+        let launch = self.number_launch();
         if !self.has_flow.replace(true) {
             core.gangs.begin_flow(&core.tasks);
             let others = effects.machine().leaf_processors_of(effects.machine().node_of(effects.id));
@@ -160,25 +159,9 @@ impl Launcher {
             }
         }
         for (number, moved) in (0u32..).zip(moves) {
-            for at in [Some(moved.from), (moved.from != moved.to).then_some(moved.to)].into_iter().flatten() {
-                if !self.planner.starts(effects, at) {
-                    continue;
-                }
-                let part = LaunchPart {
-                    launch,
-                    by: self.planner.name.clone(),
-                    within: self.within.clone(),
-                    after_within: false,
-                    known: effects.objects.changes(),
-                    moves: vec![(number, moved.clone())],
-                    batch: None,
-                    uses: None,
-                    gone: Vec::new(),
-                };
-                match at == effects.id {
-                    true => core.gangs.take_part(&core.tasks, part),
-                    false => effects.send(at, Message::Launch(Box::new(part))),
-                }
+            for at in moved.ends().filter(|at| self.planner.starts(effects, *at)) {
+                let part = self.planner.part(effects, (launch, &self.within), at);
+                core.gangs.send_part(&core.tasks, at, LaunchPart { moves: vec![(number, moved.clone())], ..part });
             }
         }
         Ok(launch)
@@ -188,53 +171,65 @@ impl Launcher {
 /// A future that is settled on each node once it is awaited there. `own` is the task, if it runs here.
 fn relay<R: Portable + Clone>(flow: &Rc<Launcher>, launch: LaunchKey, own: Option<TaskFuture<R>>) -> TaskFuture<R> {
     let flow = flow.clone();
-    let cell = Rc::new_cyclic(|cell: &std::rc::Weak<FutureCell<R, Relay>>| {
+    let cell = Rc::new_cyclic(|cell: &Weak<FutureCell<R, Relay>>| {
         let cell = cell.clone();
-        let start = move || {
-            let core = flow.core.clone();
+        let settle = {
             let failures = flow.failures.clone();
-            match own {
-                Some(own) => {
-                    let (whose, effects_of) = (Rc::new(Sender), core.clone());
-                    let future = async move {
-                        let outcome = own.await;
-                        send_result(&core, launch, &outcome);
-                        if let Some(cell) = cell.upgrade() {
-                            let failed = |e| {
-                                Poison::new(
-                                    Failure::new(e, || flow.planner.place(), || core.effects().next_failure()),
-                                    &failures,
-                                )
-                            };
-                            cell.settle(outcome.map_err(failed), core.tasks.teller());
-                        }
-                    };
-                    effects_of.effects().spawn(whose, Box::pin(future));
-                }
-                None => {
-                    let by = flow.planner.place();
-                    let place = by.clone();
-                    let settle: Settle = Box::new(move |tasks, _, result, _| {
-                        let number = || tasks.effects.next_failure();
-                        let opened = |parcel: Parcel| parcel.open().map_err(|e| Failure::new(e, || by.clone(), number));
-                        let outcome: Result<R, _> = result.and_then(opened);
-                        if let Some(cell) = cell.upgrade() {
-                            cell.settle(outcome.map_err(|e| Poison::new(e, &failures)), tasks.teller());
-                        }
-                    });
-                    let uses = Uses { gang: ObjectId::MAX, task: ObjectId::MAX, inner: false, trees: Arc::new([]) };
-                    let (over, done) = TaskFuture::pending();
-                    let versions = flow.planner.versions.clone();
-                    let state =
-                        LaunchState::new((launch, uses), (place, None), (1, 1), Vec::new(), settle, versions, over);
-                    core.gangs.register(&core.tasks, Rc::new(state));
-                    flow.pending.borrow_mut().push(done);
+            move |tasks: &Tasks, outcome: Result<R, Failure>| {
+                if let Some(cell) = cell.upgrade() {
+                    cell.settle(outcome.map_err(|failure| Poison::new(failure, &failures)), tasks.teller());
                 }
             }
+        };
+        let start = move || match own {
+            Some(own) => flow.send_when_there(launch, own, settle),
+            None => flow.await_from_elsewhere(launch, settle),
         };
         FutureCell::new(Relay(Cell::new(Some(Box::new(start)))))
     });
     TaskFuture::of(cell)
+}
+
+impl Launcher {
+    /// Sends the result of a task of this node to all other nodes, and settles it here.
+    fn send_when_there<R: Portable + Clone>(
+        &self,
+        launch: LaunchKey,
+        own: TaskFuture<R>,
+        settle: impl FnOnce(&Tasks, Result<R, Failure>) + 'static,
+    ) {
+        let (core, place) = (self.core.clone(), self.planner.place());
+        let future = async move {
+            let outcome = own.await;
+            send_result(&core, launch, &outcome);
+            let failed = |e| Failure::new(e, || place, || core.effects().next_failure());
+            settle(&core.tasks, outcome.map_err(failed));
+        };
+        self.core.effects().spawn(Rc::new(Sender), Box::pin(future));
+    }
+
+    /// Settles the result of a task of another node when it comes.
+    fn await_from_elsewhere<R: Portable>(
+        &self,
+        launch: LaunchKey,
+        settle: impl FnOnce(&Tasks, Result<R, Failure>) + 'static,
+    ) {
+        let (core, by) = (&self.core, self.planner.place());
+        let (place, mut settle) = (by.clone(), Some(settle));
+        let settle: Settle = Box::new(move |tasks, _, result, _| {
+            let number = || tasks.effects.next_failure();
+            let opened = |parcel: Parcel| parcel.open().map_err(|e| Failure::new(e, || by.clone(), number));
+            if let Some(settle) = settle.take() {
+                settle(tasks, result.and_then(opened));
+            }
+        });
+        let uses = Uses { gang: ObjectId::MAX, task: ObjectId::MAX, inner: false, trees: Arc::new([]) };
+        let (over, done) = TaskFuture::pending();
+        let versions = self.planner.versions.clone();
+        let state = LaunchState::new((launch, uses), (place, None), (1, 1), Vec::new(), settle, versions, over);
+        core.gangs.register(&core.tasks, Rc::new(state));
+        self.add_pending(done);
+    }
 }
 
 /// Sends the result of a task to all other nodes, which await it too.
@@ -262,9 +257,6 @@ pub(super) async fn flow_ends(shard: Shard, (): ()) -> Result<(), Error> {
     }
     Err(first.error().clone())
 }
-
-type FillMarker<T> = fn(Write<'static, T>, Arg<T>);
-type FillArgs<T> = (Requirement<Write<'static, T>>, Input<T>);
 
 impl Top {
     /// A number of tasks for [`window`](Self::window) that suits most flows.

@@ -179,8 +179,24 @@ impl Launcher {
     }
 
     /// The number of the next launch.
-    pub(super) fn next_launch(&self) -> LaunchKey {
+    fn next_launch(&self) -> LaunchKey {
         u64::from(self.number) << 32 | u64::from(self.launches.get())
+    }
+
+    /// Takes the number of the next launch.
+    pub(super) fn number_launch(&self) -> LaunchKey {
+        let launch = self.next_launch();
+        self.launches.set(self.launches.get() + 1);
+        launch
+    }
+
+    /// A launch is under way until `done`.
+    pub(super) fn add_pending(&self, done: TaskFuture<()>) {
+        let mut pending = self.pending.borrow_mut();
+        if pending.len() == pending.capacity() {
+            pending.retain(|p| !p.is_over());
+        }
+        pending.push(done);
     }
 
     /// Sends a plan.
@@ -192,15 +208,10 @@ impl Launcher {
         settle: Settle,
     ) -> Result<TaskFuture<()>, Error> {
         let (planner, within, node) = (&self.planner, &self.within, self.node);
-        let launch = self.next_launch();
-        self.launches.set(self.launches.get() + 1);
+        let launch = self.number_launch();
         let dispatch = Dispatch { planner, plan, launch, within, node, task, table };
         let done = self.core.gangs.dispatch(&self.core.tasks, &dispatch, shards, settle)?;
-        let mut pending = self.pending.borrow_mut();
-        if pending.len() == pending.capacity() {
-            pending.retain(|p| !p.is_over());
-        }
-        pending.push(done.clone());
+        self.add_pending(done.clone());
         Ok(done)
     }
 

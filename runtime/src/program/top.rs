@@ -125,9 +125,7 @@ impl Top {
         let effects = self.core().effects();
         let homes: Vec<ProcessorId> =
             (0..effects.copies().nodes()).map(|node| effects.copies().first_of(NodeId(node))).collect();
-        let table = GangTable::new(effects.objects.made(), "end of flow", &homes, effects.machine().processors());
-        let id = self.define(Object::Gang(Arc::new(GangTable { run: self.run, ..table })));
-        let gang = Gang { id, shards: homes.len() as u32, run: self.run };
+        let gang = self.define_gang("end of flow", &homes);
         Ok(*self.end_of_flow.get_or_init(|| (gang, self.register("end of flow", flow_ends))))
     }
 
@@ -202,10 +200,15 @@ impl Top {
             |m| m.place_shards(&input),
             |name, answer| validate::placement(name, &input, answer),
         )?;
-        let table = GangTable::new(self.core().effects().objects.made(), name, &placement, machine.processors());
-        let table = GangTable { run: self.run, ..table };
-        let id = self.define(Object::Gang(Arc::new(table)));
-        Ok(Gang { id, shards, run: self.run })
+        Ok(self.define_gang(name, &placement))
+    }
+
+    /// Makes a gang of a shard on each of these processors.
+    fn define_gang(&self, name: &str, placement: &[ProcessorId]) -> Gang {
+        let effects = self.core().effects();
+        let table = GangTable::new(effects.objects.made(), name, placement, effects.machine().processors());
+        let id = self.define(Object::Gang(Arc::new(GangTable { run: self.run, ..table })));
+        Gang { id, shards: placement.len() as u32, run: self.run }
     }
 
     /// The processor of each shard of a gang, as the mapper placed them. Collective; never waits.

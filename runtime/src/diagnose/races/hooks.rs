@@ -4,7 +4,7 @@ use super::clock::{Past, VectorClock};
 use super::state::{Actor, BarrierKey, State, common};
 use crate::diagnose::Event;
 use crate::error::{Error, RacingAccess};
-use crate::ids::{ArrivalAt, LaunchKey, NOBODY, ObjectId, ProcessorId, TaskId, WaitAt};
+use crate::ids::{ArrivalAt, LaunchKey, NOBODY, ObjectId, ProcessorId, TaskId, WaitAt, launcher};
 use crate::names::TaskName;
 use maniple_regions::{FieldId, TreeId, Use};
 use std::cell::{Cell, RefCell};
@@ -220,7 +220,7 @@ impl Races {
     #[cold]
     pub fn launch_over(&self, launch: LaunchKey, copies: u32) -> VectorClock {
         // Every node knows the top-level task's launches.
-        let nodes = if launch >> 32 == 0 { copies } else { 1 };
+        let nodes = if launcher(launch) == 0 { copies } else { 1 };
         self.state().launch_over(launch, nodes)
     }
 }

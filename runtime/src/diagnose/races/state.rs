@@ -3,7 +3,7 @@
 use crate::diagnose::races::accesses::{Accessed, ColumnUses, FieldUses, User};
 use crate::diagnose::races::clock::{Lanes, Past, VectorClock};
 use crate::diagnose::races::generations::Generations;
-use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
+use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId, launcher};
 use crate::names::TaskName;
 use maniple_regions::{FieldId, Rect, TreeId, Use};
 use std::collections::{BTreeMap, HashMap};
@@ -361,7 +361,7 @@ impl State {
     pub fn shard_ends(&mut self, actor: Actor) {
         let Some(Acting { mut clock, leaves, .. }) = self.actors.remove(&actor) else { return };
         clock.join(&leaves);
-        self.launched.entry((actor.0 >> 32) as u32).or_default().join(&clock);
+        self.launched.entry(launcher(actor.0)).or_default().join(&clock);
         if let Some(launch) = self.launches.get_mut(&actor.0) {
             launch.ends.insert(actor.1, clock);
         }

@@ -7,9 +7,9 @@ use crate::program::launch::{Launch, Leaf};
 use crate::{Arg, Input, Requirement};
 use maniple_regions::{Element, Read, ReadShared, Write, WriteShared};
 
-type FillMarker<T> = fn(Write<'static, T>, Arg<T>);
+pub(crate) type FillMarker<T> = fn(Write<'static, T>, Arg<T>);
 
-type FillArgs<T> = (Requirement<Write<'static, T>>, Input<T>);
+pub(crate) type FillArgs<T> = (Requirement<Write<'static, T>>, Input<T>);
 
 /// A pair of requirements for [`Shard::copy`]. The first is for [`Read`] or [`ReadShared`], the second for [`Write`] or
 /// [`WriteShared`].

@@ -13,6 +13,7 @@ mod regions;
 mod waits;
 
 pub use launches::Copied;
+pub(crate) use launches::{FillArgs, FillMarker};
 pub(crate) use regions::LocalRegion;
 
 use crate::diagnose::deadlock::Node;
