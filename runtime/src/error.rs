@@ -144,10 +144,10 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
-    /// A shard or an inner task returned an [`Error::User`]. This adds the place.
+    /// A task returned an [`Error::User`]. This adds the place.
     #[error("{place} failed: {cause}")]
     Failed {
-        /// The shard or the inner task.
+        /// The task.
         place: Place,
         /// The error that it returned.
         cause: Box<Error>,
@@ -402,19 +402,19 @@ impl Error {
         Error::Region { place, source: Box::new(source) }
     }
 
-    /// The error of an argument that does not fit its parameter. [`of_argument`](Self::of_argument) adds the task.
+    /// The error of an argument that does not fit its parameter. [`of_task`](Self::of_task) adds the task.
     #[cold]
     pub(crate) fn unbound(source: RegionError) -> Box<Self> {
         Box::new(Error::region(Place { task: String::new(), shard: None }, source))
     }
 
-    /// Adds its task to the error of an argument.
+    /// Adds its task to the error of an argument, or to one that the task returned.
     #[cold]
-    pub(crate) fn of_argument(mut self: Box<Self>, of: impl FnOnce() -> Place) -> Box<Self> {
-        if let Error::Region { place, .. } = &mut *self
-            && place.task.is_empty()
-        {
-            *place = of();
+    pub(crate) fn of_task(mut self: Box<Self>, of: impl FnOnce() -> Place) -> Box<Self> {
+        match &mut *self {
+            Error::Region { place, .. } if place.task.is_empty() => *place = of(),
+            Error::User(_) => return Box::new(self.returned_by(of)),
+            _ => {}
         }
         self
     }

@@ -57,7 +57,7 @@ pub use program::flow::InFlow;
 pub use program::gang::{Gang, ShardLaunch, ShardTask};
 pub use program::index::IndexLaunch;
 pub use program::inner::InnerTask;
-pub use program::launch::{Arrivable, InShard, Launch, Leaf, Waitable};
+pub use program::launch::{Arrivable, InShard, Launch, Leaf, MayFail, NeverFails, Outcome, Waitable};
 pub use program::param::{Arg, Input, Many, Param, ReduceRequirement, Requirement};
 #[doc(hidden)]
 pub use program::param::{Bindings, Declaring, Done, Taking};

@@ -4,7 +4,7 @@
 //! moves for it. It keeps the task if it runs on its own node, sends and receives are kept by the nodes that they concern, and
 //! nothing is sent for a task but its data.
 
-use super::launch::{InShard, Launch, Leaf, NOWHERE};
+use super::launch::{InShard, Launch, Leaf, MayFail, NOWHERE};
 use super::launcher::Launcher;
 use super::param::Declaring;
 use super::region::RegionView;
@@ -274,6 +274,17 @@ impl Top {
     #[track_caller]
     pub fn launch<F: Leaf<M>, M: 'static>(&self, function: F, args: F::Args) -> Launch<'_, F, M, InFlow> {
         self.flow().launch(function, args).of_flow()
+    }
+
+    /// Begins the launch of a leaf task that fails if its function returns an error, as [`Shard::try_launch`] does. What
+    /// depends on it fails on all nodes. Collective; never waits.
+    #[track_caller]
+    pub fn try_launch<F: Leaf<(M, MayFail)>, M: 'static>(
+        &self,
+        function: F,
+        args: F::Args,
+    ) -> Launch<'_, F, (M, MayFail), InFlow> {
+        self.flow().try_launch(function, args).of_flow()
     }
 
     /// Begins the launch of a leaf task that sets every value of a field of a region. Collective; never waits.

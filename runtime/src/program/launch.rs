@@ -15,7 +15,7 @@ use crate::program::shard::Shard;
 use crate::task::{Body, LeafTask, Mapped, Tasks};
 use maniple_barriers::{Arriver, Role, Waiter};
 use maniple_mapper::Priority;
-use maniple_regions::{Coherence, Lease, RegionError};
+use maniple_regions::{Coherence, Lease};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
@@ -81,7 +81,7 @@ use std::time::Duration;
             value of an edge (`Get`, `Put`); it is not async"
 )]
 pub trait Leaf<Marker>: Send + 'static {
-    /// The result of the function.
+    /// The result of the function; if it [may fail](MayFail), its value.
     type Output: Send + 'static;
     /// The arguments of a launch: a tuple with one entry for each parameter.
     type Args: 'static;
@@ -99,21 +99,53 @@ pub trait Leaf<Marker>: Send + 'static {
     #[doc(hidden)]
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
-    fn call(&self, sent: Self::Sent, bindings: Bindings<'_>) -> Result<Self::Output, RegionError>;
+    fn call(&self, sent: Self::Sent, bindings: Bindings<'_>) -> Result<Self::Output, Box<Error>>;
     #[doc(hidden)]
     fn call_here(&self, kept: Self::Kept, bindings: Bindings<'_>) -> Result<Self::Output, Box<Error>>;
+}
+
+/// What a leaf task's function returns. `Fails` says whether an error in it is the failure of the task.
+pub trait Outcome<Fails> {
+    /// The result of the task.
+    type Value: Send + 'static;
+    #[doc(hidden)]
+    fn ended(self) -> Result<Self::Value, Box<Error>>;
+}
+
+/// Says of a leaf task that it fails only by a panic.
+#[derive(Debug)]
+pub enum NeverFails {}
+
+/// Says of a leaf task that it fails when it returns an error. See [`Shard::try_launch`].
+#[derive(Debug)]
+pub enum MayFail {}
+
+impl<T: Send + 'static> Outcome<NeverFails> for T {
+    type Value = T;
+    #[inline(always)]
+    fn ended(self) -> Result<T, Box<Error>> {
+        Ok(self)
+    }
+}
+
+impl<T: Send + 'static> Outcome<MayFail> for Result<T, Error> {
+    type Value = T;
+    #[inline]
+    fn ended(self) -> Result<T, Box<Error>> {
+        self.map_err(Box::new)
+    }
 }
 
 macro_rules! leaf {
     ($($P:ident $a:ident),*) => {
         #[allow(non_snake_case, unused_variables, unused_mut, clippy::too_many_arguments, clippy::unused_unit)]
-        impl<Func, O, $($P: Param),*> Leaf<fn($($P),*) -> O> for Func
+        impl<Func, O, Fails, $($P: Param),*> Leaf<(fn($($P),*) -> O, Fails)> for Func
         where
             Func: Send + Sync + 'static,
-            O: Send + 'static,
+            O: Outcome<Fails>,
             for<'x> &'x Func: Fn($($P),*) -> O + Fn($($P::Item<'_>),*) -> O,
         {
-            type Output = O;
+            type Output = O::Value;
             type Args = ($($P::Arg,)*);
             type Kept = ($($P::Kept,)*);
             type Sent = ($($P::Sent,)*);
@@ -143,23 +175,23 @@ macro_rules! leaf {
             }
 
             #[inline]
-            fn call_here(&self, kept: Self::Kept, mut bindings: Bindings<'_>) -> Result<O, Box<Error>> {
+            fn call_here(&self, kept: Self::Kept, mut bindings: Bindings<'_>) -> Result<O::Value, Box<Error>> {
                 #[inline]
                 fn run<O, $($P),*>(f: impl Fn($($P),*) -> O, $($a: $P),*) -> O {
                     f($($a),*)
                 }
                 let ($($a,)*) = kept;
                 $(let $a = $P::bind_here(&mut bindings, $a)?;)*
-                Ok(run(self, $($a),*))
+                run(self, $($a),*).ended()
             }
 
-            fn call(&self, sent: Self::Sent, mut bindings: Bindings<'_>) -> Result<O, RegionError> {
+            fn call(&self, sent: Self::Sent, mut bindings: Bindings<'_>) -> Result<O::Value, Box<Error>> {
                 fn run<O, $($P),*>(f: impl Fn($($P),*) -> O, $($a: $P),*) -> O {
                     f($($a),*)
                 }
                 let ($($a,)*) = sent;
-                $(let $a = $P::bind(&mut bindings, $a)?;)*
-                Ok(run(self, $($a),*))
+                $(let $a = $P::bind(&mut bindings, $a).map_err(Error::unbound)?;)*
+                run(self, $($a),*).ended()
             }
         }
     };
@@ -256,7 +288,7 @@ impl<F: Leaf<M>, M: 'static> SendTask for Detached<F, M> {
     fn run(&mut self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         if let Some((function, sent)) = self.call.take() {
             let bindings = Bindings::new(leases, values);
-            self.output = Some(function.call(sent, bindings).map_err(Error::unbound)?);
+            self.output = Some(function.call(sent, bindings)?);
         }
         Ok(())
     }

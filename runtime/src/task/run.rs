@@ -132,7 +132,7 @@ impl Tasks {
         self.effects.counters.leaf_tasks.add(1);
         match ran {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(error.of_argument(place)),
+            Ok(Err(error)) => Err(error.of_task(place)),
             Err(panic) => Err(Box::new(Error::Panicked { place: place(), message: panic_message(panic) })),
         }
     }

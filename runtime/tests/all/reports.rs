@@ -63,19 +63,25 @@ fn a_barrier_is_called_by_its_kind_once() {
 /// A closure is called by the function that it is in, however deep, and the line of its launch.
 #[test]
 fn a_closure_is_called_by_its_function_and_line() {
+    fn bomb() {
+        panic!("bomb");
+    }
+    fn bomb_of<T>() {
+        panic!("bomb of {}", size_of::<T>());
+    }
     const FIRST: u32 = line!();
     async fn explodes(shard: Shard, how: u32) -> Result<(), Error> {
         match how {
-            0 => shard.launch(|_: Arg<u64>| panic!("bomb"), (1.into(),)).go()?.await,
+            0 => shard.launch(|_: Arg<u64>| bomb(), (1.into(),)).go()?.await,
             1 => {
-                let launch = || shard.launch(|_: Arg<u64>| panic!("bomb"), (1.into(),)).go();
+                let launch = || shard.launch(|_: Arg<u64>| bomb(), (1.into(),)).go();
                 launch()?.await
             }
             _ => generic::<Vec<u64>>(shard).await,
         }
     }
     async fn generic<T: 'static>(shard: Shard) -> Result<(), Error> {
-        shard.launch(|_: Arg<u64>| panic!("bomb of {}", size_of::<T>()), (1.into(),)).go()?.await
+        shard.launch(|_: Arg<u64>| bomb_of::<T>(), (1.into(),)).go()?.await
     }
     for (at, runtime) in drivers() {
         for (how, function, line) in [(0, "explodes", 3), (1, "explodes", 5), (2, "generic", 12)] {

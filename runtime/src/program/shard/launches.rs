@@ -3,11 +3,11 @@
 use super::Shard;
 use crate::plant::Bug;
 use crate::program::index::IndexLaunch;
-use crate::program::launch::{Launch, Leaf};
+use crate::program::launch::{Launch, Leaf, MayFail, NeverFails};
 use crate::{Arg, Input, Requirement};
 use maniple_regions::{Element, Read, ReadShared, Write, WriteShared};
 
-pub(crate) type FillMarker<T> = fn(Write<'static, T>, Arg<T>);
+pub(crate) type FillMarker<T> = (fn(Write<'static, T>, Arg<T>), NeverFails);
 
 pub(crate) type FillArgs<T> = (Requirement<Write<'static, T>>, Input<T>);
 
@@ -23,8 +23,11 @@ pub trait Copied {
 macro_rules! copied {
     ($from:ident, $into:ident, |$values:ident, $copy:ident| $body:expr) => {
         impl<T: Element> Copied for (Requirement<$from<'static, T>>, Requirement<$into<'static, T>>) {
-            type Launch<'s> =
-                Launch<'s, for<'a, 'b> fn($from<'a, T>, $into<'b, T>), fn($from<'static, T>, $into<'static, T>)>;
+            type Launch<'s> = Launch<
+                's,
+                for<'a, 'b> fn($from<'a, T>, $into<'b, T>),
+                (fn($from<'static, T>, $into<'static, T>), NeverFails),
+            >;
             fn launch(self, shard: &Shard) -> Self::Launch<'_> {
                 fn copy<T: Element>($values: $from<T>, mut $copy: $into<T>) {
                     $body
@@ -57,6 +60,46 @@ impl Shard {
     #[inline]
     #[track_caller]
     pub fn launch<F: Leaf<M>, M: 'static>(&self, function: F, args: F::Args) -> Launch<'_, F, M> {
+        Launch::new(self, function, args)
+    }
+
+    /// Begins the launch of a `function` that returns a [`Result`] as a leaf task, which fails if it returns an error.
+    /// Its result is the value in [`Ok`]. Local; never waits.
+    ///
+    /// What depends on a task that failed fails, too: its future, later tasks that use data it should have written, and
+    /// barriers at which it should have arrived. With [`launch`](Self::launch) such a function does not compile, so
+    /// that no error gets lost.
+    ///
+    /// ```
+    /// # use maniple_runtime::*; use maniple_regions::*;
+    /// const U: Field<f64> = Field::new(0, "u");
+    /// fn root(mut u: ReadWrite<f64>) -> Result<(), Error> {
+    ///     for u in u.as_mut_slice() {
+    ///         if *u < 0.0 {
+    ///             return Err(Error::user(format!("{u} has no root")));
+    ///         }
+    ///         *u = u.sqrt();
+    ///     }
+    ///     Ok(())
+    /// }
+    /// async fn shard(shard: Shard, u: RegionView) -> Result<(), Error> {
+    ///     shard.try_launch(root, (u.read_write(U),)).go()?.await
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0283
+    /// # use maniple_runtime::*; use maniple_regions::*;
+    /// # const U: Field<f64> = Field::new(0, "u");
+    /// # fn root(_: ReadWrite<f64>) -> Result<(), Error> { Ok(()) }
+    /// async fn shard(shard: Shard, u: RegionView) { let _ = shard.launch(root, (u.read_write(U),)).go(); }
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn try_launch<F: Leaf<(M, MayFail)>, M: 'static>(
+        &self,
+        function: F,
+        args: F::Args,
+    ) -> Launch<'_, F, (M, MayFail)> {
         Launch::new(self, function, args)
     }
 
