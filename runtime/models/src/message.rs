@@ -27,5 +27,5 @@ pub enum Message {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Values {
-    pub values: Result<Vec<Buffer>, Error>,
+    pub values: Vec<Result<Buffer, Box<Error>>>,
 }

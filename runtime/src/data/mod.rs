@@ -6,17 +6,20 @@
 //!
 //! `column`: one field of one region as one shard uses it. `overlaps`: the columns of parts of a shard's regions, by
 //! their rectangles. `instances`: the instances kept here, with the columns that all launches use. `remote`: requests to other
-//! processors and from them. `transfers`: data that a launch copies. `changes`: the changes to a copy.
+//! processors and from them. `transfers`: data that a launch copies. `changes`: the changes to a copy. `poison`: values that
+//! tasks which failed should have written.
 
 mod changes;
 mod column;
 mod instances;
 mod overlaps;
+mod poison;
 mod remote;
 mod transfers;
 
 pub(crate) use column::{Column, Staged, Store, UseAt, Users};
 pub(crate) use overlaps::Columns;
+pub(crate) use poison::Poisons;
 pub(crate) use remote::{Came, Fetch, Request, Served};
 
 use crate::effects::{Asker, Effects};
@@ -25,7 +28,7 @@ use crate::{Error, Place};
 use instances::{Instances, KeptInstance};
 use maniple_mapper::{InstanceChoice, InstanceInput, MemoryKind, validate};
 use maniple_regions::{Coherence, FieldInfo, Instance, MemoryId, Region, RegionError, SharedInstance, TreeId};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 /// The data of one processor.
@@ -33,6 +36,8 @@ use std::rc::Rc;
 pub(crate) struct Data {
     instances: RefCell<Instances>,
     remote: RefCell<remote::Remotes>,
+    /// Of the instances that launches use.
+    poisons: OnceCell<Rc<Poisons>>,
 }
 
 fn memory(effects: &Effects) -> MemoryId {
@@ -68,6 +73,18 @@ impl Data {
     /// Requests under way, and uses of instances.
     pub fn entries(&self) -> usize {
         self.remote.borrow().entries() + self.instances.borrow().uses()
+    }
+
+    /// What is poisoned in the instances that launches use.
+    #[cold]
+    pub fn poisons(&self) -> &Rc<Poisons> {
+        self.poisons.get_or_init(Rc::default)
+    }
+
+    /// The same, if there is any.
+    #[inline]
+    pub fn some_poison(&self) -> Option<&Poisons> {
+        self.poisons.get().map(|poisons| &**poisons).filter(|poisons| !poisons.are_none())
     }
 
     /// Gives the memory of a tree's instances back. Nobody uses them.

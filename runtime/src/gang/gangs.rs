@@ -111,11 +111,6 @@ impl Gangs {
         self.batches().borrow_mut().orders.end(tasks, id);
     }
 
-    /// See [`Orders::refuse_batch`](super::orders::Orders::refuse_batch).
-    pub fn refuse_batch(&self, launch: LaunchKey, error: Error) {
-        self.batches().borrow_mut().orders.refuse_batch(launch, error);
-    }
-
     /// See [`Orders::is_read`](super::orders::Orders::is_read).
     pub fn is_read(&self, within: &Ancestors, column: &ColumnKey) -> bool {
         self.batches().borrow().orders.is_read(within, column)

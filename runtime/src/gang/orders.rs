@@ -53,15 +53,15 @@ struct LaunchOrder {
     order: Option<Order>,
     /// What it uses, unless it is a move.
     uses: Option<Arc<[ColumnUse]>>,
-    /// The values that have come for a receive; for a batch, the error of a receive.
-    came: Option<Result<Vec<Buffer>, Error>>,
+    /// The values that have come for a receive.
+    came: Option<Vec<Result<Buffer, Box<Error>>>>,
 }
 
 /// An order that is carried out now.
 pub(crate) struct Due {
     pub of: Rc<OfLaunch>,
     pub order: Order,
-    pub came: Option<Result<Vec<Buffer>, Error>>,
+    pub came: Option<Vec<Result<Buffer, Box<Error>>>>,
 }
 
 /// Columns, each with what an order does to it.
@@ -296,16 +296,6 @@ impl Orders {
             receive.came = Some(came.values);
         }
         tasks.order_one_less(id);
-    }
-
-    /// Values for a launch are missing: its batch here is refused.
-    pub fn refuse_batch(&mut self, launch: LaunchKey, error: Error) {
-        let is_it = |other: &&mut Box<LaunchOrder>| {
-            other.of.launch == launch && matches!(other.order, Some(Order::Start(_))) && other.came.is_none()
-        };
-        if let Some(batch) = self.all.values_mut().find(is_it) {
-            batch.came = Some(Err(error));
-        }
     }
 
     /// Whether a shard that has started here reads a column of data that an inner task holds to read, within the same launches

@@ -415,13 +415,13 @@ impl Transfer {
     }
 }
 
-/// The values of a move, one buffer for each transfer; or the error that keeps them away.
+/// The values of a move, for each transfer; or the error that keeps them away.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Values {
     pub launch: LaunchKey,
     /// The number of the move.
     pub number: u32,
-    pub values: Result<Vec<Buffer>, Error>,
+    pub values: Vec<Result<Buffer, Box<Error>>>,
     /// To whom the receiver forwards them.
     pub way: Vec<Hop>,
 }

@@ -3,13 +3,13 @@
 use super::Core;
 use crate::error::Failure;
 use crate::gang::{Due, OfLaunch, Order};
-use crate::ids::{Ancestors, LaunchKey, TaskId};
+use crate::ids::{Ancestors, ColumnKey, LaunchKey, TaskId};
 use crate::message::{Batch, HeldRegion, Hop, Message, Move, Recipient, Transfer, Valid, Values, binomial, next};
 use crate::object::GangTable;
 use crate::parcel::Parcel;
 use crate::plant::Bug;
 use crate::{Error, Place};
-use maniple_regions::{Buffer, Region};
+use maniple_regions::{Buffer, Privilege};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,6 +35,14 @@ pub(crate) struct Seat<'a> {
 /// The code of a task: starts a shard. This module can't call `program`, which is above it, so it is given this closure.
 pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat<'_>) + Send + Sync>;
 
+/// The instances that a shard uses under exclusive or atomic coherence, each with the privilege.
+fn instances(held: &[HeldRegion]) -> impl Iterator<Item = (ColumnKey, Privilege)> {
+    held.iter().filter(|h| h.shared_home().is_none()).flat_map(|HeldRegion { region, fields, privilege, .. }| {
+        let instance = |&field| ColumnKey { tree: region.tree, field, rect: region.rect };
+        fields.iter().map(move |field| (instance(field), *privilege))
+    })
+}
+
 impl Core {
     /// Carries out all orders that wait for nothing more, and gives away tasks of the pool that are ready.
     #[inline(always)]
@@ -56,9 +64,9 @@ impl Core {
     fn carry_out(self: &Rc<Self>, id: TaskId) {
         let Some(Due { of, order, came }) = self.gangs.start_order(id) else { return };
         match order {
-            Order::Start(batch) => return self.start_batch(&of, id, batch, came.and_then(Result::err)),
+            Order::Start(batch) => return self.start_batch(&of, id, batch),
             Order::Send(recipients, moved) => self.send_values(&recipients, &moved),
-            Order::Receive(_, moved) => self.write_values(&of, &moved, came.unwrap_or(Ok(Vec::new()))),
+            Order::Receive(_, moved) => self.write_values(&of, &moved, came.unwrap_or_default()),
             Order::Copy(moved) => {
                 let values = self.read_values(&moved);
                 self.write_values(&of, &moved, values);
@@ -66,6 +74,9 @@ impl Core {
             Order::GiveUp(gone) => {
                 self.gangs.forget_columns();
                 for key in gone {
+                    if let Some(poisons) = self.tasks.data.some_poison() {
+                        poisons.rewritten(&key, key.rect);
+                    }
                     self.tasks.data.give_up_instance(&key, of.launch, |column| self.tasks.is_unused(column));
                 }
             }
@@ -83,7 +94,7 @@ impl Core {
     }
 
     /// Sends values on their way. Returns how many messages that takes.
-    fn forward(&self, way: &[Hop], values: Result<Vec<Buffer>, Error>) -> u64 {
+    fn forward(&self, way: &[Hop], values: Vec<Result<Buffer, Box<Error>>>) -> u64 {
         let (mut values, mut messages) = (Some(values), 0);
         let mut hops = next(way).peekable();
         while let Some((Recipient { to, launch, number }, way)) = hops.next() {
@@ -107,46 +118,40 @@ impl Core {
         self.gangs.take_values(&self.tasks, came);
     }
 
-    /// Reads the values of a move, unless a task that should have written some has failed.
-    fn read_values(&self, moved: &Move) -> Result<Vec<Buffer>, Error> {
-        let flow = self.flow.get().filter(|flow| flow.has_poison());
-        let poison = |t: &Transfer| flow?.poison_of(Region { tree: t.tree, rect: t.rect }, t.field);
-        if let Some(poison) = moved.transfers.iter().find_map(poison) {
-            return Err(poison);
-        }
-        moved.transfers.iter().map(|t| self.tasks.data.read_transfer(self.effects(), t)).collect()
+    /// Reads the values of a move, but for those that a task which failed should have written.
+    fn read_values(&self, moved: &Move) -> Vec<Result<Buffer, Box<Error>>> {
+        let data = &self.tasks.data;
+        let read = |t: &Transfer| {
+            let poison = data.some_poison().and_then(|poisons| poisons.of(&t.source(), t.rect));
+            poison.map_or_else(|| data.read_transfer(self.effects(), t), Err).map_err(Box::new)
+        };
+        moved.transfers.iter().map(read).collect()
     }
 
-    /// Writes values that have come. Without them the batch of the launch is refused.
-    fn write_values(&self, of: &OfLaunch, moved: &Move, values: Result<Vec<Buffer>, Error>) {
+    /// Writes values that have come. Where they are missing, what they would have written is poisoned.
+    fn write_values(&self, of: &OfLaunch, moved: &Move, values: Vec<Result<Buffer, Box<Error>>>) {
         let (effects, data) = (self.effects(), &self.tasks.data);
-        let written = values.and_then(|values| {
-            for (transfer, bytes) in moved.transfers.iter().zip(&values) {
+        for (transfer, bytes) in moved.transfers.iter().zip(values) {
+            let target = transfer.target();
+            let written = bytes.and_then(|bytes| {
                 // A shard that reads it has the same values.
-                let is_there = transfer.only_read && self.gangs.is_read(&of.within, &transfer.target());
+                let is_there = transfer.only_read && self.gangs.is_read(&of.within, &target);
                 if !is_there && !effects.strikes(Bug::StaleCopy) {
-                    data.write_transfer(effects, of.launch, transfer, bytes)?;
+                    data.write_transfer(effects, of.launch, transfer, &bytes)?;
                 }
+                Ok(())
+            });
+            match (written, data.some_poison()) {
+                (Err(e), _) => data.poisons().add(target, transfer.rect, &e),
+                (Ok(()), Some(poisons)) => poisons.rewritten(&target, transfer.rect),
+                (Ok(()), None) => {}
             }
-            Ok(())
-        });
-        if let Some(flow) = self.flow.get().filter(|flow| written.is_err() || flow.has_poison()) {
-            for t in &moved.transfers {
-                let region = Region { tree: t.tree, rect: t.rect };
-                match &written {
-                    Err(e) => flow.poison(region, t.field, e),
-                    Ok(()) => flow.rewritten(region, t.field),
-                }
-            }
-        }
-        if let Err(e) = written {
-            self.gangs.refuse_batch(of.launch, e);
         }
     }
 
-    fn start_batch(self: &Rc<Self>, of: &Rc<OfLaunch>, order: TaskId, batch: Batch, missing: Option<Error>) {
+    fn start_batch(self: &Rc<Self>, of: &Rc<OfLaunch>, order: TaskId, batch: Batch) {
         let (effects, data, launch) = (self.effects(), &self.tasks.data, of.launch);
-        let refused = effects.lost_processor().cloned().or(missing);
+        let refused = effects.lost_processor();
         self.gangs.batch_runs(&self.tasks, of, order, &batch);
         if self.gangs.has_started(launch) {
             for (from, key, request) in data.early(launch) {
@@ -166,9 +171,28 @@ impl Core {
         effects.reserve_slots(batch.shards.len());
         for start in batch.shards {
             effects.counters.shards.add(1);
-            let (origin, refused) = (&origin, refused.as_ref());
+            let poison = self.poison_of_shard(&start.held, refused);
+            let (origin, refused) = (&origin, refused.or(poison.as_ref()));
             (task.code)(self, Seat { origin, shard: start.shard, args: start.args, held: start.held, refused });
         }
+    }
+
+    /// The poison of data that a shard is to use, unless it only writes it. Without a start it poisons what it was to write.
+    fn poison_of_shard(&self, held: &[HeldRegion], refused: Option<&Error>) -> Option<Error> {
+        let data = &self.tasks.data;
+        if refused.is_none() {
+            data.some_poison()?;
+        }
+        let poisons = data.poisons();
+        let uses = || instances(held).filter(|(_, privilege)| *privilege != Privilege::WriteDiscard);
+        let poison = uses().find_map(|(instance, _)| poisons.of(&instance, instance.rect));
+        for (instance, _) in instances(held).filter(|(_, privilege)| privilege.writes()) {
+            match refused.or(poison.as_ref()) {
+                Some(error) => poisons.add(instance, instance.rect, error),
+                None => poisons.rewritten(&instance, instance.rect),
+            }
+        }
+        poison
     }
 
     #[cold]

@@ -94,7 +94,7 @@ pub struct Top {
 impl Top {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
         let mut launcher = Launcher::new(core, "top level", 0, true);
-        let owner: Rc<Owner> = Rc::default();
+        let owner = Rc::new(Owner::of_flow(core.tasks.data.poisons().clone()));
         launcher.failures = owner.failures().clone();
         let launcher = Rc::new(launcher);
         let flow = Shard::of_flow(&launcher, owner.clone());

@@ -90,9 +90,9 @@ impl Tasks {
                 u.column.leak_instance();
             }
             if u.privilege == Privilege::WriteDiscard
-                && let Some(owner) = body.owner.as_ref().filter(|owner| owner.has_poison())
+                && let Some(poisons) = body.owner.as_ref().and_then(|owner| owner.some_poison())
             {
-                owner.rewritten(u.column.region, u.column.field.id);
+                poisons.rewritten(&u.column.key(), u.column.rect());
             }
         }
         self.effects.event(|| Event::TaskEnded { task: id, arrivals: &body.arrivals });
@@ -169,7 +169,7 @@ impl Tasks {
                 && !self.effects.has(Bug::MissingPoison)
                 && let Some(owner) = &owner
             {
-                owner.poison(u.column.region, u.column.field.id, error);
+                owner.poisons().add(u.column.key(), u.column.rect(), error);
             }
         }
         body.launched.set(None);

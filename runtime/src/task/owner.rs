@@ -1,12 +1,13 @@
 //! The state that a shard shares with its leaf tasks and its calls of collectives.
 
-use crate::Error;
+use crate::data::Poisons;
 use crate::effects::Waiting;
 use crate::effects::polling::Poller;
 use crate::error::Failure;
 use crate::failures::Failures;
-use maniple_regions::{FieldId, Region};
+
 use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
 
 /// The state that a shard shares with its leaf tasks and its calls of collectives. The shard ends when all of them have ended.
 #[derive(Default)]
@@ -25,17 +26,17 @@ pub(crate) struct Owner {
 struct Failed {
     /// Failures of its tasks, calls and gangs.
     failures: Failures,
-    /// The data that tasks which failed should have written, and that no task has written since.
-    poisoned: RefCell<Vec<Poisoned>>,
-}
-
-struct Poisoned {
-    region: Region,
-    field: FieldId,
-    error: Error,
+    /// The values that its tasks which failed should have written.
+    poisons: Rc<Poisons>,
 }
 
 impl Owner {
+    /// Of a flow: gangs and tasks use the same instances.
+    pub fn of_flow(poisons: Rc<Poisons>) -> Self {
+        let failed = Failed { failures: Failures::default(), poisons };
+        Self { failed: OnceCell::from(Box::new(failed)), ..Self::default() }
+    }
+
     fn failed(&self) -> &Failed {
         self.failed.get_or_init(Box::default)
     }
@@ -83,43 +84,16 @@ impl Owner {
         self.waiting.borrow().iter().flat_map(|waiting| waiting.iter()).for_each(each);
     }
 
-    /// Poisons the data that a task should have written.
+    /// What tasks that failed should have written.
     #[cold]
-    pub fn poison(&self, region: Region, field: FieldId, error: &Error) {
-        self.rewritten(region, field);
-        let poisoned = Poisoned { region, field, error: error.clone() };
-        self.failed().poisoned.borrow_mut().push(poisoned);
+    pub fn poisons(&self) -> &Poisons {
+        &self.failed().poisons
     }
 
-    /// Whether there is any data that is poisoned.
+    /// The same, if there is any.
     #[inline]
-    pub fn has_poison(&self) -> bool {
-        self.failed.get().is_some_and(|failed| !failed.poisoned.borrow().is_empty())
-    }
-
-    /// All values of a field of a region were written, or will be.
-    #[cold]
-    pub fn rewritten(&self, region: Region, field: FieldId) {
-        let Some(failed) = self.failed.get() else { return };
-        let left = |p: Poisoned| {
-            let meets = p.field == field && p.region.overlaps(&region);
-            let parts = if meets { p.region.rect.subtract(&region.rect) } else { vec![p.region.rect] };
-            parts.into_iter().map(move |rect| Poisoned {
-                region: Region { rect, ..p.region },
-                error: p.error.clone(),
-                ..p
-            })
-        };
-        let all = failed.poisoned.take();
-        failed.poisoned.replace(all.into_iter().flat_map(left).collect());
-    }
-
-    /// The error of values of a field of a region, if some are poisoned.
-    #[cold]
-    pub fn poison_of(&self, region: Region, field: FieldId) -> Option<Error> {
-        let poisoned = self.failed.get()?.poisoned.borrow();
-        let is_it = |p: &&Poisoned| p.field == field && p.region.overlaps(&region);
-        poisoned.iter().rfind(is_it).map(|p| p.error.clone())
+    pub fn some_poison(&self) -> Option<&Poisons> {
+        self.failed.get().map(|failed| &*failed.poisons).filter(|poisons| !poisons.are_none())
     }
 
     #[inline]

@@ -48,11 +48,9 @@ impl Entry {
     /// The error of data that the task reads or changes, but that a task which failed should have written.
     #[inline]
     pub(super) fn poison_of_data(&self) -> Option<Error> {
-        let owner = self.body.as_ref()?.owner.as_ref().filter(|owner| owner.has_poison())?;
+        let poisons = self.body.as_ref()?.owner.as_ref()?.some_poison()?;
         let looks_at = self.uses().iter().filter(|u| u.privilege != Privilege::WriteDiscard);
-        looks_at
-            .map(|u| (u.column.region, u.column.field.id))
-            .find_map(|(region, field)| owner.poison_of(region, field))
+        looks_at.map(|u| &u.column).find_map(|column| poisons.of(&column.key(), column.rect()))
     }
 
     /// Whether a column has to be fetched before the task can run.

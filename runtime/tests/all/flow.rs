@@ -15,8 +15,10 @@ enum Step {
         into: (i64, i64),
         with: u64,
     },
+    /// In a flow with failures it fails for some first values.
     Double {
         at: (i64, i64),
+        fails: bool,
     },
     /// Adds a hash of all values of one or two ranges to each point of another.
     Mix {
@@ -43,7 +45,7 @@ fn overlap(a: (i64, i64), b: (i64, i64)) -> bool {
     a.0.max(b.0) < a.1.min(b.1)
 }
 
-fn drawn(random: &mut fastrand::Rng, nodes: u32) -> Vec<Placed> {
+fn drawn(random: &mut fastrand::Rng, nodes: u32, fails: bool) -> Vec<Placed> {
     let range = |random: &mut fastrand::Rng| {
         // Tiles more often than other ranges, and some that are empty.
         let lo = random.i64(0..POINTS);
@@ -61,7 +63,7 @@ fn drawn(random: &mut fastrand::Rng, nodes: u32) -> Vec<Placed> {
     };
     let step = |random: &mut fastrand::Rng| match random.u32(0..22) {
         0..=2 => Step::Fill { into: range(random), with: random.u64(..) },
-        3..=5 => Step::Double { at: range(random) },
+        3..=5 => Step::Double { at: range(random), fails },
         6 => Step::Window(random.u32(0..6)),
         7 if random.bool() => Step::Done,
         8 => {
@@ -89,31 +91,48 @@ fn hash(values: impl IntoIterator<Item = u64>) -> u64 {
     values.into_iter().fold(7, |h, v| (h ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17))
 }
 
+/// Whether a task that may fail does so.
+fn is_bad(values: &[u64]) -> bool {
+    values.first().is_some_and(|v| v % 3 == 0)
+}
+
 fn at(range: (i64, i64)) -> std::ops::Range<usize> {
     range.0 as usize..range.1 as usize
 }
 
-/// What a sequential run gives: the awaited hashes, and the values at the end.
-fn interpreted(steps: &[Placed]) -> (Vec<u64>, Vec<u64>) {
-    let (mut values, mut awaited) = (vec![0u64; POINTS as usize], Vec::new());
+/// What was awaited, and the values of each tile at the end. `None` is what failed.
+type Outcome = (Vec<Option<u64>>, Vec<Option<Vec<u64>>>);
+
+/// What a sequential run gives. A task that fails leaves no values where it writes.
+fn interpreted(steps: &[Placed]) -> Outcome {
+    let (mut values, mut awaited) = (vec![Some(0u64); POINTS as usize], Vec::new());
+    let read = |values: &[Option<u64>], r: (i64, i64)| values[at(r)].iter().copied().collect::<Option<Vec<u64>>>();
     for (step, ..) in steps {
         match step {
-            Step::Fill { into, with } => values[at(*into)].fill(*with),
-            Step::Double { at: range } => values[at(*range)].iter_mut().for_each(|v| *v = v.wrapping_mul(2) + 1),
+            Step::Fill { into, with } => values[at(*into)].fill(Some(*with)),
+            Step::Double { at: range, fails } => {
+                let old = read(&values, *range).filter(|old| !fails || !is_bad(old));
+                values[at(*range)].iter_mut().for_each(|v| *v = old.as_ref().and(*v).map(|v| v.wrapping_mul(2) + 1));
+            }
             Step::Mix { from, into } => {
-                let all: Vec<u64> = from.iter().flat_map(|r| values[at(*r)].to_vec()).collect();
-                let add = hash(all);
-                values[at(*into)].iter_mut().for_each(|v| *v = v.wrapping_add(add));
+                let all: Option<Vec<Vec<u64>>> = from.iter().map(|r| read(&values, *r)).collect();
+                let add = all.and_then(|all| read(&values, *into).map(|_| hash(all.concat())));
+                values[at(*into)].iter_mut().for_each(|v| *v = add.and_then(|add| Some(v.as_ref()?.wrapping_add(add))));
             }
             Step::Gang { from, into } => {
-                let add = hash(values[at(*from)].to_vec());
-                into.iter().for_each(|r| values[at(*r)].iter_mut().for_each(|v| *v = v.wrapping_add(add)));
+                let add = read(&values, *from).map(hash);
+                for r in into {
+                    let add = read(&values, *r).and(add);
+                    values[at(*r)]
+                        .iter_mut()
+                        .for_each(|v| *v = add.and_then(|add| Some(v.as_ref()?.wrapping_add(add))));
+                }
             }
             Step::Window(_) | Step::Done => {}
-            Step::Await { from } => awaited.push(hash(values[at(*from)].to_vec())),
+            Step::Await { from } => awaited.push(read(&values, *from).map(hash)),
         }
     }
-    (awaited, values)
+    (awaited, (0..POINTS / 4).map(|tile| read(&values, (4 * tile, 4 * tile + 4))).collect())
 }
 
 async fn gang_step(shard: Shard, (from, into): (Region, Region)) -> Result<(), Error> {
@@ -125,7 +144,7 @@ async fn gang_step(shard: Shard, (from, into): (Region, Region)) -> Result<(), E
     shard.launch(add, (from.read(U), into.read_write(U))).go()?.await
 }
 
-async fn flow(top: Top, steps: Vec<Placed>) -> Result<(Vec<u64>, Vec<u64>), Error> {
+async fn flow(top: Top, steps: Vec<Placed>, fails: bool) -> Result<Outcome, Error> {
     let line = top.region_tree("line", Rect::line(0, POINTS), &[U.info()])?;
     let part = |r: (i64, i64)| Region::new(line.tree, Rect::line(r.0, r.1));
     let gang = top.gang("gang", 3)?;
@@ -145,10 +164,15 @@ async fn flow(top: Top, steps: Vec<Placed>) -> Result<(Vec<u64>, Vec<u64>), Erro
         }
         match step {
             Step::Fill { into, with } => launched!(top.fill(top.region(part(into))?.write(U), with)).detach(),
-            Step::Double { at } => {
-                let double =
-                    |mut v: ReadWrite<u64>| v.as_mut_slice().iter_mut().for_each(|v| *v = v.wrapping_mul(2) + 1);
-                launched!(top.launch(double, (top.region(part(at))?.read_write(U),))).detach();
+            Step::Double { at, fails } => {
+                let double = move |mut v: ReadWrite<u64>| {
+                    if fails && is_bad(v.as_slice()) {
+                        return Err(Error::user("a bad first value"));
+                    }
+                    v.as_mut_slice().iter_mut().for_each(|v| *v = v.wrapping_mul(2) + 1);
+                    Ok(())
+                };
+                launched!(top.try_launch(double, (top.region(part(at))?.read_write(U),))).detach();
             }
             Step::Mix { from, into } => {
                 let from: Vec<_> =
@@ -173,15 +197,28 @@ async fn flow(top: Top, steps: Vec<Placed>) -> Result<(Vec<u64>, Vec<u64>), Erro
                 top.launch_gang(&gang, &add, start)?.detach();
             }
             Step::Window(n) => top.window(n).await,
-            Step::Done => top.done().await?,
+            Step::Done => match top.done().await {
+                Err(e) if fails => assert!(e.to_string().contains("a bad first value"), "{e}"),
+                done => done?,
+            },
             Step::Await { from } => {
                 let read = |v: Read<u64>| hash(v.as_slice().iter().copied());
-                awaited.push(launched!(top.launch(read, (top.region(part(from))?.read(U),))).await?);
+                let came = launched!(top.launch(read, (top.region(part(from))?.read(U),))).await;
+                awaited.push(if fails { came.ok() } else { Some(came?) });
             }
         }
     }
     let all = |v: Read<u64>| v.as_slice().to_vec();
-    let values = top.launch(all, (top.region(line)?.read(U),)).go()?.await?;
+    let mut values = Vec::new();
+    for tile in 0..POINTS / 4 {
+        let came = top.launch(all, (top.region(part((4 * tile, 4 * tile + 4)))?.read(U),)).go()?.await;
+        values.push(if fails { came.ok() } else { Some(came?) });
+    }
+    // What is not awaited is told here.
+    match top.done().await {
+        Err(_) if fails => {}
+        done => done?,
+    }
     Ok((awaited, values))
 }
 
@@ -213,11 +250,12 @@ fn random_flows_give_the_values_of_an_interpreter() {
 
 /// Runs one flow.
 fn check(name: &str, runtime: &Runtime, seed: u64, nodes: u32) {
-    let steps = drawn(&mut fastrand::Rng::with_seed(seed), nodes);
+    let fails = seed % 5 == 4;
+    let steps = drawn(&mut fastrand::Rng::with_seed(seed), nodes, fails);
     let expected = interpreted(&steps);
     let at = format!("{name} seed {seed} on {nodes} nodes");
     let given = steps.clone();
-    let outcome = watched(&at, || runtime.run(move |top| flow(top, given.clone())));
+    let outcome = watched(&at, || runtime.run(move |top| flow(top, given.clone(), fails)));
     let (came, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}\n{steps:?}"));
     assert_eq!(came, expected, "{at}\n{steps:?}");
 }

@@ -354,12 +354,9 @@ impl Shard {
 
     /// Clears the poison of data that the shards of a launched gang overwrite. `held` are their requirements.
     pub(crate) fn pass_on(&self, held: &[Arc<[HeldRegion]>]) {
-        let owner = &self.inner.owner;
-        if !owner.has_poison() {
-            return;
-        }
+        let Some(poisons) = self.inner.owner.some_poison() else { return };
         for h in held.iter().flat_map(|held| held.iter()).filter(|h| h.privilege == Privilege::WriteDiscard) {
-            h.fields.iter().for_each(|&field| owner.rewritten(h.region, field));
+            h.fields.iter().for_each(|&field| poisons.rewritten_anywhere(h.region, field));
         }
     }
 
