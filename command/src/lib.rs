@@ -11,6 +11,8 @@
 #![deny(unsafe_code)]
 #![allow(missing_docs)]
 
+pub mod arrays;
+pub mod cholesky;
 // It has one line with `unsafe`, for a function that runs before `main`.
 #[allow(unsafe_code)]
 mod closed;
@@ -60,6 +62,7 @@ pub struct Maniple {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Stencil(stencil::StencilOptions),
+    Cholesky(cholesky::CholeskyOptions),
     Collective(collective::CollectiveOptions),
     Schedule(schedule::ScheduleOptions),
     Tune(tune::TuneOptions),
@@ -141,6 +144,7 @@ impl Command {
     pub fn execute(&self) -> Result<(), Failure> {
         match self {
             Command::Stencil(args) => stencil::execute(args),
+            Command::Cholesky(args) => cholesky::execute(args),
             Command::Collective(args) => collective::execute(args),
             Command::Schedule(args) => schedule::execute(args),
             Command::Tune(args) => tune::execute(args),
@@ -164,7 +168,7 @@ impl Command {
     pub fn runs_on_several_processes(&self) -> bool {
         match self {
             Command::Stencil(_) | Command::WeakScaling(_) | Command::Tasks(_) => true,
-            Command::Collective(_) => true,
+            Command::Collective(_) | Command::Cholesky(_) => true,
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => true,
             #[cfg(feature = "mpi")]
             Command::MpiRank(_) => true,

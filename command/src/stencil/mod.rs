@@ -3,9 +3,9 @@
 mod report;
 pub mod session;
 pub mod times;
-pub mod vectors;
 
 use crate::Failure;
+use crate::arrays::Target;
 use crate::files::check_trace;
 use crate::machines::reduced::warn_without_costs;
 use crate::measure::noise::busy;
@@ -19,7 +19,6 @@ use maniple::runtime::{Check, Runtime};
 use maniple_stencil::Collective;
 use session::{Config, Session};
 use std::path::PathBuf;
-use vectors::Target;
 
 /// Run the 1D stencil, a power iteration in which each iteration depends on a collective
 #[derive(Debug, clap::Args)]

@@ -1,8 +1,8 @@
 //! The runs of one configuration of the stencil, one at a time.
 
 use super::times::Times;
-use super::vectors::{self, Target, Writing};
 use crate::Failure;
+use crate::arrays::{self, Target, Writing};
 use crate::host::HostRun;
 use crate::options::numbers::{at_least_one, check_memory, zero};
 use crate::options::wire::Processes;
@@ -143,7 +143,7 @@ impl Config {
     fn problem(&self) -> Result<(Blocks, Problem), Failure> {
         let (blocks, problem) = match &self.input {
             Some(path) => {
-                let start = vectors::read(path)?;
+                let start = arrays::read_vector(path)?;
                 let blocks = self.blocks_of(path, start.len())?;
                 (blocks, Problem::from_vector(&blocks, start, self.iterations))
             }

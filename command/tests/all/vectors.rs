@@ -1,7 +1,7 @@
 //! Reading and writing vectors: round trips, real NumPy bytes, and every bad input with its message.
 
 use maniple_command::Failure;
-use maniple_command::stencil::vectors::{self, Target};
+use maniple_command::arrays::{self, Target};
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn file(name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
 
 /// The vector in a file, or the message.
 fn read(path: &Path) -> Result<Vec<f64>, String> {
-    vectors::read(path).map_err(said)
+    arrays::read_vector(path).map_err(said)
 }
 
 /// Checks that a vector can be written.

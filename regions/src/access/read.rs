@@ -106,6 +106,26 @@ impl<'a, T: Element> Read<'a, T> {
     }
 }
 
+impl<T: Element> Read<'_, T, 2> {
+    /// The first element, and the number of elements from the start of one row to the start of the next: what a library of
+    /// kernels takes. Other tasks may write what lies between rows, so this is no slice. [`slice`](Self::slice) is one,
+    /// where nothing lies between.
+    ///
+    /// ```
+    /// use maniple_regions::Read;
+    /// fn sum(a: Read<f64, 2>) -> f64 {
+    ///     let ((first, stride), rect) = (a.strided(), a.rect());
+    ///     let at = |r: usize, c: usize| unsafe { *first.add(r * stride + c) };
+    ///     (0..rect.extent(0)).flat_map(|r| (0..rect.extent(1)).map(move |c| at(r, c))).sum()
+    /// }
+    /// ```
+    #[inline]
+    pub fn strided(&self) -> (*const T, usize) {
+        let (first, stride) = self.view.strided();
+        (first.as_ptr(), stride)
+    }
+}
+
 /// Reads and writes a leased rectangle in `D` dimensions (1 unless stated).
 ///
 /// ```
@@ -223,6 +243,16 @@ impl<T: Element> ReadWrite<'_, T> {
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         self.view.line_mut()
+    }
+}
+
+impl<T: Element> ReadWrite<'_, T, 2> {
+    /// The first element, to be read and written, and the number of elements from the start of one row to the start of
+    /// the next. See [`Read::strided`].
+    #[inline]
+    pub fn strided(&mut self) -> (*mut T, usize) {
+        let (first, stride) = self.view.reading().strided();
+        (first.as_ptr(), stride)
     }
 }
 

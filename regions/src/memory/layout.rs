@@ -97,6 +97,14 @@ impl<const D: usize> Layout<D> {
     }
 }
 
+impl Layout<2> {
+    /// The distance from one row to the next.
+    #[inline]
+    pub fn row_stride(&self) -> usize {
+        self.stride[0]
+    }
+}
+
 /// The runs of neighbouring elements that make up `rect` within an instance of `whole`, row-major: pairs of the offset
 /// of the first element and the number of elements. As few and as long as possible; `rect` must lie within `whole`.
 pub(crate) fn runs(whole: &Rect, rect: &Rect) -> impl Iterator<Item = (usize, usize)> + use<> {

@@ -96,6 +96,14 @@ impl<'a, T, const D: usize> View<'a, T, D> {
     }
 }
 
+impl<T> View<'_, T, 2> {
+    /// The first element, and the distance from one row to the next.
+    #[inline]
+    pub fn strided(&self) -> (NonNull<T>, usize) {
+        (self.first, self.layout.row_stride())
+    }
+}
+
 impl<'a, T> View<'a, T, 1> {
     /// All elements.
     #[inline]

@@ -1,12 +1,12 @@
-//! Files with vectors: reading the first vector, writing the last.
+//! Files with vectors and matrices.
 //!
 //! | extension | content |
 //! |---|---|
-//! | `.npy` | NumPy's format (versions 1 to 3), one-dimensional, 32- or 64-bit floats of either byte order |
-//! | `.csv`, `.txt` | text, one number a line |
+//! | `.npy` | NumPy's format (versions 1 to 3), with one or two dimensions, 32- or 64-bit floats of either byte order |
+//! | `.csv`, `.txt` | a vector as text, one number a line |
 //!
-//! Extensions are recognised in upper case, too. Files are written with 64-bit little-endian floats, or as text with
-//! enough digits to read the same bits back. All numbers read must be finite.
+//! Extensions are recognised in upper case, too. Files are written with little-endian floats, or as text with enough digits to
+//! read the same bits back. All numbers read must be finite; of a matrix, those of its lower triangle.
 
 use crate::host::available_memory;
 use crate::output::bytes;
@@ -53,12 +53,34 @@ impl Format {
 ///
 /// The file can't be read, is not a regular file, does not have the format of its extension, is empty, or holds a NaN or an
 /// infinity.
-pub fn read(path: &Path) -> Result<Vec<f64>, Failure> {
-    read_numbers(path).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))
+pub fn read_vector(path: &Path) -> Result<Vec<f64>, Failure> {
+    let read = |content: &[u8], format| match format {
+        _ if content.is_empty() => Err("expected at least one number, found an empty file".into()),
+        Format::Npy => npy_vector(content),
+        Format::Text => text(content),
+    };
+    read_with(path, read)
 }
 
-fn read_numbers(path: &Path) -> Result<Vec<f64>, Fault> {
-    let format = Format::of(path)?;
+/// Reads the lower triangle of a square matrix: its rows, with zeros above the diagonal.
+///
+/// # Errors
+///
+/// Those of [`read_vector`], but for numbers above the diagonal; a file that is not `.npy`; a matrix that is not square.
+pub fn read_matrix(path: &Path) -> Result<(usize, Vec<f64>), Failure> {
+    let read = |content: &[u8], format| match format {
+        Format::Npy => npy_matrix(content),
+        Format::Text => Err("expected the extension .npy for a matrix".into()),
+    };
+    read_with(path, read)
+}
+
+fn read_with<T>(path: &Path, read: impl Fn(&[u8], Format) -> Result<T, Fault>) -> Result<T, Failure> {
+    let read = |format| read(&content(path, format)?, format);
+    Format::of(path).and_then(read).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))
+}
+
+fn content(path: &Path, format: Format) -> Result<Vec<u8>, Fault> {
     let unread = |e: io::Error| format!("can't be read: {e}");
     let file = files::open(path).map_err(unread)?;
     let len = file.metadata().map_err(unread)?.len();
@@ -67,12 +89,7 @@ fn read_numbers(path: &Path) -> Result<Vec<f64>, Fault> {
         let [needed, available] = [needed, available].map(|n| bytes(n.into()));
         return Err(format!("reading it takes up to {needed} of memory, and {available} are available"));
     }
-    let content = files::read_from(file, len).map_err(unread)?;
-    match format {
-        _ if content.is_empty() => Err("expected at least one number, found an empty file".into()),
-        Format::Npy => npy(&content),
-        Format::Text => text(&content),
-    }
+    files::read_from(file, len).map_err(unread)
 }
 
 fn finite(x: f64, at: impl Fn() -> String, text: impl Fn() -> String) -> Result<f64, Fault> {
@@ -119,8 +136,55 @@ const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// NumPy aligns the data to this.
 const ALIGNMENT: usize = 64;
 
-/// Reads a one-dimensional array of floats.
-fn npy(content: &[u8]) -> Result<Vec<f64>, Fault> {
+/// An array of floats in a `.npy` file.
+struct Array<'a> {
+    dimensions: Vec<u64>,
+    /// The first index of an element counts fastest.
+    fortran_order: bool,
+    data: std::slice::ChunksExact<'a, u8>,
+    read: fn(&[u8]) -> f64,
+}
+
+impl Array<'_> {
+    /// The refusal of an array with another number of dimensions.
+    fn expected(&self, dimensions: &str) -> Fault {
+        let shape: Vec<String> = self.dimensions.iter().map(u64::to_string).collect();
+        let found = self.dimensions.len();
+        format!("expected a {dimensions}-D array, found a {found}-D array of shape ({})", shape.join(", "))
+    }
+}
+
+fn npy_vector(content: &[u8]) -> Result<Vec<f64>, Fault> {
+    let array = npy(content)?;
+    if array.dimensions.len() != 1 {
+        return Err(array.expected("1"));
+    }
+    if array.dimensions == [0] {
+        return Err("expected at least one number, found an array of shape (0,)".into());
+    }
+    let numbers = array.data.map(array.read).enumerate();
+    numbers.map(|(index, x)| finite(x, || format!("index {index}"), || x.to_string())).collect()
+}
+
+fn npy_matrix(content: &[u8]) -> Result<(usize, Vec<f64>), Fault> {
+    let array = npy(content)?;
+    let &[rows, columns] = &array.dimensions[..] else { return Err(array.expected("2")) };
+    if rows != columns || rows == 0 {
+        return Err(format!("expected a square matrix, found shape ({rows}, {columns})"));
+    }
+    let (size, mut values) = (rows as usize, vec![0.0; array.data.len()]);
+    for (at, bytes) in array.data.enumerate() {
+        let (slow, fast) = (at / size, at % size);
+        let (row, column) = if array.fortran_order { (fast, slow) } else { (slow, fast) };
+        if column <= row {
+            let x = (array.read)(bytes);
+            values[row * size + column] = finite(x, || format!("row {row}, column {column}"), || x.to_string())?;
+        }
+    }
+    Ok((size, values))
+}
+
+fn npy(content: &[u8]) -> Result<Array<'_>, Fault> {
     let Some(rest) = content.strip_prefix(MAGIC) else {
         let start = shown(&content[..content.len().min(MAGIC.len())]);
         return Err(format!("expected a .npy file, which starts with \\x93NUMPY, found `{start}`"));
@@ -140,7 +204,7 @@ fn npy(content: &[u8]) -> Result<Vec<f64>, Fault> {
         return Err(format!("expected a header of {length} bytes, found {found} bytes (the file is truncated)"));
     };
     let broken = || format!("expected a header with descr, fortran_order and shape, found `{}`", shown(header));
-    let [descr, shape] = std::str::from_utf8(header).ok().and_then(descr_and_shape).ok_or_else(broken)?;
+    let [descr, order, shape] = std::str::from_utf8(header).ok().and_then(entries).ok_or_else(broken)?;
     let wrong_type = |found: &str| Err(format!("expected the type '<f8', '>f8', '<f4' or '>f4', found {found}"));
     let (size, read): (usize, fn(&[u8]) -> f64) = match quoted(descr) {
         Some("<f8") => (8, |b| f64::from_le_bytes(b.try_into().expect("eight bytes"))),
@@ -152,26 +216,19 @@ fn npy(content: &[u8]) -> Result<Vec<f64>, Fault> {
         None => return Err(broken()),
     };
     let dimensions = numbers(shape).ok_or_else(broken)?;
-    let &[length] = &dimensions[..] else {
-        let shape: Vec<String> = dimensions.iter().map(u64::to_string).collect();
-        return Err(format!("expected a 1-D array, found a {}-D array of shape ({})", shape.len(), shape.join(", ")));
-    };
-    let wanted = length.checked_mul(size as u64);
+    let length = dimensions.iter().try_fold(1, |length: u64, n| length.checked_mul(*n));
+    let wanted = length.and_then(|length| length.checked_mul(size as u64));
     if wanted != Some(data.len() as u64) {
         let short = wanted.is_none_or(|wanted| wanted > data.len() as u64);
         let why = if short { "the file is truncated" } else { "there is something after the array" };
-        let found = data.len();
+        let (found, length) = (data.len(), length.map_or("too many".into(), |length| length.to_string()));
         return Err(format!("expected {length} numbers of {size} bytes, found {found} bytes of data ({why})"));
     }
-    if length == 0 {
-        return Err("expected at least one number, found an array of shape (0,)".into());
-    }
-    let numbers = data.chunks_exact(size).map(read).enumerate();
-    numbers.map(|(index, x)| finite(x, || format!("index {index}"), || x.to_string())).collect()
+    Ok(Array { dimensions, fortran_order: order == "True", data: data.chunks_exact(size), read })
 }
 
-/// The values of `descr` and `shape` in a header. The order of a one-dimensional array does not matter, but has to be there.
-fn descr_and_shape(header: &str) -> Option<[&str; 2]> {
+/// The values of `descr`, `fortran_order` and `shape` in a header.
+fn entries(header: &str) -> Option<[&str; 3]> {
     let mut rest = header.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
     let [mut descr, mut order, mut shape] = [None; 3];
     while !rest.is_empty() {
@@ -188,7 +245,7 @@ fn descr_and_shape(header: &str) -> Option<[&str; 2]> {
         }
         rest = after.strip_prefix(',').unwrap_or(after).trim();
     }
-    matches!(order, Some("True" | "False")).then_some([descr?, shape?])
+    matches!(order, Some("True" | "False")).then_some([descr?, order?, shape?])
 }
 
 /// The text in quotes of either kind. Texts in a header of floats have no escapes.
@@ -226,17 +283,17 @@ fn numbers(shape: &str) -> Option<Vec<u64>> {
     if inside.contains(',') { list } else { None }
 }
 
-/// All that comes before the data of an array of 64-bit little-endian floats, version 1.0.
-fn npy_head(numbers: usize) -> Vec<u8> {
-    let mut header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({numbers},), }}");
+/// All that comes before the data of an array of little-endian floats of so many bytes, version 1.0.
+fn npy_head(shape: &str, bytes: usize) -> Vec<u8> {
+    let mut header = format!("{{'descr': '<f{bytes}', 'fortran_order': False, 'shape': ({shape}), }}");
     let before = MAGIC.len() + 4;
     let padded = (before + header.len() + 1).next_multiple_of(ALIGNMENT) - before;
     header = format!("{header:<width$}\n", width = padded - 1);
-    // At most 20 digits, so one or two alignments: far below 2¹⁶.
+    // At most 20 digits for each dimension, so one or two alignments: far below 2¹⁶.
     [&MAGIC[..], &[1, 0], &(padded as u16).to_le_bytes(), header.as_bytes()].concat()
 }
 
-/// A file for a vector. It is written [as a whole](Whole): if anything fails, an older file of that name stays.
+/// A file for a vector or a matrix. It is written [as a whole](Whole): if anything fails, an older file of that name stays.
 #[derive(Debug)]
 pub struct Target {
     /// As the user wrote it, for messages.
@@ -264,11 +321,47 @@ impl Target {
         let begin = || {
             let mut filling = self.file.begin()?;
             if self.format == Format::Npy {
-                filling.write_all(&npy_head(numbers))?;
+                filling.write_all(&npy_head(&format!("{numbers},"), size_of::<f64>()))?;
             }
             Ok(filling)
         };
         Writing { path: self.path.clone(), format: self.format, filling: begin(), written: 0, numbers }
+    }
+
+    /// Checks that the path can be written with a matrix, and changes nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`prepare`](Self::prepare); an extension that is not `.npy`.
+    pub fn for_matrix(path: &Path) -> Result<Self, Failure> {
+        let target = Self::prepare(path)?;
+        match target.format {
+            Format::Npy => Ok(target),
+            Format::Text => {
+                Err(Failure::Usage(format!("{}: expected the extension .npy for a matrix", path.display())))
+            }
+        }
+    }
+
+    /// Writes a square matrix, given by rows of little-endian floats.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be written; an older one of that name stays.
+    pub fn write_matrix<const B: usize>(
+        &self,
+        size: usize,
+        values: impl Iterator<Item = [u8; B]>,
+    ) -> Result<(), Failure> {
+        let write = || {
+            let mut filling = self.file.begin()?;
+            filling.write_all(&npy_head(&format!("{size}, {size}"), B))?;
+            for value in values {
+                filling.write_all(&value)?;
+            }
+            filling.finish()
+        };
+        write().map_err(|e| Failure::Run(unwritten(&self.path, e)))
     }
 }
 

@@ -1,0 +1,230 @@
+//! The Cholesky factorisation A = L Lᵀ of a symmetric positive definite matrix, by tiles: a flow of tasks over all nodes.
+
+mod kernels;
+mod matrix;
+mod verify;
+
+pub use matrix::{Matrix, Tiles};
+
+use kernels::{gemm, potrf, syrk, tile, tile_mut, trsm};
+use maniple::mapper::{NodeId, Priority};
+use maniple::prelude::*;
+use maniple::regions::Element;
+use maniple::runtime::{Portable, Stats, now};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A type of floating-point numbers.
+pub trait Real: Element + faer::traits::RealField + Copy + Portable {
+    /// Its name.
+    const NAME: &'static str;
+    /// The distance from 1 to the next number.
+    const EPSILON: f64;
+    /// The nearest one.
+    fn from_f64(x: f64) -> Self;
+    /// The same number with more digits.
+    fn to_f64(self) -> f64;
+}
+
+macro_rules! real {
+    ($t:ident) => {
+        impl Real for $t {
+            const NAME: &'static str = stringify!($t);
+            const EPSILON: f64 = $t::EPSILON as f64;
+            fn from_f64(x: f64) -> Self {
+                x as $t
+            }
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+        }
+    };
+}
+
+real!(f32);
+real!(f64);
+
+/// The errors of a factorisation.
+#[derive(Debug, thiserror::Error)]
+pub enum CholeskyError {
+    /// A matrix without rows, or a tile without rows.
+    #[error("{what}: expected at least 1, found 0")]
+    Zero {
+        /// The name of the number.
+        what: &'static str,
+    },
+    /// The number of values of a matrix is no square.
+    #[error("expected a square number of values for a matrix, found {values}")]
+    NotSquare {
+        /// The number of values.
+        values: usize,
+    },
+    /// The matrix is not positive definite.
+    #[error(
+        "the matrix is not positive definite: column {column} (from 0) has no positive pivot, once the columns before it \
+         are eliminated"
+    )]
+    NotPositiveDefinite {
+        /// The first such column.
+        column: usize,
+    },
+    /// The runtime failed. The matrix is not at fault.
+    #[error("the run failed: {0}")]
+    Runtime(#[from] Error),
+}
+
+/// A factorisation to do.
+#[derive(Debug, Clone)]
+pub struct Problem<T> {
+    /// The matrix.
+    pub matrix: Matrix<T>,
+    /// Rows and columns of a tile. Those at the end of the matrix may have fewer.
+    pub tile: usize,
+    /// Where the first node puts the factor, by rows, with zeros above the diagonal.
+    pub factor: Option<Arc<Mutex<Vec<T>>>>,
+}
+
+impl<T: Real> Problem<T> {
+    /// The factorisation of a matrix with tiles of so many rows and columns.
+    pub fn new(matrix: Matrix<T>, tile: usize) -> Self {
+        Self { matrix, tile, factor: None }
+    }
+
+    /// The tasks of the factorisation.
+    pub fn tasks(&self) -> usize {
+        let t = self.matrix.size().div_ceil(self.tile);
+        t + t * (t - 1) + t * (t - 1) * t.saturating_sub(2) / 6
+    }
+
+    /// The floating-point operations of the factorisation.
+    pub fn operations(&self) -> f64 {
+        let n = self.matrix.size() as f64;
+        n * (n + 1.0) * (2.0 * n + 1.0) / 6.0
+    }
+}
+
+/// What a run gave.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The time from the first launch of a kernel until all have ended, by the run's own clock.
+    pub time: Duration,
+    /// ‖A − L Lᵀ‖ / ‖A‖, in the norm of Frobenius.
+    pub residual: f64,
+    /// The largest relative error of a value of the factor, if the factor is known.
+    pub error: Option<f64>,
+    /// What is wrong with the factor, if something is.
+    pub failure: Option<String>,
+    /// The runtime's counters.
+    pub stats: Stats,
+}
+
+/// Factors a matrix and verifies the factor. May wait.
+///
+/// # Errors
+/// A matrix that is not positive definite, and an error of the runtime.
+pub fn run<T: Real>(runtime: &Runtime, problem: &Problem<T>) -> Result<Outcome, CholeskyError> {
+    let size = problem.matrix.size();
+    for (what, number) in [("rows of the matrix", size), ("rows of a tile", problem.tile)] {
+        if number == 0 {
+            return Err(CholeskyError::Zero { what });
+        }
+    }
+    let given = problem.clone();
+    let (found, stats) = runtime.run(move |top| whole(top, given.clone()))?;
+    let (time, found) = match found {
+        Ok(found) => found,
+        Err(column) => return Err(CholeskyError::NotPositiveDefinite { column: column as usize }),
+    };
+    let failure = found.failure::<T>(size);
+    Ok(Outcome { time, residual: found.residual(), error: found.error, failure, stats })
+}
+
+/// Fills the tiles, factors them, and verifies the result. The inner error is the column without a positive pivot.
+async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duration, verify::Found), u64>, Error> {
+    let (matrix, side) = (&problem.matrix, problem.tile);
+    let tiles = Tiles::new(&top, matrix.size(), side)?;
+    for (_, _, tile) in tiles.all() {
+        let matrix = matrix.clone();
+        let set = move |mut a: Write<T, 2>| {
+            let (first, rows) = (a.rect(), a.rect().extent(1));
+            let (row, column) = (first.lo(1) as usize, first.lo(0) as usize);
+            // Above the diagonal nothing is looked at.
+            a.write_with(|at| {
+                let (r, c) = (row + at % rows, column + at / rows);
+                if r < c { T::zero() } else { matrix.get(r, c) }
+            });
+        };
+        top.launch(set, (tile.write(tiles.field),)).named("set").go()?.detach();
+    }
+    top.done().await?;
+    let began = now();
+    let factored = factor(&top, &tiles).await;
+    let time = now() - began;
+    if let Err(e) = factored {
+        return match verify::column_of(&e) {
+            Some(column) => Ok(Err(column)),
+            None => Err(e),
+        };
+    }
+    let found = verify::verify(&top, &problem.matrix, &tiles).await?;
+    if let Some(into) = &problem.factor {
+        gather(&top, &tiles, matrix.size(), into).await?;
+    }
+    Ok(Ok((time, found)))
+}
+
+/// Replaces the tiles of a matrix by those of its factor. Collective; may wait.
+///
+/// # Errors
+/// An [`Error::User`], if the matrix is not positive definite, and errors of the runtime.
+pub async fn factor<T: Real>(top: &Top, tiles: &Tiles<T>) -> Result<(), Error> {
+    let (a, t) = (tiles.field, &tiles.of);
+    for k in 0..t.len() {
+        let column = t[k][k].region().rect.lo(0) as u64;
+        let diagonal = move |mut a: ReadWrite<T, 2>| {
+            potrf(tile_mut(&mut a)).map_err(|at| Error::user(verify::not_positive(column + at as u64)))
+        };
+        top.try_launch(diagonal, (t[k][k].read_write(a),)).named("potrf").priority(Priority(7)).go()?.detach();
+        for i in k + 1..t.len() {
+            let divide = |l: Read<T, 2>, mut b: ReadWrite<T, 2>| trsm(tile(&l), tile_mut(&mut b));
+            let priority = if i == k + 1 { Priority(6) } else { Priority(5) };
+            let args = (t[k][k].read(a), t[i][k].read_write(a));
+            top.launch(divide, args).named("trsm").priority(priority).go()?.detach();
+        }
+        for i in k + 1..t.len() {
+            top.window(Top::WINDOW).await;
+            // What the next column needs comes first.
+            let priority = |j: usize| if j == k + 1 { Priority(4) } else { Priority(3) };
+            let square = |a: Read<T, 2>, mut c: ReadWrite<T, 2>| syrk(tile(&a), tile_mut(&mut c));
+            let args = (t[i][k].read(a), t[i][i].read_write(a));
+            top.launch(square, args).named("syrk").priority(priority(i)).go()?.detach();
+            for j in k + 1..i {
+                let product = |a: Read<T, 2>, b: Read<T, 2>, mut c: ReadWrite<T, 2>| {
+                    gemm(tile(&a), tile(&b), tile_mut(&mut c));
+                };
+                let args = (t[i][k].read(a), t[j][k].read(a), t[i][j].read_write(a));
+                top.launch(product, args).named("gemm").priority(priority(j)).go()?.detach();
+            }
+        }
+    }
+    top.done().await
+}
+
+/// Puts the factor together on the first node.
+async fn gather<T: Real>(top: &Top, tiles: &Tiles<T>, size: usize, into: &Arc<Mutex<Vec<T>>>) -> Result<(), Error> {
+    for (_, _, tile) in tiles.all() {
+        let into = into.clone();
+        let put = move |a: Read<T, 2>| {
+            let mut all = into.lock().unwrap_or_else(PoisonError::into_inner);
+            all.resize(size * size, T::zero());
+            let first = a.rect();
+            for (c, values) in (first.lo(0) as usize..).zip(a.rows()) {
+                for (r, value) in (first.lo(1) as usize..).zip(values).filter(|(r, _)| *r >= c) {
+                    all[r * size + c] = *value;
+                }
+            }
+        };
+        top.launch(put, (tile.read(tiles.field),)).on(NodeId(0)).named("gather").go()?.detach();
+    }
+    top.done().await
+}

@@ -1,0 +1,5 @@
+#![deny(unsafe_op_in_unsafe_fn)]
+#![deny(missing_docs)]
+#![doc = include_str!("../README.md")]
+
+pub mod cholesky;

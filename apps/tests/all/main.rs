@@ -1,0 +1,3 @@
+//! The applications, on all drivers, against sequential code.
+
+mod cholesky;

@@ -1,0 +1,184 @@
+//! `maniple cholesky`.
+
+use crate::Failure;
+use crate::arrays::{self, Target};
+use crate::files::check_trace;
+use crate::host::HostRun;
+use crate::machines::reduced::warn_without_costs;
+use crate::options::help::{exit_codes, machine_columns};
+use crate::options::numbers::{at_least_one, check_memory, count};
+use crate::options::workers::{OnWorkers, Place};
+use crate::options::{RepeatByWire, Reported, Traced};
+use crate::output::{Output, Record, expect_verified, field, table};
+use maniple::runtime::Runtime;
+use maniple_apps::cholesky::{CholeskyError, Matrix, Outcome, Problem, Real, run};
+use maniple_stencil::plural;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+/// Factor a symmetric positive definite matrix, A = L Lᵀ, by a flow of tasks on tiles
+#[derive(Debug, clap::Args)]
+#[command(after_help = concat!(
+    "The tasks are ordered by the tiles that they use. A tile is factored where its tasks write it, and the nodes have the tiles of \
+the matrix in turn, in two dimensions.\n\n",
+    "Without --input the matrix is D + w wᵀ, whose factor is known in closed form. Every run is verified.\n\n",
+    "Columns of the report:\n",
+    machine_columns!(),
+    "  tasks           tasks of the factorisation
+  verified        whether the errors are small: at most 30 N ε
+  residual        ‖A − L Lᵀ‖ / ‖A‖
+  error           the largest relative error of a value of L, without --input
+  seconds         time of the factorisation
+  gflops          N³/3 operations in that time, in thousand millions a second
+
+",
+    exit_codes!()
+))]
+pub struct CholeskyOptions {
+    /// Rows and columns of the matrix [default: 2048]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    size: Option<usize>,
+
+    /// Rows and columns of a tile
+    #[arg(long, value_name = "T", default_value_t = 256, value_parser = count, allow_negative_numbers = true)]
+    tile: usize,
+
+    /// Type of the numbers
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = Type::F64)]
+    element: Type,
+
+    #[command(flatten)]
+    repeat: RepeatByWire,
+
+    /// Factor the matrix in this file, of which only the lower triangle is looked at. Each process reads it
+    #[arg(long, value_name = "FILE.npy")]
+    input: Option<PathBuf>,
+
+    /// Write the factor of the last run to this file, with zeros above the diagonal
+    #[arg(long, value_name = "FILE.npy")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    on: OnWorkers,
+
+    #[command(flatten)]
+    traced: Traced,
+
+    #[command(flatten)]
+    reported: Reported,
+}
+
+/// A type of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Type {
+    /// 64-bit floats
+    F64,
+    /// 32-bit floats
+    F32,
+}
+
+/// Does the runs and reports them.
+pub fn execute(args: &CholeskyOptions) -> Result<(), Failure> {
+    match args.element {
+        Type::F64 => execute_on::<f64, 8>(args, f64::to_le_bytes),
+        Type::F32 => execute_on::<f32, 4>(args, f32::to_le_bytes),
+    }
+}
+
+fn execute_on<T: Real, const B: usize>(args: &CholeskyOptions, bytes: fn(T) -> [u8; B]) -> Result<(), Failure> {
+    at_least_one("tile", args.tile)?;
+    let files = args.on.files()?.reads("--input", args.input.as_deref());
+    files.writes("--output", args.output.as_deref()).writes("--trace", args.traced.trace.as_deref()).check()?;
+    // The first of several processes writes it.
+    let written = args.output.as_deref().filter(|_| Runtime::process_number() == 0);
+    let target = written.map(Target::for_matrix).transpose()?;
+    let matrix = matrix::<T>(args)?;
+    let machine = match args.on.workers.place(1)?.0 {
+        Place::Machine(machine) => Some(machine),
+        Place::Threads | Place::Processes(_) => None,
+    };
+    let runs = args.repeat.or(3, machine.is_some())?;
+    let (workers, runtime, trace) = args.on.runtime(1, &args.traced)?;
+    machine.as_deref().into_iter().for_each(warn_without_costs);
+    let mut problem = Problem::new(matrix, args.tile);
+    let mut output = Output::new(args.reported.format);
+    let mut unverified = Vec::new();
+    let mut run = |number: usize| {
+        if number + 1 == runs && args.output.is_some() {
+            problem.factor = Some(Arc::default());
+        }
+        let began = Instant::now();
+        let outcome = run(&runtime, &problem).map_err(failure)?;
+        let host = HostRun::of(&outcome.stats, began.elapsed());
+        unverified.extend(outcome.failure.as_ref().map(|failure| format!("run {number}: {failure}")));
+        let mut record = vec![
+            field("program", "cholesky"),
+            field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|machine| &*machine.name)),
+            field("nodes", machine.as_ref().map(|machine| machine.nodes)),
+            field("workers", workers),
+            field("size", problem.matrix.size()),
+            field("tile", args.tile),
+            field("type", T::NAME),
+            field("tasks", problem.tasks()),
+            field("repeat", number),
+        ];
+        record.extend(measured(&outcome, problem.operations()));
+        record.extend(host.iter().flat_map(HostRun::fields));
+        output.add(record)
+    };
+    let done = (0..runs).try_for_each(&mut run);
+    let finished = output.finish_with(table);
+    done?;
+    finished?;
+    expect_verified(runs, "run", &unverified)?;
+    if let (Some(target), Some(factor)) = (target, &problem.factor) {
+        let factor = factor.lock().unwrap_or_else(PoisonError::into_inner);
+        target.write_matrix(problem.matrix.size(), factor.iter().map(|x| bytes(*x)))?;
+    }
+    check_trace(trace.as_ref())
+}
+
+fn measured(outcome: &Outcome, operations: f64) -> Record {
+    let seconds = outcome.time.as_secs_f64();
+    vec![
+        field("verified", outcome.failure.is_none()),
+        field("residual", outcome.residual),
+        field("error", outcome.error),
+        field("seconds", seconds),
+        field("gflops", operations / seconds / 1e9),
+        field("sends", outcome.stats.sends),
+        field("recipients", outcome.stats.recipients),
+        field("forwards", outcome.stats.forwards),
+    ]
+}
+
+fn matrix<T: Real>(args: &CholeskyOptions) -> Result<Matrix<T>, Failure> {
+    const SIZE: usize = 2048;
+    let fits = |size: usize| {
+        let wide = size as u128;
+        // The tiles, and the whole matrix for a file that is read or written.
+        let whole = wide * (u128::from(args.input.is_some()) + u128::from(args.output.is_some()));
+        check_memory(&format!("a matrix of {}", plural(size, "row")), size, (wide / 2 + whole) * size_of::<T>() as u128)
+    };
+    let Some(path) = &args.input else {
+        let size = at_least_one("size", args.size.unwrap_or(SIZE))?;
+        fits(size)?;
+        return Ok(Matrix::generated(size));
+    };
+    let (size, values) = arrays::read_matrix(path)?;
+    if let Some(asked) = args.size.filter(|asked| *asked != size) {
+        let holds = format!("{}: holds {}", path.display(), plural(size, "row"));
+        return Err(Failure::Usage(format!("{holds}, but {asked} were asked for; leave the size out")));
+    }
+    fits(size)?;
+    Matrix::given(values.into_iter().map(T::from_f64).collect()).map_err(failure)
+}
+
+fn failure(e: CholeskyError) -> Failure {
+    match e {
+        CholeskyError::Runtime(_) | CholeskyError::NotPositiveDefinite { .. } => Failure::Run(e.to_string()),
+        CholeskyError::Zero { .. } | CholeskyError::NotSquare { .. } => Failure::Usage(e.to_string()),
+    }
+}
