@@ -7,7 +7,7 @@ use crate::effects::polling::Poller;
 use crate::effects::{Tell, Waiting, polling};
 use crate::error::Failure;
 use crate::failures::Failures;
-use crate::ids::TaskId;
+use crate::ids::{ProcessorId, TaskId};
 use maniple_barriers::{Promise, PromiseState, Waiters};
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -54,6 +54,8 @@ pub(crate) trait Maker: 'static {
     fn leaf(&self) -> Option<TaskId>;
     /// The value is awaited, or passed on, for the first time or again.
     fn is_awaited(&self) {}
+    /// A task of a flow takes the value, on a node with this home.
+    fn is_needed_at(&self, _: ProcessorId) {}
 }
 
 impl Maker for () {
@@ -286,9 +288,22 @@ impl<T: 'static> TaskFuture<T> {
         self.cell.task.leaf()
     }
 
-    /// The value is passed on to a task that may be elsewhere.
-    pub(crate) fn is_awaited(&self) {
-        self.cell.task.is_awaited();
+    /// The value is passed on to a task of a flow, on a node with this home.
+    pub(crate) fn is_needed_at(&self, at: ProcessorId) {
+        self.cell.task.is_needed_at(at);
+    }
+
+    /// Waits for the value or the failure. The program does not learn of it.
+    pub(crate) async fn outcome(self) -> Result<T, Failure>
+    where
+        T: Clone,
+    {
+        self.settled().await;
+        match self.cell.promise.borrow().state() {
+            PromiseState::Ready(value) => Ok(value.clone()),
+            PromiseState::Poisoned(poison) => Err(poison.failure.clone()),
+            PromiseState::Pending(_) => unreachable!("settled"),
+        }
     }
 
     /// Registers a waiter; false when the future is settled already.

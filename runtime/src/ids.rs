@@ -106,6 +106,11 @@ pub(crate) struct TaskId {
     pub turn: u32,
 }
 
+impl TaskId {
+    /// No task.
+    pub const NONE: Self = Self { index: u32::MAX, turn: 0 };
+}
+
 /// Marks the number of an empty cell. In the number of a ready cell the bit is clear.
 pub(crate) const EMPTY: u32 = Half::Empty.bit();
 

@@ -1,47 +1,116 @@
 //! Plans of leaf tasks that the top-level task launches: where their data comes from.
 
-use super::Planner;
 use super::plan::moved;
+use super::{Planner, Slot};
 use crate::Error;
 use crate::effects::Effects;
 use crate::ids::{ColumnKey, NodeId, ProcessorId};
-use crate::message::Move;
+use crate::message::{Move, Transfer};
 use maniple_regions::Privilege;
+use smallvec::SmallVec;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The use of one field of a region by a leaf task of a flow.
-#[derive(Debug, Clone, Copy)]
 pub(crate) struct TaskUse {
-    pub key: ColumnKey,
+    pub slot: Rc<Slot>,
     pub privilege: Privilege,
 }
 
 impl Planner {
     /// The processor that has the data of a task, by the first region that it writes, or else by its first region: where the
     /// node's home is. Data that nobody has is dealt to the nodes block-cyclically.
+    #[inline]
     pub fn home_of_task(&self, effects: &Effects, uses: &[TaskUse]) -> ProcessorId {
         let copies = effects.copies();
         let Some(first) = uses.iter().find(|u| u.privilege.writes()).or(uses.first()) else {
             return copies.first_of(NodeId(0));
         };
-        let node = match self.versions.borrow().holder(&first.key) {
+        let holder = match first.slot.is_live() {
+            true => first.slot.holders().first().copied(),
+            false => self.versions.borrow().holder(&first.slot.key),
+        };
+        let node = match holder {
             Some(holder) => copies.node_of(holder),
-            None => dealt(&first.key, copies.nodes()),
+            None => dealt(&first.slot.key, copies.nodes()),
         };
         copies.first_of(node)
     }
 
-    /// The moves of data for a task on a processor. Updates the launcher's knowledge of its regions.
+    /// Finds the moves of data for a task on a processor, and updates the launcher's knowledge of its regions. `emit` gets
+    /// each move that concerns this node, with its number in the launch.
     ///
     /// # Errors
-    /// An illegal answer of the mapper.
-    pub fn plan_task(&self, effects: &Effects, uses: &[TaskUse], at: ProcessorId) -> Result<Vec<Arc<Move>>, Error> {
+    /// An illegal answer of the mapper, which only those are asked who send or receive.
+    #[inline]
+    pub fn plan_task(
+        &self,
+        effects: &Effects,
+        uses: &[TaskUse],
+        at: ProcessorId,
+        mut emit: impl FnMut(u32, Arc<Move>),
+    ) -> Result<(), Error> {
+        if !uses.iter().all(|u| u.slot.is_live()) {
+            return self.plan_task_on_pieces(effects, uses, at, &mut emit);
+        }
+        let mut moves: SmallVec<[(ProcessorId, &ColumnKey); 4]> = SmallVec::new();
+        for u in uses.iter().filter(|u| u.privilege != Privilege::WriteDiscard) {
+            match &*u.slot.holders() {
+                [] => {}
+                holders if holders.contains(&at) => {}
+                [only] => moves.push((*only, &u.slot.key)),
+                holders => moves.push((self.source(effects, &u.slot.key, at, holders)?, &u.slot.key)),
+            }
+        }
+        let concerns = |p: ProcessorId| self.starts(effects, p);
+        for (number, (from, key)) in (0u32..).zip(&moves) {
+            if concerns(*from) || concerns(at) {
+                let ColumnKey { tree, field, rect } = **key;
+                let transfer = Transfer { tree, field, rect, from: rect, into: rect, only_read: false };
+                emit(number, moved(*from, at, vec![transfer]));
+            }
+        }
+        for u in uses {
+            match u.privilege.writes() {
+                true => u.slot.write(at),
+                false if u.slot.holders().is_empty() || u.slot.holders().contains(&at) => {}
+                false => u.slot.hold(at),
+            }
+        }
+        Ok(())
+    }
+
+    /// Who sends one of several valid copies. Who neither has one nor gets one need not know.
+    #[cold]
+    fn source(
+        &self,
+        effects: &Effects,
+        key: &ColumnKey,
+        at: ProcessorId,
+        holders: &[ProcessorId],
+    ) -> Result<ProcessorId, Error> {
+        match holders.iter().chain([&at]).any(|p| self.starts(effects, *p)) {
+            true => self.select_source(effects, key.region(key.rect), key.field, at, holders),
+            false => Ok(holders[0]),
+        }
+    }
+
+    /// The same where pieces cut the regions of the task.
+    #[cold]
+    fn plan_task_on_pieces(
+        &self,
+        effects: &Effects,
+        uses: &[TaskUse],
+        at: ProcessorId,
+        emit: &mut dyn FnMut(u32, Arc<Move>),
+    ) -> Result<(), Error> {
         let mut versions = self.versions.borrow_mut();
         let mut refused = None;
         let mut moves: Vec<Arc<Move>> = Vec::new();
-        for TaskUse { key, .. } in uses.iter().filter(|u| u.privilege != Privilege::WriteDiscard) {
+        for u in uses.iter().filter(|u| u.privilege != Privilege::WriteDiscard) {
+            let key = &u.slot.key;
             let select = |rect, holders: &[ProcessorId]| {
-                let selected = self.select_source(effects, key.region(rect), key.field, at, holders);
+                let selected = self.source(effects, &ColumnKey { rect, ..*key }, at, holders);
                 selected.unwrap_or_else(|e| {
                     refused.get_or_insert(e);
                     holders[0]
@@ -55,13 +124,17 @@ impl Planner {
         if let Some(e) = refused {
             return Err(e);
         }
-        for TaskUse { key, privilege } in uses {
-            match privilege.writes() {
+        for u in uses {
+            let key = &u.slot.key;
+            match u.privilege.writes() {
                 true => versions.write(key, key.rect, at),
                 false => versions.hold(key, key.rect, at),
             }
         }
-        Ok(moves)
+        let concerns = |p: ProcessorId| self.starts(effects, p);
+        let here = (0u32..).zip(moves).filter(|(_, moved)| moved.ends().any(concerns));
+        here.for_each(|(number, moved)| emit(number, moved));
+        Ok(())
     }
 }
 

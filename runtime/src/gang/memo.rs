@@ -84,7 +84,7 @@ impl Remembered {
     }
 
     /// Whether this launch started from the present knowledge.
-    fn agrees(&mut self, versions: &Versions) -> bool {
+    fn agrees(&mut self, versions: &mut Versions) -> bool {
         versions.agree(self.fields.iter().copied().zip(&mut self.before))
     }
 
@@ -166,7 +166,7 @@ impl Planner {
     /// A launch that [`Self::check`] or the mapper refuses.
     pub fn plan_or_recall(&self, effects: &Effects, input: PlanInput<'_>) -> Result<Rc<LaunchPlan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
-        let is_it = |r: &mut Remembered| r.is(&input) && r.agrees(&self.versions.borrow());
+        let is_it = |r: &mut Remembered| r.is(&input) && r.agrees(&mut self.versions.borrow_mut());
         let mut answers = Answers::default();
         if let Some(at) = memo.launches.iter_mut().position(is_it) {
             let agree = self.answers_agree(effects, &memo.launches[at].plan, &mut answers)?;
@@ -191,13 +191,12 @@ impl Planner {
         self.check(effects, &input.held)?;
         let fields: HashSet<(TreeId, FieldId)> = input.columns().map(|(_, key, ..)| (key.tree, key.field)).collect();
         let fields: Vec<_> = fields.into_iter().collect();
-        let look = || self.versions.borrow().look(fields.iter().copied());
-        let before = look();
+        let look = || self.versions.borrow_mut().look(fields.iter().copied());
+        let known = self.versions.borrow().all_pieces(fields.iter().copied());
         let uses: usize = input.columns().map(|(_, key, ..)| 1 + self.versions.borrow().pieces(&key)).sum();
         // Shared knowledge is copied when it changes. The copy must not cost more than the launch itself.
-        let is_small =
-            before.iter().map(FieldVersions::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
-        let before = (is_small && memo.is_seen(&input)).then_some(before);
+        let is_small = known <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
+        let before = (is_small && memo.is_seen(&input)).then(look);
         let (gang, instances) = (input.table.id, input.instances.map(Box::from));
         let (plan, used) = self.plan(effects, input, answers)?;
         let plan = Rc::new(plan);

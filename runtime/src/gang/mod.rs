@@ -30,4 +30,4 @@ pub(crate) use gangs::Gangs;
 pub(crate) use orders::{Due, OfLaunch, Order};
 pub(crate) use plan::{LaunchPlan, PlanInput, Planner};
 pub(crate) use results::{LaunchState, Settle, Uses};
-pub(crate) use versions::{Right, Versions};
+pub(crate) use versions::{Right, Slot, Versions};

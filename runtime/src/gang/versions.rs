@@ -6,17 +6,79 @@ use crate::ids::{ColumnKey, ProcessorId};
 use crate::maps::HashMap;
 use crate::message::{Transfer, Valid};
 use maniple_regions::{FieldId, Rect, TreeId};
+use smallvec::SmallVec;
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 /// An instance that holds valid values: its rectangle and its processor.
 type Holder = (Rect, ProcessorId);
 
 /// The instances that hold valid values of a piece.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 enum Holders {
     /// One instance, exactly over the piece. This is the usual case, and there may be many pieces.
     Own(ProcessorId),
     Several(Box<Several>),
+    /// Instances exactly over the piece. Tasks of a flow that use it find them without a search.
+    Slot(Rc<Slot>),
+}
+
+/// A piece that tasks of a flow use, as long as it stays a piece of its own.
+pub(crate) struct Slot {
+    pub key: ColumnKey,
+    /// False once the piece was cut, or is no longer known by its slot: look it up again.
+    live: Cell<bool>,
+    /// The processors that have a valid instance exactly over the piece, in the order in which they came. Without one, nobody
+    /// has written the piece.
+    at: RefCell<SmallVec<[ProcessorId; 4]>>,
+}
+
+impl Slot {
+    fn new(key: ColumnKey, at: impl IntoIterator<Item = ProcessorId>) -> Rc<Self> {
+        Rc::new(Self { key, live: Cell::new(true), at: RefCell::new(at.into_iter().collect()) })
+    }
+
+    /// What stands for a piece that other pieces cut.
+    pub fn dead(key: ColumnKey) -> Rc<Self> {
+        let slot = Self::new(key, []);
+        slot.live.set(false);
+        slot
+    }
+
+    #[inline]
+    pub fn is_live(&self) -> bool {
+        self.live.get()
+    }
+
+    /// The processors with a valid instance.
+    #[inline]
+    pub fn holders(&self) -> Ref<'_, [ProcessorId]> {
+        Ref::map(self.at.borrow(), |at| &**at)
+    }
+
+    /// One more processor has a valid instance, or will have one.
+    #[inline]
+    pub fn hold(&self, at: ProcessorId) {
+        self.at.borrow_mut().push(at);
+    }
+
+    /// The piece was, or will be, written on a processor.
+    #[inline]
+    pub fn write(&self, on: ProcessorId) {
+        let mut at = self.at.borrow_mut();
+        at.clear();
+        at.push(on);
+    }
+
+    /// The same facts without the slot, which is not live any more.
+    fn dissolve(&self) -> Option<Holders> {
+        self.live.set(false);
+        match &**self.at.borrow() {
+            [] => None,
+            [own] => Some(Holders::Own(*own)),
+            several => Some(Holders::Several(Box::new(Several::of(several.iter().map(|at| (self.key.rect, *at)))))),
+        }
+    }
 }
 
 /// Holders in the order in which they came.
@@ -69,6 +131,16 @@ impl Holders {
         match self {
             Self::Own(processor) => Some((*piece, *processor)),
             Self::Several(several) => several.list.first().copied(),
+            Self::Slot(slot) => slot.holders().first().map(|at| (*piece, *at)),
+        }
+    }
+
+    /// The processors with holders, if there are several holders.
+    fn several(&self) -> Vec<ProcessorId> {
+        match self {
+            Self::Several(several) if several.list.len() > 1 => several.processors(),
+            Self::Slot(slot) => slot.holders().to_vec(),
+            Self::Own(_) | Self::Several(_) => Vec::new(),
         }
     }
 
@@ -77,6 +149,7 @@ impl Holders {
         match self {
             Self::Own(own) => (*own == processor).then_some((*piece, processor)),
             Self::Several(several) => several.at(processor),
+            Self::Slot(slot) => slot.holders().contains(&processor).then_some((*piece, processor)),
         }
     }
 
@@ -84,6 +157,7 @@ impl Holders {
         match self {
             Self::Own(own) => holder == (*piece, *own),
             Self::Several(several) => several.contains(holder),
+            Self::Slot(slot) => holder.0 == *piece && slot.holders().contains(&holder.1),
         }
     }
 
@@ -92,15 +166,21 @@ impl Holders {
         match self {
             Self::Own(own) => holder == (*piece, *own),
             Self::Several(several) => several.list[..] == [holder],
+            Self::Slot(slot) => holder.0 == *piece && *slot.holders() == [holder.1],
         }
     }
 
     /// Removes one of several holders.
     fn remove(&mut self, piece: &Rect, holder: Holder) {
-        let Self::Several(several) = self else { return };
-        several.remove(holder);
-        if let [last] = several.list[..] {
-            *self = Self::of(*piece, last);
+        match self {
+            Self::Own(_) => {}
+            Self::Slot(slot) => slot.at.borrow_mut().retain(|at| holder != (*piece, *at)),
+            Self::Several(several) => {
+                several.remove(holder);
+                if let [last] = several.list[..] {
+                    *self = Self::of(*piece, last);
+                }
+            }
         }
     }
 
@@ -109,6 +189,33 @@ impl Holders {
             Self::Own(own) if holder == (*piece, *own) => {}
             Self::Own(own) => *self = Self::Several(Box::new(Several::of([(*piece, *own), holder]))),
             Self::Several(several) => several.add(holder),
+            Self::Slot(slot) if slot.holders().is_empty() || slot.holders().contains(&holder.1) => {}
+            Self::Slot(slot) if holder.0 == *piece => slot.hold(holder.1),
+            Self::Slot(slot) => {
+                if let Some(mut plain) = slot.dissolve() {
+                    plain.add(piece, holder);
+                    *self = plain;
+                }
+            }
+        }
+    }
+
+    /// The same without slots. `None` for a piece that nobody has written.
+    fn plain(&self) -> Option<Self> {
+        match self {
+            Self::Slot(slot) => slot.dissolve(),
+            other => Some(other.clone()),
+        }
+    }
+}
+
+/// Compares what has no slots.
+impl PartialEq for Holders {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Own(a), Self::Own(b)) => a == b,
+            (Self::Several(a), Self::Several(b)) => a == b,
+            _ => false,
         }
     }
 }
@@ -118,6 +225,11 @@ impl Piece for Holders {
         match self {
             Self::Own(own) => Self::Several(Box::new(Several::of([(*piece, *own)]))),
             Self::Several(_) => self.clone(),
+            Self::Slot(slot) => match slot.dissolve() {
+                Some(Self::Own(own)) => Self::Several(Box::new(Several::of([(*piece, own)]))),
+                Some(plain) => plain,
+                None => Self::Several(Box::default()),
+            },
         }
     }
 }
@@ -138,12 +250,9 @@ impl Pieces<Holders> {
                 continue;
             }
             let part = piece.intersect(&rect);
-            let from = holders.at(piece, into.1).or_else(|| match holders {
-                Holders::Several(several) if several.list.len() > 1 => match &several.processors()[..] {
-                    [_] => holders.first(piece),
-                    processors => holders.at(piece, select(part, processors)),
-                },
-                _ => holders.first(piece),
+            let from = holders.at(piece, into.1).or_else(|| match &holders.several()[..] {
+                [] | [_] => holders.first(piece),
+                processors => holders.at(piece, select(part, processors)),
             });
             if let Some(from) = from {
                 copy(part, from);
@@ -194,6 +303,8 @@ pub(crate) struct Versions {
 pub(crate) struct FieldVersions {
     /// The holders of points that were written.
     holders: Rc<Pieces<Holders>>,
+    /// Some pieces may have slots. Knowledge that is shared has none.
+    has_slots: bool,
     /// The rights that have been lowered. All others are [`Right::All`].
     rights: Rc<Pieces<Right>>,
 }
@@ -211,6 +322,15 @@ impl FieldVersions {
     pub fn pieces(&self) -> usize {
         self.holders.map.len() + self.rights.map.len()
     }
+
+    /// Gives up all slots, before the knowledge is shared or replaced.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.has_slots) {
+            let holders = Rc::make_mut(&mut self.holders);
+            let plain = std::mem::take(&mut holders.map).into_iter().filter_map(|(rect, h)| Some((rect, h.plain()?)));
+            holders.map = plain.collect();
+        }
+    }
 }
 
 impl Versions {
@@ -220,7 +340,36 @@ impl Versions {
 
     /// `key` was, or will be, written through the instance over `from` on `at`.
     pub fn write(&mut self, key: &ColumnKey, from: Rect, at: ProcessorId) {
-        self.holders(key).write(key.rect, Holders::of(key.rect, (from, at)));
+        let holders = self.holders(key);
+        match holders.map.get(&key.rect) {
+            Some(Holders::Slot(slot)) if from == key.rect => return slot.write(at),
+            Some(Holders::Slot(slot)) => drop(slot.dissolve()),
+            _ => {}
+        }
+        holders.write(key.rect, Holders::of(key.rect, (from, at)));
+    }
+
+    /// The slot of a region, if no piece cuts it and all valid instances lie exactly over it. Otherwise one that is not live.
+    #[cold]
+    pub fn slot(&mut self, key: &ColumnKey) -> Rc<Slot> {
+        let column = self.columns.entry((key.tree, key.field)).or_default();
+        let mut pieces = column.holders.overlapping(key.rect);
+        let is_over = |holder: &Holder| holder.0 == key.rect;
+        let at: Vec<ProcessorId> = match (pieces.next(), pieces.next()) {
+            (None, _) if !key.rect.is_empty() => Vec::new(),
+            (Some((piece, holders)), None) if *piece == key.rect => match holders {
+                Holders::Own(own) => vec![*own],
+                Holders::Several(several) if several.list.iter().all(is_over) => several.processors(),
+                Holders::Several(_) => return Slot::dead(*key),
+                Holders::Slot(slot) => return slot.clone(),
+            },
+            _ => return Slot::dead(*key),
+        };
+        drop(pieces);
+        let slot = Slot::new(*key, at);
+        Rc::make_mut(&mut column.holders).write(key.rect, Holders::Slot(slot.clone()));
+        column.has_slots = true;
+        slot
     }
 
     /// The transfers that make `key` valid in the instance over `into` on `at`. `emit(source, transfer)` gets each.
@@ -273,8 +422,8 @@ impl Versions {
 
     /// The processor of the first valid instance of some point of `key`.
     pub fn holder(&self, key: &ColumnKey) -> Option<ProcessorId> {
-        let (piece, holders) = self.columns.get(&(key.tree, key.field))?.holders.overlapping(key.rect).next()?;
-        Some(holders.first(piece)?.1)
+        let mut pieces = self.columns.get(&(key.tree, key.field))?.holders.overlapping(key.rect);
+        pieces.find_map(|(piece, holders)| Some(holders.first(piece)?.1))
     }
 
     /// The valid instances of everything within `key`.
@@ -335,15 +484,30 @@ impl Versions {
         self.columns.get(&(key.tree, key.field)).map_or(0, |c| c.holders.overlapping(key.rect).count())
     }
 
+    /// How many pieces of some fields there are.
+    pub fn all_pieces(&self, columns: impl Iterator<Item = (TreeId, FieldId)>) -> usize {
+        columns.filter_map(|key| self.columns.get(&key)).map(FieldVersions::pieces).sum()
+    }
+
     /// The present knowledge about some columns.
-    pub fn look(&self, columns: impl Iterator<Item = (TreeId, FieldId)>) -> Vec<FieldVersions> {
-        columns.map(|key| self.columns.get(&key).cloned().unwrap_or_default()).collect()
+    pub fn look(&mut self, columns: impl Iterator<Item = (TreeId, FieldId)>) -> Vec<FieldVersions> {
+        let look = |column: &mut FieldVersions| {
+            column.settle();
+            column.clone()
+        };
+        columns.map(|key| self.columns.get_mut(&key).map(look).unwrap_or_default()).collect()
+    }
+
+    fn settled(&mut self, key: (TreeId, FieldId)) -> Option<&FieldVersions> {
+        let column = self.columns.get_mut(&key)?;
+        column.settle();
+        Some(column)
     }
 
     /// Whether the knowledge about each column equals the one beside it. If so, both are made to share it.
-    pub fn agree<'a>(&self, with: impl Iterator<Item = ((TreeId, FieldId), &'a mut FieldVersions)>) -> bool {
+    pub fn agree<'a>(&mut self, with: impl Iterator<Item = ((TreeId, FieldId), &'a mut FieldVersions)>) -> bool {
         for (key, other) in with {
-            match self.columns.get(&key) {
+            match self.settled(key) {
                 Some(own) if own.says(other) => *other = own.clone(),
                 None if other.pieces() == 0 => {}
                 _ => return false,
@@ -354,6 +518,7 @@ impl Versions {
 
     /// Forgets a tree.
     pub fn forget_tree(&mut self, tree: TreeId) {
+        self.columns.iter_mut().filter(|((of, _), _)| *of == tree).for_each(|(_, column)| column.settle());
         self.columns.retain(|(of, _), _| *of != tree);
     }
 
@@ -361,7 +526,9 @@ impl Versions {
     pub fn replace<'a>(&mut self, with: impl Iterator<Item = ((TreeId, FieldId), &'a FieldVersions)>) {
         for (key, column) in with {
             self.restricted |= !column.rights.map.is_empty();
-            self.columns.insert(key, column.clone());
+            if let Some(mut old) = self.columns.insert(key, column.clone()) {
+                old.settle();
+            }
         }
     }
 }

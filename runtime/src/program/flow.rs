@@ -17,13 +17,14 @@ use crate::error::Failure;
 use crate::future::{FutureCell, Maker, Poison, TaskFuture};
 use crate::gang::{LaunchState, Settle, TaskUse, Uses};
 use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TaskId};
-use crate::message::{BatchDone, LaunchPart, Message, Results};
+use crate::message::{BatchDone, LaunchPart, Message, Move, Results};
+use crate::names::TaskName;
 use crate::parcel::{Parcel, Portable};
-use crate::processor::Core;
-use crate::task::{ANYWHERE, Pool, Tasks};
+use crate::task::{ANYWHERE, Body, Pool, Tasks};
 use crate::{Error, Place, Requirement};
 use maniple_regions::{Element, Region, Write};
-use std::cell::Cell;
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -33,21 +34,100 @@ use std::task::Poll;
 #[derive(Debug)]
 pub enum InFlow {}
 
-/// The future of a task that may run on another node. The value comes when somebody awaits it.
-struct Relay(Cell<Option<Box<dyn FnOnce()>>>);
+/// The future of a task of a flow with several nodes. The value comes to the nodes where somebody awaits it or takes it.
+struct Relay<R> {
+    flow: Rc<Launcher>,
+    launch: LaunchKey,
+    /// The task, if it runs here.
+    own: Option<TaskFuture<R>>,
+    me: Weak<FutureCell<R, Relay<R>>>,
+    /// The value is to come here.
+    comes: Cell<bool>,
+    sent: RefCell<Sent>,
+}
 
-impl Maker for Relay {
+/// The nodes that get a result.
+#[derive(Default)]
+struct Sent {
+    all: bool,
+    to: SmallVec<[ProcessorId; 4]>,
+}
+
+impl<R: Portable + Clone> Maker for Relay<R> {
     fn leaf(&self) -> Option<TaskId> {
         None
     }
+
+    /// Each node's copy of the program awaits it.
     fn is_awaited(&self) {
-        if let Some(start) = self.0.take() {
-            start();
+        if self.own.is_some() && !self.sent.borrow().all {
+            let effects = self.flow.core.effects();
+            let copies = effects.copies();
+            (0..copies.nodes()).map(|node| copies.first_of(NodeId(node))).for_each(|home| self.send_to(home));
+            self.sent.borrow_mut().all = true;
+        }
+        self.comes_here();
+    }
+
+    fn is_needed_at(&self, at: ProcessorId) {
+        match at == self.flow.core.effects().id {
+            true => self.comes_here(),
+            false => self.send_to(at),
         }
     }
 }
 
-/// Sends a result to the other nodes.
+impl<R: Portable + Clone> Relay<R> {
+    fn future(flow: &Rc<Launcher>, launch: LaunchKey, own: Option<TaskFuture<R>>) -> TaskFuture<R> {
+        TaskFuture::of(Rc::new_cyclic(|me| {
+            let (flow, me) = (flow.clone(), me.clone());
+            FutureCell::new(Self { flow, launch, own, me, comes: Cell::new(false), sent: RefCell::default() })
+        }))
+    }
+
+    /// Settles the future when the value is here.
+    #[cold]
+    fn comes_here(&self) {
+        if self.comes.replace(true) {
+            return;
+        }
+        let (me, failures) = (self.me.clone(), self.flow.failures.clone());
+        let settle = move |tasks: &Tasks, outcome: Result<R, Failure>| {
+            if let Some(cell) = me.upgrade() {
+                cell.settle(outcome.map_err(|failure| Poison::new(failure, &failures)), tasks.teller());
+            }
+        };
+        let core = self.flow.core.clone();
+        match self.own.clone() {
+            Some(own) => self.when_over(own, move |outcome| settle(&core.tasks, outcome)),
+            None => self.flow.await_from_elsewhere(self.launch, settle),
+        }
+    }
+
+    /// Sends the value of a task of this node to another one.
+    #[cold]
+    fn send_to(&self, home: ProcessorId) {
+        let Some(own) = self.own.clone() else { return };
+        let core = self.flow.core.clone();
+        if home == core.effects().id || self.sent.borrow().to.contains(&home) {
+            return;
+        }
+        self.sent.borrow_mut().to.push(home);
+        let launch = self.launch;
+        self.when_over(own, move |outcome| {
+            let done = BatchDone { launch, results: vec![(0, outcome.map(Parcel::new))], valid: Vec::new() };
+            let results = Results { launch, round: 0, blocks: vec![vec![done]] };
+            core.effects().send(home, Message::Results(Box::new(results)));
+        });
+    }
+
+    fn when_over(&self, own: TaskFuture<R>, then: impl FnOnce(Result<R, Failure>) + 'static) {
+        let future = async move { then(own.outcome().await) };
+        self.flow.core.effects().spawn(Rc::new(Sender), Box::pin(future));
+    }
+}
+
+/// Sends a result to another node.
 struct Sender;
 
 impl Resident for Sender {
@@ -61,6 +141,14 @@ impl Resident for Sender {
         None
     }
     fn over(self: Rc<Self>, _: Option<String>) {}
+}
+
+/// What the arguments of a task of a flow name.
+pub(crate) struct Named {
+    pub body: Box<Body>,
+    pub uses: Vec<TaskUse>,
+    /// Tells futures where their values are needed.
+    pub inputs: Vec<Box<dyn Fn(ProcessorId)>>,
 }
 
 impl<F: Leaf<M>, M: 'static> Launch<'_, F, M, InFlow>
@@ -83,21 +171,15 @@ where
         let (shard, name) = (self.shard, self.name);
         let core = shard.core();
         let Some(flow) = shard.flow() else { unreachable!("made by `Top::launch`") };
-        let uses = declared(shard, |declaring| F::declare(&self.args, declaring)).map_err(|e| e.of_launch(name))?;
-        let effects = core.effects();
-        let at = match self.target {
-            NOWHERE => flow.planner.home_of_task(effects, &uses),
-            at if at.0 < effects.machine().processors() => at,
-            at => {
-                let nodes = effects.copies().nodes();
-                let node = effects.copies().node_of(at);
-                return Err(Error::misuse(format!("a launch of {name}"), format!("a node in 0..{nodes}"), node));
-            }
-        };
+        let mut named = flow.names.take().unwrap_or_else(Named::new);
+        let declared = F::declare(&self.args, &mut Declaring::of_flow(shard, &mut named));
+        let placed = declared.map_err(|e| e.of_launch(name)).and_then(|()| flow.place(&named, name, self.target));
+        named.uses.clear();
+        named.inputs.clear();
+        flow.names.set(Some(named));
+        let (at, launch) = placed?;
         self.target = at;
-        let launch = flow.move_for(&uses, at)?;
-        let here = at == effects.id;
-        let own = match here {
+        let own = match at == core.effects().id {
             true => {
                 let mut mapped = self.map().map_err(|e| *e)?;
                 if mapped.mapped.processor == at && core.tasks.pool.get().is_some() {
@@ -108,104 +190,72 @@ where
             false => None,
         };
         Ok(match own {
-            Some(own) if effects.copies().nodes() == 1 => own,
-            own => relay(flow, launch, own),
+            Some(own) if core.effects().copies().nodes() == 1 => own,
+            own => Relay::future(flow, launch, own),
         })
     }
 }
 
-/// The uses of the regions that the arguments of a task name.
-fn declared(
-    shard: &Shard,
-    declare: impl FnOnce(&mut Declaring<'_>) -> Result<(), Error>,
-) -> Result<Vec<TaskUse>, Error> {
-    shard.check_running("a launch")?;
-    let tasks = &shard.core().tasks;
-    let (task, mut body) = tasks.reserve_leaf();
-    let mut declaring = Declaring::new(shard, task, &mut body);
-    declaring.uses = Some(Vec::new());
-    let declared = declare(&mut declaring);
-    let uses = declaring.uses.take().unwrap_or_default();
-    tasks.cancel_leaf(task, body);
-    declared?;
-    let clash = |(at, a): (usize, &TaskUse)| {
-        let meets = |b: &&TaskUse| (a.privilege.writes() || b.privilege.writes()) && a.key.overlaps(&b.key);
-        uses[at + 1..].iter().find(meets).map(|b| (a.key, b.key))
-    };
-    if let Some((a, b)) = uses.iter().enumerate().find_map(clash) {
-        let objects = &shard.core().effects().objects;
-        let shown = |region: Region| objects.shown(region);
-        let came = format!("{} and {}", shown(a.region(a.rect)), shown(b.region(b.rect)));
-        return Err(Error::misuse("a launch", "arguments on different data, unless all only read it", came));
+impl Named {
+    fn new() -> Box<Self> {
+        Box::new(Self { body: Body::new(), uses: Vec::new(), inputs: Vec::new() })
     }
-    Ok(uses)
 }
 
 impl Launcher {
-    /// Moves the data of a task that runs on a processor, as far as this node takes part. Returns the number of the launch.
-    fn move_for(&self, uses: &[TaskUse], at: ProcessorId) -> Result<LaunchKey, Error> {
-        let (core, effects) = (&self.core, self.core.effects());
+    /// Decides where a task runs, and moves its data as far as this node takes part. Returns the task's home and the number of
+    /// the launch.
+    fn place(&self, named: &Named, name: TaskName, target: ProcessorId) -> Result<(ProcessorId, LaunchKey), Error> {
+        let effects = self.core.effects();
+        let uses = &*named.uses;
+        if let Some((a, b)) = clash(uses) {
+            let shown = |u: &TaskUse| effects.objects.shown(u.slot.key.region(u.slot.key.rect));
+            let came = format!("{} and {}", shown(a), shown(b));
+            let what = format!("the launch of `{name}`");
+            return Err(Error::misuse(what, "arguments on different data, unless all only read it", came));
+        }
+        let at = match target {
+            NOWHERE => self.planner.home_of_task(effects, uses),
+            at if at.0 < effects.machine().processors() => at,
+            at => {
+                let nodes = effects.copies().nodes();
+                let node = effects.copies().node_of(at);
+                return Err(Error::misuse(format!("a launch of {name}"), format!("a node in 0..{nodes}"), node));
+            }
+        };
         if let Some(e) = effects.lost_processor() {
             return Err(e.poisons(self.planner.place()));
         }
-        let moves = self.planner.plan_task(effects, uses, at)?;
-        let launch = self.number_launch();
-        if !self.has_flow.replace(true) {
-            core.gangs.begin_flow(&core.tasks);
-            let others = effects.machine().leaf_processors_of(effects.machine().node_of(effects.id));
-            let others: Vec<ProcessorId> = others.into_iter().filter(|at| *at != effects.id).collect();
-            if !others.is_empty() {
-                core.tasks.pool.get_or_init(|| Box::new(Pool::new(others)));
-            }
+        if !self.has_flow.get() {
+            self.begin_flow();
         }
-        for (number, moved) in (0u32..).zip(moves) {
-            for at in moved.ends().filter(|at| self.planner.starts(effects, *at)) {
-                let part = self.planner.part(effects, (launch, &self.within), at);
-                core.gangs.send_part(&core.tasks, at, LaunchPart { moves: vec![(number, moved.clone())], ..part });
-            }
-        }
-        Ok(launch)
+        let launch = self.next_launch();
+        self.planner.plan_task(effects, uses, at, |number, moved| self.take_part(launch, number, moved))?;
+        self.number_launch();
+        named.inputs.iter().for_each(|input| input(at));
+        Ok((at, launch))
     }
-}
 
-/// A future that is settled on each node once it is awaited there. `own` is the task, if it runs here.
-fn relay<R: Portable + Clone>(flow: &Rc<Launcher>, launch: LaunchKey, own: Option<TaskFuture<R>>) -> TaskFuture<R> {
-    let flow = flow.clone();
-    let cell = Rc::new_cyclic(|cell: &Weak<FutureCell<R, Relay>>| {
-        let cell = cell.clone();
-        let settle = {
-            let failures = flow.failures.clone();
-            move |tasks: &Tasks, outcome: Result<R, Failure>| {
-                if let Some(cell) = cell.upgrade() {
-                    cell.settle(outcome.map_err(|failure| Poison::new(failure, &failures)), tasks.teller());
-                }
-            }
-        };
-        let start = move || match own {
-            Some(own) => flow.send_when_there(launch, own, settle),
-            None => flow.await_from_elsewhere(launch, settle),
-        };
-        FutureCell::new(Relay(Cell::new(Some(Box::new(start)))))
-    });
-    TaskFuture::of(cell)
-}
+    #[cold]
+    fn begin_flow(&self) {
+        let (core, effects) = (&self.core, self.core.effects());
+        self.has_flow.set(true);
+        core.gangs.begin_flow(&core.tasks);
+        let others = effects.machine().leaf_processors_of(effects.machine().node_of(effects.id));
+        let others: Vec<ProcessorId> = others.into_iter().filter(|at| *at != effects.id).collect();
+        if !others.is_empty() {
+            core.tasks.pool.get_or_init(|| Box::new(Pool::new(others)));
+        }
+    }
 
-impl Launcher {
-    /// Sends the result of a task of this node to all other nodes, and settles it here.
-    fn send_when_there<R: Portable + Clone>(
-        &self,
-        launch: LaunchKey,
-        own: TaskFuture<R>,
-        settle: impl FnOnce(&Tasks, Result<R, Failure>) + 'static,
-    ) {
-        let (core, place) = (self.core.clone(), self.planner.place());
-        let future = async move {
-            let outcome = own.await;
-            send_result(&core, launch, &outcome);
-            let failed = |e| Failure::new(e, || place, || core.effects().next_failure());
-            settle(&core.tasks, outcome.map_err(failed));
-        };
-        self.core.effects().spawn(Rc::new(Sender), Box::pin(future));
+    /// Gives the processors of this node their parts of a move.
+    #[cold]
+    fn take_part(&self, launch: LaunchKey, number: u32, moved: Arc<Move>) {
+        let (core, effects) = (&self.core, self.core.effects());
+        for at in moved.ends().filter(|at| self.planner.starts(effects, *at)) {
+            let part = self.planner.part(effects, (launch, &self.within), at);
+            core.gangs.send_part(&core.tasks, at, LaunchPart { moves: vec![(number, moved.clone())], ..part });
+        }
     }
 
     /// Settles the result of a task of another node when it comes.
@@ -232,19 +282,19 @@ impl Launcher {
     }
 }
 
-/// Sends the result of a task to all other nodes, which await it too.
-fn send_result<R: Portable + Clone>(core: &Core, launch: LaunchKey, outcome: &Result<R, Error>) {
-    let effects = core.effects();
-    let copies = effects.copies();
-    let own = copies.node_of(effects.id);
-    let place = || Place { task: "a task".into(), shard: None };
-    for node in (0..copies.nodes()).map(NodeId).filter(|node| *node != own) {
-        let result = outcome.clone().map(Parcel::new);
-        let result = result.map_err(|e| Failure::new(e, place, || effects.next_failure()));
-        let done = BatchDone { launch, results: vec![(0, result)], valid: Vec::new() };
-        let results = Results { launch, round: 0, blocks: vec![vec![done]] };
-        effects.send(copies.first_of(node), Message::Results(Box::new(results)));
-    }
+/// Two uses of the same data of which one writes.
+#[inline]
+fn clash(uses: &[TaskUse]) -> Option<(&TaskUse, &TaskUse)> {
+    let meets = |a: &TaskUse, b: &TaskUse| {
+        let same = match a.slot.is_live() && b.slot.is_live() {
+            // Pieces are disjoint.
+            true => Rc::ptr_eq(&a.slot, &b.slot),
+            false => a.slot.key.overlaps(&b.slot.key),
+        };
+        same && (a.privilege.writes() || b.privilege.writes())
+    };
+    let with_later = |(at, a)| uses[at + 1..].iter().find(|b| meets(a, b)).map(|b| (a, b));
+    uses.iter().enumerate().find_map(with_later)
 }
 
 /// Waits until the leaf tasks of this node's flow have ended. Fails with the first failure that nobody has learned of.

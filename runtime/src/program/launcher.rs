@@ -14,6 +14,7 @@ use crate::message::{Given, HeldRegion, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
+use crate::program::flow::Named;
 use crate::program::gang::{Argument, Gang, ShardLaunch, ShardTask};
 use maniple_regions::{FieldId, Privilege, Rect, Region};
 use smallvec::SmallVec;
@@ -43,6 +44,8 @@ pub(crate) struct Launcher {
     pub launches: Cell<u32>,
     /// Whether it has launched leaf tasks on any node.
     pub has_flow: Cell<bool>,
+    /// Memory for the next leaf task's arguments.
+    pub names: Cell<Option<Box<Named>>>,
     pub planner: Planner,
     /// Its node in reports, if it is a shard.
     pub node: Option<Node>,
@@ -60,6 +63,7 @@ impl Launcher {
             within: Ancestors::default(),
             launches: Cell::new(0),
             has_flow: Cell::new(false),
+            names: Cell::new(None),
             planner: Planner::new(name, replicated),
             node: None,
             failures: Failures::default(),
@@ -179,7 +183,7 @@ impl Launcher {
     }
 
     /// The number of the next launch.
-    fn next_launch(&self) -> LaunchKey {
+    pub(super) fn next_launch(&self) -> LaunchKey {
         u64::from(self.number) << 32 | u64::from(self.launches.get())
     }
 

@@ -7,9 +7,10 @@ use crate::data::UseAt;
 use crate::effects::Waiting;
 use crate::future::TaskFuture;
 use crate::gang::TaskUse;
-use crate::ids::{ArrivalAt, CellAddress, TaskId, ValueAt, WaitAt};
+use crate::ids::{ArrivalAt, CellAddress, ProcessorId, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
 use crate::plant::Bug;
+use crate::program::flow::Named;
 use crate::program::region::RegionView;
 use crate::program::shard::{LocalRegion, Shard};
 use crate::task::{Body, Tasks, Unmet};
@@ -262,22 +263,30 @@ pub struct Declaring<'a> {
     pub(crate) body: &'a mut Body,
     /// Futures the task waits for.
     pub(crate) unmet: u32,
-    /// Takes the regions, and nothing else, for a task of a flow whose place is not known yet.
-    pub(crate) uses: Option<Vec<TaskUse>>,
+    /// Takes the regions and the futures, and nothing else, for a task of a flow whose place is not known yet.
+    flow: Option<(&'a mut Vec<TaskUse>, &'a mut Vec<Box<dyn Fn(ProcessorId)>>)>,
 }
 
 impl<'a> Declaring<'a> {
     #[inline]
     pub(crate) fn new(shard: &'a Shard, task: TaskId, body: &'a mut Body) -> Self {
-        Self { shard, task, body, unmet: 0, uses: None }
+        Self { shard, task, body, unmet: 0, flow: None }
+    }
+
+    /// Only finds out what the arguments of a task of a flow name.
+    #[inline]
+    pub(crate) fn of_flow(shard: &'a Shard, named: &'a mut Named) -> Self {
+        let Named { body, uses, inputs } = named;
+        Self { shard, task: TaskId::NONE, body, unmet: 0, flow: Some((uses, inputs)) }
     }
 
     /// The task takes the outcome of a future, or at least waits for it.
     #[inline]
     fn input<T: 'static>(&mut self, future: &TaskFuture<T>) {
         let effects = self.shard.core().effects();
-        if self.uses.is_some() {
-            return future.is_awaited();
+        if let Some((_, inputs)) = &mut self.flow {
+            let future = future.clone();
+            return inputs.push(Box::new(move |at| future.is_needed_at(at)));
         }
         effects.counters.inputs.add(1);
         if effects.races().is_some() {
@@ -296,7 +305,7 @@ impl<'a> Declaring<'a> {
     }
 
     fn region(&mut self, region: &LocalRegion, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
-        if let Some(uses) = &mut self.uses {
+        if let Some((uses, _)) = &mut self.flow {
             uses.push(self.shard.use_in_flow(region, field, p, c)?);
             return Ok(());
         }

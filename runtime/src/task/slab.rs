@@ -93,22 +93,24 @@ pub(super) enum Next {
     Start,
 }
 
-#[cold]
-fn new_body() -> Box<Body> {
-    Box::new(Body {
-        name: TaskName::new(""),
-        shard: u32::MAX,
-        takes: UNSAID,
-        task: None,
-        owner: None,
-        uses: Vec::new(),
-        after: Vec::new(),
-        inputs: Vec::new(),
-        arrivals: Vec::new(),
-        values_at: Vec::new(),
-        values: Vec::new(),
-        launched: Cell::default(),
-    })
+impl Body {
+    #[cold]
+    pub fn new() -> Box<Self> {
+        Box::new(Self {
+            name: TaskName::new(""),
+            shard: u32::MAX,
+            takes: UNSAID,
+            task: None,
+            owner: None,
+            uses: Vec::new(),
+            after: Vec::new(),
+            inputs: Vec::new(),
+            arrivals: Vec::new(),
+            values_at: Vec::new(),
+            values: Vec::new(),
+            launched: Cell::default(),
+        })
+    }
 }
 
 pub(crate) struct Leaves {
@@ -129,7 +131,7 @@ impl Leaves {
     pub(super) fn reserve(&mut self) -> (TaskId, Box<Body>) {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         let leaf = &mut self.slab[index as usize];
-        let body = leaf.body.take().unwrap_or_else(new_body);
+        let body = leaf.body.take().unwrap_or_else(Body::new);
         debug_assert!(body.after.is_empty(), "a free entry waits for nobody");
         leaf.stage = Stage::Waiting;
         // The launch itself counts as one, until it is complete.

@@ -3,7 +3,7 @@
 use super::{Shard, ShardInner};
 use crate::Error;
 use crate::data::{Column, Columns, Store};
-use crate::gang::{Right, TaskUse, Versions};
+use crate::gang::{Right, Slot, TaskUse, Versions};
 use crate::ids::ColumnKey;
 use crate::message::{HeldRegion, Valid};
 use crate::program::region::RegionView;
@@ -23,7 +23,12 @@ pub(crate) struct LocalRegion {
     is_part: bool,
     /// Mostly one or two.
     columns: RefCell<SmallVec<[Rc<Column>; 2]>>,
+    /// In a flow, where the valid data is.
+    slots: OnceCell<Slots>,
 }
+
+/// By field; mostly one.
+type Slots = Box<RefCell<Vec<(FieldInfo, Rc<Slot>)>>>;
 
 impl fmt::Debug for LocalRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,7 +56,7 @@ impl Default for Regions {
 
 impl Regions {
     fn local(&self, region: Region, is_part: bool) -> LocalRegion {
-        LocalRegion { shard: self.shard.get(), region, is_part, columns: RefCell::default() }
+        LocalRegion { shard: self.shard.get(), region, is_part, columns: RefCell::default(), slots: OnceCell::new() }
     }
 
     /// The regions that requirements name, by position.
@@ -206,6 +211,7 @@ impl Shard {
     }
 
     /// A use of a region by a task of a flow, after checking that it may be.
+    #[inline]
     pub(crate) fn use_in_flow(
         &self,
         local: &LocalRegion,
@@ -213,18 +219,36 @@ impl Shard {
         privilege: Privilege,
         coherence: Coherence,
     ) -> Result<TaskUse, Error> {
-        let region = local.region;
         if local.shard != self.inner.regions.shard.get() {
             return Err(Error::misuse("a launch's region", "a region from `Top::region`", "one of a shard"));
-        }
-        if self.core().effects().objects.field(region.tree, field.id)? != field {
-            return Err(self.wrong_field(region, field));
         }
         if coherence == Coherence::Simultaneous {
             let what = format!("a launch in {}", self.place());
             return Err(Error::misuse(what, "exclusive or atomic coherence in a flow", "simultaneous coherence"));
         }
-        Ok(TaskUse { key: ColumnKey { tree: region.tree, field: field.id, rect: region.rect }, privilege })
+        let slots = local.slots.get_or_init(Box::default);
+        let of_field = |(of, slot): &&(FieldInfo, Rc<Slot>)| of.is_of_same_field(field) && slot.is_live();
+        if let Some((_, slot)) = slots.borrow().iter().find(of_field) {
+            return Ok(TaskUse { slot: slot.clone(), privilege });
+        }
+        Ok(TaskUse { slot: self.find_slot(local, slots, field)?, privilege })
+    }
+
+    #[cold]
+    fn find_slot(&self, local: &LocalRegion, slots: &Slots, field: &FieldInfo) -> Result<Rc<Slot>, Error> {
+        let region = local.region;
+        if self.core().effects().objects.field(region.tree, field.id)? != field {
+            return Err(self.wrong_field(region, field));
+        }
+        let Some(flow) = self.flow() else { unreachable!("a task of a flow") };
+        let key = ColumnKey { tree: region.tree, field: field.id, rect: region.rect };
+        let slot = flow.planner.versions.borrow_mut().slot(&key);
+        let mut slots = slots.borrow_mut();
+        slots.retain(|(_, slot)| slot.is_live());
+        if slot.is_live() {
+            slots.push((*field, slot.clone()));
+        }
+        Ok(slot)
     }
 
     /// The view of a region for tasks of a flow.
