@@ -428,7 +428,7 @@ impl<T, B> FutureCell<T, B> {
     }
 
     /// A cell for `task`. It reuses `spare` if that is of the same type and nobody else has it.
-    #[inline]
+    #[inline(always)]
     pub fn renewed(spare: Option<Rc<dyn Any>>, task: B) -> Rc<Self>
     where
         Self: 'static,

@@ -14,7 +14,34 @@ use std::sync::Arc;
 /// The use of one field of a region by a leaf task of a flow.
 pub(crate) struct TaskUse {
     pub slot: Rc<Slot>,
-    pub privilege: Privilege,
+    pub does: TaskDoes,
+}
+
+/// What a task does to data that it uses. (A smaller number would be moved in parts, which takes long.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum TaskDoes {
+    Reads,
+    Changes,
+    /// Writes every value without looking at the old one.
+    Overwrites,
+}
+
+impl TaskUse {
+    #[inline]
+    pub fn new(slot: Rc<Slot>, privilege: Privilege) -> Self {
+        let does = match privilege {
+            Privilege::Read => TaskDoes::Reads,
+            Privilege::WriteDiscard => TaskDoes::Overwrites,
+            Privilege::ReadWrite | Privilege::Reduce(_) => TaskDoes::Changes,
+        };
+        Self { slot, does }
+    }
+
+    #[inline]
+    pub fn writes(&self) -> bool {
+        self.does != TaskDoes::Reads
+    }
 }
 
 impl Planner {
@@ -23,7 +50,7 @@ impl Planner {
     #[inline]
     pub fn home_of_task(&self, effects: &Effects, uses: &[TaskUse]) -> ProcessorId {
         let copies = effects.copies();
-        let Some(first) = uses.iter().find(|u| u.privilege.writes()).or(uses.first()) else {
+        let Some(first) = uses.iter().find(|u| u.writes()).or(uses.first()) else {
             return copies.first_of(NodeId(0));
         };
         let holder = match first.slot.is_live() {
@@ -54,7 +81,7 @@ impl Planner {
             return self.plan_task_on_pieces(effects, uses, at, &mut emit);
         }
         let mut moves: SmallVec<[(ProcessorId, &ColumnKey); 4]> = SmallVec::new();
-        for u in uses.iter().filter(|u| u.privilege != Privilege::WriteDiscard) {
+        for u in uses.iter().filter(|u| u.does != TaskDoes::Overwrites) {
             match &*u.slot.holders() {
                 [] => {}
                 holders if holders.contains(&at) => {}
@@ -71,7 +98,7 @@ impl Planner {
             }
         }
         for u in uses {
-            match u.privilege.writes() {
+            match u.writes() {
                 true => u.slot.write(at),
                 false if u.slot.holders().is_empty() || u.slot.holders().contains(&at) => {}
                 false => u.slot.hold(at),
@@ -107,7 +134,7 @@ impl Planner {
         let mut versions = self.versions.borrow_mut();
         let mut refused = None;
         let mut moves: Vec<Arc<Move>> = Vec::new();
-        for u in uses.iter().filter(|u| u.privilege != Privilege::WriteDiscard) {
+        for u in uses.iter().filter(|u| u.does != TaskDoes::Overwrites) {
             let key = &u.slot.key;
             let select = |rect, holders: &[ProcessorId]| {
                 let selected = self.source(effects, &ColumnKey { rect, ..*key }, at, holders);
@@ -126,7 +153,7 @@ impl Planner {
         }
         for u in uses {
             let key = &u.slot.key;
-            match u.privilege.writes() {
+            match u.writes() {
                 true => versions.write(key, key.rect, at),
                 false => versions.hold(key, key.rect, at),
             }

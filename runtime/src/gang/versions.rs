@@ -5,7 +5,7 @@ use super::pieces::{Piece, Pieces};
 use crate::ids::{ColumnKey, ProcessorId};
 use crate::maps::HashMap;
 use crate::message::{Transfer, Valid};
-use maniple_regions::{FieldId, Rect, TreeId};
+use maniple_regions::{FieldId, FieldInfo, Rect, TreeId};
 use smallvec::SmallVec;
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -24,25 +24,27 @@ enum Holders {
 }
 
 /// A piece that tasks of a flow use, as long as it stays a piece of its own.
+#[repr(C)]
 pub(crate) struct Slot {
-    pub key: ColumnKey,
     /// False once the piece was cut, or is no longer known by its slot: look it up again.
     live: Cell<bool>,
     /// The processors that have a valid instance exactly over the piece, in the order in which they came. Without one, nobody
     /// has written the piece.
     at: RefCell<SmallVec<[ProcessorId; 4]>>,
+    field: &'static FieldInfo,
+    pub key: ColumnKey,
 }
 
 impl Slot {
-    fn new(key: ColumnKey, at: impl IntoIterator<Item = ProcessorId>) -> Rc<Self> {
-        Rc::new(Self { key, live: Cell::new(true), at: RefCell::new(at.into_iter().collect()) })
+    fn new(key: ColumnKey, field: &'static FieldInfo, at: Option<Vec<ProcessorId>>) -> Rc<Self> {
+        let (live, at) = (Cell::new(at.is_some()), RefCell::new(at.into_iter().flatten().collect()));
+        Rc::new(Self { live, at, field, key })
     }
 
-    /// What stands for a piece that other pieces cut.
-    pub fn dead(key: ColumnKey) -> Rc<Self> {
-        let slot = Self::new(key, []);
-        slot.live.set(false);
-        slot
+    /// Whether it is live and of this field.
+    #[inline]
+    pub fn is_of(&self, field: &FieldInfo) -> bool {
+        self.live.get() && self.field.is_of_same_field(field)
     }
 
     #[inline]
@@ -351,24 +353,25 @@ impl Versions {
 
     /// The slot of a region, if no piece cuts it and all valid instances lie exactly over it. Otherwise one that is not live.
     #[cold]
-    pub fn slot(&mut self, key: &ColumnKey) -> Rc<Slot> {
+    pub fn slot(&mut self, key: &ColumnKey, field: &'static FieldInfo) -> Rc<Slot> {
         let column = self.columns.entry((key.tree, key.field)).or_default();
         let mut pieces = column.holders.overlapping(key.rect);
         let is_over = |holder: &Holder| holder.0 == key.rect;
-        let at: Vec<ProcessorId> = match (pieces.next(), pieces.next()) {
-            (None, _) if !key.rect.is_empty() => Vec::new(),
+        let at = match (pieces.next(), pieces.next()) {
+            (None, _) => (!key.rect.is_empty()).then(Vec::new),
             (Some((piece, holders)), None) if *piece == key.rect => match holders {
-                Holders::Own(own) => vec![*own],
-                Holders::Several(several) if several.list.iter().all(is_over) => several.processors(),
-                Holders::Several(_) => return Slot::dead(*key),
+                Holders::Own(own) => Some(vec![*own]),
+                Holders::Several(several) => several.list.iter().all(is_over).then(|| several.processors()),
                 Holders::Slot(slot) => return slot.clone(),
             },
-            _ => return Slot::dead(*key),
+            _ => None,
         };
         drop(pieces);
-        let slot = Slot::new(*key, at);
-        Rc::make_mut(&mut column.holders).write(key.rect, Holders::Slot(slot.clone()));
-        column.has_slots = true;
+        let slot = Slot::new(*key, field, at);
+        if slot.is_live() {
+            Rc::make_mut(&mut column.holders).write(key.rect, Holders::Slot(slot.clone()));
+            column.has_slots = true;
+        }
         slot
     }
 

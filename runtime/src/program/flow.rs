@@ -63,7 +63,7 @@ impl<R: Portable + Clone> Maker for Relay<R> {
         if self.own.is_some() && !self.sent.borrow().all {
             let effects = self.flow.core.effects();
             let copies = effects.copies();
-            (0..copies.nodes()).map(|node| copies.first_of(NodeId(node))).for_each(|home| self.send_to(home));
+            (0..self.flow.nodes).map(|node| copies.first_of(NodeId(node))).for_each(|home| self.send_to(home));
             self.sent.borrow_mut().all = true;
         }
         self.comes_here();
@@ -145,6 +145,7 @@ impl Resident for Sender {
 
 /// What the arguments of a task of a flow name.
 pub(crate) struct Named {
+    /// Its uses are those of regions that tasks of this node have used before.
     pub body: Box<Body>,
     pub uses: Vec<TaskUse>,
     /// Tells futures where their values are needed.
@@ -167,32 +168,42 @@ where
     /// - [`Error::Misuse`] for a field or coherence that the region does not have, for two arguments on the same data unless
     ///   both only read it, and for a node that does not exist.
     /// - [`Error::Mapper`] for an illegal decision of the mapper.
+    #[inline]
     pub fn go(mut self) -> Result<TaskFuture<F::Output>, Error> {
-        let (shard, name) = (self.shard, self.name);
-        let core = shard.core();
-        let Some(flow) = shard.flow() else { unreachable!("made by `Top::launch`") };
+        let Some(flow) = self.shard.flow() else { unreachable!("made by `Top::launch`") };
         let mut named = flow.names.take().unwrap_or_else(Named::new);
-        let declared = F::declare(&self.args, &mut Declaring::of_flow(shard, &mut named));
-        let placed = declared.map_err(|e| e.of_launch(name)).and_then(|()| flow.place(&named, name, self.target));
-        named.uses.clear();
-        named.inputs.clear();
-        flow.names.set(Some(named));
-        let (at, launch) = placed?;
-        self.target = at;
-        let own = match at == core.effects().id {
-            true => {
-                let mut mapped = self.map().map_err(|e| *e)?;
-                if mapped.mapped.processor == at && core.tasks.pool.get().is_some() {
-                    mapped.mapped.processor = ANYWHERE;
-                }
-                Some(self.go_mapped(mapped, &[]))
-            }
-            false => None,
+        let declared = F::declare(&self.args, &mut Declaring::of_flow(self.shard, &mut named));
+        let placed = match declared {
+            Ok(()) => flow.place(&named, &self.name, self.target),
+            Err(e) => Err(Box::new(e.of_launch(self.name))),
         };
-        Ok(match own {
-            Some(own) if core.effects().copies().nodes() == 1 => own,
-            own => Relay::future(flow, launch, own),
-        })
+        let tasks = &flow.core.tasks;
+        let is_own = placed.as_ref().is_ok_and(|(at, _)| *at == tasks.effects.id);
+        // Mostly its columns are known, and it waits for no futures.
+        let known = (is_own && named.inputs.is_empty() && named.body.uses.len() == named.uses.len()).then(|| {
+            let (id, mut body) = tasks.reserve_leaf();
+            std::mem::swap(&mut body.uses, &mut named.body.uses);
+            (id, body)
+        });
+        named.clear();
+        flow.names.set(Some(named));
+        let (at, launch) = placed.map_err(|e| *e)?;
+        if !is_own {
+            return Ok(Relay::future(flow, launch, None));
+        }
+        self.target = at;
+        let mapped = match known {
+            Some((id, body)) => self.map_declared(id, 0, body),
+            None => self.map(),
+        };
+        let mut mapped = mapped.map_err(|e| *e)?;
+        if mapped.mapped.processor == at && tasks.pool.get().is_some() {
+            mapped.mapped.processor = ANYWHERE;
+        }
+        if flow.nodes == 1 {
+            return Ok(self.go_mapped(mapped, &[]));
+        }
+        Ok(Relay::future(flow, launch, Some(self.go_mapped(mapped, &[]))))
     }
 }
 
@@ -200,31 +211,44 @@ impl Named {
     fn new() -> Box<Self> {
         Box::new(Self { body: Body::new(), uses: Vec::new(), inputs: Vec::new() })
     }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.body.uses.clear();
+        self.uses.clear();
+        self.inputs.clear();
+    }
 }
 
 impl Launcher {
     /// Decides where a task runs, and moves its data as far as this node takes part. Returns the task's home and the number of
     /// the launch.
-    fn place(&self, named: &Named, name: TaskName, target: ProcessorId) -> Result<(ProcessorId, LaunchKey), Error> {
+    fn place(
+        &self,
+        named: &Named,
+        name: &TaskName,
+        target: ProcessorId,
+    ) -> Result<(ProcessorId, LaunchKey), Box<Error>> {
         let effects = self.core.effects();
         let uses = &*named.uses;
         if let Some((a, b)) = clash(uses) {
             let shown = |u: &TaskUse| effects.objects.shown(u.slot.key.region(u.slot.key.rect));
             let came = format!("{} and {}", shown(a), shown(b));
             let what = format!("the launch of `{name}`");
-            return Err(Error::misuse(what, "arguments on different data, unless all only read it", came));
+            return Err(Box::new(Error::misuse(what, "arguments on different data, unless all only read it", came)));
         }
         let at = match target {
             NOWHERE => self.planner.home_of_task(effects, uses),
             at if at.0 < effects.machine().processors() => at,
             at => {
-                let nodes = effects.copies().nodes();
+                let nodes = self.nodes;
                 let node = effects.copies().node_of(at);
-                return Err(Error::misuse(format!("a launch of {name}"), format!("a node in 0..{nodes}"), node));
+                let what = format!("a launch of {name}");
+                return Err(Box::new(Error::misuse(what, format!("a node in 0..{nodes}"), node)));
             }
         };
         if let Some(e) = effects.lost_processor() {
-            return Err(e.poisons(self.planner.place()));
+            return Err(Box::new(e.poisons(self.planner.place())));
         }
         if !self.has_flow.get() {
             self.begin_flow();
@@ -291,7 +315,7 @@ fn clash(uses: &[TaskUse]) -> Option<(&TaskUse, &TaskUse)> {
             true => Rc::ptr_eq(&a.slot, &b.slot),
             false => a.slot.key.overlaps(&b.slot.key),
         };
-        same && (a.privilege.writes() || b.privilege.writes())
+        same && (a.writes() || b.writes())
     };
     let with_later = |(at, a)| uses[at + 1..].iter().find(|b| meets(a, b)).map(|b| (a, b));
     uses.iter().enumerate().find_map(with_later)
@@ -322,6 +346,7 @@ impl Top {
 
     /// Begins the launch of `function` as a leaf task, on some node. [`Launch::go`] launches it. Collective; never waits.
     #[track_caller]
+    #[inline]
     pub fn launch<F: Leaf<M>, M: 'static>(&self, function: F, args: F::Args) -> Launch<'_, F, M, InFlow> {
         self.flow().launch(function, args).of_flow()
     }
@@ -362,6 +387,7 @@ impl Top {
 }
 
 impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M, InShard> {
+    #[inline(always)]
     fn of_flow(self) -> Launch<'s, F, M, InFlow> {
         self.turned(NOWHERE)
     }

@@ -446,6 +446,7 @@ impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
     }
 
     /// The same launch as one of another kind, meant for a processor.
+    #[inline(always)]
     pub(super) fn turned<V>(self, target: ProcessorId) -> Launch<'s, F, M, V> {
         let Self { shard, function, args, name, priority, takes, waits, arrivals, .. } = self;
         Launch { shard, function, args, name, target, priority, takes, waits, arrivals, marker: PhantomData }
@@ -476,10 +477,9 @@ impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
     /// Declares the arguments and asks the mapper. All that can refuse the launch is here.
     #[inline(always)]
     pub(crate) fn map(&self) -> Result<MappedLeaf, Box<Error>> {
-        let &Launch { shard, name, target, priority, .. } = self;
+        let &Launch { shard, name, .. } = self;
         let tasks = &shard.core().tasks;
         let (id, mut body) = tasks.reserve_leaf();
-        (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
         let mut declaring = Declaring::new(shard, id, &mut body);
         let declared = shard.check_running("a launch").and_then(|()| F::declare(&self.args, &mut declaring));
         let unmet = declaring.unmet;
@@ -490,7 +490,22 @@ impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
                 Err(apart::refusal(shard.place(), &tasks.effects.objects, &body.uses, two, &regions))
             }
         });
-        match apart.and_then(|()| tasks.map_leaf(target, priority, &mut body)) {
+        match apart {
+            Ok(()) => self.map_declared(id, unmet, body),
+            Err(refused) => {
+                tasks.cancel_leaf(id, body);
+                Err(Box::new(refused.of_launch(name)))
+            }
+        }
+    }
+
+    /// Asks the mapper about a launch whose arguments are declared.
+    #[inline(always)]
+    pub(super) fn map_declared(&self, id: TaskId, unmet: u32, mut body: Box<Body>) -> Result<MappedLeaf, Box<Error>> {
+        let &Launch { shard, name, target, priority, .. } = self;
+        let tasks = &shard.core().tasks;
+        (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
+        match tasks.map_leaf(target, priority, &mut body) {
             Ok(mapped) => Ok(MappedLeaf { id, unmet, mapped, body }),
             Err(refused) => {
                 tasks.cancel_leaf(id, body);

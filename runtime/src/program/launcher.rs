@@ -42,6 +42,8 @@ pub(crate) struct Launcher {
     /// The launch that this inner task itself came from.
     pub within: Ancestors,
     pub launches: Cell<u32>,
+    /// The nodes that have a copy of the top-level task.
+    pub nodes: u32,
     /// Whether it has launched leaf tasks on any node.
     pub has_flow: Cell<bool>,
     /// Memory for the next leaf task's arguments.
@@ -62,6 +64,7 @@ impl Launcher {
             number,
             within: Ancestors::default(),
             launches: Cell::new(0),
+            nodes: core.effects().copies().nodes(),
             has_flow: Cell::new(false),
             names: Cell::new(None),
             planner: Planner::new(name, replicated),

@@ -306,7 +306,10 @@ impl<'a> Declaring<'a> {
 
     fn region(&mut self, region: &LocalRegion, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
         if let Some((uses, _)) = &mut self.flow {
-            uses.push(self.shard.use_in_flow(region, field, p, c)?);
+            let before = self.shard.add_use(uses, region, field, (p, c))?;
+            if let Some(column) = before {
+                self.body.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
+            }
             return Ok(());
         }
         let column = self.shard.column(region, p, c, field)?;

@@ -23,12 +23,9 @@ pub(crate) struct LocalRegion {
     is_part: bool,
     /// Mostly one or two.
     columns: RefCell<SmallVec<[Rc<Column>; 2]>>,
-    /// In a flow, where the valid data is.
-    slots: OnceCell<Slots>,
+    /// In a flow, where the valid data of fields is. Mostly one.
+    slots: RefCell<SmallVec<[Rc<Slot>; 1]>>,
 }
-
-/// By field; mostly one.
-type Slots = Box<RefCell<Vec<(FieldInfo, Rc<Slot>)>>>;
 
 impl fmt::Debug for LocalRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +53,7 @@ impl Default for Regions {
 
 impl Regions {
     fn local(&self, region: Region, is_part: bool) -> LocalRegion {
-        LocalRegion { shard: self.shard.get(), region, is_part, columns: RefCell::default(), slots: OnceCell::new() }
+        LocalRegion { shard: self.shard.get(), region, is_part, columns: RefCell::default(), slots: RefCell::default() }
     }
 
     /// The regions that requirements name, by position.
@@ -210,15 +207,30 @@ impl Shard {
         Ok(column)
     }
 
-    /// A use of a region by a task of a flow, after checking that it may be.
+    /// Adds a use of a region by a task of a flow, after checking that it may be. Returns the column, if a task that ran here has
+    /// used it.
     #[inline]
-    pub(crate) fn use_in_flow(
+    pub(crate) fn add_use(
         &self,
+        uses: &mut Vec<TaskUse>,
         local: &LocalRegion,
         field: &FieldInfo,
-        privilege: Privilege,
-        coherence: Coherence,
-    ) -> Result<TaskUse, Error> {
+        (privilege, coherence): (Privilege, Coherence),
+    ) -> Result<Option<Rc<Column>>, Error> {
+        if local.shard == self.inner.regions.shard.get()
+            && coherence != Coherence::Simultaneous
+            && let Some(slot) = local.slots.borrow().iter().find(|slot| slot.is_of(field))
+        {
+            uses.push(TaskUse::new(slot.clone(), privilege));
+            let columns = local.columns.borrow();
+            return Ok(columns.iter().find(|column| column.field.is_of_same_field(field)).cloned());
+        }
+        uses.push(TaskUse::new(self.find_slot(local, field, coherence)?, privilege));
+        Ok(None)
+    }
+
+    #[cold]
+    fn find_slot(&self, local: &LocalRegion, field: &FieldInfo, coherence: Coherence) -> Result<Rc<Slot>, Error> {
         if local.shard != self.inner.regions.shard.get() {
             return Err(Error::misuse("a launch's region", "a region from `Top::region`", "one of a shard"));
         }
@@ -226,27 +238,18 @@ impl Shard {
             let what = format!("a launch in {}", self.place());
             return Err(Error::misuse(what, "exclusive or atomic coherence in a flow", "simultaneous coherence"));
         }
-        let slots = local.slots.get_or_init(Box::default);
-        let of_field = |(of, slot): &&(FieldInfo, Rc<Slot>)| of.is_of_same_field(field) && slot.is_live();
-        if let Some((_, slot)) = slots.borrow().iter().find(of_field) {
-            return Ok(TaskUse { slot: slot.clone(), privilege });
-        }
-        Ok(TaskUse { slot: self.find_slot(local, slots, field)?, privilege })
-    }
-
-    #[cold]
-    fn find_slot(&self, local: &LocalRegion, slots: &Slots, field: &FieldInfo) -> Result<Rc<Slot>, Error> {
         let region = local.region;
-        if self.core().effects().objects.field(region.tree, field.id)? != field {
+        let known = self.core().effects().objects.field(region.tree, field.id)?;
+        if known != field {
             return Err(self.wrong_field(region, field));
         }
         let Some(flow) = self.flow() else { unreachable!("a task of a flow") };
         let key = ColumnKey { tree: region.tree, field: field.id, rect: region.rect };
-        let slot = flow.planner.versions.borrow_mut().slot(&key);
-        let mut slots = slots.borrow_mut();
-        slots.retain(|(_, slot)| slot.is_live());
+        let slot = flow.planner.versions.borrow_mut().slot(&key, known);
+        let mut slots = local.slots.borrow_mut();
+        slots.retain(|slot| slot.is_live());
         if slot.is_live() {
-            slots.push((*field, slot.clone()));
+            slots.push(slot.clone());
         }
         Ok(slot)
     }
