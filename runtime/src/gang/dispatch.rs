@@ -49,7 +49,7 @@ impl Gangs {
         }
         effects.event(|| Event::Launched { launch });
         let (over, done) = TaskFuture::pending();
-        let own = || plan.parts.iter().filter(|part| planner.starts(effects, part.at));
+        let own = || plan.parts.iter().filter(|part| planner.starts(part.at));
         let batches = || own().filter_map(|part| Some((part.at, part.batch.as_ref()?)));
         let homes = batches().filter(|(_, batch)| batch.hold).map(|(at, _)| at).collect();
         let (by, versions) = (planner.place(), planner.versions.clone());
@@ -81,7 +81,7 @@ impl Gangs {
             self.send_part(tasks, *at, LaunchPart { moves, batch, uses, ..part(*at) });
         }
         for (at, gone) in planner.kept.borrow_mut().take_due() {
-            if planner.starts(effects, at) {
+            if planner.starts(at) {
                 self.send_part(tasks, at, LaunchPart { gone, ..part(at) });
             }
         }

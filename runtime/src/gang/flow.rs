@@ -80,29 +80,26 @@ impl Planner {
         if !uses.iter().all(|u| u.slot.is_live()) {
             return self.plan_task_on_pieces(effects, uses, at, &mut emit);
         }
-        let mut moves: SmallVec<[(ProcessorId, &ColumnKey); 4]> = SmallVec::new();
+        let mut moves: SmallVec<[(ProcessorId, &Slot); 4]> = SmallVec::new();
         for u in uses.iter().filter(|u| u.does != TaskDoes::Overwrites) {
             match &*u.slot.holders() {
                 [] => {}
                 holders if holders.contains(&at) => {}
-                [only] => moves.push((*only, &u.slot.key)),
-                holders => moves.push((self.source(effects, &u.slot.key, at, holders)?, &u.slot.key)),
+                _ if moves.iter().any(|(_, slot)| std::ptr::eq(*slot, &*u.slot)) => {}
+                [only] => moves.push((*only, &*u.slot)),
+                holders => moves.push((self.source(effects, &u.slot.key, at, holders)?, &*u.slot)),
             }
         }
-        let concerns = |p: ProcessorId| self.starts(effects, p);
-        for (number, (from, key)) in (0u32..).zip(&moves) {
-            if concerns(*from) || concerns(at) {
-                let ColumnKey { tree, field, rect } = **key;
+        for (number, (from, slot)) in (0u32..).zip(&moves) {
+            if self.starts(*from) || self.starts(at) {
+                let ColumnKey { tree, field, rect } = slot.key;
                 let transfer = Transfer { tree, field, rect, from: rect, into: rect, only_read: false };
                 emit(number, moved(*from, at, vec![transfer]));
             }
+            slot.hold(at);
         }
-        for u in uses {
-            match u.writes() {
-                true => u.slot.write(at),
-                false if u.slot.holders().is_empty() || u.slot.holders().contains(&at) => {}
-                false => u.slot.hold(at),
-            }
+        for u in uses.iter().filter(|u| u.writes()) {
+            u.slot.write(at);
         }
         Ok(())
     }
@@ -116,7 +113,7 @@ impl Planner {
         at: ProcessorId,
         holders: &[ProcessorId],
     ) -> Result<ProcessorId, Error> {
-        match holders.iter().chain([&at]).any(|p| self.starts(effects, *p)) {
+        match holders.iter().chain([&at]).any(|p| self.starts(*p)) {
             true => self.select_source(effects, key.region(key.rect), key.field, at, holders),
             false => Ok(holders[0]),
         }
@@ -134,8 +131,9 @@ impl Planner {
         let mut versions = self.versions.borrow_mut();
         let mut refused = None;
         let mut moves: Vec<Arc<Move>> = Vec::new();
-        for u in uses.iter().filter(|u| u.does != TaskDoes::Overwrites) {
-            let key = &u.slot.key;
+        let is_first = |n: &usize| uses[..*n].iter().all(|u| u.slot.key != uses[*n].slot.key);
+        let read = (0..uses.len()).filter(|n| uses[*n].does != TaskDoes::Overwrites && is_first(n));
+        for key in read.map(|n| &uses[n].slot.key) {
             let select = |rect, holders: &[ProcessorId]| {
                 let selected = self.source(effects, &ColumnKey { rect, ..*key }, at, holders);
                 selected.unwrap_or_else(|e| {
@@ -158,7 +156,7 @@ impl Planner {
                 false => versions.hold(key, key.rect, at),
             }
         }
-        let concerns = |p: ProcessorId| self.starts(effects, p);
+        let concerns = |p: ProcessorId| self.starts(p);
         let here = (0u32..).zip(moves).filter(|(_, moved)| moved.ends().any(concerns));
         here.for_each(|(number, moved)| emit(number, moved));
         Ok(())

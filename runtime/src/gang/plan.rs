@@ -15,7 +15,7 @@ use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region, TreeId};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -128,6 +128,8 @@ pub(crate) struct Planner {
     pub name: Arc<str>,
     /// Whether every node runs the launching code, so that all of them must get the same answers.
     pub replicated: bool,
+    /// The processors whose parts of a launch this copy of the launcher gives out.
+    parts: Range<u32>,
     /// The launch of the top-level task that the launcher is part of.
     pub part_of: TopLaunch,
     /// The requirements of an inner task. `None` for the top-level task, which holds everything.
@@ -141,10 +143,14 @@ pub(crate) struct Planner {
 
 impl Planner {
     /// A planner for the launcher `name`, without knowledge of any region.
-    pub fn new(name: &str, replicated: bool) -> Self {
+    pub fn new(effects: &Effects, name: &str, replicated: bool) -> Self {
+        let copies = effects.copies();
+        let first = copies.first_of(copies.node_of(effects.id)).0;
+        let own = copies.processors_of(copies.node_of(effects.id)).count() as u32;
         Self {
             name: name.into(),
             replicated,
+            parts: if replicated { first..first + own } else { 0..u32::MAX },
             part_of: TOP,
             held: None,
             versions: Rc::default(),
@@ -153,9 +159,10 @@ impl Planner {
         }
     }
 
-    /// Whether this copy of the launcher starts the shards of a processor.
-    pub fn starts(&self, effects: &Effects, processor: ProcessorId) -> bool {
-        !self.replicated || effects.copies().same_node(effects.id, processor)
+    /// Whether this copy of the launcher gives a processor its part of a launch.
+    #[inline]
+    pub fn starts(&self, processor: ProcessorId) -> bool {
+        self.parts.contains(&processor.0)
     }
 
     /// Whether shared regions of this inner task are at home on another processor. That processor must start the inner

@@ -276,7 +276,7 @@ impl Launcher {
     #[cold]
     fn take_part(&self, launch: LaunchKey, number: u32, moved: Arc<Move>) {
         let (core, effects) = (&self.core, self.core.effects());
-        for at in moved.ends().filter(|at| self.planner.starts(effects, *at)) {
+        for at in moved.ends().filter(|at| self.planner.starts(*at)) {
             let part = self.planner.part(effects, (launch, &self.within), at);
             core.gangs.send_part(&core.tasks, at, LaunchPart { moves: vec![(number, moved.clone())], ..part });
         }

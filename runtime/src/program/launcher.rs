@@ -67,7 +67,7 @@ impl Launcher {
             nodes: core.effects().copies().nodes(),
             has_flow: Cell::new(false),
             names: Cell::new(None),
-            planner: Planner::new(name, replicated),
+            planner: Planner::new(core.effects(), name, replicated),
             node: None,
             failures: Failures::default(),
             pending: RefCell::default(),
@@ -146,7 +146,7 @@ impl Launcher {
         }
         show(&plan.held);
         let effects = self.core.effects();
-        let parts = || plan.parts.iter().filter(|p| p.batch.is_some() && self.planner.starts(effects, p.at));
+        let parts = || plan.parts.iter().filter(|p| p.batch.is_some() && self.planner.starts(p.at));
         let started = || parts().flat_map(|b| &table.members[b.at.index()]).copied();
         // Before anything is sent: in virtual time this takes time.
         for shard in started() {

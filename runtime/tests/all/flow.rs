@@ -315,11 +315,16 @@ fn values_that_several_nodes_need_are_sent_once() {
                 let part = |lo: u32| top.region(Region::new(line.tree, Rect::line(lo.into(), i64::from(lo) + 1)));
                 let tile = part(0)?;
                 top.fill(tile.write(U), 5).on(NodeId(0)).go()?.detach();
-                let add = |tile: Read<u64>, mut own: ReadWrite<u64>| own.as_mut_slice()[0] += tile.as_slice()[0];
+                let add = |tile: Read<u64>, again: Read<u64>, mut own: ReadWrite<u64>| {
+                    own.as_mut_slice()[0] += tile.as_slice()[0] + again.as_slice()[0];
+                };
                 for round in 0..2 {
                     for node in 1..nodes {
                         let own = part(node + round * nodes)?;
-                        top.launch(add, (tile.read(U), own.read_write(U))).on(NodeId(node)).go()?.detach();
+                        top.launch(add, (tile.read(U), tile.read(U), own.read_write(U)))
+                            .on(NodeId(node))
+                            .go()?
+                            .detach();
                     }
                 }
                 top.done().await?;

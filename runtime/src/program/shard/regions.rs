@@ -15,16 +15,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// A region as a shard uses it, with the columns that launches have named.
+// The order matters: what every task of a flow needs, wherever it runs, is in one cache line.
+#[repr(C)]
 pub(crate) struct LocalRegion {
     /// The shard, by [`Regions::shard`].
     shard: u64,
+    /// In a flow, where the valid data of fields is. Mostly one.
+    slots: RefCell<SmallVec<[Rc<Slot>; 1]>>,
+    /// Mostly one or two.
+    columns: RefCell<SmallVec<[Rc<Column>; 2]>>,
     pub(crate) region: Region,
     /// Whether it is a part of a region that a requirement names, and no requirement names the part.
     is_part: bool,
-    /// Mostly one or two.
-    columns: RefCell<SmallVec<[Rc<Column>; 2]>>,
-    /// In a flow, where the valid data of fields is. Mostly one.
-    slots: RefCell<SmallVec<[Rc<Slot>; 1]>>,
 }
 
 impl fmt::Debug for LocalRegion {
