@@ -65,6 +65,13 @@ impl Replicas {
         self.hash
     }
 
+    /// Adds numbers to the hash.
+    #[inline]
+    pub fn mix(&mut self, numbers: impl Iterator<Item = u64>) {
+        let mix = |hash: u64, number: u64| (hash.rotate_left(23) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.hash = numbers.fold(self.hash, mix);
+    }
+
     /// This node makes a call. If there are nodes below, it keeps the call for the comparison. Returns those that it has
     /// heard of.
     pub fn make(&mut self, call: Option<ReplicatedCall>) -> Vec<NodeId> {

@@ -3,11 +3,12 @@
 
 use super::pieces::{Piece, Pieces};
 use crate::ids::{ColumnKey, ProcessorId};
-use crate::maps::HashMap;
+use crate::maps::{self, HashMap};
 use crate::message::{Transfer, Valid};
 use maniple_regions::{FieldId, FieldInfo, Rect, TreeId};
 use smallvec::SmallVec;
 use std::cell::{Cell, Ref, RefCell};
+use std::hash::BuildHasher;
 use std::rc::Rc;
 
 /// An instance that holds valid values: its rectangle and its processor.
@@ -32,13 +33,15 @@ pub(crate) struct Slot {
     /// has written the piece.
     at: RefCell<SmallVec<[ProcessorId; 4]>>,
     field: &'static FieldInfo,
+    /// A hash of the key.
+    pub hash: u64,
     pub key: ColumnKey,
 }
 
 impl Slot {
     fn new(key: ColumnKey, field: &'static FieldInfo, at: Option<Vec<ProcessorId>>) -> Rc<Self> {
         let (live, at) = (Cell::new(at.is_some()), RefCell::new(at.into_iter().flatten().collect()));
-        Rc::new(Self { live, at, field, key })
+        Rc::new(Self { live, at, field, hash: maps::Hash.hash_one(key), key })
     }
 
     /// Whether it is live and of this field.

@@ -39,6 +39,16 @@ impl Core {
         }
     }
 
+    /// The same for a leaf task. The tasks since the last call of another kind are compared with the next one.
+    #[inline]
+    pub fn replicated_task(&self, what: impl FnOnce() -> String, parts: impl Iterator<Item = u64>) {
+        match self.compares() {
+            Compares::Nothing => {}
+            Compares::Hashes => self.replicas().borrow_mut().mix(parts),
+            Compares::Words => self.compare(what(), Given::default(), String::new()),
+        }
+    }
+
     /// The same for a launch. `name` names it, and `parts` have all that must be the same on each node, but for what `given`
     /// has of the shards.
     pub fn replicated_launch<H: Hash>(

@@ -14,7 +14,7 @@ use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::effects::{Resident, polling};
 use crate::error::Failure;
-use crate::future::{FutureCell, Maker, Poison, TaskFuture};
+use crate::future::{FutureCell, FutureMap, Maker, Poison, TaskFuture};
 use crate::gang::{LaunchState, Settle, TaskUse, Uses};
 use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TaskId};
 use crate::message::{BatchDone, LaunchPart, Message, Move, Results};
@@ -253,11 +253,22 @@ impl Launcher {
         if !self.has_flow.get() {
             self.begin_flow();
         }
+        self.core.replicated_task(
+            || self.described_task(uses, name, at),
+            uses.iter().map(|u| u.slot.hash ^ u.does as u64).chain([u64::from(at.0)]),
+        );
         let launch = self.next_launch();
         self.planner.plan_task(effects, uses, at, |number, moved| self.take_part(launch, number, moved))?;
         self.number_launch();
         named.inputs.iter().for_each(|input| input(at));
         Ok((at, launch))
+    }
+
+    #[cold]
+    fn described_task(&self, uses: &[TaskUse], name: &TaskName, at: ProcessorId) -> String {
+        let describe = |u: &TaskUse| format!("{} of {}, {:?}", u.slot.key.field, u.slot.key.rect, u.does);
+        let uses: Vec<String> = uses.iter().map(describe).collect();
+        format!("launch of {name} at processor {at} on [{}]", uses.join("; "))
     }
 
     #[cold]
@@ -321,8 +332,12 @@ fn clash(uses: &[TaskUse]) -> Option<(&TaskUse, &TaskUse)> {
     uses.iter().enumerate().find_map(with_later)
 }
 
-/// Waits until the leaf tasks of this node's flow have ended. Fails with the first failure that nobody has learned of.
-pub(super) async fn flow_ends(shard: Shard, (): ()) -> Result<(), Error> {
+/// A shard on each node. At the end of a window all have to come here. At the end of a flow they wait until the leaf tasks of
+/// their nodes have ended, and fail with the first failure that nobody has learned of.
+pub(super) async fn on_each_node(shard: Shard, ends: bool) -> Result<(), Error> {
+    if !ends {
+        return Ok(());
+    }
     let Some(owner) = shard.core().flow.get().cloned() else { return Ok(()) };
     poll_fn(|cx| if owner.poll(0, polling::waiting(cx.waker())) { Poll::Ready(()) } else { Poll::Pending }).await;
     let Some(first) = owner.first_untold() else { return Ok(()) };
@@ -330,6 +345,15 @@ pub(super) async fn flow_ends(shard: Shard, (): ()) -> Result<(), Error> {
         owner.failures().tell(failure.poison());
     }
     Err(first.error().clone())
+}
+
+/// How far the windows of a flow are.
+#[derive(Default)]
+pub(super) struct Windows {
+    /// The launches before the present one.
+    begun: Cell<u32>,
+    /// What all nodes have to come to, one window ago.
+    last: RefCell<Option<FutureMap<()>>>,
 }
 
 impl Top {
@@ -371,9 +395,22 @@ impl Top {
         self.flow().fill(into, value).of_flow()
     }
 
-    /// Waits until no more than `tasks` leaf tasks of the flow on this node have not ended. Collective; may wait.
+    /// Waits until no more than `tasks` leaf tasks of the flow on this node have not ended, and until no node is more than two
+    /// windows behind. A window is as long as it takes to launch `tasks` tasks. So the memory of a flow is bounded on all nodes.
+    /// Collective; may wait.
     pub async fn window(&self, tasks: u32) {
         self.flow().window(tasks).await;
+        let launched = self.launcher().launches.get();
+        if self.launcher().nodes == 1 || launched - self.windows.begun.get() < tasks.max(1) {
+            return;
+        }
+        self.windows.begun.set(launched);
+        // What comes of it is known to `done`.
+        let Ok((gang, task)) = self.each_node() else { return };
+        let Ok(all) = self.launch_gang(&gang, &task, |_| crate::ShardLaunch::new(false)) else { return };
+        if let Some(before) = self.windows.last.replace(Some(all)) {
+            drop(before.all().await);
+        }
     }
 
     /// Waits for all leaf tasks that were launched before, on all nodes. Collective; may wait.
@@ -381,8 +418,8 @@ impl Top {
     /// # Errors
     /// The first failure of a task that no await has returned.
     pub async fn done(&self) -> Result<(), Error> {
-        let (gang, task) = self.end_of_flow()?;
-        self.launch_gang(&gang, &task, |_| crate::ShardLaunch::new(()))?.all().await.map(|_| ())
+        let (gang, task) = self.each_node()?;
+        self.launch_gang(&gang, &task, |_| crate::ShardLaunch::new(true))?.all().await.map(|_| ())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::parcel::{Parcel, Portable};
 use crate::processor::{Core, ShardCode};
 use crate::program::destroy::{Destroy, Doomed};
 use crate::program::edges::Edges;
-use crate::program::flow::flow_ends;
+use crate::program::flow::{Windows, on_each_node};
 use crate::program::gang::{Gang, ShardLaunch, ShardTask};
 use crate::program::inner::InnerTask;
 use crate::program::launcher::Launcher;
@@ -87,8 +87,9 @@ pub struct Top {
     run: Run,
     /// Stands for it where it launches leaf tasks.
     flow: Shard,
-    /// What waits for these, once it has been asked to.
-    end_of_flow: Rc<OnceCell<(Gang, ShardTask<(), ()>)>>,
+    /// A gang of one shard on each node, and the task with which the flow waits for all of them, once it has to.
+    each_node: Rc<OnceCell<(Gang, ShardTask<bool, ()>)>>,
+    pub(super) windows: Rc<Windows>,
 }
 
 impl Top {
@@ -99,7 +100,8 @@ impl Top {
         let launcher = Rc::new(launcher);
         let flow = Shard::of_flow(&launcher, owner.clone());
         core.flow.get_or_init(|| owner);
-        let top = Self { launcher, run: core.effects().config.run, flow, end_of_flow: Rc::default() };
+        let top =
+            Self { launcher, run: core.effects().config.run, flow, each_node: Rc::default(), windows: Rc::default() };
         top.add(Object::Gang(Arc::new(GangTable::new(
             SINGLE.id,
             "single",
@@ -117,16 +119,16 @@ impl Top {
         &self.flow
     }
 
-    /// A gang of one shard on each node, and the task that waits for the flow there.
-    pub(super) fn end_of_flow(&self) -> Result<(Gang, ShardTask<(), ()>), Error> {
-        if let Some(made) = self.end_of_flow.get() {
+    /// A gang of one shard on each node, and the task with which a flow waits for all of them.
+    pub(super) fn each_node(&self) -> Result<(Gang, ShardTask<bool, ()>), Error> {
+        if let Some(made) = self.each_node.get() {
             return Ok(*made);
         }
         let effects = self.core().effects();
         let homes: Vec<ProcessorId> =
             (0..effects.copies().nodes()).map(|node| effects.copies().first_of(NodeId(node))).collect();
-        let gang = self.define_gang("end of flow", &homes);
-        Ok(*self.end_of_flow.get_or_init(|| (gang, self.register("end of flow", flow_ends))))
+        let gang = self.define_gang("nodes", &homes);
+        Ok(*self.each_node.get_or_init(|| (gang, self.register("end of flow", on_each_node))))
     }
 
     /// Adds an object, which must be the same on every node.

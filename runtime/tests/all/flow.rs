@@ -3,7 +3,8 @@
 use crate::common::{processes, watched};
 use maniple_mapper::{NodeId, Priority};
 use maniple_regions::{Field, Read, ReadWrite, Rect, Region, Write};
-use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Top, VirtualMachine};
+use maniple_runtime::{Check, Error, Runtime, Shard, ShardLaunch, Top, VirtualMachine};
+use std::sync::Arc;
 
 const U: Field<u64> = Field::new(0, "u");
 const POINTS: i64 = 24;
@@ -340,3 +341,71 @@ fn values_that_several_nodes_need_are_sent_once() {
         assert_eq!(stats.forwards, u64::from(nodes - 1 - by_root), "{nodes} nodes");
     }
 }
+
+/// No copy gets more than two windows ahead of the slowest: the tasks that a fast node has run, while a slow one runs its first,
+/// are no more than that.
+#[test]
+fn windows_keep_nodes_together() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    const WINDOW: u32 = 8;
+    for nodes in 2..6u32 {
+        for seed in 0..10 {
+            let (slow, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+            let (of_slow, ahead) = (slow.clone(), most.clone());
+            Runtime::seeded(nodes, seed)
+                .run(move |top| {
+                    let (slow, most) = (of_slow.clone(), ahead.clone());
+                    async move {
+                        let line = top.region_tree("line", Rect::line(0, nodes.into()), &[U.info()])?;
+                        let part =
+                            |lo: u32| top.region(Region::new(line.tree, Rect::line(lo.into(), i64::from(lo) + 1)));
+                        let parts: Vec<_> = (0..nodes).map(part).collect::<Result<_, _>>()?;
+                        for step in 0..40 * WINDOW {
+                            let node = step % nodes;
+                            let (slow, most) = (slow.clone(), most.clone());
+                            let run = move |mut u: ReadWrite<u64>| {
+                                u.as_mut_slice()[0] += 1;
+                                match node {
+                                    0 => slow.store(step, Ordering::Relaxed),
+                                    _ => {
+                                        let behind = step.saturating_sub(slow.load(Ordering::Relaxed));
+                                        most.fetch_max(behind, Ordering::Relaxed);
+                                    }
+                                }
+                            };
+                            top.launch(run, (parts[node as usize].read_write(U),)).on(NodeId(node)).go()?.detach();
+                            top.window(WINDOW).await;
+                        }
+                        top.done().await
+                    }
+                })
+                .unwrap_or_else(|e| panic!("{nodes} nodes, seed {seed}: {e}"));
+            // The slow node may have as many tasks to run itself as a window has.
+            let most = most.load(Ordering::Relaxed);
+            assert!(most <= 2 * WINDOW + nodes * WINDOW + 2, "{nodes} nodes, seed {seed}: {most} tasks ahead");
+        }
+    }
+}
+
+/// Copies that launch different tasks are found out, also where only hashes are compared.
+#[test]
+fn copies_that_launch_other_tasks_are_found_out() {
+    for check in [false, true] {
+        let runtime = Runtime::seeded(3, 1);
+        let runtime = if check { runtime.check(Check::ControlReplication) } else { runtime };
+        let error = runtime
+            .run(|top| async move {
+                let line = top.region_tree("line", Rect::line(0, 8), &[U.info()])?;
+                let copy = COPIES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let lo = i64::from(copy == 1);
+                let part = top.region(Region::new(line.tree, Rect::line(lo, 4)))?;
+                top.fill(part.write(U), 1).on(NodeId(0)).go()?.detach();
+                top.done().await
+            })
+            .expect_err("one copy fills less");
+        assert!(matches!(error.origin(), Error::Divergence { .. }), "{error}");
+        COPIES.store(0, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+static COPIES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
