@@ -52,6 +52,13 @@ fn peak_memory() -> Option<u64> {
     reported_bytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
 }
 
+/// The resident set of this process, in bytes.
+pub fn resident() -> Result<u64, String> {
+    let path = "/proc/self/status";
+    let text = std::fs::read_to_string(path).map_err(|e| format!("can't read {path}, which only Linux has: {e}"))?;
+    reported_bytes(&text, "VmRSS").ok_or_else(|| format!("expected a line `VmRSS: … kB` in {path}, found none"))
+}
+
 /// The bytes in a line `KEY: … kB`, as Linux reports memory below `/proc`. `None` if there is no such line.
 pub fn reported_bytes(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;

@@ -67,6 +67,7 @@ pub enum Command {
     Schedule(schedule::ScheduleOptions),
     Tune(tune::TuneOptions),
     Tasks(micro::tasks::TasksOptions),
+    Flow(micro::flow::FlowOptions),
     Barrier(micro::barrier::BarrierOptions),
     CacheLine(micro::cache_line::CacheLineOptions),
     Remote(micro::remote::RemoteOptions),
@@ -149,6 +150,7 @@ impl Command {
             Command::Schedule(args) => schedule::execute(args),
             Command::Tune(args) => tune::execute(args),
             Command::Tasks(args) => micro::tasks::execute(args),
+            Command::Flow(args) => micro::flow::execute(args),
             Command::Barrier(args) => micro::barrier::execute(args),
             Command::CacheLine(args) => micro::cache_line::execute(args),
             Command::Remote(args) => micro::remote::execute(args),
@@ -167,7 +169,7 @@ impl Command {
     /// Whether a launcher may start several processes of the command.
     pub fn runs_on_several_processes(&self) -> bool {
         match self {
-            Command::Stencil(_) | Command::WeakScaling(_) | Command::Tasks(_) => true,
+            Command::Stencil(_) | Command::WeakScaling(_) | Command::Tasks(_) | Command::Flow(_) => true,
             Command::Collective(_) | Command::Cholesky(_) => true,
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => true,
             #[cfg(feature = "mpi")]

@@ -5,7 +5,7 @@
 
 use super::{Bench, SHARD_BYTES, run_error};
 use crate::Failure;
-use crate::host::reported_bytes;
+use crate::host::resident;
 use crate::options::help::exit_codes;
 use crate::options::numbers::check_memory;
 use crate::options::wire::Invocation;
@@ -54,13 +54,6 @@ impl MemoryOptions {
     pub fn is_part_of_another(&self) -> bool {
         self.here
     }
-}
-
-/// The resident set of this process, in bytes.
-fn resident() -> Result<u64, String> {
-    let path = "/proc/self/status";
-    let text = std::fs::read_to_string(path).map_err(|e| format!("can't read {path}, which only Linux has: {e}"))?;
-    reported_bytes(&text, "VmRSS").ok_or_else(|| format!("expected a line `VmRSS: … kB` in {path}, found none"))
 }
 
 /// The number of shards that have not called yet, and the last shard, which waits for them. It is woken directly, because a

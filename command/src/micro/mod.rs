@@ -2,6 +2,7 @@
 
 pub mod barrier;
 pub mod cache_line;
+pub mod flow;
 pub mod gang;
 pub mod kernel;
 pub mod memory;
