@@ -1,13 +1,14 @@
 //! The pool of a node: ready leaf tasks that any processor of the node may run.
 //!
 //! They wait at the node's home, which has their data. Another processor has at most two of them, so that it has one to go on
-//! with while the home learns that it has ended one. The home runs one itself when all others have two.
+//! with while the home learns that it has ended one. The home runs one itself when all others have two, and all of them while
+//! they are so short that to give one away takes longer.
 
 use super::Tasks;
 use crate::effects::{Item, ReadyQueue};
 use crate::ids::{ProcessorId, TaskId};
 use maniple_mapper::Priority;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Stands for any processor of the node.
 pub(crate) const ANYWHERE: ProcessorId = ProcessorId(u32::MAX);
@@ -15,18 +16,58 @@ pub(crate) const ANYWHERE: ProcessorId = ProcessorId(u32::MAX);
 /// How many tasks of the pool another processor has at most.
 const AHEAD: usize = 2;
 
+/// To give a task away takes about as many nanoseconds of the home.
+const SHORT: u64 = 1000;
+
+/// The home gets so many short tasks at once.
+const AT_ONCE: u32 = 8;
+
+/// Of short tasks, one of so many is given away, to see how long it takes.
+const SHOWN: u32 = 64;
+
 pub(crate) struct Pool {
     ready: ReadyQueue,
     /// The processors that run its tasks, but for this one.
     others: Vec<ProcessorId>,
-    /// Tasks that were given to processors, some of which may be over.
+    /// Tasks that were given to other processors, some of which may be over.
     given: RefCell<Vec<(TaskId, ProcessorId)>>,
+    /// The last task that the home got, which may be over.
+    own: Cell<TaskId>,
+    /// Nanoseconds that tasks have taken of late.
+    took: Cell<u64>,
+    /// How many more tasks are run here before one is given away, while they are short.
+    left: Cell<u32>,
 }
 
 impl Pool {
     /// A pool for these processors.
     pub fn new(others: Vec<ProcessorId>) -> Self {
-        Self { ready: ReadyQueue::default(), others, given: RefCell::default() }
+        let (took, left) = (Cell::new(2 * SHORT), Cell::new(0));
+        Self {
+            ready: ReadyQueue::default(),
+            others,
+            given: RefCell::default(),
+            own: Cell::new(TaskId::NONE),
+            took,
+            left,
+        }
+    }
+
+    /// Another processor has run a task, which took this long.
+    pub fn took(&self, nanoseconds: u64) {
+        self.took.set((3 * self.took.get() + nanoseconds) / 4);
+    }
+
+    /// Whether the home runs tasks itself.
+    fn are_short(&self) -> bool {
+        self.took.get() < SHORT
+    }
+
+    /// Whether the next task is given away although it is probably short.
+    fn shows_next(&self) -> bool {
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.unwrap_or(SHOWN));
+        left.is_none()
     }
 }
 
@@ -51,28 +92,55 @@ impl Tasks {
         if pool.ready.is_empty() {
             return;
         }
-        let here = self.effects.id;
-        let mut given = pool.given.borrow_mut();
-        given.retain(|(id, _)| self.leaves.borrow().is_there(*id));
-        while !pool.ready.is_empty() {
-            let has = |at: ProcessorId| given.iter().filter(|(_, to)| *to == at).count();
-            let fewest = pool.others.iter().map(|&at| (has(at), at)).min().filter(|(has, _)| *has < AHEAD);
-            let to = match fewest {
-                Some((_, at)) => at,
-                None if has(here) == 0 => here,
-                None => return,
-            };
-            let Some(Item::Leaf(id)) = pool.ready.pop_nth(|n| self.effects.wire.pick(n)) else { return };
-            given.push((id, to));
-            let mut leaves = self.leaves.borrow_mut();
-            let Some(leaf) = leaves.get(id) else { continue };
-            leaf.processor = to;
-            let priority = leaf.priority;
-            drop(leaves);
-            match to == here {
-                true => self.effects.queue.push(priority, Item::Leaf(id)),
-                false => self.effects.queue.push_away(id),
+        let mut is_busy = self.leaves.borrow().is_there(pool.own.get());
+        if pool.are_short() {
+            let mut left = if is_busy { 0 } else { AT_ONCE };
+            while left > 0 && !pool.shows_next() {
+                left -= u32::from(self.give(pool, self.effects.id));
+                if pool.ready.is_empty() {
+                    return;
+                }
+            }
+            if is_busy || left == 0 {
+                return;
             }
         }
+        pool.given.borrow_mut().retain(|(id, _)| self.leaves.borrow().is_there(*id));
+        while !pool.ready.is_empty() {
+            let has = |at: ProcessorId| pool.given.borrow().iter().filter(|(_, to)| *to == at).count();
+            let fewest = pool.others.iter().map(|&at| (has(at), at)).min().filter(|(has, _)| *has < AHEAD);
+            match fewest {
+                Some((_, at)) => self.give(pool, at),
+                None if !is_busy => {
+                    is_busy = true;
+                    self.give(pool, self.effects.id)
+                }
+                None => return,
+            };
+            if pool.are_short() {
+                return;
+            }
+        }
+    }
+
+    /// Gives the next task of the pool to a processor. False if it is over already.
+    fn give(&self, pool: &Pool, to: ProcessorId) -> bool {
+        let Some(Item::Leaf(id)) = pool.ready.pop_nth(|n| self.effects.wire.pick(n)) else { return false };
+        let mut leaves = self.leaves.borrow_mut();
+        let Some(leaf) = leaves.get(id) else { return false };
+        leaf.processor = to;
+        let priority = leaf.priority;
+        drop(leaves);
+        match to == self.effects.id {
+            true => {
+                pool.own.set(id);
+                self.effects.queue.push(priority, Item::Leaf(id));
+            }
+            false => {
+                pool.given.borrow_mut().push((id, to));
+                self.effects.queue.push_away(id);
+            }
+        }
+        true
     }
 }

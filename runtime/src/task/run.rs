@@ -110,7 +110,8 @@ impl Tasks {
     fn offload_leaf(&self, id: TaskId, body: Box<Body>, held: Holding, task: Box<dyn SendTask>, to: ProcessorId) {
         let Holding { leases, values } = held;
         // Replaced by the times of the call on the other processor.
-        let ran = body.launched.get().map(|launched| (launched, launched));
+        let is_measured = body.launched.get().is_some() || self.pool.get().is_some();
+        let ran = is_measured.then_some((0, 0));
         let work = Away { name: body.name, takes: body.takes, bytes: Called(&body, &values).bytes() };
         let leaf = Offloaded { home: id, work, shard: body.shard, task, leases, values, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
@@ -171,7 +172,10 @@ impl Tasks {
                 task.take_back(&mut *ran);
             }
             if let (Some(when), Ok(())) = (when, &outcome) {
-                self.profile(&body, from, when);
+                self.pool.get().into_iter().for_each(|pool| pool.took(when.1.saturating_sub(when.0)));
+                if body.launched.get().is_some() {
+                    self.profile(&body, from, when);
+                }
             }
             self.end_leaf(home, body, &mut Holding { leases, values }, outcome);
         }
