@@ -18,6 +18,15 @@ pub(crate) enum Compares {
     Words,
 }
 
+/// How many large values may be leaving a node at a time: see [`Runtime::under_way`](crate::Runtime::under_way).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnderWay {
+    /// So many in all, at least 1.
+    InAll(u32),
+    /// One to each other node.
+    ToEachPeer,
+}
+
 /// The settings of a run.
 pub(crate) struct Config {
     /// Tells this run from the others of this process.
@@ -38,6 +47,7 @@ pub(crate) struct Config {
     pub races: Option<Arc<Races>>,
     /// Most bytes of spare instances on each processor; see `Runtime::spare_memory`.
     pub spare: Option<usize>,
+    pub under_way: UnderWay,
     /// Whether collectives try the laws of their operators.
     pub laws: bool,
     /// How the nodes compare their top-level tasks, if there are several nodes.

@@ -35,6 +35,7 @@ pub mod wire;
 #[cfg(all(feature = "mpi", target_os = "linux"))]
 pub mod mpi {
     pub use crate::wire::processes::mpi::{library, world};
+    pub use config::UnderWay;
 }
 
 pub use counters::Stats;

@@ -97,7 +97,7 @@ pub struct MachineFile {
     /// host measurements can be compared with the file.
     pub cache_line_ns: Option<f64>,
     nodes: Nodes,
-    network: Link<Given<f64>>,
+    network: Network,
     memory: Link<Given<f64>>,
     costs: CostsFile,
     collectives: Collectives,
@@ -114,7 +114,7 @@ struct Tables {
     like: Option<String>,
     cache_line_ns: Option<Given<f64>>,
     nodes: Option<Nodes>,
-    network: Option<Link<Given<f64>>>,
+    network: Option<Network>,
     memory: Option<Link<Given<f64>>>,
     costs: Option<CostsFile>,
     collectives: Option<Collectives>,
@@ -133,13 +133,29 @@ struct Nodes {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "toml::Table")]
+struct Network {
+    sharing: Option<Given<bool>>,
+    link: Link<Given<f64>>,
+}
+
+/// Not with serde's `flatten`, which accepts unknown keys.
+impl TryFrom<toml::Table> for Network {
+    type Error = toml::de::Error;
+
+    fn try_from(mut table: toml::Table) -> Result<Self, Self::Error> {
+        let sharing = table.remove("sharing").map(toml::Value::try_into).transpose()?;
+        Ok(Self { sharing, link: table.try_into()? })
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "toml::Table")]
 struct CostsFile {
     /// Numbers of shards per processor, ascending: lists have a value for each. The first one counts for fewer shards as well.
     shards: Option<Given<Vec<u32>>>,
     costs: Costs<Given<Levels>>,
 }
 
-/// Not with serde's `flatten`, which accepts unknown keys.
 impl TryFrom<toml::Table> for CostsFile {
     type Error = toml::de::Error;
 
@@ -286,7 +302,8 @@ impl MachineFile {
             one_copy: u64::from(nodes) * u64::from(shards) > KNOWN,
             per_node: own.nodes.processors.value,
             utility: own.nodes.utility.value,
-            network: link(&mut own.network),
+            sharing: own.network.sharing.is_some_and(|given| given.value),
+            network: link(&mut own.network.link),
             memory: link(&mut own.memory),
             costs,
             replay: own.collectives.replay.value,

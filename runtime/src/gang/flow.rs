@@ -6,6 +6,7 @@ use crate::Error;
 use crate::effects::Effects;
 use crate::ids::{ColumnKey, NodeId, ProcessorId};
 use crate::message::{Move, Transfer};
+use maniple_mapper::Priority;
 use maniple_regions::Privilege;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -74,11 +75,11 @@ impl Planner {
         &self,
         effects: &Effects,
         uses: &[TaskUse],
-        at: ProcessorId,
+        (at, priority): (ProcessorId, Priority),
         mut emit: impl FnMut(u32, Arc<Move>),
     ) -> Result<(), Error> {
         if !uses.iter().all(|u| u.slot.is_live()) {
-            return self.plan_task_on_pieces(effects, uses, at, &mut emit);
+            return self.plan_task_on_pieces(effects, uses, (at, priority), &mut emit);
         }
         let mut moves: SmallVec<[(ProcessorId, &Slot); 4]> = SmallVec::new();
         for u in uses.iter().filter(|u| u.does != TaskDoes::Overwrites) {
@@ -94,7 +95,7 @@ impl Planner {
             if self.starts(*from) || self.starts(at) {
                 let ColumnKey { tree, field, rect } = slot.key;
                 let transfer = Transfer { tree, field, rect, from: rect, into: rect, only_read: false };
-                emit(number, moved(*from, at, vec![transfer]));
+                emit(number, moved((*from, at), vec![transfer], priority));
             }
             slot.hold(at);
         }
@@ -125,7 +126,7 @@ impl Planner {
         &self,
         effects: &Effects,
         uses: &[TaskUse],
-        at: ProcessorId,
+        (at, priority): (ProcessorId, Priority),
         emit: &mut dyn FnMut(u32, Arc<Move>),
     ) -> Result<(), Error> {
         let mut versions = self.versions.borrow_mut();
@@ -142,7 +143,7 @@ impl Planner {
                 })
             };
             versions.read(key, key.rect, at, select, |source, transfer| {
-                moves.push(moved(source, at, vec![transfer]));
+                moves.push(moved((source, at), vec![transfer], priority));
             });
         }
         // The launch is refused, so the knowledge of regions stays as it was.

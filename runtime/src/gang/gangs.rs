@@ -8,9 +8,10 @@ use crate::effects::{Effects, Known};
 use crate::error::Failure;
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId};
 use crate::maps::HashMap;
-use crate::message::{Batch, BatchDone, LaunchPart, Message, Reply, Results, Valid, Values};
+use crate::message::{Batch, BatchDone, LaunchPart, Message, Move, Reply, Results, Valid, Values};
 use crate::parcel::Parcel;
 use crate::task::Tasks;
+use maniple_mapper::Priority;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -99,6 +100,13 @@ impl Gangs {
     /// Whether a launch has started here, so that others can use its regions.
     pub fn has_started(&self, launch: LaunchKey) -> bool {
         self.batches().borrow().orders.has_started(launch)
+    }
+
+    /// See [`Orders::send_of`](super::orders::Orders::send_of).
+    pub fn send_of<R>(&self, id: TaskId, look: impl FnOnce(&Move, Priority) -> R) -> Option<R> {
+        let batches = self.batches().borrow();
+        let (moved, priority) = batches.orders.send_of(id)?;
+        Some(look(moved, priority))
     }
 
     /// Takes an order that is to be carried out now.

@@ -18,9 +18,11 @@ use crate::maps::{HashMap, HashSet};
 use crate::message::{Batch, ColumnUse, Does, LaunchPart, Move, Recipient, Values};
 use crate::plant::Bug;
 use crate::task::Tasks;
+use maniple_mapper::Priority;
 use maniple_regions::Buffer;
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -125,7 +127,7 @@ impl Orders {
             let order = match (moved.from == here, moved.to == here) {
                 (true, true) => Order::Copy(moved),
                 (true, false) => {
-                    let recipient = Recipient { to: moved.to, launch: of.launch, number };
+                    let recipient = Recipient { to: moved.to, launch: of.launch, number, priority: moved.priority };
                     if self.joins(tasks, recipient, &moved) {
                         continue;
                     }
@@ -269,10 +271,23 @@ impl Orders {
         }
     }
 
+    /// What an order to send that has not begun sends, and the highest priority of its receivers.
+    pub fn send_of(&self, id: TaskId) -> Option<(&Arc<Move>, Priority)> {
+        match &self.all.get(&id.index)?.order {
+            Some(Order::Send(recipients, moved)) => {
+                Some((moved, recipients.iter().map(|recipient| recipient.priority).max()?))
+            }
+            _ => None,
+        }
+    }
+
     /// Takes an order that is to be carried out now.
     pub fn start(&mut self, id: TaskId) -> Option<Due> {
         let own = self.all.get_mut(&id.index)?;
-        let (order, came) = (own.order.take()?, own.came.take());
+        let (mut order, came) = (own.order.take()?, own.came.take());
+        if let Order::Send(recipients, _) = &mut order {
+            recipients.sort_by_key(|recipient| Reverse(recipient.priority));
+        }
         Some(Due { of: own.of.clone(), order, came })
     }
 

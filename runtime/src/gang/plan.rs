@@ -10,7 +10,7 @@ use crate::maps::{self, HashMap, HashSet};
 use crate::message::{ColumnUse, Does, HeldRegion, Move, Transfer};
 use crate::object::GangTable;
 use crate::{Error, Place};
-use maniple_mapper::{KeepInput, PlaceSharedInput, SourceInput, validate};
+use maniple_mapper::{KeepInput, PlaceSharedInput, Priority, SourceInput, validate};
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region, TreeId};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl LaunchPlan {
 }
 
 /// A move, with what it does to columns at both ends.
-pub(super) fn moved(from: ProcessorId, to: ProcessorId, transfers: Vec<Transfer>) -> Arc<Move> {
+pub(super) fn moved((from, to): (ProcessorId, ProcessorId), transfers: Vec<Transfer>, priority: Priority) -> Arc<Move> {
     let reads = |t: &Transfer| ColumnUse { column: t.source(), does: Does::Reads };
     let writes = |t: &Transfer| {
         let does = if t.only_read { Does::Brings } else { Does::Writes };
@@ -70,7 +70,7 @@ pub(super) fn moved(from: ProcessorId, to: ProcessorId, transfers: Vec<Transfer>
         }
         false => [once_each(reads.collect()), once_each(writes.collect())],
     };
-    Arc::new(Move { from, to, transfers, uses })
+    Arc::new(Move { from, to, transfers, priority, uses })
 }
 
 /// Uses with each column once: of several uses, the last in their order stands for all.
@@ -276,7 +276,7 @@ impl Planner {
             |(at, uses)| (at, (Vec::new(), Some(BatchPlan { uses: once_each(uses), hold: hold.contains(&at) })));
         let mut parts: BTreeMap<ProcessorId, (Vec<u32>, Option<BatchPlan>)> = uses.into_iter().map(batch).collect();
         let moves: Vec<Arc<Move>> =
-            moves.into_iter().map(|((from, to), transfers)| moved(from, to, transfers)).collect();
+            moves.into_iter().map(|(ends, transfers)| moved(ends, transfers, Priority::NORMAL)).collect();
         for (number, m) in (0u32..).zip(&moves) {
             for at in m.ends() {
                 parts.entry(at).or_default().0.push(number);

@@ -24,6 +24,7 @@ use crate::ids::{Ancestors, ArrivalAt, ColumnKey, LaunchKey, ObjectId, Processor
 use crate::maps;
 use crate::parcel::Parcel;
 use crate::payload::Payload;
+use maniple_mapper::Priority;
 use maniple_regions::{Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -107,9 +108,20 @@ pub(crate) enum Message {
     /// The leaf task is back.
     #[serde(skip)]
     LeafDone(Box<Offloaded>),
+    /// From the wire: large values have left for another node.
+    #[serde(skip)]
+    Left { to: ProcessorId },
 }
 
 impl Message {
+    /// The least bytes of large values.
+    pub const LARGE: usize = 1 << 16;
+
+    /// Whether these are values of so many bytes that they leave their node in turn.
+    pub fn are_large_values(&self) -> bool {
+        matches!(self, Message::Values(_)) && self.bulk_bytes() >= Self::LARGE
+    }
+
     /// The name in traces.
     pub fn name(&self) -> &'static str {
         match self {
@@ -122,6 +134,7 @@ impl Message {
             Message::Results(_) => "Results",
             Message::LaunchOver { .. } => "LaunchOver",
             Message::Values(_) => "Values",
+            Message::Left { .. } => "Left",
             Message::Attach(_) => "Attach",
             Message::Attached(_) => "Attached",
             Message::Mapped(_) => "Mapped",
@@ -225,6 +238,8 @@ pub(crate) struct Move {
     pub from: ProcessorId,
     pub to: ProcessorId,
     pub transfers: Vec<Transfer>,
+    /// Of what needs the data.
+    pub priority: Priority,
     /// What it does to columns of the first processor and of the second. If they are the same, both are all.
     pub uses: [Arc<[ColumnUse]>; 2],
 }

@@ -4,6 +4,7 @@
 //! broadcasts to improve task-based runtime performances", section 3.2).
 
 use crate::ids::{LaunchKey, ProcessorId};
+use maniple_mapper::Priority;
 use serde::{Deserialize, Serialize};
 
 /// A receiver of values: its processor, and the launch and the number of the move by which it knows them.
@@ -12,6 +13,8 @@ pub(crate) struct Recipient {
     pub to: ProcessorId,
     pub launch: LaunchKey,
     pub number: u32,
+    /// Of the task that needs the values.
+    pub priority: Priority,
 }
 
 /// A recipient, and how many of the hops after it get the values from it or by way of it.
@@ -59,7 +62,9 @@ mod tests {
     #[test]
     fn all_get_the_values_once_in_logarithmic_time() {
         for n in 0..200u32 {
-            let all: Vec<Recipient> = (0..n).map(|i| Recipient { to: ProcessorId(i), launch: 1, number: i }).collect();
+            let all: Vec<Recipient> = (0..n)
+                .map(|i| Recipient { to: ProcessorId(i), launch: 1, number: i, priority: Priority::NORMAL })
+                .collect();
             let hops = binomial(&all);
             // Who has the values can send to one other in each round.
             let mut came: Vec<u32> = vec![u32::MAX; n as usize];

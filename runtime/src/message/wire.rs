@@ -42,6 +42,10 @@ pub(crate) trait Wire {
     fn launches(&self, _gang: ObjectId, _by: TopLaunch, _shards: &mut dyn Iterator<Item = u32>) {}
     /// A leaf task is about to be called, and may take long: all messages sent so far must become visible.
     fn works(&self, _task: &dyn Work) {}
+    /// Whether a processor gets [`Message::Left`] when large values of it have left for another node.
+    fn tells_what_left(&self) -> bool {
+        false
+    }
     /// Which of `n` equally urgent items runs next.
     fn pick(&self, _n: usize) -> usize {
         0

@@ -4,7 +4,7 @@ use super::Core;
 use crate::error::Failure;
 use crate::gang::{Due, OfLaunch, Order};
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, TaskId};
-use crate::message::{Batch, HeldRegion, Hop, Message, Move, Recipient, Transfer, Valid, Values, binomial, next};
+use crate::message::{Batch, HeldRegion, Hop, Move, Recipient, Transfer, Valid, Values, binomial, next};
 use crate::object::GangTable;
 use crate::parcel::Parcel;
 use crate::plant::Bug;
@@ -62,6 +62,21 @@ impl Core {
     }
 
     fn carry_out(self: &Rc<Self>, id: TaskId) {
+        match self.effects().wire.tells_what_left() && self.sends_large(id) {
+            true => self.queue_order(id),
+            false => self.carry_out_at_once(id),
+        }
+    }
+
+    /// Carries out an order to send, whose turn it is.
+    pub(super) fn carry_out_now(&self, id: TaskId) {
+        if let Some(Due { order: Order::Send(recipients, moved), .. }) = self.gangs.start_order(id) {
+            self.send_values(&recipients, &moved);
+        }
+        self.gangs.end_order(&self.tasks, id);
+    }
+
+    fn carry_out_at_once(self: &Rc<Self>, id: TaskId) {
         let Some(Due { of, order, came }) = self.gangs.start_order(id) else { return };
         match order {
             Order::Start(batch) => return self.start_batch(&of, id, batch),
@@ -97,12 +112,12 @@ impl Core {
     fn forward(&self, way: &[Hop], values: Vec<Result<Buffer, Box<Error>>>) -> u64 {
         let (mut values, mut messages) = (Some(values), 0);
         let mut hops = next(way).peekable();
-        while let Some((Recipient { to, launch, number }, way)) = hops.next() {
+        while let Some((Recipient { to, launch, number, priority }, way)) = hops.next() {
             // The last one needs no copy.
             let values = if hops.peek().is_some() { values.clone() } else { values.take() };
             if let Some(values) = values {
                 let way = way.to_vec();
-                self.effects().send(to, Message::Values(Box::new(Values { launch, number, values, way })));
+                self.send_values_to(to, priority, Box::new(Values { launch, number, values, way }));
                 messages += 1;
             }
         }

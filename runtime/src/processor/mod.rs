@@ -15,6 +15,7 @@
 
 mod failure;
 mod launches;
+mod outgoing;
 mod replicas;
 mod report;
 
@@ -34,6 +35,7 @@ use crate::task::{Owner, Tasks};
 
 pub(crate) use launches::{Origin, Seat, ShardCode};
 
+use outgoing::Outgoing;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,6 +48,7 @@ pub(crate) struct Core {
     /// Messages about objects that this processor does not know yet.
     early: RefCell<Vec<(ProcessorId, Message)>>,
     replicas: OnceCell<Box<RefCell<Replicas>>>,
+    outgoing: OnceCell<Box<RefCell<Outgoing>>>,
     /// The leaf tasks that this node's copy of the top-level task has launched here.
     pub flow: OnceCell<Rc<Owner>>,
 }
@@ -65,8 +68,13 @@ impl Core {
             gangs: Gangs::new(id),
             early: RefCell::default(),
             replicas: OnceCell::new(),
+            outgoing: OnceCell::new(),
             flow: OnceCell::new(),
         })
+    }
+
+    fn outgoing(&self) -> &RefCell<Outgoing> {
+        self.outgoing.get_or_init(Box::default)
     }
 
     #[inline]
@@ -122,6 +130,7 @@ impl Core {
             Message::Results(results) => self.gangs.take_results(tasks, *results),
             Message::LaunchOver { launch } => self.take_launch_over(launch),
             Message::Values(came) => self.take_values(*came),
+            Message::Left { to } => self.values_left(to),
             Message::Attach(ask) => self.serve(from, ask.0, ask.1, Request::Attach),
             Message::Attached(answer) => {
                 let (launch, key, instance) = *answer;

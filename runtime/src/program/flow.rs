@@ -22,6 +22,7 @@ use crate::names::TaskName;
 use crate::parcel::{Parcel, Portable};
 use crate::task::{ANYWHERE, Body, Pool, Tasks};
 use crate::{Error, Place, Requirement};
+use maniple_mapper::Priority;
 use maniple_regions::{Element, Region, Write};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -174,7 +175,7 @@ where
         let mut named = flow.names.take().unwrap_or_else(Named::new);
         let declared = F::declare(&self.args, &mut Declaring::of_flow(self.shard, &mut named));
         let placed = match declared {
-            Ok(()) => flow.place(&named, &self.name, self.target),
+            Ok(()) => flow.place(&named, &self.name, (self.target, self.priority.unwrap_or(Priority::NORMAL))),
             Err(e) => Err(Box::new(e.of_launch(self.name))),
         };
         let tasks = &flow.core.tasks;
@@ -227,7 +228,7 @@ impl Launcher {
         &self,
         named: &Named,
         name: &TaskName,
-        target: ProcessorId,
+        (target, priority): (ProcessorId, Priority),
     ) -> Result<(ProcessorId, LaunchKey), Box<Error>> {
         let effects = self.core.effects();
         let uses = &*named.uses;
@@ -258,7 +259,7 @@ impl Launcher {
             uses.iter().map(|u| u.slot.hash ^ u.does as u64).chain([u64::from(at.0)]),
         );
         let launch = self.next_launch();
-        self.planner.plan_task(effects, uses, at, |number, moved| self.take_part(launch, number, moved))?;
+        self.planner.plan_task(effects, uses, (at, priority), |number, moved| self.take_part(launch, number, moved))?;
         self.number_launch();
         named.inputs.iter().for_each(|input| input(at));
         Ok((at, launch))

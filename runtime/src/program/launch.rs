@@ -398,7 +398,7 @@ pub struct Launch<'s, F: Leaf<M>, M, W = InShard> {
     pub(super) name: TaskName,
     /// The processor it is meant for. In a flow, the node's home if the program names a node, or else [`NOWHERE`].
     pub(super) target: ProcessorId,
-    priority: Option<Priority>,
+    pub(super) priority: Option<Priority>,
     /// In virtual time, in nanoseconds; [`UNSAID`] if the machine is to say.
     takes: u64,
     waits: SmallVec<[&'s dyn Waitable; 2]>,

@@ -1,7 +1,7 @@
 //! The entry: sets a run up, gives it to a driver, and takes its outcome.
 
 use super::top::Top;
-use crate::config::{Compares, Config};
+use crate::config::{Compares, Config, UnderWay};
 use crate::counters::Stats;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
@@ -137,6 +137,7 @@ pub struct Runtime {
     utility: u32,
     stack: usize,
     spare: Option<usize>,
+    under_way: UnderWay,
     progress: Progress,
     idle: Idle,
     trace: Option<TraceFile>,
@@ -166,6 +167,7 @@ impl Runtime {
             utility: 0,
             stack: Self::STACK,
             spare: None,
+            under_way: UnderWay::InAll(1),
             progress: Progress::Poll,
             trace: None,
             checks: Vec::new(),
@@ -349,6 +351,14 @@ impl Runtime {
     /// processor have, and at least 64 KiB. On several processes all must set the same.
     pub fn spare_memory(mut self, bytes: usize) -> Self {
         self.spare = Some(bytes);
+        self
+    }
+
+    /// Sets how many large values may be leaving a node at a time. Without this it is one: the values for the task with the
+    /// highest priority have the network for themselves. Those of less than 64 KiB do not wait. For data that launches and flows
+    /// move, and only where the network tells when values have left: in virtual time.
+    pub fn under_way(mut self, under_way: UnderWay) -> Self {
+        self.under_way = under_way;
         self
     }
 
@@ -602,6 +612,7 @@ impl Runtime {
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),
             spare: self.spare,
+            under_way: self.under_way,
             laws: self.checks.contains(&Check::Laws),
             compares: self.compares(),
             idle: self.idle,

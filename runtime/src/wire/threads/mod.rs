@@ -388,6 +388,7 @@ mod tests {
             stack: crate::Runtime::STACK,
             races: None,
             spare: None,
+            under_way: crate::config::UnderWay::InAll(1),
             laws: false,
             compares: crate::config::Compares::Nothing,
             idle: crate::Idle::Adapts,

@@ -159,6 +159,10 @@ pub struct VirtualMachine {
     pub one_copy: bool,
     /// The link between nodes.
     pub network: Link,
+    /// Whether large values that are under way between nodes at once share the ways of their nodes, equally fast. Otherwise one
+    /// keeps the way busy until it has left, and the next waits. Large are values of at least 64 KiB; all other messages wait
+    /// for each other, and not for large ones that share.
+    pub sharing: bool,
     /// The link between processors of a node.
     pub memory: Link,
     /// The costs of the runtime's operations.
@@ -204,6 +208,7 @@ impl Default for VirtualMachine {
             utility: 0,
             one_copy: false,
             network: Link::default(),
+            sharing: false,
             memory: Link::default(),
             costs: Costs::default(),
             replay: true,

@@ -5,7 +5,7 @@
 //!
 //! Messages between nodes follow LogGP. The sender spends `send_ns`. Then the message waits for the node's way out and
 //! keeps it busy for its bytes. It is under way for the latency, waits for the other node's way in, and costs the
-//! receiver `receive_ns`.
+//! receiver `receive_ns`. On a machine with `sharing`, large values do not wait for ways but share them.
 //!
 //! Shards run on utility processors if the machine has some, unless a mapper puts them elsewhere. A shard does the
 //! runtime's work: it launches, handles messages and runs collectives. Leaf tasks run on the node's other processors.
@@ -17,6 +17,7 @@ mod machine;
 mod mail;
 mod meter;
 mod queue;
+mod shared;
 
 use super::park::{Parker, Wake};
 use crate::Error;
@@ -37,6 +38,7 @@ use mail::Mail;
 use maniple_mapper::Machine;
 use meter::Meter;
 use queue::Queue;
+use shared::SharedWays;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -74,6 +76,8 @@ enum What {
     Reaches(u32),
     /// A letter has come to its receiver.
     Comes(u32),
+    /// A message that shares ways may have ended: its place and turn among those.
+    Ends(u32, u32),
     Step(ProcessorId),
     /// A timer of a processor may be over.
     Alarm(ProcessorId),
@@ -89,6 +93,8 @@ struct Net {
     /// When each node's way out and way in become free.
     out: Vec<Ps>,
     into: Vec<Ps>,
+    /// The messages that share ways, if the machine lets them.
+    shared: Option<SharedWays>,
     acknowledge: bool,
     noise: f64,
     random: fastrand::Rng,
@@ -114,8 +120,11 @@ impl Net {
 
     /// Whether a message takes no processor's time: see [`VirtualMachine::acknowledge`].
     fn is_free(&self, message: &Message) -> bool {
-        !self.acknowledge
-            && matches!(message, Message::Arrive { cell, payload: Payload::None, .. } if cell & EMPTY != 0)
+        match message {
+            Message::Left { .. } => true,
+            Message::Arrive { cell, payload: Payload::None, .. } => !self.acknowledge && cell & EMPTY != 0,
+            _ => false,
+        }
     }
 
     /// How long a message keeps its node's way busy, and how much of that is for its bytes.
@@ -148,11 +157,44 @@ impl Net {
     fn leaves(&mut self, letter: u32, now: Ps) {
         let (from, to) = self.mail.address(letter);
         let (link, own) = (self.link(from, to), self.machine.node_of(from).index());
+        let busy = self.busy(link, self.mail.message(letter)).0;
+        let is_large = self.mail.message(letter).is_some_and(Message::are_large_values);
+        if is_large && let Some(shared) = &mut self.shared {
+            let mut ends = Vec::new();
+            shared.begin(letter, (self.machine.node_of(from), self.machine.node_of(to)), busy, now, &mut ends);
+            return self.push_ends(ends);
+        }
         let leaves = now.max(self.out[own]);
-        self.out[own] = leaves.saturating_add(self.busy(link, self.mail.message(letter)).0);
+        self.out[own] = leaves.saturating_add(busy);
+        if is_large {
+            self.tell_left(from, to, self.out[own]);
+        }
         let reaches = leaves.saturating_add(self.noisy(link.latency));
         let reaches = self.after_last(reaches, from, to);
         self.events.push(reaches, What::Reaches(letter));
+    }
+
+    fn push_ends(&mut self, ends: Vec<shared::End>) {
+        ends.into_iter().for_each(|(at, turn, time)| self.events.push(time, What::Ends(at, turn)));
+    }
+
+    /// A message that shares ways may have ended.
+    fn ends(&mut self, at: u32, turn: u32, now: Ps) {
+        let (Some(shared), mut ends) = (&mut self.shared, Vec::new()) else { return };
+        let ended = shared.end((at, turn), now, &mut ends);
+        self.push_ends(ends);
+        if let Some(letter) = ended {
+            let (from, to) = self.mail.address(letter);
+            let latency = self.noisy(self.link(from, to).latency);
+            self.events.push(now.saturating_add(latency), What::Comes(letter));
+            self.tell_left(from, to, now);
+        }
+    }
+
+    /// Tells the sender of large values when they have left.
+    fn tell_left(&mut self, from: ProcessorId, to: ProcessorId, at: Ps) {
+        let letter = self.mail.post(from, from, Message::Left { to });
+        self.events.push(at, What::Comes(letter));
     }
 
     /// A message waits for the other node's way in from `now` on.
@@ -251,6 +293,10 @@ impl Wire for VirtualWire {
         net.carry(meter.now(), self.id, to, message);
     }
 
+    fn tells_what_left(&self) -> bool {
+        self.shared.net.borrow().links[1].has_ways()
+    }
+
     fn abort(&self, error: Error) {
         self.shared.net.borrow_mut().error.get_or_insert(error);
     }
@@ -307,6 +353,7 @@ pub(crate) fn run(
             links: machine.links(),
             out: vec![0; nodes],
             into: vec![0; nodes],
+            shared: machine.sharing.then(|| SharedWays::new(nodes)),
             acknowledge: machine.acknowledge,
             noise: machine.noise,
             random: fastrand::Rng::with_seed(machine.seed),
@@ -473,6 +520,7 @@ impl Drive<'_> {
             match what {
                 What::Leaves(letter) => self.net().leaves(letter, at),
                 What::Reaches(letter) => self.net().reaches(letter, at),
+                What::Ends(letter, turn) => self.net().ends(letter, turn, at),
                 What::Comes(letter) => {
                     let (from, to) = self.net().mail.address(letter);
                     seen.add(at, 0, from, to);
