@@ -84,9 +84,16 @@ impl Machine {
         NodeId(processor.0 / self.per_node)
     }
 
-    /// The first processor of a node. It runs the node's copy of the top-level task, if the node has one.
+    /// The first processor of a node.
     pub fn first_of(&self, node: NodeId) -> ProcessorId {
         ProcessorId(node.0.saturating_mul(self.per_node))
+    }
+
+    /// The processor that runs the node's copy of the top-level task, if the node has one: its first utility processor, or else
+    /// its first. The data of leaf tasks that the top-level task launches is there.
+    pub fn home_of(&self, node: NodeId) -> ProcessorId {
+        let (all, leaves) = (self.processors_of(node), self.leaf_processors_of(node));
+        all.at(if leaves.len() < all.len() { leaves.len() as u32 } else { 0 })
     }
 
     /// The processors of a node. Empty if there is no such node.

@@ -2,7 +2,7 @@
 
 use crate::Idle;
 use crate::diagnose::races::Races;
-use crate::ids::Run;
+use crate::ids::{NodeId, ProcessorId, Run};
 use crate::plant::{Bug, Plant};
 use maniple_mapper::{Machine, MapperSlot, Named};
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub(crate) struct Config {
     /// the number of nodes. In virtual time a large machine therefore has one copy for all (`one_copy` of the machine).
     /// The work of shards between their start and end is the same.
     pub copies: Machine,
+    /// The processor of each copy, its home.
+    pub homes: Vec<ProcessorId>,
     pub mapper: MapperSlot,
     /// The mapper of the run's start, on every node.
     pub first_mapper: Arc<Named>,
@@ -59,6 +61,12 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// The processors that run the copies of the top-level task.
+    pub fn homes(machine: &Machine, copies: &Machine) -> Vec<ProcessorId> {
+        let first = |copy| machine.node_of(copies.first_of(NodeId(copy)));
+        (0..copies.nodes()).map(|copy| machine.home_of(first(copy))).collect()
+    }
+
     /// Whether the planted bug is `bug` and strikes now.
     #[inline(always)]
     pub fn strikes(&self, bug: Bug) -> bool {

@@ -29,7 +29,7 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::panic_message;
 use crate::error::{Failure, FailureNumber};
-use crate::ids::{CellAddress, ObjectId, ProcessorId};
+use crate::ids::{CellAddress, NodeId, ObjectId, ProcessorId};
 use crate::message::{Also, Message, Wire};
 use crate::payload::Payload;
 use crate::plant::Bug;
@@ -107,6 +107,12 @@ impl Effects {
     /// See [`Config::copies`].
     pub fn copies(&self) -> &Machine {
         &self.config.copies
+    }
+
+    /// The processor that runs a copy of the top-level task.
+    #[inline]
+    pub fn home_of(&self, copy: NodeId) -> ProcessorId {
+        self.config.homes[copy.index()]
     }
 
     pub fn same_node(&self, other: ProcessorId) -> bool {

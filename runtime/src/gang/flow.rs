@@ -52,7 +52,7 @@ impl Planner {
     pub fn home_of_task(&self, effects: &Effects, uses: &[TaskUse]) -> ProcessorId {
         let copies = effects.copies();
         let Some(first) = uses.iter().find(|u| u.writes()).or(uses.first()) else {
-            return copies.first_of(NodeId(0));
+            return effects.home_of(NodeId(0));
         };
         let holder = match first.slot.is_live() {
             true => first.slot.holders().first().copied(),
@@ -62,7 +62,7 @@ impl Planner {
             Some(holder) => copies.node_of(holder),
             None => dealt(&first.slot.key, copies.nodes()),
         };
-        copies.first_of(node)
+        effects.home_of(node)
     }
 
     /// Finds the moves of data for a task on a processor, and updates the launcher's knowledge of its regions. `emit` gets

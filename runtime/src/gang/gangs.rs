@@ -152,7 +152,7 @@ impl Gangs {
         let Some(running) = self.batches().borrow_mut().end(tasks, launch) else { return };
         let RunningBatch { reply, results, valid, .. } = *running;
         let copies = effects.copies();
-        let here = copies.first_of(copies.node_of(effects.id));
+        let here = effects.home_of(copies.node_of(effects.id));
         match reply {
             Reply::Processor(to) => {
                 effects.send(to, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));

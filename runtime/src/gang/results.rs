@@ -181,7 +181,7 @@ impl LaunchState {
             let next = gather.borrow_mut().next();
             let Some(Send { to, round, blocks }) = next else { return Some(changed) };
             let results = Results { launch: self.key, round, blocks };
-            effects.send(effects.copies().first_of(NodeId(to)), Message::Results(Box::new(results)));
+            effects.send(effects.home_of(NodeId(to)), Message::Results(Box::new(results)));
         }
     }
 

@@ -119,7 +119,7 @@ impl Core {
         let kept = (below > 0).then(|| call.clone());
         if let Some(above) = above {
             // Not counted, so that a program in a release build counts as many messages.
-            effects.wire.send(effects.copies().first_of(above), Message::Replicated(Box::new(call)));
+            effects.wire.send(effects.home_of(above), Message::Replicated(Box::new(call)));
         }
         let others = self.replicas().borrow_mut().make(kept);
         others.into_iter().for_each(|node| self.compare_calls(node));

@@ -63,8 +63,7 @@ impl<R: Portable + Clone> Maker for Relay<R> {
     fn is_awaited(&self) {
         if self.own.is_some() && !self.sent.borrow().all {
             let effects = self.flow.core.effects();
-            let copies = effects.copies();
-            (0..self.flow.nodes).map(|node| copies.first_of(NodeId(node))).for_each(|home| self.send_to(home));
+            (0..self.flow.nodes).map(|node| effects.home_of(NodeId(node))).for_each(|home| self.send_to(home));
             self.sent.borrow_mut().all = true;
         }
         self.comes_here();
@@ -192,13 +191,14 @@ where
         if !is_own {
             return Ok(Relay::future(flow, launch, None));
         }
-        self.target = at;
+        // A utility processor runs no leaf tasks.
+        self.target = tasks.effects.machine().near(at, 0);
         let mapped = match known {
             Some((id, body)) => self.map_declared(id, 0, body),
             None => self.map(),
         };
         let mut mapped = mapped.map_err(|e| *e)?;
-        if mapped.mapped.processor == at && tasks.pool.get().is_some() {
+        if mapped.mapped.processor == self.target && tasks.pool.get().is_some() {
             mapped.mapped.processor = ANYWHERE;
         }
         if flow.nodes == 1 {
@@ -240,7 +240,7 @@ impl Launcher {
         }
         let at = match target {
             NOWHERE => self.planner.home_of_task(effects, uses),
-            at if at.0 < effects.machine().processors() => at,
+            at if effects.copies().node_of(at).0 < self.nodes => effects.home_of(effects.copies().node_of(at)),
             at => {
                 let nodes = self.nodes;
                 let node = effects.copies().node_of(at);
@@ -280,7 +280,8 @@ impl Launcher {
         let others = effects.machine().leaf_processors_of(effects.machine().node_of(effects.id));
         let others: Vec<ProcessorId> = others.into_iter().filter(|at| *at != effects.id).collect();
         if !others.is_empty() {
-            core.tasks.pool.get_or_init(|| Box::new(Pool::new(others)));
+            let runs_some = !effects.machine().is_utility(effects.id);
+            core.tasks.pool.get_or_init(|| Box::new(Pool::new(others, runs_some)));
         }
     }
 

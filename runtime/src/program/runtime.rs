@@ -602,11 +602,13 @@ impl Runtime {
         if matches!(self.driver, Driver::Virtual(_)) {
             machine = machine.with_shards_on_utility();
         }
+        let copies = Machine::new(processors, if one_copy { processors } else { per_node });
         let config = Arc::new(Config {
             run: Run::next(),
             stack: self.stack,
             machine,
-            copies: Machine::new(processors, if one_copy { processors } else { per_node }),
+            homes: Config::homes(&machine, &copies),
+            copies,
             first_mapper: self.mapper.current(),
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),

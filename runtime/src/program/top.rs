@@ -125,8 +125,7 @@ impl Top {
             return Ok(*made);
         }
         let effects = self.core().effects();
-        let homes: Vec<ProcessorId> =
-            (0..effects.copies().nodes()).map(|node| effects.copies().first_of(NodeId(node))).collect();
+        let homes: Vec<ProcessorId> = (0..effects.copies().nodes()).map(|node| effects.home_of(NodeId(node))).collect();
         let gang = self.define_gang("nodes", &homes);
         Ok(*self.each_node.get_or_init(|| (gang, self.register("end of flow", on_each_node))))
     }

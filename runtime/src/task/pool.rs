@@ -29,6 +29,8 @@ pub(crate) struct Pool {
     ready: ReadyQueue,
     /// The processors that run its tasks, but for this one.
     others: Vec<ProcessorId>,
+    /// Whether the home runs tasks.
+    runs_some: bool,
     /// Tasks that were given to other processors, some of which may be over.
     given: RefCell<Vec<(TaskId, ProcessorId)>>,
     /// The last task that the home got, which may be over.
@@ -40,12 +42,13 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool for these processors.
-    pub fn new(others: Vec<ProcessorId>) -> Self {
+    /// A pool for these processors, and for the home if it runs leaf tasks.
+    pub fn new(others: Vec<ProcessorId>, runs_some: bool) -> Self {
         let (took, left) = (Cell::new(2 * SHORT), Cell::new(0));
         Self {
             ready: ReadyQueue::default(),
             others,
+            runs_some,
             given: RefCell::default(),
             own: Cell::new(TaskId::NONE),
             took,
@@ -60,7 +63,7 @@ impl Pool {
 
     /// Whether the home runs tasks itself.
     fn are_short(&self) -> bool {
-        self.took.get() < SHORT
+        self.runs_some && self.took.get() < SHORT
     }
 
     /// Whether the next task is given away although it is probably short.
@@ -92,7 +95,7 @@ impl Tasks {
         if pool.ready.is_empty() {
             return;
         }
-        let mut is_busy = self.leaves.borrow().is_there(pool.own.get());
+        let mut is_busy = !pool.runs_some || self.leaves.borrow().is_there(pool.own.get());
         if pool.are_short() {
             let mut left = if is_busy { 0 } else { AT_ONCE };
             while left > 0 && !pool.shows_next() {

@@ -409,3 +409,14 @@ fn copies_that_launch_other_tasks_are_found_out() {
 }
 
 static COPIES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// The copy of the top-level task is on a utility processor where its node has one, and the tasks run on the others.
+#[test]
+fn a_flow_on_nodes_with_utility_processors() {
+    let machine = VirtualMachine { nodes: 3, per_node: 4, utility: 1, ..VirtualMachine::default() };
+    for (at, runtime) in [("threads", Runtime::threads(3).utility(1)), ("virtual", Runtime::virtual_time(machine))] {
+        for seed in 0..20 {
+            check(at, &runtime, seed, if at == "threads" { 1 } else { 3 });
+        }
+    }
+}

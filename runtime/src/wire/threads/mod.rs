@@ -241,8 +241,7 @@ fn processor(
     };
     let core = Core::new(id, config, Box::new(wire.clone()), signal);
     let mut inbox = Inbox::new();
-    let copies = &core.effects().config.copies;
-    let outcome = (id == copies.first_of(copies.node_of(id))).then(|| begin(&core));
+    let outcome = core.effects().config.homes.contains(&id).then(|| begin(&core));
     let driven = DrivenCore { core: &core, last_look: LastLook::default() };
     let patience = Patience::new(core.effects().config.idle, shared.crowded);
     let ended = catch_unwind(AssertUnwindSafe(|| drive(id, &driven, &shared.post, &wire.outbox, &mut inbox, patience)));
@@ -394,6 +393,7 @@ mod tests {
             idle: crate::Idle::Adapts,
             machine: Machine::new(1, 1),
             copies: Machine::new(1, 1),
+            homes: vec![ProcessorId(0)],
             first_mapper: mapper.current(),
             mapper,
             trace: None,

@@ -388,11 +388,11 @@ pub(crate) fn run(
     let clock = Clock::of(shared.clone());
     let outcomes = (0..config.copies.nodes())
         .map(|copy| {
-            let id = config.copies.first_of(NodeId(copy));
-            let first = &processors[id.index()];
+            let id = config.homes[copy as usize];
+            let home = &processors[id.index()];
             shared.turn.set(id);
-            let outcome = begin(&first.core);
-            first.free.set(shared.meter(id).now());
+            let outcome = begin(&home.core);
+            home.free.set(shared.meter(id).now());
             outcome
         })
         .collect();
@@ -435,12 +435,14 @@ impl Drive<'_> {
         self.shared.net.borrow_mut()
     }
 
-    /// Makes the first processor compare the calls of the nodes. Returns an error if the run must end.
+    /// Makes the first node compare the calls of all. Returns an error if the run must end.
     fn compare(&self) -> Option<Error> {
+        // The one on node 0 compares.
+        let home = self.processors[0].core.effects().home_of(NodeId(0));
         loop {
             let next = self.net().replicated.pop_front();
             let Some((from, message)) = next else { return self.net().error.take() };
-            self.processors[0].core.deliver(from, message);
+            self.processors[home.index()].core.deliver(from, message);
         }
     }
 
