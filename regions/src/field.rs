@@ -114,6 +114,7 @@ impl<T: Element> Field<T> {
             type_name: type_name::<T>(),
             size: size_of::<T>(),
             align: align_of::<T>(),
+            stands_for: 0,
             element: TypeId::of::<T>(),
         }
     }
@@ -133,6 +134,8 @@ pub struct FieldInfo {
     pub size: usize,
     /// The alignment of an element, in bytes.
     pub align: usize,
+    /// The bytes that an element stands for, or 0 for its own.
+    stands_for: usize,
     element: TypeId,
 }
 
@@ -142,7 +145,7 @@ impl From<FieldInfo> for &'static FieldInfo {
         static ALL: Mutex<Vec<&FieldInfo>> = Mutex::new(Vec::new());
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         // Equal descriptions may have their names at different addresses.
-        if let Some(known) = all.iter().find(|known| ***known == info) {
+        if let Some(known) = all.iter().find(|known| ***known == info && known.stands_for == info.stands_for) {
             return known;
         }
         let kept: &'static FieldInfo = Box::leak(Box::new(info));
@@ -151,7 +154,7 @@ impl From<FieldInfo> for &'static FieldInfo {
     }
 }
 
-// The element type stands for its name, size and alignment.
+// The element type stands for its name, size and alignment. What an element stands for concerns its tree only.
 impl PartialEq for FieldInfo {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -177,6 +180,18 @@ const fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 impl FieldInfo {
+    /// The same field for a tree whose elements stand for so many bytes each. In virtual time it counts as many, when it moves
+    /// and where tasks use it: a small program shows how long a large one would take. Outside virtual time nothing changes.
+    pub fn standing_for(self, bytes: usize) -> Self {
+        Self { stands_for: bytes, ..self }
+    }
+
+    /// The bytes that an element stands for: its own, unless [others](Self::standing_for) are declared.
+    #[inline]
+    pub fn length(&self) -> usize {
+        if self.stands_for == 0 { self.size } else { self.stands_for }
+    }
+
     /// Whether both describe the same field. Compares a hash of the name, because every use by a task asks this.
     #[doc(hidden)]
     #[inline]

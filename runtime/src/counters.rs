@@ -64,6 +64,8 @@ counters! {
     edge_values,
     /// Futures that leaf tasks and calls of collectives take their inputs from.
     inputs,
+    /// Leaf tasks of the top-level task that run on another node: each node counts them.
+    elsewhere,
     /// Leaf tasks run.
     leaf_tasks,
     /// Subtasks of collectives run: two for each round of recursive doubling. Local ones count too.
@@ -99,6 +101,12 @@ counters! {
     sends,
     /// The processors to which these went.
     recipients,
+    /// Recipients that were added to a send which waited for its values, or for its turn to leave.
+    joined,
+    /// Recipients of values that had left before: each got a message of its own.
+    found_late,
+    /// Values that came before the task that needs them, and were kept.
+    kept_early,
     /// Messages with which a processor passed such values on.
     forwards,
 }

@@ -156,17 +156,22 @@ impl Orders {
         };
         let Ok(column) = tasks.data.standing(&tasks.effects, &transfer.source()) else { return false };
         let Some(id) = column.users.borrow().last_send() else { return false };
-        let Some(own) = self.all.get_mut(&id.index).filter(|own| own.id == id) else { return false };
-        match &mut own.order {
+        let own = self.all.get_mut(&id.index).filter(|own| own.id == id);
+        let counters = &tasks.effects.counters;
+        match own.and_then(|own| own.order.as_mut()) {
             Some(Order::Send(recipients, earlier))
                 if earlier.transfers[0].rect == transfer.rect
                     && !tasks.effects.same_node(recipients[0].to)
                     && recipients.iter().all(|other| other.to != recipient.to) =>
             {
                 recipients.push(recipient);
+                counters.joined.add(1);
                 true
             }
-            _ => false,
+            _ => {
+                counters.found_late.add(1);
+                false
+            }
         }
     }
 
@@ -305,6 +310,7 @@ impl Orders {
         let key = (came.launch, came.number);
         let Some(id) = self.awaited.remove(&key) else {
             self.came.insert(key, came);
+            tasks.effects.counters.kept_early.add(1);
             return;
         };
         if let Some(receive) = self.all.get_mut(&id.index) {

@@ -115,11 +115,11 @@ pub(crate) enum Message {
 
 impl Message {
     /// The least bytes of large values.
-    pub const LARGE: usize = 1 << 16;
+    pub const LARGE: u64 = 1 << 16;
 
     /// Whether these are values of so many bytes that they leave their node in turn.
     pub fn are_large_values(&self) -> bool {
-        matches!(self, Message::Values(_)) && self.bulk_bytes() >= Self::LARGE
+        matches!(self, Message::Values(came) if came.length >= Self::LARGE)
     }
 
     /// The name in traces.
@@ -437,6 +437,8 @@ pub(crate) struct Values {
     /// The number of the move.
     pub number: u32,
     pub values: Vec<Result<Buffer, Box<Error>>>,
+    /// The bytes that they stand for, in virtual time.
+    pub length: u64,
     /// To whom the receiver forwards them.
     pub way: Vec<Hop>,
 }

@@ -104,12 +104,12 @@ impl Core {
         if effects.lost_processor().is_none() {
             effects.counters.sends.add(1);
             effects.counters.recipients.add(recipients.len() as u64);
-            self.forward(&binomial(recipients), self.read_values(moved));
+            self.forward(&binomial(recipients), self.read_values(moved), self.length(moved));
         }
     }
 
     /// Sends values on their way. Returns how many messages that takes.
-    fn forward(&self, way: &[Hop], values: Vec<Result<Buffer, Box<Error>>>) -> u64 {
+    fn forward(&self, way: &[Hop], values: Vec<Result<Buffer, Box<Error>>>, length: u64) -> u64 {
         let (mut values, mut messages) = (Some(values), 0);
         let mut hops = next(way).peekable();
         while let Some((Recipient { to, launch, number, priority }, way)) = hops.next() {
@@ -117,7 +117,7 @@ impl Core {
             let values = if hops.peek().is_some() { values.clone() } else { values.take() };
             if let Some(values) = values {
                 let way = way.to_vec();
-                self.send_values_to(to, priority, Box::new(Values { launch, number, values, way }));
+                self.send_values_to(to, priority, Box::new(Values { launch, number, values, length, way }));
                 messages += 1;
             }
         }
@@ -127,7 +127,7 @@ impl Core {
     /// Values have come. They are forwarded before they are used.
     pub(super) fn take_values(&self, came: Values) {
         if !came.way.is_empty() {
-            let messages = self.forward(&came.way, came.values.clone());
+            let messages = self.forward(&came.way, came.values.clone(), came.length);
             self.effects().counters.forwards.add(messages);
         }
         self.gangs.take_values(&self.tasks, came);

@@ -44,8 +44,7 @@ impl Core {
 
     /// Sends values to another node, now or when it is their turn.
     pub(super) fn send_values_to(&self, to: ProcessorId, priority: Priority, values: Box<Values>) {
-        let bytes: usize = values.values.iter().flatten().map(|bytes| bytes.len()).sum();
-        if bytes < Message::LARGE || !self.sends_in_turn(to) {
+        if values.length < Message::LARGE || !self.sends_in_turn(to) {
             return self.effects().send(to, Message::Values(values));
         }
         let mut outgoing = self.outgoing().borrow_mut();
@@ -57,10 +56,15 @@ impl Core {
 
     /// Whether this is an order to send large values to another node.
     pub(super) fn sends_large(&self, id: TaskId) -> bool {
-        let effects = self.effects();
-        let bytes = |t: &Transfer| effects.objects.field(t.tree, t.field).map_or(0, |f| t.rect.volume() * f.size);
-        let is_large = |moved: &Move| moved.transfers.iter().map(bytes).sum::<usize>() >= Message::LARGE;
-        self.gangs.send_of(id, |moved, _| !effects.same_node(moved.to) && is_large(moved)).unwrap_or(false)
+        let is_large = |moved: &Move| self.sends_in_turn(moved.to) && self.length(moved) >= Message::LARGE;
+        self.gangs.send_of(id, |moved, _| is_large(moved)).unwrap_or(false)
+    }
+
+    /// The bytes that the values of a move stand for.
+    pub(super) fn length(&self, moved: &Move) -> u64 {
+        let objects = &self.effects().objects;
+        let length = |t: &Transfer| objects.field(t.tree, t.field).map_or(0, |f| t.rect.volume() * f.length());
+        moved.transfers.iter().map(|t| length(t) as u64).sum()
     }
 
     /// Whether large values for a processor have to wait for their turn.

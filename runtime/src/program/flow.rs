@@ -189,6 +189,7 @@ where
         flow.names.set(Some(named));
         let (at, launch) = placed.map_err(|e| *e)?;
         if !is_own {
+            tasks.effects.counters.elsewhere.add(1);
             return Ok(Relay::future(flow, launch, None));
         }
         // A utility processor runs no leaf tasks.

@@ -112,6 +112,7 @@ fn any_machine(seed: u64) -> VirtualMachine {
             replayed_ns: cost(35),
             combine_byte_ns: cost(44) / 1000.0,
             input_ns: cost(43),
+            elsewhere_ns: cost(45),
             call_ns: cost(42),
             arrival_ns: cost(36),
             poll_ns: cost(37),

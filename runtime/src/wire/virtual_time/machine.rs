@@ -72,6 +72,9 @@ numbers! {
         /// Each future that a leaf task or a call of a collective takes its input from.
         #[serde(default)]
         input_ns,
+        /// A leaf task of the top-level task that runs on another node.
+        #[serde(default)]
+        elsewhere_ns,
         /// A call of the mapper.
         map_ns,
         /// The start of a leaf task that is ready.
@@ -275,6 +278,7 @@ pub(super) struct CostsPs {
     pub edge_values: Ps,
     pub edge_regions: Ps,
     pub inputs: Ps,
+    pub elsewhere: Ps,
     pub mapper_calls: Ps,
     /// The start of a leaf task, which no counter counts.
     pub start: Ps,
@@ -386,6 +390,7 @@ impl VirtualMachine {
             edge_values: if self.replay { 0 } else { ps(c.requirement_ns) },
             edge_regions: if self.replay { 0 } else { ps(c.map_ns) },
             inputs: ps(c.input_ns),
+            elsewhere: ps(c.elsewhere_ns),
             mapper_calls: ps(c.map_ns),
             start: ps(c.start_ns),
             leaf_tasks: ps(c.complete_ns),

@@ -49,6 +49,7 @@ impl Meter {
             (&n.requirements, c.requirements),
             (&n.edge_values, c.edge_values),
             (&n.inputs, c.inputs),
+            (&n.elsewhere, c.elsewhere),
             (&n.mapper_calls, c.mapper_calls),
             (&n.leaf_tasks, c.leaf_tasks),
             (&n.chain_subtasks, c.chain_subtasks),

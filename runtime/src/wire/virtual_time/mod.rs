@@ -234,10 +234,7 @@ fn size(message: &Message) -> usize {
         Message::Arrive { payload: Payload::Inline { len, .. }, .. } => HEAD + usize::from(*len),
         Message::Arrive { payload, .. } => HEAD + payload.bytes().len(),
         Message::Got { bytes, .. } | Message::Put(_, bytes) => HEAD + bytes.len(),
-        Message::Values(came) => {
-            let values = came.values.iter().flatten().map(|bytes| HEAD + bytes.len());
-            HEAD + values.sum::<usize>() + HOP * came.way.len()
-        }
+        Message::Values(came) => HEAD + HEAD * came.values.len() + came.length as usize + HOP * came.way.len(),
         Message::Launch(part) => {
             HEAD + part
                 .batch
