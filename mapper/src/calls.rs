@@ -1,6 +1,6 @@
 //! The inputs and outputs of a mapper's calls.
 
-use crate::{Machine, MemoryKind, ProcessorId};
+use crate::{Machine, MemoryKind, NodeId, ProcessorId};
 use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Region};
 use maniple_schedules::{Algorithm, Kind};
 use serde::{Deserialize, Serialize};
@@ -126,6 +126,76 @@ pub struct SourceInput<'a> {
     pub machine: &'a Machine,
 }
 
+/// Input of [`Mapper::route`](crate::Mapper::route).
+#[derive(Debug, Clone)]
+pub struct RouteInput<'a> {
+    /// The part of a region whose values are sent.
+    pub region: Region,
+    /// The field.
+    pub field: FieldId,
+    /// Size of the values in bytes.
+    pub bytes: usize,
+    /// The processor that sends them.
+    pub from: ProcessorId,
+    /// The processors that get them, at least two, each with the priority of the task that waits for them. Higher
+    /// priorities come first.
+    pub recipients: &'a [(ProcessorId, Priority)],
+    /// The machine.
+    pub machine: &'a Machine,
+}
+
+/// Output of [`Mapper::route`](crate::Mapper::route): how values reach several processors.
+///
+/// Who has the values sends them to one other processor in a round. [`rounds`](Self::rounds) says when each recipient
+/// gets them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// In each round everyone who has the values sends them to one more recipient, in the order of the list. Recipient i,
+    /// counted from 1, gets them in round ⌊log₂ i⌋ + 1. See Denis et al., "Using dynamic broadcasts to improve task-based
+    /// runtime performances", section 3.2.
+    Binomial,
+    /// The sender sends to each recipient, in the order of the list.
+    Linear,
+    /// Each recipient gets the values from its parent: entry i is the parent of recipient i. Here the sender is 0, and
+    /// recipient i is i + 1. A parent comes before its children. It sends to them in the order of the list, one in a
+    /// round, from the round after it got the values itself.
+    Tree(Vec<u32>),
+}
+
+impl Route {
+    /// The round in which each of so many recipients gets the values, counted from 1.
+    ///
+    /// A tree must have an entry for each recipient. An entry that names no earlier one counts as the sender; such a tree
+    /// is [illegal](crate::validate::route).
+    ///
+    /// ```
+    /// use maniple_mapper::Route;
+    ///
+    /// assert_eq!(Route::Binomial.rounds(5), [1, 2, 2, 3, 3]);
+    /// assert_eq!(Route::Linear.rounds(5), [1, 2, 3, 4, 5]);
+    /// // The sender sends to the first and to the last recipient, and the first one to the others.
+    /// assert_eq!(Route::Tree(vec![0, 1, 1, 1, 0]).rounds(5), [1, 2, 3, 4, 2]);
+    /// ```
+    pub fn rounds(&self, recipients: usize) -> Vec<u32> {
+        match self {
+            Self::Binomial => (1..=recipients).map(|i| i.ilog2() + 1).collect(),
+            Self::Linear => (1..).take(recipients).collect(),
+            Self::Tree(parents) => {
+                // When the sender and each recipient send for the next time.
+                let mut next = vec![1];
+                let rounds = parents.iter().take(recipients).map(|&parent| {
+                    let parent = if (parent as usize) < next.len() { parent as usize } else { 0 };
+                    let round = next[parent];
+                    next[parent] += 1;
+                    next.push(round + 1);
+                    round
+                });
+                rounds.collect()
+            }
+        }
+    }
+}
+
 /// Input of [`Mapper::slice_index`](crate::Mapper::slice_index).
 #[derive(Debug, Clone)]
 pub struct SliceInput<'a> {
@@ -235,6 +305,22 @@ impl std::fmt::Debug for Requirements<'_> {
     }
 }
 
+/// Input of [`Mapper::place_task`](crate::Mapper::place_task).
+#[derive(Debug, Clone)]
+pub struct PlaceTaskInput<'a> {
+    /// Name of the task: the name that the launch gave it, or else its function's full path.
+    pub task: &'a str,
+    /// Its region requirements, in the order of its parameters.
+    pub requirements: Requirements<'a>,
+    /// The node that has the first region that the task writes, or else its first region. Data that nobody has is dealt to
+    /// the nodes block-cyclically, in two dimensions.
+    pub node: NodeId,
+    /// Number of nodes, at least 1.
+    pub nodes: u32,
+    /// The machine.
+    pub machine: &'a Machine,
+}
+
 /// Input of [`Mapper::map_leaf`](crate::Mapper::map_leaf).
 #[derive(Debug, Clone)]
 pub struct LeafInput<'a> {
@@ -254,8 +340,8 @@ pub struct LeafInput<'a> {
 /// Output of [`Mapper::map_leaf`](crate::Mapper::map_leaf).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafOutput {
-    /// A processor of the shard's node that runs leaf tasks. [`Self::local`] gives [`LeafInput::processor`], if that
-    /// one does.
+    /// A processor of the task's node that runs leaf tasks, or [`ProcessorId::ANYWHERE`] for any of them, whichever is
+    /// free first. [`Self::local`] gives [`LeafInput::processor`], if that one runs leaf tasks.
     pub processor: ProcessorId,
     /// Rank among the ready tasks of the processor. [`Self::local`]: [`Priority::NORMAL`].
     pub priority: Priority,

@@ -18,6 +18,10 @@ pub struct ProcessorId(pub u32);
 pub struct NodeId(pub u32);
 
 impl ProcessorId {
+    /// Any processor of the task's node, whichever is free first. It is an answer of
+    /// [`map_leaf`](crate::Mapper::map_leaf) only, and no processor of a machine has this number.
+    pub const ANYWHERE: ProcessorId = ProcessorId(u32::MAX);
+
     /// The number as a position in a list with one entry for each processor.
     #[inline]
     pub fn index(self) -> usize {

@@ -15,8 +15,8 @@ pub mod validate;
 
 pub use calls::{
     Access, AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
-    LeafOutput, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput, Requirements,
-    SliceInput, Slicing, SourceInput,
+    LeafOutput, PlaceShardsInput, PlaceSharedInput, PlaceTaskInput, Placement, Priority, ProfileInput,
+    RequirementInput, Requirements, Route, RouteInput, SliceInput, Slicing, SourceInput,
 };
 pub use ids::{NodeId, ProcessorId, ProcessorRange};
 pub use machine::{Machine, MemoryKind};

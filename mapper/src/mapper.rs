@@ -2,9 +2,10 @@
 
 use crate::calls::{
     AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
-    PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, SliceInput, Slicing, SourceInput,
+    PlaceShardsInput, PlaceSharedInput, PlaceTaskInput, Placement, ProfileInput, Route, RouteInput, SliceInput,
+    Slicing, SourceInput,
 };
-use crate::{CollectiveMapper, ProcessorId};
+use crate::{CollectiveMapper, NodeId, ProcessorId};
 
 /// The decisions about placement, order and memory, one call each.
 ///
@@ -17,14 +18,16 @@ use crate::{CollectiveMapper, ProcessorId};
 /// | [`map_collective`](Self::map_collective) | once for each collective, on every node | memory, access and priority of its rounds |
 /// | [`place_shared`](Self::place_shared) | once for each shared region and launch, on every node | the processor that has the one instance |
 /// | [`select_source`](Self::select_source) | once for each copy with several sources, on every node | the source of valid values |
+/// | [`route`](Self::route) | by the sender, when values leave for several nodes | who passes them on to whom |
 /// | [`map_instance`](Self::map_instance) | once for each field of a region, processor and launch | an old instance or a new one, and its memory |
 /// | [`keep_instance`](Self::keep_instance) | when a launch of the top-level task first uses an instance, on every node | whether the instance may stay when it is spare |
 /// | [`slice_index`](Self::slice_index) | once for each index launch | the processor that each point is meant for |
-/// | [`map_leaf`](Self::map_leaf) | once for each leaf task | its processor, its priority, and its access to each region |
+/// | [`place_task`](Self::place_task) | once for each leaf task of the top-level task, on every node | the node that runs it |
+/// | [`map_leaf`](Self::map_leaf) | once for each leaf task | its processor or any of its node, its priority, and its access to each region |
 /// | [`profile`](Self::profile) | after a leaf task, if `map_leaf` asked for it | nothing: it receives the task's times |
 ///
 /// **On every node** means that each node asks for itself, in the replicated part of the program, and all must get the
-/// same answer. So these six answers must be pure functions of their inputs. For the launches of an inner task, only
+/// same answer. So these seven answers must be pure functions of their inputs. For the launches of an inner task, only
 /// the task's own processor asks `place_shared` and `select_source`.
 ///
 /// Any processor may ask at any time, several at once, hence `Sync`. No call may wait: the processor that asks does
@@ -129,6 +132,18 @@ pub trait Mapper: Send + Sync {
         self.base().keep_instance(input)
     }
 
+    /// Decides how the same values reach several nodes: in which order, and who passes them on.
+    ///
+    /// - **Asked** by the processor that sends, when a message to several nodes leaves.
+    /// - **Legal:** [`Binomial`](Route::Binomial) and [`Linear`](Route::Linear) always. A [`Tree`](Route::Tree) has an entry
+    ///   for each recipient. Each parent comes before its child. No recipient gets the values in a later
+    ///   [round](Route::rounds) than one with a lower priority.
+    /// - **Default:** [`Route::Binomial`].
+    /// - **Illegal:** the receivers fail with the error.
+    fn route(&self, input: &RouteInput<'_>) -> Route {
+        self.base().route(input)
+    }
+
     /// Decides which processor each point of an index launch is meant for. [`map_leaf`](Self::map_leaf) then gets that
     /// processor as the input for each point.
     ///
@@ -141,12 +156,22 @@ pub trait Mapper: Send + Sync {
         self.base().slice_index(input)
     }
 
+    /// Decides on which node a leaf task of the top-level task runs. [`map_leaf`](Self::map_leaf) is then asked there.
+    ///
+    /// - **Asked** once for each leaf task that the top-level task launches without naming a node, on every node.
+    /// - **Legal:** a node in `0..`[`nodes`](PlaceTaskInput::nodes).
+    /// - **Default:** [`PlaceTaskInput::node`], which has the data.
+    /// - **Illegal:** the launch returns the error, and the task does not run.
+    fn place_task(&self, input: &PlaceTaskInput<'_>) -> NodeId {
+        self.base().place_task(input)
+    }
+
     /// Decides where a leaf task runs, how soon, and how it reaches its regions.
     ///
     /// - **Asked** by `Launch::go` on the shard's processor, for each leaf task and each point of an index launch.
-    /// - **Legal:** a processor of the shard's node that runs leaf tasks; a priority in
-    ///   `0..`[`LEVELS`](crate::Priority::LEVELS); copies of regions that are read with simultaneous coherence. A
-    ///   priority that the launch sets itself goes before this one.
+    /// - **Legal:** a processor of the task's node that runs leaf tasks, or [`ProcessorId::ANYWHERE`] for any of them,
+    ///   whichever is free first; a priority in `0..`[`LEVELS`](crate::Priority::LEVELS); copies of regions that are read
+    ///   with simultaneous coherence. A priority that the launch sets itself goes before this one.
     /// - **Default:** [`LeafOutput::local`], with a copy of each simultaneous read from another processor's memory.
     /// - **Illegal:** `go` returns the error, and the task does not run. Earlier points of an index launch do run.
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {

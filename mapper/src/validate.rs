@@ -5,7 +5,8 @@
 
 use crate::{
     AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine,
-    PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, SliceInput, Slicing, SourceInput,
+    NodeId, PlaceShardsInput, PlaceSharedInput, PlaceTaskInput, Placement, Priority, ProcessorId, Route, RouteInput,
+    SliceInput, Slicing, SourceInput,
 };
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -49,10 +50,15 @@ fn error(mapper: &str, call: &str, subject: &str, what: &str, value: String, leg
     MapperError(Box::new(IllegalDecision { mapper, call, subject, what, value, legal }))
 }
 
-/// A leaf task in words, by the last part of its function's path.
-fn task(name: &str, shard: u32) -> String {
+/// The last part of the path of a leaf task's function.
+fn last(name: &str) -> &str {
     let plain = name.split('<').next().unwrap_or(name);
-    format!("task `{}` of shard {shard}", plain.rsplit("::").next().unwrap_or(plain))
+    plain.rsplit("::").next().unwrap_or(plain)
+}
+
+/// A leaf task of a shard in words.
+fn task(name: &str, shard: u32) -> String {
+    format!("task `{}` of shard {shard}", last(name))
 }
 
 fn collective(name: &str) -> String {
@@ -122,6 +128,42 @@ pub fn source(mapper: &str, input: &SourceInput<'_>, out: ProcessorId) -> Result
     let subject = format!("{} needed on processor {}", input.region, input.to);
     let legal = format!("one of {:?}", input.holders);
     Err(error(mapper, "select_source", &subject, "source", out.to_string(), legal))
+}
+
+/// Checks an answer of [`Mapper::route`](crate::Mapper::route).
+///
+/// # Errors
+/// A tree has another number of entries than there are recipients, a parent does not come before its child, or a
+/// recipient gets the values in a later round than one with a lower priority.
+pub fn route(mapper: &str, input: &RouteInput<'_>, out: Route) -> Result<Route, MapperError> {
+    let Route::Tree(parents) = &out else { return Ok(out) };
+    let (recipients, number) = (input.recipients, input.recipients.len());
+    let fail = |what: &str, value: String, legal: String| {
+        let subject = format!("{} sent by processor {}", input.region, input.from);
+        Err(error(mapper, "route", &subject, what, value, legal))
+    };
+    if parents.len() != number {
+        return fail("number of parents", parents.len().to_string(), number.to_string());
+    }
+    if let Some(i) = (0..number).find(|&i| parents[i] as usize > i) {
+        return fail(&format!("parent of recipient {i}"), parents[i].to_string(), format!("0..{}", i + 1));
+    }
+    let rounds = out.rounds(number);
+    // Who gets the values last: of those with a higher priority, and of those with this one.
+    let (mut higher, mut equal) = (None, None);
+    for i in 0..number {
+        if i > 0 && recipients[i].1 != recipients[i - 1].1 {
+            (higher, equal) = (higher.max(equal), None);
+        }
+        equal = equal.max(Some((rounds[i], i)));
+        if let Some((late, last)) = higher.filter(|&(late, _)| late > rounds[i]) {
+            let (above, below) = (recipients[last].1.0, recipients[i].1.0);
+            let what = format!("round of recipient {last}, which has priority {above}");
+            let legal = format!("at most {}, the round of recipient {i}, which has priority {below}", rounds[i]);
+            return fail(&what, late.to_string(), legal);
+        }
+    }
+    Ok(out)
 }
 
 /// Checks an answer of [`Mapper::slice_index`](crate::Mapper::slice_index) and gives runs of points in order, each with
@@ -199,15 +241,29 @@ fn priority(mapper: &str, call: &str, subject: impl FnOnce() -> String, p: Prior
     Err(error(mapper, call, &subject(), "priority", p.0.to_string(), format!("0..{}", Priority::LEVELS)))
 }
 
+/// Checks an answer of [`Mapper::place_task`](crate::Mapper::place_task).
+///
+/// # Errors
+/// The node does not exist.
+pub fn place_task(mapper: &str, input: &PlaceTaskInput<'_>, out: NodeId) -> Result<NodeId, MapperError> {
+    if out.0 < input.nodes {
+        return Ok(out);
+    }
+    let subject = format!("task `{}`", last(input.task));
+    Err(error(mapper, "place_task", &subject, "node", out.to_string(), format!("0..{}", input.nodes)))
+}
+
 /// Checks an answer of [`Mapper::map_leaf`](crate::Mapper::map_leaf).
 ///
 /// # Errors
 /// The processor is of another node or a utility processor, the priority is out of range, or the requirement of a copy
-/// does not exist or may not be copied. A position that is listed twice is legal.
+/// does not exist or may not be copied. A position that is listed twice is legal, and so is [`ProcessorId::ANYWHERE`].
 pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: &LeafOutput) -> Result<(), MapperError> {
     let machine = input.machine;
     let node = || machine.leaf_processors_of(machine.node_of(input.processor));
-    if (out.processor != input.processor || machine.is_utility(out.processor)) && !node().contains(out.processor) {
+    let anywhere = out.processor == ProcessorId::ANYWHERE;
+    let usual = out.processor == input.processor && !machine.is_utility(out.processor);
+    if !anywhere && !usual && !node().contains(out.processor) {
         let (value, legal) = (out.processor.to_string(), near(input.processor, input.shard, machine));
         return Err(error(mapper, "map_leaf", &task(input.task, input.shard), "processor", value, legal));
     }
@@ -389,6 +445,74 @@ mod tests {
             assert_eq!(slices("mine", &input, Slicing::Explicit(all.clone())), Ok(all.clone()));
             assert!(all.iter().all(|(run, _)| run.len() == points / 3 || run.len() == points / 3 + 1));
         }
+    }
+
+    #[test]
+    fn a_task_may_run_on_any_processor_that_is_free() {
+        let machine = Machine::new(6, 3).with_utility(1);
+        let requirements = Requirements::listed(&[]);
+        for processor in (0..6).map(ProcessorId) {
+            let input = LeafInput { task: "t", shard: 0, processor, requirements, machine: &machine };
+            let anywhere = LeafOutput { processor: ProcessorId::ANYWHERE, ..LeafOutput::local(&input) };
+            assert_eq!(leaf("mine", &input, &anywhere), Ok(()));
+            assert!(!anywhere.is_plain(&input));
+            // The rest is checked all the same.
+            let high = LeafOutput { priority: Priority(8), ..anywhere };
+            assert!(leaf("mine", &input, &high).unwrap_err().to_string().contains("illegal priority: 8; legal: 0..8"));
+        }
+        // It is no processor elsewhere.
+        let input = SliceInput { task: "t", shard: 0, processor: ProcessorId(0), points: 4, machine: &machine };
+        assert!(slices("mine", &input, Slicing::Explicit(vec![(0..4, ProcessorId::ANYWHERE)])).is_err());
+        let input = PlaceShardsInput { gang: "g", shards: 1, machine: &machine };
+        assert!(placement("mine", &input, Placement::Explicit(vec![ProcessorId::ANYWHERE])).is_err());
+    }
+
+    #[test]
+    fn tasks_are_placed_on_nodes_that_are_there() {
+        let machine = Machine::new(6, 2);
+        let requirements = Requirements::listed(&[]);
+        let (task, node) = ("apps::factor::solve<f64>", NodeId(1));
+        let input = PlaceTaskInput { task, requirements, node, nodes: 3, machine: &machine };
+        for node in (0..3).map(NodeId) {
+            assert_eq!(place_task("mine", &input, node), Ok(node));
+        }
+        let expected = "mapper `mine`, call place_task for task `solve`: illegal node: 3; legal: 0..3";
+        assert_eq!(place_task("mine", &input, NodeId(3)).unwrap_err().to_string(), expected);
+        assert!(place_task("mine", &input, NodeId(u32::MAX)).is_err());
+    }
+
+    #[test]
+    fn illegal_routes_are_named() {
+        let machine = Machine::new(6, 1);
+        let region = Region::new(TreeId(1), Rect::line(0, 8));
+        let recipients = [(1, 6), (2, 6), (5, 3), (4, 1)].map(|(p, level)| (ProcessorId(p), Priority(level)));
+        let (field, from) = (FieldId(0), ProcessorId(3));
+        let input = RouteInput { region, field, bytes: 64, from, recipients: &recipients, machine: &machine };
+        let legal =
+            [[0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 1], [0, 0, 1, 1], [0, 1, 2, 3]].map(|p| Route::Tree(p.into()));
+        for legal in [Route::Binomial, Route::Linear].into_iter().chain(legal) {
+            assert_eq!(route("mine", &input, legal.clone()), Ok(legal));
+        }
+        for (parents, expected) in [
+            (&[0, 0, 0][..], "number of parents: 3; legal: 4"),
+            (&[0; 5], "number of parents: 5; legal: 4"),
+            (&[1, 0, 0, 0], "parent of recipient 0: 1; legal: 0..1"),
+            (&[0, 1, 2, 4], "parent of recipient 3: 4; legal: 0..4"),
+            (&[0, u32::MAX, 0, 0], "parent of recipient 1: 4294967295; legal: 0..2"),
+            // Rounds 1, 2, 3, 2.
+            (
+                &[0, 0, 0, 1],
+                "round of recipient 2, which has priority 3: 3; legal: at most 2, the round of recipient 3, which has \
+                 priority 1",
+            ),
+        ] {
+            let expected = format!("mapper `mine`, call route for {region} sent by processor 3: illegal {expected}");
+            assert_eq!(route("mine", &input, Route::Tree(parents.into())).unwrap_err().to_string(), expected);
+        }
+        // Among equals any order is legal: rounds 1, 2, 3, 2.
+        let equals = recipients.map(|(p, _)| (p, Priority::NORMAL));
+        let input = RouteInput { recipients: &equals, ..input };
+        assert!(route("mine", &input, Route::Tree(vec![0, 0, 0, 1])).is_ok());
     }
 
     #[test]

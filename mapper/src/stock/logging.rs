@@ -3,7 +3,8 @@
 use crate::slot::name_of;
 use crate::{
     AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
-    Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
+    Machine, Mapper, NodeId, PlaceShardsInput, PlaceSharedInput, PlaceTaskInput, Placement, ProcessorId, ProfileInput,
+    RequirementInput, Requirements, Route, RouteInput, SliceInput, Slicing, SourceInput,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -72,6 +73,21 @@ impl LoggingMapper {
     }
 }
 
+/// Requirements as JSON.
+fn shown(requirements: Requirements<'_>, machine: &Machine) -> Vec<Value> {
+    let requirement = |r: RequirementInput<'_>| {
+        json!({
+            "region": r.region.to_string(),
+            "field": r.field.0,
+            "privilege": r.privilege.to_string(),
+            "coherence": r.coherence.to_string(),
+            "bytes": r.bytes,
+            "processor": machine.owner(r.memory).0,
+        })
+    };
+    requirements.iter().map(requirement).collect()
+}
+
 impl Drop for LoggingMapper {
     fn drop(&mut self) {
         if let Err(e) = self.out.get_mut().unwrap_or_else(PoisonError::into_inner).flush() {
@@ -132,6 +148,20 @@ impl Mapper for LoggingMapper {
         self.log("keep_instance", &i.region, input, |m| m.keep_instance(i), |keep| json!(keep))
     }
 
+    fn route(&self, i: &RouteInput<'_>) -> Route {
+        let input = json!({ "field": i.field.0, "bytes": i.bytes, "from": i.from, "recipients": i.recipients });
+        self.log(
+            "route",
+            &i.region,
+            input,
+            |m| m.route(i),
+            |answer| match answer {
+                Route::Tree(parents) => json!(parents),
+                other => json!(format!("{other:?}")),
+            },
+        )
+    }
+
     fn slice_index(&self, i: &SliceInput<'_>) -> Slicing {
         let input = json!({ "shard": i.shard, "processor": i.processor, "points": i.points });
         self.log(
@@ -146,18 +176,14 @@ impl Mapper for LoggingMapper {
         )
     }
 
+    fn place_task(&self, i: &PlaceTaskInput<'_>) -> NodeId {
+        let requirements = shown(i.requirements, i.machine);
+        let input = json!({ "node": i.node, "nodes": i.nodes, "requirements": requirements });
+        self.log("place_task", &i.task, input, |m| m.place_task(i), |node| json!(node))
+    }
+
     fn map_leaf(&self, i: &LeafInput<'_>) -> LeafOutput {
-        let requirement = |r: crate::RequirementInput<'_>| {
-            json!({
-                "region": r.region.to_string(),
-                "field": r.field.0,
-                "privilege": r.privilege.to_string(),
-                "coherence": r.coherence.to_string(),
-                "bytes": r.bytes,
-                "processor": i.machine.owner(r.memory).0,
-            })
-        };
-        let requirements: Vec<_> = i.requirements.iter().map(requirement).collect();
+        let requirements = shown(i.requirements, i.machine);
         let input = json!({ "shard": i.shard, "processor": i.processor, "requirements": requirements });
         let show = |out: &LeafOutput| {
             json!({

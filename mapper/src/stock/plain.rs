@@ -2,8 +2,8 @@
 
 use crate::{
     Access, AlgorithmInput, ChoiceTable, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput,
-    LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId,
-    ProfileInput, SliceInput, Slicing, SourceInput,
+    LeafInput, LeafOutput, Mapper, MemoryKind, NodeId, PlaceShardsInput, PlaceSharedInput, PlaceTaskInput, Placement,
+    Priority, ProcessorId, ProfileInput, Route, RouteInput, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{Coherence, Privilege};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,8 +42,16 @@ impl Mapper for DefaultMapper {
         true
     }
 
+    fn route(&self, _input: &RouteInput<'_>) -> Route {
+        Route::Binomial
+    }
+
     fn slice_index(&self, _input: &SliceInput<'_>) -> Slicing {
         Slicing::Here
+    }
+
+    fn place_task(&self, input: &PlaceTaskInput<'_>) -> NodeId {
+        input.node
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
@@ -141,8 +149,8 @@ impl Mapper for TableMapper {
 
 /// Always gives the first legal answer, and so shows how much a program relies on a good mapping.
 ///
-/// All shards and shared regions are on processor 0, and leaf tasks on the first processor of their node. Everything
-/// has the lowest priority, is in ordinary memory and is read in place.
+/// All shards and shared regions are on processor 0, leaf tasks of the top-level task on node 0, and leaf tasks on the
+/// first processor of their node. Everything has the lowest priority, is in ordinary memory and is read in place.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FirstChoiceMapper;
 
@@ -172,6 +180,10 @@ impl Mapper for FirstChoiceMapper {
         Slicing::Explicit(vec![(0..input.points, first)])
     }
 
+    fn place_task(&self, _input: &PlaceTaskInput<'_>) -> NodeId {
+        NodeId(0)
+    }
+
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let processor = input.machine.first_of(input.machine.node_of(input.processor));
         LeafOutput { processor, priority: Priority(0), ..LeafOutput::local(input) }
@@ -184,7 +196,8 @@ impl Mapper for FirstChoiceMapper {
 
 /// Gives each processor its turn. Shards are placed cyclically. Each leaf task, also each point of an index launch,
 /// goes to the next processor of the node, whichever shard launches it. Shared regions and sources are spread over the
-/// processors too, by functions of their inputs.
+/// processors too, by functions of their inputs. A leaf task of the top-level task goes to the node after the one that has
+/// its data. Values for several nodes are sent to one after the other.
 #[derive(Debug, Default)]
 pub struct RoundRobinMapper {
     turn: AtomicUsize,
@@ -210,6 +223,15 @@ impl Mapper for RoundRobinMapper {
 
     fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         input.holders[input.to.index() % input.holders.len()]
+    }
+
+    fn route(&self, _input: &RouteInput<'_>) -> Route {
+        Route::Linear
+    }
+
+    // Tasks that write one region come to all nodes in turn, because each takes the region along.
+    fn place_task(&self, input: &PlaceTaskInput<'_>) -> NodeId {
+        NodeId((input.node.0 + 1) % input.nodes)
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {

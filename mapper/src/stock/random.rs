@@ -2,8 +2,8 @@
 
 use crate::{
     Access, AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput,
-    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId,
-    ProcessorRange, SliceInput, Slicing, SourceInput,
+    LeafOutput, Mapper, MemoryKind, NodeId, PlaceShardsInput, PlaceSharedInput, PlaceTaskInput, Placement, Priority,
+    ProcessorId, ProcessorRange, Route, RouteInput, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{FieldId, Region};
 use std::hash::{Hash, Hasher};
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Draws every decision among the legal ones. A program that is right under many seeds does not rely on its mapping.
 ///
-/// A decision depends on the seed, the call and its subject. Decisions about leaf tasks, index launches and instances,
-/// which need not be the same on all nodes, also depend on the number of such decisions before.
+/// A decision depends on the seed, the call and its subject. Decisions about leaf tasks, index launches, instances and
+/// routes, which need not be the same on all nodes, also depend on the number of such decisions before.
 #[derive(Debug, Default)]
 pub struct RandomMapper {
     seed: u64,
@@ -85,6 +85,28 @@ fn field(region: &Region, field: FieldId) -> impl Hash + use<> {
     (region.tree.0, region.rect, field.0)
 }
 
+/// The parents of a legal tree.
+fn tree(draw: &mut Draw, recipients: &[(ProcessorId, Priority)]) -> Vec<u32> {
+    // When the sender and each recipient send for the next time.
+    let mut next = vec![1];
+    // The last round so far and who got the values in it; the same among the recipients of higher priority.
+    let (mut latest, mut higher) = ((0, 0), (0, 0));
+    let mut parents = Vec::with_capacity(recipients.len());
+    for (i, (_, priority)) in recipients.iter().enumerate() {
+        if i > 0 && *priority != recipients[i - 1].1 {
+            higher = latest;
+        }
+        let drawn = draw.below(i + 1);
+        let parent = if next[drawn] < higher.0 { higher.1 } else { drawn };
+        let round = next[parent];
+        next[parent] += 1;
+        next.push(round + 1);
+        latest = latest.max((round, i + 1));
+        parents.push(parent as u32);
+    }
+    parents
+}
+
 impl Mapper for RandomMapper {
     fn name(&self) -> &str {
         "random"
@@ -119,6 +141,15 @@ impl Mapper for RandomMapper {
         draw.below(2) == 0
     }
 
+    fn route(&self, input: &RouteInput<'_>) -> Route {
+        let mut draw = self.draw("route", (field(&input.region, input.field), input.from, self.nth()));
+        match draw.below(4) {
+            0 => Route::Binomial,
+            1 => Route::Linear,
+            _ => Route::Tree(tree(&mut draw, input.recipients)),
+        }
+    }
+
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
         let mut draw = self.draw("slice_index", (input.task, input.shard, self.nth()));
         let node = input.machine.leaf_processors_of(input.machine.node_of(input.processor));
@@ -130,6 +161,12 @@ impl Mapper for RandomMapper {
             next = end;
         }
         Slicing::Explicit(slices)
+    }
+
+    fn place_task(&self, input: &PlaceTaskInput<'_>) -> NodeId {
+        let first = input.requirements.get(0).map(|r| field(r.region, r.field));
+        let mut draw = self.draw("place_task", (input.task, first, input.node));
+        NodeId(draw.below(input.nodes as usize) as u32)
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {

@@ -1,5 +1,6 @@
 //! The tests of mappers, as one program.
 
 mod files;
+mod routes;
 mod slot;
 mod stock;

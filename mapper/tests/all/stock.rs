@@ -27,6 +27,18 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
         }
         let input = KeepInput { region, field, bytes: 8, processor, machine };
         common += &format!("{}", mapper.keep_instance(&input));
+        let requirement = RequirementInput {
+            region: &region,
+            field,
+            privilege: Privilege::ReadWrite,
+            coherence: Coherence::Exclusive,
+            bytes: 8,
+            memory: machine.memory(processor, MemoryKind::Ordinary),
+        };
+        let requirements = Requirements::listed(std::slice::from_ref(&requirement));
+        let (node, nodes) = (machine.node_of(processor), machine.nodes());
+        let input = PlaceTaskInput { task: name, requirements, node, nodes, machine };
+        common += &format!("{}", validate::place_task("m", &input, mapper.place_task(&input)).unwrap());
         let choices = &[Algorithm::RecursiveDoubling, Algorithm::Direct, Algorithm::Sliced][..1 + n as usize % 3];
         let (collective, kind, bytes) = (name, Kind::Allreduce, 8);
         let input = AlgorithmInput { collective, kind, placement: &placed, bytes, choices, machine };
@@ -39,6 +51,9 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
             let input = InstanceInput { region, field, bytes, processor, coherence, found, machine };
             validate::instance("m", &input, mapper.map_instance(&input)).unwrap();
         }
+        let recipients: Vec<_> = (0..2 + n).map(|i| (ProcessorId(1 + i), Priority(7 - (i / 6) as u8))).collect();
+        let input = RouteInput { region, field, bytes, from: ProcessorId(0), recipients: &recipients, machine };
+        validate::route("m", &input, mapper.route(&input)).unwrap();
         let input = SliceInput { task: name, shard: n, processor, points: 1 + n as usize, machine };
         validate::slices("m", &input, mapper.slice_index(&input)).unwrap();
         for coherence in [Coherence::Exclusive, Coherence::Simultaneous] {
@@ -140,6 +155,53 @@ fn round_robin_takes_every_processor_of_the_node_in_turn() {
     assert_eq!(leaf(&mapper, &machine, 6).processor, ProcessorId(6));
 }
 
+/// Tasks of the top-level task, which each take the region they write along.
+#[test]
+fn tasks_of_the_top_level_task_stay_with_their_data_or_go_round() {
+    let machine = Machine::new(7, 3);
+    let journey = |mapper: &dyn Mapper| {
+        let mut node = NodeId(1);
+        [(); 5].map(|()| {
+            let requirements = Requirements::listed(&[]);
+            node = mapper.place_task(&PlaceTaskInput { task: "t", requirements, node, nodes: 3, machine: &machine });
+            node.0
+        })
+    };
+    assert_eq!(journey(&DefaultMapper), [1; 5]);
+    assert_eq!(journey(&CollectiveMapper), [1; 5]);
+    assert_eq!(journey(&NumaMapper::on(Topology::made_up(2, 3))), [1; 5]);
+    assert_eq!(journey(&FirstChoiceMapper), [0; 5]);
+    assert_eq!(journey(&RoundRobinMapper::default()), [2, 0, 1, 2, 0]);
+}
+
+#[test]
+fn stock_mappers_send_to_several_nodes_by_a_tree_or_one_after_the_other() {
+    let machine = Machine::new(8, 2);
+    let recipients = [2, 4, 6].map(|p| (ProcessorId(p), Priority::NORMAL));
+    let region = Region::new(TreeId(0), Rect::line(0, 4));
+    let (field, from) = (FieldId(0), ProcessorId(0));
+    let input = RouteInput { region, field, bytes: 32, from, recipients: &recipients, machine: &machine };
+    let mappers: [&dyn Mapper; 3] = [&DefaultMapper, &CollectiveMapper, &FirstChoiceMapper];
+    assert_eq!(mappers.map(|m| m.route(&input)), [const { Route::Binomial }; 3]);
+    assert_eq!(RoundRobinMapper::default().route(&input), Route::Linear);
+    // As a line of a log.
+    struct Chain;
+    impl Mapper for Chain {
+        fn name(&self) -> &str {
+            "chain"
+        }
+        fn route(&self, _: &RouteInput<'_>) -> Route {
+            Route::Tree(vec![0, 1, 2])
+        }
+    }
+    let shown = Shown::default();
+    let logging = LoggingMapper::new(Arc::new(Chain), shown.clone());
+    assert_eq!(logging.route(&input), Route::Tree(vec![0, 1, 2]));
+    let line: serde_json::Value = serde_json::from_slice(&shown.0.lock().unwrap()).unwrap();
+    let asked = serde_json::json!({ "field": 0, "bytes": 32, "from": 0, "recipients": [[2, 3], [4, 3], [6, 3]] });
+    assert_eq!((&line["input"], &line["answer"]), (&asked, &serde_json::json!([0, 1, 2])));
+}
+
 #[test]
 fn numa_keeps_leaf_tasks_and_sources_near() {
     let (mapper, machine) = (NumaMapper::on(Topology::made_up(2, 3)), Machine::new(6, 6));
@@ -217,7 +279,7 @@ fn logging_writes_each_decision_and_changes_none() {
     drop(logging);
     let text = String::from_utf8(shown.0.lock().unwrap().clone()).unwrap();
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 40 * (6 + 3 + 1 + 2 + 1));
+    assert_eq!(lines.len(), 40 * (7 + 3 + 1 + 1 + 2 + 1));
     for line in &lines {
         assert_eq!(line["mapper"], "random");
         let fields: Vec<_> = line.as_object().unwrap().keys().collect();
