@@ -6,8 +6,9 @@ use crate::Error;
 use crate::effects::Effects;
 use crate::ids::{ColumnKey, NodeId, ProcessorId};
 use crate::message::{Move, Transfer};
-use maniple_mapper::Priority;
-use maniple_regions::Privilege;
+use crate::names::TaskName;
+use maniple_mapper::{Machine, MemoryKind, PlaceTaskInput, Priority, RequirementInput, Requirements, validate};
+use maniple_regions::{Coherence, Privilege};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +40,22 @@ impl TaskUse {
         Self { slot, does }
     }
 
+    /// The same for the mapper. Where the instance is is not known yet, so the memory is the ordinary one of a processor.
+    fn requirement(&self, machine: &Machine, at: ProcessorId) -> RequirementInput<'_> {
+        RequirementInput {
+            region: self.slot.region(),
+            field: self.slot.key.field,
+            privilege: match self.does {
+                TaskDoes::Reads => Privilege::Read,
+                TaskDoes::Changes => Privilege::ReadWrite,
+                TaskDoes::Overwrites => Privilege::WriteDiscard,
+            },
+            coherence: Coherence::Exclusive,
+            bytes: self.slot.bytes(),
+            memory: machine.memory(at, MemoryKind::Ordinary),
+        }
+    }
+
     #[inline]
     pub fn writes(&self) -> bool {
         self.does != TaskDoes::Reads
@@ -46,23 +63,39 @@ impl TaskUse {
 }
 
 impl Planner {
-    /// The processor that has the data of a task, by the first region that it writes, or else by its first region: where the
-    /// node's home is. Data that nobody has is dealt to the nodes block-cyclically.
+    /// The home of a task: of the node that has its data, by the first region that it writes, or else by its first region, unless
+    /// the mapper says otherwise. Data that nobody has is dealt to the nodes block-cyclically.
+    ///
+    /// # Errors
+    /// An illegal answer of the mapper.
     #[inline]
-    pub fn home_of_task(&self, effects: &Effects, uses: &[TaskUse]) -> ProcessorId {
+    pub fn home_of_task(&self, effects: &Effects, uses: &[TaskUse], name: &TaskName) -> Result<ProcessorId, Error> {
         let copies = effects.copies();
-        let Some(first) = uses.iter().find(|u| u.writes()).or(uses.first()) else {
-            return effects.home_of(NodeId(0));
+        let nodes = copies.nodes();
+        if nodes == 1 {
+            return Ok(effects.home_of(NodeId(0)));
+        }
+        let node = match uses.iter().find(|u| u.writes()).or(uses.first()) {
+            None => NodeId(0),
+            Some(first) => {
+                let holder = match first.slot.is_live() {
+                    true => first.slot.holders().first().copied(),
+                    false => self.versions.borrow().holder(&first.slot.key),
+                };
+                holder.map_or_else(|| dealt(&first.slot.key, nodes), |holder| copies.node_of(holder))
+            }
         };
-        let holder = match first.slot.is_live() {
-            true => first.slot.holders().first().copied(),
-            false => self.versions.borrow().holder(&first.slot.key),
-        };
-        let node = match holder {
-            Some(holder) => copies.node_of(holder),
-            None => dealt(&first.slot.key, copies.nodes()),
-        };
-        effects.home_of(node)
+        let machine = effects.machine();
+        let requirement = |i: usize| uses[i].requirement(machine, effects.home_of(node));
+        let requirements = Requirements::worked_out(uses.len(), &requirement);
+        let input = PlaceTaskInput { task: name.of_type, requirements, node, nodes, machine };
+        let node = effects.ask(
+            self.asker(),
+            ("place_task", name),
+            |m| m.place_task(&input),
+            |mapper, answer| validate::place_task(mapper, &input, answer),
+        )?;
+        Ok(effects.home_of(node))
     }
 
     /// Finds the moves of data for a task on a processor, and updates the launcher's knowledge of its regions. `emit` gets

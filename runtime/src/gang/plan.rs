@@ -352,7 +352,7 @@ impl Planner {
         )
     }
 
-    fn asker(&self) -> Asker {
+    pub(super) fn asker(&self) -> Asker {
         if self.replicated { Asker::EveryNode } else { Asker::Processor }
     }
 

@@ -5,7 +5,7 @@ use super::pieces::{Piece, Pieces};
 use crate::ids::{ColumnKey, ProcessorId};
 use crate::maps::{self, HashMap};
 use crate::message::{Transfer, Valid};
-use maniple_regions::{FieldId, FieldInfo, Rect, TreeId};
+use maniple_regions::{FieldId, FieldInfo, Rect, Region, TreeId};
 use smallvec::SmallVec;
 use std::cell::{Cell, Ref, RefCell};
 use std::hash::BuildHasher;
@@ -36,12 +36,22 @@ pub(crate) struct Slot {
     /// A hash of the key.
     pub hash: u64,
     pub key: ColumnKey,
+    region: Region,
 }
 
 impl Slot {
     fn new(key: ColumnKey, field: &'static FieldInfo, at: Option<Vec<ProcessorId>>) -> Rc<Self> {
         let (live, at) = (Cell::new(at.is_some()), RefCell::new(at.into_iter().flatten().collect()));
-        Rc::new(Self { live, at, field, hash: maps::Hash.hash_one(key), key })
+        Rc::new(Self { live, at, field, hash: maps::Hash.hash_one(key), key, region: key.region(key.rect) })
+    }
+
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// The bytes of the values.
+    pub fn bytes(&self) -> usize {
+        self.key.rect.volume() * self.field.length()
     }
 
     /// Whether it is live and of this field.

@@ -14,7 +14,7 @@ mod wire;
 #[cfg(target_os = "linux")]
 pub(crate) use bulk::Bulk;
 pub(crate) use offloaded::{Away, Offloaded, SendTask};
-pub(crate) use route::{Hop, Recipient, binomial, next};
+pub(crate) use route::{Hop, Recipient, next, way};
 pub(crate) use wire::{BlockName, CycleCounter, SharedMemory, UNSAID, Wire, Work};
 
 use crate::Error;

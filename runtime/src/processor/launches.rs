@@ -1,15 +1,17 @@
 //! What this processor does for launches: its orders, and the start and end of shards.
 
 use super::Core;
+use crate::effects::Asker;
 use crate::error::Failure;
 use crate::gang::{Due, OfLaunch, Order};
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, TaskId};
-use crate::message::{Batch, HeldRegion, Hop, Move, Recipient, Transfer, Valid, Values, binomial, next};
+use crate::message::{Batch, HeldRegion, Hop, Move, Recipient, Transfer, Valid, Values, next, way};
 use crate::object::GangTable;
 use crate::parcel::Parcel;
 use crate::plant::Bug;
 use crate::{Error, Place};
-use maniple_regions::{Buffer, Privilege};
+use maniple_mapper::{Route, RouteInput, validate};
+use maniple_regions::{Buffer, Privilege, Region};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -101,11 +103,32 @@ impl Core {
 
     fn send_values(&self, recipients: &[Recipient], moved: &Move) {
         let effects = self.effects();
-        if effects.lost_processor().is_none() {
-            effects.counters.sends.add(1);
-            effects.counters.recipients.add(recipients.len() as u64);
-            self.forward(&binomial(recipients), self.read_values(moved), self.length(moved));
+        if effects.lost_processor().is_some() {
+            return;
         }
+        effects.counters.sends.add(1);
+        effects.counters.recipients.add(recipients.len() as u64);
+        let length = self.length(moved);
+        let (route, values) = match self.route(recipients, moved, length) {
+            Ok(route) => (route, self.read_values(moved)),
+            Err(e) => (Route::Binomial, moved.transfers.iter().map(|_| Err(Box::new(e.clone()))).collect()),
+        };
+        self.forward(&way(recipients, &route), values, length);
+    }
+
+    /// How values go to several nodes.
+    fn route(&self, recipients: &[Recipient], moved: &Move, length: u64) -> Result<Route, Error> {
+        let ([_, _, ..], [transfer, ..]) = (recipients, &moved.transfers[..]) else { return Ok(Route::Linear) };
+        let recipients: Vec<_> = recipients.iter().map(|recipient| (recipient.to, recipient.priority)).collect();
+        let region = Region { tree: transfer.tree, rect: transfer.rect };
+        let (from, machine, bytes) = (self.effects().id, self.effects().machine(), length as usize);
+        let input = RouteInput { region, field: transfer.field, bytes, from, recipients: &recipients, machine };
+        self.effects().ask(
+            Asker::Processor,
+            ("route", &region),
+            |m| m.route(&input),
+            |name, answer| validate::route(name, &input, answer),
+        )
     }
 
     /// Sends values on their way. Returns how many messages that takes.

@@ -240,7 +240,7 @@ impl Launcher {
             return Err(Box::new(Error::misuse(what, "arguments on different data, unless all only read it", came)));
         }
         let at = match target {
-            NOWHERE => self.planner.home_of_task(effects, uses),
+            NOWHERE => self.planner.home_of_task(effects, uses, name).map_err(Box::new)?,
             at if effects.copies().node_of(at).0 < self.nodes => effects.home_of(effects.copies().node_of(at)),
             at => {
                 let nodes = self.nodes;
@@ -278,11 +278,9 @@ impl Launcher {
         let (core, effects) = (&self.core, self.core.effects());
         self.has_flow.set(true);
         core.gangs.begin_flow(&core.tasks);
-        let others = effects.machine().leaf_processors_of(effects.machine().node_of(effects.id));
-        let others: Vec<ProcessorId> = others.into_iter().filter(|at| *at != effects.id).collect();
-        if !others.is_empty() {
-            let runs_some = !effects.machine().is_utility(effects.id);
-            core.tasks.pool.get_or_init(|| Box::new(Pool::new(others, runs_some)));
+        let pool = Pool::of(effects);
+        if pool.has_others() {
+            core.tasks.pool.get_or_init(|| Box::new(pool));
         }
     }
 

@@ -5,13 +5,13 @@
 //! they are so short that to give one away takes longer.
 
 use super::Tasks;
-use crate::effects::{Item, ReadyQueue};
+use crate::effects::{Effects, Item, ReadyQueue};
 use crate::ids::{ProcessorId, TaskId};
 use maniple_mapper::Priority;
 use std::cell::{Cell, RefCell};
 
 /// Stands for any processor of the node.
-pub(crate) const ANYWHERE: ProcessorId = ProcessorId(u32::MAX);
+pub(crate) const ANYWHERE: ProcessorId = ProcessorId::ANYWHERE;
 
 /// How many tasks of the pool another processor has at most.
 const AHEAD: usize = 2;
@@ -42,18 +42,24 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool for these processors, and for the home if it runs leaf tasks.
-    pub fn new(others: Vec<ProcessorId>, runs_some: bool) -> Self {
-        let (took, left) = (Cell::new(2 * SHORT), Cell::new(0));
+    /// A pool of a processor for the leaf processors of its node.
+    pub fn of(effects: &Effects) -> Self {
+        let machine = effects.machine();
+        let others = machine.leaf_processors_of(machine.node_of(effects.id)).filter(|at| *at != effects.id).collect();
         Self {
             ready: ReadyQueue::default(),
             others,
-            runs_some,
+            runs_some: !machine.is_utility(effects.id),
             given: RefCell::default(),
             own: Cell::new(TaskId::NONE),
-            took,
-            left,
+            took: Cell::new(2 * SHORT),
+            left: Cell::new(0),
         }
+    }
+
+    /// Whether any other processor runs its tasks.
+    pub fn has_others(&self) -> bool {
+        !self.others.is_empty()
     }
 
     /// Another processor has run a task, which took this long.
@@ -78,9 +84,8 @@ impl Tasks {
     /// Adds a ready task to the pool. It is given to a processor with the next [`refill`](Self::refill).
     #[cold]
     pub(super) fn pool_leaf(&self, id: TaskId, priority: Priority) {
-        if let Some(pool) = self.pool.get() {
-            pool.ready.push(priority, Item::Leaf(id));
-        }
+        let pool = self.pool.get_or_init(|| Box::new(Pool::of(&self.effects)));
+        pool.ready.push(priority, Item::Leaf(id));
     }
 
     /// Gives tasks of the pool to processors that have few.
