@@ -149,14 +149,15 @@ pub fn route(mapper: &str, input: &RouteInput<'_>, out: Route) -> Result<Route, 
         return fail(&format!("parent of recipient {i}"), parents[i].to_string(), format!("0..{}", i + 1));
     }
     let rounds = out.rounds(number);
-    // Who gets the values last: of those with a higher priority, and of those with this one.
-    let (mut higher, mut equal) = (None, None);
+    // The last round so far and who gets the values in it; the same among the recipients of higher priority.
+    let (mut latest, mut higher) = ((0, 0), (0, 0));
     for i in 0..number {
         if i > 0 && recipients[i].1 != recipients[i - 1].1 {
-            (higher, equal) = (higher.max(equal), None);
+            higher = latest;
         }
-        equal = equal.max(Some((rounds[i], i)));
-        if let Some((late, last)) = higher.filter(|&(late, _)| late > rounds[i]) {
+        latest = latest.max((rounds[i], i));
+        let (late, last) = higher;
+        if late > rounds[i] {
             let (above, below) = (recipients[last].1.0, recipients[i].1.0);
             let what = format!("round of recipient {last}, which has priority {above}");
             let legal = format!("at most {}, the round of recipient {i}, which has priority {below}", rounds[i]);
