@@ -14,8 +14,8 @@
  *    loaded until the process ends. `destroy` drops a mapper, on any thread, when no call of it is under way.
  * 2. Calls come from any thread, several at once. A call must return soon, because the processor that asks waits for
  *    it. A call must not end by a C++ exception, which ends the process, or by longjmp.
- * 3. Every node of a program makes the same calls to place_shards, place_shared, select_source, keep_instance,
- *    choose_algorithm and map_collective. Their answers must be pure functions of the inputs and the options.
+ * 3. Every node of a program makes the same calls to place_shards, place_shared, place_task, select_source,
+ *    keep_instance, choose_algorithm and map_collective. Their answers must be pure functions of the inputs and the options.
  * 4. A call returns MANIPLE_OK, or MANIPLE_FAILED after it has written a message. `message` is a buffer of `capacity`
  *    bytes (at least 256) for NUL-terminated UTF-8: snprintf(message, capacity, ...) does it. A failed call fails
  *    whatever asked, with that message.
@@ -72,6 +72,10 @@ extern "C" {
 #define MANIPLE_PRIORITIES 8u
 #define MANIPLE_NORMAL 3u
 #define MANIPLE_RAISED 6u
+
+/* As the `processor` of an answer of map_leaf: any processor of the task's node that runs leaf tasks, whichever is free
+ * first. */
+#define MANIPLE_ANYWHERE 0xffffffffu
 
 /* A text of an input: `length` bytes of UTF-8, without a NUL. Print it by printf("%.*s", (int)t.length, t.bytes). */
 struct maniple_text {
@@ -200,6 +204,36 @@ struct maniple_keep_instance_output {
     uint32_t keep; /* 1 if it may stay, up to the run's bound of memory; 0 if it goes at once */
 };
 
+/* ---- route: how the same values reach several nodes. Asked by the processor that sends them.
+ *
+ * Who has the values sends them to one other processor in a round. No recipient may get them in a later round than one
+ * with a lower priority. ---- */
+
+#define MANIPLE_BINOMIAL 0u /* in each round everyone who has them sends them to one more recipient, in order */
+#define MANIPLE_LINEAR 1u   /* the sender sends to each recipient, in order */
+#define MANIPLE_TREE 2u     /* each recipient gets them from its parent, which sends to its children in order */
+
+struct maniple_route_input {
+    uint32_t size;
+    uint32_t field;
+    struct maniple_region region;
+    uint64_t bytes;
+    const uint32_t *recipients; /* at least two processors */
+    const uint32_t *priorities; /* one for each recipient; the highest is first */
+    size_t recipients_length;
+    uint32_t from; /* the processor that sends */
+    uint32_t reserved;
+    const struct maniple_machine *machine;
+};
+
+struct maniple_route_output {
+    uint32_t size;
+    uint32_t route;
+    /* Space for one number for each recipient; read with MANIPLE_TREE. parents[i] is the parent of recipients[i]: 0 for
+     * the sender, or j + 1 for recipients[j] with j below i. */
+    uint32_t *parents;
+};
+
 /* ---- slice_index: the processor that each point of an index launch is meant for. Asked once for each launch. ---- */
 
 #define MANIPLE_SLICE_HERE 0u     /* all points for the shard's processor */
@@ -251,12 +285,31 @@ struct maniple_map_leaf_input {
 
 struct maniple_map_leaf_output {
     uint32_t size;
-    uint32_t processor; /* of the shard's node; it runs leaf tasks */
+    uint32_t processor; /* of the task's node, and one that runs leaf tasks; or MANIPLE_ANYWHERE */
     uint32_t priority;
     uint32_t copies_in; /* kind of memory that copies are made in */
     uint32_t profile;   /* 1 if `profile` is to get the task's times, else 0 */
     uint32_t reserved;
     uint32_t *access; /* for each requirement MANIPLE_IN_PLACE or, for simultaneous reads only, MANIPLE_COPY */
+};
+
+/* ---- place_task: the node of a leaf task of the top-level task. Asked once for each such task that is launched without
+ * a node. ---- */
+
+struct maniple_place_task_input {
+    uint32_t size;
+    uint32_t node; /* the node that has the first region that the task writes, or else its first region */
+    struct maniple_text task;
+    const struct maniple_requirement *requirements;
+    size_t requirements_length; /* may be 0 */
+    uint32_t nodes;             /* number of nodes */
+    uint32_t reserved;
+    const struct maniple_machine *machine;
+};
+
+struct maniple_place_task_output {
+    uint32_t size;
+    uint32_t node; /* below `nodes` */
 };
 
 /* ---- choose_algorithm: the algorithm of a collective, among those that give the same bits. Asked once for each
@@ -345,6 +398,10 @@ struct maniple_library {
     int32_t (*profile)(void *mapper, const struct maniple_profile_input *input, char *message, size_t capacity);
     int32_t (*keep_instance)(void *mapper, const struct maniple_keep_instance_input *input,
                              struct maniple_keep_instance_output *output, char *message, size_t capacity);
+    int32_t (*place_task)(void *mapper, const struct maniple_place_task_input *input,
+                          struct maniple_place_task_output *output, char *message, size_t capacity);
+    int32_t (*route)(void *mapper, const struct maniple_route_input *input, struct maniple_route_output *output,
+                     char *message, size_t capacity);
 };
 
 /* The function that a library exports. */

@@ -66,11 +66,15 @@ numbers! {
     PRIORITIES = maniple_mapper::Priority::LEVELS as u32;
     NORMAL = maniple_mapper::Priority::NORMAL.0 as u32;
     RAISED = maniple_mapper::Priority::RAISED.0 as u32;
+    ANYWHERE = maniple_mapper::ProcessorId::ANYWHERE.0;
     BLOCKED = 0;
     CYCLIC = 1;
     EXPLICIT = 2;
     FIND = 0;
     CREATE = 1;
+    BINOMIAL = 0;
+    LINEAR = 1;
+    TREE = 2;
     SLICE_HERE = 0;
     SLICE_BLOCKED = 1;
     SLICE_EXPLICIT = 2;
@@ -142,6 +146,19 @@ structures! {
         machine: *const Machine,
     }
     KeepInstanceOutput = "keep_instance_output" { size: u32, keep: u32 }
+    RouteInput = "route_input" {
+        size: u32,
+        field: u32,
+        region: Region,
+        bytes: u64,
+        recipients: *const u32,
+        priorities: *const u32,
+        recipients_length: usize,
+        from: u32,
+        reserved: u32,
+        machine: *const Machine,
+    }
+    RouteOutput = "route_output" { size: u32, route: u32, parents: *mut u32 }
     SliceIndexInput = "slice_index_input" {
         size: u32,
         shard: u32,
@@ -182,6 +199,17 @@ structures! {
         reserved: u32,
         access: *mut u32,
     }
+    PlaceTaskInput = "place_task_input" {
+        size: u32,
+        node: u32,
+        task: Text,
+        requirements: *const Requirement,
+        requirements_length: usize,
+        nodes: u32,
+        reserved: u32,
+        machine: *const Machine,
+    }
+    PlaceTaskOutput = "place_task_output" { size: u32, node: u32 }
     ChooseAlgorithmInput = "choose_algorithm_input" {
         size: u32,
         reserved: u32,
@@ -230,6 +258,8 @@ structures! {
         map_collective: Option<Call<MapCollectiveInput, MapCollectiveOutput>>,
         profile: Option<Profile>,
         keep_instance: Option<Call<KeepInstanceInput, KeepInstanceOutput>>,
+        place_task: Option<Call<PlaceTaskInput, PlaceTaskOutput>>,
+        route: Option<Call<RouteInput, RouteOutput>>,
     }
 }
 
@@ -263,6 +293,8 @@ impl Library {
         map_collective: None,
         profile: None,
         keep_instance: None,
+        place_task: None,
+        route: None,
     };
 }
 
@@ -274,6 +306,6 @@ pub const fn size<T>() -> u32 {
 const _: () = assert!(size_of::<Library>() >= Library::FIRST_SIZE);
 const _: () = assert!(size_of::<Region>() == 56 && size_of::<Machine>() == 16);
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Library>() == 120);
+const _: () = assert!(size_of::<Library>() == 136);
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<MapLeafInput>() == 56 && size_of::<MapLeafOutput>() == 32);

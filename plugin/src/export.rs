@@ -6,9 +6,10 @@
 use crate::{abi, codes};
 use maniple_mapper::{
     Algorithm, AlgorithmInput, CollectiveInput, InstanceChoice, InstanceInput, KeepInput, Kind, LeafInput, Machine,
-    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, RequirementInput,
-    Requirements, SliceInput, Slicing, SourceInput,
+    Mapper, MemoryKind, NodeId, PlaceShardsInput, PlaceSharedInput, PlaceTaskInput, Placement, ProcessorId,
+    ProfileInput, RequirementInput, Requirements, Route, RouteInput, SliceInput, Slicing, SourceInput,
 };
+use maniple_regions::Region;
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::fmt::Display;
@@ -82,6 +83,8 @@ pub const fn library(create: abi::Create) -> abi::Library {
         map_collective: Some(map_collective),
         profile: Some(profile),
         keep_instance: Some(keep_instance),
+        place_task: Some(place_task),
+        route: Some(route),
         ..abi::Library::NONE
     }
 }
@@ -248,6 +251,30 @@ unsafe fn machine(machine: *const abi::Machine) -> Machine {
     codes::machine_of(unsafe { &*machine })
 }
 
+/// The regions of requirements, in their order.
+fn regions(given: &[abi::Requirement]) -> Result<Vec<Region>, String> {
+    given.iter().map(|r| codes::region_of(&r.region)).collect()
+}
+
+/// The requirements of structures, with their regions.
+fn requirements<'a>(
+    given: &[abi::Requirement],
+    regions: &'a [Region],
+    machine: &Machine,
+) -> Result<Vec<RequirementInput<'a>>, String> {
+    let requirement = |(r, region): (&abi::Requirement, &'a Region)| {
+        Ok(RequirementInput {
+            region,
+            field: codes::field_of(r.field)?,
+            privilege: codes::privilege_of(r.privilege, r.reduction)?,
+            coherence: codes::coherence_of(r.coherence)?,
+            bytes: r.bytes as usize,
+            memory: machine.memory(ProcessorId(r.processor), codes::memory_of(r.memory)?),
+        })
+    };
+    given.iter().zip(regions).map(requirement).collect()
+}
+
 // SAFETY of the functions below: the header requires valid pointers of the caller. Inputs are read and outputs are
 // written during the call only.
 
@@ -366,6 +393,43 @@ unsafe extern "C-unwind" fn keep_instance(
     unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
+unsafe extern "C-unwind" fn route(
+    mapper: *mut c_void,
+    input: *const abi::RouteInput,
+    output: *mut abi::RouteOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::RouteInput| {
+        let (number, machine) = (input.recipients_length, unsafe { machine(input.machine) });
+        let (to, priorities) = unsafe { (list(input.recipients, number), list(input.priorities, number)) };
+        let recipient = |(&to, &priority): (&u32, &u32)| Ok((ProcessorId(to), codes::priority_of(priority)?));
+        let recipients = to.iter().zip(priorities).map(recipient).collect::<Result<Vec<_>, String>>()?;
+        let route = mapper.route(&RouteInput {
+            region: codes::region_of(&input.region)?,
+            field: codes::field_of(input.field)?,
+            bytes: input.bytes as usize,
+            from: ProcessorId(input.from),
+            recipients: &recipients,
+            machine: &machine,
+        });
+        let output = unsafe { &mut *output };
+        output.route = match route {
+            Route::Binomial => abi::BINOMIAL,
+            Route::Linear => abi::LINEAR,
+            Route::Tree(parents) if parents.len() != number => {
+                return Err(format!("illegal number of parents {}; legal: {number}", parents.len()));
+            }
+            Route::Tree(parents) => {
+                unsafe { list_mut("parents", output.parents, number) }?.copy_from_slice(&parents);
+                abi::TREE
+            }
+        };
+        Ok(())
+    };
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
+}
+
 unsafe extern "C-unwind" fn slice_index(
     mapper: *mut c_void,
     input: *const abi::SliceIndexInput,
@@ -394,6 +458,27 @@ unsafe extern "C-unwind" fn slice_index(
     unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
+unsafe extern "C-unwind" fn place_task(
+    mapper: *mut c_void,
+    input: *const abi::PlaceTaskInput,
+    output: *mut abi::PlaceTaskOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::PlaceTaskInput| {
+        let (task, machine) = unsafe { (text(&input.task)?, machine(input.machine)) };
+        let given = unsafe { list(input.requirements, input.requirements_length) };
+        let regions = regions(given)?;
+        let requirements = requirements(given, &regions, &machine)?;
+        let requirements = Requirements::listed(&requirements);
+        let (node, nodes) = (NodeId(input.node), input.nodes);
+        let node = mapper.place_task(&PlaceTaskInput { task, requirements, node, nodes, machine: &machine });
+        unsafe { (*output).node = node.0 };
+        Ok(())
+    };
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
+}
+
 unsafe extern "C-unwind" fn map_leaf(
     mapper: *mut c_void,
     input: *const abi::MapLeafInput,
@@ -404,19 +489,8 @@ unsafe extern "C-unwind" fn map_leaf(
     let answer = |mapper: &dyn Mapper, input: &abi::MapLeafInput| {
         let (task, machine) = unsafe { (text(&input.task)?, machine(input.machine)) };
         let given = unsafe { list(input.requirements, input.requirements_length) };
-        let regions = given.iter().map(|r| codes::region_of(&r.region)).collect::<Result<Vec<_>, _>>()?;
-        let requirement = |(r, region)| -> Result<RequirementInput<'_>, String> {
-            let r: &abi::Requirement = r;
-            Ok(RequirementInput {
-                region,
-                field: codes::field_of(r.field)?,
-                privilege: codes::privilege_of(r.privilege, r.reduction)?,
-                coherence: codes::coherence_of(r.coherence)?,
-                bytes: r.bytes as usize,
-                memory: machine.memory(ProcessorId(r.processor), codes::memory_of(r.memory)?),
-            })
-        };
-        let requirements = given.iter().zip(&regions).map(requirement).collect::<Result<Vec<_>, _>>()?;
+        let regions = regions(given)?;
+        let requirements = requirements(given, &regions, &machine)?;
         let (shard, processor) = (input.shard, ProcessorId(input.processor));
         let leaf =
             LeafInput { task, shard, processor, requirements: Requirements::listed(&requirements), machine: &machine };

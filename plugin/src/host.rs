@@ -3,8 +3,9 @@
 use crate::{abi, codes};
 use maniple_mapper::{
     Access, Algorithm, AlgorithmInput, CollectiveInput, CollectiveMapper, CollectiveOutput, InstanceChoice,
-    InstanceInput, KeepInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement,
-    ProcessorId, ProfileInput, RequirementInput, SliceInput, Slicing, SourceInput,
+    InstanceInput, KeepInput, LeafInput, LeafOutput, Machine, Mapper, MemoryKind, NodeId, PlaceShardsInput,
+    PlaceSharedInput, PlaceTaskInput, Placement, ProcessorId, ProfileInput, RequirementInput, Requirements, Route,
+    RouteInput, SliceInput, Slicing, SourceInput,
 };
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
@@ -108,6 +109,26 @@ impl Hosted {
 
 fn size<T>(_: &T) -> u32 {
     abi::size::<T>()
+}
+
+/// Requirements as structures.
+fn requirements(requirements: Requirements<'_>, machine: &Machine) -> Vec<abi::Requirement> {
+    let requirement = |r: RequirementInput<'_>| {
+        let (processor, memory) = machine.owner(r.memory);
+        let (privilege, reduction) = codes::privilege(r.privilege);
+        abi::Requirement {
+            region: codes::region(r.region),
+            field: r.field.0.into(),
+            privilege,
+            coherence: codes::coherence(r.coherence),
+            memory: codes::memory(memory),
+            processor: processor.0,
+            reserved: 0,
+            bytes: r.bytes as u64,
+            reduction,
+        }
+    };
+    requirements.iter().map(requirement).collect()
 }
 
 impl Mapper for Hosted {
@@ -227,6 +248,38 @@ impl Mapper for Hosted {
         self.decoded(codes::flag_of("keep", output.keep))
     }
 
+    fn route(&self, input: &RouteInput<'_>) -> Route {
+        let Some(call) = self.table.route else { return CollectiveMapper.route(input) };
+        let machine = codes::machine(input.machine);
+        let (recipients, priorities): (Vec<_>, Vec<_>) =
+            input.recipients.iter().map(|(to, priority)| (to.0, u32::from(priority.0))).unzip();
+        let mut parents = vec![0; recipients.len()];
+        let mut output = abi::RouteOutput {
+            size: abi::size::<abi::RouteOutput>(),
+            route: abi::BINOMIAL,
+            parents: parents.as_mut_ptr(),
+        };
+        let input = abi::RouteInput {
+            size: abi::size::<abi::RouteInput>(),
+            field: input.field.0.into(),
+            region: codes::region(&input.region),
+            bytes: input.bytes as u64,
+            recipients: recipients.as_ptr(),
+            priorities: priorities.as_ptr(),
+            recipients_length: recipients.len(),
+            from: input.from.0,
+            reserved: 0,
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        match output.route {
+            abi::BINOMIAL => Route::Binomial,
+            abi::LINEAR => Route::Linear,
+            abi::TREE => Route::Tree(parents),
+            other => self.fail(format!("illegal route {other}; legal: 0 (binomial), 1 (linear), 2 (tree)")),
+        }
+    }
+
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
         let Some(call) = self.table.slice_index else { return CollectiveMapper.slice_index(input) };
         let machine = codes::machine(input.machine);
@@ -256,26 +309,33 @@ impl Mapper for Hosted {
         }
     }
 
+    fn place_task(&self, input: &PlaceTaskInput<'_>) -> NodeId {
+        let Some(call) = self.table.place_task else { return CollectiveMapper.place_task(input) };
+        let machine = codes::machine(input.machine);
+        let requirements = requirements(input.requirements, input.machine);
+        let mut output = abi::PlaceTaskOutput {
+            size: abi::size::<abi::PlaceTaskOutput>(),
+            node: CollectiveMapper.place_task(input).0,
+        };
+        let input = abi::PlaceTaskInput {
+            size: abi::size::<abi::PlaceTaskInput>(),
+            node: input.node.0,
+            task: abi::Text::of(input.task),
+            requirements: requirements.as_ptr(),
+            requirements_length: requirements.len(),
+            nodes: input.nodes,
+            reserved: 0,
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        NodeId(output.node)
+    }
+
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let Some(call) = self.table.map_leaf else { return CollectiveMapper.map_leaf(input) };
         let default = CollectiveMapper.map_leaf(input);
         let machine = codes::machine(input.machine);
-        let requirement = |r: RequirementInput<'_>| {
-            let (processor, memory) = input.machine.owner(r.memory);
-            let (privilege, reduction) = codes::privilege(r.privilege);
-            abi::Requirement {
-                region: codes::region(r.region),
-                field: r.field.0.into(),
-                privilege,
-                coherence: codes::coherence(r.coherence),
-                memory: codes::memory(memory),
-                processor: processor.0,
-                reserved: 0,
-                bytes: r.bytes as u64,
-                reduction,
-            }
-        };
-        let requirements: Vec<_> = input.requirements.iter().map(requirement).collect();
+        let requirements = requirements(input.requirements, input.machine);
         let mut access = vec![abi::IN_PLACE; requirements.len()];
         for i in default.copied {
             access[i as usize] = abi::COPY;

@@ -17,6 +17,7 @@ struct Answers {
     placement: Placement,
     home: ProcessorId,
     instance: InstanceChoice,
+    route: Route,
     slicing: Slicing,
     leaf: LeafOutput,
     algorithm: usize,
@@ -59,9 +60,17 @@ impl Mapper for Noting {
         self.note(input);
         self.answers.leaf.profile
     }
+    fn route(&self, input: &RouteInput<'_>) -> Route {
+        self.note(input);
+        self.answers.route.clone()
+    }
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
         self.note(input);
         self.answers.slicing.clone()
+    }
+    fn place_task(&self, input: &PlaceTaskInput<'_>) -> NodeId {
+        self.note(input);
+        NodeId(self.answers.home.0)
     }
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         self.note(input);
@@ -120,7 +129,7 @@ fn accesses() -> impl Strategy<Value = Access> {
 const MOST: u32 = 40;
 
 fn answers() -> impl Strategy<Value = Answers> {
-    let number = || prop_oneof![0_u32..10, any::<u32>()].prop_map(ProcessorId);
+    let number = || prop_oneof![0_u32..10, any::<u32>(), Just(u32::MAX)].prop_map(ProcessorId);
     let placement = prop_oneof![
         Just(Placement::Blocked),
         Just(Placement::Cyclic),
@@ -132,6 +141,11 @@ fn answers() -> impl Strategy<Value = Answers> {
         Just(Slicing::Here),
         Just(Slicing::Blocked),
         prop::collection::vec(run, 0..5).prop_map(Slicing::Explicit),
+    ];
+    let route = prop_oneof![
+        Just(Route::Binomial),
+        Just(Route::Linear),
+        prop::collection::vec(any::<u32>(), 4).prop_map(Route::Tree),
     ];
     let copied = prop::collection::btree_set(0..MOST, 0..MOST as usize);
     // Others are refused.
@@ -150,11 +164,12 @@ fn answers() -> impl Strategy<Value = Answers> {
         access,
         priority: Priority(p),
     });
-    (placement, number(), instance, slicing, leaf, 0..9_usize, exchange).prop_map(
-        |(placement, home, instance, slicing, leaf, algorithm, exchange)| Answers {
+    (placement, number(), instance, route, slicing, leaf, 0..9_usize, exchange).prop_map(
+        |(placement, home, instance, route, slicing, leaf, algorithm, exchange)| Answers {
             placement,
             home,
             instance,
+            route,
             slicing,
             leaf,
             algorithm,
@@ -208,6 +223,11 @@ proptest! {
         prop_assert_eq!(hosted.keep_instance(&input), answers.leaf.profile);
         prop_assert_eq!(took(), format!("{input:?}"));
 
+        let recipients = [(n, 7), (1, 3), (n / 2, 3), (4, 0)].map(|(to, level)| (ProcessorId(to), Priority(level)));
+        let input = RouteInput { region, field, bytes, from: ProcessorId(n), recipients: &recipients, machine };
+        prop_assert_eq!(hosted.route(&input), answers.route);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
         let input = SliceInput { task: text, shard: n, processor: ProcessorId(n / 2), points: bytes, machine };
         prop_assert_eq!(hosted.slice_index(&input), answers.slicing);
         prop_assert_eq!(took(), format!("{input:?}"));
@@ -217,7 +237,12 @@ proptest! {
             region: &regions[i % 3], field, privilege: privileges[i % 3], coherence, bytes: bytes + i, memory: memory(i),
         };
         let requirements: Vec<_> = (0..requirements as usize).map(requirement).collect();
-        let input = LeafInput { task: text, shard: n, processor: ProcessorId(n / 2), requirements: Requirements::listed(&requirements), machine };
+        let requirements = Requirements::listed(&requirements);
+        let input = PlaceTaskInput { task: text, requirements, node: NodeId(n / 3), nodes: n, machine };
+        prop_assert_eq!(hosted.place_task(&input), NodeId(answers.home.0));
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        let input = LeafInput { task: text, shard: n, processor: ProcessorId(n / 2), requirements, machine };
         prop_assert_eq!(hosted.map_leaf(&input), answers.leaf);
         prop_assert_eq!(took(), format!("{input:?}"));
 
@@ -397,6 +422,68 @@ fn accesses_are_those_of_the_requirements() {
     let input = LeafInput { task: "t", shard: 0, processor: ProcessorId(0), requirements, machine: &machine };
     let panic = catch_unwind(AssertUnwindSafe(|| hosted.map_leaf(&input))).unwrap_err();
     let expected = "./libnone.so: illegal position of a copied requirement 3; legal: below 0";
+    assert_eq!(*panic.downcast::<String>().unwrap(), expected);
+}
+
+/// The parents of a tree are written to the memory provided for them, if there are as many as recipients.
+#[test]
+fn parents_are_those_of_the_recipients() {
+    struct Tree(Vec<u32>);
+    impl Mapper for Tree {
+        fn name(&self) -> &str {
+            "tree"
+        }
+        fn route(&self, _: &RouteInput<'_>) -> Route {
+            Route::Tree(self.0.clone())
+        }
+    }
+    let machine = Machine::new(8, 1);
+    let region = Region::new(TreeId(1), Rect::line(0, 8));
+    let given = codes::machine(&machine);
+    let (recipients, priorities) = ([1_u32, 2, 3, 4], [7_u32, 3, 3, 0]);
+    let ask = |tree: &[u32], priorities: &[u32; 4], parents: *mut u32| {
+        let hosted = behind(Tree(tree.to_vec()));
+        let input = abi::RouteInput {
+            size: abi::size::<abi::RouteInput>(),
+            field: 0,
+            region: codes::region(&region),
+            bytes: 64,
+            recipients: recipients.as_ptr(),
+            priorities: priorities.as_ptr(),
+            recipients_length: 3,
+            from: 0,
+            reserved: 0,
+            machine: &given,
+        };
+        let mut output = abi::RouteOutput { size: abi::size::<abi::RouteOutput>(), route: 77, parents };
+        let mut buffer = [0_u8; 256];
+        let text = buffer.as_mut_ptr().cast();
+        let call = hosted.table.route.unwrap();
+        // SAFETY: all outlive the call, and `parents` is null or has space for four.
+        let status = unsafe { call(hosted.mapper, &input, &mut output, text, buffer.len()) };
+        assert_eq!(output.parents, parents);
+        if status == 0 { Ok(output.route) } else { Err((message(&buffer), output.route)) }
+    };
+    let mut parents = [77; 4];
+    assert_eq!(ask(&[0, 1, 1], &priorities, parents.as_mut_ptr()), Ok(abi::TREE));
+    assert_eq!(parents, [0, 1, 1, 77]);
+    for wrong in [&[][..], &[0, 1], &[0, 1, 2, 3]] {
+        let expected = format!("illegal number of parents {}; legal: 3", wrong.len());
+        assert_eq!(ask(wrong, &priorities, parents.as_mut_ptr()), Err((expected, 77)));
+    }
+    assert_eq!(parents, [0, 1, 1, 77]);
+    let expected = "expected space for 3 numbers in `parents`, found none";
+    assert_eq!(ask(&[0, 0, 0], &priorities, std::ptr::null_mut()), Err((expected.into(), 77)));
+    let expected = "illegal priority 8; legal: 0..8";
+    assert_eq!(ask(&[0, 0, 0], &[8, 3, 3, 0], parents.as_mut_ptr()), Err((expected.into(), 77)));
+
+    // As an error of the program that asks.
+    let hosted = behind(Tree(vec![0]));
+    let recipients = [1, 2].map(|p| (ProcessorId(p), Priority::NORMAL));
+    let (field, from) = (FieldId(0), ProcessorId(0));
+    let input = RouteInput { region, field, bytes: 64, from, recipients: &recipients, machine: &machine };
+    let panic = catch_unwind(AssertUnwindSafe(|| hosted.route(&input))).unwrap_err();
+    let expected = "./libnone.so: illegal number of parents 1; legal: 2";
     assert_eq!(*panic.downcast::<String>().unwrap(), expected);
 }
 

@@ -288,6 +288,17 @@ fn every_call_reaches_a_library_in_c() {
     assert_eq!(said(&|| _ = echoes.keep_instance(&input)), expected);
     assert!(!answers.keep_instance(&input));
 
+    let recipients = [(5, 7), (3, 3), (6, 3), (4, 0)].map(|(to, level)| (ProcessorId(to), Priority(level)));
+    let (bytes, from) = (1 << 40, ProcessorId(2));
+    let input = RouteInput { region, field, bytes, from, recipients: &recipients, machine };
+    let expected =
+        "1 65535 region(9 -5..9223372036854775807 6..8) 1099511627776 from 2 5:7 3:3 6:3 4:0 , 0 machine(1 7 3 1)";
+    assert_eq!(said(&|| _ = echoes.route(&input)), expected);
+    assert_eq!(answers.route(&input), Route::Tree(vec![0, 1, 2, 3]));
+    let three = RouteInput { recipients: &recipients[..3], ..input };
+    let expected = "illegal route 9; legal: 0 (binomial), 1 (linear), 2 (tree)";
+    assert_eq!(said(&|| _ = answers.route(&three)), expected);
+
     let input = SliceInput { task: "t", shard: 8, processor: ProcessorId(4), points: 1 << 33, machine };
     assert_eq!(said(&|| _ = echoes.slice_index(&input)), "1 8 t 8589934592 4, 0 machine(1 7 3 1)");
     let slices = vec![(0..3, ProcessorId(4)), (3..usize::MAX, ProcessorId(5))];
@@ -311,6 +322,13 @@ fn every_call_reaches_a_library_in_c() {
             machine.memory(ProcessorId(6), MemoryKind::Registered),
         ),
     ];
+    let (requirements_of, node) = (Requirements::listed(&requirements), NodeId(2));
+    let input = PlaceTaskInput { task: "täsk", requirements: requirements_of, node, nodes: 3, machine };
+    let expected = "1 täsk 2 3 region(1 1..4 2..5 3..6) 2 3 1 1 3 77 1 \
+         region(9 -5..9223372036854775807 6..8) 2 0 2 2 6 77 0 , 2 machine(1 7 3 1)";
+    assert_eq!(said(&|| _ = echoes.place_task(&input)), expected);
+    assert_eq!(answers.place_task(&input), NodeId(15));
+
     // Meant for a utility processor: the default answer is the nearest other one.
     let input = LeafInput {
         task: "leaf",
@@ -329,6 +347,8 @@ fn every_call_reaches_a_library_in_c() {
         answers.map_leaf(&LeafInput { requirements: Requirements::listed(&[]), ..input.clone() }),
         copies(vec![])
     );
+    let anywhere = answers.map_leaf(&LeafInput { shard: 77, ..input.clone() });
+    assert_eq!(anywhere, LeafOutput { processor: ProcessorId::ANYWHERE, ..copies(vec![1]) });
     // Of many requirements, every third is shared.
     let coherence = |i| if i % 3 == 2 { Coherence::Simultaneous } else { Coherence::Exclusive };
     let memory = machine.memory(ProcessorId(5), MemoryKind::Ordinary);
@@ -351,4 +371,27 @@ fn every_call_reaches_a_library_in_c() {
     let input = ProfileInput { task: "leaf", shard: 1, processor: ProcessorId(2), waited_ns: 1 << 50, ran_ns: 3 };
     assert_eq!(said(&|| echoes.profile(&input)), "1 1 leaf 2 1125899906842624 3");
     answers.profile(&input);
+}
+
+/// A library whose table ends before a call leaves it to `collective`.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn older_libraries_have_fewer_calls() {
+    let machine = &Machine::new(4, 2);
+    let (region, field) = (Region::new(TreeId(9), Rect::line(0, 8)), FieldId(0));
+    let asked = |size: u32| {
+        let path = compiled("every.c", &format!("every-{size}"), &[&format!("SIZE={size}")]);
+        let mapper = load(&path, "").unwrap();
+        let recipients = [1, 2].map(|p| (ProcessorId(p), Priority::NORMAL));
+        let (bytes, from, processor) = (8, ProcessorId(0), ProcessorId(0));
+        let requirements = Requirements::listed(&[]);
+        let kept = mapper.keep_instance(&KeepInput { region, field, bytes, processor, machine });
+        let task = PlaceTaskInput { task: "t", requirements, node: NodeId(1), nodes: 2, machine };
+        let route = mapper.route(&RouteInput { region, field, bytes, from, recipients: &recipients, machine });
+        (kept, mapper.place_task(&task).0, route)
+    };
+    assert_eq!(asked(112), (true, 1, Route::Binomial));
+    assert_eq!(asked(120), (false, 1, Route::Binomial));
+    assert_eq!(asked(128), (false, 15, Route::Binomial));
+    assert_eq!(asked(136), (false, 15, Route::Tree(vec![0, 1])));
 }

@@ -1,9 +1,14 @@
-/* A library with every call. With the option "echo" each says what it was asked, else it gives an answer of its own. */
+/* A library with every call. With the option "echo" each says what it was asked, else it gives an answer of its own. The
+ * macro SIZE makes its table end sooner, as that of an older library does. */
 #include "maniple_mapper.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#ifndef SIZE
+#define SIZE sizeof(struct maniple_library)
+#endif
 
 static int echoes, answers;
 
@@ -114,6 +119,26 @@ static int32_t keep_instance(void *mapper, const struct maniple_keep_instance_in
     return MANIPLE_OK;
 }
 
+static int32_t route(void *mapper, const struct maniple_route_input *input, struct maniple_route_output *output,
+                     char *message, size_t capacity) {
+    if (mapper == &echoes) {
+        ASKED(SIZES);
+        SAY("%u", input->field);
+        say_region(message, capacity, &input->region);
+        SAY("%" PRIu64 " from %u", input->bytes, input->from);
+        for (size_t i = 0; i < input->recipients_length; i++)
+            SAY("%u:%u", input->recipients[i], input->priorities[i]);
+        SAY(", %u", output->route);
+        say_machine(message, capacity, input->machine);
+        return MANIPLE_FAILED;
+    }
+    /* Three recipients get a route that there is not, and others a chain. */
+    output->route = input->recipients_length == 3 ? 9 : MANIPLE_TREE;
+    for (size_t i = 0; i < input->recipients_length; i++)
+        output->parents[i] = (uint32_t)i;
+    return MANIPLE_OK;
+}
+
 static int32_t slice_index(void *mapper, const struct maniple_slice_index_input *input,
                            struct maniple_slice_index_output *output, char *message, size_t capacity) {
     if (mapper == &echoes) {
@@ -129,24 +154,41 @@ static int32_t slice_index(void *mapper, const struct maniple_slice_index_input 
     return MANIPLE_OK;
 }
 
+static void say_requirements(char *message, size_t capacity, const struct maniple_requirement *r, size_t length) {
+    for (size_t i = 0; i < length; i++, r++) {
+        say_region(message, capacity, &r->region);
+        SAY("%u %u %u %u %u %" PRIu64 " %d", r->field, r->privilege, r->coherence, r->memory, r->processor, r->bytes,
+            r->reduction != 0);
+    }
+}
+
+static int32_t place_task(void *mapper, const struct maniple_place_task_input *input,
+                          struct maniple_place_task_output *output, char *message, size_t capacity) {
+    if (mapper == &echoes) {
+        ASKED(SIZES);
+        SAY("%.*s %u %u", TEXT(input->task), input->node, input->nodes);
+        say_requirements(message, capacity, input->requirements, input->requirements_length);
+        SAY(", %u", output->node);
+        say_machine(message, capacity, input->machine);
+        return MANIPLE_FAILED;
+    }
+    output->node = 15;
+    return MANIPLE_OK;
+}
+
 static int32_t map_leaf(void *mapper, const struct maniple_map_leaf_input *input,
                         struct maniple_map_leaf_output *output, char *message, size_t capacity) {
     if (mapper == &echoes) {
         ASKED(SIZES);
         SAY("%u %.*s %u", input->shard, TEXT(input->task), input->processor);
-        for (size_t i = 0; i < input->requirements_length; i++) {
-            const struct maniple_requirement *r = &input->requirements[i];
-            say_region(message, capacity, &r->region);
-            SAY("%u %u %u %u %u %" PRIu64 " %d", r->field, r->privilege, r->coherence, r->memory, r->processor, r->bytes,
-                r->reduction != 0);
-        }
+        say_requirements(message, capacity, input->requirements, input->requirements_length);
         SAY(", %u %u %u %u", output->processor, output->priority, output->copies_in, output->profile);
         for (size_t i = 0; i < input->requirements_length; i++)
             SAY("%u", output->access[i]);
         say_machine(message, capacity, input->machine);
         return MANIPLE_FAILED;
     }
-    output->processor = 13;
+    output->processor = input->shard == 77 ? MANIPLE_ANYWHERE : 13;
     output->priority = 7;
     output->copies_in = MANIPLE_REGISTERED;
     output->profile = 1;
@@ -201,7 +243,7 @@ static int32_t profile(void *mapper, const struct maniple_profile_input *input, 
 static const struct maniple_library library = {
     .magic = MANIPLE_MAPPER_MAGIC,
     .version = MANIPLE_MAPPER_VERSION,
-    .size = sizeof(struct maniple_library),
+    .size = SIZE,
     .create = create,
     .name = name,
     .place_shards = place_shards,
@@ -214,6 +256,8 @@ static const struct maniple_library library = {
     .map_collective = map_collective,
     .profile = profile,
     .keep_instance = keep_instance,
+    .place_task = place_task,
+    .route = route,
 };
 
 const struct maniple_library *maniple_mapper_library(void) { return &library; }
