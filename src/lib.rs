@@ -114,10 +114,11 @@ pub mod mapper {
     #[doc(inline)]
     pub use maniple_mapper::{
         Access, Algorithm, AlgorithmInput, Choice, ChoiceTable, CollectiveInput, CollectiveMapper, CollectiveOutput,
-        DefaultMapper, IllegalDecision, InstanceChoice, InstanceInput, Kind, Layout, LeafInput, LeafOutput, Machine,
-        Mapper, MapperError, MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput, PlaceSharedInput,
-        Placement, Priority, ProcessorId, ProcessorRange, ProfileInput, RequirementInput, Requirements, SliceInput,
-        Slicing, SourceInput, SpecError, TableError, TableMapper, stock,
+        DefaultMapper, IllegalDecision, InstanceChoice, InstanceInput, KeepInput, Kind, Layout, LeafInput, LeafOutput,
+        Machine, Mapper, MapperError, MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput,
+        PlaceSharedInput, PlaceTaskInput, Placement, Priority, ProcessorId, ProcessorRange, ProfileInput,
+        RequirementInput, Requirements, Route, RouteInput, SliceInput, Slicing, SourceInput, SpecError, TableError,
+        TableMapper, stock,
     };
 }
 

@@ -4,8 +4,8 @@ use maniple::regions::{Coherence, Privilege};
 use maniple::runtime::Error;
 use maniple_mapper::{
     AlgorithmInput, CollectiveInput, CollectiveOutput, InstanceChoice, InstanceInput, KeepInput, LeafInput, LeafOutput,
-    Mapper, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, RandomMapper,
-    SliceInput, Slicing, SourceInput,
+    Mapper, NodeId, PlaceShardsInput, PlaceSharedInput, PlaceTaskInput, Placement, Priority, ProcessorId, ProfileInput,
+    RandomMapper, Route, RouteInput, SliceInput, Slicing, SourceInput,
 };
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -147,6 +147,19 @@ impl Mapper for Wild {
         self.legal.keep_instance(input)
     }
 
+    fn route(&self, input: &RouteInput<'_>) -> Route {
+        let number = input.recipients.len() as u32;
+        match self.mood("route", 4) {
+            Mood::Illegal(n) => Route::Tree(match n % 3 {
+                0 => vec![0; input.recipients.len() + 1],
+                // The last recipient is its own parent.
+                1 => (0..number).map(|i| if i + 1 == number { number } else { 0 }).collect(),
+                _ => vec![number; input.recipients.len()],
+            }),
+            Mood::Legal => self.legal.route(input),
+        }
+    }
+
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
         let (points, here) = (input.points, input.processor);
         match self.mood("slice_index", 4) {
@@ -160,6 +173,13 @@ impl Mapper for Wild {
         }
     }
 
+    fn place_task(&self, input: &PlaceTaskInput<'_>) -> NodeId {
+        match self.mood_about("place_task", 20, (input.task, input.node)) {
+            Mood::Illegal(n) => NodeId(input.nodes.saturating_add(n as u32)),
+            Mood::Legal => self.legal.place_task(input),
+        }
+    }
+
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let mut out = self.legal.map_leaf(input);
         out.profile = true;
@@ -170,7 +190,7 @@ impl Mapper for Wild {
                 Some(i) if n % 3 == 0 => out.copied.push(i as u32),
                 None if n % 3 == 0 => out.copied.push((input.requirements.len() as u32).saturating_add(n as u32)),
                 _ if n % 3 == 1 => out.priority = Priority(Priority::LEVELS + (n % 100) as u8),
-                _ => out.processor = ProcessorId(input.machine.processors().saturating_add(n as u32)),
+                _ => out.processor = ProcessorId(input.machine.processors() + (n % 100) as u32),
             }
         }
         out
