@@ -182,6 +182,10 @@ impl Mapper for RandomMapper {
                 out.copied.push(i);
             }
         }
+        // Drawn last, so that the other decisions are those of a task that has a processor.
+        if draw.below(8) == 0 {
+            out.processor = ProcessorId::ANYWHERE;
+        }
         out
     }
 

@@ -155,6 +155,15 @@ fn round_robin_takes_every_processor_of_the_node_in_turn() {
     assert_eq!(leaf(&mapper, &machine, 6).processor, ProcessorId(6));
 }
 
+#[test]
+fn random_leaves_some_tasks_to_any_processor_of_the_node() {
+    let (mapper, machine) = (RandomMapper::new(7), Machine::new(7, 3));
+    let drawn: Vec<_> = (0..400).map(|_| leaf(&mapper, &machine, 4).processor).collect();
+    let count = |p: ProcessorId| drawn.iter().filter(|&&drawn| drawn == p).count();
+    assert!((20..100).contains(&count(ProcessorId::ANYWHERE)), "{drawn:?}");
+    assert!((3..6).all(|p| count(ProcessorId(p)) > 70), "{drawn:?}");
+}
+
 /// Tasks of the top-level task, which each take the region they write along.
 #[test]
 fn tasks_of_the_top_level_task_stay_with_their_data_or_go_round() {
