@@ -85,6 +85,11 @@ impl Tasks {
     #[cold]
     pub(super) fn pool_leaf(&self, id: TaskId, priority: Priority) {
         let pool = self.pool.get_or_init(|| Box::new(Pool::of(&self.effects)));
+        // The first of several comes as an item, of no task, after which tasks are given away. When processors end theirs, they
+        // get the others.
+        if pool.ready.is_empty() {
+            self.effects.queue.push_away(TaskId::NONE);
+        }
         pool.ready.push(priority, Item::Leaf(id));
     }
 
