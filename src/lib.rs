@@ -137,7 +137,7 @@ pub mod runtime {
         NeverFails, Outcome, Param, Pause, PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter, Place, Portable,
         Processes, ProcessorLoss, Producer, Progress, Put, RacingAccess, ReduceRequirement, RegionView, Requirement,
         Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp, Stats, TaskCost, TaskFuture, Top, TraceFile,
-        VirtualMachine, Waitable, now,
+        UnderWay, VirtualMachine, Waitable, now,
     };
 }
 

@@ -2,4 +2,5 @@
 #![deny(missing_docs)]
 #![doc = include_str!("../README.md")]
 
+pub mod broadcast;
 pub mod cholesky;

@@ -68,6 +68,7 @@ pub enum Command {
     Tune(tune::TuneOptions),
     Tasks(micro::tasks::TasksOptions),
     Flow(micro::flow::FlowOptions),
+    Broadcast(micro::broadcast::BroadcastOptions),
     Barrier(micro::barrier::BarrierOptions),
     CacheLine(micro::cache_line::CacheLineOptions),
     Remote(micro::remote::RemoteOptions),
@@ -151,6 +152,7 @@ impl Command {
             Command::Tune(args) => tune::execute(args),
             Command::Tasks(args) => micro::tasks::execute(args),
             Command::Flow(args) => micro::flow::execute(args),
+            Command::Broadcast(args) => micro::broadcast::execute(args),
             Command::Barrier(args) => micro::barrier::execute(args),
             Command::CacheLine(args) => micro::cache_line::execute(args),
             Command::Remote(args) => micro::remote::execute(args),
@@ -170,7 +172,7 @@ impl Command {
     pub fn runs_on_several_processes(&self) -> bool {
         match self {
             Command::Stencil(_) | Command::WeakScaling(_) | Command::Tasks(_) | Command::Flow(_) => true,
-            Command::Collective(_) | Command::Cholesky(_) => true,
+            Command::Collective(_) | Command::Cholesky(_) | Command::Broadcast(_) => true,
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => true,
             #[cfg(feature = "mpi")]
             Command::MpiRank(_) => true,

@@ -35,9 +35,9 @@ pub mod wire;
 #[cfg(all(feature = "mpi", target_os = "linux"))]
 pub mod mpi {
     pub use crate::wire::processes::mpi::{library, world};
-    pub use config::UnderWay;
 }
 
+pub use config::UnderWay;
 pub use counters::Stats;
 pub use diagnose::trace::TraceFile;
 pub use error::{Error, Place, RacingAccess};

@@ -7,6 +7,7 @@ use crate::host::HostRun;
 use crate::machines::reduced::warn_without_costs;
 use crate::options::help::{exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
+use crate::options::sends::Sends;
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{RepeatByWire, Reported, Traced};
 use crate::output::{Output, Record, expect_verified, field, table};
@@ -60,6 +61,9 @@ pub struct CholeskyOptions {
     output: Option<PathBuf>,
 
     #[command(flatten)]
+    sends: Sends,
+
+    #[command(flatten)]
     on: OnWorkers,
 
     #[command(flatten)]
@@ -99,11 +103,12 @@ fn execute_on<T: Real, const B: usize>(args: &CholeskyOptions, bytes: fn(T) -> [
         Place::Threads | Place::Processes(_) => None,
     };
     let runs = args.repeat.or(3, machine.is_some())?;
-    let (workers, runtime, trace) = args.on.runtime(1, &args.traced)?;
+    let (workers, runtime, trace) = args.on.runtime_with(1, &args.traced, |mapper| args.sends.change(mapper))?;
+    let runtime = args.sends.on(runtime);
     machine.as_deref().into_iter().for_each(warn_without_costs);
     let mut problem = Problem::new(matrix, args.tile);
     let mut output = Output::new(args.reported.format);
-    let mut unverified = Vec::new();
+    let (mut unverified, sends) = (Vec::new(), args.sends.fields());
     let mut run = |number: usize| {
         if number + 1 == runs && args.output.is_some() {
             problem.factor = Some(Arc::default());
@@ -122,6 +127,8 @@ fn execute_on<T: Real, const B: usize>(args: &CholeskyOptions, bytes: fn(T) -> [
             field("tile", args.tile),
             field("type", T::NAME),
             field("tasks", problem.tasks()),
+            sends[0].clone(),
+            sends[1].clone(),
             field("repeat", number),
         ];
         record.extend(measured(&outcome, problem.operations()));

@@ -1,6 +1,7 @@
 //! Microbenchmarks: the costs of single operations of the framework.
 
 pub mod barrier;
+pub mod broadcast;
 pub mod cache_line;
 pub mod flow;
 pub mod gang;

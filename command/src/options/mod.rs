@@ -5,6 +5,7 @@ pub mod counts;
 pub mod help;
 pub mod numbers;
 pub mod ranks;
+pub mod sends;
 pub mod wire;
 pub mod workers;
 

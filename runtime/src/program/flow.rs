@@ -147,6 +147,12 @@ impl Resident for Sender {
 pub(crate) struct Named {
     /// Its uses are those of regions that tasks of this node have used before.
     pub body: Box<Body>,
+    pub names: Names,
+}
+
+/// Regions and futures that arguments name.
+#[derive(Default)]
+pub(crate) struct Names {
     pub uses: Vec<TaskUse>,
     /// Tells futures where their values are needed.
     pub inputs: Vec<Box<dyn Fn(ProcessorId)>>,
@@ -174,17 +180,18 @@ where
         let mut named = flow.names.take().unwrap_or_else(Named::new);
         let declared = F::declare(&self.args, &mut Declaring::of_flow(self.shard, &mut named));
         let placed = match declared {
-            Ok(()) => flow.place(&named, &self.name, (self.target, self.priority.unwrap_or(Priority::NORMAL))),
+            Ok(()) => flow.place(&named.names, &self.name, (self.target, self.priority.unwrap_or(Priority::NORMAL))),
             Err(e) => Err(Box::new(e.of_launch(self.name))),
         };
         let tasks = &flow.core.tasks;
         let is_own = placed.as_ref().is_ok_and(|(at, _)| *at == tasks.effects.id);
         // Mostly its columns are known, and it waits for no futures.
-        let known = (is_own && named.inputs.is_empty() && named.body.uses.len() == named.uses.len()).then(|| {
-            let (id, mut body) = tasks.reserve_leaf();
-            std::mem::swap(&mut body.uses, &mut named.body.uses);
-            (id, body)
-        });
+        let known =
+            (is_own && named.names.inputs.is_empty() && named.body.uses.len() == named.names.uses.len()).then(|| {
+                let (id, mut body) = tasks.reserve_leaf();
+                std::mem::swap(&mut body.uses, &mut named.body.uses);
+                (id, body)
+            });
         named.clear();
         flow.names.set(Some(named));
         let (at, launch) = placed.map_err(|e| *e)?;
@@ -211,14 +218,14 @@ where
 
 impl Named {
     fn new() -> Box<Self> {
-        Box::new(Self { body: Body::new(), uses: Vec::new(), inputs: Vec::new() })
+        Box::new(Self { body: Body::new(), names: Names::default() })
     }
 
     #[inline]
     fn clear(&mut self) {
         self.body.uses.clear();
-        self.uses.clear();
-        self.inputs.clear();
+        self.names.uses.clear();
+        self.names.inputs.clear();
     }
 }
 
@@ -227,12 +234,11 @@ impl Launcher {
     /// the launch.
     fn place(
         &self,
-        named: &Named,
+        Names { uses, inputs }: &Names,
         name: &TaskName,
         (target, priority): (ProcessorId, Priority),
     ) -> Result<(ProcessorId, LaunchKey), Box<Error>> {
         let effects = self.core.effects();
-        let uses = &*named.uses;
         if let Some((a, b)) = clash(uses) {
             let shown = |u: &TaskUse| effects.objects.shown(u.slot.key.region(u.slot.key.rect));
             let came = format!("{} and {}", shown(a), shown(b));
@@ -262,7 +268,7 @@ impl Launcher {
         let launch = self.next_launch();
         self.planner.plan_task(effects, uses, (at, priority), |number, moved| self.take_part(launch, number, moved))?;
         self.number_launch();
-        named.inputs.iter().for_each(|input| input(at));
+        inputs.iter().for_each(|input| input(at));
         Ok((at, launch))
     }
 

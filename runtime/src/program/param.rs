@@ -6,11 +6,10 @@ use crate::barrier::Waited;
 use crate::data::UseAt;
 use crate::effects::Waiting;
 use crate::future::TaskFuture;
-use crate::gang::TaskUse;
-use crate::ids::{ArrivalAt, CellAddress, ProcessorId, TaskId, ValueAt, WaitAt};
+use crate::ids::{ArrivalAt, CellAddress, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
 use crate::plant::Bug;
-use crate::program::flow::Named;
+use crate::program::flow::{Named, Names};
 use crate::program::region::RegionView;
 use crate::program::shard::{LocalRegion, Shard};
 use crate::task::{Body, Tasks, Unmet};
@@ -264,7 +263,7 @@ pub struct Declaring<'a> {
     /// Futures the task waits for.
     pub(crate) unmet: u32,
     /// Takes the regions and the futures, and nothing else, for a task of a flow whose place is not known yet.
-    flow: Option<(&'a mut Vec<TaskUse>, &'a mut Vec<Box<dyn Fn(ProcessorId)>>)>,
+    flow: Option<&'a mut Names>,
 }
 
 impl<'a> Declaring<'a> {
@@ -276,17 +275,17 @@ impl<'a> Declaring<'a> {
     /// Only finds out what the arguments of a task of a flow name.
     #[inline]
     pub(crate) fn of_flow(shard: &'a Shard, named: &'a mut Named) -> Self {
-        let Named { body, uses, inputs } = named;
-        Self { shard, task: TaskId::NONE, body, unmet: 0, flow: Some((uses, inputs)) }
+        let Named { body, names } = named;
+        Self { shard, task: TaskId::NONE, body, unmet: 0, flow: Some(names) }
     }
 
     /// The task takes the outcome of a future, or at least waits for it.
     #[inline]
     fn input<T: 'static>(&mut self, future: &TaskFuture<T>) {
         let effects = self.shard.core().effects();
-        if let Some((_, inputs)) = &mut self.flow {
+        if let Some(names) = &mut self.flow {
             let future = future.clone();
-            return inputs.push(Box::new(move |at| future.is_needed_at(at)));
+            return names.inputs.push(Box::new(move |at| future.is_needed_at(at)));
         }
         effects.counters.inputs.add(1);
         if effects.races().is_some() {
@@ -305,8 +304,8 @@ impl<'a> Declaring<'a> {
     }
 
     fn region(&mut self, region: &LocalRegion, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
-        if let Some((uses, _)) = &mut self.flow {
-            let before = self.shard.add_use(uses, region, field, (p, c))?;
+        if let Some(names) = &mut self.flow {
+            let before = self.shard.add_use(&mut names.uses, region, field, (p, c))?;
             if let Some(column) = before {
                 self.body.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
             }

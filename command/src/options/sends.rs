@@ -1,0 +1,80 @@
+//! How values that several nodes need are sent.
+
+use maniple::mapper::{Mapper, MapperSlot, Route, RouteInput};
+use maniple::runtime::{Runtime, UnderWay};
+use std::sync::Arc;
+
+/// Options of commands whose tasks are a flow over nodes.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Sends {
+    /// Way of values that several nodes need [default: as the mapper says]
+    #[arg(long, value_name = "WAY", value_enum)]
+    pub broadcast: Option<Way>,
+
+    /// Large values, of at least 64 KiB, that may be leaving a node at a time, in virtual time: a number, or `peer` for one to each
+    /// other node
+    #[arg(long, value_name = "N", default_value = "1", value_parser = under_way)]
+    pub under_way: UnderWay,
+}
+
+/// How values reach several nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Way {
+    /// Along a binomial tree: who has the values sends them on
+    Binomial,
+    /// From their node to each other one
+    Linear,
+}
+
+fn under_way(text: &str) -> Result<UnderWay, String> {
+    match text.parse() {
+        _ if text == "peer" => Ok(UnderWay::ToEachPeer),
+        Ok(number @ 1..) => Ok(UnderWay::InAll(number)),
+        _ => Err("expected a number from 1, or `peer`".into()),
+    }
+}
+
+impl Sends {
+    /// Lets a mapper answer with the way that was asked for.
+    pub fn change(&self, slot: &MapperSlot) {
+        if let Some(way) = self.broadcast {
+            slot.replace(Arc::new(Routed { inner: slot.current().mapper.clone(), way }));
+        }
+    }
+
+    /// A runtime with these settings.
+    pub fn on(&self, runtime: Runtime) -> Runtime {
+        runtime.under_way(self.under_way)
+    }
+
+    /// The settings for reports.
+    pub fn fields(&self) -> [(&'static str, crate::output::Field); 2] {
+        let way = self.broadcast.map(|way| if way == Way::Binomial { "binomial" } else { "linear" });
+        let under_way = match self.under_way {
+            UnderWay::InAll(number) => number.to_string(),
+            UnderWay::ToEachPeer => "peer".into(),
+        };
+        [crate::output::field("broadcast", way), crate::output::field("under_way", under_way)]
+    }
+}
+
+/// A mapper with one route for all values.
+struct Routed {
+    inner: Arc<dyn Mapper>,
+    way: Way,
+}
+
+impl Mapper for Routed {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn base(&self) -> &dyn Mapper {
+        &*self.inner
+    }
+    fn route(&self, _: &RouteInput<'_>) -> Route {
+        match self.way {
+            Way::Binomial => Route::Binomial,
+            Way::Linear => Route::Linear,
+        }
+    }
+}
