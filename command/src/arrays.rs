@@ -145,20 +145,8 @@ struct Array<'a> {
     read: fn(&[u8]) -> f64,
 }
 
-impl Array<'_> {
-    /// The refusal of an array with another number of dimensions.
-    fn expected(&self, dimensions: &str) -> Fault {
-        let shape: Vec<String> = self.dimensions.iter().map(u64::to_string).collect();
-        let found = self.dimensions.len();
-        format!("expected a {dimensions}-D array, found a {found}-D array of shape ({})", shape.join(", "))
-    }
-}
-
 fn npy_vector(content: &[u8]) -> Result<Vec<f64>, Fault> {
-    let array = npy(content)?;
-    if array.dimensions.len() != 1 {
-        return Err(array.expected("1"));
-    }
+    let array = npy(content, 1)?;
     if array.dimensions == [0] {
         return Err("expected at least one number, found an array of shape (0,)".into());
     }
@@ -167,10 +155,10 @@ fn npy_vector(content: &[u8]) -> Result<Vec<f64>, Fault> {
 }
 
 fn npy_matrix(content: &[u8]) -> Result<(usize, Vec<f64>), Fault> {
-    let array = npy(content)?;
-    let &[rows, columns] = &array.dimensions[..] else { return Err(array.expected("2")) };
-    if rows != columns || rows == 0 {
-        return Err(format!("expected a square matrix, found shape ({rows}, {columns})"));
+    let array = npy(content, 2)?;
+    let rows = array.dimensions[0];
+    if array.dimensions != [rows; 2] || rows == 0 {
+        return Err(format!("expected a square matrix, found shape {:?}", array.dimensions));
     }
     let (size, mut values) = (rows as usize, vec![0.0; array.data.len()]);
     for (at, bytes) in array.data.enumerate() {
@@ -184,7 +172,8 @@ fn npy_matrix(content: &[u8]) -> Result<(usize, Vec<f64>), Fault> {
     Ok((size, values))
 }
 
-fn npy(content: &[u8]) -> Result<Array<'_>, Fault> {
+/// An array with this number of dimensions.
+fn npy(content: &[u8], expected: usize) -> Result<Array<'_>, Fault> {
     let Some(rest) = content.strip_prefix(MAGIC) else {
         let start = shown(&content[..content.len().min(MAGIC.len())]);
         return Err(format!("expected a .npy file, which starts with \\x93NUMPY, found `{start}`"));
@@ -216,6 +205,11 @@ fn npy(content: &[u8]) -> Result<Array<'_>, Fault> {
         None => return Err(broken()),
     };
     let dimensions = numbers(shape).ok_or_else(broken)?;
+    if dimensions.len() != expected {
+        let shape: Vec<String> = dimensions.iter().map(u64::to_string).collect();
+        let found = dimensions.len();
+        return Err(format!("expected a {expected}-D array, found a {found}-D array of shape ({})", shape.join(", ")));
+    }
     let length = dimensions.iter().try_fold(1, |length: u64, n| length.checked_mul(*n));
     let wanted = length.and_then(|length| length.checked_mul(size as u64));
     if wanted != Some(data.len() as u64) {

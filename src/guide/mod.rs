@@ -5,6 +5,7 @@
 //! | [A first program](first_program) | write, run and check a program of four shards |
 //! | [Shards, regions and barriers](regions_and_barriers) | give shards data, order their tasks, send values along edges |
 //! | [Halos](halos) | exchange the cells around a block with its neighbours |
+//! | [Flows](flows) | launch tasks on all nodes from the top-level task, and know when that is better than shards |
 //! | [Collectives](collectives) | combine values of all shards |
 //! | [An algorithm of your own](own_algorithm) | write the steps of a collective, and have them proved |
 //! | [Mappers and plugins](mappers) | decide where shards, tasks and data go |
@@ -29,6 +30,9 @@ pub mod regions_and_barriers {}
 
 #[doc = include_str!("halos.md")]
 pub mod halos {}
+
+#[doc = include_str!("flows.md")]
+pub mod flows {}
 
 #[doc = include_str!("collectives.md")]
 pub mod collectives {}

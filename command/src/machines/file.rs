@@ -97,7 +97,7 @@ pub struct MachineFile {
     /// host measurements can be compared with the file.
     pub cache_line_ns: Option<f64>,
     nodes: Nodes,
-    network: Network,
+    network: Link<Given<f64>>,
     memory: Link<Given<f64>>,
     costs: CostsFile,
     collectives: Collectives,
@@ -114,7 +114,7 @@ struct Tables {
     like: Option<String>,
     cache_line_ns: Option<Given<f64>>,
     nodes: Option<Nodes>,
-    network: Option<Network>,
+    network: Option<Link<Given<f64>>>,
     memory: Option<Link<Given<f64>>>,
     costs: Option<CostsFile>,
     collectives: Option<Collectives>,
@@ -129,23 +129,8 @@ struct Nodes {
     count: Option<Given<u32>>,
     processors: Given<u32>,
     utility: Given<u32>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "toml::Table")]
-struct Network {
+    /// Whether large values share a node's ways.
     sharing: Option<Given<bool>>,
-    link: Link<Given<f64>>,
-}
-
-/// Not with serde's `flatten`, which accepts unknown keys.
-impl TryFrom<toml::Table> for Network {
-    type Error = toml::de::Error;
-
-    fn try_from(mut table: toml::Table) -> Result<Self, Self::Error> {
-        let sharing = table.remove("sharing").map(toml::Value::try_into).transpose()?;
-        Ok(Self { sharing, link: table.try_into()? })
-    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -156,6 +141,7 @@ struct CostsFile {
     costs: Costs<Given<Levels>>,
 }
 
+/// Not with serde's `flatten`, which accepts unknown keys.
 impl TryFrom<toml::Table> for CostsFile {
     type Error = toml::de::Error;
 
@@ -302,8 +288,8 @@ impl MachineFile {
             one_copy: u64::from(nodes) * u64::from(shards) > KNOWN,
             per_node: own.nodes.processors.value,
             utility: own.nodes.utility.value,
-            sharing: own.network.sharing.is_some_and(|given| given.value),
-            network: link(&mut own.network.link),
+            sharing: own.nodes.sharing.is_some_and(|given| given.value),
+            network: link(&mut own.network),
             memory: link(&mut own.memory),
             costs,
             replay: own.collectives.replay.value,
