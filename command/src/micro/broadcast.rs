@@ -10,6 +10,7 @@ use crate::options::wire::Wire;
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Reported, Traced};
 use crate::output::{Output, expect_verified, field, table};
+use maniple::runtime::Runtime;
 use maniple_apps::broadcast::run;
 
 /// Send a tile to several nodes, where a task of a flow needs it
@@ -44,9 +45,6 @@ pub struct BroadcastOptions {
     on: OnWorkers,
 
     #[command(flatten)]
-    traced: Traced,
-
-    #[command(flatten)]
     reported: Reported,
 }
 
@@ -63,11 +61,19 @@ pub fn execute(args: &BroadcastOptions) -> Result<(), Failure> {
         None if is_virtual => vec![1, 2, 4, 8, 16, 32, 64],
         None => vec![others(args)?],
     };
+    let untraced = Traced::default();
     let mut output = Output::new(args.reported.format);
     let mut unverified = Vec::new();
     for &recipients in &all {
-        // In virtual time there is a node for each shard.
-        let (_, runtime, _) = args.on.runtime_with(recipients + 1, &args.traced, |mapper| args.sends.change(mapper))?;
+        let runtime = match is_virtual {
+            true => {
+                let wire = &args.on.workers.wire;
+                let mapper = args.on.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
+                args.sends.change(&mapper);
+                Runtime::virtual_time(wire.build(wire.file()?, Some(recipients + 1), 1)?).mapper(mapper)
+            }
+            false => args.on.runtime_with(1, &untraced, |mapper| args.sends.change(mapper))?.1,
+        };
         let nodes = u32::try_from(recipients).map_err(|_| Failure::Usage(format!("--recipients: {recipients}")))?;
         let found = run(&args.sends.on(runtime), nodes, elements, bytes).map_err(run_error)?;
         if !found.verified {
