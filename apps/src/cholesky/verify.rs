@@ -63,7 +63,7 @@ pub async fn verify<T: Real>(top: &Top, matrix: &Matrix<T>, tiles: &Tiles<T>) ->
                     norm += times * value * value;
                     if let Some(expected) = matrix.factor(row + r, column + c) {
                         let relative = ((l.to_f64() - expected) / expected).abs();
-                        error = Some(relative.max(error.unwrap_or(0.0)));
+                        error = Some(worse(relative, error));
                     }
                 }
             }
@@ -80,12 +80,16 @@ pub async fn verify<T: Real>(top: &Top, matrix: &Matrix<T>, tiles: &Tiles<T>) ->
         found.difference += difference;
         found.norm += norm;
         if let Some(error) = error {
-            // A NaN stays.
-            let so_far = found.error.unwrap_or(0.0);
-            found.error = Some(if so_far.is_nan() || error.is_nan() { f64::NAN } else { so_far.max(error) });
+            found.error = Some(worse(error, found.error));
         }
     }
     Ok(found)
+}
+
+/// The larger error. A NaN stays.
+fn worse(error: f64, so_far: Option<f64>) -> f64 {
+    let so_far = so_far.unwrap_or(0.0);
+    if error > so_far || error.is_nan() { error } else { so_far }
 }
 
 const NOT_POSITIVE: &str = "no positive pivot in column ";

@@ -8,7 +8,7 @@ use crate::ids::{ColumnKey, NodeId, ProcessorId};
 use crate::message::{Move, Transfer};
 use crate::names::TaskName;
 use maniple_mapper::{Machine, MemoryKind, PlaceTaskInput, Priority, RequirementInput, Requirements, validate};
-use maniple_regions::{Coherence, Privilege};
+use maniple_regions::{Coherence, Privilege, Rect};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ impl TaskUse {
     /// The same for the mapper. Where the instance is is not known yet, so the memory is the ordinary one of a processor.
     fn requirement(&self, machine: &Machine, at: ProcessorId) -> RequirementInput<'_> {
         RequirementInput {
-            region: self.slot.region(),
-            field: self.slot.key.field,
+            region: &self.slot.region,
+            field: self.slot.key().field,
             privilege: match self.does {
                 TaskDoes::Reads => Privilege::Read,
                 TaskDoes::Changes => Privilege::ReadWrite,
@@ -80,9 +80,9 @@ impl Planner {
             Some(first) => {
                 let holder = match first.slot.is_live() {
                     true => first.slot.holders().first().copied(),
-                    false => self.versions.borrow().holder(&first.slot.key),
+                    false => self.versions.borrow().holder(&first.slot.key()),
                 };
-                holder.map_or_else(|| dealt(&first.slot.key, nodes), |holder| copies.node_of(holder))
+                holder.map_or_else(|| dealt(&first.slot.region.rect, nodes), |holder| copies.node_of(holder))
             }
         };
         let machine = effects.machine();
@@ -121,12 +121,12 @@ impl Planner {
                 holders if holders.contains(&at) => {}
                 _ if moves.iter().any(|(_, slot)| std::ptr::eq(*slot, &*u.slot)) => {}
                 [only] => moves.push((*only, &*u.slot)),
-                holders => moves.push((self.source(effects, &u.slot.key, at, holders)?, &*u.slot)),
+                holders => moves.push((self.source(effects, &u.slot.key(), at, holders)?, &*u.slot)),
             }
         }
         for (number, (from, slot)) in (0u32..).zip(&moves) {
             if self.starts(*from) || self.starts(at) {
-                let ColumnKey { tree, field, rect } = slot.key;
+                let ColumnKey { tree, field, rect } = slot.key();
                 let transfer = Transfer { tree, field, rect, from: rect, into: rect, only_read: false };
                 emit(number, moved((*from, at), vec![transfer], priority));
             }
@@ -165,17 +165,17 @@ impl Planner {
         let mut versions = self.versions.borrow_mut();
         let mut refused = None;
         let mut moves: Vec<Arc<Move>> = Vec::new();
-        let is_first = |n: &usize| uses[..*n].iter().all(|u| u.slot.key != uses[*n].slot.key);
+        let is_first = |n: &usize| uses[..*n].iter().all(|u| u.slot.key() != uses[*n].slot.key());
         let read = (0..uses.len()).filter(|n| uses[*n].does != TaskDoes::Overwrites && is_first(n));
-        for key in read.map(|n| &uses[n].slot.key) {
+        for key in read.map(|n| uses[n].slot.key()) {
             let select = |rect, holders: &[ProcessorId]| {
-                let selected = self.source(effects, &ColumnKey { rect, ..*key }, at, holders);
+                let selected = self.source(effects, &ColumnKey { rect, ..key }, at, holders);
                 selected.unwrap_or_else(|e| {
                     refused.get_or_insert(e);
                     holders[0]
                 })
             };
-            versions.read(key, key.rect, at, select, |source, transfer| {
+            versions.read(&key, key.rect, at, select, |source, transfer| {
                 moves.push(moved((source, at), vec![transfer], priority));
             });
         }
@@ -184,7 +184,7 @@ impl Planner {
             return Err(e);
         }
         for u in uses {
-            let key = &u.slot.key;
+            let key = &u.slot.key();
             match u.writes() {
                 true => versions.write(key, key.rect, at),
                 false => versions.hold(key, key.rect, at),
@@ -199,14 +199,13 @@ impl Planner {
 
 /// The node of data that nobody has. The nodes are taken as a grid that is as square as can be, and the region as a tile of its
 /// tree among others of its size.
-fn dealt(key: &ColumnKey, nodes: u32) -> NodeId {
+fn dealt(rect: &Rect, nodes: u32) -> NodeId {
     let rows = (1..=nodes)
         .take_while(|rows| rows * rows <= nodes)
         .filter(|rows| nodes.is_multiple_of(*rows))
         .last()
         .unwrap_or(1);
     let columns = nodes / rows;
-    let rect = &key.rect;
     let place = |d: usize| rect.lo(d).div_euclid((rect.extent(d) as i64).max(1));
     let (row, column) = match rect.dim() {
         1 => (place(0).div_euclid(i64::from(columns)), place(0)),

@@ -35,23 +35,22 @@ pub(crate) struct Slot {
     field: &'static FieldInfo,
     /// A hash of the key.
     pub hash: u64,
-    pub key: ColumnKey,
-    region: Region,
+    pub region: Region,
 }
 
 impl Slot {
     fn new(key: ColumnKey, field: &'static FieldInfo, at: Option<Vec<ProcessorId>>) -> Rc<Self> {
         let (live, at) = (Cell::new(at.is_some()), RefCell::new(at.into_iter().flatten().collect()));
-        Rc::new(Self { live, at, field, hash: maps::Hash.hash_one(key), key, region: key.region(key.rect) })
+        Rc::new(Self { live, at, field, hash: maps::Hash.hash_one(key), region: key.region(key.rect) })
     }
 
-    pub fn region(&self) -> &Region {
-        &self.region
+    pub fn key(&self) -> ColumnKey {
+        ColumnKey { tree: self.region.tree, field: self.field.id, rect: self.region.rect }
     }
 
     /// The bytes of the values.
     pub fn bytes(&self) -> usize {
-        self.key.rect.volume() * self.field.length()
+        self.region.rect.volume() * self.field.length()
     }
 
     /// Whether it is live and of this field.
@@ -91,7 +90,7 @@ impl Slot {
         match &**self.at.borrow() {
             [] => None,
             [own] => Some(Holders::Own(*own)),
-            several => Some(Holders::Several(Box::new(Several::of(several.iter().map(|at| (self.key.rect, *at)))))),
+            several => Some(Holders::Several(Box::new(Several::of(several.iter().map(|at| (self.region.rect, *at)))))),
         }
     }
 }
@@ -216,10 +215,10 @@ impl Holders {
     }
 
     /// The same without slots. `None` for a piece that nobody has written.
-    fn plain(&self) -> Option<Self> {
+    fn plain(self) -> Option<Self> {
         match self {
             Self::Slot(slot) => slot.dissolve(),
-            other => Some(other.clone()),
+            other => Some(other),
         }
     }
 }

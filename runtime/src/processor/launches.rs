@@ -66,19 +66,12 @@ impl Core {
     fn carry_out(self: &Rc<Self>, id: TaskId) {
         match self.effects().wire.tells_what_left() && self.sends_large(id) {
             true => self.queue_order(id),
-            false => self.carry_out_at_once(id),
+            false => self.carry_out_now(id),
         }
     }
 
-    /// Carries out an order to send, whose turn it is.
-    pub(super) fn carry_out_now(&self, id: TaskId) {
-        if let Some(Due { order: Order::Send(recipients, moved), .. }) = self.gangs.start_order(id) {
-            self.send_values(&recipients, &moved);
-        }
-        self.gangs.end_order(&self.tasks, id);
-    }
-
-    fn carry_out_at_once(self: &Rc<Self>, id: TaskId) {
+    /// Carries out an order that waits for nothing more, not even for its turn to send.
+    pub(super) fn carry_out_now(self: &Rc<Self>, id: TaskId) {
         let Some(Due { of, order, came }) = self.gangs.start_order(id) else { return };
         match order {
             Order::Start(batch) => return self.start_batch(&of, id, batch),
@@ -101,7 +94,7 @@ impl Core {
         self.gangs.end_order(&self.tasks, id);
     }
 
-    fn send_values(&self, recipients: &[Recipient], moved: &Move) {
+    fn send_values(self: &Rc<Self>, recipients: &[Recipient], moved: &Move) {
         let effects = self.effects();
         if effects.lost_processor().is_some() {
             return;
@@ -132,7 +125,7 @@ impl Core {
     }
 
     /// Sends values on their way. Returns how many messages that takes.
-    fn forward(&self, way: &[Hop], values: Vec<Result<Buffer, Box<Error>>>, length: u64) -> u64 {
+    fn forward(self: &Rc<Self>, way: &[Hop], values: Vec<Result<Buffer, Box<Error>>>, length: u64) -> u64 {
         let (mut values, mut messages) = (Some(values), 0);
         let mut hops = next(way).peekable();
         while let Some((Recipient { to, launch, number, priority }, way)) = hops.next() {
@@ -148,7 +141,7 @@ impl Core {
     }
 
     /// Values have come. They are forwarded before they are used.
-    pub(super) fn take_values(&self, came: Values) {
+    pub(super) fn take_values(self: &Rc<Self>, came: Values) {
         if !came.way.is_empty() {
             let messages = self.forward(&came.way, came.values.clone(), came.length);
             self.effects().counters.forwards.add(messages);

@@ -10,6 +10,7 @@ use crate::message::{Message, Move, Transfer, Values};
 use maniple_mapper::Priority;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The place in the queue: the priority, and then the time.
 type Place = (Reverse<Priority>, u64);
@@ -34,7 +35,7 @@ impl Outgoing {
 
 impl Core {
     /// An order to send large values may begin.
-    pub(super) fn queue_order(&self, id: TaskId) {
+    pub(super) fn queue_order(self: &Rc<Self>, id: TaskId) {
         let mut outgoing = self.outgoing().borrow_mut();
         let time = outgoing.tick();
         outgoing.orders.push((time, id));
@@ -43,7 +44,7 @@ impl Core {
     }
 
     /// Sends values to another node, now or when it is their turn.
-    pub(super) fn send_values_to(&self, to: ProcessorId, priority: Priority, values: Box<Values>) {
+    pub(super) fn send_values_to(self: &Rc<Self>, to: ProcessorId, priority: Priority, values: Box<Values>) {
         if values.length < Message::LARGE || !self.sends_in_turn(to) {
             return self.effects().send(to, Message::Values(values));
         }
@@ -73,7 +74,7 @@ impl Core {
     }
 
     /// Values for a processor have left.
-    pub(super) fn values_left(&self, to: ProcessorId) {
+    pub(super) fn values_left(self: &Rc<Self>, to: ProcessorId) {
         let mut outgoing = self.outgoing().borrow_mut();
         if let Some(at) = outgoing.leaving.iter().position(|leaving| *leaving == to) {
             outgoing.leaving.swap_remove(at);
@@ -83,7 +84,7 @@ impl Core {
     }
 
     /// Sends what may leave now.
-    fn send_next(&self) {
+    fn send_next(self: &Rc<Self>) {
         while let Some(next) = self.next_to_leave() {
             match next {
                 Next::Begin(id) => self.carry_out_now(id),

@@ -20,7 +20,7 @@ use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TaskId};
 use crate::message::{BatchDone, LaunchPart, Message, Move, Results};
 use crate::names::TaskName;
 use crate::parcel::{Parcel, Portable};
-use crate::task::{ANYWHERE, Body, Pool, Tasks};
+use crate::task::{Body, Pool, Tasks};
 use crate::{Error, Place, Requirement};
 use maniple_mapper::Priority;
 use maniple_regions::{Element, Region, Write};
@@ -207,7 +207,7 @@ where
         };
         let mut mapped = mapped.map_err(|e| *e)?;
         if mapped.mapped.processor == self.target && tasks.pool.get().is_some() {
-            mapped.mapped.processor = ANYWHERE;
+            mapped.mapped.processor = ProcessorId::ANYWHERE;
         }
         if flow.nodes == 1 {
             return Ok(self.go_mapped(mapped, &[]));
@@ -240,7 +240,7 @@ impl Launcher {
     ) -> Result<(ProcessorId, LaunchKey), Box<Error>> {
         let effects = self.core.effects();
         if let Some((a, b)) = clash(uses) {
-            let shown = |u: &TaskUse| effects.objects.shown(u.slot.key.region(u.slot.key.rect));
+            let shown = |u: &TaskUse| effects.objects.shown(u.slot.region);
             let came = format!("{} and {}", shown(a), shown(b));
             let what = format!("the launch of `{name}`");
             return Err(Box::new(Error::misuse(what, "arguments on different data, unless all only read it", came)));
@@ -274,7 +274,7 @@ impl Launcher {
 
     #[cold]
     fn described_task(&self, uses: &[TaskUse], name: &TaskName, at: ProcessorId) -> String {
-        let describe = |u: &TaskUse| format!("{} of {}, {:?}", u.slot.key.field, u.slot.key.rect, u.does);
+        let describe = |u: &TaskUse| format!("{} of {}, {:?}", u.slot.key().field, u.slot.region.rect, u.does);
         let uses: Vec<String> = uses.iter().map(describe).collect();
         format!("launch of {name} at processor {at} on [{}]", uses.join("; "))
     }
@@ -331,7 +331,7 @@ fn clash(uses: &[TaskUse]) -> Option<(&TaskUse, &TaskUse)> {
         let same = match a.slot.is_live() && b.slot.is_live() {
             // Pieces are disjoint.
             true => Rc::ptr_eq(&a.slot, &b.slot),
-            false => a.slot.key.overlaps(&b.slot.key),
+            false => a.slot.key().overlaps(&b.slot.key()),
         };
         same && (a.writes() || b.writes())
     };

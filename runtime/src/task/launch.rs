@@ -9,7 +9,7 @@ use crate::effects::{Asker, Item, Waiting};
 use crate::ids::{ColumnKey, LaunchKey, ProcessorId, TaskId, WaitAt};
 use crate::plant::Bug;
 use crate::task::slab::{Next, Stage};
-use crate::task::{ANYWHERE, Body, Holding, Mapped, Owner, Unmet};
+use crate::task::{Body, Holding, Mapped, Owner, Unmet};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, Priority, Requirements, validate};
 use maniple_regions::{Privilege, SharedInstance};
 use std::cell::OnceCell;
@@ -150,7 +150,7 @@ impl Tasks {
     pub(super) fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
         match to == self.effects.id {
             true => self.effects.queue.push(priority, Item::Leaf(id)),
-            false if to == ANYWHERE => self.pool_leaf(id, priority),
+            false if to == ProcessorId::ANYWHERE => self.pool_leaf(id, priority),
             false => self.effects.queue.push_away(id),
         }
     }

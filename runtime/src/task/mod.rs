@@ -15,7 +15,7 @@ mod run;
 mod slab;
 
 pub(crate) use owner::Owner;
-pub(crate) use pool::{ANYWHERE, Pool};
+pub(crate) use pool::Pool;
 
 use crate::barrier::Barriers;
 use crate::data::{Data, UseAt};

@@ -10,9 +10,6 @@ use crate::ids::{ProcessorId, TaskId};
 use maniple_mapper::Priority;
 use std::cell::{Cell, RefCell};
 
-/// Stands for any processor of the node.
-pub(crate) const ANYWHERE: ProcessorId = ProcessorId::ANYWHERE;
-
 /// How many tasks of the pool another processor has at most.
 const AHEAD: usize = 2;
 
