@@ -8,7 +8,7 @@ use crate::machines::reduced::warn_without_costs;
 use crate::options::help::{exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::options::sends::Sends;
-use crate::options::workers::{OnWorkers, Place};
+use crate::options::workers::OnWorkers;
 use crate::options::{RepeatByWire, Reported, Traced};
 use crate::output::{Output, Record, expect_verified, field, table};
 use maniple::runtime::Runtime;
@@ -98,10 +98,7 @@ fn execute_on<T: Real, const B: usize>(args: &CholeskyOptions, bytes: fn(T) -> [
     let written = args.output.as_deref().filter(|_| Runtime::process_number() == 0);
     let target = written.map(Target::for_matrix).transpose()?;
     let matrix = matrix::<T>(args)?;
-    let machine = match args.on.workers.place(1)?.0 {
-        Place::Machine(machine) => Some(machine),
-        Place::Threads | Place::Processes(_) => None,
-    };
+    let machine = args.on.workers.place(1)?.0.machine();
     let runs = args.repeat.or(3, machine.is_some())?;
     let (workers, runtime, trace) = args.on.runtime_with(1, &args.traced, |mapper| args.sends.change(mapper))?;
     let runtime = args.sends.on(runtime);

@@ -16,7 +16,7 @@ use crate::options::counts::Counts;
 use crate::options::help::{cache_line_column, exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::options::wire::Wire;
-use crate::options::workers::{OnWorkers, Place};
+use crate::options::workers::OnWorkers;
 use crate::options::{Reported, Shards, Traced};
 use crate::output::{Format, field};
 use chain::Chained;
@@ -314,10 +314,7 @@ pub fn execute(args: &CollectiveOptions) -> Result<(), Failure> {
     at_least_one("repeat", args.repeat)?;
     let largest = sizes.iter().copied().max().unwrap_or(0);
     check_run(&parties, largest, of)?;
-    let machine = match args.on.workers.place(args.shards.shards)?.0 {
-        Place::Machine(machine) => Some(machine),
-        Place::Threads | Place::Processes(_) => None,
-    };
+    let machine = args.on.workers.place(args.shards.shards)?.0.machine();
     let chosen = Chosen::default();
     let listen = |slot: &_| chosen.listen(slot);
     let (workers, runtime, trace) = args.on.runtime_with(args.shards.shards, &args.traced, listen)?;

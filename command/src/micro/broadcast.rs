@@ -10,6 +10,7 @@ use crate::options::wire::Wire;
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Reported, Traced};
 use crate::output::{Output, expect_verified, field, table};
+use maniple::mapper::MapperSlot;
 use maniple::runtime::Runtime;
 use maniple_apps::broadcast::run;
 
@@ -64,15 +65,15 @@ pub fn execute(args: &BroadcastOptions) -> Result<(), Failure> {
     let untraced = Traced::default();
     let mut output = Output::new(args.reported.format);
     let mut unverified = Vec::new();
-    for &recipients in &all {
+    let mut run = |recipients: usize| {
+        let change = |mapper: &MapperSlot| args.sends.change(mapper);
         let runtime = match is_virtual {
             true => {
                 let wire = &args.on.workers.wire;
-                let mapper = args.on.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
-                args.sends.change(&mapper);
-                Runtime::virtual_time(wire.build(wire.file()?, Some(recipients + 1), 1)?).mapper(mapper)
+                let machine = wire.build(wire.file()?, Some(recipients + 1), 1)?;
+                Runtime::virtual_time(machine).mapper(args.on.slot(change)?)
             }
-            false => args.on.runtime_with(1, &untraced, |mapper| args.sends.change(mapper))?.1,
+            false => args.on.runtime_with(1, &untraced, change)?.1,
         };
         let nodes = u32::try_from(recipients).map_err(|_| Failure::Usage(format!("--recipients: {recipients}")))?;
         let found = run(&args.sends.on(runtime), nodes, elements, bytes).map_err(run_error)?;
@@ -93,9 +94,13 @@ pub fn execute(args: &BroadcastOptions) -> Result<(), Failure> {
             field("sends", found.stats.sends),
             field("forwards", found.stats.forwards),
         ]);
-        output.add(record)?;
-    }
-    output.finish_with(table)?;
+        output.add(record)
+    };
+    let done = all.iter().try_for_each(|recipients| run(*recipients));
+    // The runs before one that failed are reported.
+    let finished = output.finish_with(table);
+    done?;
+    finished?;
     expect_verified(all.len(), "run", &unverified)
 }
 

@@ -1,6 +1,6 @@
 //! `maniple flow`.
 
-use super::{OnWorkersTraced, now, run_error};
+use super::{OnWorkersTraced, TaskSet, now, run_error};
 use crate::Failure;
 use crate::host::resident;
 use crate::options::help::{exit_codes, machine_columns};
@@ -25,18 +25,12 @@ region, and reads others of the same node. The tasks take the regions of the wor
     exit_codes!()
 ))]
 pub struct FlowOptions {
-    /// Tasks of each run
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = count)]
-    #[arg(allow_negative_numbers = true)]
-    count: usize,
+    #[command(flatten)]
+    set: TaskSet,
 
     /// Regions of each task, 1 to 3
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     regions: usize,
-
-    /// Regions in the working set
-    #[arg(long, value_name = "R", default_value_t = 1024, value_parser = count, allow_negative_numbers = true)]
-    working_set: usize,
 
     /// Tasks of a window: as many as may not have ended on a node
     #[arg(long, value_name = "W", default_value_t = 4096, value_parser = count, allow_negative_numbers = true)]
@@ -117,7 +111,7 @@ pub fn measure(runtime: &Runtime, flow: Flow) -> Result<(f64, u64, bool), Failur
 
 /// Measures and reports.
 pub fn execute(args: &FlowOptions) -> Result<(), Failure> {
-    let (count, regions, set) = (at_least_one("count", args.count)?, args.regions, args.working_set);
+    let (count, regions, set) = (at_least_one("count", args.set.count)?, args.regions, args.set.working_set);
     if !(1..=3).contains(&regions) {
         return Err(Failure::Usage(format!("--regions: expected 1 to 3 for each task, found {regions}")));
     }

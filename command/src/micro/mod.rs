@@ -16,8 +16,9 @@ use crate::machines::reduced::warn_without_costs;
 use crate::measure::noise::disturbed;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
+use crate::options::numbers::count;
 use crate::options::wire::{OnWire, Wire};
-use crate::options::workers::{OnWorkers, Place};
+use crate::options::workers::OnWorkers;
 use crate::options::{IterationsByWire, Reported, ReportedRuns, Traced};
 use crate::output::{Field, Output, Record, expect_verified, field, table};
 use maniple::runtime::{Error, Runtime, TraceFile, VirtualMachine};
@@ -41,6 +42,19 @@ impl OnWorkersTraced {
         let (workers, runtime, trace) = self.on.runtime(shards, &self.traced)?;
         Ok((Bench::on(program, &self.on, shards, &self.runs)?, workers, Traceable { runtime, trace }))
     }
+}
+
+/// How many tasks a microbenchmark of tasks runs, and on how many regions.
+#[derive(Debug, clap::Args)]
+pub struct TaskSet {
+    /// Tasks of each run
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = count)]
+    #[arg(allow_negative_numbers = true)]
+    count: usize,
+
+    /// Regions in the working set
+    #[arg(long, value_name = "R", default_value_t = 1024, value_parser = count, allow_negative_numbers = true)]
+    working_set: usize,
 }
 
 /// A runtime, and the file that it writes its trace to.
@@ -98,10 +112,7 @@ impl<'a> Bench<'a> {
 
     /// A microbenchmark on workers, for `shards` shards.
     fn on(program: &'static str, on: &'a OnWorkers, shards: usize, runs: &'a ReportedRuns) -> Result<Self, Failure> {
-        let machine = match on.workers.place(shards)?.0 {
-            Place::Machine(machine) => Some(VirtualMachine::clone(&machine)),
-            Place::Threads | Place::Processes(_) => None,
-        };
+        let machine = on.workers.place(shards)?.0.machine().map(|machine| VirtualMachine::clone(&machine));
         Self::new(program, &on.workers.wire, machine, runs)
     }
 

@@ -1,6 +1,6 @@
 //! `maniple tasks`.
 
-use super::{OnWorkersTraced, now, run_error};
+use super::{OnWorkersTraced, TaskSet, now, run_error};
 use crate::Failure;
 use crate::options::help::{exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
@@ -21,18 +21,12 @@ use maniple_stencil::plural;
     exit_codes!()
 ))]
 pub struct TasksOptions {
-    /// Tasks of each run
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = count)]
-    #[arg(allow_negative_numbers = true)]
-    count: usize,
+    #[command(flatten)]
+    set: TaskSet,
 
     /// Region requirements of each task, 1 to 4
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     regions: usize,
-
-    /// Regions in the working set
-    #[arg(long, value_name = "R", default_value_t = 1024, value_parser = count, allow_negative_numbers = true)]
-    working_set: usize,
 
     #[command(flatten)]
     bench: OnWorkersTraced,
@@ -116,16 +110,16 @@ pub fn measure(runtime: &Runtime, count: usize, regions: usize, set: usize) -> R
 
 /// Measures and reports.
 pub fn execute(args: &TasksOptions) -> Result<(), Failure> {
-    let (count, regions) = (at_least_one("count", args.count)?, args.regions);
+    let (count, regions) = (at_least_one("count", args.set.count)?, args.regions);
     if !(1..=4).contains(&regions) {
         return Err(Failure::Usage(format!("--regions: expected 1 to 4 for each task, found {regions}")));
     }
-    if args.working_set < regions {
-        let set = args.working_set;
+    if args.set.working_set < regions {
+        let set = args.set.working_set;
         let least = plural(regions, "region");
         return Err(Failure::Usage(format!("--working-set: expected at least the {least} of a task, found {set}")));
     }
-    let set = args.working_set;
+    let set = args.set.working_set;
     check_memory(&plural(set, "region"), set, REGION_BYTES)?;
     let (bench, workers, runtime) = args.bench.bench("tasks", 1)?;
     bench.report_on(

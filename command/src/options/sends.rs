@@ -1,5 +1,7 @@
 //! How values that several nodes need are sent.
 
+use crate::output::{Field, field};
+use clap::ValueEnum;
 use maniple::mapper::{Mapper, MapperSlot, Route, RouteInput};
 use maniple::runtime::{Runtime, UnderWay};
 use std::sync::Arc;
@@ -48,13 +50,13 @@ impl Sends {
     }
 
     /// The settings for reports.
-    pub fn fields(&self) -> [(&'static str, crate::output::Field); 2] {
-        let way = self.broadcast.map(|way| if way == Way::Binomial { "binomial" } else { "linear" });
+    pub fn fields(&self) -> [(&'static str, Field); 2] {
+        let way = self.broadcast.and_then(|way| Some(way.to_possible_value()?.get_name().to_owned()));
         let under_way = match self.under_way {
             UnderWay::InAll(number) => number.to_string(),
             UnderWay::ToEachPeer => "peer".into(),
         };
-        [crate::output::field("broadcast", way), crate::output::field("under_way", under_way)]
+        [field("broadcast", way), field("under_way", under_way)]
     }
 }
 

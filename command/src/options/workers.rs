@@ -56,6 +56,14 @@ pub enum Place {
 }
 
 impl Place {
+    /// The machine of a run in virtual time.
+    pub fn machine(self) -> Option<Arc<VirtualMachine>> {
+        match self {
+            Place::Machine(machine) => Some(machine),
+            Place::Threads | Place::Processes(_) => None,
+        }
+    }
+
     /// The name of the wire.
     pub fn wire(&self) -> &'static str {
         match self {
@@ -256,12 +264,17 @@ impl OnWorkers {
         let create = |path| TraceFile::create(path).map_err(|e| Failure::Usage(untraced(&e)));
         let trace = trace.map(create).transpose()?;
         let (processors, runtime) = self.processors(shards)?;
+        let runtime = runtime.mapper(self.slot(change)?);
+        let runtime = trace.iter().fold(runtime, |runtime, file| runtime.trace(file.clone()));
+        Ok((processors, runtime, trace))
+    }
+
+    /// The mapper, changed before anybody asks it, and replaced on a signal.
+    pub fn slot(&self, change: impl FnOnce(&MapperSlot)) -> Result<MapperSlot, Failure> {
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         change(&mapper);
         crate::swap::on_signal(&self.mapper)?;
-        let runtime = runtime.mapper(mapper);
-        let runtime = trace.iter().fold(runtime, |runtime, file| runtime.trace(file.clone()));
-        Ok((processors, runtime, trace))
+        Ok(mapper)
     }
 
     fn processors(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
