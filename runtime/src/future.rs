@@ -52,7 +52,7 @@ impl Poison {
 pub(crate) trait Maker: 'static {
     /// The leaf task, if it is one. It may be over.
     fn leaf(&self) -> Option<TaskId>;
-    /// The value is awaited, or passed on, for the first time or again.
+    /// The value is awaited, by the first waiter of each clone of a future that is made [on demand](TaskFuture::on_demand).
     fn is_awaited(&self) {}
     /// A task of a flow takes the value, on a node with this home.
     fn is_needed_at(&self, _: ProcessorId) {}
@@ -92,6 +92,9 @@ pub struct TaskFuture<T> {
 
 const NOBODY: u32 = u32::MAX;
 
+/// In the place of a waiter: there is none yet, and the first one has to ask for the value.
+const UNASKED: u32 = u32::MAX - 1;
+
 /// The other end of a [`TaskFuture`], which settles it. If it is dropped before that, the future stays unsettled for
 /// ever. The report of the deadlock that follows names those who await it.
 pub struct Resolver<T> {
@@ -100,7 +103,8 @@ pub struct Resolver<T> {
 
 impl<T> Clone for TaskFuture<T> {
     fn clone(&self) -> Self {
-        Self::of(self.cell.clone())
+        let registered = if self.registered.get() == UNASKED { UNASKED } else { NOBODY };
+        Self { cell: self.cell.clone(), registered: Cell::new(registered) }
     }
 }
 
@@ -148,10 +152,18 @@ impl<T> TaskFuture<T> {
         Self { cell, registered: Cell::new(NOBODY) }
     }
 
+    /// A future whose maker learns [when it is awaited](Maker::is_awaited).
+    pub(crate) fn on_demand(cell: Rc<FutureCell<T>>) -> Self {
+        Self { cell, registered: Cell::new(UNASKED) }
+    }
+
     #[cold]
     #[inline(never)]
     fn withdraw(&self) {
-        let place = self.registered.replace(NOBODY) as usize;
+        let place = match self.registered.replace(NOBODY) {
+            UNASKED => return,
+            place => place as usize,
+        };
         let waiting = self.cell.promise.borrow_mut().waiters_mut().and_then(|w| w.remove(place));
         if waiting.is_some() {
             polling::note_awaited();
@@ -316,9 +328,8 @@ impl<T: 'static> TaskFuture<T> {
     fn register(&self, cell: &FutureCell<T>, waker: &Waker) {
         // As long as the promise is unsettled each waiter keeps its place.
         if self.registered.get() != NOBODY {
-            return self.register_again(self.registered.get() as usize, waker);
+            return self.register_again(waker);
         }
-        cell.task.is_awaited();
         // Wakers are cloned while nothing is borrowed: their code is not ours.
         let waiting = polling::waiting(waker);
         match cell.promise.borrow_mut().waiters_mut() {
@@ -329,7 +340,13 @@ impl<T: 'static> TaskFuture<T> {
     }
 
     #[cold]
-    fn register_again(&self, place: usize, waker: &Waker) {
+    fn register_again(&self, waker: &Waker) {
+        if self.registered.get() == UNASKED {
+            self.registered.set(NOBODY);
+            self.cell.task.is_awaited();
+            return self.register(&self.cell, waker);
+        }
+        let place = self.registered.get() as usize;
         let is_same = |w: &mut Waiting| Poller::of(w).is_some_and(|p| p.polls_with(waker));
         if self.cell.promise.borrow_mut().waiters_mut().and_then(|w| w.get_mut(place)).is_none_or(is_same) {
             return;

@@ -49,10 +49,9 @@ impl Core {
     /// Carries out all orders that wait for nothing more, and gives away tasks of the pool that are ready.
     #[inline(always)]
     pub(super) fn carry_out_orders(self: &Rc<Self>) {
-        if self.tasks.has_orders() {
+        if self.tasks.has_chores.get() {
             self.carry_out_all();
         }
-        self.tasks.refill();
     }
 
     #[cold]
@@ -61,6 +60,7 @@ impl Core {
         while let Some(id) = self.tasks.next_order() {
             self.carry_out(id);
         }
+        self.tasks.has_chores.set(self.tasks.refill());
     }
 
     fn carry_out(self: &Rc<Self>, id: TaskId) {

@@ -79,7 +79,7 @@ impl<R: Portable + Clone> Maker for Relay<R> {
 
 impl<R: Portable + Clone> Relay<R> {
     fn future(flow: &Rc<Launcher>, launch: LaunchKey, own: Option<TaskFuture<R>>) -> TaskFuture<R> {
-        TaskFuture::of(Rc::new_cyclic(|me| {
+        TaskFuture::on_demand(Rc::new_cyclic(|me| {
             let (flow, me) = (flow.clone(), me.clone());
             FutureCell::new(Self { flow, launch, own, me, comes: Cell::new(false), sent: RefCell::default() })
         }))

@@ -141,7 +141,10 @@ impl Tasks {
             Next::Queue(priority, to) => self.queue_leaf(id, priority, to),
             Next::Stage => self.stage_leaf(id),
             Next::Finish => self.finish_late(id),
-            Next::Start => self.due.borrow_mut().push_back(id),
+            Next::Start => {
+                self.due.borrow_mut().push_back(id);
+                self.has_chores.set(true);
+            }
         }
     }
 

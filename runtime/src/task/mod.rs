@@ -139,6 +139,8 @@ pub(crate) struct Tasks {
     leaves: RefCell<slab::Leaves>,
     /// Belongs to the leaf task that is being called.
     held: RefCell<Holding>,
+    /// There are orders to carry out, or ready tasks in the pool. Each turn looks at this, and at nothing else of them.
+    pub has_chores: Cell<bool>,
     /// Orders that are to be carried out.
     due: RefCell<VecDeque<TaskId>>,
     /// Made for the flow of the top-level task, if the node has other processors.
@@ -155,6 +157,7 @@ impl Tasks {
             data: Data::default(),
             leaves: RefCell::default(),
             held: RefCell::default(),
+            has_chores: Cell::new(false),
             due: RefCell::default(),
             pool: OnceCell::new(),
             failures: RefCell::default(),

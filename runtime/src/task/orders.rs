@@ -59,12 +59,6 @@ impl Tasks {
         others.into_iter().for_each(|(id, next)| self.go_on(id, next));
     }
 
-    /// Whether there are orders to carry out.
-    #[inline(always)]
-    pub fn has_orders(&self) -> bool {
-        !self.due.borrow().is_empty()
-    }
-
     /// Takes an order that is to be carried out.
     pub fn next_order(&self) -> Option<TaskId> {
         self.due.borrow_mut().pop_front()

@@ -88,14 +88,14 @@ impl Tasks {
             self.effects.queue.push_away(TaskId::NONE);
         }
         pool.ready.push(priority, Item::Leaf(id));
+        self.has_chores.set(true);
     }
 
-    /// Gives tasks of the pool to processors that have few.
-    #[inline(always)]
-    pub fn refill(&self) {
-        if let Some(pool) = self.pool.get() {
-            self.refill_from(pool);
-        }
+    /// Gives tasks of the pool to processors that have few. Whether any are left.
+    pub fn refill(&self) -> bool {
+        let Some(pool) = self.pool.get() else { return false };
+        self.refill_from(pool);
+        !pool.ready.is_empty()
     }
 
     fn refill_from(&self, pool: &Pool) {
