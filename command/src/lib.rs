@@ -279,7 +279,7 @@ pub fn complain(message: impl Display) {
     *complained = true;
     // Mostly all processes of a run have the same message.
     match Runtime::reports_errors() {
-        true => drop(writeln!(io::stderr(), "maniple: error: {message}")),
+        true => say(format_args!("error: {message}")),
         false => Runtime::last_words(&message.to_string()),
     }
 }
@@ -290,7 +290,7 @@ pub fn warn(message: impl Display) {
         (0, 1) => String::new(),
         (number, _) => format!("process {number}: "),
     };
-    let _ = writeln!(io::stderr(), "maniple: warning: {whose}{message}");
+    say(format_args!("warning: {whose}{message}"));
 }
 
 /// The framework's warnings. Each is written once, however many runs a command does.
@@ -313,7 +313,12 @@ impl log::Log for Warnings {
 
 /// Writes to stderr what the user has asked for and would not see otherwise.
 pub fn note(message: impl Display) {
-    let _ = writeln!(io::stderr(), "maniple: {message}");
+    say(message);
+}
+
+/// In one write: several processes may share a stderr, which has no buffer, and their lines stay whole.
+fn say(message: impl Display) {
+    let _ = io::stderr().write_all(format!("maniple: {message}\n").as_bytes());
 }
 
 #[cfg(test)]
