@@ -102,14 +102,15 @@ pub struct Tiles<T> {
 
 impl<T: Real> Tiles<T> {
     /// Makes a region tree for a matrix of `size` rows, with tiles of `tile` rows and columns. The last ones may have fewer.
-    /// The points of the tree are columns and rows, in this order, so that a tile lies in memory by columns. Collective;
-    /// never waits.
+    /// The points of the tree are columns and rows, in this order, so that a tile lies in memory by columns. In virtual time a
+    /// number stands for `stands_for` bytes if that is more than it has. Collective; never waits.
     ///
     /// # Errors
     /// Those of [`Top::region_tree`].
-    pub fn new(top: &Top, size: usize, tile: usize) -> Result<Self, Error> {
+    pub fn new(top: &Top, (size, tile): (usize, usize), stands_for: usize) -> Result<Self, Error> {
         let field: Field<T> = Field::new(0, "a");
-        let tree = top.region_tree("matrix", Rect::new([0, 0], [size as i64; 2]), &[field.info()])?;
+        let info = field.info().standing_for(stands_for);
+        let tree = top.region_tree("matrix", Rect::new([0, 0], [size as i64; 2]), &[info])?;
         let range = |k: usize| ((k * tile) as i64, size.min((k + 1) * tile) as i64);
         let tiles = size.div_ceil(tile);
         let at = |i: usize, j: usize| {

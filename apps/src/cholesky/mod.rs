@@ -82,12 +82,19 @@ pub struct Problem<T> {
     pub tile: usize,
     /// Where the first node puts the factor, by rows, with zeros above the diagonal.
     pub factor: Option<Arc<Mutex<Vec<T>>>>,
+    /// How many tasks a node has at most, and one window more: see [`Top::window`].
+    pub window: u32,
+    /// Whether tasks that others wait for come first.
+    pub by_priority: bool,
+    /// The bytes of a number in virtual time, if it stands for more than itself. The factor is then verified by its closed form
+    /// alone.
+    pub stands_for: usize,
 }
 
 impl<T: Real> Problem<T> {
     /// The factorisation of a matrix with tiles of so many rows and columns.
     pub fn new(matrix: Matrix<T>, tile: usize) -> Self {
-        Self { matrix, tile, factor: None }
+        Self { matrix, tile, factor: None, window: Top::WINDOW, by_priority: true, stands_for: 0 }
     }
 
     /// The tasks of the factorisation.
@@ -142,7 +149,7 @@ pub fn run<T: Real>(runtime: &Runtime, problem: &Problem<T>) -> Result<Outcome, 
 /// Fills the tiles, factors them, and verifies the result. The inner error is the column without a positive pivot.
 async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duration, verify::Found), u64>, Error> {
     let (matrix, side) = (&problem.matrix, problem.tile);
-    let tiles = Tiles::new(&top, matrix.size(), side)?;
+    let tiles = Tiles::new(&top, (matrix.size(), side), problem.stands_for)?;
     for (_, _, tile) in tiles.all() {
         let matrix = matrix.clone();
         let set = move |mut a: Write<T, 2>| {
@@ -158,7 +165,7 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
     }
     top.done().await?;
     let began = now();
-    let factored = factor(&top, &tiles).await;
+    let factored = factor(&top, &tiles, (problem.window, problem.by_priority)).await;
     let time = now() - began;
     if let Err(e) = factored {
         return match verify::column_of(&e) {
@@ -166,35 +173,44 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
             None => Err(e),
         };
     }
-    let found = verify::verify(&top, &problem.matrix, &tiles).await?;
+    let found = match problem.stands_for {
+        0 => verify::verify(&top, matrix, &tiles).await?,
+        _ => verify::compare(&top, matrix, &tiles).await?,
+    };
     if let Some(into) = &problem.factor {
         gather(&top, &tiles, matrix.size(), into).await?;
     }
     Ok(Ok((time, found)))
 }
 
-/// Replaces the tiles of a matrix by those of its factor. Collective; may wait.
+/// Replaces the tiles of a matrix by those of its factor, with a window of so many tasks, and by priority or in the order of their
+/// launches. Collective; may wait.
 ///
 /// # Errors
 /// An [`Error::User`], if the matrix is not positive definite, and errors of the runtime.
-pub async fn factor<T: Real>(top: &Top, tiles: &Tiles<T>) -> Result<(), Error> {
+pub async fn factor<T: Real>(
+    top: &Top,
+    tiles: &Tiles<T>,
+    (window, by_priority): (u32, bool),
+) -> Result<(), Error> {
     let (a, t) = (tiles.field, &tiles.of);
+    let level = |level| if by_priority { Priority(level) } else { Priority::NORMAL };
     for k in 0..t.len() {
         let column = t[k][k].region().rect.lo(0) as u64;
         let diagonal = move |mut a: ReadWrite<T, 2>| {
             potrf(tile_mut(&mut a)).map_err(|at| Error::user(verify::not_positive(column + at as u64)))
         };
-        top.try_launch(diagonal, (t[k][k].read_write(a),)).named("potrf").priority(Priority(7)).go()?.detach();
+        top.try_launch(diagonal, (t[k][k].read_write(a),)).named("potrf").priority(level(7)).go()?.detach();
         for i in k + 1..t.len() {
             let divide = |l: Read<T, 2>, mut b: ReadWrite<T, 2>| trsm(tile(&l), tile_mut(&mut b));
-            let priority = if i == k + 1 { Priority(6) } else { Priority(5) };
+            let priority = level(if i == k + 1 { 6 } else { 5 });
             let args = (t[k][k].read(a), t[i][k].read_write(a));
             top.launch(divide, args).named("trsm").priority(priority).go()?.detach();
         }
         for i in k + 1..t.len() {
-            top.window(Top::WINDOW).await;
+            top.window(window).await;
             // What the next column needs comes first.
-            let priority = |j: usize| if j == k + 1 { Priority(4) } else { Priority(3) };
+            let priority = |j: usize| level(if j == k + 1 { 4 } else { 3 });
             let square = |a: Read<T, 2>, mut c: ReadWrite<T, 2>| syrk(tile(&a), tile_mut(&mut c));
             let args = (t[i][k].read(a), t[i][i].read_write(a));
             top.launch(square, args).named("syrk").priority(priority(i)).go()?.detach();

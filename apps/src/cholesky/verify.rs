@@ -25,8 +25,7 @@ impl Found {
 
     /// What is wrong with the factor of a matrix of `size` rows: an error that rounding does not explain.
     pub fn failure<T: Real>(&self, size: usize) -> Option<String> {
-        // LAPACK's tests allow a residual of 30 N ε.
-        let most = 30.0 * size as f64 * T::EPSILON;
+        let most = most::<T>(size);
         let small = |x: f64| x <= most;
         match (small(self.residual()), self.error) {
             (false, _) => Some(format!("‖A − L Lᵀ‖ / ‖A‖ is {:.1e}, more than {most:.1e}", self.residual())),
@@ -36,6 +35,11 @@ impl Found {
             _ => None,
         }
     }
+}
+
+/// The largest error that rounding explains: LAPACK's tests allow a residual of 30 N ε.
+fn most<T: Real>(size: usize) -> f64 {
+    30.0 * size as f64 * T::EPSILON
 }
 
 /// Computes the errors of a factor. Collective; may wait.
@@ -52,22 +56,18 @@ pub async fn verify<T: Real>(top: &Top, matrix: &Matrix<T>, tiles: &Tiles<T>) ->
                 let other = if i == j { &left[k] } else { &right[k] };
                 multiply((i, j, k), tile(&left[k]), tile(other), product.as_mut());
             }
-            let (mut difference, mut norm, mut error) = (0.0, 0.0, None);
+            let (mut difference, mut norm) = (0.0, 0.0);
             for (c, values) in own.rows().enumerate() {
-                for (r, l) in values.iter().enumerate().filter(|(r, _)| row + r >= column + c) {
+                for r in (0..values.len()).filter(|r| row + r >= column + c) {
                     let value = matrix.get(row + r, column + c).to_f64();
                     let off = value - product[(r, c)].to_f64();
                     // A value below the diagonal is above it, too.
                     let times = if row + r == column + c { 1.0 } else { 2.0 };
                     difference += times * off * off;
                     norm += times * value * value;
-                    if let Some(expected) = matrix.factor(row + r, column + c) {
-                        let relative = ((l.to_f64() - expected) / expected).abs();
-                        error = Some(worse(relative, error));
-                    }
                 }
             }
-            (difference, norm, error)
+            (difference, norm, error(&matrix, own))
         };
         let row = |i: usize, n: usize| (0..n).map(move |k| tiles.of[i][k].read(tiles.field)).collect();
         let right = if i == j { 0 } else { j + 1 };
@@ -84,6 +84,38 @@ pub async fn verify<T: Real>(top: &Top, matrix: &Matrix<T>, tiles: &Tiles<T>) ->
         }
     }
     Ok(found)
+}
+
+/// Compares the values of a factor with its closed form, each where it is. Collective; may wait.
+///
+/// # Errors
+/// Those of the runtime.
+pub async fn compare<T: Real>(top: &Top, matrix: &Matrix<T>, tiles: &Tiles<T>) -> Result<Found, Error> {
+    let most = most::<T>(matrix.size());
+    for (i, j, own) in tiles.all() {
+        let matrix = matrix.clone();
+        let compared = move |own: Read<T, 2>| match error(&matrix, &own) {
+            Some(error) if error <= most => Ok(()),
+            error => Err(Error::user(format!("tile ({i}, {j}): a relative error of {error:?}, more than {most:.1e}"))),
+        };
+        top.window(Top::WINDOW).await;
+        top.try_launch(compared, (own.read(tiles.field),)).named("compare").go()?.detach();
+    }
+    top.done().await?;
+    Ok(Found { norm: 1.0, ..Found::default() })
+}
+
+/// The largest relative error of the values of a tile of the factor, if they are known.
+fn error<T: Real>(matrix: &Matrix<T>, own: &Read<T, 2>) -> Option<f64> {
+    let (row, column) = (own.rect().lo(1) as usize, own.rect().lo(0) as usize);
+    let mut found = None;
+    for (c, values) in own.rows().enumerate() {
+        for (r, l) in values.iter().enumerate().filter(|(r, _)| row + r >= column + c) {
+            let expected = matrix.factor(row + r, column + c)?;
+            found = Some(worse(((l.to_f64() - expected) / expected).abs(), found));
+        }
+    }
+    found
 }
 
 /// The larger error. A NaN stays.

@@ -1,6 +1,7 @@
 //! `maniple-experiments figures`: papers' figures, in virtual time.
 
 mod aspen;
+mod broadcasts;
 mod changes;
 mod curves;
 mod dissemination;

@@ -1,0 +1,159 @@
+//! The runs: a tile that goes to several nodes, and Cholesky factorisations of tiles that stand for larger ones.
+
+use crate::figures::runs::Job;
+use maniple::mapper::{DefaultMapper, Mapper, Route, RouteInput};
+use maniple::runtime::{Runtime, Stats, UnderWay, VirtualMachine};
+use maniple_apps::cholesky::{self, Matrix, Problem};
+use maniple_apps::broadcast;
+use maniple_command::Failure;
+use maniple_stencil::plural;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The rows and columns of a tile of the factorisation, of numbers of 64 bits.
+pub const TILE: usize = 320;
+
+/// The bytes that are sent in Figure 2.
+pub const BYTES: usize = 8_000_000;
+
+/// How large messages leave a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// Its name.
+    pub name: &'static str,
+    /// Along a binomial tree, or else all from their node.
+    pub tree: bool,
+    /// How many leave at a time.
+    pub under_way: UnderWay,
+    /// Whether tasks and messages that others wait for come first.
+    pub by_priority: bool,
+}
+
+/// The program of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A tile goes to so many nodes.
+    Tile(usize),
+    /// A matrix of so many rows of tiles is factored, with a window of so many tasks.
+    Cholesky {
+        /// The rows of tiles.
+        tiles: usize,
+        /// The window.
+        window: u32,
+    },
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// The machine, with its nodes.
+    pub machine: VirtualMachine,
+    /// The program.
+    pub work: Work,
+    /// How it sends.
+    pub way: Way,
+}
+
+/// What a run took.
+#[derive(Debug, Clone, Copy)]
+pub struct Took {
+    /// Its time.
+    pub seconds: f64,
+    /// Messages of those who had computed what is in them.
+    pub sends: u64,
+    /// Recipients that were not known when the message before left.
+    pub late: u64,
+    /// The most recipients of a message.
+    pub most: usize,
+}
+
+/// Answers with one route, and notes the most recipients.
+#[derive(Debug)]
+struct Routed {
+    tree: bool,
+    most: Arc<AtomicUsize>,
+}
+
+impl Mapper for Routed {
+    fn name(&self) -> &str {
+        "routed"
+    }
+    fn base(&self) -> &dyn Mapper {
+        &DefaultMapper
+    }
+    fn route(&self, input: &RouteInput<'_>) -> Route {
+        self.most.fetch_max(input.recipients.len(), Ordering::Relaxed);
+        if self.tree { Route::Binomial } else { Route::Linear }
+    }
+}
+
+/// How often a tile has to go to a node that has computed another one, if the tiles are dealt to a square of nodes.
+pub fn needed(tiles: usize, nodes: u32) -> usize {
+    let side = nodes.isqrt() as usize;
+    let node = |i: usize, j: usize| (i % side, j % side);
+    let of = |i: usize, k: usize| {
+        // The factor's tile on the diagonal is for those below it, and one of those for its row and its column.
+        let below = (k + 1..tiles).filter(move |_| i == k).map(move |m| node(m, k));
+        let row = (k + 1..=i).map(move |j| node(i, j));
+        let column = (i + 1..tiles).filter(move |_| i > k).map(move |m| node(m, i));
+        let users: HashSet<_> = below.chain(row).chain(column).filter(|user| *user != node(i, k)).collect();
+        users.len()
+    };
+    (0..tiles).flat_map(|k| (k..tiles).map(move |i| of(i, k))).sum()
+}
+
+impl Job for Run {
+    type Took = Took;
+
+    fn size(&self) -> String {
+        let nodes = plural(self.machine.nodes as usize, "node");
+        match self.work {
+            Work::Tile(recipients) => format!("a tile to {}", plural(recipients, "node")),
+            Work::Cholesky { tiles, .. } => format!("{tiles} × {tiles} tiles on {nodes}"),
+        }
+    }
+
+    // A node knows where each tile is, and has a window of tasks.
+    fn most_bytes(&self) -> u128 {
+        let of_node = match self.work {
+            Work::Tile(_) => 0,
+            Work::Cholesky { tiles, window } => tiles as u128 * tiles as u128 * 400 + u128::from(window) * 1000,
+        };
+        u128::from(self.machine.nodes) * (of_node + 100_000)
+    }
+
+    fn run(&self) -> Result<Took, Failure> {
+        let Self { machine, work, way } = self;
+        let most = Arc::new(AtomicUsize::new(0));
+        let mapper = Routed { tree: way.tree, most: most.clone() };
+        let runtime = Runtime::virtual_time(machine.clone()).mapper(mapper).under_way(way.under_way);
+        let took = |seconds, stats: &Stats| Took {
+            seconds,
+            sends: stats.sends,
+            late: stats.found_late,
+            most: most.load(Ordering::Relaxed),
+        };
+        let wrong = |what: String| Failure::Run(format!("{} on `{}`, {}: {what}", self.size(), machine.name, way.name));
+        match *work {
+            Work::Tile(recipients) => {
+                let nodes = u32::try_from(recipients).map_err(|_| wrong("too many nodes".into()))?;
+                let found = broadcast::run(&runtime, nodes, 1, BYTES).map_err(|e| wrong(e.to_string()))?;
+                match found.verified {
+                    true => Ok(took(found.time.as_secs_f64(), &found.stats)),
+                    false => Err(wrong("a node has other values".into())),
+                }
+            }
+            Work::Cholesky { tiles, window } => {
+                let (by_priority, stands_for) = (way.by_priority, TILE * TILE * size_of::<f64>());
+                let problem = Problem { window, by_priority, stands_for, ..Problem::new(Matrix::<f64>::generated(tiles), 1) };
+                let found = cholesky::run(&runtime, &problem).map_err(|e| wrong(e.to_string()))?;
+                let needed = needed(tiles, machine.nodes);
+                match found.stats.recipients {
+                    sent if sent == needed as u64 => Ok(took(found.time.as_secs_f64(), &found.stats)),
+                    sent => Err(wrong(format!("expected {needed} transfers, one for each node that needs a tile, found {sent}"))),
+                }
+            }
+        }
+    }
+}
