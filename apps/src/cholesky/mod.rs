@@ -188,38 +188,37 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
 ///
 /// # Errors
 /// An [`Error::User`], if the matrix is not positive definite, and errors of the runtime.
-pub async fn factor<T: Real>(
-    top: &Top,
-    tiles: &Tiles<T>,
-    (window, by_priority): (u32, bool),
-) -> Result<(), Error> {
+pub async fn factor<T: Real>(top: &Top, tiles: &Tiles<T>, (window, by_priority): (u32, bool)) -> Result<(), Error> {
     let (a, t) = (tiles.field, &tiles.of);
-    let level = |level| if by_priority { Priority(level) } else { Priority::NORMAL };
+    // What the factor needs soon comes first: its own column, then the next one, the one after that, two more, four more, and so
+    // on.
+    let urgent = |k: usize, column: usize| match by_priority {
+        true if column == k => Priority(7),
+        true => Priority(6u8.saturating_sub((column - k).next_power_of_two().ilog2() as u8)),
+        false => Priority::NORMAL,
+    };
     for k in 0..t.len() {
         let column = t[k][k].region().rect.lo(0) as u64;
         let diagonal = move |mut a: ReadWrite<T, 2>| {
             potrf(tile_mut(&mut a)).map_err(|at| Error::user(verify::not_positive(column + at as u64)))
         };
-        top.try_launch(diagonal, (t[k][k].read_write(a),)).named("potrf").priority(level(7)).go()?.detach();
+        top.try_launch(diagonal, (t[k][k].read_write(a),)).named("potrf").priority(urgent(k, k)).go()?.detach();
         for i in k + 1..t.len() {
             let divide = |l: Read<T, 2>, mut b: ReadWrite<T, 2>| trsm(tile(&l), tile_mut(&mut b));
-            let priority = level(if i == k + 1 { 6 } else { 5 });
             let args = (t[k][k].read(a), t[i][k].read_write(a));
-            top.launch(divide, args).named("trsm").priority(priority).go()?.detach();
+            top.launch(divide, args).named("trsm").priority(urgent(k, k)).go()?.detach();
         }
         for i in k + 1..t.len() {
             top.window(window).await;
-            // What the next column needs comes first.
-            let priority = |j: usize| level(if j == k + 1 { 4 } else { 3 });
             let square = |a: Read<T, 2>, mut c: ReadWrite<T, 2>| syrk(tile(&a), tile_mut(&mut c));
             let args = (t[i][k].read(a), t[i][i].read_write(a));
-            top.launch(square, args).named("syrk").priority(priority(i)).go()?.detach();
+            top.launch(square, args).named("syrk").priority(urgent(k, i)).go()?.detach();
             for j in k + 1..i {
                 let product = |a: Read<T, 2>, b: Read<T, 2>, mut c: ReadWrite<T, 2>| {
                     gemm(tile(&a), tile(&b), tile_mut(&mut c));
                 };
                 let args = (t[i][k].read(a), t[j][k].read(a), t[i][j].read_write(a));
-                top.launch(product, args).named("gemm").priority(priority(j)).go()?.detach();
+                top.launch(product, args).named("gemm").priority(urgent(k, j)).go()?.detach();
             }
         }
     }

@@ -48,6 +48,12 @@ A second section compares dissemination, recursive doubling and radix exchange o
 They run one by one, at the same time, and balanced, as in `maniple-experiments overlap`, on aspen-gigabit and ethernet. Beside the paper's \
 program there are two that gain from balance.
 
+--paper broadcasts: Using dynamic broadcasts to improve task-based runtime performances
+  Figure 2  a tile of 8 MB that goes to 1 to 99 nodes
+  Figure 4  a Cholesky factorisation on 16 nodes
+  Figure 5  the same on 64 and on 100 nodes
+Matrices of 10 to 200 rows of tiles run on plafrim and inti, with linear and with binomial broadcasts, and with one large message to each other node under way or one in all.
+
 Bands show the results with each number of a machine halved and doubled. Narrow bands change one number at a time. Wide bands \
 change all at once: --draws times at random, and twice so that a result grows most and least. Shares are \
 d ln(result) / d ln(number), between half and twice the number.
@@ -73,8 +79,9 @@ pub struct FiguresOptions {
     machine: Option<String>,
 
     /// Largest number of shards. For the founding paper 128, 256, 512, 1024, or 1024 times a power of four; 1048576 takes an hour
-    /// and 23 GiB, 65536 four minutes. For dissemination at least 4. For aspen the largest number of elements of a vector, at least 4
-    /// [default: 1048576, for dissemination 512, for aspen 65536]
+    /// and 23 GiB, 65536 four minutes. For dissemination at least 4. For aspen the largest number of elements of a vector, at least 4.
+    /// For broadcasts the largest number of rows of tiles, at least 10
+    /// [default: 1048576, for dissemination 512, for aspen 65536, for broadcasts 200]
     #[arg(long, value_name = "P", value_parser = count, allow_negative_numbers = true)]
     to: Option<usize>,
 
@@ -103,18 +110,21 @@ enum Paper {
     Dissemination,
     /// Advanced collective communication in Aspen
     Aspen,
+    /// Using dynamic broadcasts to improve task-based runtime performances
+    Broadcasts,
 }
 
 /// Does the runs and writes the report.
 pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     match args.paper {
         Paper::Founding => founding::execute(args),
-        Paper::Dissemination | Paper::Aspen
+        Paper::Dissemination | Paper::Aspen | Paper::Broadcasts
             if args.machine.is_some() || args.host.is_some() || args.repeat.is_some() =>
         {
             Err(Failure::Usage("--machine, --host and --repeat are for --paper founding".into()))
         }
         Paper::Dissemination => dissemination::execute(args),
         Paper::Aspen => aspen::execute(args),
+        Paper::Broadcasts => broadcasts::execute(args),
     }
 }

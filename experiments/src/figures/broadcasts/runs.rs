@@ -3,8 +3,8 @@
 use crate::figures::runs::Job;
 use maniple::mapper::{DefaultMapper, Mapper, Route, RouteInput};
 use maniple::runtime::{Runtime, Stats, UnderWay, VirtualMachine};
-use maniple_apps::cholesky::{self, Matrix, Problem};
 use maniple_apps::broadcast;
+use maniple_apps::cholesky::{self, Matrix, Problem};
 use maniple_command::Failure;
 use maniple_stencil::plural;
 use std::collections::HashSet;
@@ -72,7 +72,7 @@ pub struct Took {
 #[derive(Debug)]
 struct Routed {
     tree: bool,
-    most: Arc<AtomicUsize>,
+    most: AtomicUsize,
 }
 
 impl Mapper for Routed {
@@ -125,14 +125,13 @@ impl Job for Run {
 
     fn run(&self) -> Result<Took, Failure> {
         let Self { machine, work, way } = self;
-        let most = Arc::new(AtomicUsize::new(0));
-        let mapper = Routed { tree: way.tree, most: most.clone() };
-        let runtime = Runtime::virtual_time(machine.clone()).mapper(mapper).under_way(way.under_way);
+        let mapper = Arc::new(Routed { tree: way.tree, most: AtomicUsize::new(0) });
+        let runtime = Runtime::virtual_time(machine.clone()).mapper(mapper.clone()).under_way(way.under_way);
         let took = |seconds, stats: &Stats| Took {
             seconds,
             sends: stats.sends,
             late: stats.found_late,
-            most: most.load(Ordering::Relaxed),
+            most: mapper.most.load(Ordering::Relaxed),
         };
         let wrong = |what: String| Failure::Run(format!("{} on `{}`, {}: {what}", self.size(), machine.name, way.name));
         match *work {
@@ -146,12 +145,15 @@ impl Job for Run {
             }
             Work::Cholesky { tiles, window } => {
                 let (by_priority, stands_for) = (way.by_priority, TILE * TILE * size_of::<f64>());
-                let problem = Problem { window, by_priority, stands_for, ..Problem::new(Matrix::<f64>::generated(tiles), 1) };
+                let problem =
+                    Problem { window, by_priority, stands_for, ..Problem::new(Matrix::<f64>::generated(tiles), 1) };
                 let found = cholesky::run(&runtime, &problem).map_err(|e| wrong(e.to_string()))?;
                 let needed = needed(tiles, machine.nodes);
                 match found.stats.recipients {
                     sent if sent == needed as u64 => Ok(took(found.time.as_secs_f64(), &found.stats)),
-                    sent => Err(wrong(format!("expected {needed} transfers, one for each node that needs a tile, found {sent}"))),
+                    sent => Err(wrong(format!(
+                        "expected {needed} transfers, one for each node that needs a tile, found {sent}"
+                    ))),
                 }
             }
         }
