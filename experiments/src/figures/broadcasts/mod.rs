@@ -50,7 +50,7 @@ const BANDED: usize = 60;
 const RECIPIENTS: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 99];
 
 /// Windows, and the rows of tiles and the nodes of `inti` with which they are compared.
-const WINDOWS: [u32; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
+const WINDOWS: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 const WITH_WINDOWS: (usize, u32) = (60, 64);
 
 /// The window in all other runs.
@@ -81,12 +81,12 @@ const GAIN: usize = WAYS.len();
 
 /// Names of a factorisation's values in files.
 const CURVES: [&str; 9] = [
-    "linear_s",
-    "binomial_s",
-    "paced_linear_s",
-    "paced_binomial_s",
-    "paced_linear_without_priorities_s",
-    "paced_binomial_without_priorities_s",
+    "linear_ms",
+    "binomial_ms",
+    "paced_linear_ms",
+    "paced_binomial_ms",
+    "paced_linear_without_priorities_ms",
+    "paced_binomial_without_priorities_ms",
     "gain_of_the_tree",
     "gain_of_pacing",
     "gain_of_both",
@@ -114,8 +114,8 @@ impl study::Point for Sent {
 #[derive(Debug, Clone, Serialize)]
 struct Factored {
     tiles: usize,
-    /// Seconds, by the ways of [`WAYS`].
-    seconds: [f64; 6],
+    /// Milliseconds, by the ways of [`WAYS`].
+    ms: [f64; 6],
     /// The most recipients of a message.
     most: usize,
 }
@@ -126,14 +126,14 @@ impl study::Point for Factored {
     }
 
     fn values(&self) -> Vec<f64> {
-        let gains = GAINS.map(|(_, way)| self.seconds[LINEAR] / self.seconds[way]);
-        self.seconds.into_iter().chain(gains).collect()
+        let gains = GAINS.map(|(_, way)| self.ms[LINEAR] / self.ms[way]);
+        self.ms.into_iter().chain(gains).collect()
     }
 }
 
 impl Factored {
     fn gain(&self) -> f64 {
-        self.seconds[LINEAR] / self.seconds[BINOMIAL]
+        self.ms[LINEAR] / self.ms[BINOMIAL]
     }
 }
 
@@ -142,7 +142,7 @@ impl Factored {
 struct Known {
     window: u32,
     known: f64,
-    seconds: f64,
+    ms: f64,
 }
 
 /// The name under which a number of a machine is changed. Some are changed together.
@@ -215,7 +215,7 @@ fn shapes() -> Vec<Shape<Factored>> {
         Box::new(move |all| (gain(all, 2) / gain(all, 1)).min(gain(all, 1) / gain(all, 0))),
         |ratio| ratio > 1.0,
     );
-    let each = |all: &Figures<Factored>, of: fn(&[f64; 6]) -> f64| most(all.iter().flatten().map(|p| of(&p.seconds)));
+    let each = |all: &Figures<Factored>, of: fn(&[f64; 6]) -> f64| most(all.iter().flatten().map(|p| of(&p.ms)));
     shape(
         "not in the paper: one message at a time, by priority, does without trees".into(),
         "time of linear broadcasts so ÷ the shortest of the first four, the largest, to be at most 1.05",
@@ -289,9 +289,9 @@ fn factor(
     let mut took = took.chunks(WAYS.len());
     let mut point = |&tiles: &usize| {
         let took = took.next().unwrap_or_default();
-        let mut seconds = [f64::NAN; 6];
-        seconds.iter_mut().zip(took).for_each(|(seconds, took)| *seconds = took.seconds);
-        Factored { tiles, seconds, most: took.iter().map(|took| took.most).max().unwrap_or(0) }
+        let mut ms = [f64::NAN; 6];
+        ms.iter_mut().zip(took).for_each(|(ms, took)| *ms = took.seconds * 1e3);
+        Factored { tiles, ms, most: took.iter().map(|took| took.most).max().unwrap_or(0) }
     };
     let figures = sets.iter().map(|set| set.iter().map(|_| sizes.iter().map(&mut point).collect()).collect());
     Ok(figures.collect())
@@ -304,7 +304,7 @@ fn windows(machine: &VirtualMachine, tiles: usize, runs: &mut Runs<Run>) -> Resu
     let known = |(&window, took): (&u32, Took)| {
         // A recipient that is found late gets a message of its own.
         let versions = (took.sends - took.late) as f64;
-        Known { window, known: 1.0 - took.late as f64 / versions, seconds: took.seconds }
+        Known { window, known: 1.0 - took.late as f64 / versions, ms: took.seconds * 1e3 }
     };
     Ok(WINDOWS.iter().zip(took).map(known).collect())
 }
@@ -370,7 +370,7 @@ impl Results {
             let Cluster { machine, nodes, figure, .. } = cluster;
             let bands = self.factored_bands[at].iter().map(Some).chain(std::iter::repeat(None));
             let rows = self.factored[at].iter().zip(bands).map(|(point, bands)| Row::new(point, bands));
-            let title = format!("{figure}: a Cholesky factorisation on {nodes} nodes of {machine}, in seconds");
+            let title = format!("{figure}: a Cholesky factorisation on {nodes} nodes of {machine}, in milliseconds");
             Figure { title, key: format!("{},{nodes},", quoted(machine)), rows: rows.collect() }
         };
         CLUSTERS.iter().enumerate().map(figure).collect()
@@ -391,14 +391,14 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     let results = Results::make(to, args.draws, &mut runs)?;
     let (two, figures) = (results.figure_2(), results.figures());
     let pictures = draw(page::plots(&results, &two, &figures))?;
-    let windows = results.windows.iter().map(|w| format!("{},{:?},{:?}\n", w.window, w.known, w.seconds));
+    let windows = results.windows.iter().map(|w| format!("{},{:?},{:?}\n", w.window, w.known, w.ms));
     let written = [
         (
             "broadcasts.csv",
             points_csv("machine,figure,", "recipients", &["linear_ms", "binomial_ms"], std::slice::from_ref(&two)),
         ),
         ("points.csv", points_csv("machine,nodes,", "tiles", &CURVES, &figures)),
-        ("windows.csv", std::iter::once("window,known,seconds\n".to_owned()).chain(windows).collect()),
+        ("windows.csv", std::iter::once("window,known,ms\n".to_owned()).chain(windows).collect()),
         ("figures.json", pretty(&results)?),
     ];
     report::write(&directory, page::page(&results, &two, &figures, &pictures), &pictures, &written)?;

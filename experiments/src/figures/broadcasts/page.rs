@@ -50,7 +50,7 @@ pub fn plots(results: &Results, two: &Figure, figures: &[Figure]) -> Vec<Plot> {
         let times = WAYS.iter().zip(COLOURS).enumerate().map(|(k, (way, colour))| figure.curve(way.name, colour, k));
         let file = format!("{}-{}.svg", cluster.machine, cluster.nodes);
         let title = format!("{}: {name}", cluster.figure);
-        let plot = Plot { vertical: "time (s)", ..Plot::new(&file, title, bands, times.collect()) };
+        let plot = Plot { vertical: "time (ms)", ..Plot::new(&file, title, bands, times.collect()) };
         plots.push(at(TILES)(plot));
         let gains = GAINS.iter().zip([BLUE, ORANGE, GREEN]).enumerate();
         let gains = gains.map(|(k, ((gain, _), colour))| figure.curve(*gain, colour, GAIN + k));
@@ -128,9 +128,9 @@ pub fn page(results: &Results, two: &Figure, figures: &[Figure], pictures: &[(St
          in all other runs the window is {WINDOW}."
     ));
     let mut table = Table::of_figures();
-    table.head(["window", "known", "time (s)"]);
+    table.head(["window", "known", "time (ms)"]);
     for w in &results.windows {
-        table.row([w.window.to_string(), format!("{:.2} %", 100.0 * w.known), microseconds(w.seconds)]);
+        table.row([w.window.to_string(), format!("{:.2} %", 100.0 * w.known), microseconds(w.ms)]);
     }
     page.table(&table);
     page
