@@ -233,6 +233,43 @@ fn aspen_has_a_page_of_its_own() {
     assert!(!page.contains("Concurrent reductions</b> come out"), "{page}");
 }
 
+#[test]
+fn broadcasts_have_a_page_of_their_own() {
+    let refused = [
+        ("9", "--to: expected 10 to 200 rows of tiles for this paper, found 9"),
+        ("201", "--to: expected 10 to 200 rows of tiles for this paper, found 201"),
+    ];
+    let (directory, said) = small("broadcasts", "10", refused);
+    assert!(
+        said.contains("Figure 5, right: a Cholesky factorisation on 100 nodes") && said.contains("index.html"),
+        "{said}"
+    );
+
+    let sent = csv(&directory.join("broadcasts.csv"));
+    let ms = |curve: &str, n: &str| value(&sent, &[("curve", curve), ("recipients", n)]);
+    let one = ms("linear_ms", "1");
+    // 8 MB at 0.27 ns a byte.
+    assert!((2.16..2.17).contains(&one), "{one}");
+    for (n, rounds) in [("3", 2.0), ("12", 4.0), ("99", 7.0)] {
+        let (messages, rounds) = (n.parse::<f64>().expect("a number") * one, rounds * one);
+        assert!((ms("linear_ms", n) / messages - 1.0).abs() < 0.05, "{n}: {sent:?}");
+        assert!((ms("binomial_ms", n) / rounds - 1.0).abs() < 0.05, "{n}: {sent:?}");
+    }
+    let points = csv(&directory.join("points.csv"));
+    for (machine, nodes) in [("plafrim", "16"), ("inti", "64"), ("inti", "100")] {
+        let value = |curve: &str| value(&points, &[("machine", machine), ("nodes", nodes), ("curve", curve)]);
+        let gain = value("gain_of_the_tree");
+        assert!((gain - value("linear_ms") / value("binomial_ms")).abs() < 1e-9 && gain > 1.0, "{points:?}");
+    }
+    let windows = csv(&directory.join("windows.csv"));
+    let known = windows.iter().filter(|w| number(w, "window") >= 1024.0).map(|w| number(w, "known"));
+    assert!(known.clone().count() == 3 && known.clone().all(|known| known >= 0.98), "{windows:?}");
+    let words =
+        ["Figure 2", "Figure 4", "Figure 5", "the more nodes, the more they gain", "2√P − 2 = 18", "rows of tiles"];
+    // A matrix of one size makes no curve.
+    page(&directory, 2, &words);
+}
+
 /// The page as a browser draws it, in one of the two colour schemes: width, height, and colours row by row.
 fn seen(page: &Path, scheme: &str) -> (usize, Vec<[u8; 3]>) {
     // 0 is dark, 1 light.

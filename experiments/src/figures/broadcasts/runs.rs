@@ -159,3 +159,59 @@ impl Job for Run {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::broadcasts::WAYS;
+    use maniple_command::machines::file::MachineFile;
+    use std::collections::HashMap;
+
+    /// Goes through the tasks and notes who has the present values of a tile.
+    #[test]
+    fn a_tile_goes_once_to_each_node_that_needs_it() {
+        for (tiles, side) in [(1, 2), (2, 2), (5, 2), (7, 3), (12, 4)] {
+            let (mut has, mut sent) = (HashSet::new(), 0);
+            let mut version: HashMap<(usize, usize), usize> = HashMap::new();
+            let mut task = |reads: &[(usize, usize)], writes: (usize, usize)| {
+                let node = (writes.0 % side, writes.1 % side);
+                for tile in reads {
+                    let version = version.get(tile).copied().unwrap_or(0);
+                    let own = node == (tile.0 % side, tile.1 % side);
+                    sent += usize::from(!own && has.insert((*tile, version, node)));
+                }
+                *version.entry(writes).or_default() += 1;
+            };
+            for k in 0..tiles {
+                task(&[], (k, k));
+                (k + 1..tiles).for_each(|i| task(&[(k, k)], (i, k)));
+                for i in k + 1..tiles {
+                    (k + 1..=i).for_each(|j| task(&[(i, k), (j, k)], (i, j)));
+                }
+            }
+            assert_eq!(needed(tiles, (side * side) as u32), sent, "{tiles} tiles, {side} × {side} nodes");
+        }
+    }
+
+    /// Full tiles, with the real kernels, take as long as numbers that stand for them.
+    #[test]
+    fn a_number_that_stands_for_a_tile_takes_as_long() {
+        let file = MachineFile::load("inti").unwrap_or_else(|e| panic!("{e:?}"));
+        // Large enough to leave one at a time.
+        const SIDE: usize = 96;
+        for way in &WAYS {
+            let run = |matrix, tile, stands_for| {
+                let mapper = Arc::new(Routed { tree: way.tree, most: AtomicUsize::new(0) });
+                let machine = file.machine(Some(4), 1);
+                let runtime = Runtime::virtual_time(machine).mapper(mapper).under_way(way.under_way);
+                let problem = Problem { stands_for, by_priority: way.by_priority, ..Problem::new(matrix, tile) };
+                let found = cholesky::run(&runtime, &problem).unwrap_or_else(|e| panic!("{e}"));
+                assert_eq!(found.failure, None);
+                found.time.as_secs_f64()
+            };
+            let full = run(Matrix::<f64>::generated(6 * SIDE), SIDE, 0);
+            let standing = run(Matrix::<f64>::generated(6), 1, SIDE * SIDE * 8);
+            assert!((standing / full - 1.0).abs() < 0.05, "{}: {standing} s, {full} s at full size", way.name);
+        }
+    }
+}
