@@ -22,7 +22,7 @@ macro_rules! counts {
 
 counts! {
     programs, in_virtual_time, with_races_checked, gang_launches, by_parents, destructions, shards,
-    loose_launches, leaf_steps, index_launches, exchanges, phase_arrivals, phase_waits, shared_writes, phase_barriers,
+    loose_launches, flow_launches, leaf_steps, index_launches, exchanges, phase_arrivals, phase_waits, shared_writes, phase_barriers,
     allreduces, reduces, collective_barriers, broadcasts, gathers, allgathers, scatters, reduce_scatters, all_to_alls, scans, exscans,
     split_calls, plans, mapper_swaps, deadlines, waits_in_vain,
     bombs, shard_failures, top_level_failures, slow_pairs, pauses, losses_planned, wild_mappers,
@@ -60,6 +60,7 @@ impl Counts {
             self.destructions += u64::from(stage.destroys);
             self.shards += u64::from(stage.shards);
             self.loose_launches += stage.loose.len() as u64;
+            self.flow_launches += stage.loose.iter().filter(|loose| loose.flow && !stage.by_parent).count() as u64;
             self.plans += u64::from(stage.planned && !stage.joints.is_empty());
             for step in &stage.steps {
                 if let Step::Call { which, .. } | Step::Contribute { which, .. } = *step {

@@ -319,18 +319,20 @@ fn crowd(r: &mut Rng, shard: u32, steps: &mut Vec<Step>) {
 
 /// Launches on a few parts of one field, mostly of one tree, by a few gangs.
 fn loose(r: &mut Rng) -> Vec<Loose> {
-    let (far, field) = (r.bool(), r.usize(0..3));
+    let (far, field, is_flow) = (r.bool(), r.usize(0..3), r.bool());
     let one = |r: &mut Rng| Loose {
         gang: r.u8(0..3),
-        shards: [1, 1, 2, 3][r.usize(0..4)],
+        shards: [1, 1, 2, 3][r.usize(0..if is_flow { 3 } else { 4 })],
         far: far != (r.u32(0..8) == 0),
         field,
-        part: r.u8(0..5),
+        part: r.u8(0..if is_flow { 3 } else { 5 }),
         act: [Act::Digest, Act::Digest, Act::Set, Act::Update, Act::Fold(r.u8(0..3))][r.usize(0..5)],
         number: r.i64(-99..100),
         yields: [0, 0, 1, 5, 20][r.usize(0..5)],
+        flow: is_flow != (r.u32(0..8) == 0),
+        node: if r.bool() { Some(r.u8(..)) } else { None },
     };
-    (0..r.u32(3..11)).map(|_| one(r)).collect()
+    (0..r.u32(if is_flow { 6..25 } else { 3..11 })).map(|_| one(r)).collect()
 }
 
 fn step(r: &mut Rng, kind: u32, shards: u32, next_bomb: &mut Option<&mut u32>) -> Option<Step> {

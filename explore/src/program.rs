@@ -119,7 +119,7 @@ pub struct Stage {
 }
 
 /// A launch that nobody awaits before the next. Only its data orders it. Its shards have no barriers: each launches one
-/// task on its part and ends.
+/// task on its part and ends. In a flow the top-level task launches these tasks itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loose {
     /// One of a few gangs of this size.
@@ -132,8 +132,12 @@ pub struct Loose {
     pub part: u8,
     pub act: Act,
     pub number: i64,
-    /// The number of times that its shards let others run first.
+    /// The number of times that its shards let others run first. In a flow, the window after the launch.
     pub yields: u8,
+    /// Whether it is part of a flow, unless an inner task launches it.
+    pub flow: bool,
+    /// The node on which tasks of a flow run, if the program says so.
+    pub node: Option<u8>,
 }
 
 /// The action of a loose launch's task, which also gives the privilege of its shard.

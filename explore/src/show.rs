@@ -136,6 +136,11 @@ impl Program {
             Act::Update => format!("update {at} with {}", loose.number),
             Act::Fold(o) => format!("fold {} into {at} by {}", loose.number, operator(o)),
         };
+        if loose.flow && !self.stages[stage].by_parent {
+            let node = loose.node.map_or(String::new(), |node| format!(" on node {node}, modulo their number"));
+            let window = if loose.yields > 0 { format!(", and a window of {}", loose.yields) } else { String::new() };
+            return format!("flow: {} tasks {does}{node}{window}", loose.shards);
+        }
         let yields = if loose.yields > 0 { format!(" after {} yields", loose.yields) } else { String::new() };
         format!("loose launch: {} shards of gang {} {does}{yields}", loose.shards, loose.gang)
     }

@@ -160,6 +160,8 @@ fn candidates(program: &Program) -> Vec<Program> {
         for at in 0..stage.loose.len() {
             change(&|p| p.stages[i].loose[at].shards = 1);
             change(&|p| p.stages[i].loose[at].yields = 0);
+            change(&|p| p.stages[i].loose[at].node = None);
+            change(&|p| p.stages[i].loose[at].flow = false);
         }
         for at in 0..stage.steps.len() {
             change(&|p| p.stages[i].steps[at] = p.stages[i].steps[at].plain());

@@ -63,7 +63,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
     let info = FIELDS.map(|f| f.info());
     let trees = [top.region_tree("x", all, &info)?, top.region_tree("y", all, &info)?];
     let mut pending: Vec<(usize, FutureMap<Vec<Outcome>>)> = Vec::new();
-    let mut free: Vec<(Loosely, FutureMap<i64>)> = Vec::new();
+    let mut free: Vec<(Loosely, Vec<TaskFuture<i64>>)> = Vec::new();
     let mut late = Vec::new();
     let of_loose = shared.clone();
     let loose_task = top.register("loose", move |shard, args: LooseArgs| loosely::<D>(shard, args, of_loose.clone()));
@@ -119,7 +119,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
                 ends(&shared, earlier, &done).await;
             }
             for (earlier, done) in std::mem::take(&mut free) {
-                earlier.ends(&shared, &done).await;
+                earlier.ends(&shared, done).await;
             }
             let of_parent = shared.clone();
             let parent = top.register_inner("parent", move |p: InnerTask, args: Args| {
@@ -136,8 +136,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
             top.run_inner(&parent, held).await?;
         } else {
             for loose in all {
-                let done = top.launch_gang(&loose.gang, &loose.task, |s| loose.start::<D>(program, s))?;
-                free.push((loose, done));
+                free.push((loose, loose.launch::<D>(&top, &shared).await?));
             }
             for round in 0..stage.launches as usize {
                 let args = Args { launch: launch + round, ..args.clone() };
@@ -168,7 +167,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
         ends(&shared, launch, &done).await;
     }
     for (loose, done) in free {
-        loose.ends(&shared, &done).await;
+        loose.ends(&shared, done).await;
     }
     for late in late {
         // Other failures are found elsewhere.
@@ -274,7 +273,7 @@ async fn by_parent<const D: usize>(
         shared.record(launch, stage.shards, &seen);
     }
     for (loose, done) in loose.iter().zip(&free) {
-        loose.ends(&shared, done).await;
+        loose.ends(&shared, done.iter().cloned()).await;
     }
     Ok(())
 }

@@ -91,6 +91,20 @@ bugs! {
     EarlyDeadline,
     /// Nobody is told that a deadline has passed.
     LostDeadline,
+    /// A recipient joins a send of the values before the last writer's.
+    OldVersion,
+    /// A recipient that joins a send is forgotten.
+    LostRecipient,
+    /// A recipient joins a send twice.
+    DoubledRecipient,
+    /// Values are forwarded to a wrong node.
+    WrongForward,
+    /// Values that come before they are awaited are dropped.
+    DroppedEarly,
+    /// Values are written before earlier readers have read what was there.
+    EarlyReceive,
+    /// A task of a node's pool is given to no processor.
+    LostPoolTask,
 }
 
 /// One planted bug and when it strikes.

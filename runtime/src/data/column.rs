@@ -288,10 +288,10 @@ impl Users {
         self.others.get_or_insert_default().send = Some((id, self.writer));
     }
 
-    /// The last order that sends values, if nobody has written since. It may be over.
-    pub fn last_send(&self) -> Option<TaskId> {
+    /// The last order that sends values, if nobody has written since, or if `although` somebody has. It may be over.
+    pub fn last_send(&self, although: impl Fn() -> bool) -> Option<TaskId> {
         let (id, writer) = self.others.as_ref()?.send?;
-        (writer == self.writer).then_some(id)
+        (writer == self.writer || although()).then_some(id)
     }
 
     /// Whether none of them is there any more.

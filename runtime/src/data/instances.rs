@@ -128,12 +128,15 @@ impl Instances {
         }
     }
 
-    /// How many uses the instances have that this processor alone uses.
+    /// How many uses the instances have that this processor alone uses, but for their standing columns.
     pub fn uses(&self) -> usize {
-        let used = |kept: &Option<KeptInstance>| match kept {
-            Some(KeptInstance::Owned(instance, _)) => Rc::strong_count(instance) - 1,
+        let used = |entry: &Entry| match &entry.kept {
+            Some(KeptInstance::Owned(instance, _)) => {
+                let stands = entry.column.as_ref().is_some_and(|column| !column.is_elsewhere());
+                Rc::strong_count(instance) - 1 - usize::from(stands)
+            }
             Some(KeptInstance::Shared(_)) | None => 0,
         };
-        self.0.iter().map(|entry| used(&entry.kept)).sum()
+        self.0.iter().map(used).sum()
     }
 }

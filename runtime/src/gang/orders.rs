@@ -155,7 +155,7 @@ impl Orders {
             return false;
         };
         let Ok(column) = tasks.data.standing(&tasks.effects, &transfer.source()) else { return false };
-        let Some(id) = column.users.borrow().last_send() else { return false };
+        let Some(id) = column.users.borrow().last_send(|| tasks.effects.strikes(Bug::OldVersion)) else { return false };
         let own = self.all.get_mut(&id.index).filter(|own| own.id == id);
         let counters = &tasks.effects.counters;
         match own.and_then(|own| own.order.as_mut()) {
@@ -164,7 +164,12 @@ impl Orders {
                     && !tasks.effects.same_node(recipients[0].to)
                     && recipients.iter().all(|other| other.to != recipient.to) =>
             {
-                recipients.push(recipient);
+                if !tasks.effects.strikes(Bug::LostRecipient) {
+                    recipients.push(recipient);
+                }
+                if tasks.effects.strikes(Bug::DoubledRecipient) {
+                    recipients.push(recipient);
+                }
                 counters.joined.add(1);
                 true
             }
@@ -228,7 +233,10 @@ impl Orders {
         let Some(uses) = own.uses() else { return };
         for (column, does) in &*self.columns(tasks, uses) {
             let of = (*does, launcher(own.of.launch));
-            tasks.order_follows(own.id, column, of, is_around);
+            let is_receive = matches!(own.order, Some(Order::Receive(..)));
+            if !(is_receive && tasks.effects.strikes(Bug::EarlyReceive)) {
+                tasks.order_follows(own.id, column, of, is_around);
+            }
             if !gives_up {
                 tasks.order_uses(own.id, column, of, is_around);
             }
@@ -309,8 +317,10 @@ impl Orders {
     pub fn take_values(&mut self, tasks: &Tasks, came: Values) {
         let key = (came.launch, came.number);
         let Some(id) = self.awaited.remove(&key) else {
-            self.came.insert(key, came);
             tasks.effects.counters.kept_early.add(1);
+            if !tasks.effects.strikes(Bug::DroppedEarly) {
+                self.came.insert(key, came);
+            }
             return;
         };
         if let Some(receive) = self.all.get_mut(&id.index) {

@@ -133,6 +133,7 @@ impl Core {
             let values = if hops.peek().is_some() { values.clone() } else { values.take() };
             if let Some(values) = values {
                 let way = way.to_vec();
+                let to = if self.effects().strikes(Bug::WrongForward) { self.effects().id } else { to };
                 self.send_values_to(to, priority, Box::new(Values { launch, number, values, length, way }));
                 messages += 1;
             }

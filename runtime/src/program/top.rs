@@ -153,6 +153,12 @@ impl Top {
         others.for_each(|p| effects.send(p, message()));
     }
 
+    /// Number of nodes that have a copy of the top-level task. [`Launch::on`](crate::Launch::on) takes one of them. Local; never
+    /// waits.
+    pub fn nodes(&self) -> u32 {
+        self.launcher.nodes
+    }
+
     /// Number of processors of the machine.
     pub fn processors(&self) -> u32 {
         self.core().effects().machine().processors()

@@ -7,6 +7,7 @@
 use super::Tasks;
 use crate::effects::{Effects, Item, ReadyQueue};
 use crate::ids::{ProcessorId, TaskId};
+use crate::plant::Bug;
 use maniple_mapper::Priority;
 use std::cell::{Cell, RefCell};
 
@@ -137,7 +138,7 @@ impl Tasks {
     fn give(&self, pool: &Pool, to: ProcessorId) -> bool {
         let Some(Item::Leaf(id)) = pool.ready.pop_nth(|n| self.effects.wire.pick(n)) else { return false };
         let mut leaves = self.leaves.borrow_mut();
-        let Some(leaf) = leaves.get(id) else { return false };
+        let Some(leaf) = leaves.get(id).filter(|_| !self.effects.strikes(Bug::LostPoolTask)) else { return false };
         leaf.processor = to;
         let priority = leaf.priority;
         drop(leaves);
