@@ -79,7 +79,11 @@ impl Instances {
     pub fn insert(&mut self, key: &ColumnKey, kept: KeptInstance, launch: LaunchKey) {
         let entry = self.entry(key, Some(kept), None);
         if let Some(column) = &entry.column {
-            column.release();
+            match &entry.kept {
+                // Tasks that only read may be about to use the one before, which has the same values.
+                Some(KeptInstance::Owned(instance, _)) if !column.is_elsewhere() => column.moves_to(instance),
+                _ => column.release(),
+            }
         }
         entry.used_by(launch);
     }

@@ -1,10 +1,10 @@
 //! Leaf tasks of the top-level task: random flows give the values of a sequential interpreter, on any number of nodes.
 
 use crate::common::{processes, watched};
-use maniple_mapper::{NodeId, Priority};
+use maniple_mapper::{NodeId, Priority, ProcessorId};
 use maniple_regions::{Field, Read, ReadWrite, Rect, Region, Write};
-use maniple_runtime::{Check, Error, Runtime, Shard, ShardLaunch, Top, VirtualMachine};
-use std::sync::Arc;
+use maniple_runtime::{Check, Error, Faults, ProcessorLoss, Runtime, Shard, ShardLaunch, Top, VirtualMachine};
+use std::sync::{Arc, Mutex};
 
 const U: Field<u64> = Field::new(0, "u");
 const POINTS: i64 = 24;
@@ -340,6 +340,57 @@ fn values_that_several_nodes_need_are_sent_once() {
         let by_root = u32::BITS - (nodes - 1).leading_zeros();
         assert_eq!(stats.forwards, u64::from(nodes - 1 - by_root), "{nodes} nodes");
     }
+}
+
+/// A tile goes to all nodes, again and again, until one of them is lost, be it the writer, a forwarder or another. Every other
+/// node's copy of the program ends with this cause.
+#[test]
+fn all_nodes_learn_that_one_is_lost_which_forwards() {
+    for (nodes, step) in [(5u32, 7), (8, 11)] {
+        for (lost, at) in (0..nodes).flat_map(|lost| (0..400).step_by(step).map(move |at| (ProcessorId(lost), at))) {
+            let faults = Faults { losses: vec![ProcessorLoss { processor: lost, step: at }], ..Faults::default() };
+            let runtime = Runtime::seeded(nodes, u64::from(lost.0) + at).faults(faults);
+            let ended = Arc::new(Mutex::new(Vec::new()));
+            let ends = ended.clone();
+            let outcome = watched(&format!("{lost} of {nodes} is lost at {at}"), || {
+                let ends = ends.clone();
+                runtime.run(move |top| {
+                    let ends = ends.clone();
+                    async move {
+                        let ended = rounds(&top).await;
+                        ends.lock().expect("nobody panics").push(ended.clone().map_err(|e| e.to_string()));
+                        ended
+                    }
+                })
+            });
+            let error = outcome.expect_err("it goes on until one is lost").to_string();
+            let cause = format!("processor {lost} was lost");
+            assert!(error.contains(&cause), "{nodes} nodes: {error}");
+            let ended = ended.lock().expect("nobody panics");
+            let told = ended.iter().filter(|end| matches!(end, Err(e) if e.contains(&cause))).count();
+            assert_eq!((told, ended.len()), (nodes as usize - 1, nodes as usize - 1), "{nodes} nodes: {ended:?}");
+        }
+    }
+}
+
+/// Sends a tile from the first node to all others, and sums from them to the first, without end.
+async fn rounds(top: &Top) -> Result<(), Error> {
+    let line = top.region_tree("line", Rect::line(0, top.nodes().into()), &[U.info()])?;
+    let part = |lo: u32| top.region(Region::new(line.tree, Rect::line(lo.into(), i64::from(lo) + 1)));
+    let parts: Vec<_> = (0..top.nodes()).map(part).collect::<Result<_, _>>()?;
+    for round in 0.. {
+        top.fill(parts[0].write(U), round).on(NodeId(0)).go()?.detach();
+        let add = |tile: Read<u64>, mut own: ReadWrite<u64>| own.as_mut_slice()[0] += tile.as_slice()[0];
+        for node in 1..top.nodes() {
+            let own = &parts[node as usize];
+            top.launch(add, (parts[0].read(U), own.read_write(U))).on(NodeId(node)).go()?.detach();
+        }
+        top.window(8).await;
+        if round % 4 == 3 {
+            top.done().await?;
+        }
+    }
+    Ok(())
 }
 
 /// No copy gets more than two windows ahead of the slowest: the tasks that a fast node has run, while a slow one runs its first,
