@@ -387,6 +387,19 @@ impl Orders {
         queued.chain(early).collect()
     }
 
+    /// Orders that move data and have not begun.
+    pub fn moves(&self) -> impl Iterator<Item = (TaskId, &OfLaunch, &Order)> {
+        self.all.values().filter_map(|own| match own.order.as_ref()? {
+            Order::Start(_) | Order::GiveUp(_) => None,
+            order => Some((own.id, &*own.of, order)),
+        })
+    }
+
+    /// Whether the values of a move have not come.
+    pub fn awaits(&self, launch: LaunchKey, number: u32) -> bool {
+        self.awaited.contains_key(&(launch, number))
+    }
+
     /// The processors whose data for a launch has not come.
     fn missing(&self, launch: LaunchKey) -> Vec<ProcessorId> {
         let awaited = self.awaited.iter().filter(|((of, _), _)| *of == launch).map(|(_, id)| id);

@@ -2,10 +2,13 @@
 
 use super::Gangs;
 use super::batches::BatchOrigin;
+use super::orders::{OfLaunch, Order};
 use crate::diagnose::deadlock::{Node, On, ReportPart, Wait, some_shards, waits_for};
 use crate::effects::Effects;
+use crate::message::Transfer;
 use crate::object::Object;
 use crate::task::Tasks;
+use maniple_regions::Region;
 use std::collections::HashSet;
 
 impl Gangs {
@@ -49,6 +52,21 @@ impl Gangs {
             }
             part.names.push((launch, name));
         }
+        for (id, of, order) in batches.orders.moves() {
+            let (node, name) = (tasks.node_of_task(id), name_of_move(effects, of, order));
+            for after in tasks.leaves_after(id) {
+                part.waits.push((after, waits_for(format!("the {name}"), vec![node])));
+            }
+            if let Order::Receive(number, moved) = order
+                && batches.orders.awaits(of.launch, *number)
+            {
+                part.waits.push((node, waits_for(format!("processor {}", moved.from), Vec::new())));
+            }
+            for before in tasks.before_order(id) {
+                part.waits.push((node, waits_for("what comes before it", vec![before])));
+            }
+            part.names.push((node, name));
+        }
         // An inner task without another known wait is taken to wait for its launches.
         let busy: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
         let idle: Vec<(Node, String)> = part.names.iter().filter(|(node, _)| !busy.contains(node)).cloned().collect();
@@ -64,6 +82,30 @@ impl Gangs {
             }
         }
     }
+}
+
+/// What moves data, in words.
+fn name_of_move(effects: &Effects, of: &OfLaunch, order: &Order) -> String {
+    let (what, moved, to) = match order {
+        Order::Send(recipients, moved) => {
+            let to: Vec<String> = recipients.iter().map(|recipient| recipient.to.to_string()).collect();
+            let many = if to.len() == 1 { "processor" } else { "processors" };
+            ("send", moved, format!(" to {many} {}", to.join(", ")))
+        }
+        Order::Copy(moved) => ("copy", moved, String::new()),
+        Order::Receive(_, moved) => ("receive", moved, String::new()),
+        Order::Start(_) | Order::GiveUp(_) => return String::new(),
+    };
+    let regions: Vec<String> = moved.transfers.iter().take(2).map(|t| shown(effects, t)).collect();
+    let more = if moved.transfers.len() > 2 { " and others" } else { "" };
+    let number = of.launch & u64::from(u32::MAX);
+    format!("{what} of {}{more}{to}, launch {number} of `{}`", regions.join(" and "), of.by)
+}
+
+fn shown(effects: &Effects, t: &Transfer) -> String {
+    let field =
+        effects.objects.field(t.tree, t.field).map_or_else(|_| t.field.to_string(), |f| format!("field `{}`", f.name));
+    format!("{field} on {}", effects.objects.shown(Region { tree: t.tree, rect: t.rect }))
 }
 
 /// The name of a launch, with the number that its launcher gave it.

@@ -103,7 +103,7 @@ impl Tasks {
         if pool.ready.is_empty() {
             return;
         }
-        let mut is_busy = !pool.runs_some || self.leaves.borrow().is_there(pool.own.get());
+        let mut is_busy = !pool.runs_some || self.leaves.borrow().is_ready(pool.own.get());
         if pool.are_short() {
             let mut left = if is_busy { 0 } else { AT_ONCE };
             while left > 0 && !pool.shows_next() {
@@ -116,7 +116,7 @@ impl Tasks {
                 return;
             }
         }
-        pool.given.borrow_mut().retain(|(id, _)| self.leaves.borrow().is_there(*id));
+        pool.given.borrow_mut().retain(|(id, _)| self.leaves.borrow().is_ready(*id));
         while !pool.ready.is_empty() {
             let has = |at: ProcessorId| pool.given.borrow().iter().filter(|(_, to)| *to == at).count();
             let fewest = pool.others.iter().map(|&at| (has(at), at)).min().filter(|(has, _)| *has < AHEAD);

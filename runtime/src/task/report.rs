@@ -30,6 +30,20 @@ impl Tasks {
         body.values_at.iter().any(gets) || body.arrivals.iter().any(puts)
     }
 
+    /// The leaf tasks that wait for an order.
+    pub fn leaves_after(&self, id: TaskId) -> Vec<Node> {
+        let leaves = self.leaves.borrow();
+        let Some(entry) = leaves.slab.get(id.index as usize) else { return Vec::new() };
+        let is_task =
+            |next: &TaskId| leaves.slab[next.index as usize].stage == Stage::Waiting && leaves.is_there(*next);
+        entry.successors.iter().filter(|next| is_task(next)).map(|next| self.node_of_task(*next)).collect()
+    }
+
+    /// The leaf tasks and the moves of data that an order waits for.
+    pub fn before_order(&self, id: TaskId) -> Vec<Node> {
+        self.before(id).into_iter().map(|index| Node::Task { processor: self.effects.id, index }).collect()
+    }
+
     /// Adds the waits of leaf tasks, and the waits for them.
     pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
         let leaves = self.leaves.borrow();

@@ -311,6 +311,11 @@ impl Leaves {
         self.slab.iter().filter(|l| l.stage != Stage::Free).count()
     }
 
+    /// Whether a task is queued or runs. Later it may still wait until its changes have reached their home.
+    pub(super) fn is_ready(&self, id: TaskId) -> bool {
+        self.slab.get(id.index as usize).is_some_and(|l| l.turn == id.turn && l.stage == Stage::Ready)
+    }
+
     /// Whether a task has not ended.
     pub(super) fn is_there(&self, id: TaskId) -> bool {
         self.slab.get(id.index as usize).is_some_and(|l| l.turn == id.turn && l.stage != Stage::Free)

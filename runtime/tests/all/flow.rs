@@ -3,7 +3,9 @@
 use crate::common::{processes, watched};
 use maniple_mapper::{NodeId, Priority, ProcessorId};
 use maniple_regions::{Field, Read, ReadWrite, Rect, Region, Write};
-use maniple_runtime::{Check, Error, Faults, ProcessorLoss, Runtime, Shard, ShardLaunch, Top, VirtualMachine};
+use maniple_runtime::{
+    Arg, Check, Error, Faults, ProcessorLoss, Runtime, Shard, ShardLaunch, TaskFuture, Top, VirtualMachine,
+};
 use std::sync::{Arc, Mutex};
 
 const U: Field<u64> = Field::new(0, "u");
@@ -391,6 +393,32 @@ async fn rounds(top: &Top) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The report of a deadlock says what a receive waits for, and from whom.
+#[test]
+fn a_deadlock_names_values_that_do_not_come() {
+    let error = Runtime::seeded(2, 1)
+        .run(|top| async move {
+            let line = top.region_tree("line", Rect::line(0, 2), &[U.info()])?;
+            let tile = top.region(line)?;
+            let (_resolver, never) = TaskFuture::<u64>::pending();
+            let set = |mut tile: Write<u64>, value: Arg<u64>| tile.fill(*value);
+            top.launch(set, (tile.write(U), (&never).into())).named("set").on(NodeId(0)).go()?.detach();
+            let read = |tile: Read<u64>| tile.as_slice()[0];
+            top.launch(read, (tile.read(U),)).named("read").on(NodeId(1)).go()?.await
+        })
+        .expect_err("nobody settles the future")
+        .to_string();
+    let tile = "of field `u` on [0, 2) of region tree `line`";
+    for words in [
+        format!("`read` waits for the receive {tile}, launch 1 of `top level`"),
+        format!("receive {tile}, launch 1 of `top level` waits for processor 0"),
+        format!("send {tile} to processor 1, launch 1 of `top level` waits for what comes before it"),
+        "`set` waits for 1 earlier task or input".into(),
+    ] {
+        assert!(error.contains(&words), "no `{words}` in: {error}");
+    }
 }
 
 /// No copy gets more than two windows ahead of the slowest: the tasks that a fast node has run, while a slow one runs its first,
