@@ -4,11 +4,12 @@
 //! moves for it. It keeps the task if it runs on its own node, sends and receives are kept by the nodes that they concern, and
 //! nothing is sent for a task but its data.
 
+use super::index::IndexLaunch;
 use super::launch::{InShard, Launch, Leaf, MayFail, NOWHERE};
 use super::launcher::Launcher;
 use super::param::Declaring;
 use super::region::RegionView;
-use super::shard::{FillArgs, FillMarker, Shard};
+use super::shard::{CopyMarker, CopyTask, FillArgs, FillMarker, Shard};
 use super::top::Top;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
@@ -23,7 +24,7 @@ use crate::parcel::{Parcel, Portable};
 use crate::task::{Body, Pool, Tasks};
 use crate::{Error, Place, Requirement};
 use maniple_mapper::Priority;
-use maniple_regions::{Element, Region, Write};
+use maniple_regions::{Element, Read, Region, Write};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -402,6 +403,32 @@ impl Top {
         self.flow().fill(into, value).of_flow()
     }
 
+    /// Begins the launch of a leaf task that copies a field of a region to another one with as many points. Collective; never
+    /// waits.
+    ///
+    /// If the lengths differ the task panics.
+    pub fn copy<T: Element>(
+        &self,
+        from: Requirement<Read<'static, T>>,
+        into: Requirement<Write<'static, T>>,
+    ) -> Launch<'_, CopyTask<T>, CopyMarker<T>, InFlow> {
+        self.flow().copy(from, into).of_flow()
+    }
+
+    /// Begins the launch of `function` once for each point in `0..points`, each on some node.
+    /// [`IndexLaunch::go`](crate::IndexLaunch::go) launches the tasks. Collective; never waits.
+    ///
+    /// `args` gives the arguments of each point; it is called once for each.
+    #[track_caller]
+    pub fn index_launch<F: Leaf<M> + Clone, M: 'static>(
+        &self,
+        points: usize,
+        function: F,
+        args: impl Fn(usize) -> F::Args,
+    ) -> IndexLaunch<'_, F, M, InFlow> {
+        self.flow().index_launch_of(points, function, args)
+    }
+
     /// Waits until no more than `tasks` leaf tasks of the flow on this node have not ended, and until no node is more than two
     /// windows behind. A window is as long as it takes to launch `tasks` tasks. So the memory of a flow is bounded on all nodes.
     /// Collective; may wait.
@@ -432,7 +459,7 @@ impl Top {
 
 impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M, InShard> {
     #[inline(always)]
-    fn of_flow(self) -> Launch<'s, F, M, InFlow> {
+    pub(super) fn of_flow(self) -> Launch<'s, F, M, InFlow> {
         self.turned(NOWHERE)
     }
 }

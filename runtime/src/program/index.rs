@@ -1,24 +1,27 @@
 //! The launch of a task for many points at once.
 
-use super::launch::{Arrivable, Launch, Leaf, MappedLeaf, Waitable};
+use super::flow::InFlow;
+use super::launch::{Arrivable, InShard, Launch, Leaf, MappedLeaf, Waitable};
 use super::param::{Declaring, Done, Many};
 use super::shard::Shard;
-use crate::data::UseAt;
 use crate::effects::Asker;
 use crate::future::{FutureMap, TaskFuture};
 use crate::gang::{Claim, Claimants, conflict};
 use crate::ids::WaitAt;
 use crate::names::{TaskName, short_name};
+use crate::parcel::Portable;
 use crate::{Error, Place};
-use maniple_mapper::{Priority, SliceInput, validate};
-use maniple_regions::{Coherence, Interference, Use};
+use maniple_mapper::{NodeId, Priority, SliceInput, validate};
+use maniple_regions::{Coherence, Interference};
 use smallvec::SmallVec;
+use std::marker::PhantomData;
 
 /// A launch of a leaf task for many points, which is being put together. [`go`](Self::go) launches the tasks.
 ///
-/// [`Shard::index_launch`] begins one. It takes no generation of a barrier before `go`.
+/// [`Shard::index_launch`] and [`Top::index_launch`](crate::Top::index_launch) begin one. It takes no generation of a barrier before
+/// `go`.
 #[must_use = "nothing is launched before `go`"]
-pub struct IndexLaunch<'s, F: Leaf<M>, M> {
+pub struct IndexLaunch<'s, F: Leaf<M>, M, W = InShard> {
     shard: &'s Shard,
     function: F,
     args: Vec<F::Args>,
@@ -26,13 +29,15 @@ pub struct IndexLaunch<'s, F: Leaf<M>, M> {
     priority: Option<Priority>,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
+    kind: PhantomData<fn() -> W>,
 }
 
-impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
+impl<'s, F: Leaf<M> + Clone, M: 'static, W> IndexLaunch<'s, F, M, W> {
     #[track_caller]
     pub(crate) fn new(shard: &'s Shard, function: F, args: Vec<F::Args>) -> Self {
         let name = TaskName::new(std::any::type_name::<F>());
-        Self { shard, function, args, name, priority: None, waits: SmallVec::new(), arrivals: SmallVec::new() }
+        let (waits, arrivals) = (SmallVec::new(), SmallVec::new());
+        Self { shard, function, args, name, priority: None, waits, arrivals, kind: PhantomData }
     }
 
     /// Names the tasks in reports, errors and traces. Without this they have the name of their function.
@@ -46,7 +51,37 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         self.priority = Some(priority);
         self
     }
+}
 
+impl<F: Leaf<M> + Clone, M: 'static> IndexLaunch<'_, F, M, InFlow>
+where
+    F::Output: Portable + Clone,
+{
+    /// Launches all points, each on the node that its data or the mapper says, and points without regions on the nodes in turn.
+    /// Collective; returns at once.
+    ///
+    /// # Errors
+    /// - [`Error::Interference`] when two points interfere.
+    /// - The errors of [`Launch::go`](super::launch::Launch::go) of a task of a flow. Points before that one are launched.
+    ///
+    /// No point is launched if two interfere.
+    pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
+        let Self { shard, function, args, name, priority, .. } = self;
+        check::<F, M>(shard, &args, name)?;
+        let nodes = shard.core().effects().copies().nodes();
+        let point = |(number, args): (u32, F::Args)| {
+            let names_no_region = F::regions(&args).iter().sum::<usize>() == 0;
+            let launch = with_priority(shard.launch(function.clone(), args).called(name), priority).of_flow();
+            match names_no_region {
+                true => launch.on(NodeId(number % nodes)).go(),
+                false => launch.go(),
+            }
+        };
+        (0u32..).zip(args).map(point).collect::<Result<_, _>>().map(FutureMap::new)
+    }
+}
+
+impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     /// Lets all points start only after the next generation of `barrier`. All points wait for the same generation.
     pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
         self.waits.push(barrier);
@@ -69,7 +104,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     ///
     /// After an error no point is launched, and no generation has been taken. The same launch can be made again.
     pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
-        let Self { shard, function, args, name, priority, waits, arrivals } = self;
+        let Self { shard, function, args, name, priority, waits, arrivals, .. } = self;
         check::<F, M>(shard, &args, name)?;
         let (task, points) = (short_name(name.of_type), args.len());
         let slices = match points {
@@ -132,21 +167,10 @@ fn with_priority<'s, F: Leaf<M>, M: 'static>(launch: Launch<'s, F, M>, priority:
 /// Refuses an index launch if two of its points interfere.
 fn check<F: Leaf<M>, M>(shard: &Shard, args: &[F::Args], name: TaskName) -> Result<(), Error> {
     let mut claims = Vec::new();
-    let (task, mut body) = shard.core().tasks.reserve_leaf();
-    let mut declaring = Declaring::new(shard, task, &mut body);
-    let mut declare = || -> Result<(), Error> {
-        for (user, args) in (0u32..).zip(args) {
-            F::declare(args, &mut declaring)?;
-            claims.extend(declaring.body.uses.drain(..).map(|UseAt { column, privilege, coherence, .. }| Claim {
-                user,
-                at: Use { region: column.region, field: column.field.id, privilege, coherence },
-            }));
-        }
-        Ok(())
-    };
-    let declared = declare();
-    shard.core().tasks.cancel_leaf(task, body);
-    declared.map_err(|e| e.of_launch(name))?;
+    for (user, args) in (0u32..).zip(args) {
+        let uses = Declaring::uses_of::<F, M>(shard, args).map_err(|e| e.of_launch(name))?;
+        claims.extend(uses.into_iter().map(|at| Claim { user, at }));
+    }
     // Within a shard, the program itself orders simultaneous uses.
     claims.retain(|c| c.at.coherence != Coherence::Simultaneous);
     match conflict(&mut claims, Claimants::Points) {

@@ -10,12 +10,13 @@ use crate::ids::{ArrivalAt, CellAddress, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
 use crate::plant::Bug;
 use crate::program::flow::{Named, Names};
+use crate::program::launch::Leaf;
 use crate::program::region::RegionView;
 use crate::program::shard::{LocalRegion, Shard};
 use crate::task::{Body, Tasks, Unmet};
 use maniple_regions::{
     Coherence, Element, Field, FieldInfo, Lease, Operator, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
-    Reduce, RegionError, Write, WriteShared,
+    Reduce, RegionError, Use, Write, WriteShared,
 };
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -262,30 +263,52 @@ pub struct Declaring<'a> {
     pub(crate) body: &'a mut Body,
     /// Futures the task waits for.
     pub(crate) unmet: u32,
-    /// Takes the regions and the futures, and nothing else, for a task of a flow whose place is not known yet.
-    flow: Option<&'a mut Names>,
+    only: Only<'a>,
+}
+
+/// What is collected of a launch's arguments.
+enum Only<'a> {
+    /// All, for a task that runs here.
+    All,
+    /// Regions and futures, for a task of a flow whose place is not known yet.
+    Names(&'a mut Names),
+    /// The uses of regions, which are not checked.
+    Uses(&'a mut Vec<Use>),
 }
 
 impl<'a> Declaring<'a> {
     #[inline]
     pub(crate) fn new(shard: &'a Shard, task: TaskId, body: &'a mut Body) -> Self {
-        Self { shard, task, body, unmet: 0, flow: None }
+        Self { shard, task, body, unmet: 0, only: Only::All }
     }
 
     /// Only finds out what the arguments of a task of a flow name.
     #[inline]
     pub(crate) fn of_flow(shard: &'a Shard, named: &'a mut Named) -> Self {
         let Named { body, names } = named;
-        Self { shard, task: TaskId::NONE, body, unmet: 0, flow: Some(names) }
+        Self { shard, task: TaskId::NONE, body, unmet: 0, only: Only::Names(names) }
+    }
+
+    /// The uses of regions by a task with these arguments.
+    #[cold]
+    pub(crate) fn uses_of<F: Leaf<M>, M>(shard: &'a Shard, args: &F::Args) -> Result<Vec<Use>, Error> {
+        let mut uses = Vec::new();
+        let (task, body, only) = (TaskId::NONE, &mut *Body::new(), Only::Uses(&mut uses));
+        F::declare(args, &mut Declaring { shard, task, body, unmet: 0, only })?;
+        Ok(uses)
     }
 
     /// The task takes the outcome of a future, or at least waits for it.
     #[inline]
     fn input<T: 'static>(&mut self, future: &TaskFuture<T>) {
         let effects = self.shard.core().effects();
-        if let Some(names) = &mut self.flow {
-            let future = future.clone();
-            return names.inputs.push(Box::new(move |at| future.is_needed_at(at)));
+        match &mut self.only {
+            Only::All => {}
+            Only::Uses(_) => return,
+            Only::Names(names) => {
+                let future = future.clone();
+                return names.inputs.push(Box::new(move |at| future.is_needed_at(at)));
+            }
         }
         effects.counters.inputs.add(1);
         if effects.races().is_some() {
@@ -304,12 +327,19 @@ impl<'a> Declaring<'a> {
     }
 
     fn region(&mut self, region: &LocalRegion, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
-        if let Some(names) = &mut self.flow {
-            let before = self.shard.add_use(&mut names.uses, region, field, (p, c))?;
-            if let Some(column) = before {
-                self.body.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
+        match &mut self.only {
+            Only::All => {}
+            Only::Uses(uses) => {
+                uses.push(Use { region: region.region, field: field.id, privilege: p, coherence: c });
+                return Ok(());
             }
-            return Ok(());
+            Only::Names(names) => {
+                let before = self.shard.add_use(&mut names.uses, region, field, (p, c))?;
+                if let Some(column) = before {
+                    self.body.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
+                }
+                return Ok(());
+            }
         }
         let column = self.shard.column(region, p, c, field)?;
         if self.body.uses.len() == self.body.uses.capacity() {

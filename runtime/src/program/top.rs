@@ -69,6 +69,7 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 /// | make a gang | [`gang`](Self::gang) |
 /// | make a task for shards | [`register`](Self::register) |
 /// | launch a gang | [`launch_gang`](Self::launch_gang) |
+/// | launch leaf tasks: a flow | [`launch`](Self::launch), [`index_launch`](Self::index_launch), [`fill`](Self::fill), [`copy`](Self::copy) |
 /// | join shards | [`edges`](Self::edges), [`phase_barrier`](Self::phase_barrier) |
 /// | let one task launch gangs, without replication | [`register_inner`](Self::register_inner), [`run_inner`](Self::run_inner) |
 /// | give memory back | [`destroy`](Self::destroy) |

@@ -33,6 +33,15 @@ enum Step {
         from: (i64, i64),
         into: Vec<(i64, i64)>,
     },
+    /// Copies a range to another one.
+    Copy {
+        from: (i64, i64),
+        into: (i64, i64),
+    },
+    /// Each point adds its number to its own range.
+    Index {
+        parts: Vec<(i64, i64)>,
+    },
     Window(u32),
     Done,
     /// Awaits the hash of a range, which the task `number` reads.
@@ -64,7 +73,7 @@ fn drawn(random: &mut fastrand::Rng, nodes: u32, fails: bool) -> Vec<Placed> {
             return into;
         }
     };
-    let step = |random: &mut fastrand::Rng| match random.u32(0..22) {
+    let step = |random: &mut fastrand::Rng| match random.u32(0..26) {
         0..=2 => Step::Fill { into: range(random), with: random.u64(..) },
         3..=5 => Step::Double { at: range(random), fails },
         6 => Step::Window(random.u32(0..6)),
@@ -75,6 +84,17 @@ fn drawn(random: &mut fastrand::Rng, nodes: u32, fails: bool) -> Vec<Placed> {
             Step::Gang { from, into: blocks[random.usize(0..3)..].to_vec() }
         }
         9 => Step::Await { from: range(random) },
+        22 | 23 => {
+            let (from, into) = (random.i64(0..POINTS / 4), random.i64(0..POINTS / 4 - 1));
+            let (from, into) = (4 * from, 4 * (into + i64::from(into >= from)));
+            let length = random.i64(0..5);
+            Step::Copy { from: (from, from + length), into: (into, into + length) }
+        }
+        24 | 25 => {
+            let first = random.i64(0..POINTS / 4);
+            let last = random.i64(first..=POINTS / 4);
+            Step::Index { parts: (first..last).map(|tile| (4 * tile, 4 * tile + 4)).collect() }
+        }
         _ => {
             let from: Vec<_> = (0..random.usize(1..3)).map(|_| range(random)).filter(|r| r.1 - r.0 < 12).collect();
             let into = apart(random, &from);
@@ -129,6 +149,17 @@ fn interpreted(steps: &[Placed]) -> Outcome {
                     values[at(*r)]
                         .iter_mut()
                         .for_each(|v| *v = add.and_then(|add| Some(v.as_ref()?.wrapping_add(add))));
+                }
+            }
+            Step::Copy { from, into } => {
+                let copied = read(&values, *from);
+                let each = (0..).map(|i| copied.as_ref().map(|copied| copied[i]));
+                values[at(*into)].iter_mut().zip(each).for_each(|(v, copied)| *v = copied);
+            }
+            Step::Index { parts } => {
+                for (point, part) in (0u64..).zip(parts) {
+                    let known = read(&values, *part).is_some();
+                    values[at(*part)].iter_mut().for_each(|v| *v = v.filter(|_| known).map(|v| v.wrapping_add(point)));
                 }
             }
             Step::Window(_) | Step::Done => {}
@@ -198,6 +229,18 @@ async fn flow(top: Top, steps: Vec<Placed>, fails: bool) -> Result<Outcome, Erro
                         .writes(part((0, 0)), [U]),
                 };
                 top.launch_gang(&gang, &add, start)?.detach();
+            }
+            Step::Copy { from, into } => {
+                let (from, into) = (top.region(part(from))?.read(U), top.region(part(into))?.write(U));
+                launched!(top.copy(from, into)).detach();
+            }
+            Step::Index { parts } => {
+                let parts = parts.iter().map(|r| top.region(part(*r))).collect::<Result<Vec<_>, _>>()?;
+                let add = |mut v: ReadWrite<u64>, point: Arg<u64>| {
+                    v.as_mut_slice().iter_mut().for_each(|v| *v = v.wrapping_add(*point));
+                };
+                let args = |point: usize| (parts[point].read_write(U), (point as u64).into());
+                top.index_launch(parts.len(), add, args).priority(Priority(priority)).go()?.detach();
             }
             Step::Window(n) => top.window(n).await,
             Step::Done => match top.done().await {
@@ -270,6 +313,28 @@ fn on_processes() {
         "flow::on_processes",
         &[("random_flows", random_flows_give_the_values_of_an_interpreter)],
     );
+}
+
+/// Points without regions go to the nodes in turn, and points that interfere are refused before any is launched.
+#[test]
+fn points_of_an_index_launch_are_on_all_nodes() {
+    for nodes in 1..5 {
+        let outcome = Runtime::seeded(nodes, 1).run(|top| async move {
+            let line = top.region_tree("line", Rect::line(0, 2), &[U.info()])?;
+            let squares = top.index_launch(10, |x: Arg<u64>| *x * *x, |x| ((x as u64).into(),)).go()?;
+            let write = |mut v: Write<u64>| v.fill(1);
+            let all = top.region(line)?;
+            let refused = top.index_launch(2, write, |_| (all.write(U),));
+            let refused = refused.go().err().map(|e| e.to_string());
+            let none = top.index_launch(0, |x: Arg<u64>| *x, |x| ((x as u64).into(),)).go()?.all().await?;
+            Ok((squares.all().await?, refused, none.len()))
+        });
+        let ((squares, refused, none), stats) = outcome.unwrap_or_else(|e| panic!("{nodes} nodes: {e}"));
+        assert_eq!(squares, (0..10).map(|x| x * x).collect::<Vec<u64>>());
+        assert!(refused.as_ref().is_some_and(|e| e.contains("point 0") && e.contains("interfere")), "{refused:?}");
+        // Each node knows of the points of all others.
+        assert_eq!((none, stats.leaf_tasks, stats.elsewhere), (0, 10, 10 * u64::from(nodes - 1)), "{nodes} nodes");
+    }
 }
 
 /// A task that fails stops what depends on its data, on all nodes, and nothing else.

@@ -11,6 +11,10 @@ pub(crate) type FillMarker<T> = (fn(Write<'static, T>, Arg<T>), NeverFails);
 
 pub(crate) type FillArgs<T> = (Requirement<Write<'static, T>>, Input<T>);
 
+pub(crate) type CopyTask<T> = for<'a, 'b> fn(Read<'a, T>, Write<'b, T>);
+
+pub(crate) type CopyMarker<T> = (fn(Read<'static, T>, Write<'static, T>), NeverFails);
+
 /// A pair of requirements for [`Shard::copy`]. The first is for [`Read`] or [`ReadShared`], the second for [`Write`] or
 /// [`WriteShared`].
 pub trait Copied {
@@ -115,6 +119,16 @@ impl Shard {
         function: F,
         args: impl Fn(usize) -> F::Args,
     ) -> IndexLaunch<'_, F, M> {
+        self.index_launch_of(points, function, args)
+    }
+
+    #[track_caller]
+    pub(crate) fn index_launch_of<F: Leaf<M> + Clone, M: 'static, W>(
+        &self,
+        points: usize,
+        function: F,
+        args: impl Fn(usize) -> F::Args,
+    ) -> IndexLaunch<'_, F, M, W> {
         let points = points - usize::from(points > 1 && self.core().effects().strikes(Bug::ForgottenPoint));
         IndexLaunch::new(self, function, (0..points).map(args).collect())
     }

@@ -13,7 +13,7 @@ mod regions;
 mod waits;
 
 pub use launches::Copied;
-pub(crate) use launches::{FillArgs, FillMarker};
+pub(crate) use launches::{CopyMarker, CopyTask, FillArgs, FillMarker};
 pub(crate) use regions::LocalRegion;
 
 use crate::diagnose::deadlock::Node;
