@@ -262,7 +262,7 @@ fn broadcasts_have_a_page_of_their_own() {
         assert!((gain - value("linear_ms") / value("binomial_ms")).abs() < 1e-9 && gain > 1.0, "{points:?}");
     }
     let windows = csv(&directory.join("windows.csv"));
-    let known = windows.iter().filter(|w| number(w, "window") >= 1024.0).map(|w| number(w, "known"));
+    let known = windows.iter().filter(|w| number(w, "window") >= 1024.0).map(|w| number(w, "in_time"));
     assert!(known.clone().count() == 3 && known.clone().all(|known| known >= 0.98), "{windows:?}");
     let words =
         ["Figure 2", "Figure 4", "Figure 5", "the more nodes, the more they gain", "2√P − 2 = 18", "rows of tiles"];

@@ -17,7 +17,7 @@ use maniple_command::files::Files;
 use maniple_command::machines::file::MachineFile;
 use maniple_command::measure::directory::{Directory, pretty};
 use maniple_command::output::{Stdout, quoted};
-use runs::{Run, TILE, Took, Way, Work};
+use runs::{Run, TILE, Took, Way, Work, needed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -137,11 +137,11 @@ impl Factored {
     }
 }
 
-/// The share of broadcasts of which all recipients were known when the message left.
+/// The share of recipients that were found before the message left that the others get.
 #[derive(Debug, Clone, Serialize)]
 struct Known {
     window: u32,
-    known: f64,
+    in_time: f64,
     ms: f64,
 }
 
@@ -297,14 +297,14 @@ fn factor(
     Ok(figures.collect())
 }
 
-/// The shares of known recipients, over windows.
+/// The shares of recipients that are found in time, over windows.
 fn windows(machine: &VirtualMachine, tiles: usize, runs: &mut Runs<Run>) -> Result<Vec<Known>, Failure> {
     let job = |window| Run { machine: machine.clone(), work: Work::Cholesky { tiles, window }, way: WAYS[BINOMIAL] };
     let took = runs.all(&WINDOWS.map(job))?;
     let known = |(&window, took): (&u32, Took)| {
-        // A recipient that is found late gets a message of its own.
-        let versions = (took.sends - took.late) as f64;
-        Known { window, known: 1.0 - took.late as f64 / versions, ms: took.seconds * 1e3 }
+        // Of those that are found late, each gets a message of its own, unless others join it.
+        let in_time = 1.0 - took.late as f64 / needed(tiles, machine.nodes) as f64;
+        Known { window, in_time, ms: took.seconds * 1e3 }
     };
     Ok(WINDOWS.iter().zip(took).map(known).collect())
 }
@@ -391,14 +391,14 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     let results = Results::make(to, args.draws, &mut runs)?;
     let (two, figures) = (results.figure_2(), results.figures());
     let pictures = draw(page::plots(&results, &two, &figures))?;
-    let windows = results.windows.iter().map(|w| format!("{},{:?},{:?}\n", w.window, w.known, w.ms));
+    let windows = results.windows.iter().map(|w| format!("{},{:?},{:?}\n", w.window, w.in_time, w.ms));
     let written = [
         (
             "broadcasts.csv",
             points_csv("machine,figure,", "recipients", &["linear_ms", "binomial_ms"], std::slice::from_ref(&two)),
         ),
         ("points.csv", points_csv("machine,nodes,", "tiles", &CURVES, &figures)),
-        ("windows.csv", std::iter::once("window,known,ms\n".to_owned()).chain(windows).collect()),
+        ("windows.csv", std::iter::once("window,in_time,ms\n".to_owned()).chain(windows).collect()),
         ("figures.json", pretty(&results)?),
     ];
     report::write(&directory, page::page(&results, &two, &figures, &pictures), &pictures, &written)?;

@@ -1,8 +1,9 @@
 //! The report.
 
-use super::{CLUSTERS, GAIN, GAINS, Results, TILE, WAYS, WINDOW};
+use super::{CLUSTERS, Factored, GAIN, GAINS, Results, TILE, WAYS, WINDOW};
 use crate::figures::curves::{Curve, ORANGE, PURPLE, Plot};
 use crate::figures::report::Figure;
+use crate::figures::study::Point;
 use crate::figures::verdicts;
 use maniple_command::measure::page::{Page, Table, escaped};
 use maniple_command::measure::plot::{BLUE, GREEN, VERMILION};
@@ -29,16 +30,16 @@ pub fn plots(results: &Results, two: &Figure, figures: &[Figure]) -> Vec<Plot> {
         vertical: "time (ms)",
         ..Plot::new("figure-2.svg", "Figure 2: 8 MB to several nodes", bands, sent.into())
     }];
-    let windows: Vec<(usize, f64)> = results.windows.iter().map(|w| (w.window as usize, 100.0 * w.known)).collect();
+    let windows: Vec<(usize, f64)> = results.windows.iter().map(|w| (w.window as usize, 100.0 * w.in_time)).collect();
     let (tiles, nodes) = results.with_windows;
     plots.push(Plot {
         horizontal: "window (tasks)",
         vertical: "share (%)",
         ..Plot::new(
             "windows.svg",
-            "Broadcasts whose recipients are all known",
+            "Recipients that are found before the message leaves",
             &format!("{tiles} rows of tiles on {nodes} nodes of inti"),
-            vec![Curve::new("known when the message leaves", BLUE, windows)],
+            vec![Curve::new("found in time", BLUE, windows)],
         )
     });
     if results.factored[0].len() < 2 {
@@ -72,12 +73,49 @@ pub fn summary(results: &Results, two: &Figure, figures: &[Figure], output: &Pat
         text += &figure.summary(heads().chain(once("its band")));
     }
     for w in &results.windows {
-        let _ = writeln!(text, "window {}: {:.2} % of the broadcasts known", w.window, 100.0 * w.known);
+        let _ = writeln!(text, "window {}: {:.2} % of the recipients found in time", w.window, 100.0 * w.in_time);
     }
     for verdict in &results.verdicts {
         let _ = writeln!(text, "{}", verdict.line());
     }
     text + &format!("report: {}\n", output.join("index.html").display())
+}
+
+/// What came out of the runs with all sizes.
+fn what_came_out(results: &Results) -> [String; 3] {
+    let percent = |gain: f64| format!("{:.0} %", (gain - 1.0) * 100.0);
+    let largest = |k: usize| {
+        let most =
+            |points: &Vec<Factored>| points.iter().map(|p| p.values()[GAIN + k]).fold(f64::NEG_INFINITY, f64::max);
+        let all: Vec<String> = results.factored.iter().map(|points| percent(most(points))).collect();
+        all.join(", ")
+    };
+    let last =
+        |points: &Vec<Factored>| points.last().map_or(String::new(), |p| format!("{:.1} %", (p.gain() - 1.0) * 100.0));
+    let last: Vec<String> = results.factored.iter().map(last).collect();
+    let nodes: Vec<String> = CLUSTERS.iter().map(|cluster| cluster.nodes.to_string()).collect();
+    let nodes = nodes.join(", ");
+    [
+        format!(
+            "<b>The gain</b> of trees on {nodes} nodes is at most {}; the paper reports 25 %, 20 % and 30 %. As there, it grows with the \
+             nodes, and it is small for large matrices: {} with the largest ones here. On 16 nodes it is smaller than in the paper. Omni-Path \
+             sends a tile in 66 µs while a kernel takes a millisecond, so a linear broadcast to at most 6 nodes delays little. With half the \
+             speed of the network, which the band shows, the gain there is nearly twice as large. What else the paper’s software adds to a message \
+             is not in the model.",
+            largest(0),
+            last.join(", "),
+        ),
+        format!(
+            "<b>Pacing</b> gains as much without any tree: {}. Messages that share a line all come late, and of those that leave one by \
+             one, the most urgent come early. Both together gain {}. So most of what trees gain is what sharing loses. A tree still \
+             helps where one tile is urgent on many nodes.",
+            largest(1),
+            largest(2)
+        ),
+        "The ways with one message at a time differ by up to 6 %. Eight levels of priority are too few to tell all tasks apart, and \
+         within a level messages leave in the order in which they came to be."
+            .into(),
+    ]
 }
 
 /// The page, with its plots.
@@ -103,6 +141,13 @@ pub fn page(results: &Results, two: &Figure, figures: &[Figure], pictures: &[(St
         let side = cluster.nodes.isqrt();
         format!("{} nodes: at most {most} recipients of a tile; 2√P − 2 = {}", cluster.nodes, 2 * side - 2)
     });
+    if results
+        .factored
+        .iter()
+        .all(|points| points.last().is_some_and(|p| p.tiles == super::TILES[super::TILES.len() - 1]))
+    {
+        what_came_out(results).iter().for_each(|text| page.paragraph(text));
+    }
     page.paragraph("The paper’s §5.2 expects a number of recipients in the order of √P:");
     page.list(most);
     page.section("Plots");
@@ -124,13 +169,13 @@ pub fn page(results: &Results, two: &Figure, figures: &[Figure], pictures: &[(St
     let (tiles, nodes) = results.with_windows;
     page.paragraph(&format!(
         "A node launches at most a window of tasks ahead. A recipient that is found after the message has left gets a message of \
-         its own; the paper finds 98 % of the broadcasts with all recipients. With {tiles} rows of tiles on {nodes} nodes of inti; \
+         its own; in the paper 98 % of the broadcasts have all their recipients. With {tiles} rows of tiles on {nodes} nodes of inti; \
          in all other runs the window is {WINDOW}."
     ));
     let mut table = Table::of_figures();
-    table.head(["window", "known", "time (ms)"]);
+    table.head(["window", "found in time", "time (ms)"]);
     for w in &results.windows {
-        table.row([w.window.to_string(), format!("{:.2} %", 100.0 * w.known), microseconds(w.ms)]);
+        table.row([w.window.to_string(), format!("{:.2} %", 100.0 * w.in_time), microseconds(w.ms)]);
     }
     page.table(&table);
     page

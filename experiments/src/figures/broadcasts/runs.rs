@@ -60,8 +60,6 @@ pub struct Run {
 pub struct Took {
     /// Its time.
     pub seconds: f64,
-    /// Messages of those who had computed what is in them.
-    pub sends: u64,
     /// Recipients that were not known when the message before left.
     pub late: u64,
     /// The most recipients of a message.
@@ -129,7 +127,6 @@ impl Job for Run {
         let runtime = Runtime::virtual_time(machine.clone()).mapper(mapper.clone()).under_way(way.under_way);
         let took = |seconds, stats: &Stats| Took {
             seconds,
-            sends: stats.sends,
             late: stats.found_late,
             most: mapper.most.load(Ordering::Relaxed),
         };
