@@ -2,9 +2,11 @@
 
 mod kernels;
 mod matrix;
+mod unordered;
 mod verify;
 
 pub use matrix::{Matrix, Tiles};
+pub use unordered::unordered;
 
 use kernels::{gemm, potrf, syrk, tile, tile_mut, trsm};
 use maniple::mapper::{NodeId, Priority};

@@ -57,6 +57,11 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// A flow of so many tasks, each on one of `set` regions.
+    pub fn of_one_region(count: usize, set: usize) -> Self {
+        Self { count, regions: 1, set, window: 4096, slow: Duration::ZERO }
+    }
+
     /// Launches the tasks. Returns the nanoseconds, the sum of all values at the end, and the memory.
     async fn run(self, top: Top) -> Result<(u64, u64, u64), Error> {
         let line = top.region_tree("line", Rect::line(0, self.set as i64), &[X.info()])?;

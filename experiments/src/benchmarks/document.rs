@@ -29,6 +29,11 @@ median of all yardsticks is above 1 µs, the row is `disturbed` and shows all ro
 - *stencil, added to the kernel*: (T · W − sequential) ÷ P. T is the median time of an iteration with 1000 cells for each shard
   and recursive doubling, sequential the kernel's time for all cells as one vector.
 - *leaf task*: from launch to end. StarPU's time is the line `Per task` of `STARPU_NCPU=1 tasks_overhead -i 200000 -b 1`.
+- *task of a flow*: a leaf task of the top-level task, in the same way.
+- *Cholesky*: from the first kernel's launch until all have ended, without the matrix's values and the verification. The rows of a pair
+  alternate. *Its kernels in no order* are as many kernels of each kind on as many threads, none of which waits for another.
+  `dpotrf` runs on two threads of OpenBLAS, `pdpotrf` on two ranks with OpenBLAS on one thread each, both in their second call, with
+  blocks of 256. `cholesky_implicit` has 32-bit floats and runs on two workers, with as many tiles.
 - *relaunch of a shard*: the time added to the kernel in the aggregation version, which launches its shards again in each
   iteration.
 - *gang launch*: from the launch to the first instruction of the last shard, divided by the number of shards.

@@ -53,7 +53,7 @@ pub struct BenchmarksOptions {
 pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
     let on = Platform::new(&args.wire, &args.mpi)?;
     let rounds = args.repeat.or(11, on.about().is_some())?;
-    let mut rows = rows::all();
+    let mut rows = rows::all(on.about().is_none());
     if let Some(only) = &args.only {
         let names: Vec<String> = rows.iter().map(|row| format!("\n    {}", row.what)).collect();
         rows.retain(|row| row.what.contains(only));

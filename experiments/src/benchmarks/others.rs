@@ -53,7 +53,7 @@ fn refused(code: Option<i32>, stderr: &str) -> Result<String, Failure> {
 
 /// Nanoseconds of one of StarPU's tasks with one data access, submitted and run by one worker.
 pub fn starpu_task_ns() -> Result<f64, String> {
-    let Some(program) = starpu_program() else {
+    let Some(program) = starpu_program("tasks_overhead") else {
         return Err(
             "StarPU's tasks_overhead is not installed; on Debian, as root: `apt-get install starpu-examples`".into()
         );
@@ -75,12 +75,99 @@ fn task_ns(text: &str) -> Option<f64> {
     Some(us * 1000.0)
 }
 
+/// Seconds of StarPU's factorisation of a matrix of 32-bit floats on two workers.
+pub fn starpu_factor_s(size: usize, tile: usize) -> Result<f64, String> {
+    let name = "cholesky_implicit";
+    let Some(program) = starpu_program(name) else {
+        return Err(format!("StarPU's {name} is not installed; on Debian, as root: `apt-get install starpu-examples`"));
+    };
+    let mut command = Command::new(program);
+    command.args(["-size", &size.to_string(), "-nblocks", &size.div_ceil(tile).to_string()]);
+    command.envs([("STARPU_NCPU", "2"), ("STARPU_SILENT", "1"), ("STARPU_NCUDA", "0"), ("STARPU_NOPENCL", "0")]);
+    let text = output_of(command.env("OPENBLAS_NUM_THREADS", "1"))?;
+    factor_ms(&text)
+        .map(|ms| ms / 1e3)
+        .ok_or_else(|| format!("expected a line of size, ms and GFlop/s from {command:?}"))
+}
+
+/// The milliseconds in the last line of StarPU's table.
+fn factor_ms(text: &str) -> Option<f64> {
+    text.lines().rfind(|line| !line.trim().is_empty())?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Seconds of OpenBLAS's `dpotrf` on two threads.
+pub fn dpotrf_s(size: usize, tile: usize) -> Result<f64, String> {
+    factored_by(("cc", "-lopenblas"), &[], "2", (size, tile))
+        .map_err(|e| format!("OpenBLAS: {e}; on Debian, as root: `apt-get install gcc libopenblas-dev`"))
+}
+
+/// Seconds of ScaLAPACK's `pdpotrf` on two ranks of one thread.
+pub fn pdpotrf_s(size: usize, tile: usize) -> Result<f64, String> {
+    let launcher = ["mpirun", "--oversubscribe", "-n", "2"];
+    factored_by(("mpicc", "-lscalapack-openmpi"), &launcher, "1", (size, tile)).map_err(|e| {
+        format!("ScaLAPACK: {e}; on Debian, as root: `apt-get install openmpi-bin libscalapack-openmpi-dev`")
+    })
+}
+
+/// Compiles the program that factors a matrix with a library, and runs it.
+fn factored_by(
+    (compiler, library): (&str, &str),
+    launcher: &[&str],
+    threads: &str,
+    (size, tile): (usize, usize),
+) -> Result<f64, String> {
+    let program = std::env::temp_dir().join(format!("maniple-factor-{}", std::process::id()));
+    let source = program.with_extension("c");
+    std::fs::write(&source, include_str!("factor.c")).map_err(|e| format!("can't write {}: {e}", source.display()))?;
+    let mut compile = Command::new(compiler);
+    let which = if compiler == "mpicc" { "-DSCALAPACK" } else { "-DLAPACK" };
+    compile.args(["-O2", which, "-o"]).args([&program, &source]).arg(library);
+    let compiled = output_of(&mut compile);
+    let mut run = match launcher {
+        [] => Command::new(&program),
+        [first, rest @ ..] => {
+            let mut run = Command::new(first);
+            run.args(rest).arg(&program);
+            run
+        }
+    };
+    run.args([size.to_string(), tile.to_string()]).env("OPENBLAS_NUM_THREADS", threads);
+    run.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+    let seconds = compiled.and_then(|_| output_of(&mut run));
+    for file in [&source, &program] {
+        let _ = std::fs::remove_file(file);
+    }
+    let seconds = seconds?;
+    seconds.trim().parse().map_err(|_| format!("expected seconds from {run:?}, found `{seconds}`"))
+}
+
+/// What a command writes to stdout.
+fn output_of(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|e| format!("can't start {command:?}: {e}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("{command:?}: {}", output.status)),
+    }
+}
+
+/// Seconds of our own factorisation of 64-bit floats on two processes with a worker each.
+pub fn factored_on_processes_s(size: usize, tile: usize) -> Result<f64, Failure> {
+    let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
+    let mut command = Command::new(program);
+    command.args(["cholesky", "--wire", "processes", "--processes", "2", "--workers", "1", "--repeat", "1"]);
+    command.args(["--format", "json", "--size", &size.to_string(), "--tile", &tile.to_string()]);
+    let text = output_of(&mut command).map_err(Failure::Run)?;
+    let record: Value = serde_json::from_str(&text).unwrap_or_default();
+    let missing = || Failure::Run(format!("expected seconds from {command:?}, found {record}"));
+    record["seconds"].as_f64().filter(|_| record["verified"] == true).ok_or_else(missing)
+}
+
 /// StarPU's program: in the path, or in Debian's directory, which is named after the architecture.
-fn starpu_program() -> Option<PathBuf> {
+fn starpu_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(&path).map(|directory| directory.join("tasks_overhead"));
+    let in_path = std::env::split_paths(&path).map(|directory| directory.join(name));
     let libraries = Path::new("/usr/lib").read_dir().into_iter().flatten().flatten();
-    let packaged = libraries.map(|entry| entry.path().join("starpu/examples/tasks_overhead"));
+    let packaged = libraries.map(|entry| entry.path().join("starpu/examples").join(name));
     in_path.chain(packaged).find(|program| program.is_file())
 }
 
@@ -97,6 +184,12 @@ mod tests {
         };
         assert_eq!(message, "1 of 1 pairs not verified; MPI: x");
         assert!(refused(None, "killed").is_err());
+    }
+
+    #[test]
+    fn starpu_s_factorisation_is_found() {
+        assert_eq!(factor_ms("# size\tms\tGFlop/s\n4096\t257\t89.1\n\n"), Some(257.0));
+        assert_eq!(factor_ms("# size\n"), None);
     }
 
     #[test]

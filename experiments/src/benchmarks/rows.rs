@@ -1,12 +1,14 @@
 //! The rows of the document: measurements and their targets.
 
-use super::others::starpu_task_ns;
+use super::others::{self, starpu_task_ns};
 use super::platform::{Platform, WORKERS};
 use maniple::collectives::Algorithm;
 use maniple::runtime::Runtime;
+use maniple_apps::cholesky::{self, Matrix, Problem, Real, unordered};
 use maniple_command::Failure;
 use maniple_command::collective::chain::allreduce_us;
 use maniple_command::measure::noise::Beside;
+use maniple_command::micro::flow::{self, Flow};
 use maniple_command::micro::{gang, memory, tasks};
 use maniple_command::stencil::session::{Config, Session};
 use maniple_stencil::Collective;
@@ -55,8 +57,8 @@ fn in_yardsticks(on: &Platform, measured_ns: f64, target: f64) -> Sample {
 
 type Measure = Box<dyn FnMut(&Platform) -> Result<Sample, Failure>>;
 
-/// All rows, in the order of the document.
-pub fn all() -> Vec<Row> {
+/// All rows, in the order of the document: those of this host only, too.
+pub fn all(of_host: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |what: &str, unit, target: Option<&str>, measure| {
         rows.push(Row { what: what.into(), unit, target: target.map(String::from), measure });
@@ -91,7 +93,82 @@ pub fn all() -> Vec<Row> {
     let doubling = waiting(Algorithm::RecursiveDoubling, 2.5);
     row("memory of a waiting shard, recursive doubling", kib, Some("2.5 KiB"), doubling);
     row("memory of a waiting shard, two-level", kib, Some("1 KiB"), waiting(Algorithm::TwoLevel, 1.0));
+    if !of_host {
+        return rows;
+    }
+    row(
+        "task of a flow, 1 region of 1024, 1 worker",
+        ns,
+        Some("1.25 × a leaf task"),
+        flow_task(|on| Ok(Ok(leaf_ns(on)? * 1.25))),
+    );
+    row(
+        "task of a flow, beside StarPU",
+        ns,
+        Some("StarPU's ÷ 15"),
+        flow_task(|_| Ok(starpu_task_ns().map(|ns| ns / 15.0))),
+    );
+    let f64_on_2 = |on: &Platform| factored_s::<f64>(&on.runtime());
+    let f32_on_2 = |on: &Platform| factored_s::<f32>(&on.runtime());
+    let on_processes = |_: &Platform| others::factored_on_processes_s(SIZE, TILE);
+    let name = |more: &str| format!("Cholesky of {SIZE}², tile {TILE}, {more}");
+    let mut factor = |more: &str, target: &str, measured, peer| {
+        row(&name(more), "ms", Some(target), factorisation(measured, peer));
+    };
+    let in_no_order = |_: &Platform| Ok(Ok(unordered::<f64>(SIZE, TILE, WORKERS as usize).as_secs_f64() / 0.97));
+    factor("f64, 2 workers", "its kernels in no order ÷ 0.97", Box::new(f64_on_2), Box::new(in_no_order));
+    factor("f64, beside OpenBLAS", "its dpotrf", Box::new(f64_on_2), Box::new(|_| Ok(others::dpotrf_s(SIZE, TILE))));
+    factor(
+        "f32, beside StarPU",
+        "its cholesky_implicit",
+        Box::new(f32_on_2),
+        Box::new(|_| Ok(others::starpu_factor_s(SIZE, TILE))),
+    );
+    let two_workers = move |on: &Platform| Ok(Ok(1.15 * f64_on_2(on)?));
+    factor("f64, 2 processes", "1.15 × 2 workers", Box::new(on_processes), Box::new(two_workers));
+    let scalapack = |_: &Platform| Ok(others::pdpotrf_s(SIZE, TILE).map(|s| 0.9 * s));
+    factor("f64, 2 processes, beside ScaLAPACK", "0.9 × its pdpotrf", Box::new(on_processes), Box::new(scalapack));
     rows
+}
+
+/// The rows of the matrices that are factored, and of a tile.
+const SIZE: usize = 4096;
+const TILE: usize = 256;
+
+type OwnSeconds = Box<dyn Fn(&Platform) -> Result<f64, Failure>>;
+type PeerSeconds = Box<dyn Fn(&Platform) -> Result<Result<f64, String>, Failure>>;
+
+/// A factorisation beside another one. In the first round it comes first, in the second one the other, and so on.
+fn factorisation(measured: OwnSeconds, peer: PeerSeconds) -> Measure {
+    let mut is_first = false;
+    Box::new(move |on| {
+        is_first = !is_first;
+        let (own, target) = match is_first {
+            true => (measured(on)?, peer(on)?),
+            false => {
+                let target = peer(on)?;
+                (measured(on)?, target)
+            }
+        };
+        Ok(sample(own * 1e3, target.map(|s| s * 1e3), on.cache_line_ns()))
+    })
+}
+
+fn factored_s<T: Real>(runtime: &Runtime) -> Result<f64, Failure> {
+    let problem = Problem::new(Matrix::<T>::generated(SIZE), TILE);
+    let found = cholesky::run(runtime, &problem).map_err(|e| Failure::Run(e.to_string()))?;
+    match found.failure {
+        None => Ok(found.time.as_secs_f64()),
+        Some(failure) => Err(Failure::Run(failure)),
+    }
+}
+
+fn flow_task(target: impl Fn(&Platform) -> Result<Result<f64, String>, Failure> + 'static) -> Measure {
+    Box::new(move |on| {
+        let target = target(on)?;
+        let (ns, _, is_right) = flow::measure(&on.one_worker(), Flow::of_one_region(200_000, 1024))?;
+        Ok(sample(verified((ns, is_right))?, target, on.cache_line_ns()))
+    })
 }
 
 /// The number of calls with `shards` shards in a run of some 10 ms.
@@ -167,11 +244,14 @@ fn added_to_kernel(shards: u32, collective: Collective) -> impl FnMut(&Platform)
     }
 }
 
+fn leaf_ns(on: &Platform) -> Result<f64, Failure> {
+    verified(tasks::measure(&on.one_worker(), 200_000, 1, 1024)?)
+}
+
 fn leaf_task() -> Measure {
     Box::new(|on| {
         let starpu = on.of_host("StarPU's task", starpu_task_ns);
-        let measured = verified(tasks::measure(&on.one_worker(), 200_000, 1, 1024)?)?;
-        Ok(sample(measured, starpu.map(|ns| ns / 20.0), on.cache_line_ns()))
+        Ok(sample(leaf_ns(on)?, starpu.map(|ns| ns / 20.0), on.cache_line_ns()))
     })
 }
 
