@@ -152,7 +152,7 @@ pub fn run<T: Real>(runtime: &Runtime, problem: &Problem<T>) -> Result<Outcome, 
 async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duration, verify::Found), u64>, Error> {
     let (matrix, side) = (&problem.matrix, problem.tile);
     let tiles = Tiles::new(&top, (matrix.size(), side), problem.stands_for)?;
-    for (_, _, tile) in tiles.all() {
+    for (i, j, tile) in tiles.all() {
         let matrix = matrix.clone();
         let set = move |mut a: Write<T, 2>| {
             let (first, rows) = (a.rect(), a.rect().extent(1));
@@ -163,7 +163,7 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
                 if r < c { T::zero() } else { matrix.get(r, c) }
             });
         };
-        top.launch(set, (tile.write(tiles.field),)).named("set").go()?.detach();
+        top.launch(set, (tile.write(tiles.field),)).on(dealt((i, j), top.nodes())).named("set").go()?.detach();
     }
     top.done().await?;
     let began = now();
@@ -183,6 +183,14 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
         gather(&top, &tiles, matrix.size(), into).await?;
     }
     Ok(Ok((time, found)))
+}
+
+/// The node of a tile: the nodes are a grid that is as square as can be, with more columns than rows, and have the tiles in turn. As
+/// rows of tiles have more work the lower they are, two nodes with all of every other row would have less to do and more.
+fn dealt((row, column): (usize, usize), nodes: u32) -> NodeId {
+    let rows = (1..=nodes.isqrt()).rev().find(|rows| nodes.is_multiple_of(*rows)).unwrap_or(1);
+    let columns = nodes / rows;
+    NodeId((row % rows as usize) as u32 * columns + (column % columns as usize) as u32)
 }
 
 /// Replaces the tiles of a matrix by those of its factor, with a window of so many tasks, and by priority or in the order of their
