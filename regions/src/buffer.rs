@@ -3,6 +3,7 @@
 use std::alloc::{Layout, handle_alloc_error};
 use std::any::type_name;
 use std::fmt;
+use std::ptr::NonNull;
 
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -77,6 +78,14 @@ impl Buffer {
         match &mut self.0 {
             Owned::Bytes(bytes) => bytes.as_mut_slice(),
             Owned::Foreign(memory) => memory.as_bytes_mut(),
+        }
+    }
+
+    /// The first byte, for an owner that uses nothing else of the buffer until it drops it.
+    pub(crate) fn base(&mut self) -> NonNull<u8> {
+        match &self.0 {
+            Owned::Bytes(bytes) => bytes.base(),
+            Owned::Foreign(memory) => memory.base(),
         }
     }
 

@@ -42,6 +42,11 @@ impl OwnedMemory {
         unsafe { std::slice::from_raw_parts(self.0.start().as_ptr(), self.0.bytes()) }
     }
 
+    /// The first byte.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.0.start()
+    }
+
     /// The bytes, mutably.
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and this is borrowed mutably.

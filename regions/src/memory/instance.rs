@@ -60,6 +60,22 @@ impl Instance {
         Ok(Instance { storage, ledger: RefCell::default() })
     }
 
+    /// Makes an instance of `field` over `rect` of the values in `buffer`, in row-major order and native byte order. Its memory is
+    /// the buffer's, and counts as `memory`.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::WrongLength`] if the buffer has another length than the values of `rect`.
+    pub fn from_buffer(
+        rect: Rect,
+        field: impl Into<&'static FieldInfo>,
+        memory: MemoryId,
+        buffer: Buffer,
+    ) -> Result<Self, RegionError> {
+        let storage = Arc::new(Storage::of_buffer(rect, field.into(), memory, buffer)?);
+        Ok(Instance { storage, ledger: RefCell::default() })
+    }
+
     /// The points that the instance has values for.
     pub fn rect(&self) -> Rect {
         *self.storage.rect()
@@ -147,6 +163,12 @@ impl Instance {
     /// overlapping lease that writes is out.
     pub fn read_bytes(&self, rect: Rect) -> Result<Buffer, RegionError> {
         self.free(rect, Privilege::Read)?;
+        if rect == self.rect() {
+            // SAFETY: as below, for all of the storage's bytes.
+            return Ok(Buffer::from_bytes(unsafe {
+                std::slice::from_raw_parts(self.storage.base().as_ptr(), self.storage.bytes())
+            }));
+        }
         let mut buffer = Buffer::zeroed(rect.volume() * self.field().size);
         let mut rest = buffer.as_bytes_mut();
         for (at, len) in self.storage.runs(&rect) {

@@ -9,7 +9,7 @@ use super::bytes::Bytes;
 use super::foreign::ForeignMemory;
 use super::layout::runs;
 use crate::field::CACHE_LINE;
-use crate::{FieldInfo, Rect, RegionError};
+use crate::{Buffer, FieldInfo, Rect, RegionError};
 
 /// A memory of the machine, by number. The mapper chooses the memory of each instance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -48,7 +48,20 @@ enum Owned {
     Bytes {
         _until_dropped: Bytes,
     },
+    /// A buffer that the storage has taken over, in the same way.
+    Buffer {
+        _until_dropped: Buffer,
+    },
     Foreign(Box<dyn ForeignMemory>),
+}
+
+fn check_len(field: &FieldInfo, rect: &Rect, came: usize) -> Result<(), RegionError> {
+    let expected = rect.volume() * field.size;
+    if came == expected {
+        return Ok(());
+    }
+    let what = format!("{rect} of field `{}`", field.name).into();
+    Err(RegionError::WrongLength { what, expected, came })
 }
 
 // SAFETY: a storage owns its bytes, which no other value of this process points to but views of leases. Whoever has a reference to it
@@ -67,6 +80,19 @@ impl Storage {
         let (bytes, zeros) = zeros.ok_or_else(refused)?;
         let (base, owned) = (zeros.base(), Owned::Bytes { _until_dropped: zeros });
         Ok(Storage { base, bytes, rect, field, memory, access, owned })
+    }
+
+    /// A plain storage of the values in a buffer.
+    pub fn of_buffer(
+        rect: Rect,
+        field: &'static FieldInfo,
+        memory: MemoryId,
+        mut buffer: Buffer,
+    ) -> Result<Self, RegionError> {
+        check_len(field, &rect, buffer.len())?;
+        let (base, bytes) = (buffer.base(), buffer.len());
+        let owned = Owned::Buffer { _until_dropped: buffer };
+        Ok(Storage { base, bytes, rect, field, memory, access: Access::Plain, owned })
     }
 
     /// An atomic storage of the first bytes of a block, with the values that these have.
@@ -97,7 +123,7 @@ impl Storage {
     pub fn foreign_memory(&self) -> Option<&dyn ForeignMemory> {
         match &self.owned {
             Owned::Foreign(block) => Some(&**block),
-            Owned::Bytes { .. } => None,
+            Owned::Bytes { .. } | Owned::Buffer { .. } => None,
         }
     }
 
@@ -144,12 +170,7 @@ impl Storage {
 
     /// An error unless `came` bytes are the elements of `rect`.
     pub fn check_len(&self, rect: &Rect, came: usize) -> Result<(), RegionError> {
-        let expected = rect.volume() * self.field.size;
-        if came == expected {
-            return Ok(());
-        }
-        let what = format!("{rect} of field `{}`", self.field.name).into();
-        Err(RegionError::WrongLength { what, expected, came })
+        check_len(self.field, rect, came)
     }
 
     /// An error unless `came` bytes are one element.

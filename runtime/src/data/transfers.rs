@@ -6,7 +6,11 @@ use crate::Error;
 use crate::effects::Effects;
 use crate::ids::LaunchKey;
 use crate::message::Transfer;
-use maniple_regions::Buffer;
+use maniple_regions::{Buffer, Instance};
+use std::rc::Rc;
+
+/// From so many bytes on, to take the memory over is faster than to copy into the instance's own, which is warm.
+const ADOPTED: usize = 16 << 10;
 
 impl Data {
     /// Reads the values that another processor's launch needs.
@@ -29,13 +33,14 @@ impl Data {
         Ok(bytes)
     }
 
-    /// Writes the values that a launch of this processor was sent.
+    /// Writes the values that a launch of this processor was sent. Where they are many and are all of an instance, their memory is the
+    /// instance's from now on.
     pub fn write_transfer(
         &self,
         effects: &Effects,
         launch: LaunchKey,
         transfer: &Transfer,
-        bytes: &Buffer,
+        bytes: Buffer,
     ) -> Result<(), Error> {
         let key = transfer.target();
         let field = effects.objects.field(transfer.tree, transfer.field)?;
@@ -44,6 +49,12 @@ impl Data {
             return shared.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| region_error(effects, &key, e));
         }
         let instance = self.owned_instance(effects, key, field, launch)?;
+        if transfer.rect == key.rect && bytes.len() >= ADOPTED {
+            let adopted = Instance::from_buffer(key.rect, field, instance.memory(), bytes);
+            let adopted = Rc::new(adopted.map_err(|e| region_error(effects, &key, e))?);
+            self.instances.borrow_mut().insert(&key, KeptInstance::Owned(adopted, launch), launch);
+            return Ok(());
+        }
         instance.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| region_error(effects, &key, e))
     }
 }

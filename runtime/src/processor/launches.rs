@@ -169,7 +169,7 @@ impl Core {
                 // A shard that reads it has the same values.
                 let is_there = transfer.only_read && self.gangs.is_read(&of.within, &target);
                 if !is_there && !effects.strikes(Bug::StaleCopy) {
-                    data.write_transfer(effects, of.launch, transfer, &bytes)?;
+                    data.write_transfer(effects, of.launch, transfer, bytes)?;
                 }
                 Ok(())
             });
