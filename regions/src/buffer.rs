@@ -9,7 +9,7 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::memory::{Bytes, OwnedMemory};
-use crate::{Element, RegionError};
+use crate::{Element, ForeignMemory, RegionError};
 
 /// An owned block of bytes of fixed length, aligned to 64 bytes so that it can be read as elements of any
 /// [`Element`] type.
@@ -78,6 +78,14 @@ impl Buffer {
         match &mut self.0 {
             Owned::Bytes(bytes) => bytes.as_mut_slice(),
             Owned::Foreign(memory) => memory.as_bytes_mut(),
+        }
+    }
+
+    /// The block that the bytes are in, if they are in one.
+    pub fn foreign_memory(&self) -> Option<&dyn ForeignMemory> {
+        match &self.0 {
+            Owned::Bytes(_) => None,
+            Owned::Foreign(memory) => Some(memory.block()),
         }
     }
 

@@ -42,6 +42,11 @@ impl OwnedMemory {
         unsafe { std::slice::from_raw_parts(self.0.start().as_ptr(), self.0.bytes()) }
     }
 
+    /// The block.
+    pub(crate) fn block(&self) -> &dyn ForeignMemory {
+        &*self.0
+    }
+
     /// The first byte.
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.0.start()

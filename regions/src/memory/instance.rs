@@ -163,21 +163,27 @@ impl Instance {
     /// overlapping lease that writes is out.
     pub fn read_bytes(&self, rect: Rect) -> Result<Buffer, RegionError> {
         self.free(rect, Privilege::Read)?;
-        if rect == self.rect() {
-            // SAFETY: as below, for all of the storage's bytes.
-            return Ok(Buffer::from_bytes(unsafe {
-                std::slice::from_raw_parts(self.storage.base().as_ptr(), self.storage.bytes())
-            }));
-        }
         let mut buffer = Buffer::zeroed(rect.volume() * self.field().size);
-        let mut rest = buffer.as_bytes_mut();
+        self.read_into(rect, buffer.as_bytes_mut())?;
+        Ok(buffer)
+    }
+
+    /// Copies the values of `rect`, in row-major order and native byte order, to `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read_bytes`], and [`RegionError::WrongLength`] if `bytes` has another length than the values of `rect`.
+    pub fn read_into(&self, rect: Rect, bytes: &mut [u8]) -> Result<(), RegionError> {
+        self.free(rect, Privilege::Read)?;
+        self.storage.check_len(&rect, bytes.len())?;
+        let mut rest = bytes;
         for (at, len) in self.storage.runs(&rect) {
             let (run, more) = rest.split_at_mut(len);
             // SAFETY: the run lies within the storage, and by rule 2(b) nobody writes there during this call.
             unsafe { ptr::copy_nonoverlapping(self.storage.base().add(at).as_ptr(), run.as_mut_ptr(), len) };
             rest = more;
         }
-        Ok(buffer)
+        Ok(())
     }
 
     /// Sets the values of `rect` to `bytes`, in row-major order and native byte order.

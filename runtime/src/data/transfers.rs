@@ -4,8 +4,8 @@ use super::instances::KeptInstance;
 use super::{Data, region_error};
 use crate::Error;
 use crate::effects::Effects;
-use crate::ids::LaunchKey;
-use crate::message::Transfer;
+use crate::ids::{LaunchKey, ProcessorId};
+use crate::message::{SharedMemory, Transfer};
 use maniple_regions::{Buffer, Instance};
 use std::rc::Rc;
 
@@ -13,12 +13,20 @@ use std::rc::Rc;
 const ADOPTED: usize = 16 << 10;
 
 impl Data {
-    /// Reads the values that another processor's launch needs.
-    pub fn read_transfer(&self, effects: &Effects, transfer: &Transfer) -> Result<Buffer, Error> {
+    /// Reads the values that a launch needs on the processor `to`.
+    pub fn read_transfer(&self, effects: &Effects, transfer: &Transfer, to: ProcessorId) -> Result<Buffer, Error> {
         let key = transfer.source();
         let instances = self.instances.borrow();
         let bytes = match instances.get(&key) {
-            Some(KeptInstance::Owned(instance, _)) => instance.read_bytes(transfer.rect),
+            Some(KeptInstance::Owned(instance, _)) => {
+                let bytes = transfer.rect.volume() * instance.field().size;
+                let is_near =
+                    |memory: &&dyn SharedMemory| bytes >= ADOPTED && !effects.same_node(to) && memory.reaches(to);
+                match effects.wire.shared_memory().filter(is_near).and_then(|memory| memory.buffer(bytes)) {
+                    Some(mut buffer) => instance.read_into(transfer.rect, buffer.as_bytes_mut()).map(|()| buffer),
+                    None => instance.read_bytes(transfer.rect),
+                }
+            }
             Some(KeptInstance::Shared(shared)) => shared.read_bytes(transfer.rect),
             // The column was named by a launch but never written. Values start as zero.
             None => {

@@ -4,7 +4,7 @@ use super::{Also, Message};
 use crate::Error;
 use crate::ids::{ObjectId, ProcessorId, TopLaunch};
 use crate::names::TaskName;
-use maniple_regions::{FieldInfo, MemoryId, Rect, RegionError, SharedInstance};
+use maniple_regions::{Buffer, FieldInfo, MemoryId, Rect, RegionError, SharedInstance};
 use serde::{Deserialize, Serialize};
 
 /// The wire as a processor uses it. A wire keeps the order of messages from one processor to another, and promises
@@ -61,6 +61,9 @@ pub(crate) trait SharedMemory: Send + Sync {
     /// # Errors
     /// There is not enough memory.
     fn instance(&self, rect: Rect, field: &FieldInfo, memory: MemoryId) -> Result<SharedInstance, RegionError>;
+    /// Memory in it for values that go to a node which it [reaches](Self::reaches), with any bytes. They need not be copied on their
+    /// way. `None` if there is not enough memory.
+    fn buffer(&self, bytes: usize) -> Option<Buffer>;
     /// The name of an instance of this node for another node. That one holds it from now on, and [opens](Self::open) it
     /// once. `None` for an instance in other memory.
     fn name(&self, instance: &SharedInstance) -> Option<BlockName>;

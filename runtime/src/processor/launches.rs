@@ -4,7 +4,7 @@ use super::Core;
 use crate::effects::Asker;
 use crate::error::Failure;
 use crate::gang::{Due, OfLaunch, Order};
-use crate::ids::{Ancestors, ColumnKey, LaunchKey, TaskId};
+use crate::ids::{Ancestors, ColumnKey, LaunchKey, ProcessorId, TaskId};
 use crate::message::{Batch, HeldRegion, Hop, Move, Recipient, Transfer, Valid, Values, next, way};
 use crate::object::GangTable;
 use crate::parcel::Parcel;
@@ -78,7 +78,7 @@ impl Core {
             Order::Send(recipients, moved) => self.send_values(&recipients, &moved),
             Order::Receive(_, moved) => self.write_values(&of, &moved, came.unwrap_or_default()),
             Order::Copy(moved) => {
-                let values = self.read_values(&moved);
+                let values = self.read_values(&moved, moved.to);
                 self.write_values(&of, &moved, values);
             }
             Order::GiveUp(gone) => {
@@ -103,7 +103,7 @@ impl Core {
         effects.counters.recipients.add(recipients.len() as u64);
         let length = self.length(moved);
         let (route, values) = match self.route(recipients, moved, length) {
-            Ok(route) => (route, self.read_values(moved)),
+            Ok(route) => (route, self.read_values(moved, recipients[0].to)),
             Err(e) => (Route::Binomial, moved.transfers.iter().map(|_| Err(Box::new(e.clone()))).collect()),
         };
         self.forward(&way(recipients, &route), values, length);
@@ -150,12 +150,12 @@ impl Core {
         self.gangs.take_values(&self.tasks, came);
     }
 
-    /// Reads the values of a move, but for those that a task which failed should have written.
-    fn read_values(&self, moved: &Move) -> Vec<Result<Buffer, Box<Error>>> {
+    /// Reads the values of a move for a processor, but for those that a task which failed should have written.
+    fn read_values(&self, moved: &Move, to: ProcessorId) -> Vec<Result<Buffer, Box<Error>>> {
         let data = &self.tasks.data;
         let read = |t: &Transfer| {
             let poison = data.some_poison().and_then(|poisons| poisons.of(&t.source(), t.rect));
-            poison.map_or_else(|| data.read_transfer(self.effects(), t), Err).map_err(Box::new)
+            poison.map_or_else(|| data.read_transfer(self.effects(), t, to), Err).map_err(Box::new)
         };
         moved.transfers.iter().map(read).collect()
     }

@@ -3,7 +3,7 @@
 use super::segments::{HeldBlock, Segments};
 use crate::ids::ProcessorId;
 use crate::message::{BlockName, SharedMemory};
-use maniple_regions::{FieldInfo, ForeignMemory, MemoryId, Rect, RegionError, SharedInstance};
+use maniple_regions::{Buffer, FieldInfo, ForeignMemory, MemoryId, OwnedMemory, Rect, RegionError, SharedInstance};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -41,6 +41,13 @@ impl SharedMemory for Registered {
         let held = HeldBlock::given(&self.0, (self.0.me, block), block, bytes);
         // SAFETY: A new block. Other processes open it as an instance of the same field.
         unsafe { SharedInstance::in_foreign_memory(rect, *field, memory, Box::new(Own(held))) }
+    }
+
+    fn buffer(&self, bytes: usize) -> Option<Buffer> {
+        let (block, _) = self.0.block(bytes)?;
+        let held = HeldBlock::given(&self.0, (self.0.me, block), block, bytes);
+        // SAFETY: Nobody else has the block until the buffer is given to a receiver.
+        Some(Buffer::from_memory(unsafe { OwnedMemory::new(Box::new(Own(held))) }))
     }
 
     fn name(&self, instance: &SharedInstance) -> Option<BlockName> {

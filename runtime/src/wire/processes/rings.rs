@@ -7,7 +7,7 @@ use super::packet::{Content, Packet, failed};
 use super::segments::{HeldBlock, Segments};
 use crate::Error;
 use crate::ids::ProcessorId;
-use crate::message::Message;
+use crate::message::{Bulk, Message};
 use crate::wire::ring::{Receiver, Sender, ring_bytes};
 use crate::wire::threads::post::{Abroad, Origin, Publics, Way};
 use maniple_regions::{Buffer, OwnedMemory};
@@ -169,6 +169,16 @@ impl Out {
     }
 }
 
+impl Out {
+    /// The block of this process in which a buffer is that the message alone has.
+    fn own_block(&self, bulk: &Bulk) -> Option<usize> {
+        match bulk {
+            Bulk::Buffer(buffer) => self.segments.place(buffer.foreign_memory()?),
+            Bulk::Lent(_) => None,
+        }
+    }
+}
+
 impl Way<Message> for Out {
     fn push(&mut self, mut message: Message) -> Result<(), Message> {
         if !self.ring.has_free_slot() {
@@ -186,8 +196,11 @@ impl Way<Message> for Out {
         let bulk = message.take_bulk();
         self.header.clear();
         let lent = Packet::lent(&message, &bulk);
+        let places: Vec<Option<usize>> =
+            bulk.iter().map(|bulk| self.own_block(bulk).filter(|_| lent.is_none())).collect();
         if lent.is_none() {
-            let lens: Vec<usize> = bulk.iter().map(|bulk| bulk.as_bytes().len()).collect();
+            let lens: Vec<(usize, Option<usize>)> =
+                bulk.iter().zip(&places).map(|(bulk, place)| (bulk.as_bytes().len(), *place)).collect();
             let header = std::mem::take(&mut self.header);
             match postcard::to_extend(&(lens, &message), header) {
                 Ok(header) => self.header = header,
@@ -198,11 +211,14 @@ impl Way<Message> for Out {
             }
         }
         let header = lent.is_none().then_some(&self.header[..]);
-        let parts: Vec<&[u8]> = header.into_iter().chain(bulk.iter().map(|bulk| bulk.as_bytes())).collect();
+        let copied = bulk.iter().zip(&places).filter(|(_, place)| place.is_none()).map(|(bulk, _)| bulk.as_bytes());
+        let parts: Vec<&[u8]> = header.into_iter().chain(copied).collect();
         let Some(block) = self.segments.send(&parts) else {
             self.failed.full(from, self.segments.capacity());
             return Ok(());
         };
+        // The receiver holds these, too. It lets go of them in the end.
+        places.into_iter().flatten().for_each(|block| self.segments.hold(block));
         // Results and arguments are in the header.
         let size = size + self.header.len();
         if size > 0 {
@@ -235,12 +251,19 @@ impl In {
         let segment = self.segments.of(self.process);
         // SAFETY: The sender has written the bytes before it pushed the packet, and leaves them while the block is held.
         let header = unsafe { std::slice::from_raw_parts(segment.at(block, len).as_ptr(), len) };
-        let (lens, mut message) = postcard::from_bytes::<(Vec<usize>, Message)>(header)?;
+        let (lens, mut message) = postcard::from_bytes::<(Vec<(usize, Option<usize>)>, Message)>(header)?;
         let mut at = block + len.next_multiple_of(LINE);
-        let bulk = lens.into_iter().map(|len| {
-            let start = at;
-            at += len.next_multiple_of(LINE);
-            self.buffer(block, start, len)
+        let bulk = lens.into_iter().map(|(len, place)| match place {
+            Some(place) => {
+                let held = HeldBlock::given(&self.segments, (self.process, place), place, len);
+                // SAFETY: As in `buffer`. The sender has no other use of the block than to hold it.
+                Buffer::from_memory(unsafe { OwnedMemory::new(Box::new(held)) })
+            }
+            None => {
+                let start = at;
+                at += len.next_multiple_of(LINE);
+                self.buffer(block, start, len)
+            }
         });
         message.put_bulk(bulk);
         Ok(message)

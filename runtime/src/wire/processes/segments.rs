@@ -163,7 +163,7 @@ impl Segments {
 
     /// A block of this process's segment of at least `bytes` bytes, which this process holds once. Its bytes are zero if
     /// it is new. `None` if the segment is full.
-    fn block(&self, bytes: usize) -> Option<(usize, bool)> {
+    pub fn block(&self, bytes: usize) -> Option<(usize, bool)> {
         let Class { size, power, part } = Class::of(bytes)?;
         let mut blocks = self.blocks.get(power)?.lock().unwrap_or_else(PoisonError::into_inner);
         let blocks_of_size = &mut blocks[part];
