@@ -44,7 +44,10 @@ impl SharedMemory for Registered {
     }
 
     fn buffer(&self, bytes: usize) -> Option<Buffer> {
-        let (block, _) = self.0.block(bytes)?;
+        let (block, new) = self.0.block(bytes)?;
+        if new {
+            self.0.of(self.0.me).populate(block, bytes);
+        }
         let held = HeldBlock::given(&self.0, (self.0.me, block), block, bytes);
         // SAFETY: Nobody else has the block until the buffer is given to a receiver.
         Some(Buffer::from_memory(unsafe { OwnedMemory::new(Box::new(Own(held))) }))

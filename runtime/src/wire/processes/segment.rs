@@ -6,7 +6,7 @@
 //! when the segment is made, which is an error where there is none.
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io;
@@ -112,6 +112,15 @@ impl Segment {
         let bytes = usize::try_from(rustix::fs::fstat(&file)?.st_size).map_err(io::Error::other)?;
         let at = map(Some(&file), bytes)?;
         Ok(Self { at, bytes, file: None })
+    }
+
+    /// Has memory for bytes that are about to be written, all at once: to get it page by page takes longer. Where the system can't,
+    /// nothing is lost.
+    pub fn populate(&self, place: usize, bytes: usize) {
+        let page = rustix::param::page_size();
+        let (start, end) = (place - place % page, (place + bytes).next_multiple_of(page).min(self.bytes));
+        // SAFETY: Within the mapping. The call changes no byte.
+        let _ = unsafe { madvise(self.at.as_ptr().add(start).cast(), end - start, Advice::LinuxPopulateWrite) };
     }
 
     /// Its bytes.
