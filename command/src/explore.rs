@@ -23,8 +23,9 @@ const PROCESSES: usize = 2;
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
 Each seed gives a program, a mapper and a run. Programs have leaf tasks on parts of regions, index launches, exchanges through \
-barriers, phase barriers and collectives of all kinds. Gangs are launched by the top-level task and by inner tasks. Among them the top-level task launches leaf tasks. Mappers are \
-replaced, and there are deadlines and panics. Seven runs in eight are on the seeded driver, with slow pairs of processors, pauses and lost processors. \
+barriers, phase barriers and collectives of all kinds. Gangs are launched by the top-level task and by inner tasks. Among them the \
+top-level task launches leaf tasks. Mappers are replaced, and there are deadlines and panics. Seven runs in eight are on the \
+seeded driver, with slow pairs of processors, pauses and lost processors. \
 The others are in virtual time. With --wire processes, links between processors are slow now and then, and there are no lost \
 processors, replaced mappers or looks for races.
 
