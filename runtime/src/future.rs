@@ -198,8 +198,10 @@ impl<T: 'static> TaskFuture<T> {
     }
 
     /// Notes the time at which the future is settled, with a value or with an error. Never waits. It launches no task
-    /// and polls nobody, so it takes no time in virtual time.
+    /// and polls nobody, so it takes no time in virtual time. The result of a task of a flow is settled on another node when it
+    /// has come there.
     pub fn stamp(&self) -> Stamp {
+        self.ask();
         let noted = Arc::new(Noted(AtomicU64::new(UNSETTLED)));
         if !self.wait(Waiting::Waker(Box::new(Waker::from(noted.clone())))) {
             noted.wake_by_ref();
@@ -339,11 +341,19 @@ impl<T: 'static> TaskFuture<T> {
         }
     }
 
-    #[cold]
-    fn register_again(&self, waker: &Waker) {
-        if self.registered.get() == UNASKED {
+    /// Asks for the value, if nobody has done so by this clone. Whether it did.
+    fn ask(&self) -> bool {
+        let asks = self.registered.get() == UNASKED;
+        if asks {
             self.registered.set(NOBODY);
             self.cell.task.is_awaited();
+        }
+        asks
+    }
+
+    #[cold]
+    fn register_again(&self, waker: &Waker) {
+        if self.ask() {
             return self.register(&self.cell, waker);
         }
         let place = self.registered.get() as usize;

@@ -128,7 +128,7 @@ impl Top {
         let effects = self.core().effects();
         let homes: Vec<ProcessorId> = (0..effects.copies().nodes()).map(|node| effects.home_of(NodeId(node))).collect();
         let gang = self.define_gang("nodes", &homes);
-        Ok(*self.each_node.get_or_init(|| (gang, self.register("end of flow", on_each_node))))
+        Ok(*self.each_node.get_or_init(|| (gang, self.register("flow", on_each_node))))
     }
 
     /// Adds an object, which must be the same on every node.

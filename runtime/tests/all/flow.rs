@@ -337,6 +337,25 @@ fn points_of_an_index_launch_are_on_all_nodes() {
     }
 }
 
+/// A stamp is settled on all nodes, though no copy awaits the task.
+#[test]
+fn a_stamp_of_a_task_is_settled_on_all_nodes() {
+    for nodes in 1..5u32 {
+        let (stamps, _) = Runtime::seeded(nodes, 3)
+            .run(|top| async move {
+                let tasks = top.index_launch(top.nodes() as usize, |x: Arg<u64>| *x, |x| ((x as u64).into(),)).go()?;
+                let stamps: Vec<_> = tasks.iter().map(TaskFuture::stamp).collect();
+                // Results of a node come in the order of its tasks.
+                for node in 0..top.nodes() {
+                    top.launch(|| (), ()).on(NodeId(node)).go()?.await?;
+                }
+                Ok(stamps.iter().filter(|stamp| stamp.at().is_some()).count())
+            })
+            .unwrap_or_else(|e| panic!("{nodes} nodes: {e}"));
+        assert_eq!(stamps, nodes as usize);
+    }
+}
+
 /// A task that fails stops what depends on its data, on all nodes, and nothing else.
 #[test]
 fn a_failure_spreads_to_what_depends_on_it() {
