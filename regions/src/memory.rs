@@ -12,7 +12,8 @@
 //!
 //! Every `SAFETY` comment in this module refers to these rules:
 //!
-//! 1. A storage's bytes are initialised when it is made, in [`Bytes`] of its own or in a [`ForeignMemory`]. They never move,
+//! 1. A storage's bytes are initialised when it is made, in [`Bytes`] of its own, in a buffer that it has taken
+//!    over, or in a [`ForeignMemory`]. They never move,
 //!    and live until the last `Arc` to it is gone. Elements are plain old data, so any bytes are a valid value.
 //! 2. The bytes of a **plain** storage are touched in two ways only. (a) Through a view of a lease, within the lease's
 //!    rectangle. It writes only if the lease's privilege writes. (b) By a method of the instance, on the instance's

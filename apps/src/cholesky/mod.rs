@@ -185,8 +185,8 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
     Ok(Ok((time, found)))
 }
 
-/// The node of a tile: the nodes are a grid that is as square as can be, with more columns than rows, and have the tiles in turn. As
-/// rows of tiles have more work the lower they are, two nodes with all of every other row would have less to do and more.
+/// The node of a tile: the nodes are a grid that is as square as can be, with more columns than rows, and have the tiles in turn. If two
+/// nodes had alternate rows, one would have more work, as lower rows have more. With alternate columns both have the same.
 fn dealt((row, column): (usize, usize), nodes: u32) -> NodeId {
     let rows = (1..=nodes.isqrt()).rev().find(|rows| nodes.is_multiple_of(*rows)).unwrap_or(1);
     let columns = nodes / rows;

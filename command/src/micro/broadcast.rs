@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::micro::run_error;
 use crate::options::counts::Counts;
 use crate::options::help::{exit_codes, machine_columns};
-use crate::options::numbers::{at_least_one, count};
+use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::options::sends::Sends;
 use crate::options::wire::Wire;
 use crate::options::workers::{OnWorkers, Place};
@@ -13,6 +13,7 @@ use crate::output::{Output, expect_verified, field, table};
 use maniple::mapper::MapperSlot;
 use maniple::runtime::Runtime;
 use maniple_apps::broadcast::run;
+use maniple_stencil::plural;
 
 /// Send a tile to several nodes, where a task of a flow needs it
 #[derive(Debug, clap::Args)]
@@ -53,6 +54,10 @@ pub struct BroadcastOptions {
 pub fn execute(args: &BroadcastOptions) -> Result<(), Failure> {
     let bytes = at_least_one("bytes", args.bytes)?;
     let is_virtual = args.on.workers.wire.wire() == Wire::Virtual;
+    if !is_virtual {
+        // A process has the tile, and one that sends it has it once more. Several may be on a host.
+        check_memory(&format!("a tile of {}", plural(bytes, "byte")), bytes, 2)?;
+    }
     let elements = match is_virtual {
         true => 1,
         false => u32::try_from(bytes.div_ceil(8)).map_err(|_| Failure::Usage(format!("--bytes: too many, {bytes}")))?,

@@ -57,7 +57,7 @@ fn in_yardsticks(on: &Platform, measured_ns: f64, target: f64) -> Sample {
 
 type Measure = Box<dyn FnMut(&Platform) -> Result<Sample, Failure>>;
 
-/// All rows, in the order of the document: those of this host only, too.
+/// All rows, in the order of the document; with `of_host` also those that exist only on this host.
 pub fn all(of_host: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |what: &str, unit, target: Option<&str>, measure| {

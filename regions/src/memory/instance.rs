@@ -12,8 +12,8 @@ use crate::{Buffer, Coherence, FieldInfo, Privilege, Rect, RegionError};
 
 /// The values of one field over one rectangle, in one memory, with one owner.
 ///
-/// The values are a row-major array that starts on a cache line and is zero at first. The owner gives leases out and
-/// takes them back. The instance may move to another thread, but two threads cannot use it at once:
+/// The values are a row-major array that starts on a cache line. They are zero at first, or those of a buffer. The owner gives leases
+/// out and takes them back. The instance may move to another thread, but two threads cannot use it at once:
 ///
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}

@@ -119,7 +119,7 @@ impl Storage {
         Ok(Storage { base, bytes, rect, field, memory, access: Access::Atomic, owned: Owned::Foreign(block) })
     }
 
-    /// The block that the bytes are in, if they are in one.
+    /// The block that the bytes are in, if an atomic storage was made in one.
     pub fn foreign_memory(&self) -> Option<&dyn ForeignMemory> {
         match &self.owned {
             Owned::Foreign(block) => Some(&**block),

@@ -80,7 +80,7 @@ impl Instances {
         let entry = self.entry(key, Some(kept), None);
         if let Some(column) = &entry.column {
             match &entry.kept {
-                // Tasks that only read may be about to use the one before, which has the same values.
+                // Tasks that only read may be about to use the earlier instance, which has the same values.
                 Some(KeptInstance::Owned(instance, _)) if !column.is_elsewhere() => column.moves_to(instance),
                 _ => column.release(),
             }
@@ -136,7 +136,7 @@ impl Instances {
     pub fn uses(&self) -> usize {
         let used = |entry: &Entry| match &entry.kept {
             Some(KeptInstance::Owned(instance, _)) => {
-                let stands = entry.column.as_ref().is_some_and(|column| !column.is_elsewhere());
+                let stands = entry.column.as_ref().is_some_and(|column| column.has(instance));
                 Rc::strong_count(instance) - 1 - usize::from(stands)
             }
             Some(KeptInstance::Shared(_)) | None => 0,

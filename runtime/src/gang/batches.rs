@@ -51,6 +51,8 @@ pub(crate) struct WaitingBatch<'a> {
     pub missing: Vec<ProcessorId>,
     /// Earlier launches that use the same data and have not ended.
     pub after: Vec<LaunchKey>,
+    /// What it waits for itself: launches, moves of data, and leaf tasks.
+    pub next: Vec<Node>,
 }
 
 #[derive(Default)]

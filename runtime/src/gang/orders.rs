@@ -13,6 +13,7 @@
 use super::batches::{BatchOrigin, WaitingBatch};
 use crate::Error;
 use crate::data::Column;
+use crate::diagnose::deadlock::Node;
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ProcessorId, TaskId, launcher};
 use crate::maps::{HashMap, HashSet};
 use crate::message::{Batch, ColumnUse, Does, LaunchPart, Move, Recipient, Values};
@@ -371,6 +372,7 @@ impl Orders {
             shards: shards(batch),
             missing: Vec::new(),
             after: Vec::new(),
+            next: Vec::new(),
         });
         let mut queued: Vec<&LaunchOrder> = self.all.values().map(|order| &**order).collect();
         queued.sort_unstable_by_key(|order| order.of.launch);
@@ -383,6 +385,7 @@ impl Orders {
             shards: shards(batch),
             missing: self.missing(order.of.launch),
             after: self.launches_before(tasks, order),
+            next: self.before(tasks, order.id),
         });
         queued.chain(early).collect()
     }
@@ -393,6 +396,18 @@ impl Orders {
             Order::Start(_) | Order::GiveUp(_) => None,
             order => Some((own.id, &*own.of, order)),
         })
+    }
+
+    /// The nodes of what an order waits for.
+    pub fn before(&self, tasks: &Tasks, id: TaskId) -> Vec<Node> {
+        let node = |index: u32| match self.all.get(&index).map(|own| (&**own, &own.order)) {
+            Some((own, None | Some(Order::Start(_)))) => Node::Launch(own.of.launch),
+            Some((_, Some(Order::Send(recipients, _)))) => {
+                Node::Move { launch: recipients[0].launch, number: recipients[0].number }
+            }
+            _ => Node::Task { processor: tasks.effects.id, index },
+        };
+        tasks.before(id).into_iter().map(node).collect()
     }
 
     /// Whether the values of a move have not come.

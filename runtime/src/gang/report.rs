@@ -43,7 +43,8 @@ impl Gangs {
                 }
             };
             let what = format!(" waits on processor {} for earlier launches{data}", effects.id);
-            let after: Vec<Node> = queued.after.iter().copied().map(Node::Launch).collect();
+            let mut after: Vec<Node> = queued.after.iter().copied().map(Node::Launch).collect();
+            after.extend(queued.next.into_iter().filter(|node| !matches!(node, Node::Launch(_))));
             part.waits.push((launch, Wait { what, on: On::Nodes(after.clone()) }));
             for shard in queued.shards {
                 let what = format!(" has not been started: {name}");
@@ -53,19 +54,30 @@ impl Gangs {
             part.names.push((launch, name));
         }
         for (id, of, order) in batches.orders.moves() {
-            let (node, name) = (tasks.node_of_task(id), name_of_move(effects, of, order));
+            let name = name_of_move(effects, of, order);
+            // A receiver knows a send by the launch and its own number.
+            let nodes: Vec<Node> = match order {
+                Order::Send(recipients, _) => {
+                    recipients.iter().map(|to| Node::Move { launch: to.launch, number: to.number }).collect()
+                }
+                _ => vec![tasks.node_of_task(id)],
+            };
             for after in tasks.leaves_after(id) {
-                part.waits.push((after, waits_for(format!("the {name}"), vec![node])));
+                part.waits.push((after, waits_for(format!("the {name}"), nodes.clone())));
             }
-            if let Order::Receive(number, moved) = order
-                && batches.orders.awaits(of.launch, *number)
-            {
-                part.waits.push((node, waits_for(format!("processor {}", moved.from), Vec::new())));
+            let before = batches.orders.before(tasks, id);
+            for &node in &nodes {
+                if let Order::Receive(number, moved) = order
+                    && batches.orders.awaits(of.launch, *number)
+                {
+                    let sent = Node::Move { launch: of.launch, number: *number };
+                    part.waits.push((node, waits_for(format!("processor {}", moved.from), vec![sent])));
+                }
+                for before in &before {
+                    part.waits.push((node, waits_for("what comes before it", vec![*before])));
+                }
+                part.names.push((node, name.clone()));
             }
-            for before in tasks.before_order(id) {
-                part.waits.push((node, waits_for("what comes before it", vec![before])));
-            }
-            part.names.push((node, name));
         }
         // An inner task without another known wait is taken to wait for its launches.
         let busy: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();

@@ -61,7 +61,7 @@ pub(crate) trait SharedMemory: Send + Sync {
     /// # Errors
     /// There is not enough memory.
     fn instance(&self, rect: Rect, field: &FieldInfo, memory: MemoryId) -> Result<SharedInstance, RegionError>;
-    /// Memory in it for values that go to a node which it [reaches](Self::reaches), with any bytes. They need not be copied on their
+    /// A buffer in it, with undefined contents, for values for a node that it [reaches](Self::reaches). They are not copied on their
     /// way. `None` if there is not enough memory.
     fn buffer(&self, bytes: usize) -> Option<Buffer>;
     /// The name of an instance of this node for another node. That one holds it from now on, and [opens](Self::open) it

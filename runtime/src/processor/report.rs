@@ -26,6 +26,7 @@ impl Core {
         effects.objects.all().iter().for_each(|known| known.object.report(known.id, self, &mut part));
         self.tasks.report(node_of, &mut part);
         self.gangs.report(&self.tasks, &mut part);
+        self.tasks.report_others(&mut part);
         // The other modules have explained these waits.
         let explained: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
         for (slot, (node, _)) in effects.futures().into_iter().filter(|(_, (node, _))| !explained.contains(node)) {

@@ -4,8 +4,7 @@ use super::Tasks;
 use crate::diagnose::deadlock::{Node, ReportPart, waits_for};
 use crate::effects::Waiting;
 use crate::ids::{ArrivalAt, EMPTY, ObjectId, TaskId, ValueAt};
-use crate::task::Body;
-use crate::task::slab::{Entry, Stage};
+use crate::task::slab::Stage;
 
 impl Tasks {
     /// A leaf task in the graph of a deadlock.
@@ -39,20 +38,16 @@ impl Tasks {
         entry.successors.iter().filter(|next| is_task(next)).map(|next| self.node_of_task(*next)).collect()
     }
 
-    /// The leaf tasks and the moves of data that an order waits for.
-    pub fn before_order(&self, id: TaskId) -> Vec<Node> {
-        self.before(id).into_iter().map(|index| Node::Task { processor: self.effects.id, index }).collect()
-    }
-
     /// Adds the waits of leaf tasks, and the waits for them.
     pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
         let leaves = self.leaves.borrow();
-        let busy: Vec<(TaskId, &Entry, &Body)> = leaves.busy().collect();
-        for (id, leaf, body) in &busy {
-            let node = self.node_of_task(*id);
+        for (id, leaf, body) in leaves.busy() {
+            let node = self.node_of_task(id);
             let name = body.place().to_string();
             let of_its = |what: &str| waits_for(format!("{what} {name}"), vec![node]);
-            for next in leaf.successors.iter().filter(|next| leaves.is_there(**next)) {
+            // Orders are explained beside their launches.
+            let is_task = |next: &&TaskId| leaves.is_there(**next) && !leaves.is_order(**next);
+            for next in leaf.successors.iter().filter(is_task) {
                 part.waits.push((self.node_of_task(*next), of_its("what comes before it,")));
             }
             if let Some(task) = &body.task {
@@ -72,14 +67,18 @@ impl Tasks {
                 part.waits.push((node, waits_for("data of other processors", Vec::new())));
             }
         }
-        // Waits that nothing else explains, such as inputs that the program itself settles.
+    }
+
+    /// Adds the waits of leaf tasks that nothing else explains, such as inputs that the program itself settles.
+    pub fn report_others(&self, part: &mut ReportPart) {
         let explained: std::collections::HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
-        for (id, leaf, _) in busy.iter().filter(|(id, ..)| !explained.contains(&self.node_of_task(*id))) {
+        let leaves = self.leaves.borrow();
+        for (id, leaf, _) in leaves.busy().filter(|(id, ..)| !explained.contains(&self.node_of_task(*id))) {
             let what = match leaf.unmet {
                 1 => "1 earlier task or input".into(),
                 n => format!("{n} earlier tasks or inputs"),
             };
-            part.waits.push((self.node_of_task(*id), waits_for(what, Vec::new())));
+            part.waits.push((self.node_of_task(id), waits_for(what, Vec::new())));
         }
     }
 }

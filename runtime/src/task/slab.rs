@@ -311,6 +311,11 @@ impl Leaves {
         self.slab.iter().filter(|l| l.stage != Stage::Free).count()
     }
 
+    /// Whether it is an order, and no task.
+    pub(super) fn is_order(&self, id: TaskId) -> bool {
+        self.slab.get(id.index as usize).is_some_and(|l| matches!(l.stage, Stage::Order | Stage::Started))
+    }
+
     /// Whether a task is queued or runs. Later it may still wait until its changes have reached their home.
     pub(super) fn is_ready(&self, id: TaskId) -> bool {
         self.slab.get(id.index as usize).is_some_and(|l| l.turn == id.turn && l.stage == Stage::Ready)

@@ -137,7 +137,7 @@ impl Factored {
     }
 }
 
-/// The share of recipients that were found before the message left that the others get.
+/// The share of recipients that were found before a message left, so that they could join it.
 #[derive(Debug, Clone, Serialize)]
 struct Known {
     window: u32,

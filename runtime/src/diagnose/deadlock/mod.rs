@@ -41,6 +41,11 @@ pub(crate) enum Node {
         object: ObjectId,
         generation: u64,
     },
+    /// A move of data for a launch, by its number there, at the processor that sends it.
+    Move {
+        launch: LaunchKey,
+        number: u32,
+    },
 }
 
 /// A wait of a node.
@@ -340,6 +345,7 @@ fn default_name(node: Node) -> String {
         Node::Call { shard, .. } => format!("a call in shard {shard}"),
         Node::Task { .. } => "a leaf task".into(),
         Node::Phase { generation, .. } => format!("generation {generation}"),
+        Node::Move { launch, .. } => format!("a send for launch {}", launch & u64::from(u32::MAX)),
     }
 }
 

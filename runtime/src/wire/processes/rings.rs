@@ -170,7 +170,7 @@ impl Out {
 }
 
 impl Out {
-    /// The block of this process in which a buffer is that the message alone has.
+    /// If a buffer is in a block of this process: that block. Nobody but the message has the buffer.
     fn own_block(&self, bulk: &Bulk) -> Option<usize> {
         match bulk {
             Bulk::Buffer(buffer) => self.segments.place(buffer.foreign_memory()?),

@@ -114,8 +114,8 @@ impl Segment {
         Ok(Self { at, bytes, file: None })
     }
 
-    /// Has memory for bytes that are about to be written, all at once: to get it page by page takes longer. Where the system can't,
-    /// nothing is lost.
+    /// Gets memory at once for bytes that will be written soon. Page by page takes longer. Where the system can't do it, nothing is
+    /// lost.
     pub fn populate(&self, place: usize, bytes: usize) {
         let page = rustix::param::page_size();
         let (start, end) = (place - place % page, (place + bytes).next_multiple_of(page).min(self.bytes));

@@ -81,7 +81,38 @@ pub struct Segments {
     /// The first byte of it that is not in use.
     free: AtomicUsize,
     /// Blocks of this process that it has given back, by [`Class`]. Others may still hold them.
-    blocks: [Mutex<[VecDeque<usize>; 8]>; LARGEST.ilog2() as usize + 1],
+    blocks: [Mutex<[GivenBack; 8]>; LARGEST.ilog2() as usize + 1],
+}
+
+/// Blocks of a size that have been given back.
+#[derive(Default)]
+struct GivenBack {
+    blocks: VecDeque<usize>,
+    /// All of them are looked at when there are so many.
+    look_at_all: usize,
+}
+
+impl GivenBack {
+    /// Takes a block that nobody holds. Blocks may be held for as long as the run takes. So only a few are looked at, and all of them
+    /// whenever their number has doubled: there are never more than about twice as many as are held at once.
+    fn take(&mut self, is_held: impl Fn(usize) -> bool) -> Option<usize> {
+        for _ in 0..self.blocks.len().min(LOOKED_AT) {
+            let oldest = self.blocks.pop_front()?;
+            if !is_held(oldest) {
+                return Some(oldest);
+            }
+            self.blocks.push_back(oldest);
+        }
+        if self.blocks.len() <= LOOKED_AT.max(self.look_at_all) {
+            return None;
+        }
+        // Those that nobody holds come first, for the next calls.
+        let (held, free): (Vec<usize>, Vec<usize>) = self.blocks.drain(..).partition(|block| is_held(*block));
+        self.look_at_all = 2 * held.len();
+        let found = free.last().copied();
+        self.blocks.extend(free.into_iter().rev().skip(1).chain(held));
+        found
+    }
 }
 
 /// The size of blocks for some number of bytes.
@@ -166,16 +197,7 @@ impl Segments {
     pub fn block(&self, bytes: usize) -> Option<(usize, bool)> {
         let Class { size, power, part } = Class::of(bytes)?;
         let mut blocks = self.blocks.get(power)?.lock().unwrap_or_else(PoisonError::into_inner);
-        let blocks_of_size = &mut blocks[part];
-        let mut found = None;
-        for _ in 0..blocks_of_size.len().min(LOOKED_AT) {
-            let Some(oldest) = blocks_of_size.pop_front() else { break };
-            if self.holders(self.me, oldest).load(Ordering::Acquire) == 0 {
-                found = Some(oldest);
-                break;
-            }
-            blocks_of_size.push_back(oldest);
-        }
+        let found = blocks[part].take(|block| self.holders(self.me, block).load(Ordering::Acquire) > 0);
         drop(blocks);
         let (block, new) = match found {
             Some(block) => (block, false),
@@ -238,7 +260,7 @@ impl Segments {
     /// This process will not give the block to anybody else, and may use it again when nobody holds it.
     fn give_back(&self, block: usize, bytes: usize) {
         let Some(Class { power, part, .. }) = Class::of(bytes) else { return };
-        self.blocks[power].lock().unwrap_or_else(PoisonError::into_inner)[part].push_back(block);
+        self.blocks[power].lock().unwrap_or_else(PoisonError::into_inner)[part].blocks.push_back(block);
     }
 }
 
@@ -298,6 +320,27 @@ mod tests {
 
     /// A block has space for its bytes, no more than an eighth too much if it is large, and bytes of a larger block never
     /// have a smaller one's class.
+    /// However long some are held, and however many are given back meanwhile.
+    #[test]
+    fn there_are_at_most_about_twice_as_many_blocks_as_are_held() {
+        const HELD: usize = 1000;
+        let (mut given_back, mut made) = (GivenBack::default(), HELD);
+        given_back.blocks.extend(0..HELD);
+        let in_use = std::cell::Cell::new(usize::MAX);
+        for _ in 0..100_000 {
+            let is_held = |block| block < HELD || block == in_use.get();
+            let block = given_back.take(is_held).unwrap_or_else(|| {
+                made += 1;
+                made - 1
+            });
+            assert!(!is_held(block));
+            // The one before is free from now on.
+            in_use.set(block);
+            given_back.blocks.push_back(block);
+        }
+        assert!(made <= 2 * HELD + 2 * LOOKED_AT, "{made} blocks");
+    }
+
     #[test]
     fn blocks_hold_their_bytes_and_waste_little() {
         let around = |size: usize| [size - HEADER - 1, size - HEADER, size - HEADER + 1, size, size + 1];
