@@ -57,9 +57,9 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A flow of so many tasks, each on one of `set` regions, with a window whose tasks fit into a near cache.
-    pub fn of_one_region(count: usize, set: usize) -> Self {
-        Self { count, regions: 1, set, window: 1024, slow: Duration::ZERO }
+    /// A flow of so many tasks, each on one of `set` regions.
+    pub fn of_one_region(count: usize, set: usize, window: u32) -> Self {
+        Self { count, regions: 1, set, window, slow: Duration::ZERO }
     }
 
     /// Launches the tasks. Returns the nanoseconds, the sum of all values at the end, and the memory.

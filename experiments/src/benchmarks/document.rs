@@ -29,7 +29,8 @@ median of all yardsticks is above 1 µs, the row is `disturbed` and shows all ro
 - *stencil, added to the kernel*: (T · W − sequential) ÷ P. T is the median time of an iteration with 1000 cells for each shard
   and recursive doubling, sequential the kernel's time for all cells as one vector.
 - *leaf task*: from launch to end. StarPU's time is the line `Per task` of `STARPU_NCPU=1 tasks_overhead -i 200000 -b 1`.
-- *task of a flow*: a leaf task of the top-level task, in the same way, with a window of 1024 tasks.
+- *task of a flow*: a leaf task of the top-level task, in the same way. With the larger window, which is the default of programs, the tasks
+  under way do not fit into a near cache.
 - *Cholesky*: from the first kernel's launch until all have ended, without the matrix's values and the verification. The rows of a pair
   alternate. *Its kernels in no order* are as many kernels of each kind on as many threads, none of which waits for another.
   `dpotrf` runs on two threads of OpenBLAS, `pdpotrf` on two ranks with OpenBLAS on one thread each, both in their second call, with

@@ -3,7 +3,7 @@
 use super::others::{self, starpu_task_ns};
 use super::platform::{Platform, WORKERS};
 use maniple::collectives::Algorithm;
-use maniple::runtime::Runtime;
+use maniple::runtime::{Runtime, Top};
 use maniple_apps::cholesky::{self, Matrix, Problem, Real, unordered};
 use maniple_command::Failure;
 use maniple_command::collective::chain::allreduce_us;
@@ -96,18 +96,12 @@ pub fn all(of_host: bool) -> Vec<Row> {
     if !of_host {
         return rows;
     }
-    row(
-        "task of a flow, 1 region of 1024, 1 worker",
-        ns,
-        Some("1.25 × a leaf task"),
-        flow_task(|on| Ok(Ok(leaf_ns(on)? * 1.25))),
-    );
-    row(
-        "task of a flow, beside StarPU",
-        ns,
-        Some("StarPU's ÷ 15"),
-        flow_task(|_| Ok(starpu_task_ns().map(|ns| ns / 15.0))),
-    );
+    for window in [1024, Top::WINDOW] {
+        let what = format!("task of a flow, window of {window}, 1 region of 1024, 1 worker");
+        row(&what, ns, Some("1.25 × a leaf task"), flow_task(window, |on| Ok(Ok(leaf_ns(on)? * 1.25))));
+    }
+    let starpu = |_: &Platform| Ok(starpu_task_ns().map(|ns| ns / 15.0));
+    row("task of a flow, window of 1024, beside StarPU", ns, Some("StarPU's ÷ 15"), flow_task(1024, starpu));
     let f64_on_2 = |on: &Platform| factored_s::<f64>(&on.runtime());
     let f32_on_2 = |on: &Platform| factored_s::<f32>(&on.runtime());
     let on_processes = |_: &Platform| others::factored_on_processes_s(SIZE, TILE);
@@ -163,10 +157,10 @@ fn factored_s<T: Real>(runtime: &Runtime) -> Result<f64, Failure> {
     }
 }
 
-fn flow_task(target: impl Fn(&Platform) -> Result<Result<f64, String>, Failure> + 'static) -> Measure {
+fn flow_task(window: u32, target: impl Fn(&Platform) -> Result<Result<f64, String>, Failure> + 'static) -> Measure {
     Box::new(move |on| {
         let target = target(on)?;
-        let (ns, _, is_right) = flow::measure(&on.one_worker(), Flow::of_one_region(200_000, 1024))?;
+        let (ns, _, is_right) = flow::measure(&on.one_worker(), Flow::of_one_region(200_000, 1024, window))?;
         Ok(sample(verified((ns, is_right))?, target, on.cache_line_ns()))
     })
 }

@@ -254,7 +254,10 @@ fn broadcasts_have_a_page_of_their_own() {
         let (messages, rounds) = (n.parse::<f64>().expect("a number") * one, rounds * one);
         assert!((ms("linear_ms", n) / messages - 1.0).abs() < 0.05, "{n}: {sent:?}");
         assert!((ms("binomial_ms", n) / rounds - 1.0).abs() < 0.05, "{n}: {sent:?}");
+        assert!((ms("peer_linear_ms", n) / messages - 1.0).abs() < 0.05, "{n}: {sent:?}");
     }
+    // The root's messages share its line: k(k+1)/2 messages for k rounds.
+    assert!((ms("peer_binomial_ms", "3") / (3.0 * one) - 1.0).abs() < 0.05, "{sent:?}");
     let points = csv(&directory.join("points.csv"));
     for (machine, nodes) in [("plafrim", "16"), ("inti", "64"), ("inti", "100")] {
         let value = |curve: &str| value(&points, &[("machine", machine), ("nodes", nodes), ("curve", curve)]);
@@ -264,8 +267,7 @@ fn broadcasts_have_a_page_of_their_own() {
     let windows = csv(&directory.join("windows.csv"));
     let known = windows.iter().filter(|w| number(w, "window") >= 1024.0).map(|w| number(w, "in_time"));
     assert!(known.clone().count() == 3 && known.clone().all(|known| known >= 0.98), "{windows:?}");
-    let words =
-        ["Figure 2", "Figure 4", "Figure 5", "the more nodes, the more they gain", "2√P − 2 = 18", "rows of tiles"];
+    let words = ["Figure 2", "Figure 4", "Figure 5", "more nodes gain more", "2√P − 2 = 18", "rows of tiles"];
     // A matrix of one size makes no curve.
     page(&directory, 2, &words);
 }
