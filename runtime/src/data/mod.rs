@@ -69,6 +69,13 @@ fn place_instance(
     )
 }
 
+/// Where the values of a column are to be.
+enum Choice {
+    There(Rc<Instance>),
+    /// In a new instance in this memory.
+    New(MemoryId),
+}
+
 impl Data {
     /// Requests under way, and uses of instances.
     pub fn entries(&self) -> usize {
@@ -98,6 +105,34 @@ impl Data {
         self.instances.borrow_mut().give_up(key, after, is_over);
     }
 
+    /// The instance that a launch uses of a column that this processor alone uses, or the memory for a new one.
+    fn choose_instance(
+        &self,
+        effects: &Effects,
+        key: ColumnKey,
+        field: &FieldInfo,
+        launch: LaunchKey,
+    ) -> Result<Choice, Error> {
+        let mut instances = self.instances.borrow_mut();
+        let there = instances.get_mut(&key);
+        let found = match there.as_ref().and_then(|entry| entry.kept.as_ref()) {
+            // Other shards of the same launch use the same instance, so that they see each other's values.
+            Some(KeptInstance::Owned(instance, user)) if *user == launch => return Ok(Choice::There(instance.clone())),
+            Some(KeptInstance::Owned(instance, _)) => Some(instance.memory()),
+            Some(KeptInstance::Shared(_)) | None => None,
+        };
+        match place_instance(effects, key, field, Coherence::Exclusive, found)? {
+            InstanceChoice::Create(kind) => Ok(Choice::New(effects.machine().memory(effects.id, kind))),
+            InstanceChoice::Find => {
+                let Some(entry) = there else { unreachable!("validated") };
+                entry.used_by(launch);
+                let Some(KeptInstance::Owned(instance, user)) = &mut entry.kept else { unreachable!("validated") };
+                *user = launch;
+                Ok(Choice::There(instance.clone()))
+            }
+        }
+    }
+
     /// The instance of a column that this processor alone uses. `launch` is the launch of its shards, or of the shards
     /// that incoming data is for.
     pub fn owned_instance(
@@ -107,26 +142,14 @@ impl Data {
         field: &FieldInfo,
         launch: LaunchKey,
     ) -> Result<Rc<Instance>, Error> {
+        let memory = match self.choose_instance(effects, key, field, launch)? {
+            Choice::There(instance) => return Ok(instance),
+            Choice::New(memory) => memory,
+        };
         let mut instances = self.instances.borrow_mut();
         let there = instances.get_mut(&key);
-        let found = match there.as_ref().and_then(|entry| entry.kept.as_ref()) {
-            // Other shards of the same launch use the same instance, so that they see each other's values.
-            Some(KeptInstance::Owned(instance, user)) if *user == launch => return Ok(instance.clone()),
-            Some(KeptInstance::Owned(instance, _)) => Some(instance.memory()),
-            Some(KeptInstance::Shared(_)) | None => None,
-        };
-        let kind = match (place_instance(effects, key, field, Coherence::Exclusive, found)?, &there) {
-            (InstanceChoice::Create(kind), _) => kind,
-            (InstanceChoice::Find, _) => {
-                let Some(entry) = there else { unreachable!("validated") };
-                entry.used_by(launch);
-                let Some(KeptInstance::Owned(instance, user)) = &mut entry.kept else { unreachable!("validated") };
-                *user = launch;
-                return Ok(instance.clone());
-            }
-        };
         let make = || {
-            let instance = Instance::new(key.rect, *field, effects.machine().memory(effects.id, kind))?;
+            let instance = Instance::new(key.rect, *field, memory)?;
             let bytes = match there.as_ref().and_then(|entry| entry.kept.as_ref()) {
                 Some(KeptInstance::Owned(there, _)) => there.read_bytes(key.rect)?,
                 Some(KeptInstance::Shared(there)) => there.read_bytes(key.rect)?,

@@ -1,7 +1,7 @@
 //! Data that a launch copies between instances of different processors before its shards start.
 
 use super::instances::KeptInstance;
-use super::{Data, region_error};
+use super::{Choice, Data, region_error};
 use crate::Error;
 use crate::effects::Effects;
 use crate::ids::{LaunchKey, ProcessorId};
@@ -56,13 +56,17 @@ impl Data {
         if let Some(KeptInstance::Shared(shared)) = self.instances.borrow().get(&key) {
             return shared.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| region_error(effects, &key, e));
         }
-        let instance = self.owned_instance(effects, key, field, launch)?;
         if transfer.rect == key.rect && bytes.len() >= ADOPTED {
-            let adopted = Instance::from_buffer(key.rect, field, instance.memory(), bytes);
+            let memory = match self.choose_instance(effects, key, field, launch)? {
+                Choice::There(instance) => instance.memory(),
+                Choice::New(memory) => memory,
+            };
+            let adopted = Instance::from_buffer(key.rect, field, memory, bytes);
             let adopted = Rc::new(adopted.map_err(|e| region_error(effects, &key, e))?);
             self.instances.borrow_mut().insert(&key, KeptInstance::Owned(adopted, launch), launch);
             return Ok(());
         }
+        let instance = self.owned_instance(effects, key, field, launch)?;
         instance.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| region_error(effects, &key, e))
     }
 }
