@@ -1,5 +1,5 @@
-//! One tile that goes to several nodes: what the broadcasts that are found in a flow take (Denis et al., "Using dynamic broadcasts
-//! to improve task-based runtime performances", section 4.1).
+//! One tile that goes to several nodes: what the broadcasts that are found in a flow take (Denis et al., "Using Dynamic Broadcasts
+//! to improve Task-Based Runtime Performances", section 5.1).
 
 use maniple::mapper::NodeId;
 use maniple::prelude::*;

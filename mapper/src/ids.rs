@@ -17,6 +17,22 @@ pub struct ProcessorId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
+impl NodeId {
+    /// The node of an item in a row and a column if the items are dealt to `nodes` nodes, at least one, block-cyclically in both
+    /// directions. The nodes are a grid that is as square as can be, with no more rows than columns.
+    ///
+    /// ```
+    /// # use maniple_mapper::NodeId;
+    /// // Six nodes are two rows of three.
+    /// assert_eq!([(0, 0), (0, 4), (3, 2), (-1, -1)].map(|item| NodeId::dealt(item, 6).0), [0, 1, 5, 5]);
+    /// ```
+    pub fn dealt((row, column): (i64, i64), nodes: u32) -> Self {
+        let rows = (1..=nodes.isqrt()).rev().find(|rows| nodes.is_multiple_of(*rows)).unwrap_or(1);
+        let (rows, columns) = (i64::from(rows), i64::from(nodes / rows));
+        Self((row.rem_euclid(rows) * columns + column.rem_euclid(columns)) as u32)
+    }
+}
+
 impl ProcessorId {
     /// Any processor of the task's node, whichever is free first. It is an answer of
     /// [`map_leaf`](crate::Mapper::map_leaf) only, and no processor of a machine has this number.

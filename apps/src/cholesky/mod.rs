@@ -153,6 +153,9 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
     let (matrix, side) = (&problem.matrix, problem.tile);
     let tiles = Tiles::new(&top, (matrix.size(), side), problem.stands_for)?;
     for (i, j, tile) in tiles.all() {
+        // By default the tree's first dimension, the column, is dealt to rows of nodes. Of two nodes, which are a row, one would have
+        // the lower one of each two rows of tiles, and more work.
+        let node = NodeId::dealt((i as i64, j as i64), top.nodes());
         let matrix = matrix.clone();
         let set = move |mut a: Write<T, 2>| {
             let (first, rows) = (a.rect(), a.rect().extent(1));
@@ -163,7 +166,7 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
                 if r < c { T::zero() } else { matrix.get(r, c) }
             });
         };
-        top.launch(set, (tile.write(tiles.field),)).on(dealt((i, j), top.nodes())).named("set").go()?.detach();
+        top.launch(set, (tile.write(tiles.field),)).on(node).named("set").go()?.detach();
     }
     top.done().await?;
     let began = now();
@@ -183,14 +186,6 @@ async fn whole<T: Real>(top: Top, problem: Problem<T>) -> Result<Result<(Duratio
         gather(&top, &tiles, matrix.size(), into).await?;
     }
     Ok(Ok((time, found)))
-}
-
-/// The node of a tile: the nodes are a grid that is as square as can be, with more columns than rows, and have the tiles in turn. If two
-/// nodes had alternate rows, one would have more work, as lower rows have more. With alternate columns both have the same.
-fn dealt((row, column): (usize, usize), nodes: u32) -> NodeId {
-    let rows = (1..=nodes.isqrt()).rev().find(|rows| nodes.is_multiple_of(*rows)).unwrap_or(1);
-    let columns = nodes / rows;
-    NodeId((row % rows as usize) as u32 * columns + (column % columns as usize) as u32)
 }
 
 /// Replaces the tiles of a matrix by those of its factor, with a window of so many tasks, and by priority or in the order of their

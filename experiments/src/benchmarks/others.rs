@@ -15,14 +15,18 @@ pub struct Pair {
     pub cache_line_ns: Option<f64>,
 }
 
+fn this_program() -> Result<Command, Failure> {
+    let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
+    Ok(Command::new(program))
+}
+
 /// Measures an allreduce of 64-bit floats here and with MPI, with one rank for each shard.
 pub fn allreduce_beside_mpi(shards: u32, elements: usize, iterations: usize) -> Result<Result<Pair, String>, Failure> {
     if !cfg!(feature = "mpi") {
         let how = "this maniple was built without MPI; run `cargo run --release -p maniple-experiments --features mpi -- benchmarks`";
         return Ok(Err(how.into()));
     }
-    let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
-    let mut command = Command::new(program);
+    let mut command = this_program()?;
     command.args(["compare", "mpi", "--program", "allreduce", "--workers", "2", "--repeat", "1", "--format", "json"]);
     for (name, number) in [("--shards", shards as usize), ("--elements", elements), ("--iterations", iterations)] {
         command.args([name, &number.to_string()]);
@@ -53,14 +57,8 @@ fn refused(code: Option<i32>, stderr: &str) -> Result<String, Failure> {
 
 /// Nanoseconds of one of StarPU's tasks with one data access, submitted and run by one worker.
 pub fn starpu_task_ns() -> Result<f64, String> {
-    let Some(program) = starpu_program("tasks_overhead") else {
-        return Err(
-            "StarPU's tasks_overhead is not installed; on Debian, as root: `apt-get install starpu-examples`".into()
-        );
-    };
-    let mut command = Command::new(program);
-    command.args(["-i", "200000", "-b", "1"]).env("STARPU_NCPU", "1").env("STARPU_SILENT", "1");
-    command.env("STARPU_NCUDA", "0").env("STARPU_NOPENCL", "0");
+    let mut command = starpu("tasks_overhead", "1")?;
+    command.args(["-i", "200000", "-b", "1"]);
     let output = command.output().map_err(|e| format!("can't start {command:?}: {e}"))?;
     // It reports on stderr.
     let text = String::from_utf8_lossy(&output.stderr);
@@ -77,13 +75,8 @@ fn task_ns(text: &str) -> Option<f64> {
 
 /// Seconds of StarPU's factorisation of a matrix of 32-bit floats on two workers.
 pub fn starpu_factor_s(size: usize, tile: usize) -> Result<f64, String> {
-    let name = "cholesky_implicit";
-    let Some(program) = starpu_program(name) else {
-        return Err(format!("StarPU's {name} is not installed; on Debian, as root: `apt-get install starpu-examples`"));
-    };
-    let mut command = Command::new(program);
+    let mut command = starpu("cholesky_implicit", "2")?;
     command.args(["-size", &size.to_string(), "-nblocks", &size.div_ceil(tile).to_string()]);
-    command.envs([("STARPU_NCPU", "2"), ("STARPU_SILENT", "1"), ("STARPU_NCUDA", "0"), ("STARPU_NOPENCL", "0")]);
     let text = output_of(command.env("OPENBLAS_NUM_THREADS", "1"))?;
     factor_ms(&text)
         .map(|ms| ms / 1e3)
@@ -152,14 +145,21 @@ fn output_of(command: &mut Command) -> Result<String, String> {
 
 /// Seconds of our own factorisation of 64-bit floats on two processes with a worker each.
 pub fn factored_on_processes_s(size: usize, tile: usize) -> Result<f64, Failure> {
-    let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
-    let mut command = Command::new(program);
+    let mut command = this_program()?;
     command.args(["cholesky", "--wire", "processes", "--processes", "2", "--workers", "1", "--repeat", "1"]);
     command.args(["--format", "json", "--size", &size.to_string(), "--tile", &tile.to_string()]);
     let text = output_of(&mut command).map_err(Failure::Run)?;
     let record: Value = serde_json::from_str(&text).unwrap_or_default();
     let missing = || Failure::Run(format!("expected seconds from {command:?}, found {record}"));
     record["seconds"].as_f64().filter(|_| record["verified"] == true).ok_or_else(missing)
+}
+
+/// One of StarPU's programs, with this number of workers.
+fn starpu(name: &str, workers: &str) -> Result<Command, String> {
+    let missing = || format!("StarPU's {name} is not installed; on Debian, as root: `apt-get install starpu-examples`");
+    let mut command = Command::new(starpu_program(name).ok_or_else(missing)?);
+    command.envs([("STARPU_NCPU", workers), ("STARPU_SILENT", "1"), ("STARPU_NCUDA", "0"), ("STARPU_NOPENCL", "0")]);
+    Ok(command)
 }
 
 /// StarPU's program: in the path, or in Debian's directory, which is named after the architecture.

@@ -25,7 +25,7 @@ use crate::Error;
 use crate::ids::{ObjectId, TopLaunch};
 use crate::object::Object;
 use crate::table::Table;
-use maniple_regions::{FieldInfo, Region, TreeId};
+use maniple_regions::{FieldId, FieldInfo, Region, TreeId};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -164,6 +164,11 @@ impl Objects {
         })
     }
 
+    /// A field in words: by its name, if it is known.
+    pub fn field_name(&self, tree: TreeId, field: FieldId) -> String {
+        self.field(tree, field).map_or_else(|_| field.to_string(), |f| format!("field `{}`", f.name))
+    }
+
     /// The objects that only shards of a gang use, and that the launch `by` of the top-level task can use.
     pub fn of_gang(&self, gang: ObjectId, by: TopLaunch) -> Vec<Rc<Known>> {
         let is_bound = |known: &Rc<Known>| known.object.gang().is_some_and(|of| of.id == gang);
@@ -219,7 +224,7 @@ impl Objects {
     }
 
     /// Looks up a field of a tree.
-    pub fn field(&self, tree: TreeId, field: maniple_regions::FieldId) -> Result<&'static FieldInfo, Error> {
+    pub fn field(&self, tree: TreeId, field: FieldId) -> Result<&'static FieldInfo, Error> {
         self.with(tree.0, |object| match object.and_then(Object::tree) {
             Some(t) => t.field(field).ok_or_else(|| {
                 let known: Vec<_> = t.fields.iter().map(|f| format!("{} `{}`", f.id.0, f.name)).collect();

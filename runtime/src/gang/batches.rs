@@ -49,10 +49,8 @@ pub(crate) struct WaitingBatch<'a> {
     pub shards: Vec<u32>,
     /// The processors whose data has not come.
     pub missing: Vec<ProcessorId>,
-    /// Earlier launches that use the same data and have not ended.
-    pub after: Vec<LaunchKey>,
-    /// What it waits for itself: launches, moves of data, and leaf tasks.
-    pub next: Vec<Node>,
+    /// Earlier launches that use the same data and have not ended, and the moves of data and the leaf tasks that it waits for.
+    pub after: Vec<Node>,
 }
 
 #[derive(Default)]

@@ -197,19 +197,11 @@ impl Planner {
     }
 }
 
-/// The node of data that nobody has. The nodes are taken as a grid that is as square as can be, and the region as a tile of its
-/// tree among others of its size.
+/// The node of data that nobody has. The region is taken as a tile of its tree among others of its size.
 fn dealt(rect: &Rect, nodes: u32) -> NodeId {
-    let rows = (1..=nodes)
-        .take_while(|rows| rows * rows <= nodes)
-        .filter(|rows| nodes.is_multiple_of(*rows))
-        .last()
-        .unwrap_or(1);
-    let columns = nodes / rows;
     let place = |d: usize| rect.lo(d).div_euclid((rect.extent(d) as i64).max(1));
-    let (row, column) = match rect.dim() {
-        1 => (place(0).div_euclid(i64::from(columns)), place(0)),
-        _ => (place(0), place(1)),
-    };
-    NodeId((row.rem_euclid(i64::from(rows)) * i64::from(columns) + column.rem_euclid(i64::from(columns))) as u32)
+    match rect.dim() {
+        1 => NodeId(place(0).rem_euclid(nodes.into()) as u32),
+        _ => NodeId::dealt((place(0), place(1)), nodes),
+    }
 }

@@ -372,7 +372,6 @@ impl Orders {
             shards: shards(batch),
             missing: Vec::new(),
             after: Vec::new(),
-            next: Vec::new(),
         });
         let mut queued: Vec<&LaunchOrder> = self.all.values().map(|order| &**order).collect();
         queued.sort_unstable_by_key(|order| order.of.launch);
@@ -384,8 +383,10 @@ impl Orders {
             origin: origin(order.of.launch, &order.of.by, batch),
             shards: shards(batch),
             missing: self.missing(order.of.launch),
-            after: self.launches_before(tasks, order),
-            next: self.before(tasks, order.id),
+            after: {
+                let others = self.before(tasks, order.id).into_iter().filter(|node| !matches!(node, Node::Launch(_)));
+                self.launches_before(tasks, order).into_iter().map(Node::Launch).chain(others).collect()
+            },
         });
         queued.chain(early).collect()
     }

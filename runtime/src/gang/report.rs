@@ -43,13 +43,11 @@ impl Gangs {
                 }
             };
             let what = format!(" waits on processor {} for earlier launches{data}", effects.id);
-            let mut after: Vec<Node> = queued.after.iter().copied().map(Node::Launch).collect();
-            after.extend(queued.next.into_iter().filter(|node| !matches!(node, Node::Launch(_))));
-            part.waits.push((launch, Wait { what, on: On::Nodes(after.clone()) }));
+            part.waits.push((launch, Wait { what, on: On::Nodes(queued.after.clone()) }));
             for shard in queued.shards {
                 let what = format!(" has not been started: {name}");
                 // It waits for the shards here only: the launch's shards on other processors may be running.
-                part.waits.push((queued.origin.shard(shard), Wait { what, on: On::Nodes(after.clone()) }));
+                part.waits.push((queued.origin.shard(shard), Wait { what, on: On::Nodes(queued.after.clone()) }));
             }
             part.names.push((launch, name));
         }
@@ -108,16 +106,15 @@ fn name_of_move(effects: &Effects, of: &OfLaunch, order: &Order) -> String {
         Order::Receive(_, moved) => ("receive", moved, String::new()),
         Order::Start(_) | Order::GiveUp(_) => return String::new(),
     };
-    let regions: Vec<String> = moved.transfers.iter().take(2).map(|t| shown(effects, t)).collect();
+    let objects = &effects.objects;
+    let shown = |t: &Transfer| {
+        let region = Region { tree: t.tree, rect: t.rect };
+        format!("{} on {}", objects.field_name(t.tree, t.field), objects.shown(region))
+    };
+    let regions: Vec<String> = moved.transfers.iter().take(2).map(shown).collect();
     let more = if moved.transfers.len() > 2 { " and others" } else { "" };
     let number = of.launch & u64::from(u32::MAX);
     format!("{what} of {}{more}{to}, launch {number} of `{}`", regions.join(" and "), of.by)
-}
-
-fn shown(effects: &Effects, t: &Transfer) -> String {
-    let field =
-        effects.objects.field(t.tree, t.field).map_or_else(|_| t.field.to_string(), |f| format!("field `{}`", f.name));
-    format!("{field} on {}", effects.objects.shown(Region { tree: t.tree, rect: t.rect }))
 }
 
 /// The name of a launch, with the number that its launcher gave it.

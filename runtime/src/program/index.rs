@@ -10,6 +10,7 @@ use crate::gang::{Claim, Claimants, conflict};
 use crate::ids::WaitAt;
 use crate::names::{TaskName, short_name};
 use crate::parcel::Portable;
+use crate::task::Body;
 use crate::{Error, Place};
 use maniple_mapper::{NodeId, Priority, SliceInput, validate};
 use maniple_regions::{Coherence, Interference};
@@ -166,10 +167,11 @@ fn with_priority<'s, F: Leaf<M>, M: 'static>(launch: Launch<'s, F, M>, priority:
 
 /// Refuses an index launch if two of its points interfere.
 fn check<F: Leaf<M>, M>(shard: &Shard, args: &[F::Args], name: TaskName) -> Result<(), Error> {
-    let mut claims = Vec::new();
+    let (mut claims, mut uses, mut body) = (Vec::new(), Vec::new(), Body::new());
     for (user, args) in (0u32..).zip(args) {
-        let uses = Declaring::uses_of::<F, M>(shard, args).map_err(|e| e.of_launch(name))?;
-        claims.extend(uses.into_iter().map(|at| Claim { user, at }));
+        let declared = F::declare(args, &mut Declaring::of_uses(shard, &mut body, &mut uses));
+        declared.map_err(|e| e.of_launch(name))?;
+        claims.extend(uses.drain(..).map(|at| Claim { user, at }));
     }
     // Within a shard, the program itself orders simultaneous uses.
     claims.retain(|c| c.at.coherence != Coherence::Simultaneous);

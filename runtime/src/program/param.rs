@@ -10,7 +10,6 @@ use crate::ids::{ArrivalAt, CellAddress, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
 use crate::plant::Bug;
 use crate::program::flow::{Named, Names};
-use crate::program::launch::Leaf;
 use crate::program::region::RegionView;
 use crate::program::shard::{LocalRegion, Shard};
 use crate::task::{Body, Tasks, Unmet};
@@ -289,13 +288,9 @@ impl<'a> Declaring<'a> {
         Self { shard, task: TaskId::NONE, body, unmet: 0, only: Only::Names(names) }
     }
 
-    /// The uses of regions by a task with these arguments.
-    #[cold]
-    pub(crate) fn uses_of<F: Leaf<M>, M>(shard: &'a Shard, args: &F::Args) -> Result<Vec<Use>, Error> {
-        let mut uses = Vec::new();
-        let (task, body, only) = (TaskId::NONE, &mut *Body::new(), Only::Uses(&mut uses));
-        F::declare(args, &mut Declaring { shard, task, body, unmet: 0, only })?;
-        Ok(uses)
+    /// Only collects the uses of regions. `body` stays as it is.
+    pub(crate) fn of_uses(shard: &'a Shard, body: &'a mut Body, uses: &'a mut Vec<Use>) -> Self {
+        Self { shard, task: TaskId::NONE, body, unmet: 0, only: Only::Uses(uses) }
     }
 
     /// The task takes the outcome of a future, or at least waits for it.

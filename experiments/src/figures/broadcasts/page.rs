@@ -1,6 +1,6 @@
 //! The report.
 
-use super::{CLUSTERS, Factored, GAIN, GAINS, Results, TILE, WAYS, WINDOW};
+use super::{CLUSTERS, Factored, GAIN, GAINS, Results, TILE, WAYS, WINDOW, most};
 use crate::figures::curves::{Curve, ORANGE, PURPLE, Plot};
 use crate::figures::report::Figure;
 use crate::figures::study::Point;
@@ -89,9 +89,8 @@ pub fn summary(results: &Results, two: &Figure, figures: &[Figure], output: &Pat
 fn what_came_out(results: &Results) -> [String; 3] {
     let percent = |gain: f64| format!("{:.0} %", (gain - 1.0) * 100.0);
     let largest = |k: usize| {
-        let most =
-            |points: &Vec<Factored>| points.iter().map(|p| p.values()[GAIN + k]).fold(f64::NEG_INFINITY, f64::max);
-        let all: Vec<String> = results.factored.iter().map(|points| percent(most(points))).collect();
+        let largest = |points: &Vec<Factored>| percent(most(points.iter().map(|p| p.values()[GAIN + k])));
+        let all: Vec<String> = results.factored.iter().map(largest).collect();
         all.join(", ")
     };
     let last =

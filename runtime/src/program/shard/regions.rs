@@ -347,8 +347,7 @@ impl Shard {
     }
 
     fn field_name(&self, region: Region, field: FieldId) -> String {
-        let known = self.core().effects().objects.field(region.tree, field);
-        known.map_or_else(|_| field.to_string(), |f| format!("field `{}`", f.name))
+        self.core().effects().objects.field_name(region.tree, field)
     }
 
     /// Refuses an inner task the use of data that one of its gangs may be using, or has left elsewhere.
