@@ -37,10 +37,9 @@ async fn aggregate(parent: InnerTask, (gang, fill, look, rows, total): Args) -> 
     let row: Vec<Region> = Partition::equal(rows, gang.shards() as usize)?.iter().collect();
     let start = |r: Region, privilege| ShardLaunch::new(r).require(r, [C.id()], privilege, Coherence::Exclusive);
     parent.launch_gang(&gang, &fill, |s| start(row[s as usize], Privilege::WriteDiscard)).await?.all().await?;
-    // Mapping brings the shards' rows to the parent, whose own leaf task then combines them.
-    let all = parent.map(rows, [C.id()], Privilege::Read).await?;
-    let sum = parent.map(total, [C.id()], Privilege::WriteDiscard).await?;
-    parent.launch(add_rows, (all.read(C), sum.write(C))).go()?.await?;
+    // The parent's own leaf task combines the shards' rows, which come to it.
+    let (all, sum) = (parent.region(rows)?, parent.region(total)?);
+    parent.launch(add_rows, (all.read(C), sum.write(C))).go()?.detach();
     parent.launch_gang(&gang, &look, |_| start(total, Privilege::Read)).await?.all().await
 }
 

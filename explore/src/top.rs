@@ -237,6 +237,8 @@ async fn by_parent<const D: usize>(
     for loose in &loose {
         free.push(parent.launch_gang(&loose.gang, &loose.task, |s| loose.start::<D>(program, s)).await?);
     }
+    // What is not awaited at once is awaited at the end: gangs and leaf tasks come in the order of the program.
+    let mut later = Vec::new();
     for launch in args.launch..args.launch + stage.launches as usize {
         let args = Args { launch, ..args.clone() };
         let done = parent.launch_gang(&gang, &task, |s| start::<D>(program, &args, s)).await?;
@@ -245,20 +247,20 @@ async fn by_parent<const D: usize>(
             shared.record(launch, stage.shards, &[]);
             return Ok(());
         }
-        if stage.awaited || stage.launches > 1 {
+        if stage.awaited {
             ends(&shared, launch, &done).await;
         }
         let mut seen = Vec::new();
         for field in FIELDS {
             let tag = || Tag { _probe: shared.probe.clone(), bomb: None };
+            let tree = parent.region(args.block)?;
             if stage.maps {
                 let tag = tag();
                 let digests = move |u: Read<i64, D>| {
                     tag.goes_off();
                     digest(&u, 1)
                 };
-                let tree = parent.map(args.block, [field], Privilege::Read).await?;
-                seen.push(parent.launch(digests, (tree.read(field),)).go()?.await);
+                seen.push(parent.launch(digests, (tree.read(field),)).go()?);
             }
             if stage.changes {
                 let tag = tag();
@@ -266,11 +268,20 @@ async fn by_parent<const D: usize>(
                     tag.goes_off();
                     update(&mut u, 23)
                 };
-                let tree = parent.map(args.block, [field], Privilege::ReadWrite).await?;
-                seen.push(parent.launch(changes, (tree.read_write(field),)).go()?.await);
+                seen.push(parent.launch(changes, (tree.read_write(field),)).go()?);
             }
         }
-        shared.record(launch, stage.shards, &seen);
+        later.push((launch, done, seen));
+    }
+    for (launch, done, seen) in later {
+        if !stage.awaited {
+            ends(&shared, launch, &done).await;
+        }
+        let mut values = Vec::new();
+        for value in seen {
+            values.push(value.await);
+        }
+        shared.record(launch, stage.shards, &values);
     }
     for (loose, done) in loose.iter().zip(&free) {
         loose.ends(&shared, done.iter().cloned()).await;

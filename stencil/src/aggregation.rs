@@ -121,7 +121,7 @@ async fn aggregate(inner: InnerTask, a: Aggregation) -> Result<Found, Error> {
     let blocks = Partition::blocks(a.line, &a.sizes)?;
     let (mut sums, mut vectors, mut checks, mut stamps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut written = 0;
-    let total = inner.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
+    let (all, total) = (inner.region(a.sums)?, inner.region(a.total)?);
     inner.launch(put_scaled, (total.write(S),)).go()?.await?;
     for iteration in 1..=a.iterations + 1 {
         let (first, last) = (iteration == 1, iteration == a.iterations + 1);
@@ -155,8 +155,6 @@ async fn aggregate(inner: InnerTask, a: Aggregation) -> Result<Found, Error> {
         }
         written = wrote;
         if !last {
-            let all = inner.map(a.sums, [S.id()], Privilege::Read).await?;
-            let total = inner.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
             let sum = inner.launch(combine, (all.read(S), total.write(S))).go()?.await?;
             sums.push(sum);
             if !goes_on(sums.len(), sums.last().copied()) {

@@ -151,7 +151,7 @@ impl Column {
         match &mut *self.store.borrow_mut() {
             Store::Owned(instance) => {
                 // A standing column may have moved meanwhile, but not from under a writer.
-                let may_have_moved = self.launch == NOBODY && lease.privilege() == Privilege::Read;
+                let may_have_moved = self.stands() && lease.privilege() == Privilege::Read;
                 let returned = instance.release(lease);
                 debug_assert!(may_have_moved || returned.is_ok(), "a lease goes back to the instance it came from");
             }
@@ -177,10 +177,16 @@ impl Column {
         }
     }
 
-    /// Whether the shard has columns that overlap this one.
+    /// Whether other columns may overlap this one.
     #[inline]
     pub fn has_overlaps(&self) -> bool {
-        self.overlaps.borrow().is_some()
+        self.overlaps.borrow().is_some() || self.stands()
+    }
+
+    /// Whether it is a standing column, which all launches use.
+    #[inline]
+    pub fn stands(&self) -> bool {
+        self.launch == NOBODY
     }
 
     #[inline(always)]
@@ -292,6 +298,14 @@ impl Users {
                 }
                 self.add(id, true, alive);
             }
+        }
+    }
+
+    /// An order that has begun is around later users. These do not follow it, unless they are orders that are not part of it.
+    pub fn goes_around(&mut self, id: TaskId) {
+        if self.writer == Some(id) {
+            self.writer = None;
+            self.others.get_or_insert_default().around.push(id);
         }
     }
 

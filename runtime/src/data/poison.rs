@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::ids::ColumnKey;
 use crate::maps::HashMap;
-use maniple_regions::{FieldId, Rect, Region};
+use maniple_regions::Rect;
 use std::cell::RefCell;
 
 /// The values that tasks which failed should have written, and that nothing has written since. They are known by instance, as
@@ -38,14 +38,6 @@ impl Poisons {
         if poisoned.is_empty() {
             all.remove(instance);
         }
-    }
-
-    /// All values of a field of a region were written, or will be, in whatever instance.
-    #[cold]
-    pub fn rewritten_anywhere(&self, region: Region, field: FieldId) {
-        let all: Vec<ColumnKey> = self.0.borrow().keys().copied().collect();
-        let of_field = all.iter().filter(|key| (key.tree, key.field) == (region.tree, field));
-        of_field.for_each(|key| self.rewritten(key, region.rect));
     }
 
     /// The error of values in a rectangle of an instance, if some are poisoned.

@@ -7,7 +7,7 @@ use super::column::{Column, Staged, Store};
 use super::{Data, memory, region_error};
 use crate::diagnose::Event;
 use crate::effects::Effects;
-use crate::ids::{ArrivalAt, ColumnKey, LaunchKey, NOBODY, ProcessorId, TaskId};
+use crate::ids::{ArrivalAt, ColumnKey, LaunchKey, ProcessorId, TaskId};
 use crate::maps::HashMap;
 use crate::message::{Mapped, Message, Put, RefusedData, Remote};
 use crate::plant::Bug;
@@ -107,7 +107,7 @@ impl Data {
         if let Some(e) = effects.lost_processor() {
             return Fetch::Refused(e.clone());
         }
-        if column.launch == NOBODY {
+        if column.stands() {
             return self.find_standing(effects, column).map_or_else(Fetch::Refused, |()| Fetch::Here);
         }
         if effects.reaches(home) && !self.is_unreachable(column.launch, &key) {

@@ -156,10 +156,6 @@ pub(crate) enum Event<'a> {
     Launched {
         launch: LaunchKey,
     },
-    /// The future that is being polled has mapped a region; `launcher` is its number as a launcher.
-    Mapped {
-        launcher: u32,
-    },
     /// An inner task has ended.
     LauncherEnded {
         launcher: u32,

@@ -29,15 +29,29 @@ pub(crate) enum TaskDoes {
     Overwrites,
 }
 
+/// The use of a field of a region through an instance over `into` on a processor.
+pub(crate) struct PlacedUse {
+    pub key: ColumnKey,
+    pub into: Rect,
+    pub at: ProcessorId,
+    pub does: TaskDoes,
+}
+
+impl TaskDoes {
+    #[inline]
+    pub fn with(privilege: Privilege) -> Self {
+        match privilege {
+            Privilege::Read => Self::Reads,
+            Privilege::WriteDiscard => Self::Overwrites,
+            Privilege::ReadWrite | Privilege::Reduce(_) => Self::Changes,
+        }
+    }
+}
+
 impl TaskUse {
     #[inline]
     pub fn new(slot: Rc<Slot>, privilege: Privilege) -> Self {
-        let does = match privilege {
-            Privilege::Read => TaskDoes::Reads,
-            Privilege::WriteDiscard => TaskDoes::Overwrites,
-            Privilege::ReadWrite | Privilege::Reduce(_) => TaskDoes::Changes,
-        };
-        Self { slot, does }
+        Self { slot, does: TaskDoes::with(privilege) }
     }
 
     /// The same for the mapper. Where the instance is is not known yet, so the memory is the ordinary one of a processor.
@@ -162,38 +176,53 @@ impl Planner {
         (at, priority): (ProcessorId, Priority),
         emit: &mut dyn FnMut(u32, Arc<Move>),
     ) -> Result<(), Error> {
+        let place = |u: &TaskUse| PlacedUse { key: u.slot.key(), into: u.slot.region.rect, at, does: u.does };
+        let uses: SmallVec<[PlacedUse; 4]> = uses.iter().map(place).collect();
+        let concerns = |p: ProcessorId| self.starts(p);
+        let here = (0u32..).zip(self.plan_uses(effects, &uses, priority)?);
+        here.filter(|(_, moved)| moved.ends().any(concerns)).for_each(|(number, moved)| emit(number, moved));
+        Ok(())
+    }
+
+    /// Finds the moves of data for the uses of a task, and updates the launcher's knowledge of its regions.
+    ///
+    /// # Errors
+    /// An illegal answer of the mapper.
+    pub fn plan_uses(
+        &self,
+        effects: &Effects,
+        uses: &[PlacedUse],
+        priority: Priority,
+    ) -> Result<Vec<Arc<Move>>, Error> {
         let mut versions = self.versions.borrow_mut();
         let mut refused = None;
         let mut moves: Vec<Arc<Move>> = Vec::new();
-        let is_first = |n: &usize| uses[..*n].iter().all(|u| u.slot.key() != uses[*n].slot.key());
-        let read = (0..uses.len()).filter(|n| uses[*n].does != TaskDoes::Overwrites && is_first(n));
-        for key in read.map(|n| uses[n].slot.key()) {
+        let is_first =
+            |n: usize| uses[..n].iter().all(|u| (u.key, u.into, u.at) != (uses[n].key, uses[n].into, uses[n].at));
+        let read = (0..uses.len()).filter(|n| uses[*n].does != TaskDoes::Overwrites && is_first(*n));
+        for PlacedUse { key, into, at, .. } in read.map(|n| &uses[n]) {
             let select = |rect, holders: &[ProcessorId]| {
-                let selected = self.source(effects, &ColumnKey { rect, ..key }, at, holders);
+                let selected = self.source(effects, &ColumnKey { rect, ..*key }, *at, holders);
                 selected.unwrap_or_else(|e| {
                     refused.get_or_insert(e);
                     holders[0]
                 })
             };
-            versions.read(&key, key.rect, at, select, |source, transfer| {
-                moves.push(moved((source, at), vec![transfer], priority));
+            versions.read(key, *into, *at, select, |source, transfer| {
+                moves.push(moved((source, *at), vec![transfer], priority));
             });
         }
         // The launch is refused, so the knowledge of regions stays as it was.
         if let Some(e) = refused {
             return Err(e);
         }
-        for u in uses {
-            let key = &u.slot.key();
-            match u.writes() {
-                true => versions.write(key, key.rect, at),
-                false => versions.hold(key, key.rect, at),
+        for PlacedUse { key, into, at, does } in uses {
+            match does {
+                TaskDoes::Reads => versions.hold(key, *into, *at),
+                TaskDoes::Changes | TaskDoes::Overwrites => versions.write(key, *into, *at),
             }
         }
-        let concerns = |p: ProcessorId| self.starts(p);
-        let here = (0u32..).zip(moves).filter(|(_, moved)| moved.ends().any(concerns));
-        here.for_each(|(number, moved)| emit(number, moved));
-        Ok(())
+        Ok(moves)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::effects::{Effects, Known};
 use crate::ids::{ObjectId, ProcessorId};
 use crate::maps::{Hash, HashSet};
 use crate::message::HeldRegion;
-use maniple_regions::{FieldId, Privilege, Rect, Region, TreeId};
+use maniple_regions::{FieldId, Privilege, Region, TreeId};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash as _, Hasher};
 use std::rc::Rc;
@@ -65,7 +65,6 @@ pub(crate) struct Memo {
 
 struct Remembered {
     gang: ObjectId,
-    instances: Option<Box<[Rect]>>,
     plan: Rc<LaunchPlan>,
     fields: Vec<(TreeId, FieldId)>,
     before: Vec<FieldVersions>,
@@ -78,7 +77,6 @@ impl Remembered {
     /// Whether a launch has the same requirements.
     fn is(&self, input: &PlanInput<'_>) -> bool {
         self.gang == input.table.id
-            && self.instances.as_deref() == input.instances
             && self.plan.held.len() == input.held.len()
             && self.plan.held.iter().zip(&input.held).all(|(own, held)| is_same(own, held))
     }
@@ -189,20 +187,20 @@ impl Planner {
             }
         }
         self.check(effects, &input.held)?;
-        let fields: HashSet<(TreeId, FieldId)> = input.columns().map(|(_, key, ..)| (key.tree, key.field)).collect();
+        let fields: HashSet<(TreeId, FieldId)> = input.columns().map(|(_, (key, _))| (key.tree, key.field)).collect();
         let fields: Vec<_> = fields.into_iter().collect();
         let look = || self.versions.borrow_mut().look(fields.iter().copied());
         let known = self.versions.borrow().all_pieces(fields.iter().copied());
-        let uses: usize = input.columns().map(|(_, key, ..)| 1 + self.versions.borrow().pieces(&key)).sum();
+        let uses: usize = input.columns().map(|(_, (key, _))| 1 + self.versions.borrow().pieces(&key)).sum();
         // Shared knowledge is copied when it changes. The copy must not cost more than the launch itself.
         let is_small = known <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
         let before = (is_small && memo.is_seen(&input)).then(look);
-        let (gang, instances) = (input.table.id, input.instances.map(Box::from));
+        let gang = input.table.id;
         let (plan, used) = self.plan(effects, input, answers)?;
         let plan = Rc::new(plan);
         if let Some(before) = before {
             let after = look();
-            memo.add(Remembered { gang, instances, plan: plan.clone(), fields, before, after, used });
+            memo.add(Remembered { gang, plan: plan.clone(), fields, before, after, used });
         }
         self.give_up_instances(effects);
         Ok(plan)

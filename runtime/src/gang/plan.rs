@@ -3,7 +3,6 @@
 use super::Versions;
 use super::kept::{At, Kept, Used};
 use super::memo::{Answers, AskedHome, AskedSource, Memo};
-use super::versions::Right;
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, ProcessorId, TOP, TopLaunch};
 use crate::maps::{self, HashMap, HashSet};
@@ -11,7 +10,7 @@ use crate::message::{ColumnUse, Does, HeldRegion, Move, Transfer};
 use crate::object::GangTable;
 use crate::{Error, Place};
 use maniple_mapper::{KeepInput, PlaceSharedInput, Priority, SourceInput, validate};
-use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region, TreeId};
+use maniple_regions::{Coherence, FieldId, Privilege, Region, TreeId};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -23,9 +22,6 @@ use std::sync::Arc;
 pub(crate) struct PlanInput<'a> {
     pub table: &'a GangTable,
     pub held: Vec<Vec<HeldRegion>>,
-    /// For a mapping, the rectangle of the instance for each requirement. For a launch it is `None`, and the regions'
-    /// rectangles are used.
-    pub instances: Option<&'a [Rect]>,
 }
 
 /// The messages of a launch.
@@ -100,24 +96,20 @@ pub(crate) struct BatchPlan {
 }
 
 impl PlanInput<'_> {
-    /// Each field of each requirement: the requirement, the column, the rectangle of its instance and the instance's
-    /// processor.
-    pub fn columns(&self) -> impl Iterator<Item = (&HeldRegion, ColumnKey, Rect, ProcessorId)> {
-        columns(&self.held, self.table, self.instances)
+    /// Each field of each requirement: the requirement, and its instance.
+    pub fn columns(&self) -> impl Iterator<Item = (&HeldRegion, At)> {
+        columns(&self.held, self.table)
     }
 }
 
 fn columns<'a, H: Deref<Target = [HeldRegion]>>(
     held: &'a [H],
     table: &'a GangTable,
-    instances: Option<&'a [Rect]>,
-) -> impl Iterator<Item = (&'a HeldRegion, ColumnKey, Rect, ProcessorId)> {
+) -> impl Iterator<Item = (&'a HeldRegion, At)> {
     held.iter().zip(&table.at).flat_map(move |(list, (at, _))| {
-        list.iter().enumerate().flat_map(move |(i, h)| {
-            let (into, at) = (instances.map_or(h.region.rect, |all| all[i]), h.shared_home().unwrap_or(*at));
-            h.fields
-                .iter()
-                .map(move |&field| (h, ColumnKey { tree: h.region.tree, field, rect: h.region.rect }, into, at))
+        list.iter().flat_map(move |h| {
+            let (rect, at) = (h.region.rect, h.shared_home().unwrap_or(*at));
+            h.fields.iter().map(move |&field| (h, (ColumnKey { tree: h.region.tree, field, rect }, at)))
         })
     })
 }
@@ -175,8 +167,8 @@ impl Planner {
     /// Inner tasks that were just launched with this plan write what each copy of the top-level task learns of at another time.
     pub fn leaves_in_doubt(&self, plan: &LaunchPlan, table: &GangTable) {
         if self.replicated {
-            let written = columns(&plan.held, table, None).filter(|(h, ..)| h.privilege.writes());
-            self.kept.borrow_mut().doubt(written.map(|(_, key, ..)| key));
+            let written = columns(&plan.held, table).filter(|(h, _)| h.privilege.writes());
+            self.kept.borrow_mut().doubt(written.map(|(_, (key, _))| key));
         }
     }
 
@@ -202,19 +194,19 @@ impl Planner {
         let mut hold: HashSet<ProcessorId> = HashSet::default();
         let mut versions = self.versions.borrow_mut();
         // Data that this launch brings is no source within the launch, because it comes only when the launch starts.
-        let mut brought: HashSet<(ColumnKey, Rect, ProcessorId)> = HashSet::default();
-        let mut held_after: Vec<(ColumnKey, Rect, ProcessorId)> = Vec::new();
+        let mut brought: HashSet<At> = HashSet::default();
+        let mut held_after: Vec<At> = Vec::new();
         let mut trees: Vec<TreeId> = Vec::new();
-        for (h, key, into, at) in input.columns() {
+        for (h, (key, at)) in input.columns() {
             if trees.last() != Some(&key.tree) && !trees.contains(&key.tree) {
                 trees.push(key.tree);
             }
             let does = if h.privilege.writes() { Does::Writes } else { Does::Reads };
-            uses.entry(at).or_default().push(ColumnUse { column: ColumnKey { rect: into, ..key }, does });
+            uses.entry(at).or_default().push(ColumnUse { column: key, does });
             if h.privilege != Privilege::WriteDiscard {
-                let first = brought.insert((key, into, at));
+                let first = brought.insert((key, at));
                 if first {
-                    held_after.push((key, into, at));
+                    held_after.push((key, at));
                 }
                 let select = |rect, holders: &[ProcessorId]| {
                     let region = key.region(rect);
@@ -231,7 +223,7 @@ impl Planner {
                     selected
                 };
                 let only_read = does == Does::Reads && self.only_reads(&key);
-                versions.read(&key, into, at, select, |source, transfer| {
+                versions.read(&key, key.rect, at, select, |source, transfer| {
                     if first {
                         moves.entry((source, at)).or_default().push(Transfer { only_read, ..transfer });
                     }
@@ -250,23 +242,14 @@ impl Planner {
             false => None,
         };
         for (list, &(at, _)) in input.held.iter().zip(&input.table.at) {
-            if input.instances.is_none() {
-                uses.entry(at).or_default();
-            }
+            uses.entry(at).or_default();
             hold.extend(list.iter().filter_map(HeldRegion::shared_home).filter(|&home| home != at));
         }
-        for (key, into, at) in held_after {
-            versions.hold(&key, into, at);
+        for (key, at) in held_after {
+            versions.hold(&key, key.rect, at);
         }
-        for (h, key, into, at) in input.columns() {
-            if h.privilege.writes() {
-                versions.write(&key, into, at);
-            }
-            if self.held.is_some() && input.instances.is_none() {
-                // The right that the inner task keeps.
-                let left = if h.privilege.writes() { Right::Nothing } else { Right::Read };
-                versions.lower(&key, left);
-            }
+        for (_, (key, at)) in input.columns().filter(|(h, _)| h.privilege.writes()) {
+            versions.write(&key, key.rect, at);
         }
         // Many gangs hold nothing: their shards share one list.
         let nothing: Arc<[HeldRegion]> = Arc::new([]);
@@ -294,7 +277,7 @@ impl Planner {
         held: &[H],
         table: &GangTable,
     ) -> Result<Used, Error> {
-        let instances = || columns(held, table, None).map(|(_, key, into, at)| (ColumnKey { rect: into, ..key }, at));
+        let instances = || columns(held, table).map(|(_, at)| at);
         let mut new: HashMap<At, (usize, bool)> = HashMap::default();
         for (key, at) in instances() {
             if !self.kept.borrow().has(&(key, at)) && !new.contains_key(&(key, at)) {
@@ -364,7 +347,7 @@ impl Planner {
         own.peek().is_some() && own.all(|h| !h.privilege.writes() && h.coherence == Coherence::Exclusive)
     }
 
-    /// Finds one home for all fields of a region, whichever fields each shard uses. A mapping already has its homes.
+    /// Finds one home for all fields of a region, whichever fields each shard uses.
     fn find_homes(
         &self,
         effects: &Effects,
@@ -372,9 +355,6 @@ impl Planner {
         given: &[ProcessorId],
     ) -> Result<Vec<AskedHome>, Error> {
         let mut homes: Vec<AskedHome> = Vec::new();
-        if input.instances.is_some() {
-            return Ok(homes);
-        }
         let mut places: HashMap<Region, usize> = HashMap::default();
         let shared = |h: &&HeldRegion| h.coherence == Coherence::Simultaneous;
         for (list, &(processor, _)) in input.held.iter().zip(&input.table.at) {

@@ -288,28 +288,10 @@ impl Pieces<Holders> {
     }
 }
 
-/// What an inner task may do itself to a rectangle that it holds. After it has launched a gang, it must map the region
-/// again (`InnerTask::map`). Mapping waits for the launches that write the data and finds out where the data then is.
-/// So a leaf task without a mapping is refused; it can't be queued behind the gang.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Right {
-    /// A gang may write it, or has written it elsewhere.
-    Nothing,
-    /// A gang may read it.
-    Read,
-    /// As much as it holds.
-    All,
-}
-
-impl Piece for Right {}
-
-/// The valid instances of each region, as one launcher sees them, and the rights that the launcher still has. Every
-/// copy of the top-level task computes the same.
+/// The valid instances of each region, as one launcher sees them. Every copy of the top-level task computes the same.
 #[derive(Default)]
 pub(crate) struct Versions {
     columns: HashMap<(TreeId, FieldId), FieldVersions>,
-    /// A right may have been lowered.
-    restricted: bool,
 }
 
 /// The knowledge about one field of a tree. It is shared with remembered launches until it changes.
@@ -319,22 +301,17 @@ pub(crate) struct FieldVersions {
     holders: Rc<Pieces<Holders>>,
     /// Some pieces may have slots. Knowledge that is shared has none.
     has_slots: bool,
-    /// The rights that have been lowered. All others are [`Right::All`].
-    rights: Rc<Pieces<Right>>,
 }
 
 impl FieldVersions {
     /// Whether both say the same.
     pub fn says(&self, other: &Self) -> bool {
-        fn same<T: PartialEq>(a: &Rc<T>, b: &Rc<T>) -> bool {
-            Rc::ptr_eq(a, b) || **a == **b
-        }
-        same(&self.holders, &other.holders) && same(&self.rights, &other.rights)
+        Rc::ptr_eq(&self.holders, &other.holders) || self.holders == other.holders
     }
 
     /// How many pieces it has.
     pub fn pieces(&self) -> usize {
-        self.holders.map.len() + self.rights.map.len()
+        self.holders.map.len()
     }
 
     /// Gives up all slots, before the knowledge is shared or replaced.
@@ -453,47 +430,6 @@ impl Versions {
             .collect()
     }
 
-    /// A gang was launched that leaves at most the right `to` on `key`.
-    pub fn lower(&mut self, key: &ColumnKey, to: Right) {
-        self.restricted = true;
-        let rights = Rc::make_mut(&mut self.columns.entry((key.tree, key.field)).or_default().rights);
-        let lower = |(r, right): (&Rect, &Right)| (*right < to).then(|| (r.intersect(&key.rect), *right));
-        let keep: Vec<(Rect, Right)> = rights.overlapping(key.rect).filter_map(lower).collect();
-        rights.write(key.rect, to);
-        keep.into_iter().for_each(|(r, right)| rights.write(r, right));
-    }
-
-    /// `key` was mapped with at least the right `to`.
-    pub fn raise(&mut self, key: &ColumnKey, to: Right) {
-        let Some(FieldVersions { rights, .. }) = self.columns.get_mut(&(key.tree, key.field)) else { return };
-        if to == Right::All {
-            if rights.map.keys().all(|piece| key.rect.contains_rect(piece)) {
-                // Nothing is restricted any more.
-                *rights = Rc::default();
-            } else {
-                Rc::make_mut(rights).write(key.rect, to);
-            }
-            return;
-        }
-        let rights = Rc::make_mut(rights);
-        let lower = |(r, right): (&Rect, &Right)| (*right < to).then(|| r.intersect(&key.rect));
-        let change: Vec<Rect> = rights.overlapping(key.rect).filter_map(lower).collect();
-        change.into_iter().for_each(|r| rights.write(r, to));
-    }
-
-    /// Whether a right may have been lowered.
-    #[inline]
-    pub fn are_restricted(&self) -> bool {
-        self.restricted
-    }
-
-    /// The least right anywhere in a rectangle of a column.
-    pub fn right(&self, tree: TreeId, field: FieldId, rect: Rect) -> Right {
-        let column = self.columns.get(&(tree, field));
-        let rights = column.into_iter().flat_map(|c| c.rights.overlapping(rect)).map(|(_, right)| *right);
-        rights.min().unwrap_or(Right::All)
-    }
-
     /// How many pieces of `key` there are.
     pub fn pieces(&self, key: &ColumnKey) -> usize {
         self.columns.get(&(key.tree, key.field)).map_or(0, |c| c.holders.overlapping(key.rect).count())
@@ -540,7 +476,6 @@ impl Versions {
     /// Replaces the knowledge about some columns.
     pub fn replace<'a>(&mut self, with: impl Iterator<Item = ((TreeId, FieldId), &'a FieldVersions)>) {
         for (key, column) in with {
-            self.restricted |= !column.rights.map.is_empty();
             if let Some(mut old) = self.columns.insert(key, column.clone()) {
                 old.settle();
             }
@@ -603,34 +538,6 @@ mod tests {
                         instances.entry((key.rect, at)).or_default().insert(x, number);
                     }
                 }
-            }
-        }
-    }
-
-    proptest! {
-        /// Compared with a right for each point.
-        #[test]
-        fn a_rectangle_gives_the_least_right_of_its_points(
-            steps in prop::collection::vec((any::<bool>(), 0i64..20, 1i64..20, 0usize..3), 1..40)
-        ) {
-            const ALL: [Right; 3] = [Right::Nothing, Right::Read, Right::All];
-            let mut rights = Versions::default();
-            let mut truth = [Right::All; 40];
-            for (lower, lo, len, to) in steps {
-                let (key, to) = (key(lo, lo + len), ALL[to]);
-                let part = &mut truth[lo as usize..(lo + len) as usize];
-                if lower {
-                    rights.lower(&key, to);
-                    part.iter_mut().for_each(|r| *r = to.min(*r));
-                } else {
-                    rights.raise(&key, to);
-                    part.iter_mut().for_each(|r| *r = to.max(*r));
-                }
-                for (i, r) in (0i64..).zip(&truth) {
-                    prop_assert_eq!(rights.right(key.tree, key.field, Rect::line(i, i + 1)), *r, "point {}", i);
-                }
-                let all = truth.iter().copied().min();
-                prop_assert_eq!(Some(rights.right(key.tree, key.field, Rect::line(0, 40))), all);
             }
         }
     }

@@ -188,6 +188,11 @@ impl HeldRegion {
         self.allows(privilege, coherence) && shared(self.coherence) == shared(coherence)
     }
 
+    /// The instance of one of its fields.
+    pub fn key(&self, field: FieldId) -> ColumnKey {
+        ColumnKey { tree: self.region.tree, field, rect: self.region.rect }
+    }
+
     /// The home of the shared instance, if there is one.
     pub fn shared_home(&self) -> Option<ProcessorId> {
         (self.coherence == Coherence::Simultaneous).then_some(self.home)

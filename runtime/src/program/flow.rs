@@ -293,7 +293,7 @@ impl Launcher {
 
     /// Gives the processors of this node their parts of a move.
     #[cold]
-    fn take_part(&self, launch: LaunchKey, number: u32, moved: Arc<Move>) {
+    pub(super) fn take_part(&self, launch: LaunchKey, number: u32, moved: Arc<Move>) {
         let (core, effects) = (&self.core, self.core.effects());
         for at in moved.ends().filter(|at| self.planner.starts(*at)) {
             let part = self.planner.part(effects, (launch, &self.within), at);

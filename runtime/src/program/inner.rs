@@ -1,16 +1,22 @@
 //! The handle of an inner task.
 
 use super::gang::{Gang, ShardLaunch, ShardTask};
+use super::launch::MappedLeaf;
 use super::launcher::Launcher;
-use super::region::RegionView;
 use super::shard::Shard;
 use crate::Error;
+use crate::data::UseAt;
+use crate::effects::Waiting;
 use crate::error::panic_message;
-use crate::future::FutureMap;
-use crate::message::HeldRegion;
+use crate::future::{FutureMap, TaskFuture};
+use crate::gang::{LaunchState, PlacedUse, TaskDoes, Uses};
+use crate::ids::{ColumnKey, LaunchKey, ObjectId, ProcessorId};
+use crate::message::{Batch, ColumnUse, Does, HeldRegion, LaunchPart, Move, Reply};
 use crate::parcel::Portable;
-use maniple_regions::{FieldId, Privilege, Region};
-use std::cell::Cell;
+use crate::task::Tasks;
+use maniple_regions::Coherence;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,14 +45,16 @@ async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
 /// [`Top::register_inner`](crate::Top::register_inner) makes an inner task, and
 /// [`Top::run_inner`](crate::Top::run_inner) runs it.
 ///
-/// Data that a gang may have changed must be [mapped](Self::map) before the inner task's leaf tasks use it. The inner
-/// task ends when its gangs do.
+/// Gangs and leaf tasks take effect in the order in which they are launched, as far as they use the same data and one of them
+/// writes it. Nothing has to be awaited in between, with two exceptions. Uses under simultaneous coherence are not ordered. And
+/// data that another inner task held is used again only when the future of that one has been awaited.
+///
+/// A leaf task uses data that the inner task holds to write in an instance of exactly its region, as a task of the top-level task
+/// does. So to use parts of a region and all of it in turns costs copies. The inner task ends when its gangs do.
 #[derive(Clone)]
 pub struct InnerTask {
     shard: Shard,
     launcher: Rc<Launcher>,
-    /// How many gangs it has launched.
-    gangs: Rc<Cell<u64>>,
 }
 
 impl Deref for InnerTask {
@@ -63,23 +71,21 @@ impl InnerTask {
         let mut launcher =
             Launcher::new(&core, shard.task(), core.gangs.next_parent(core.effects().machine().processors()), false);
         launcher.within = shard.inner.origin.within.clone();
+        // Its leaf tasks use the same instances as its gangs.
+        shard.inner.owner.shares(core.tasks.data.poisons());
         launcher.failures = shard.inner.owner.failures().clone();
         launcher.node = Some(shard.node());
         launcher.planner.part_of = shard.part_of();
         launcher.planner.held = Some(shard.held().clone());
         for h in shard.held().iter() {
             for &field in &h.fields {
-                let key = crate::ids::ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
-                launcher.planner.versions.borrow_mut().write(
-                    &key,
-                    h.region.rect,
-                    h.shared_home().unwrap_or(core.effects().id),
-                );
+                let at = h.shared_home().unwrap_or(core.effects().id);
+                launcher.planner.versions.borrow_mut().write(&h.key(field), h.region.rect, at);
             }
         }
         let launcher = Rc::new(launcher);
         shard.becomes_parent(launcher.clone());
-        Self { shard, launcher, gangs: Rc::default() }
+        Self { shard, launcher }
     }
 
     /// Runs the inner task's own code, and waits for its gangs.
@@ -98,10 +104,7 @@ impl InnerTask {
     }
 
     /// Launches every shard of a gang, as [`Top::launch_gang`](crate::Top::launch_gang) does. Local: only this inner task makes
-    /// the call. Waits for the leaf tasks of this inner task and for nothing else.
-    ///
-    /// Data that the gang may write must be [mapped](Self::map) before this inner task uses it again. Data that the
-    /// gang may read must be mapped before this inner task writes it again.
+    /// the call. Waits for nothing, unless this inner task holds a region under simultaneous coherence: then for its leaf tasks.
     ///
     /// # Errors
     /// The errors of [`Top::launch_gang`](crate::Top::launch_gang), and [`Error::Misuse`] for a region that this inner task does not
@@ -112,49 +115,89 @@ impl InnerTask {
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> ShardLaunch<A>,
     ) -> Result<FutureMap<R>, Error> {
-        self.shard.no_leaves().await;
-        let pass_on = |held: &[Arc<[HeldRegion]>]| {
-            self.gangs.set(self.gangs.get() + 1);
-            self.shard.pass_on(held);
-        };
-        self.launcher.launch(gang, task, start, &pass_on)
+        if self.shard.held().iter().any(|h| h.shared_home().is_some()) {
+            self.shard.no_leaves().await;
+        }
+        self.launcher.launch(gang, task, start)
     }
+}
 
-    /// Maps fields of a region that this inner task holds, or of a part of one: it brings the valid data to its leaf
-    /// tasks. Returns the view of the region. Legion calls this an inline mapping. Local; may wait.
-    ///
-    /// It waits for the gangs that write the data, and for this inner task's own leaf tasks. After that the leaf tasks
-    /// may use the data, until a gang that interferes is launched.
+impl Launcher {
+    /// Moves the data of a leaf task of an inner task, after the launches that write it.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a region or a privilege that this inner task does not hold. Also if another branch of the
-    /// task launched a gang before the mapping was over: map again.
-    pub async fn map<F: Into<FieldId>>(
-        &self,
-        region: Region,
-        fields: impl IntoIterator<Item = F>,
-        privilege: Privilege,
-    ) -> Result<RegionView, Error> {
-        let local = self.shard.region(region)?;
-        let fields: Vec<FieldId> = fields.into_iter().map(Into::into).collect();
-        let mut parts = Vec::with_capacity(fields.len());
-        for &field in &fields {
-            parts.extend(self.shard.givers(region, field, privilege)?.into_iter().map(|own| (field, own)));
+    /// An illegal answer of the mapper. Then the leaf task is not launched.
+    #[cold]
+    pub(super) fn plan_leaf(&self, shard: &Shard, mut leaf: MappedLeaf) -> Result<MappedLeaf, Error> {
+        let (tasks, held) = (&self.core.tasks, shard.held());
+        let place = |u: &UseAt| {
+            let at = match u.column.stands() {
+                true => tasks.effects.id,
+                // What it only reads stays as it is.
+                false => held[u.column.held as usize].shared_home()?,
+            };
+            let key = ColumnKey { rect: u.column.rect(), ..u.column.key() };
+            Some(PlacedUse { key, into: u.column.key().rect, at, does: TaskDoes::with(u.privilege) })
+        };
+        let uses: SmallVec<[PlacedUse; 4]> = leaf.body.uses.iter().filter_map(place).collect();
+        if uses.is_empty() {
+            return Ok(leaf);
         }
-        self.shard.no_leaves().await;
-        let gangs = self.gangs.get();
-        self.launcher.map(region, &parts, privilege).await?;
-        // The inner task may have gone on meanwhile, in another branch.
-        self.shard.no_leaves().await;
-        if self.gangs.get() != gangs {
-            let what = format!("InnerTask::map of {region} in {}", self.place());
-            return Err(Error::misuse(
-                what,
-                "no launch of a gang before it has ended",
-                "a gang launched meanwhile; map again",
-            ));
+        if !self.has_flow.replace(true) {
+            let written = held.iter().filter(|h| h.privilege.writes() && h.shared_home().is_none());
+            let keys = written.flat_map(|h| h.fields.iter().map(|&field| h.key(field)));
+            self.core.gangs.begin_flow_of(tasks, shard.launch_key(), keys);
         }
-        fields.iter().try_for_each(|&field| self.shard.take_back(region, field, privilege))?;
-        Ok(local)
+        let moves = match self.planner.plan_uses(&tasks.effects, &uses, leaf.mapped.priority) {
+            Ok(moves) => moves,
+            Err(e) => {
+                leaf.cancel(tasks);
+                return Err(e);
+            }
+        };
+        if !moves.is_empty() {
+            let launch = self.number_launch();
+            (0u32..).zip(&moves).for_each(|(number, moved)| self.take_part(launch, number, moved.clone()));
+            self.take_home(launch, &moves, held);
+        }
+        leaf.after_launches = leaf.body.uses.iter().any(|u| u.column.stands());
+        if let Some(home) = &*self.taken_home.borrow()
+            && leaf.body.uses.iter().any(|u| u.coherence == Coherence::Simultaneous)
+        {
+            leaf.after_launches = true;
+            leaf.unmet += u32::from(home.wait(Waiting::Task(leaf.id)));
+        }
+        Ok(leaf)
+    }
+
+    /// Learns when data has come back to the homes of regions that the inner task shares.
+    fn take_home(&self, launch: LaunchKey, moves: &[Arc<Move>], held: &[HeldRegion]) {
+        let mut homes: BTreeMap<ProcessorId, Vec<ColumnUse>> = BTreeMap::new();
+        for (to, transfer) in moves.iter().flat_map(|m| m.transfers.iter().map(|t| (m.to, t))) {
+            let key = transfer.target();
+            let is_home = |h: &HeldRegion| h.shared_home() == Some(to) && h.region == key.region(key.rect);
+            if held.iter().any(is_home) {
+                homes.entry(to).or_default().push(ColumnUse { column: key, does: Does::Reads });
+            }
+        }
+        if homes.is_empty() {
+            return;
+        }
+        let (core, effects) = (&self.core, self.core.effects());
+        let (over, done) = TaskFuture::pending();
+        let uses = Uses { gang: ObjectId::MAX, task: ObjectId::MAX, inner: false, trees: Arc::new([]) };
+        let (place, versions) = ((self.planner.place(), self.node), self.planner.versions.clone());
+        let settle = Box::new(|_: &Tasks, _, _, _: Option<&_>| {});
+        let state = LaunchState::new((launch, uses), place, (homes.len(), 0), Vec::new(), settle, versions, over);
+        core.gangs.register(&core.tasks, Rc::new(state));
+        for (at, uses) in homes {
+            let reply = Reply::Processor(effects.id);
+            let batch =
+                Some(Batch { task: ObjectId::MAX, gang: ObjectId::MAX, shards: Vec::new(), hold: false, reply });
+            let part = self.planner.part(effects, (launch, &self.within), at);
+            core.gangs.send_part(&core.tasks, at, LaunchPart { batch, uses: Some(uses.into()), ..part });
+        }
+        self.add_pending(done.clone());
+        *self.taken_home.borrow_mut() = Some(done);
     }
 }

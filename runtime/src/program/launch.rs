@@ -506,7 +506,7 @@ impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
         let tasks = &shard.core().tasks;
         (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
         match tasks.map_leaf(target, priority, &mut body) {
-            Ok(mapped) => Ok(MappedLeaf { id, unmet, mapped, body }),
+            Ok(mapped) => Ok(MappedLeaf { id, unmet, mapped, body, after_launches: false }),
             Err(refused) => {
                 tasks.cancel_leaf(id, body);
                 Err(Box::new(refused.of_launch(name)))
@@ -529,9 +529,9 @@ impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
     pub(crate) fn go_mapped(self, leaf: MappedLeaf, after: &[WaitAt]) -> TaskFuture<F::Output> {
         // Field by field: as a whole it would be copied.
         let Launch { shard, function, args, waits, arrivals, .. } = self;
-        let MappedLeaf { id, unmet, mapped, mut body } = leaf;
+        let MappedLeaf { id, unmet, mapped, mut body, after_launches } = leaf;
         let tasks = &shard.core().tasks;
-        let past = tasks.effects.races().map(|races| tell_races(races, shard, id, &mut body));
+        let past = tasks.effects.races().map(|races| tell_races(races, shard, id, &mut body, after_launches));
         let mut taking = Taking::new(tasks, id, &mut body, unmet);
         let kept = F::take(args, &mut taking);
         after.iter().for_each(|at| taking.wait(*at));
@@ -588,14 +588,18 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// - [`Error::Misuse`] for a field, privilege or coherence that the shard does not hold. Data held with
     ///   simultaneous coherence needs shared accessors, and other data needs slices.
     /// - [`Error::Misuse`] for two arguments on the same data, unless both only read it or share it.
-    /// - [`Error::Misuse`] for data that an inner task has to [map](crate::InnerTask::map) first.
     /// - [`Error::Mapper`] for an illegal decision of the mapper, [`Error::MapperFailed`] if the mapper panics.
     ///
     /// After an error no generation has been taken: the next launch, or the shard itself, gets the one of this launch.
     #[inline]
     pub fn go(self) -> Result<TaskFuture<F::Output>, Error> {
         match self.map() {
-            Ok(mapped) => Ok(self.go_mapped(mapped, &[])),
+            Ok(mut mapped) => {
+                if let Some(inner) = self.shard.inner_launcher() {
+                    mapped = inner.plan_leaf(self.shard, mapped)?;
+                }
+                Ok(self.go_mapped(mapped, &[]))
+            }
             Err(refused) => Err(*refused),
         }
     }
@@ -604,19 +608,22 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
 /// Tells the check for races of a launch, and returns the event of the task's beginning. It is compiled once, and not for
 /// each function that is launched.
 #[cold]
-fn tell_races(races: &Races, shard: &Shard, id: TaskId, body: &mut Body) -> Past {
+fn tell_races(races: &Races, shard: &Shard, id: TaskId, body: &mut Body, after_launches: bool) -> Past {
     let inputs = std::mem::take(&mut body.inputs);
-    let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
-    races.leaf_launched((shard.core().tasks.effects.id, id), shard.actor(), inputs, exclusive.map(UseAt::as_use))
+    let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous).map(UseAt::as_use);
+    let after = shard.inner_launcher().filter(|_| after_launches).map(|inner| inner.number);
+    races.leaf_launched((shard.core().tasks.effects.id, id), shard.actor(), (inputs, after), exclusive)
 }
 
 /// A leaf task that the mapper has decided about. It is not launched yet and has taken no generation of a barrier.
 pub(crate) struct MappedLeaf {
-    id: TaskId,
+    pub(super) id: TaskId,
     /// The number of events that the task waits for.
-    unmet: u32,
+    pub(super) unmet: u32,
     pub(super) mapped: Mapped,
-    body: Box<Body>,
+    pub(super) body: Box<Body>,
+    /// It may follow launches that its own task has made.
+    pub(super) after_launches: bool,
 }
 
 impl MappedLeaf {

@@ -16,12 +16,9 @@ use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
 use crate::program::flow::Named;
 use crate::program::gang::{Argument, Gang, ShardLaunch, ShardTask};
-use maniple_regions::{FieldId, Privilege, Rect, Region};
-use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A hash of a shard's argument, for the comparison of top-level tasks. An argument that is made later has none.
 fn argument_hash<A: Portable>(argument: Option<&Argument<A>>) -> u64 {
@@ -30,9 +27,6 @@ fn argument_hash<A: Portable>(argument: Option<&Argument<A>>) -> u64 {
         Some(Argument::Later(_)) | None => 0,
     }
 }
-
-/// Sees the requirements of a launch's shards.
-type ShowPlan<'a> = &'a dyn Fn(&[Arc<[HeldRegion]>]);
 
 /// A launcher of gangs: the replicated top-level task, or an inner task.
 pub(crate) struct Launcher {
@@ -46,6 +40,8 @@ pub(crate) struct Launcher {
     pub nodes: u32,
     /// Whether it has launched leaf tasks on any node.
     pub has_flow: Cell<bool>,
+    /// For an inner task: the last data that it took back to the home of a region that it shares.
+    pub taken_home: RefCell<Option<TaskFuture<()>>>,
     /// Memory for the next leaf task's arguments.
     pub names: Cell<Option<Box<Named>>>,
     pub planner: Planner,
@@ -66,6 +62,7 @@ impl Launcher {
             launches: Cell::new(0),
             nodes: core.effects().copies().nodes(),
             has_flow: Cell::new(false),
+            taken_home: RefCell::default(),
             names: Cell::new(None),
             planner: Planner::new(core.effects(), name, replicated),
             node: None,
@@ -74,13 +71,12 @@ impl Launcher {
         }
     }
 
-    /// Starts every shard of a gang. `show` sees the requirements of the shards before anything is sent.
+    /// Starts every shard of a gang.
     pub fn launch<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> ShardLaunch<A>,
-        show: ShowPlan<'_>,
     ) -> Result<FutureMap<R>, Error> {
         let table = gang.table(&self.core, self.planner.part_of, "a gang launch")?;
         let inner = task.is_inner(&self.core, self.planner.part_of)?;
@@ -119,7 +115,7 @@ impl Launcher {
             }
         });
         let mut args = |shard: u32| Some(Parcel::new(args.get_mut(shard as usize)?.take()?.make()));
-        self.launch_any(&table, (task.id, inner), (&mut args, held), &arguments, show, settle)?;
+        self.launch_any(&table, (task.id, inner), (&mut args, held), &arguments, settle)?;
         Ok(FutureMap::new(futures))
     }
 
@@ -131,10 +127,9 @@ impl Launcher {
         (task, inner): (ObjectId, bool),
         (args, held): (&mut dyn FnMut(u32) -> Option<Parcel>, Vec<Vec<HeldRegion>>),
         hashes: &[u64],
-        show: ShowPlan<'_>,
         settle: Settle,
     ) -> Result<(), Error> {
-        let plan = self.planner.plan_or_recall(self.core.effects(), PlanInput { table, held, instances: None })?;
+        let plan = self.planner.plan_or_recall(self.core.effects(), PlanInput { table, held })?;
         if inner {
             self.planner.leaves_in_doubt(&plan, table);
         }
@@ -144,7 +139,6 @@ impl Launcher {
             let given = || Given::new(plan.hashes().0.iter().zip(hashes).map(|both| maps::Hash.hash_one(both)));
             self.core.replicated_launch(|| self.described(task, table, &plan), name, parts, given);
         }
-        show(&plan.held);
         let effects = self.core.effects();
         let parts = || plan.parts.iter().filter(|p| p.batch.is_some() && self.planner.starts(p.at));
         let started = || parts().flat_map(|b| &table.members[b.at.index()]).copied();
@@ -162,8 +156,7 @@ impl Launcher {
             });
             starts.collect()
         };
-        self.dispatch(&plan, ((task, inner), table), shards, settle)?.detach();
-        Ok(())
+        self.dispatch(&plan, ((task, inner), table), shards, settle)
     }
 
     /// The parts of a launch that must be the same on every node, in words, but for the arguments of shards.
@@ -213,38 +206,12 @@ impl Launcher {
         (task, table): ((ObjectId, bool), &GangTable),
         shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
         settle: Settle,
-    ) -> Result<TaskFuture<()>, Error> {
+    ) -> Result<(), Error> {
         let (planner, within, node) = (&self.planner, &self.within, self.node);
         let launch = self.number_launch();
         let dispatch = Dispatch { planner, plan, launch, within, node, task, table };
         let done = self.core.gangs.dispatch(&self.core.tasks, &dispatch, shards, settle)?;
-        self.add_pending(done.clone());
-        Ok(done)
-    }
-
-    /// Brings the valid data of a region to an inner task, after the launches that write it. Each field goes into the
-    /// instance of the requirement beside it.
-    pub async fn map(
-        &self,
-        region: Region,
-        sources: &[(FieldId, &HeldRegion)],
-        privilege: Privilege,
-    ) -> Result<(), Error> {
-        let table =
-            GangTable::new(ObjectId::MAX, "map", &[self.core.effects().id], self.core.effects().machine().processors());
-        let requirement = |&(field, own): &(FieldId, &HeldRegion)| HeldRegion {
-            region,
-            fields: SmallVec::from_slice(&[field]),
-            privilege,
-            ..own.clone()
-        };
-        let held = vec![sources.iter().map(requirement).collect()];
-        let instances: Vec<Rect> = sources.iter().map(|(_, own)| own.region.rect).collect();
-        let plan = self
-            .planner
-            .plan_or_recall(self.core.effects(), PlanInput { table: &table, held, instances: Some(&instances) })?;
-        self.dispatch(&plan, ((0, false), &table), |_| Vec::new(), Box::new(|_, _, _, _| {}))?.await?;
-        self.core.effects().event(|| Event::Mapped { launcher: self.number });
+        self.add_pending(done);
         Ok(())
     }
 

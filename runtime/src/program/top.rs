@@ -96,7 +96,8 @@ pub struct Top {
 impl Top {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
         let mut launcher = Launcher::new(core, "top level", 0, true);
-        let owner = Rc::new(Owner::of_flow(core.tasks.data.poisons().clone()));
+        let owner = Rc::new(Owner::default());
+        owner.shares(core.tasks.data.poisons());
         launcher.failures = owner.failures().clone();
         let launcher = Rc::new(launcher);
         let flow = Shard::of_flow(&launcher, owner.clone());
@@ -437,7 +438,7 @@ impl Top {
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> ShardLaunch<A>,
     ) -> Result<FutureMap<R>, Error> {
-        self.launcher.launch(gang, task, start, &|_| {})
+        self.launcher.launch(gang, task, start)
     }
 
     /// Runs an inner task (see [`register_inner`](Self::register_inner)) on processor 0 and gives its result to every
@@ -452,7 +453,7 @@ impl Top {
         start: impl Fn() -> ShardLaunch<A>,
     ) -> Result<R, Error> {
         self.launcher.settle().await;
-        let results = self.launcher.launch(&SINGLE, task, |_| start(), &|_| {})?;
+        let results = self.launcher.launch(&SINGLE, task, |_| start())?;
         let result = results.get(0)?.clone().await;
         self.launcher.settle().await;
         result

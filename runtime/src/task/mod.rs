@@ -69,7 +69,7 @@ pub(crate) struct Unmet {
 /// The mapper's decisions about a leaf task, except those about its regions.
 pub(crate) struct Mapped {
     pub processor: ProcessorId,
-    priority: Priority,
+    pub priority: Priority,
 }
 
 /// The parts of a task. The lists stay with the entry from task to task, so that they are allocated once.

@@ -31,10 +31,10 @@ struct Failed {
 }
 
 impl Owner {
-    /// Of a flow: gangs and tasks use the same instances.
-    pub fn of_flow(poisons: Rc<Poisons>) -> Self {
-        let failed = Failed { failures: Failures::default(), poisons };
-        Self { failed: OnceCell::from(Box::new(failed)), ..Self::default() }
+    /// Its tasks use the instances that launches use, with their poisons. To be called before anything has failed.
+    pub fn shares(&self, poisons: &Rc<Poisons>) {
+        let failed = || Box::new(Failed { failures: Failures::default(), poisons: poisons.clone() });
+        self.failed.get_or_init(failed);
     }
 
     fn failed(&self) -> &Failed {

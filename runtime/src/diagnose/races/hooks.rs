@@ -86,13 +86,14 @@ impl Races {
         Observing::by(Some((self.clone(), actor)))
     }
 
-    /// A leaf task is launched. Takes its uses that are not under simultaneous coherence.
+    /// A leaf task is launched. Takes what it waits for, and perhaps the number of the launcher whose ended launches it follows.
+    /// Also takes its uses that are not under simultaneous coherence.
     #[cold]
     pub fn leaf_launched(
         &self,
         task: LeafId,
         by: Actor,
-        inputs: Vec<Past>,
+        inputs: (Vec<Past>, Option<u32>),
         exclusive: impl Iterator<Item = Use>,
     ) -> Past {
         self.state().launch_leaf(task, by, inputs, exclusive)
@@ -181,11 +182,6 @@ impl Races {
             Event::Launched { launch } => {
                 let actor = OBSERVER.with_borrow(|o| o.as_ref().map(|o| o.1));
                 self.state().launches(actor.unwrap_or((NOBODY, processor.0)), launch);
-            }
-            Event::Mapped { launcher } => {
-                if let Some((_, actor)) = OBSERVER.with_borrow(Clone::clone) {
-                    self.state().mapped(actor, launcher);
-                }
             }
             Event::Freed { object } => self.state().forget(object),
             Event::LauncherEnded { launcher } => self.state().launcher_over(launcher),

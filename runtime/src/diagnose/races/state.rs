@@ -36,6 +36,8 @@ struct LeafPast {
     actor: Actor,
     past: VectorClock,
     sources: Vec<Past>,
+    /// The launcher whose ended launches it follows.
+    after: Option<u32>,
     barriers: Vec<(BarrierKey, u64, usize)>,
     event: Past,
 }
@@ -118,12 +120,13 @@ impl State {
 
     // Leaf tasks.
 
-    /// A leaf task is launched; `uses` are its exclusive uses. Returns the event of its beginning.
+    /// A leaf task is launched; `uses` are its exclusive uses. It may come after launches by the launcher `after`. Returns the
+    /// event of its beginning.
     pub fn launch_leaf(
         &mut self,
         (processor, id): (ProcessorId, TaskId),
         actor: Actor,
-        inputs: Vec<Past>,
+        (inputs, after): (Vec<Past>, Option<u32>),
         uses: impl Iterator<Item = Use>,
     ) -> Past {
         let acting = self.actors.entry(actor).or_default();
@@ -133,7 +136,7 @@ impl State {
             let column = acting.columns.entry((region.tree, field)).or_default();
             column.add(region.rect, privilege, &event, &mut past, &mut sources);
         }
-        let task = LeafPast { actor, past, sources, barriers: Vec::new(), event: event.clone() };
+        let task = LeafPast { actor, past, sources, after, barriers: Vec::new(), event: event.clone() };
         self.tasks.insert(key(processor, id), task);
         event
     }
@@ -163,6 +166,7 @@ impl State {
         let task = self.tasks.get_mut(&key(processor, id))?;
         let mut past = std::mem::take(&mut task.past);
         task.sources.drain(..).filter_map(|s| s.past().cloned()).for_each(|source| past.join(&source));
+        task.after.and_then(|number| self.launched.get(&number)).into_iter().for_each(|ended| past.join(ended));
         let (launch, shard) = task.actor;
         for (barrier, generation, waiters) in task.barriers.drain(..) {
             let generations = self.barriers.entry(barrier).or_default();
@@ -383,12 +387,6 @@ impl State {
             }
         }
         clock
-    }
-
-    /// An actor has mapped a region. It comes after the ended launches of launcher `number`.
-    pub fn mapped(&mut self, actor: Actor, number: u32) {
-        let clock = self.launched.get(&number).cloned().unwrap_or_default();
-        self.sees(actor, &clock);
     }
 
     pub fn launcher_over(&mut self, number: u32) {

@@ -148,6 +148,12 @@ impl Shard {
         self.inner.parent.get().filter(|launcher| launcher.planner.replicated)
     }
 
+    /// Its launcher, if it is an inner task.
+    #[inline]
+    pub(crate) fn inner_launcher(&self) -> Option<&Rc<Launcher>> {
+        self.inner.parent.get().filter(|launcher| !launcher.planner.replicated)
+    }
+
     pub(crate) fn core(&self) -> &Rc<Core> {
         &self.inner.core
     }

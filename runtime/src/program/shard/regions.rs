@@ -2,8 +2,8 @@
 
 use super::{Shard, ShardInner};
 use crate::Error;
-use crate::data::{Column, Columns, Store};
-use crate::gang::{Right, Slot, TaskUse, Versions};
+use crate::data::{Column, Columns};
+use crate::gang::{Slot, TaskUse};
 use crate::ids::ColumnKey;
 use crate::message::{HeldRegion, Valid};
 use crate::program::region::RegionView;
@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A region as a shard uses it, with the columns that launches have named.
 // The order matters: what every task of a flow needs, wherever it runs, is in one cache line.
@@ -146,7 +145,20 @@ impl Shard {
         if local.shard != self.inner.regions.shard.get() {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         }
-        self.check_right(&local.region, field, privilege)?;
+        if self.inner_launcher().is_some() {
+            return self.column_of_inner(local, privilege, coherence, field);
+        }
+        self.column_of_shard(local, privilege, coherence, field)
+    }
+
+    #[inline]
+    fn column_of_shard(
+        &self,
+        local: &LocalRegion,
+        privilege: Privilege,
+        coherence: Coherence,
+        field: &FieldInfo,
+    ) -> Result<Rc<Column>, Error> {
         let enough = |column: &&Rc<Column>| {
             column.field.is_of_same_field(field) && self.inner.held[column.held as usize].serves(privilege, coherence)
         };
@@ -154,6 +166,28 @@ impl Shard {
             return Ok(column.clone());
         }
         self.make_column(local, privilege, coherence, field)
+    }
+
+    /// The same for an inner task. What its gangs may write it uses as a flow does: in instances of exactly the region, which
+    /// all launches use in one order.
+    #[cold]
+    fn column_of_inner(
+        &self,
+        local: &LocalRegion,
+        privilege: Privilege,
+        coherence: Coherence,
+        field: &FieldInfo,
+    ) -> Result<Rc<Column>, Error> {
+        let region = local.region;
+        let held = &self.inner.held[self.requirement(region, field.id, privilege, coherence)?];
+        if !held.privilege.writes() || held.shared_home().is_some() {
+            return self.column_of_shard(local, privilege, coherence, field);
+        }
+        if self.core().effects().objects.field(region.tree, field.id)? != field {
+            return Err(self.wrong_field(region, field));
+        }
+        let key = ColumnKey { tree: region.tree, field: field.id, rect: region.rect };
+        self.core().tasks.data.standing(self.core().effects(), &key)
     }
 
     /// Makes a column, or finds the one that tasks on another view of the same region use.
@@ -297,37 +331,22 @@ impl Shard {
             let came = format!("{privilege} under {coherence} coherence");
             return Err(Error::misuse(format!("a launch in {}", self.place()), expected, came));
         }
-        Err(self.not_held(region, field, privilege, Some(coherence)))
+        Err(self.not_held(region, field, privilege, coherence))
     }
 
-    /// The requirements of the launch that allow an inner task this use of a field of a region.
-    pub(crate) fn givers(
-        &self,
-        region: Region,
-        field: FieldId,
-        privilege: Privilege,
-    ) -> Result<Vec<&HeldRegion>, Error> {
-        let gives = |h: &&HeldRegion| h.region.contains(&region) && h.fields.contains(&field);
-        let found: Vec<&HeldRegion> =
-            self.inner.held.iter().filter(|h| gives(h) && h.privilege.covers(privilege)).collect();
-        if found.is_empty() { Err(self.not_held(region, field, privilege, None)) } else { Ok(found) }
-    }
-
-    fn not_held(&self, region: Region, field: FieldId, privilege: Privilege, coherence: Option<Coherence>) -> Error {
-        let call = if coherence.is_some() { "a launch" } else { "InnerTask::map" };
-        let what = format!("{call} in {}", self.place());
+    fn not_held(&self, region: Region, field: FieldId, privilege: Privilege, coherence: Coherence) -> Error {
+        let what = format!("a launch in {}", self.place());
         let name = self.field_name(region, field);
         let held = self.inner.held.iter().filter(|h| h.region.contains(&region));
         if let Some(h) = held.clone().find(|h| h.fields.contains(&field)) {
             let held = self.shown(h.region);
             let expected = format!("at most {} under {} coherence on {name} of {held}", h.privilege, h.coherence);
-            let coherence = coherence.map_or(String::new(), |c| format!(" under {c} coherence"));
             let hint = match h.coherence {
                 _ if h.privilege.covers(privilege) => "",
                 Coherence::Simultaneous => "; `shares` it with that privilege",
                 _ => "; hold it with `writes`",
             };
-            return Error::misuse(what, expected, format!("{privilege}{coherence}{hint}"));
+            return Error::misuse(what, expected, format!("{privilege} under {coherence} coherence{hint}"));
         }
         if let Err(e) = self.core().effects().objects.field(region.tree, field) {
             return e;
@@ -348,65 +367,6 @@ impl Shard {
 
     fn field_name(&self, region: Region, field: FieldId) -> String {
         self.core().effects().objects.field_name(region.tree, field)
-    }
-
-    /// Refuses an inner task the use of data that one of its gangs may be using, or has left elsewhere.
-    #[inline]
-    fn check_right(&self, region: &Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
-        match self.inner.parent.get().map(|launcher| launcher.planner.versions.borrow()) {
-            Some(known) if known.are_restricted() => self.check_right_of_parent(&known, region, field, privilege),
-            _ => Ok(()),
-        }
-    }
-
-    #[cold]
-    fn check_right_of_parent(
-        &self,
-        known: &Versions,
-        region: &Region,
-        field: &FieldInfo,
-        privilege: Privilege,
-    ) -> Result<(), Error> {
-        let right = known.right(region.tree, field.id, region.rect);
-        let (needed, does) = if privilege.writes() { (Right::All, "uses") } else { (Right::Read, "writes") };
-        if right >= needed {
-            return Ok(());
-        }
-        let what = format!("a launch in {}", self.place());
-        let expected = format!(
-            "`InnerTask::map` of {} before this, as a gang was launched that {does} part of it",
-            self.shown(*region)
-        );
-        Err(Error::misuse(what, expected, format!("{privilege} of field `{}` without a mapping", field.name)))
-    }
-
-    /// Clears the poison of data that the shards of a launched gang overwrite. `held` are their requirements.
-    pub(crate) fn pass_on(&self, held: &[Arc<[HeldRegion]>]) {
-        let Some(poisons) = self.inner.owner.some_poison() else { return };
-        for h in held.iter().flat_map(|held| held.iter()).filter(|h| h.privilege == Privilege::WriteDiscard) {
-            h.fields.iter().for_each(|&field| poisons.rewritten_anywhere(h.region, field));
-        }
-    }
-
-    /// Lets an inner task find the present instances of a region that was mapped. No leaf task runs.
-    pub(crate) fn take_back(&self, region: Region, field: FieldId, privilege: Privilege) -> Result<(), Error> {
-        let key = ColumnKey { tree: region.tree, field, rect: region.rect };
-        let right = if privilege.writes() { Right::All } else { Right::Read };
-        let mut columns = Vec::new();
-        self.inner.regions.overlapping(&region, field, |column| columns.push(column.clone()));
-        for column in columns {
-            let home = match &*column.store.borrow() {
-                Store::Owned(_) => None,
-                Store::Shared { home, .. } => Some(*home),
-            };
-            let store =
-                self.core().tasks.data.store(self.core().effects(), column.key(), column.field, column.launch, home)?;
-            *column.store.borrow_mut() = store;
-        }
-        if let Some(parent) = self.inner.parent.get() {
-            parent.planner.versions.borrow_mut().raise(&key, right);
-        }
-        Ok(())
     }
 
     fn wrong_field(&self, region: Region, field: &FieldInfo) -> Error {

@@ -4,7 +4,7 @@ mod kinds;
 mod programs;
 
 use crate::common::{any_virtual, mix, run, watched};
-use maniple_regions::{Field, Operator, Partition, Privilege, Read, Rect, Region, Write};
+use maniple_regions::{Field, Operator, Partition, Read, Rect, Region, Write};
 use maniple_runtime::{
     Arg, Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Place, Runtime, Shard, ShardLaunch, ShardTask,
     TaskFuture, Top,
@@ -461,7 +461,7 @@ fn a_busy_processor_looks_at_the_clock() {
 
 const A: Field<i64> = Field::new(0, "a");
 
-/// A parent gives up mapping what its gang writes and waiting for its own leaf tasks, until they have ended.
+/// A parent gives up waiting for its own leaf task, which follows its gang, until it has ended.
 #[test]
 fn a_parent_gives_up_and_goes_on_too() {
     async fn child(shard: Shard, block: Region) -> Result<i64, Error> {
@@ -479,12 +479,7 @@ fn a_parent_gives_up_and_goes_on_too() {
         let mut limit = || Duration::from_nanos(draw(&mut dice, 1 << 15) & !7);
         let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [A]);
         let done = parent.launch_gang(&gang, &task, start).await?;
-        let local = loop {
-            match parent.timeout(limit(), parent.map(line, [A], Privilege::Read)).await {
-                Err(e) if is_time_out(&e) => late += 1,
-                other => break other?,
-            }
-        };
+        let local = parent.region(line)?;
         let values = parent.launch(|a: Read<i64>| a.as_slice().to_vec(), (local.read(A),)).go()?;
         let values = loop {
             match parent.timeout(limit(), values.clone()).await {

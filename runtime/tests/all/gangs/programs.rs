@@ -105,7 +105,7 @@ type ParentArgs = (Args, Gang, ShardTask<Args, i64>);
 
 async fn parent(parent: InnerTask, (args, gang, task): ParentArgs) -> Result<i64, Error> {
     let Work::Parent(b, sizes, k) = args.work.clone() else { return Ok(0) };
-    let all = parent.map(args.tree, [field(b).id()], Privilege::ReadWrite).await?;
+    let all = parent.region(args.tree)?;
     let first = parent.launch(update, (all.read_write(field(b)), k.into())).go()?.await?;
     let blocks = bounds(&sizes);
     let done = parent
@@ -117,9 +117,8 @@ async fn parent(parent: InnerTask, (args, gang, task): ParentArgs) -> Result<i64
         .await?;
     // A part, with whatever edges k gives, and then all of it.
     let (lo, hi) = part(k);
-    let some = parent.map(rect_of(args.tree, lo, hi), [field(b)], Privilege::ReadWrite).await?;
+    let some = parent.region(rect_of(args.tree, lo, hi))?;
     let second = parent.launch(update, (some.read_write(field(b)), first.into())).go()?.await?;
-    let all = parent.map(args.tree, [field(b)], Privilege::Read).await?;
     let values = parent.launch(dump, (all.read(field(b)),)).go()?.await?;
     let sums = done.all().await?;
     Ok(values.into_iter().chain(sums).fold(second, joined))
