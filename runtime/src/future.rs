@@ -49,23 +49,23 @@ impl Poison {
 }
 
 /// What makes the value of a future.
-pub(crate) trait Maker: 'static {
+pub(crate) trait Maker<T>: 'static {
     /// The leaf task, if it is one. It may be over.
     fn leaf(&self) -> Option<TaskId>;
     /// The value is awaited, by the first waiter of each clone of a future that is made [on demand](TaskFuture::on_demand).
-    fn is_awaited(&self) {}
+    fn is_awaited(&self, _: &TaskFuture<T>) {}
     /// A task of a flow takes the value, on a node with this home.
-    fn is_needed_at(&self, _: ProcessorId) {}
+    fn is_needed_at(&self, _: &TaskFuture<T>, _: ProcessorId) {}
 }
 
-impl Maker for () {
+impl<T> Maker<T> for () {
     fn leaf(&self) -> Option<TaskId> {
         None
     }
 }
 
 /// A value to come. In the same allocation is the leaf task that makes it, if one does.
-pub(crate) struct FutureCell<T, B: ?Sized = dyn Maker> {
+pub(crate) struct FutureCell<T, B: ?Sized = dyn Maker<T>> {
     /// (Code that drops a promise is short with an `Rc`, as what drops the poison itself is no part of it.)
     promise: RefCell<Promise<T, Waiting, Rc<Poison>>>,
     /// The events before the value, for the check for races.
@@ -304,7 +304,7 @@ impl<T: 'static> TaskFuture<T> {
 
     /// The value is passed on to a task of a flow, on a node with this home.
     pub(crate) fn is_needed_at(&self, at: ProcessorId) {
-        self.cell.task.is_needed_at(at);
+        self.cell.task.is_needed_at(self, at);
     }
 
     /// Waits for the value or the failure. The program does not learn of it.
@@ -318,6 +318,11 @@ impl<T: 'static> TaskFuture<T> {
             PromiseState::Poisoned(poison) => Err(poison.failure.clone()),
             PromiseState::Pending(_) => unreachable!("settled"),
         }
+    }
+
+    /// Settles the future.
+    pub(crate) fn settle(&self, outcome: Result<T, Rc<Poison>>, tell: impl Tell) {
+        self.cell.settle(outcome, tell);
     }
 
     /// Registers a waiter; false when the future is settled already.
@@ -346,7 +351,7 @@ impl<T: 'static> TaskFuture<T> {
         let asks = self.registered.get() == UNASKED;
         if asks {
             self.registered.set(NOBODY);
-            self.cell.task.is_awaited();
+            self.cell.task.is_awaited(self);
         }
         asks
     }
@@ -454,6 +459,10 @@ impl<T, B> FutureCell<T, B> {
         &self.task
     }
 
+    pub fn task_mut(&mut self) -> &mut B {
+        &mut self.task
+    }
+
     /// A cell for `task`. It reuses `spare` if that is of the same type and nobody else has it.
     #[inline(always)]
     pub fn renewed(spare: Option<Rc<dyn Any>>, task: B) -> Rc<Self>
@@ -478,7 +487,14 @@ impl<T, B> FutureCell<T, B> {
             drop(self.promise.take());
         }
     }
+}
 
+/// It is compiled once, and not for each type of value.
+fn tell_each(waiters: Waiters<Waiting>, tell: &mut dyn FnMut(Waiting)) {
+    waiters.for_each(tell);
+}
+
+impl<T, B: ?Sized> FutureCell<T, B> {
     /// Settles the promise and tells its waiters. A second outcome is ignored: the first stays.
     #[inline(always)]
     pub fn settle(&self, outcome: Result<T, Rc<Poison>>, mut tell: impl Tell) {
@@ -512,14 +528,7 @@ impl<T, B> FutureCell<T, B> {
             tell(waiting, Some(poison.failure.poison()));
         }
     }
-}
 
-/// It is compiled once, and not for each type of value.
-fn tell_each(waiters: Waiters<Waiting>, tell: &mut dyn FnMut(Waiting)) {
-    waiters.for_each(tell);
-}
-
-impl<T, B: ?Sized> FutureCell<T, B> {
     #[inline]
     fn forget_past(&mut self) {
         if self.past.get().is_some() {

@@ -21,6 +21,7 @@ use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TaskId};
 use crate::message::{BatchDone, LaunchPart, Message, Move, Results};
 use crate::names::TaskName;
 use crate::parcel::{Parcel, Portable};
+use crate::processor::Core;
 use crate::task::{Body, Pool, Tasks};
 use crate::{Error, Place, Requirement};
 use maniple_mapper::Priority;
@@ -38,11 +39,11 @@ pub enum InFlow {}
 
 /// The future of a task of a flow with several nodes. The value comes to the nodes where somebody awaits it or takes it.
 struct Relay<R> {
-    flow: Rc<Launcher>,
+    /// It may keep this future for its memory.
+    flow: Weak<Launcher>,
     launch: LaunchKey,
     /// The task, if it runs here.
     own: Option<TaskFuture<R>>,
-    me: Weak<FutureCell<R, Relay<R>>>,
     /// The value is to come here.
     comes: Cell<bool>,
     sent: RefCell<Sent>,
@@ -55,77 +56,92 @@ struct Sent {
     to: SmallVec<[ProcessorId; 4]>,
 }
 
-impl<R: Portable + Clone> Maker for Relay<R> {
+impl<R: Portable + Clone> Maker<R> for Relay<R> {
     fn leaf(&self) -> Option<TaskId> {
         None
     }
 
     /// Each node's copy of the program awaits it.
-    fn is_awaited(&self) {
+    fn is_awaited(&self, future: &TaskFuture<R>) {
+        let Some(flow) = self.flow.upgrade() else { return };
         if self.own.is_some() && !self.sent.borrow().all {
-            let effects = self.flow.core.effects();
-            (0..self.flow.nodes).map(|node| effects.home_of(NodeId(node))).for_each(|home| self.send_to(home));
+            let effects = flow.core.effects();
+            (0..flow.nodes).map(|node| effects.home_of(NodeId(node))).for_each(|home| self.send_to(&flow, home));
             self.sent.borrow_mut().all = true;
         }
-        self.comes_here();
+        self.comes_here(&flow, future);
     }
 
-    fn is_needed_at(&self, at: ProcessorId) {
-        match at == self.flow.core.effects().id {
-            true => self.comes_here(),
-            false => self.send_to(at),
+    fn is_needed_at(&self, future: &TaskFuture<R>, at: ProcessorId) {
+        let Some(flow) = self.flow.upgrade() else { return };
+        match at == flow.core.effects().id {
+            true => self.comes_here(&flow, future),
+            false => self.send_to(&flow, at),
         }
     }
 }
 
 impl<R: Portable + Clone> Relay<R> {
-    fn future(flow: &Rc<Launcher>, launch: LaunchKey, own: Option<TaskFuture<R>>) -> TaskFuture<R> {
-        TaskFuture::on_demand(Rc::new_cyclic(|me| {
-            let (flow, me) = (flow.clone(), me.clone());
-            FutureCell::new(Self { flow, launch, own, me, comes: Cell::new(false), sent: RefCell::default() })
-        }))
+    fn new(flow: &Rc<Launcher>, launch: LaunchKey, own: Option<TaskFuture<R>>) -> Rc<FutureCell<R, Self>> {
+        let flow = Rc::downgrade(flow);
+        Rc::new(FutureCell::new(Self { flow, launch, own, comes: Cell::new(false), sent: RefCell::default() }))
+    }
+
+    /// The future of a task of another node. Mostly nobody has asked for the value of the one before, or holds that.
+    #[inline]
+    fn elsewhere(flow: &Rc<Launcher>, launch: LaunchKey) -> TaskFuture<R> {
+        let before = flow.relay.take().and_then(|cell| cell.downcast::<FutureCell<R, Self>>().ok());
+        let mut cell = before.unwrap_or_else(|| Self::new(flow, launch, None));
+        match Rc::get_mut(&mut cell).map(FutureCell::task_mut).filter(|relay| !relay.comes.get()) {
+            Some(relay) => relay.launch = launch,
+            None => cell = Self::new(flow, launch, None),
+        }
+        flow.relay.set(Some(cell.clone()));
+        TaskFuture::on_demand(cell)
     }
 
     /// Settles the future when the value is here.
     #[cold]
-    fn comes_here(&self) {
+    fn comes_here(&self, flow: &Launcher, future: &TaskFuture<R>) {
         if self.comes.replace(true) {
             return;
         }
-        let (me, failures) = (self.me.clone(), self.flow.failures.clone());
+        let (future, failures) = (future.clone(), flow.failures.clone());
         let settle = move |tasks: &Tasks, outcome: Result<R, Failure>| {
-            if let Some(cell) = me.upgrade() {
-                cell.settle(outcome.map_err(|failure| Poison::new(failure, &failures)), tasks.teller());
-            }
+            future.settle(outcome.map_err(|failure| Poison::new(failure, &failures)), tasks.teller());
         };
-        let core = self.flow.core.clone();
+        let core = flow.core.clone();
         match self.own.clone() {
-            Some(own) => self.when_over(own, move |outcome| settle(&core.tasks, outcome)),
-            None => self.flow.await_from_elsewhere(self.launch, settle),
+            Some(own) => when_over(&flow.core, own, move |outcome| settle(&core.tasks, outcome)),
+            None => flow.await_from_elsewhere(self.launch, settle),
         }
     }
 
     /// Sends the value of a task of this node to another one.
     #[cold]
-    fn send_to(&self, home: ProcessorId) {
+    fn send_to(&self, flow: &Launcher, home: ProcessorId) {
         let Some(own) = self.own.clone() else { return };
-        let core = self.flow.core.clone();
+        let core = flow.core.clone();
         if home == core.effects().id || self.sent.borrow().to.contains(&home) {
             return;
         }
         self.sent.borrow_mut().to.push(home);
         let launch = self.launch;
-        self.when_over(own, move |outcome| {
+        when_over(&flow.core, own, move |outcome| {
             let done = BatchDone { launch, results: vec![(0, outcome.map(Parcel::new))], valid: Vec::new() };
             let results = Results { launch, round: 0, blocks: vec![vec![done]] };
             core.effects().send(home, Message::Results(Box::new(results)));
         });
     }
+}
 
-    fn when_over(&self, own: TaskFuture<R>, then: impl FnOnce(Result<R, Failure>) + 'static) {
-        let future = async move { then(own.outcome().await) };
-        self.flow.core.effects().spawn(Rc::new(Sender), Box::pin(future));
-    }
+fn when_over<R: Clone + 'static>(
+    core: &Core,
+    own: TaskFuture<R>,
+    then: impl FnOnce(Result<R, Failure>) + 'static,
+) {
+    let future = async move { then(own.outcome().await) };
+    core.effects().spawn(Rc::new(Sender), Box::pin(future));
 }
 
 /// Sends a result to another node.
@@ -198,7 +214,7 @@ where
         let (at, launch) = placed.map_err(|e| *e)?;
         if !is_own {
             tasks.effects.counters.elsewhere.add(1);
-            return Ok(Relay::future(flow, launch, None));
+            return Ok(Relay::elsewhere(flow, launch));
         }
         // A utility processor runs no leaf tasks.
         self.target = tasks.effects.machine().near(at, 0);
@@ -213,7 +229,7 @@ where
         if flow.nodes == 1 {
             return Ok(self.go_mapped(mapped, &[]));
         }
-        Ok(Relay::future(flow, launch, Some(self.go_mapped(mapped, &[]))))
+        Ok(TaskFuture::on_demand(Relay::new(flow, launch, Some(self.go_mapped(mapped, &[])))))
     }
 }
 

@@ -224,7 +224,7 @@ struct Work<F: Leaf<M>, M> {
     stage: Cell<LeafStage<F, M>>,
 }
 
-impl<F: Leaf<M>, M: 'static> Maker for Work<F, M> {
+impl<F: Leaf<M>, M: 'static> Maker<F::Output> for Work<F, M> {
     fn leaf(&self) -> Option<TaskId> {
         Some(self.id)
     }

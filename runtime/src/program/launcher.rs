@@ -16,6 +16,7 @@ use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
 use crate::program::flow::Named;
 use crate::program::gang::{Argument, Gang, ShardLaunch, ShardTask};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
 use std::rc::Rc;
@@ -42,6 +43,8 @@ pub(crate) struct Launcher {
     pub has_flow: Cell<bool>,
     /// For an inner task: the last data that it took back to the home of a region that it shares.
     pub taken_home: RefCell<Option<TaskFuture<()>>>,
+    /// The future of the last task of a flow that runs on another node. The next one takes its memory if nobody holds it any more.
+    pub relay: Cell<Option<Rc<dyn Any>>>,
     /// Memory for the next leaf task's arguments.
     pub names: Cell<Option<Box<Named>>>,
     pub planner: Planner,
@@ -63,7 +66,8 @@ impl Launcher {
             nodes: core.effects().copies().nodes(),
             has_flow: Cell::new(false),
             taken_home: RefCell::default(),
-            names: Cell::new(None),
+            relay: Cell::default(),
+            names: Cell::default(),
             planner: Planner::new(core.effects(), name, replicated),
             node: None,
             failures: Failures::default(),
