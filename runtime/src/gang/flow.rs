@@ -125,9 +125,31 @@ impl Planner {
         (at, priority): (ProcessorId, Priority),
         mut emit: impl FnMut(u32, Arc<Move>),
     ) -> Result<(), Error> {
-        if !uses.iter().all(|u| u.slot.is_live()) {
-            return self.plan_task_on_pieces(effects, uses, (at, priority), &mut emit);
+        let mut is_there = true;
+        for u in uses {
+            if !u.slot.is_live() {
+                return self.plan_task_on_pieces(effects, uses, (at, priority), &mut emit);
+            }
+            is_there &= u.does == TaskDoes::Overwrites || u.slot.is_valid_at(at);
         }
+        if !is_there {
+            self.plan_moves(effects, uses, (at, priority), &mut emit)?;
+        }
+        for u in uses.iter().filter(|u| u.writes()) {
+            u.slot.write(at);
+        }
+        Ok(())
+    }
+
+    /// The moves of data for a task, each of a whole piece.
+    #[inline(never)]
+    fn plan_moves(
+        &self,
+        effects: &Effects,
+        uses: &[TaskUse],
+        (at, priority): (ProcessorId, Priority),
+        emit: &mut dyn FnMut(u32, Arc<Move>),
+    ) -> Result<(), Error> {
         let mut moves: SmallVec<[(ProcessorId, &Slot); 4]> = SmallVec::new();
         for u in uses.iter().filter(|u| u.does != TaskDoes::Overwrites) {
             match &*u.slot.holders() {
@@ -145,9 +167,6 @@ impl Planner {
                 emit(number, moved((*from, at), vec![transfer], priority));
             }
             slot.hold(at);
-        }
-        for u in uses.iter().filter(|u| u.writes()) {
-            u.slot.write(at);
         }
         Ok(())
     }

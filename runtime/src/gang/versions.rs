@@ -70,6 +70,16 @@ impl Slot {
         Ref::map(self.at.borrow(), |at| &**at)
     }
 
+    /// Whether a processor has a valid instance, or nobody has written the piece.
+    #[inline]
+    pub fn is_valid_at(&self, at: ProcessorId) -> bool {
+        match &**self.at.borrow() {
+            [] => true,
+            [only] => *only == at,
+            several => several.contains(&at),
+        }
+    }
+
     /// One more processor has a valid instance, or will have one.
     #[inline]
     pub fn hold(&self, at: ProcessorId) {
@@ -80,8 +90,10 @@ impl Slot {
     #[inline]
     pub fn write(&self, on: ProcessorId) {
         let mut at = self.at.borrow_mut();
-        at.clear();
-        at.push(on);
+        if **at != [on] {
+            at.clear();
+            at.push(on);
+        }
     }
 
     /// The same facts without the slot, which is not live any more.

@@ -135,11 +135,7 @@ impl<R: Portable + Clone> Relay<R> {
     }
 }
 
-fn when_over<R: Clone + 'static>(
-    core: &Core,
-    own: TaskFuture<R>,
-    then: impl FnOnce(Result<R, Failure>) + 'static,
-) {
+fn when_over<R: Clone + 'static>(core: &Core, own: TaskFuture<R>, then: impl FnOnce(Result<R, Failure>) + 'static) {
     let future = async move { then(own.outcome().await) };
     core.effects().spawn(Rc::new(Sender), Box::pin(future));
 }
@@ -240,9 +236,12 @@ impl Named {
 
     #[inline]
     fn clear(&mut self) {
-        self.body.uses.clear();
+        // Mostly only this list has something in it.
         self.names.uses.clear();
-        self.names.inputs.clear();
+        if !(self.body.uses.is_empty() && self.names.inputs.is_empty()) {
+            self.body.uses.clear();
+            self.names.inputs.clear();
+        }
     }
 }
 
@@ -344,6 +343,9 @@ impl Launcher {
 /// Two uses of the same data of which one writes.
 #[inline]
 fn clash(uses: &[TaskUse]) -> Option<(&TaskUse, &TaskUse)> {
+    if uses.len() < 2 {
+        return None;
+    }
     let meets = |a: &TaskUse, b: &TaskUse| {
         let same = match a.slot.is_live() && b.slot.is_live() {
             // Pieces are disjoint.
