@@ -121,34 +121,14 @@ impl Worker {
                 };
                 go!(task, (self.part::<D>(at)?.read_write(FIELDS[f]).atomic(), self.number(k)))
             }
-            // Explicit operations work on lines only.
-            Op::Fill(f, at, value) if D == 1 => {
+            Op::Fill(f, at, value) => {
                 let fill = self.shard.fill(self.part::<D>(at)?.write(FIELDS[f]), value).go()?;
                 self.nineteen(&fill)
             }
-            Op::Fill(f, at, value) => {
-                let tag = self.tag(None);
-                let task = move |mut u: Write<i64, D>| {
-                    tag.goes_off();
-                    u.fill(value);
-                    19
-                };
-                go!(task, (self.part::<D>(at)?.write(FIELDS[f]),))
-            }
-            Op::Copy(f, at) if D == 1 => {
+            Op::Copy(f, at) => {
                 let at = self.part::<D>(at)?;
                 let copy = self.shard.copy(at.read(FIELDS[f]), at.write(FIELDS[(f + 1) % 3])).go()?;
                 self.nineteen(&copy)
-            }
-            Op::Copy(f, at) => {
-                let tag = self.tag(None);
-                let task = move |from: Read<i64, D>, mut into: Write<i64, D>| {
-                    tag.goes_off();
-                    from.rect().points().for_each(|p| into.set(p, from.get(p)));
-                    19
-                };
-                let at = self.part::<D>(at)?;
-                go!(task, (at.read(FIELDS[f]), at.write(FIELDS[(f + 1) % 3])))
             }
             Op::Join(a, b) => {
                 let task = move |a: Arg<i64>, b: Arg<i64>| {

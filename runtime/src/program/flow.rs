@@ -9,8 +9,9 @@ use super::launch::{InShard, Launch, Leaf, MayFail, NOWHERE};
 use super::launcher::Launcher;
 use super::param::Declaring;
 use super::region::RegionView;
-use super::shard::{CopyMarker, CopyTask, FillArgs, FillMarker, Shard};
+use super::shard::Shard;
 use super::top::Top;
+use super::whole::{CopyMarker, CopyTask, FillArgs, FillMarker};
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::effects::{Resident, polling};
@@ -412,7 +413,7 @@ impl Top {
         self.flow().try_launch(function, args).of_flow()
     }
 
-    /// Begins the launch of a leaf task that sets every value of a field of a region. Collective; never waits.
+    /// Begins the launch of a leaf task that sets every value of a field of a region, of any dimension. Collective; never waits.
     pub fn fill<T: Element>(
         &self,
         into: Requirement<Write<'static, T>>,
@@ -421,15 +422,20 @@ impl Top {
         self.flow().fill(into, value).of_flow()
     }
 
-    /// Begins the launch of a leaf task that copies a field of a region to another one with as many points. Collective; never
-    /// waits.
+    /// Begins the launch of a leaf task that copies a field of a region to another one with as many points, in row-major order.
+    /// They may have any dimensions. Collective; never waits.
     ///
     /// If the lengths differ the task panics.
     pub fn copy<T: Element>(
         &self,
         from: Requirement<Read<'static, T>>,
         into: Requirement<Write<'static, T>>,
-    ) -> Launch<'_, CopyTask<T>, CopyMarker<T>, InFlow> {
+    ) -> Launch<
+        '_,
+        CopyTask<Read<'static, T>, Write<'static, T>>,
+        CopyMarker<Read<'static, T>, Write<'static, T>>,
+        InFlow,
+    > {
         self.flow().copy(from, into).of_flow()
     }
 

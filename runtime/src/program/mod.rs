@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `runtime` | a run and its drivers |
 //! | `top`, `inner`, `shard` | the three kinds of tasks that launch others |
-//! | `launch`, `param`, `index`, `apart` | leaf tasks |
+//! | `launch`, `param`, `index`, `apart`, `whole` | leaf tasks |
 //! | `flow` | leaf tasks that the top-level task launches |
 //! | `gang`, `launcher` | gangs and their launches |
 //! | `edges`, `phase` | barriers between shards |
@@ -33,3 +33,4 @@ pub(crate) mod runtime;
 pub(crate) mod shard;
 pub(crate) mod top;
 mod trace;
+pub(crate) mod whole;

@@ -172,7 +172,7 @@ impl<'a> Bindings<'a> {
     }
 
     #[inline]
-    fn lease(&mut self) -> &'a mut Lease {
+    pub(super) fn lease(&mut self) -> &'a mut Lease {
         match self.leases.next() {
             Some(lease) => lease,
             None => unreachable!("one lease a region parameter"),

@@ -1,60 +1,12 @@
 //! The launches of a shard: leaf tasks, index launches, fills and copies.
 
 use super::Shard;
+use crate::Requirement;
 use crate::plant::Bug;
 use crate::program::index::IndexLaunch;
-use crate::program::launch::{Launch, Leaf, MayFail, NeverFails};
-use crate::{Arg, Input, Requirement};
-use maniple_regions::{Element, Read, ReadShared, Write, WriteShared};
-
-pub(crate) type FillMarker<T> = (fn(Write<'static, T>, Arg<T>), NeverFails);
-
-pub(crate) type FillArgs<T> = (Requirement<Write<'static, T>>, Input<T>);
-
-pub(crate) type CopyTask<T> = for<'a, 'b> fn(Read<'a, T>, Write<'b, T>);
-
-pub(crate) type CopyMarker<T> = (fn(Read<'static, T>, Write<'static, T>), NeverFails);
-
-/// A pair of requirements for [`Shard::copy`]. The first is for [`Read`] or [`ReadShared`], the second for [`Write`] or
-/// [`WriteShared`].
-pub trait Copied {
-    /// The launch of the copy.
-    type Launch<'s>;
-    #[doc(hidden)]
-    fn launch(self, shard: &Shard) -> Self::Launch<'_>;
-}
-
-macro_rules! copied {
-    ($from:ident, $into:ident, |$values:ident, $copy:ident| $body:expr) => {
-        impl<T: Element> Copied for (Requirement<$from<'static, T>>, Requirement<$into<'static, T>>) {
-            type Launch<'s> = Launch<
-                's,
-                for<'a, 'b> fn($from<'a, T>, $into<'b, T>),
-                (fn($from<'static, T>, $into<'static, T>), NeverFails),
-            >;
-            fn launch(self, shard: &Shard) -> Self::Launch<'_> {
-                fn copy<T: Element>($values: $from<T>, mut $copy: $into<T>) {
-                    $body
-                }
-                let copy: for<'a, 'b> fn($from<'a, T>, $into<'b, T>) = copy::<T>;
-                Launch::new(shard, copy, self).named("copy")
-            }
-        }
-    };
-}
-
-copied!(Read, Write, |values, copy| copy.copy_from_slice(values.as_slice()));
-copied!(Read, WriteShared, |values, copy| copy.copy_from(values.as_slice()));
-copied!(ReadShared, Write, |values, copy| {
-    let mut all = vec![T::zeroed(); values.len()];
-    values.copy_to(&mut all);
-    copy.copy_from_slice(&all);
-});
-copied!(ReadShared, WriteShared, |values, copy| {
-    let mut all = vec![T::zeroed(); values.len()];
-    values.copy_to(&mut all);
-    copy.copy_from(&all);
-});
+use crate::program::launch::{Launch, Leaf, MayFail};
+use crate::program::whole::{self, Copied, FillArgs, FillMarker};
+use maniple_regions::{Element, Write};
 
 impl Shard {
     /// Begins the launch of `function` as a leaf task. [`Launch::go`] launches it. Local; never waits.
@@ -133,21 +85,18 @@ impl Shard {
         IndexLaunch::new(self, function, (0..points).map(args).collect())
     }
 
-    /// Begins the launch of a leaf task that sets every value of a field of a region. It can wait and arrive like any
+    /// Begins the launch of a leaf task that sets every value of a field of a region, of any dimension. It can wait and arrive like any
     /// other. Local; never waits.
     pub fn fill<T: Element>(
         &self,
         into: Requirement<Write<'static, T>>,
         value: T,
     ) -> Launch<'_, impl Leaf<FillMarker<T>, Output = (), Args = FillArgs<T>>, FillMarker<T>> {
-        fn fill<T: Element>(mut into: Write<T>, value: Arg<T>) {
-            into.fill(*value);
-        }
-        Launch::new(self, fill::<T>, (into, value.into())).named("fill")
+        whole::fill(self, into, value)
     }
 
-    /// Begins the launch of a leaf task that copies a field of a region to another one with as many points. Either may
-    /// be shared. The task can wait and arrive like any other. Local; never waits.
+    /// Begins the launch of a leaf task that copies a field of a region to another one with as many points, in row-major order.
+    /// They may have any dimensions, and either may be shared. The task can wait and arrive like any other. Local; never waits.
     ///
     /// If the lengths differ the task panics.
     ///

@@ -12,8 +12,6 @@ mod life;
 mod regions;
 mod waits;
 
-pub use launches::Copied;
-pub(crate) use launches::{CopyMarker, CopyTask, FillArgs, FillMarker};
 pub(crate) use regions::LocalRegion;
 
 use crate::diagnose::deadlock::Node;

@@ -6,7 +6,7 @@ mod graphs;
 use crate::common;
 use crate::common::size::{full, part};
 use crate::common::{any_mapper, any_virtual, mappers, run};
-use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, Write, WriteShared};
+use maniple_regions::{Field, Privilege, Read, ReadShared, Rect, Region, Write, WriteShared};
 use maniple_runtime::{Arg, Edges, Error, Get, Link, Many, Put, Runtime, Shard, ShardLaunch, VirtualMachine};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -443,36 +443,52 @@ fn values_may_need_any_alignment() {
     }
 }
 
-/// Into shared regions, out of them and between them.
+/// Into shared regions, out of them and between them: in one, two and three dimensions, and from parts of rows.
 #[test]
 fn regions_are_copied_whether_they_are_shared_or_not() {
-    async fn shard(shard: Shard, (own, shared): ([Region; 2], [Region; 2])) -> Result<Vec<u64>, Error> {
+    async fn shard<const D: usize>(
+        shard: Shard,
+        (own, part, shared): ([Region; 2], Region, [Region; 2]),
+    ) -> Result<Vec<u64>, Error> {
         let [a, b] = [shard.region(own[0])?, shard.region(own[1])?];
         let [c, d] = [shard.region(shared[0])?, shard.region(shared[1])?];
-        let set = |mut u: Write<u64>| u.write_with(|i| 100 + i as u64);
-        shard.launch(set, (a.write(U),)).go()?.await?;
+        // A part of `a`, whose rows are not one after the other.
+        let part = shard.region(part)?;
+        shard.fill(a.write(U), 1).go()?.detach();
+        let set = |mut u: Write<u64, D>| u.write_with(|i| 100 + i as u64);
+        shard.launch(set, (part.write(U),)).go()?.await?;
         // Nothing orders tasks on shared regions: each waits for the one before.
-        shard.copy(a.read(U), c.write_shared(U)).go()?.await?;
+        shard.copy(part.read(U), c.write_shared(U)).go()?.await?;
         shard.copy(c.read_shared(U), d.write_shared(U)).go()?.await?;
         shard.copy(d.read_shared(U), b.write(U)).go()?.detach();
-        shard.copy(b.read(U), a.write(U)).go()?.detach();
-        shard.launch(|u: maniple_regions::Read<u64>| u.as_slice().to_vec(), (a.read(U),)).go()?.await
+        shard.copy(b.read(U), part.write(U)).go()?.detach();
+        let all = |u: Read<u64, D>| u.rows().flatten().copied().collect::<Vec<u64>>();
+        shard.launch(all, (a.read(U),)).go()?.await
     }
-    for (name, runtime) in runtimes(20) {
-        let came = run(&name, &runtime, |top| async move {
-            let tree = top.region_tree("all", Rect::line(0, 20), &[U.info()])?;
-            let part = |i: i64| Region::new(tree.tree, Rect::line(5 * i, 5 * i + 5));
-            let (own, shared) = ([part(0), part(1)], [part(2), part(3)]);
-            let gang = top.gang("one", 1)?;
-            let start = |_| {
-                let start = ShardLaunch::new((own, shared)).writes(own[0], [U]).writes(own[1], [U]);
-                let all = maniple_regions::Privilege::ReadWrite;
-                start.shares(shared[0], [U], all).shares(shared[1], [U], all)
-            };
-            top.launch_gang(&gang, &top.register("copies", shard), start)?.all().await
-        });
-        assert_eq!(came.expect(&name), [[100, 101, 102, 103, 104]], "{name}");
+    fn test<const D: usize>(size: [i64; D], expected: &[u64]) {
+        for (name, runtime) in runtimes(20) {
+            let came = run(&name, &runtime, move |top| async move {
+                let tree = top.region_tree("own", Rect::new([0; D], size), &[U.info()])?;
+                // A row of the same number of values, and shared ones.
+                let row = top.region_tree("row", Rect::line(0, 8), &[U.info()])?;
+                let two = top.region_tree("two", Rect::new([0, 0], [8, 2]), &[U.info()])?;
+                let shared = [0, 2].map(|i| Region::new(two.tree, Rect::new([4 * i / 2, 0], [4 * i / 2 + 4, 2])));
+                let (lo, mut hi) = ([0; D], size);
+                hi[D - 1] = size[D - 1] / 2;
+                let part = Region::new(tree.tree, Rect::new(lo, hi));
+                let gang = top.gang("one", 1)?;
+                let start = |_| {
+                    let start = ShardLaunch::new(([tree, row], part, shared)).writes(tree, [U]).writes(row, [U]);
+                    start.shares(shared[0], [U], Privilege::ReadWrite).shares(shared[1], [U], Privilege::ReadWrite)
+                };
+                top.launch_gang(&gang, &top.register("copies", shard::<D>), start)?.all().await
+            });
+            assert_eq!(came.expect(&name), [expected], "{name}");
+        }
     }
+    test([16], &[100, 101, 102, 103, 104, 105, 106, 107, 1, 1, 1, 1, 1, 1, 1, 1]);
+    test([2, 8], &[100, 101, 102, 103, 1, 1, 1, 1, 104, 105, 106, 107, 1, 1, 1, 1]);
+    test([2, 2, 4], &[100, 101, 1, 1, 102, 103, 1, 1, 104, 105, 1, 1, 106, 107, 1, 1]);
 }
 
 /// A shard's task sets values of a region that is at home on another node, and arrives at an edge there. The values are at
