@@ -45,7 +45,7 @@ pub fn draw(seed: u64) -> Program {
         for (number, stage) in stages.iter_mut().enumerate() {
             stage.loads = true;
             stage.loose.clear();
-            (stage.launches, stage.maps, stage.changes) = (1, false, false);
+            (stage.launches, stage.looks, stage.changes) = (1, false, false);
             // A shard that is told of a failure waits no longer, and arrives before the others.
             stage.phases.iter_mut().for_each(|p| p.window = 1 << 20);
             for step in stage.steps.iter_mut().filter(|_| number > 0) {
@@ -113,7 +113,7 @@ fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>
         shards,
         tree: r.usize(0..2),
         by_parent: false,
-        maps: r.bool(),
+        looks: r.bool(),
         changes: r.u32(0..3) == 0,
         launches: [1, 1, 1, 2, 3][r.usize(0..5)],
         awaited: r.bool(),

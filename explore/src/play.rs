@@ -4,7 +4,7 @@ use crate::area::place;
 use crate::block::{BlockField, leaf, point};
 use crate::oracle::{Cause, Expected, Known, Stuck, Tree};
 use crate::phases::Phase;
-use crate::program::{BOARD, Number, Program, Stage, Step, TIMED_OUT};
+use crate::program::{BOARD, Number, Program, Stage, Step, TIMED_OUT, parts_of_parent};
 use crate::results::Calls;
 use crate::values::{arrival, fresh, gathered, joined, updated};
 use std::collections::{BTreeMap, BTreeSet};
@@ -434,12 +434,21 @@ impl Play<'_> {
 fn look(stage: &Stage, tree: &mut Tree) -> Vec<Known> {
     let mut seen = Vec::new();
     for field in tree.iter_mut() {
-        if stage.maps {
-            seen.push(Known::sure(field.values().fold(1, |sum, &v| joined(sum, v))));
+        let all = field.keys().map(|p| p[0]);
+        let (lo, hi) = (all.clone().min().unwrap_or(0), all.max().map_or(0, |last| last + 1));
+        let [looked, changed] = parts_of_parent((lo, hi));
+        let is_in = |p: &[i64; 2], part: (i64, i64)| (part.0..part.1).contains(&p[0]);
+        if stage.looks {
+            let values = field.iter().filter(|(p, _)| is_in(p, looked));
+            seen.push(Known::sure(values.fold(1, |sum, (_, &v)| joined(sum, v))));
         }
         if stage.changes {
-            seen.push(Known::sure(field.values().fold(2, |sum, &v| joined(sum, v))));
-            field.iter_mut().for_each(|(&p, v)| *v = updated(*v, 23, place(p)));
+            let mut sum = 2;
+            for (&p, v) in field.iter_mut().filter(|(p, _)| is_in(p, changed)) {
+                sum = joined(sum, *v);
+                *v = updated(*v, 23, place(p));
+            }
+            seen.push(Known::sure(sum));
         }
     }
     seen

@@ -75,6 +75,12 @@ pub enum Failing {
 /// The number of the top-level task's bomb.
 pub const TOP_BOMB: u32 = 0;
 
+/// The part of the points from `lo` to `hi` that an inner task looks at, and the part that it changes. They overlap.
+pub fn parts_of_parent((lo, hi): (i64, i64)) -> [(i64, i64); 2] {
+    let third = (hi - lo) / 3;
+    [(lo, hi - third), (lo + third, hi)]
+}
+
 /// A gang over the blocks of one tree. It may read all of the other tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
@@ -83,9 +89,9 @@ pub struct Stage {
     pub tree: usize,
     /// An inner task on processor 0 launches it in place of the top-level task.
     pub by_parent: bool,
-    /// The inner task then looks at the tree.
-    pub maps: bool,
-    /// The inner task then changes the tree.
+    /// The inner task then looks at a part of the tree.
+    pub looks: bool,
+    /// The inner task then changes a part of the tree.
     pub changes: bool,
     /// The number of launches, one after the other, with the same barriers and collectives.
     pub launches: u32,

@@ -238,7 +238,7 @@ impl fmt::Display for Program {
             if stage.launches > 1 {
                 write!(f, ", {} times", stage.launches)?;
             }
-            let parent = [(stage.maps, ", then looks at the tree"), (stage.changes, ", then changes the tree")];
+            let parent = [(stage.looks, ", then looks at the tree"), (stage.changes, ", then changes the tree")];
             for (_, what) in parent.iter().filter(|(on, _)| stage.by_parent && *on) {
                 f.write_str(what)?;
             }

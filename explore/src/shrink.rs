@@ -115,7 +115,7 @@ fn candidates(program: &Program) -> Vec<Program> {
         }
         change(&|p| p.stages[i].launches = 1);
         change(&|p| p.stages[i].by_parent = false);
-        change(&|p| (p.stages[i].maps, p.stages[i].changes) = (false, false));
+        change(&|p| (p.stages[i].looks, p.stages[i].changes) = (false, false));
         change(&|p| p.stages[i].adopts = false);
         change(&|p| p.stages[i].destroys = false);
         change(&|p| p.stages[i].awaited = true);

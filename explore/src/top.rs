@@ -3,7 +3,7 @@
 use crate::calls::{self, Made};
 use crate::judge::{Outcome, Seen};
 use crate::loose::{LooseArgs, Loosely, loose, loosely};
-use crate::program::{BOARD, Failing, Program, Stage, TOP_BOMB};
+use crate::program::{BOARD, Failing, Program, Stage, TOP_BOMB, parts_of_parent};
 use crate::run::mapper;
 use crate::tasks::{Tag, bomb, digest, explode, update};
 use crate::values::gathering;
@@ -242,7 +242,7 @@ async fn by_parent<const D: usize>(
     for launch in args.launch..args.launch + stage.launches as usize {
         let args = Args { launch, ..args.clone() };
         let done = parent.launch_gang(&gang, &task, |s| start::<D>(program, &args, s)).await?;
-        if free.is_empty() && !stage.awaited && !stage.maps && !stage.changes && stage.launches == 1 {
+        if free.is_empty() && !stage.awaited && !stage.looks && !stage.changes && stage.launches == 1 {
             // The inner task ends when its gangs do.
             shared.record(launch, stage.shards, &[]);
             return Ok(());
@@ -253,14 +253,20 @@ async fn by_parent<const D: usize>(
         let mut seen = Vec::new();
         for field in FIELDS {
             let tag = || Tag { _probe: shared.probe.clone(), bomb: None };
-            let tree = parent.region(args.block)?;
-            if stage.maps {
+            let part = |(lo, hi): (i64, i64)| {
+                let all = args.block.rect;
+                let bounds = |n: usize| if n == 0 { (lo, hi) } else { (all.lo(n), all.hi(n)) };
+                let bounds: [(i64, i64); D] = std::array::from_fn(bounds);
+                parent.region(Region::new(args.block.tree, Rect::new(bounds.map(|b| b.0), bounds.map(|b| b.1))))
+            };
+            let [looked, changed] = parts_of_parent((args.block.rect.lo(0), args.block.rect.hi(0)));
+            if stage.looks {
                 let tag = tag();
                 let digests = move |u: Read<i64, D>| {
                     tag.goes_off();
                     digest(&u, 1)
                 };
-                seen.push(parent.launch(digests, (tree.read(field),)).go()?);
+                seen.push(parent.launch(digests, (part(looked)?.read(field),)).go()?);
             }
             if stage.changes {
                 let tag = tag();
@@ -268,7 +274,7 @@ async fn by_parent<const D: usize>(
                     tag.goes_off();
                     update(&mut u, 23)
                 };
-                seen.push(parent.launch(changes, (tree.read_write(field),)).go()?);
+                seen.push(parent.launch(changes, (part(changed)?.read_write(field),)).go()?);
             }
         }
         later.push((launch, done, seen));

@@ -17,13 +17,20 @@ pub(crate) enum Store {
     /// In an instance of this processor.
     Owned(Rc<Instance>),
     /// In the one instance that all users of a simultaneous region share. `None` if it is on another node, or on this
-    /// node and not attached yet.
+    /// node and not attached yet. With this processor as the home: in one of its instances, to be found when a task uses it.
     Shared {
         home: ProcessorId,
         instance: Option<SharedInstance>,
         /// A lease that came back, kept for the next task.
         idle: Idle,
     },
+}
+
+impl Store {
+    /// An instance of this processor that is not looked for yet.
+    pub fn of(here: ProcessorId) -> Self {
+        Store::Shared { home: here, instance: None, idle: Idle::Never }
+    }
 }
 
 /// A lease that came back. A new lease would count a reference, and other processors of the node use the same counter.
@@ -79,7 +86,7 @@ impl Column {
     /// again drop as many columns as they make.
     pub fn spare(column: Rc<Self>) {
         const MOST: usize = 1024;
-        column.release();
+        column.release(ProcessorId(0));
         if Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
             SPARE.with_borrow_mut(|spare| {
                 if spare.len() < MOST {
@@ -89,9 +96,37 @@ impl Column {
         }
     }
 
-    /// Releases the instance. No task uses the column any more.
-    pub fn release(&self) {
-        *self.store.borrow_mut() = Store::Shared { home: ProcessorId(0), instance: None, idle: Idle::Never };
+    /// Releases the instance. No task uses the column any more, or the instance has to be looked for on this processor.
+    pub fn release(&self, here: ProcessorId) {
+        *self.store.borrow_mut() = Store::of(here);
+    }
+
+    /// A column of a shard's requirement, by its launch and position.
+    pub fn new(
+        region: Region,
+        key: ColumnKey,
+        field: &'static FieldInfo,
+        (launch, held): (LaunchKey, u32),
+        store: Store,
+    ) -> Rc<Self> {
+        let column = Self {
+            region,
+            whole: (key.rect != region.rect).then(|| Box::new(key.rect)),
+            field,
+            bytes: region.rect.volume() * field.length(),
+            launch,
+            held,
+            store: RefCell::new(store),
+            users: RefCell::default(),
+            overlaps: RefCell::default(),
+        };
+        if let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop)
+            && let Some(place) = Rc::get_mut(&mut spare)
+        {
+            *place = column;
+            return spare;
+        }
+        Rc::new(column)
     }
 
     /// Whether its values are in this instance.
@@ -99,9 +134,13 @@ impl Column {
         matches!(&*self.store.borrow(), Store::Owned(own) if Rc::ptr_eq(own, instance))
     }
 
-    /// The values of a standing column are in another instance from now on.
-    pub fn moves_to(&self, instance: &Rc<Instance>) {
-        *self.store.borrow_mut() = Store::Owned(instance.clone());
+    /// Its values are in another instance of this processor from now on, if they are in one. No task writes them meanwhile.
+    pub fn moves_to(&self, instance: Option<&Rc<Instance>>, here: ProcessorId) {
+        match instance {
+            // Tasks that only read may be about to use the earlier instance, which has the same values.
+            Some(instance) if !self.is_elsewhere() => *self.store.borrow_mut() = Store::Owned(instance.clone()),
+            _ => self.release(here),
+        }
     }
 
     /// Counts one more use of the instance that nobody gives up: a planted bug.
@@ -151,7 +190,7 @@ impl Column {
         match &mut *self.store.borrow_mut() {
             Store::Owned(instance) => {
                 // A standing column may have moved meanwhile, but not from under a writer.
-                let may_have_moved = self.stands() && lease.privilege() == Privilege::Read;
+                let may_have_moved = self.launch == NOBODY && lease.privilege() == Privilege::Read;
                 let returned = instance.release(lease);
                 debug_assert!(may_have_moved || returned.is_ok(), "a lease goes back to the instance it came from");
             }
@@ -177,16 +216,10 @@ impl Column {
         }
     }
 
-    /// Whether other columns may overlap this one.
+    /// Whether the shard has columns that overlap this one.
     #[inline]
     pub fn has_overlaps(&self) -> bool {
-        self.overlaps.borrow().is_some() || self.stands()
-    }
-
-    /// Whether it is a standing column, which all launches use.
-    #[inline]
-    pub fn stands(&self) -> bool {
-        self.launch == NOBODY
+        self.overlaps.borrow().is_some()
     }
 
     #[inline(always)]
@@ -301,14 +334,6 @@ impl Users {
         }
     }
 
-    /// An order that has begun is around later users. These do not follow it, unless they are orders that are not part of it.
-    pub fn goes_around(&mut self, id: TaskId) {
-        if self.writer == Some(id) {
-            self.writer = None;
-            self.others.get_or_insert_default().around.push(id);
-        }
-    }
-
     /// An order sends values of the column.
     pub fn sends(&mut self, id: TaskId) {
         self.others.get_or_insert_default().send = Some((id, self.writer));
@@ -372,30 +397,6 @@ impl Data {
         })
     }
 
-    /// Makes a column with its instance. `held` is the position of the requirement that allows the use.
-    pub fn column(
-        &self,
-        effects: &Effects,
-        region: Region,
-        key: ColumnKey,
-        field: &'static FieldInfo,
-        launch: LaunchKey,
-        (held, shared_home): (u32, Option<ProcessorId>),
-    ) -> Result<Rc<Column>, Error> {
-        let column = Column {
-            region,
-            whole: (key.rect != region.rect).then(|| Box::new(key.rect)),
-            field,
-            bytes: region.rect.volume() * field.length(),
-            launch,
-            held,
-            store: RefCell::new(self.store(effects, key, field, launch, shared_home)?),
-            users: RefCell::default(),
-            overlaps: RefCell::default(),
-        };
-        Ok(Self::in_memory(column))
-    }
-
     /// The standing column of an instance of this processor, whether or not there is an instance yet. All launches use it.
     ///
     /// # Errors
@@ -406,38 +407,46 @@ impl Data {
             return Ok(column.clone());
         }
         let field = effects.objects.field(key.tree, key.field)?;
-        let column = Self::in_memory(Column {
-            region: key.region(key.rect),
-            whole: None,
-            field,
-            bytes: key.rect.volume() * field.length(),
-            launch: NOBODY,
-            held: 0,
-            store: RefCell::new(Store::Shared { home: effects.id, instance: None, idle: Idle::Never }),
-            users: RefCell::default(),
-            overlaps: RefCell::default(),
-        });
+        let column = Column::new(key.region(key.rect), *key, field, (NOBODY, 0), Store::of(effects.id));
         instances.stand(key, column.clone());
         Ok(column)
     }
 
-    /// Finds or makes the instance of a standing column, which a leaf task uses now.
+    /// The column that orders for a launch by a launcher use.
+    ///
+    /// # Errors
+    /// The tree has been destroyed.
+    pub fn column_of(&self, effects: &Effects, launcher: u32, key: &ColumnKey) -> Result<Rc<Column>, Error> {
+        let scopes = self.scopes.borrow();
+        let own = scopes.get(key).and_then(|all| all.iter().find(|(of, _)| *of == launcher));
+        own.map_or_else(|| self.standing(effects, key), |(_, column)| Ok(column.clone()))
+    }
+
+    /// From now on the launches by an inner task use a column of its own.
+    pub fn open_scope(&self, launcher: u32, column: &Rc<Column>) {
+        self.scopes.borrow_mut().entry(column.key()).or_default().push((launcher, column.clone()));
+    }
+
+    /// An inner task has ended.
+    pub fn close_scope(&self, launcher: u32) {
+        self.scopes.borrow_mut().retain(|_, all| {
+            all.retain(|(of, _)| *of != launcher);
+            !all.is_empty()
+        });
+    }
+
+    /// Whether launches by inner tasks use columns of their own here.
+    pub fn has_scopes(&self) -> bool {
+        !self.scopes.borrow().is_empty()
+    }
+
+    /// Finds or makes the instance of a column, which a leaf task uses now.
     ///
     /// # Errors
     /// The mapper's answer can't be carried out.
-    pub fn find_standing(&self, effects: &Effects, column: &Column) -> Result<(), Error> {
-        let instance = self.owned_instance(effects, column.key(), column.field, NOBODY)?;
+    pub fn find_instance(&self, effects: &Effects, column: &Column) -> Result<(), Error> {
+        let instance = self.owned_instance(effects, column.key(), column.field, column.launch)?;
         *column.store.borrow_mut() = Store::Owned(instance);
         Ok(())
-    }
-
-    fn in_memory(column: Column) -> Rc<Column> {
-        if let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop)
-            && let Some(place) = Rc::get_mut(&mut spare)
-        {
-            *place = column;
-            return spare;
-        }
-        Rc::new(column)
     }
 }

@@ -75,17 +75,11 @@ impl Instances {
         self.0.find_mut(hash, is)
     }
 
-    /// Keeps an instance, which a launch uses.
-    pub fn insert(&mut self, key: &ColumnKey, kept: KeptInstance, launch: LaunchKey) {
+    /// Keeps an instance, which a launch uses. Returns the standing column, if there is one.
+    pub fn insert(&mut self, key: &ColumnKey, kept: KeptInstance, launch: LaunchKey) -> Option<&Rc<Column>> {
         let entry = self.entry(key, Some(kept), None);
-        if let Some(column) = &entry.column {
-            match &entry.kept {
-                // Tasks that only read may be about to use the earlier instance, which has the same values.
-                Some(KeptInstance::Owned(instance, _)) if !column.is_elsewhere() => column.moves_to(instance),
-                _ => column.release(),
-            }
-        }
         entry.used_by(launch);
+        entry.column.as_ref()
     }
 
     /// Keeps the standing column of an instance, which may not be there yet.

@@ -24,12 +24,17 @@ pub(crate) use remote::{Came, Fetch, Request, Served};
 
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, LaunchKey};
+use crate::maps::HashMap;
 use crate::{Error, Place};
 use instances::{Instances, KeptInstance};
 use maniple_mapper::{InstanceChoice, InstanceInput, MemoryKind, validate};
 use maniple_regions::{Coherence, FieldInfo, Instance, MemoryId, Region, RegionError, SharedInstance, TreeId};
+use smallvec::SmallVec;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
+
+/// Columns of inner tasks, each with its inner task's number.
+type Scopes = SmallVec<[(u32, Rc<Column>); 1]>;
 
 /// The data of one processor.
 #[derive(Default)]
@@ -38,6 +43,8 @@ pub(crate) struct Data {
     remote: RefCell<remote::Remotes>,
     /// Of the instances that launches use.
     poisons: OnceCell<Rc<Poisons>>,
+    /// The columns of what inner tasks of this processor hold to write. There are few.
+    scopes: RefCell<HashMap<ColumnKey, Scopes>>,
 }
 
 fn memory(effects: &Effects) -> MemoryId {
@@ -105,6 +112,20 @@ impl Data {
         self.instances.borrow_mut().give_up(key, after, is_over);
     }
 
+    /// Keeps an instance, which a launch uses, in place of an earlier one of the same column.
+    fn keep(&self, effects: &Effects, key: &ColumnKey, kept: KeptInstance, launch: LaunchKey) {
+        let owned = match &kept {
+            KeptInstance::Owned(instance, _) => Some(instance.clone()),
+            KeptInstance::Shared(_) => None,
+        };
+        let moves = |column: &Column| column.moves_to(owned.as_ref(), effects.id);
+        self.instances.borrow_mut().insert(key, kept, launch).into_iter().for_each(|column| moves(column));
+        for (_, column) in self.scopes.borrow().get(key).into_iter().flatten() {
+            moves(column);
+            column.each_overlap(|part| moves(&part));
+        }
+    }
+
     /// The instance that a launch uses of a column that this processor alone uses, or the memory for a new one.
     fn choose_instance(
         &self,
@@ -146,11 +167,9 @@ impl Data {
             Choice::There(instance) => return Ok(instance),
             Choice::New(memory) => memory,
         };
-        let mut instances = self.instances.borrow_mut();
-        let there = instances.get_mut(&key);
         let make = || {
             let instance = Instance::new(key.rect, *field, memory)?;
-            let bytes = match there.as_ref().and_then(|entry| entry.kept.as_ref()) {
+            let bytes = match self.instances.borrow().get(&key) {
                 Some(KeptInstance::Owned(there, _)) => there.read_bytes(key.rect)?,
                 Some(KeptInstance::Shared(there)) => there.read_bytes(key.rect)?,
                 None => return Ok(Rc::new(instance)),
@@ -159,7 +178,7 @@ impl Data {
             Ok(Rc::new(instance))
         };
         let instance = make().map_err(|e| region_error(effects, &key, e))?;
-        instances.insert(&key, KeptInstance::Owned(instance.clone(), launch), launch);
+        self.keep(effects, &key, KeptInstance::Owned(instance.clone(), launch), launch);
         Ok(instance)
     }
 
@@ -181,6 +200,7 @@ impl Data {
             Some(KeptInstance::Owned(instance, _)) => Some(instance.read_bytes(key.rect)),
             None => None,
         };
+        drop(instances);
         // An instance of the other kind can't be used, so the mapper can only have a new one made.
         let InstanceChoice::Create(kind) = place_instance(effects, key, field, Coherence::Simultaneous, None)? else {
             unreachable!("validated");
@@ -197,7 +217,7 @@ impl Data {
             Ok(shared)
         };
         let shared = make().map_err(|e| region_error(effects, &key, e))?;
-        instances.insert(&key, KeptInstance::Shared(shared.clone()), launch);
+        self.keep(effects, &key, KeptInstance::Shared(shared.clone()), launch);
         Ok(shared)
     }
 }

@@ -107,8 +107,8 @@ impl Data {
         if let Some(e) = effects.lost_processor() {
             return Fetch::Refused(e.clone());
         }
-        if column.stands() {
-            return self.find_standing(effects, column).map_or_else(Fetch::Refused, |()| Fetch::Here);
+        if home == effects.id {
+            return self.find_instance(effects, column).map_or_else(Fetch::Refused, |()| Fetch::Here);
         }
         if effects.reaches(home) && !self.is_unreachable(column.launch, &key) {
             let mut remote = self.remote.borrow_mut();

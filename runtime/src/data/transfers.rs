@@ -63,7 +63,7 @@ impl Data {
             };
             let adopted = Instance::from_buffer(key.rect, field, memory, bytes);
             let adopted = Rc::new(adopted.map_err(|e| region_error(effects, &key, e))?);
-            self.instances.borrow_mut().insert(&key, KeptInstance::Owned(adopted, launch), launch);
+            self.keep(effects, &key, KeptInstance::Owned(adopted, launch), launch);
             return Ok(());
         }
         let instance = self.owned_instance(effects, key, field, launch)?;

@@ -1,4 +1,4 @@
-//! Plans of leaf tasks that the top-level task launches: where their data comes from.
+//! Plans of leaf tasks that the top-level task or an inner task launches: where their data comes from.
 
 use super::plan::moved;
 use super::{Planner, Slot};
@@ -216,6 +216,7 @@ impl Planner {
         let mut versions = self.versions.borrow_mut();
         let mut refused = None;
         let mut moves: Vec<Arc<Move>> = Vec::new();
+        let mut brought: SmallVec<[ColumnKey; 4]> = SmallVec::new();
         let is_first =
             |n: usize| uses[..n].iter().all(|u| (u.key, u.into, u.at) != (uses[n].key, uses[n].into, uses[n].at));
         let read = (0..uses.len()).filter(|n| uses[*n].does != TaskDoes::Overwrites && is_first(*n));
@@ -227,14 +228,20 @@ impl Planner {
                     holders[0]
                 })
             };
+            let before = moves.len();
             versions.read(key, *into, *at, select, |source, transfer| {
                 moves.push(moved((source, *at), vec![transfer], priority));
             });
+            if moves.len() > before && self.held.is_some() {
+                // The next task of an inner task that reads it finds it here. (In a flow this would end the slots of regions.)
+                brought.push(*key);
+            }
         }
         // The launch is refused, so the knowledge of regions stays as it was.
         if let Some(e) = refused {
             return Err(e);
         }
+        brought.iter().for_each(|key| versions.cut(key));
         for PlacedUse { key, into, at, does } in uses {
             match does {
                 TaskDoes::Reads => versions.hold(key, *into, *at),

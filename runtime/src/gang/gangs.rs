@@ -92,17 +92,6 @@ impl Gangs {
         self.batches().borrow_mut().orders.begin_flow(tasks);
     }
 
-    /// A shard of a launch launches leaf tasks from now on that use columns as launches do. They do not follow that launch itself,
-    /// which uses the columns `held`.
-    pub fn begin_flow_of(&self, tasks: &Tasks, launch: LaunchKey, held: impl Iterator<Item = ColumnKey>) {
-        let mut batches = self.batches().borrow_mut();
-        batches.orders.begin_flow(tasks);
-        let Some(order) = batches.running.get(&launch).map(|running| running.order) else { return };
-        for column in held.filter_map(|key| tasks.data.standing(&tasks.effects, &key).ok()) {
-            column.users.borrow_mut().goes_around(order);
-        }
-    }
-
     /// Values have come for a launch.
     pub fn take_values(&self, tasks: &Tasks, came: Values) {
         self.batches().borrow_mut().orders.take_values(tasks, came);

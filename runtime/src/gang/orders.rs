@@ -186,7 +186,7 @@ impl Orders {
             Box::new(LaunchOrder { id: tasks.reserve_order(), of: of.clone(), order: Some(order), uses, came: None });
         let (id, launch) = (own.id, of.launch);
         let hurries = tasks.effects.strikes(Bug::EarlyStart);
-        if self.is_apart(&of.within) {
+        if self.is_apart(tasks, &of.within) {
             self.unlisted.push(id);
         } else if !hurries {
             self.list(tasks);
@@ -214,10 +214,13 @@ impl Orders {
     }
 
     /// Whether all orders here are launches that this one is part of.
-    fn is_apart(&self, within: &Ancestors) -> bool {
+    fn is_apart(&self, tasks: &Tasks, within: &Ancestors) -> bool {
         // If there are more, some of them are probably unrelated.
         const MOST: usize = 4;
-        !self.lists_all && self.all.len() <= MOST && self.all.values().all(|other| other.is_around(within))
+        !self.lists_all
+            && !tasks.data.has_scopes()
+            && self.all.len() <= MOST
+            && self.all.values().all(|other| other.is_around(within))
     }
 
     /// Makes an order follow the earlier users of its columns. Later ones follow it, unless it gives instances up: what uses
@@ -232,7 +235,7 @@ impl Orders {
             !within.is_empty() && around()
         };
         let Some(uses) = own.uses() else { return };
-        for (column, does) in &*self.columns(tasks, uses) {
+        for (column, does) in &*self.columns(tasks, own.of.launch, uses) {
             let of = (*does, launcher(own.of.launch));
             let is_receive = matches!(own.order, Some(Order::Receive(..)));
             if !(is_receive && tasks.effects.strikes(Bug::EarlyReceive)) {
@@ -248,14 +251,15 @@ impl Orders {
     }
 
     /// The columns of an order. A launch that comes again has the very same list.
-    fn columns(&self, tasks: &Tasks, uses: &Arc<[ColumnUse]>) -> Rc<UsedColumns> {
+    fn columns(&self, tasks: &Tasks, launch: LaunchKey, uses: &Arc<[ColumnUse]>) -> Rc<UsedColumns> {
         const FEW: usize = 4;
         const MOST: usize = 64;
         let mut found = self.found.borrow_mut();
         if let Some((_, columns)) = found.get(&Arc::as_ptr(uses)) {
             return columns.clone();
         }
-        let column = |u: &ColumnUse| Some((tasks.data.standing(&tasks.effects, &u.column).ok()?, u.does));
+        let of = launcher(launch);
+        let column = |u: &ColumnUse| Some((tasks.data.column_of(&tasks.effects, of, &u.column).ok()?, u.does));
         let columns: Rc<UsedColumns> = uses.iter().filter_map(column).collect();
         if uses.len() > FEW {
             if found.len() == MOST {
@@ -279,7 +283,7 @@ impl Orders {
                 continue;
             }
             let Some(uses) = listed.uses() else { continue };
-            for (column, does) in &*self.columns(tasks, uses) {
+            for (column, does) in &*self.columns(tasks, listed.of.launch, uses) {
                 tasks.order_uses(id, column, (*does, launcher(listed.of.launch)), |_| true);
             }
         }

@@ -55,6 +55,17 @@ impl<T: Piece> Pieces<T> {
         self.map.insert(rect, known);
     }
 
+    /// Divides the pieces that are partly in a rectangle.
+    pub fn cut(&mut self, rect: Rect) {
+        let cut: Vec<Rect> = self.overlapping(rect).map(|(r, _)| *r).filter(|r| !rect.contains_rect(r)).collect();
+        for old in cut {
+            let Some(of_piece) = self.map.remove(&old) else { continue };
+            for part in old.subtract(&rect).into_iter().chain([old.intersect(&rect)]) {
+                self.insert(part, of_piece.of_part(&old));
+            }
+        }
+    }
+
     pub fn write(&mut self, rect: Rect, known: T) {
         if rect.is_empty() {
             return;

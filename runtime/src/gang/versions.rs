@@ -1,5 +1,4 @@
-//! A launcher's knowledge of the regions it launches gangs on: which instances hold valid values, and what the launcher
-//! may still do itself.
+//! A launcher's knowledge of the regions that it launches gangs and leaf tasks on: which instances hold valid values.
 
 use super::pieces::{Piece, Pieces};
 use crate::ids::{ColumnKey, ProcessorId};
@@ -398,6 +397,13 @@ impl Versions {
             && !column.holders.is_held(key.rect, (into, at))
         {
             Rc::make_mut(&mut column.holders).hold(key.rect, (into, at));
+        }
+    }
+
+    /// Divides the pieces that are partly in `key`, so that a part can be held in one more instance.
+    pub fn cut(&mut self, key: &ColumnKey) {
+        if !key.rect.is_empty() {
+            self.holders(key).cut(key.rect);
         }
     }
 

@@ -193,6 +193,11 @@ impl HeldRegion {
         ColumnKey { tree: self.region.tree, field, rect: self.region.rect }
     }
 
+    /// Whether gangs of an inner task that holds it may write it, in instances of their own.
+    pub fn is_passed_on(&self) -> bool {
+        self.privilege.writes() && self.coherence != Coherence::Simultaneous
+    }
+
     /// The home of the shared instance, if there is one.
     pub fn shared_home(&self) -> Option<ProcessorId> {
         (self.coherence == Coherence::Simultaneous).then_some(self.home)

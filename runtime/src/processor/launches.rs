@@ -72,7 +72,10 @@ impl Core {
 
     /// Carries out an order that waits for nothing more, not even for its turn to send.
     pub(super) fn carry_out_now(self: &Rc<Self>, id: TaskId) {
-        let Some(Due { of, order, came }) = self.gangs.start_order(id) else { return };
+        // Else it stands in for a task that has failed.
+        let Some(Due { of, order, came }) = self.gangs.start_order(id) else {
+            return self.gangs.end_order(&self.tasks, id);
+        };
         match order {
             Order::Start(batch) => return self.start_batch(&of, id, batch),
             Order::Send(recipients, moved) => self.send_values(&recipients, &moved),

@@ -374,6 +374,8 @@ pub(super) async fn on_each_node(shard: Shard, ends: bool) -> Result<(), Error> 
     Err(first.error().clone())
 }
 
+type FlowCopy<T> = CopyMarker<Read<'static, T>, Write<'static, T>>;
+
 /// How far the windows of a flow are.
 #[derive(Default)]
 pub(super) struct Windows {
@@ -430,12 +432,7 @@ impl Top {
         &self,
         from: Requirement<Read<'static, T>>,
         into: Requirement<Write<'static, T>>,
-    ) -> Launch<
-        '_,
-        CopyTask<Read<'static, T>, Write<'static, T>>,
-        CopyMarker<Read<'static, T>, Write<'static, T>>,
-        InFlow,
-    > {
+    ) -> Launch<'_, CopyTask<Read<'static, T>, Write<'static, T>>, FlowCopy<T>, InFlow> {
         self.flow().copy(from, into).of_flow()
     }
 

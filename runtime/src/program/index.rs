@@ -103,8 +103,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     /// - The errors of [`Launch::go`](super::launch::Launch::go), such as an illegal decision of the mapper about one
     ///   of the points.
     ///
-    /// After an error no point is launched, and no generation has been taken. The same launch can be made again. Only where the
-    /// mapper of an inner task gives an illegal source of data, the points before are launched.
+    /// After an error no point is launched, and no generation has been taken. The same launch can be made again.
     pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
         let Self { shard, function, args, name, priority, waits, arrivals, .. } = self;
         check::<F, M>(shard, &args, name)?;
@@ -134,7 +133,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         for (args, target) in args.into_iter().zip(targets) {
             let launch = shard.launch(function.clone(), args).called(name).meant_for(target);
             let launch = with_priority(launch, priority);
-            match launch.map() {
+            match launch.planned() {
                 Ok(leaf) => mapped.push((launch, leaf)),
                 Err(error) => return refused(mapped, error),
             }
@@ -148,13 +147,8 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
             Err(error) => return refused(mapped, error),
         };
         let waits: Vec<WaitAt> = waits.iter().map(|barrier| barrier.next_wait().0).collect();
-        let mut futures: Vec<TaskFuture<F::Output>> = Vec::with_capacity(points);
-        for (launch, mut leaf) in mapped {
-            if let Some(inner) = shard.inner_launcher() {
-                leaf = inner.plan_leaf(shard, leaf)?;
-            }
-            futures.push(launch.go_mapped(leaf, &waits));
-        }
+        let futures: Vec<TaskFuture<F::Output>> =
+            mapped.into_iter().map(|(launch, leaf)| launch.go_mapped(leaf, &waits)).collect();
         if let Some(mut end) = end {
             // Futures are never refused.
             let last = last.with_args((futures.iter().cloned().collect(),), &mut end)?;

@@ -46,11 +46,13 @@ async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
 /// [`Top::run_inner`](crate::Top::run_inner) runs it.
 ///
 /// Gangs and leaf tasks take effect in the order in which they are launched, as far as they use the same data and one of them
-/// writes it. Nothing has to be awaited in between, with two exceptions. Uses under simultaneous coherence are not ordered. And
-/// data that another inner task held is used again only when the future of that one has been awaited.
+/// writes it. Nothing has to be awaited in between, with two exceptions:
 ///
-/// A leaf task uses data that the inner task holds to write in an instance of exactly its region, as a task of the top-level task
-/// does. So to use parts of a region and all of it in turns costs copies. The inner task ends when its gangs do.
+/// - Uses under simultaneous coherence are not ordered.
+/// - The program must await an inner task that this one has launched before it uses that task's data again.
+///
+/// If a leaf task fails, gangs that use the data that it should have written fail, too, until something writes that data. This also
+/// holds for gangs that are launched when the inner task has ended. The inner task ends when its gangs do.
 #[derive(Clone)]
 pub struct InnerTask {
     shard: Shard,
@@ -85,6 +87,8 @@ impl InnerTask {
         }
         let launcher = Rc::new(launcher);
         shard.becomes_parent(launcher.clone());
+        // Its trees are there, as it holds regions of them.
+        let _ = shard.open_scope(launcher.number);
         Self { shard, launcher }
     }
 
@@ -98,7 +102,6 @@ impl InnerTask {
             Err(error)
         });
         self.launcher.settle().await;
-        self.launcher.ended();
         // Gangs are on the shard's list of failures, too.
         result
     }
@@ -123,63 +126,54 @@ impl InnerTask {
 }
 
 impl Launcher {
-    /// Moves the data of a leaf task of an inner task, after the launches that write it.
+    /// Brings data to a leaf task of an inner task, where gangs have had it.
     ///
     /// # Errors
-    /// An illegal answer of the mapper. Then the leaf task is not launched.
+    /// An illegal answer of the mapper.
     #[cold]
-    pub(super) fn plan_leaf(&self, shard: &Shard, mut leaf: MappedLeaf) -> Result<MappedLeaf, Error> {
-        let (tasks, held) = (&self.core.tasks, shard.held());
+    pub(super) fn plan_leaf(&self, shard: &Shard, leaf: &mut MappedLeaf) -> Result<(), Error> {
+        if self.launches.get() == 0 {
+            return Ok(());
+        }
+        let (effects, held) = (self.core.effects(), shard.held());
         let place = |u: &UseAt| {
-            let at = match u.column.stands() {
-                true => tasks.effects.id,
-                // What it only reads stays as it is.
-                false => held[u.column.held as usize].shared_home()?,
-            };
+            let h = &held[u.column.held as usize];
+            // What it holds only to read stays as it is.
+            let at = h.shared_home().or(h.privilege.writes().then_some(effects.id))?;
             let key = ColumnKey { rect: u.column.rect(), ..u.column.key() };
-            Some(PlacedUse { key, into: u.column.key().rect, at, does: TaskDoes::with(u.privilege) })
+            let does = TaskDoes::with(u.privilege);
+            (!key.rect.is_empty()).then(|| PlacedUse { key, into: u.column.key().rect, at, does })
         };
         let uses: SmallVec<[PlacedUse; 4]> = leaf.body.uses.iter().filter_map(place).collect();
-        if uses.is_empty() {
-            return Ok(leaf);
-        }
-        if !self.has_flow.replace(true) {
-            let written = held.iter().filter(|h| h.privilege.writes() && h.shared_home().is_none());
-            let keys = written.flat_map(|h| h.fields.iter().map(|&field| h.key(field)));
-            self.core.gangs.begin_flow_of(tasks, shard.launch_key(), keys);
-        }
-        let moves = match self.planner.plan_uses(&tasks.effects, &uses, leaf.mapped.priority) {
-            Ok(moves) => moves,
-            Err(e) => {
-                leaf.cancel(tasks);
-                return Err(e);
-            }
-        };
+        let moves = self.planner.plan_uses(effects, &uses, leaf.mapped.priority)?;
         if !moves.is_empty() {
             let launch = self.number_launch();
             (0u32..).zip(&moves).for_each(|(number, moved)| self.take_part(launch, number, moved.clone()));
             self.take_home(launch, &moves, held);
         }
-        leaf.after_launches = leaf.body.uses.iter().any(|u| u.column.stands());
-        if let Some(home) = &*self.taken_home.borrow()
-            && leaf.body.uses.iter().any(|u| u.coherence == Coherence::Simultaneous)
-        {
-            leaf.after_launches = true;
-            leaf.unmet += u32::from(home.wait(Waiting::Task(leaf.id)));
+        let taken_home = self.taken_home.borrow();
+        for u in &leaf.body.uses {
+            leaf.after_launches |= u.coherence != Coherence::Simultaneous;
+            if let Some(home) = taken_home.get(&u.column.key()) {
+                leaf.after_launches = true;
+                leaf.unmet += u32::from(home.wait(Waiting::Task(leaf.id)));
+            }
         }
-        Ok(leaf)
+        Ok(())
     }
 
     /// Learns when data has come back to the homes of regions that the inner task shares.
     fn take_home(&self, launch: LaunchKey, moves: &[Arc<Move>], held: &[HeldRegion]) {
         let mut homes: BTreeMap<ProcessorId, Vec<ColumnUse>> = BTreeMap::new();
         for (to, transfer) in moves.iter().flat_map(|m| m.transfers.iter().map(|t| (m.to, t))) {
-            let key = transfer.target();
-            let is_home = |h: &HeldRegion| h.shared_home() == Some(to) && h.region == key.region(key.rect);
-            if held.iter().any(is_home) {
-                homes.entry(to).or_default().push(ColumnUse { column: key, does: Does::Reads });
+            let column = transfer.target();
+            let is_home = |h: &HeldRegion| h.shared_home() == Some(to) && h.region == column.region(column.rect);
+            let uses = homes.entry(to).or_default();
+            if held.iter().any(is_home) && uses.iter().all(|u| u.column != column) {
+                uses.push(ColumnUse { column, does: Does::Reads });
             }
         }
+        homes.retain(|_, uses| !uses.is_empty());
         if homes.is_empty() {
             return;
         }
@@ -190,6 +184,8 @@ impl Launcher {
         let settle = Box::new(|_: &Tasks, _, _, _: Option<&_>| {});
         let state = LaunchState::new((launch, uses), place, (homes.len(), 0), Vec::new(), settle, versions, over);
         core.gangs.register(&core.tasks, Rc::new(state));
+        let columns = homes.values().flatten().map(|u| (u.column, done.clone()));
+        self.taken_home.borrow_mut().extend(columns);
         for (at, uses) in homes {
             let reply = Reply::Processor(effects.id);
             let batch =
@@ -197,7 +193,6 @@ impl Launcher {
             let part = self.planner.part(effects, (launch, &self.within), at);
             core.gangs.send_part(&core.tasks, at, LaunchPart { batch, uses: Some(uses.into()), ..part });
         }
-        self.add_pending(done.clone());
-        *self.taken_home.borrow_mut() = Some(done);
+        self.add_pending(done);
     }
 }

@@ -8,8 +8,8 @@ use crate::error::{Failure, FailureNumber};
 use crate::failures::Failures;
 use crate::future::{FutureMap, Poison, TaskFuture};
 use crate::gang::{Dispatch, LaunchPlan, PlanInput, Planner, Settle};
-use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
-use crate::maps;
+use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId};
+use crate::maps::{self, HashMap};
 use crate::message::{Given, HeldRegion, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
@@ -41,8 +41,8 @@ pub(crate) struct Launcher {
     pub nodes: u32,
     /// Whether it has launched leaf tasks on any node.
     pub has_flow: Cell<bool>,
-    /// For an inner task: the last data that it took back to the home of a region that it shares.
-    pub taken_home: RefCell<Option<TaskFuture<()>>>,
+    /// For an inner task: the regions that it shares whose data it has taken back to the home, and when it is there.
+    pub taken_home: RefCell<HashMap<ColumnKey, TaskFuture<()>>>,
     /// The future of the last task of a flow that runs on another node. The next one takes its memory if nobody holds it any more.
     pub relay: Cell<Option<Rc<dyn Any>>>,
     /// Memory for the next leaf task's arguments.

@@ -207,7 +207,8 @@ impl Tasks {
         }
     }
 
-    /// A shard has failed: fails its tasks that wait, because what they wait for may never come.
+    /// A shard has failed: fails its tasks that wait, because what they wait for may never come. What follows them still comes
+    /// after what they follow, such as a gang of an inner task.
     pub fn fail_waiting(&self, owner: &Rc<Owner>, error: &Error) {
         let waiting: Vec<TaskId> = {
             let leaves = self.leaves.borrow();
@@ -218,6 +219,7 @@ impl Tasks {
         };
         for id in waiting {
             self.effects.event(|| Event::TaskDropped { task: id });
+            self.leaves.borrow_mut().stand_in(id);
             self.fail_leaf(id, &self.poisons(id, error));
         }
     }

@@ -24,12 +24,15 @@ impl Tasks {
     ) {
         let mut leaves = self.leaves.borrow_mut();
         let mut found = 0;
-        column.users.borrow().before(does, launcher, |earlier| {
+        let mut follow = |earlier| {
             // Most are over.
             if leaves.is_there(earlier) && earlier != id && !is_around(earlier) {
                 found += u32::from(leaves.add_successor(earlier, id));
             }
-        });
+        };
+        column.users.borrow().before(does, launcher, &mut follow);
+        // Leaf tasks of the inner task that holds it.
+        column.each_overlap(|part| part.users.borrow().earlier(does == Does::Writes, &mut follow));
         leaves.slab[id.index as usize].unmet += found;
     }
 

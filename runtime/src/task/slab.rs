@@ -156,6 +156,28 @@ impl Leaves {
         TaskId { index, turn: entry.turn }
     }
 
+    /// Puts an order that does nothing in the place of a task that waits, before what follows the task.
+    pub(super) fn stand_in(&mut self, id: TaskId) {
+        let is_before = |entry: &&mut Entry| entry.stage != Stage::Free && entry.successors.contains(&id);
+        if self.get(id).is_none_or(|task| task.successors.is_empty()) || !self.slab.iter_mut().any(|e| is_before(&e)) {
+            return;
+        }
+        let order = self.reserve_order();
+        let (mut unmet, mut successors) = (0, Vec::new());
+        for (index, entry) in (0u32..).zip(&mut self.slab) {
+            match index == id.index {
+                true => successors = std::mem::take(&mut entry.successors),
+                false if is_before(&entry) => {
+                    entry.successors.push(order);
+                    unmet += 1;
+                }
+                false => {}
+            }
+        }
+        let entry = &mut self.slab[order.index as usize];
+        (entry.unmet, entry.successors) = (unmet, successors);
+    }
+
     /// An order is over: calls `next` for those that follow it. Then its entry is free for the next.
     pub(super) fn end_order(&mut self, id: TaskId, mut next: impl FnMut(TaskId, Next)) {
         let Some(entry) = self.get(id) else { return };

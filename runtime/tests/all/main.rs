@@ -15,6 +15,7 @@ mod flow;
 mod gangs;
 mod generations;
 mod handles;
+mod inner_tasks;
 mod mapping;
 mod memory;
 mod parents;

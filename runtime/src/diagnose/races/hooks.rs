@@ -86,17 +86,17 @@ impl Races {
         Observing::by(Some((self.clone(), actor)))
     }
 
-    /// A leaf task is launched. Takes what it waits for, and perhaps the number of the launcher whose ended launches it follows.
-    /// Also takes its uses that are not under simultaneous coherence.
+    /// A leaf task is launched that waits for `inputs`, and perhaps for launches by the inner task with the number `after`.
+    /// `exclusive` are its uses that are not under simultaneous coherence.
     #[cold]
     pub fn leaf_launched(
         &self,
         task: LeafId,
         by: Actor,
-        inputs: (Vec<Past>, Option<u32>),
+        (inputs, after): (Vec<Past>, Option<u32>),
         exclusive: impl Iterator<Item = Use>,
     ) -> Past {
-        self.state().launch_leaf(task, by, inputs, exclusive)
+        self.state().launch_leaf(task, by, (inputs, after), exclusive)
     }
 
     /// A leaf task begins. Returns an error if it races with an earlier one; `describe` names a region tree and a

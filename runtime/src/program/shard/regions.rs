@@ -2,7 +2,7 @@
 
 use super::{Shard, ShardInner};
 use crate::Error;
-use crate::data::{Column, Columns};
+use crate::data::{Column, Columns, Store};
 use crate::gang::{Slot, TaskUse};
 use crate::ids::ColumnKey;
 use crate::message::{HeldRegion, Valid};
@@ -145,20 +145,6 @@ impl Shard {
         if local.shard != self.inner.regions.shard.get() {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         }
-        if self.inner_launcher().is_some() {
-            return self.column_of_inner(local, privilege, coherence, field);
-        }
-        self.column_of_shard(local, privilege, coherence, field)
-    }
-
-    #[inline]
-    fn column_of_shard(
-        &self,
-        local: &LocalRegion,
-        privilege: Privilege,
-        coherence: Coherence,
-        field: &FieldInfo,
-    ) -> Result<Rc<Column>, Error> {
         let enough = |column: &&Rc<Column>| {
             column.field.is_of_same_field(field) && self.inner.held[column.held as usize].serves(privilege, coherence)
         };
@@ -166,28 +152,6 @@ impl Shard {
             return Ok(column.clone());
         }
         self.make_column(local, privilege, coherence, field)
-    }
-
-    /// The same for an inner task. What its gangs may write it uses as a flow does: in instances of exactly the region, which
-    /// all launches use in one order.
-    #[cold]
-    fn column_of_inner(
-        &self,
-        local: &LocalRegion,
-        privilege: Privilege,
-        coherence: Coherence,
-        field: &FieldInfo,
-    ) -> Result<Rc<Column>, Error> {
-        let region = local.region;
-        let held = &self.inner.held[self.requirement(region, field.id, privilege, coherence)?];
-        if !held.privilege.writes() || held.shared_home().is_some() {
-            return self.column_of_shard(local, privilege, coherence, field);
-        }
-        if self.core().effects().objects.field(region.tree, field.id)? != field {
-            return Err(self.wrong_field(region, field));
-        }
-        let key = ColumnKey { tree: region.tree, field: field.id, rect: region.rect };
-        self.core().tasks.data.standing(self.core().effects(), &key)
     }
 
     /// Makes a column, or finds the one that tasks on another view of the same region use.
@@ -223,15 +187,14 @@ impl Shard {
         let column = match same {
             Some(column) => column,
             None => {
-                let key = ColumnKey { tree: region.tree, field: field.id, rect: held.region.rect };
-                let column = self.core().tasks.data.column(
-                    self.core().effects(),
-                    region,
-                    key,
-                    known,
-                    self.inner.origin.launch,
-                    (requirement as u32, held.shared_home()),
-                )?;
+                let (core, key) = (self.core(), held.key(field.id));
+                let of = (self.inner.origin.launch, requirement as u32);
+                let store = match self.inner_launcher() {
+                    // Its gangs may use the instance, so that it is found when a task is about to run.
+                    Some(_) if held.is_passed_on() => Store::of(core.effects().id),
+                    _ => core.tasks.data.store(core.effects(), key, known, of.0, held.shared_home())?,
+                };
+                let column = Column::new(region, key, known, of, store);
                 others.iter().for_each(|other| column.overlaps_with(other));
                 if local.is_part {
                     regions.parts.get_or_init(Box::default).borrow_mut().add(&column);
@@ -241,6 +204,22 @@ impl Shard {
         };
         local.columns.borrow_mut().push(column.clone());
         Ok(column)
+    }
+
+    /// Makes columns of all that this inner task holds to write. Its launches use these in place of the columns that the launches
+    /// of others use, who follow the inner task itself.
+    pub(crate) fn open_scope(&self, launcher: u32) -> Result<(), Error> {
+        let ShardInner { held, regions, origin, .. } = &*self.inner;
+        let (data, effects) = (&self.core().tasks.data, self.core().effects());
+        for (at, h) in (0u32..).zip(held.iter()).filter(|(_, h)| h.is_passed_on()) {
+            for field in &h.fields {
+                let (key, known) = (h.key(*field), effects.objects.field(h.region.tree, *field)?);
+                let column = Column::new(h.region, key, known, (origin.launch, at), Store::of(effects.id));
+                data.open_scope(launcher, &column);
+                regions.held(held)[at as usize].columns.borrow_mut().push(column);
+            }
+        }
+        Ok(())
     }
 
     /// Adds a use of a region by a task of a flow, after checking that it may be. Returns the column, if a task that ran here has
@@ -379,9 +358,14 @@ impl Shard {
     /// Gives up the columns of a shard that has ended. The program may have kept views of them.
     pub(crate) fn give_up_columns(&self) {
         let regions = &self.inner.regions;
+        if let Some(inner) = self.inner_launcher() {
+            inner.ended();
+            self.core().tasks.data.close_scope(inner.number);
+            self.core().gangs.forget_columns();
+        }
         regions.shard.set(0);
         if let Some(parts) = regions.parts.get() {
-            parts.take().each(|column| column.release());
+            parts.take().each(|column| column.release(self.processor()));
         }
         for local in regions.known() {
             local.columns.take().into_iter().for_each(Column::spare);
