@@ -86,23 +86,11 @@ impl Effects {
     /// Puts a question to the mapper, and notes how long the answer took.
     #[inline]
     pub(super) fn asked<A>(&self, (mapper, call): (&str, &'static str), question: impl FnOnce() -> A) -> A {
-        match self.observers.as_ref().and_then(|observers| observers.trace.as_ref()) {
-            None => question(),
-            Some(trace) => self.asked_noted(trace, (mapper, call), question),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn asked_noted<A>(
-        &self,
-        trace: &RefCell<Recorder>,
-        (mapper, call): (&str, &'static str),
-        question: impl FnOnce() -> A,
-    ) -> A {
-        let start = trace.borrow_mut().asks(&*self.wire, mapper, call);
+        // The question is in one place, so that it becomes a part of what asks it.
+        let trace = self.observers.as_ref().and_then(|observers| observers.trace.as_ref());
+        let start = trace.and_then(|trace| trace.borrow_mut().asks(&*self.wire, mapper, call));
         let answer = question();
-        if let Some(start) = start {
+        if let (Some(trace), Some(start)) = (trace, start) {
             trace.borrow_mut().answers(&*self.wire, call, start);
         }
         answer

@@ -133,9 +133,14 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         for (args, target) in args.into_iter().zip(targets) {
             let launch = shard.launch(function.clone(), args).called(name).meant_for(target);
             let launch = with_priority(launch, priority);
-            match launch.planned() {
+            match launch.map() {
                 Ok(leaf) => mapped.push((launch, leaf)),
                 Err(error) => return refused(mapped, error),
+            }
+            if let (Some(inner), Some((_, leaf))) = (shard.inner_launcher(), mapped.last_mut())
+                && let Err(error) = inner.plan_leaf(shard, leaf)
+            {
+                return refused(mapped, Box::new(error));
             }
         }
         // A task that follows all points arrives for them. Without points it still waits.

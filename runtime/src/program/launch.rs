@@ -578,19 +578,6 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         self.arrive_at(barrier)
     }
 
-    /// Declares the arguments, asks the mapper, and brings data that gangs of an inner task have had.
-    #[inline(always)]
-    pub(super) fn planned(&self) -> Result<MappedLeaf, Box<Error>> {
-        let mut mapped = self.map()?;
-        match self.shard.inner_launcher().map(|inner| inner.plan_leaf(self.shard, &mut mapped)) {
-            None | Some(Ok(())) => Ok(mapped),
-            Some(Err(refused)) => {
-                mapped.cancel(&self.shard.core().tasks);
-                Err(Box::new(refused))
-            }
-        }
-    }
-
     /// Launches the task. Local, not collective; returns at once.
     ///
     /// The task runs when its barriers and its input futures are done, and with them all earlier tasks of the shard
@@ -606,8 +593,16 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// After an error no generation has been taken: the next launch, or the shard itself, gets the one of this launch.
     #[inline]
     pub fn go(self) -> Result<TaskFuture<F::Output>, Error> {
-        match self.planned() {
-            Ok(mapped) => Ok(self.go_mapped(mapped, &[])),
+        match self.map() {
+            Ok(mut mapped) => {
+                if let Some(inner) = self.shard.inner_launcher()
+                    && let Err(refused) = inner.plan_leaf(self.shard, &mut mapped)
+                {
+                    mapped.cancel(&self.shard.core().tasks);
+                    return Err(refused);
+                }
+                Ok(self.go_mapped(mapped, &[]))
+            }
             Err(refused) => Err(*refused),
         }
     }

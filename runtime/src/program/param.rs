@@ -152,7 +152,7 @@ pub trait Param {
     fn bind<'a>(bindings: &mut Bindings<'a>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError>;
     /// The same on the shard's own processor, where nothing need be sent.
     #[doc(hidden)]
-    #[inline]
+    #[inline(always)]
     fn bind_here<'a>(bindings: &mut Bindings<'a>, kept: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
         Self::bind(bindings, Self::resolve(kept)?).map_err(Error::unbound)
     }
@@ -362,7 +362,7 @@ macro_rules! accessor_param {
             fn resolve((): ()) -> Result<(), Error> {
                 Ok(())
             }
-            #[inline]
+            #[inline(always)]
             fn bind<'a>(bindings: &mut Bindings<'a>, (): ()) -> Result<Self::Item<'a>, RegionError> {
                 $accessor::bind(bindings.lease())
             }
