@@ -160,7 +160,11 @@ impl Launcher {
             });
             starts.collect()
         };
-        self.dispatch(&plan, ((task, inner), table), shards, settle)
+        let (planner, within, node) = (&self.planner, &self.within, self.node);
+        let launch = self.number_launch();
+        let dispatch = Dispatch { planner, plan: &plan, launch, within, node, task: (task, inner), table };
+        self.add_pending(self.core.gangs.dispatch(&self.core.tasks, &dispatch, shards, settle)?);
+        Ok(())
     }
 
     /// The parts of a launch that must be the same on every node, in words, but for the arguments of shards.
@@ -201,22 +205,6 @@ impl Launcher {
             pending.retain(|p| !p.is_over());
         }
         pending.push(done);
-    }
-
-    /// Sends a plan.
-    fn dispatch(
-        &self,
-        plan: &LaunchPlan,
-        (task, table): ((ObjectId, bool), &GangTable),
-        shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
-        settle: Settle,
-    ) -> Result<(), Error> {
-        let (planner, within, node) = (&self.planner, &self.within, self.node);
-        let launch = self.number_launch();
-        let dispatch = Dispatch { planner, plan, launch, within, node, task, table };
-        let done = self.core.gangs.dispatch(&self.core.tasks, &dispatch, shards, settle)?;
-        self.add_pending(done);
-        Ok(())
     }
 
     /// The result of the launcher's code, unless it has not learned of a shard's failure. Called after [`Self::settle`].
