@@ -36,8 +36,8 @@ type Args = (Gang, ShardTask<Region, ()>, ShardTask<Region, Vec<u64>>, Region, R
 async fn aggregate(parent: InnerTask, (gang, fill, look, rows, total): Args) -> Result<Vec<Vec<u64>>, Error> {
     let row: Vec<Region> = Partition::equal(rows, gang.shards() as usize)?.iter().collect();
     let start = |r: Region, privilege| ShardLaunch::new(r).require(r, [C.id()], privilege, Coherence::Exclusive);
-    parent.launch_gang(&gang, &fill, |s| start(row[s as usize], Privilege::WriteDiscard)).await?.all().await?;
-    // The parent's own leaf task combines the shards' rows, which come to it.
+    parent.launch_gang(&gang, &fill, |s| start(row[s as usize], Privilege::WriteDiscard)).await?.detach();
+    // The parent's own leaf task follows the gang and combines the shards' rows, which come to it.
     let (all, sum) = (parent.region(rows)?, parent.region(total)?);
     parent.launch(add_rows, (all.read(C), sum.write(C))).go()?.detach();
     parent.launch_gang(&gang, &look, |_| start(total, Privilege::Read)).await?.all().await

@@ -126,7 +126,7 @@ impl Repeat {
 /// The number of runs; in virtual time one is enough, since all runs take equally long.
 #[derive(Debug, Args)]
 pub struct RepeatByWire {
-    /// Number of runs [default: 10, in virtual time 1]
+    /// Number of runs [default: 10, or 3 of a factorisation; in virtual time 1]
     #[arg(long, value_name = "R", value_parser = count, allow_negative_numbers = true)]
     repeat: Option<usize>,
 }

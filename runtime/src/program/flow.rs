@@ -397,7 +397,8 @@ impl Top {
         self.flow().region_of_flow(region)
     }
 
-    /// Begins the launch of `function` as a leaf task, on some node. [`Launch::go`] launches it. Collective; never waits.
+    /// Begins the launch of `function` as a leaf task. It runs on the node that has the first region which it writes, unless the
+    /// mapper or [`Launch::on`] says otherwise. [`Launch::go`] launches it. Collective; never waits.
     #[track_caller]
     #[inline]
     pub fn launch<F: Leaf<M>, M: 'static>(&self, function: F, args: F::Args) -> Launch<'_, F, M, InFlow> {
@@ -450,9 +451,9 @@ impl Top {
         self.flow().index_launch_of(points, function, args)
     }
 
-    /// Waits until no more than `tasks` leaf tasks of the flow on this node have not ended, and until no node is more than two
-    /// windows behind. A window is as long as it takes to launch `tasks` tasks. So the memory of a flow is bounded on all nodes.
-    /// Collective; may wait.
+    /// Waits until at most `tasks` leaf tasks of the flow are unfinished on this node, and until no node is more than two windows
+    /// behind. A window is `tasks` launches of the whole flow. So the memory for tasks is bounded on all nodes. Collective; may
+    /// wait.
     pub async fn window(&self, tasks: u32) {
         self.flow().window(tasks).await;
         let launched = self.launcher().launches.get();
@@ -471,7 +472,7 @@ impl Top {
     /// Waits for all leaf tasks that were launched before, on all nodes. Collective; may wait.
     ///
     /// # Errors
-    /// The first failure of a task that no await has returned.
+    /// The first task's failure that no await has returned.
     pub async fn done(&self) -> Result<(), Error> {
         let (gang, task) = self.each_node()?;
         self.launch_gang(&gang, &task, |_| crate::ShardLaunch::new(true))?.all().await.map(|_| ())

@@ -39,20 +39,31 @@ async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
     }
 }
 
-/// The handle of an inner task: a task that launches gangs, one after the other or side by side.
-///
-/// It may use their regions in between, with leaf tasks of its own; for these it dereferences to [`Shard`].
-/// [`Top::register_inner`](crate::Top::register_inner) makes an inner task, and
+/// The handle of an inner task: a task that launches gangs, one after the other or side by side, and leaf tasks of its own. For
+/// leaf tasks it dereferences to [`Shard`]. [`Top::register_inner`](crate::Top::register_inner) makes an inner task, and
 /// [`Top::run_inner`](crate::Top::run_inner) runs it.
 ///
 /// Gangs and leaf tasks take effect in the order in which they are launched, as far as they use the same data and one of them
-/// writes it. Nothing has to be awaited in between, with two exceptions:
+/// writes it. Their results need not be awaited for that. There are two exceptions:
 ///
-/// - Uses under simultaneous coherence are not ordered.
-/// - The program must await an inner task that this one has launched before it uses that task's data again.
+/// - Uses under simultaneous coherence are not ordered. Await what has to come first.
+/// - Before the inner task uses data again that it gave to another inner task, it must await that task. Otherwise it may get old
+///   values.
 ///
 /// If a leaf task fails, gangs that use the data that it should have written fail, too, until something writes that data. This also
-/// holds for gangs that are launched when the inner task has ended. The inner task ends when its gangs do.
+/// holds for gangs that others launch later. The inner task ends when its gangs do.
+///
+/// ```
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const X: Field<f64> = Field::new(0, "x");
+/// type Given = (Gang, ShardTask<Region, ()>, Vec<Region>, Region);
+/// async fn sum(inner: InnerTask, (gang, fill, blocks, all): Given) -> Result<f64, Error> {
+///     let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [X]);
+///     inner.launch_gang(&gang, &fill, start).await?.detach();
+///     // It follows the gang, and gets the blocks that the shards have written.
+///     inner.launch(|x: Read<f64>| x.as_slice().iter().sum(), (inner.region(all)?.read(X),)).go()?.await
+/// }
+/// ```
 #[derive(Clone)]
 pub struct InnerTask {
     shard: Shard,
@@ -106,8 +117,9 @@ impl InnerTask {
         result
     }
 
-    /// Launches every shard of a gang, as [`Top::launch_gang`](crate::Top::launch_gang) does. Local: only this inner task makes
-    /// the call. Waits for nothing, unless this inner task holds a region under simultaneous coherence: then for its leaf tasks.
+    /// Launches every shard of a gang, as [`Top::launch_gang`](crate::Top::launch_gang) does. Nothing is launched before the call is
+    /// awaited, and it gives the futures of the shards. Local: only this inner task makes the call. It waits only if the inner task
+    /// holds a region under simultaneous coherence, and then for the inner task's leaf tasks.
     ///
     /// # Errors
     /// The errors of [`Top::launch_gang`](crate::Top::launch_gang), and [`Error::Misuse`] for a region that this inner task does not

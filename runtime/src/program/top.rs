@@ -263,10 +263,10 @@ impl Top {
     /// Registers an `async fn(InnerTask, A) -> Result<R, Error>` as an inner task, for [`run_inner`](Self::run_inner).
     /// Collective; never waits.
     ///
-    /// [`launch_gang`](Self::launch_gang) can run it too, as one or several inner tasks that hold disjoint regions. The top-level
-    /// task must then await two things itself. It awaits earlier launches that use these regions before it launches the
-    /// inner tasks, and it awaits the inner tasks before it uses the regions again. The effects of an inner task's
-    /// gangs are known only when the inner task has ended.
+    /// [`launch_gang`](Self::launch_gang) can run several inner tasks side by side, which hold disjoint regions. In this case the
+    /// top-level task has two duties. It must await earlier launches that use these regions before it launches the inner tasks. And
+    /// it must await the inner tasks before it uses the regions again, because only then is it known where their gangs have left
+    /// the data. Otherwise it may get old values.
     pub fn register_inner<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
@@ -419,7 +419,8 @@ impl Top {
     /// returns at once.
     ///
     /// A launch gets the values that earlier launches leave, as if each had ended before. It starts once its data is there, and
-    /// may so start before an earlier launch that only uses the same points in other memory has ended.
+    /// may so start before an earlier launch that only uses the same points in other memory has ended. What an inner task leaves is
+    /// known only when the program has awaited that inner task: see [`register_inner`](Self::register_inner).
     ///
     /// Barriers and collectives made for the gang belong to one launch at a time. A later launch goes on with their
     /// generations where the earlier one left off. So if the shards of two launches use them, await the first launch
