@@ -61,7 +61,7 @@ async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
 ///     let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [X]);
 ///     inner.launch_gang(&gang, &fill, start).await?.detach();
 ///     // It follows the gang, and gets the blocks that the shards have written.
-///     inner.launch(|x: Read<f64>| x.as_slice().iter().sum(), (inner.region(all)?.read(X),)).go()?.await
+///     inner.launch(|x: Read<f64>| x.as_slice().iter().sum::<f64>(), (inner.region(all)?.read(X),)).go()?.await
 /// }
 /// ```
 #[derive(Clone)]
