@@ -2,7 +2,7 @@
 //! launches.
 //!
 //! `check`: the checks of a launch, with `claims`. `plan`: the homes of regions and the data to copy. `memo`: plans of
-//! launches that come again. `flow`: the data of leaf tasks that the top-level task launches. `versions`: the launcher's knowledge of its regions, in `pieces`. `kept`: the instances, and
+//! launches that come again. `flow`: the data of leaf tasks that the top-level task or an inner task launches. `versions`: the launcher's knowledge of its regions, in `pieces`. `kept`: the instances, and
 //! which of them go. `orders`: what a processor does for launches, in order. `dispatch`: the messages of a launch. `batches`:
 //! shards of launches on this processor. `results`: a launch until its shards have ended. `gather`: how results get to all
 //! nodes. `gangs`: the state of this module. `report`: launches in the report of a deadlock.

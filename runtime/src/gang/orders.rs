@@ -235,8 +235,9 @@ impl Orders {
             !within.is_empty() && around()
         };
         let Some(uses) = own.uses() else { return };
-        for (column, does) in &*self.columns(tasks, own.of.launch, uses) {
-            let of = (*does, launcher(own.of.launch));
+        let by = launcher(own.of.launch);
+        for (column, does) in &*self.columns(tasks, by, uses) {
+            let of = (*does, by);
             let is_receive = matches!(own.order, Some(Order::Receive(..)));
             if !(is_receive && tasks.effects.strikes(Bug::EarlyReceive)) {
                 tasks.order_follows(own.id, column, of, is_around);
@@ -250,16 +251,15 @@ impl Orders {
         }
     }
 
-    /// The columns of an order. A launch that comes again has the very same list.
-    fn columns(&self, tasks: &Tasks, launch: LaunchKey, uses: &Arc<[ColumnUse]>) -> Rc<UsedColumns> {
+    /// The columns of an order for a launch by a launcher. A launch that comes again has the very same list.
+    fn columns(&self, tasks: &Tasks, by: u32, uses: &Arc<[ColumnUse]>) -> Rc<UsedColumns> {
         const FEW: usize = 4;
         const MOST: usize = 64;
         let mut found = self.found.borrow_mut();
         if let Some((_, columns)) = found.get(&Arc::as_ptr(uses)) {
             return columns.clone();
         }
-        let of = launcher(launch);
-        let column = |u: &ColumnUse| Some((tasks.data.column_of(&tasks.effects, of, &u.column).ok()?, u.does));
+        let column = |u: &ColumnUse| Some((tasks.data.column_of(&tasks.effects, by, &u.column).ok()?, u.does));
         let columns: Rc<UsedColumns> = uses.iter().filter_map(column).collect();
         if uses.len() > FEW {
             if found.len() == MOST {
@@ -283,8 +283,9 @@ impl Orders {
                 continue;
             }
             let Some(uses) = listed.uses() else { continue };
-            for (column, does) in &*self.columns(tasks, listed.of.launch, uses) {
-                tasks.order_uses(id, column, (*does, launcher(listed.of.launch)), |_| true);
+            let by = launcher(listed.of.launch);
+            for (column, does) in &*self.columns(tasks, by, uses) {
+                tasks.order_uses(id, column, (*does, by), |_| true);
             }
         }
     }

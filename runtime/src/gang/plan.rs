@@ -108,8 +108,8 @@ fn columns<'a, H: Deref<Target = [HeldRegion]>>(
 ) -> impl Iterator<Item = (&'a HeldRegion, At)> {
     held.iter().zip(&table.at).flat_map(move |(list, (at, _))| {
         list.iter().flat_map(move |h| {
-            let (rect, at) = (h.region.rect, h.shared_home().unwrap_or(*at));
-            h.fields.iter().map(move |&field| (h, (ColumnKey { tree: h.region.tree, field, rect }, at)))
+            let at = h.shared_home().unwrap_or(*at);
+            h.fields.iter().map(move |&field| (h, (h.key(field), at)))
         })
     })
 }

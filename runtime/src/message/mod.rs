@@ -195,7 +195,7 @@ impl HeldRegion {
 
     /// Whether gangs of an inner task that holds it may write it, in instances of their own.
     pub fn is_passed_on(&self) -> bool {
-        self.privilege.writes() && self.coherence != Coherence::Simultaneous
+        self.privilege.writes() && self.shared_home().is_none()
     }
 
     /// The home of the shared instance, if there is one.

@@ -39,10 +39,8 @@ pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat<'_>) + Send + Sync>;
 
 /// The instances that a shard uses under exclusive or atomic coherence, each with the privilege.
 fn instances(held: &[HeldRegion]) -> impl Iterator<Item = (ColumnKey, Privilege)> {
-    held.iter().filter(|h| h.shared_home().is_none()).flat_map(|HeldRegion { region, fields, privilege, .. }| {
-        let instance = |&field| ColumnKey { tree: region.tree, field, rect: region.rect };
-        fields.iter().map(move |field| (instance(field), *privilege))
-    })
+    let own = held.iter().filter(|h| h.shared_home().is_none());
+    own.flat_map(|h| h.fields.iter().map(|&field| (h.key(field), h.privilege)))
 }
 
 impl Core {

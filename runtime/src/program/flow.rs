@@ -17,8 +17,8 @@ use crate::diagnose::races::Actor;
 use crate::effects::{Resident, polling};
 use crate::error::Failure;
 use crate::future::{FutureCell, FutureMap, Maker, Poison, TaskFuture};
-use crate::gang::{LaunchState, Settle, TaskUse, Uses};
-use crate::ids::{LaunchKey, NodeId, ObjectId, ProcessorId, TaskId};
+use crate::gang::{Settle, TaskUse};
+use crate::ids::{LaunchKey, NodeId, ProcessorId, TaskId};
 use crate::message::{BatchDone, LaunchPart, Message, Move, Results};
 use crate::names::TaskName;
 use crate::parcel::{Parcel, Portable};
@@ -237,12 +237,9 @@ impl Named {
 
     #[inline]
     fn clear(&mut self) {
-        // Mostly only this list has something in it.
+        self.body.uses.clear();
         self.names.uses.clear();
-        if !(self.body.uses.is_empty() && self.names.inputs.is_empty()) {
-            self.body.uses.clear();
-            self.names.inputs.clear();
-        }
+        self.names.inputs.clear();
     }
 }
 
@@ -323,8 +320,7 @@ impl Launcher {
         launch: LaunchKey,
         settle: impl FnOnce(&Tasks, Result<R, Failure>) + 'static,
     ) {
-        let (core, by) = (&self.core, self.planner.place());
-        let (place, mut settle) = (by.clone(), Some(settle));
+        let (by, mut settle) = (self.planner.place(), Some(settle));
         let settle: Settle = Box::new(move |tasks, _, result, _| {
             let number = || tasks.effects.next_failure();
             let opened = |parcel: Parcel| parcel.open().map_err(|e| Failure::new(e, || by.clone(), number));
@@ -332,12 +328,7 @@ impl Launcher {
                 settle(tasks, result.and_then(opened));
             }
         });
-        let uses = Uses { gang: ObjectId::MAX, task: ObjectId::MAX, inner: false, trees: Arc::new([]) };
-        let (over, done) = TaskFuture::pending();
-        let versions = self.planner.versions.clone();
-        let state = LaunchState::new((launch, uses), (place, None), (1, 1), Vec::new(), settle, versions, over);
-        core.gangs.register(&core.tasks, Rc::new(state));
-        self.add_pending(done);
+        self.await_results(launch, (1, 1), settle).detach();
     }
 }
 

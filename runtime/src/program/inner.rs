@@ -8,12 +8,11 @@ use crate::Error;
 use crate::data::UseAt;
 use crate::effects::Waiting;
 use crate::error::panic_message;
-use crate::future::{FutureMap, TaskFuture};
-use crate::gang::{LaunchState, PlacedUse, TaskDoes, Uses};
+use crate::future::FutureMap;
+use crate::gang::{PlacedUse, TaskDoes};
 use crate::ids::{ColumnKey, LaunchKey, ObjectId, ProcessorId};
 use crate::message::{Batch, ColumnUse, Does, HeldRegion, LaunchPart, Move, Reply};
 use crate::parcel::Portable;
-use crate::task::Tasks;
 use maniple_regions::Coherence;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -98,8 +97,7 @@ impl InnerTask {
         }
         let launcher = Rc::new(launcher);
         shard.becomes_parent(launcher.clone());
-        // Its trees are there, as it holds regions of them.
-        let _ = shard.open_scope(launcher.number);
+        shard.open_scope(launcher.number);
         Self { shard, launcher }
     }
 
@@ -190,12 +188,7 @@ impl Launcher {
             return;
         }
         let (core, effects) = (&self.core, self.core.effects());
-        let (over, done) = TaskFuture::pending();
-        let uses = Uses { gang: ObjectId::MAX, task: ObjectId::MAX, inner: false, trees: Arc::new([]) };
-        let (place, versions) = ((self.planner.place(), self.node), self.planner.versions.clone());
-        let settle = Box::new(|_: &Tasks, _, _, _: Option<&_>| {});
-        let state = LaunchState::new((launch, uses), place, (homes.len(), 0), Vec::new(), settle, versions, over);
-        core.gangs.register(&core.tasks, Rc::new(state));
+        let done = self.await_results(launch, (homes.len(), 0), Box::new(|_, _, _, _| {}));
         let columns = homes.values().flatten().map(|u| (u.column, done.clone()));
         self.taken_home.borrow_mut().extend(columns);
         for (at, uses) in homes {
@@ -205,6 +198,5 @@ impl Launcher {
             let part = self.planner.part(effects, (launch, &self.within), at);
             core.gangs.send_part(&core.tasks, at, LaunchPart { batch, uses: Some(uses.into()), ..part });
         }
-        self.add_pending(done);
     }
 }

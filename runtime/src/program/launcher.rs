@@ -7,7 +7,7 @@ use crate::diagnose::digest::digest;
 use crate::error::{Failure, FailureNumber};
 use crate::failures::Failures;
 use crate::future::{FutureMap, Poison, TaskFuture};
-use crate::gang::{Dispatch, LaunchPlan, PlanInput, Planner, Settle};
+use crate::gang::{Dispatch, LaunchPlan, LaunchState, PlanInput, Planner, Settle, Uses};
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId};
 use crate::maps::{self, HashMap};
 use crate::message::{Given, HeldRegion, ShardStart};
@@ -20,6 +20,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A hash of a shard's argument, for the comparison of top-level tasks. An argument that is made later has none.
 fn argument_hash<A: Portable>(argument: Option<&Argument<A>>) -> u64 {
@@ -205,6 +206,17 @@ impl Launcher {
             pending.retain(|p| !p.is_over());
         }
         pending.push(done);
+    }
+
+    /// Lets a launch that starts no gang be under way until so many batches, with so many shards, have sent their results.
+    pub(super) fn await_results(&self, launch: LaunchKey, counts: (usize, u32), settle: Settle) -> TaskFuture<()> {
+        let (over, done) = TaskFuture::pending();
+        let uses = Uses { gang: ObjectId::MAX, task: ObjectId::MAX, inner: false, trees: Arc::new([]) };
+        let (by, versions) = ((self.planner.place(), self.node), self.planner.versions.clone());
+        let state = LaunchState::new((launch, uses), by, counts, Vec::new(), settle, versions, over);
+        self.core.gangs.register(&self.core.tasks, Rc::new(state));
+        self.add_pending(done.clone());
+        done
     }
 
     /// The result of the launcher's code, unless it has not learned of a shard's failure. Called after [`Self::settle`].

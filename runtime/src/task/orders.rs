@@ -75,7 +75,6 @@ impl Tasks {
 
     /// The entries that an entry waits for, by their places in the slab.
     pub fn before(&self, id: TaskId) -> Vec<u32> {
-        let leaves = self.leaves.borrow();
-        (0u32..).zip(&leaves.slab).filter(|(_, entry)| entry.successors.contains(&id)).map(|(index, _)| index).collect()
+        self.leaves.borrow().before(id)
     }
 }

@@ -156,26 +156,20 @@ impl Leaves {
         TaskId { index, turn: entry.turn }
     }
 
-    /// Puts an order that does nothing in the place of a task that waits, before what follows the task.
+    /// The entries that an entry waits for, by their places.
+    pub(super) fn before(&self, id: TaskId) -> Vec<u32> {
+        (0u32..).zip(&self.slab).filter(|(_, entry)| entry.successors.contains(&id)).map(|(index, _)| index).collect()
+    }
+
+    /// Puts an order that does nothing in the place of a task that waits, between what comes before the task and what follows it.
     pub(super) fn stand_in(&mut self, id: TaskId) {
-        let is_before = |entry: &&mut Entry| entry.stage != Stage::Free && entry.successors.contains(&id);
-        if self.get(id).is_none_or(|task| task.successors.is_empty()) || !self.slab.iter_mut().any(|e| is_before(&e)) {
-            return;
-        }
+        let before = self.before(id);
+        let Some(task) = self.get(id).filter(|task| !before.is_empty() && !task.successors.is_empty()) else { return };
+        let successors = std::mem::take(&mut task.successors);
         let order = self.reserve_order();
-        let (mut unmet, mut successors) = (0, Vec::new());
-        for (index, entry) in (0u32..).zip(&mut self.slab) {
-            match index == id.index {
-                true => successors = std::mem::take(&mut entry.successors),
-                false if is_before(&entry) => {
-                    entry.successors.push(order);
-                    unmet += 1;
-                }
-                false => {}
-            }
-        }
+        before.iter().for_each(|&index| self.slab[index as usize].successors.push(order));
         let entry = &mut self.slab[order.index as usize];
-        (entry.unmet, entry.successors) = (unmet, successors);
+        (entry.unmet, entry.successors) = (before.len() as u32, successors);
     }
 
     /// An order is over: calls `next` for those that follow it. Then its entry is free for the next.

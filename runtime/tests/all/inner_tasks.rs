@@ -1,63 +1,78 @@
 //! Inner tasks: the order of their gangs and leaf tasks, of what comes after them, and what moves between them.
 
 use crate::common::watched;
+use crate::parents::{A, bump, first, first_shared, look, part, put, put_shared};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, SourceInput};
-use maniple_regions::{Field, Privilege, Read, ReadShared, ReadWrite, Rect, Region, Write, WriteShared};
+use maniple_regions::{Coherence, Privilege, Read, ReadWrite, Rect, Region, Write};
 use maniple_runtime::{Arg, Check, Error, InnerTask, PhaseOptions, Runtime, Shard, ShardLaunch};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const A: Field<i64> = Field::new(0, "a");
-fn part(region: Region, lo: i64, hi: i64) -> Region {
-    Region::new(region.tree, Rect::line(lo, hi))
-}
-fn put(mut a: Write<i64>, v: Arg<i64>) {
-    a.fill(*v);
-}
-fn put_shared(mut a: WriteShared<i64>, v: Arg<i64>) {
-    a.fill(*v);
-}
-fn first(a: Read<i64>) -> i64 {
-    a.as_slice()[0]
-}
 fn sum(a: Read<i64>) -> i64 {
     a.as_slice().iter().sum()
 }
-fn first_shared(a: ReadShared<i64>) -> i64 {
-    a.get([a.rect().lo(0)])
-}
-fn bump(mut a: ReadWrite<i64>) -> i64 {
-    a.as_mut_slice().iter_mut().for_each(|v| *v += 1);
-    a.as_slice()[0]
-}
 
-struct M {
-    home: u32,
-    bad_after: u32,
+/// Shared regions of the first processor are at home on the second one, others where they are named. Of the answers about sources
+/// only the first ones are legal.
+struct Homes {
+    legal: u32,
     asked: AtomicU32,
 }
-impl Mapper for M {
+
+impl Homes {
+    fn new(legal: u32) -> Arc<Self> {
+        Arc::new(Self { legal, asked: AtomicU32::new(0) })
+    }
+}
+
+impl Mapper for Homes {
     fn name(&self) -> &str {
-        "m"
+        "homes"
     }
     fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
         Placement::Cyclic
     }
     fn place_shared(&self, i: &PlaceSharedInput<'_>) -> ProcessorId {
         match i.namers[0].0 {
-            ProcessorId(0) => ProcessorId(self.home),
+            ProcessorId(0) => ProcessorId(1),
             other => other,
         }
     }
     fn select_source(&self, i: &SourceInput<'_>) -> ProcessorId {
-        if self.asked.fetch_add(1, Ordering::SeqCst) >= self.bad_after { ProcessorId(0) } else { i.holders[0] }
+        if self.asked.fetch_add(1, Ordering::SeqCst) >= self.legal { ProcessorId(0) } else { i.holders[0] }
     }
 }
-fn m(home: u32, bad_after: u32) -> Arc<M> {
-    Arc::new(M { home, bad_after, asked: AtomicU32::new(0) })
+
+/// A region, the shard that is to write it and alone holds it, and the value.
+type Put = (Region, u32, i64);
+
+/// One shard of a gang shares a region.
+fn shares((at, by, v): Put) -> impl Fn(u32) -> ShardLaunch<Put> {
+    move |s| {
+        let start = ShardLaunch::new((at, by, v));
+        if s == by { start.shares(at, [A], Privilege::ReadWrite) } else { start }
+    }
 }
 
-async fn put_if(shard: Shard, (at, by, v): (Region, u32, i64)) -> Result<(), Error> {
+/// Some shards hold a region, to write it or to read it.
+fn holds(at: Region, shards: Range<u32>, writes: bool) -> impl Fn(u32) -> ShardLaunch<Region> {
+    move |s| match ShardLaunch::new(at) {
+        start if !shards.contains(&s) => start,
+        start if writes => start.writes(at, [A]),
+        start => start.reads(at, [A]),
+    }
+}
+
+/// A shard of a gang of which only the second one writes.
+async fn second_puts(shard: Shard, at: Region) -> Result<(), Error> {
+    if shard.index() == 1 {
+        shard.launch(put, (shard.region(at)?.write(A), 5.into())).go()?.await?;
+    }
+    Ok(())
+}
+
+async fn put_if(shard: Shard, (at, by, v): Put) -> Result<(), Error> {
     if shard.index() == by {
         shard.launch(put_shared, (shard.region(at)?.write_shared(A), v.into())).go()?.await?;
     }
@@ -69,7 +84,7 @@ async fn put_if(shard: Shard, (at, by, v): (Region, u32, i64)) -> Result<(), Err
 fn shared_regions_come_home_each_by_itself() {
     for seed in 0..30 {
         let out = watched("a", || {
-            Runtime::seeded(3, seed).mapper(m(1, 99)).run(|top| async move {
+            Runtime::seeded(3, seed).mapper(Homes::new(99)).run(|top| async move {
                 let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
                 let y = top.region_tree("y", Rect::line(0, 1), &[A.info()])?;
                 let gang = top.gang("g", 3)?;
@@ -113,7 +128,7 @@ fn shared_regions_come_home_each_by_itself() {
 fn a_part_is_moved_at_most_once() {
     for n in [1, 2, 10i64] {
         let out = watched("b", || {
-            Runtime::seeded(2, 1).mapper(m(1, 99)).run(move |top| async move {
+            Runtime::seeded(2, 1).mapper(Homes::new(99)).run(move |top| async move {
                 let x = top.region_tree("x", Rect::line(0, 1000), &[A.info()])?;
                 let inner = top.register_inner("inner", move |p: InnerTask, _: ()| async move {
                     p.launch(put, (p.region(x)?.write(A), 3.into())).go()?.detach();
@@ -129,23 +144,12 @@ fn a_part_is_moved_at_most_once() {
         .unwrap();
         assert_eq!(out.1.moved_bytes, 0, "{n} reads");
         let out = watched("b", || {
-            Runtime::seeded(2, 1).mapper(m(1, 99)).run(move |top| async move {
+            Runtime::seeded(2, 1).mapper(Homes::new(99)).run(move |top| async move {
                 let x = top.region_tree("x", Rect::line(0, 1000), &[A.info()])?;
                 let gang = top.gang("g", 2)?;
-                let write = top.register("write", |shard: Shard, at: Region| async move {
-                    if shard.index() == 1 {
-                        shard.launch(put, (shard.region(at)?.write(A), 5.into())).go()?.await?;
-                    }
-                    Ok(())
-                });
+                let write = top.register("write", second_puts);
                 let inner = top.register_inner("inner", move |p: InnerTask, _: ()| async move {
-                    p.launch_gang(&gang, &write, |s| {
-                        let l = ShardLaunch::new(x);
-                        if s == 1 { l.writes(x, [A]) } else { l }
-                    })
-                    .await?
-                    .all()
-                    .await?;
+                    p.launch_gang(&gang, &write, holds(x, 1..2, true)).await?.all().await?;
                     let v = p.region(part(x, 0, 500))?;
                     for _ in 0..n {
                         p.launch(sum, (v.read(A),)).go()?.await?;
@@ -165,15 +169,10 @@ fn a_part_is_moved_at_most_once() {
 fn a_refused_index_launch_leaves_nothing() {
     for with_future in [false, true] {
         let out = watched("c", || {
-            Runtime::seeded(3, 1).mapper(m(1, 1)).run(move |top| async move {
+            Runtime::seeded(3, 1).mapper(Homes::new(1)).run(move |top| async move {
                 let x = top.region_tree("x", Rect::line(0, 8), &[A.info()])?;
                 let gang = top.gang("g", 3)?;
-                let write = top.register("write", |shard: Shard, at: Region| async move {
-                    if shard.index() == 1 {
-                        shard.launch(put, (shard.region(at)?.write(A), 5.into())).go()?.await?;
-                    }
-                    Ok(())
-                });
+                let write = top.register("write", second_puts);
                 let look = top.register("look", |shard: Shard, at: Region| async move {
                     if shard.index() > 0 {
                         shard.launch(first, (shard.region(at)?.read(A),)).go()?.await?;
@@ -181,20 +180,8 @@ fn a_refused_index_launch_leaves_nothing() {
                     Ok(())
                 });
                 let inner = top.register_inner("inner", move |p: InnerTask, _: ()| async move {
-                    p.launch_gang(&gang, &write, |s| {
-                        let l = ShardLaunch::new(x);
-                        if s == 1 { l.writes(x, [A]) } else { l }
-                    })
-                    .await?
-                    .all()
-                    .await?;
-                    p.launch_gang(&gang, &look, |s| {
-                        let l = ShardLaunch::new(x);
-                        if s >= 1 { l.reads(x, [A]) } else { l }
-                    })
-                    .await?
-                    .all()
-                    .await?;
+                    p.launch_gang(&gang, &write, holds(x, 1..2, true)).await?.all().await?;
+                    p.launch_gang(&gang, &look, holds(x, 1..3, false)).await?.all().await?;
                     let parts: Vec<_> =
                         (0..4).map(|i| p.region(part(x, 2 * i, 2 * i + 2))).collect::<Result<_, _>>()?;
                     let slow = p.launch(|| 1i64, ()).go()?;
@@ -298,9 +285,7 @@ fn gangs_keep_their_order_when_their_inner_task_panics() {
                             Ok(())
                         }
                     });
-                    let look = top.register("look", move |shard: Shard, at: Region| async move {
-                        shard.launch(first, (shard.region(at)?.read(A),)).go()?.await
-                    });
+                    let look = top.register("look", look);
                     let inner = top.register_inner("inner", move |p: InnerTask, _: ()| async move {
                         let v = p.region(x)?;
                         p.launch(put, (v.write(A), 0.into())).go()?.await?;
@@ -308,12 +293,7 @@ fn gangs_keep_their_order_when_their_inner_task_panics() {
                         p.launch(bump, (v.read_write(A),)).go()?.detach();
                         let _ = p
                             .launch_gang(&gang, &fast, |_| {
-                                ShardLaunch::new(x).require(
-                                    x,
-                                    [A.id()],
-                                    Privilege::WriteDiscard,
-                                    maniple_regions::Coherence::Exclusive,
-                                )
+                                ShardLaunch::new(x).require(x, [A.id()], Privilege::WriteDiscard, Coherence::Exclusive)
                             })
                             .await?;
                         for _ in 0..40 {
@@ -335,6 +315,18 @@ fn gangs_keep_their_order_when_their_inner_task_panics() {
     }
 }
 
+async fn put_nine(shard: Shard, at: Region) -> Result<(), Error> {
+    shard.launch(put, (shard.region(at)?.write(A), 9.into())).go()?.await
+}
+
+/// An inner task that writes after some time.
+async fn late(p: InnerTask, at: Region) -> Result<(), Error> {
+    for _ in 0..20 {
+        p.yield_now().await;
+    }
+    put_nine(Shard::clone(&p), at).await
+}
+
 /// The outer task awaits nothing.
 #[test]
 fn what_follows_a_nested_inner_task_waits_for_it() {
@@ -344,22 +336,15 @@ fn what_follows_a_nested_inner_task_waits_for_it() {
                 Runtime::seeded(1, seed).run(move |top| async move {
                     let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
                     let one = top.gang("one", 1)?;
-                    let look = top.register("look", move |shard: Shard, at: Region| async move {
-                        shard.launch(first, (shard.region(at)?.read(A),)).go()?.await
-                    });
-                    let q = top.register_inner("q", move |p: InnerTask, at: Region| async move {
-                        for _ in 0..20 {
-                            p.yield_now().await;
-                        }
-                        p.launch(put, (p.region(at)?.write(A), 9.into())).go()?.await
-                    });
+                    let look = top.register("look", look);
+                    let q = top.register_inner("q", late);
                     let inner = top.register_inner("p", move |p: InnerTask, _: ()| async move {
                         p.launch(put, (p.region(x)?.write(A), 1.into())).go()?.detach();
-                        let _ = p.launch_gang(&one, &q, |_| ShardLaunch::new(x).writes(x, [A])).await?;
+                        let _ = p.launch_gang(&one, &q, holds(x, 0..1, true)).await?;
                         if leaf {
                             p.launch(first, (p.region(x)?.read(A),)).go()?.await
                         } else {
-                            Ok(p.launch_gang(&one, &look, |_| ShardLaunch::new(x).reads(x, [A])).await?.all().await?[0])
+                            Ok(p.launch_gang(&one, &look, holds(x, 0..1, false)).await?.all().await?[0])
                         }
                     });
                     top.run_inner(&inner, || ShardLaunch::new(()).writes(x, [A])).await
@@ -370,78 +355,35 @@ fn what_follows_a_nested_inner_task_waits_for_it() {
     }
 }
 
-/// A leaf task of the top level, or a gang.
+/// A leaf task of the top level, or a gang, after an inner task that has written the data itself or by a gang.
 #[test]
 fn what_follows_an_inner_task_waits_for_it() {
-    for (leaf, reads) in [(true, true), (false, true), (false, false)] {
+    let follower = [(true, true), (false, true), (false, false)];
+    for ((leaf, reads), by_gang) in follower.into_iter().flat_map(|f| [(f, false), (f, true)]) {
         for seed in 0..20 {
             let out = watched("t", || {
                 Runtime::seeded(1, seed).run(move |top| async move {
                     let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
-                    let one = top.gang("one", 1)?;
-                    let look = top.register("look", move |shard: Shard, at: Region| async move {
-                        shard.launch(first, (shard.region(at)?.read(A),)).go()?.await
-                    });
+                    let (one, look) = (top.gang("one", 1)?, top.register("look", look));
+                    let nine = top.register("nine", put_nine);
                     let q = top.register_inner("q", move |p: InnerTask, at: Region| async move {
+                        if !by_gang {
+                            return late(p, at).await;
+                        }
                         for _ in 0..20 {
                             p.yield_now().await;
                         }
-                        p.launch(put, (p.region(at)?.write(A), 9.into())).go()?.await
+                        p.launch_gang(&one, &nine, holds(at, 0..1, true)).await?.all().await.map(drop)
                     });
-                    let _ = top.launch_gang(&one, &q, |_| ShardLaunch::new(x).writes(x, [A]))?;
+                    let _ = top.launch_gang(&one, &q, holds(x, 0..1, true))?;
                     if leaf {
                         top.launch(first, (top.region(x)?.read(A),)).go()?.await
                     } else {
-                        Ok(top
-                            .launch_gang(&one, &look, |_| {
-                                let l = ShardLaunch::new(x);
-                                if reads { l.reads(x, [A]) } else { l.writes(x, [A]) }
-                            })?
-                            .all()
-                            .await?[0])
+                        Ok(top.launch_gang(&one, &look, holds(x, 0..1, !reads))?.all().await?[0])
                     }
                 })
             });
-            assert_eq!(out.map(|o| o.0), Ok(9), "seed {seed}, leaf {leaf}");
-        }
-    }
-}
-
-#[test]
-fn what_follows_an_inner_task_waits_for_its_gangs() {
-    for (leaf, reads) in [(true, true), (false, true), (false, false)] {
-        for seed in 0..20 {
-            let out = watched("t", || {
-                Runtime::seeded(1, seed).run(move |top| async move {
-                    let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
-                    let one = top.gang("one", 1)?;
-                    let look = top.register("look", move |shard: Shard, at: Region| async move {
-                        shard.launch(first, (shard.region(at)?.read(A),)).go()?.await
-                    });
-                    let w = top.register("w", move |shard: Shard, at: Region| async move {
-                        shard.launch(put, (shard.region(at)?.write(A), 9.into())).go()?.await
-                    });
-                    let q = top.register_inner("q", move |p: InnerTask, at: Region| async move {
-                        for _ in 0..20 {
-                            p.yield_now().await;
-                        }
-                        p.launch_gang(&one, &w, |_| ShardLaunch::new(at).writes(at, [A])).await?.all().await.map(drop)
-                    });
-                    let _ = top.launch_gang(&one, &q, |_| ShardLaunch::new(x).writes(x, [A]))?;
-                    if leaf {
-                        top.launch(first, (top.region(x)?.read(A),)).go()?.await
-                    } else {
-                        Ok(top
-                            .launch_gang(&one, &look, |_| {
-                                let l = ShardLaunch::new(x);
-                                if reads { l.reads(x, [A]) } else { l.writes(x, [A]) }
-                            })?
-                            .all()
-                            .await?[0])
-                    }
-                })
-            });
-            assert_eq!(out.map(|o| o.0), Ok(9), "seed {seed}, leaf {leaf}");
+            assert_eq!(out.map(|o| o.0), Ok(9), "seed {seed}, leaf {leaf}, reads {reads}, by a gang: {by_gang}");
         }
     }
 }
@@ -451,18 +393,12 @@ fn what_follows_an_inner_task_waits_for_its_gangs() {
 fn no_race_is_invented() {
     for seed in 0..40 {
         let out = watched("f", || {
-            Runtime::seeded(3, seed).mapper(m(1, 99)).check(Check::Races).run(move |top| async move {
+            Runtime::seeded(3, seed).mapper(Homes::new(99)).check(Check::Races).run(move |top| async move {
                 let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
                 let gang = top.gang("g", 3)?;
                 let write = top.register("write", put_if);
                 let inner = top.register_inner("inner", move |p: InnerTask, _: ()| async move {
-                    let held = |at: Region, by: u32, v: i64| {
-                        move |s| {
-                            let start = ShardLaunch::new((at, by, v));
-                            if s == by { start.shares(at, [A], Privilege::ReadWrite) } else { start }
-                        }
-                    };
-                    let _ = p.launch_gang(&gang, &write, held(x, 2, 7)).await?;
+                    let _ = p.launch_gang(&gang, &write, shares((x, 2, 7))).await?;
                     p.launch(first_shared, (p.region(x)?.read_shared(A),)).go()?.detach();
                     p.launch(first_shared, (p.region(x)?.read_shared(A),)).go()?.detach();
                     Ok(())
@@ -479,24 +415,18 @@ fn a_race_is_found_although_another_region_came_home() {
     for with_y in [false, true] {
         for seed in 0..40 {
             let out = watched("r", || {
-                Runtime::seeded(3, seed).mapper(m(1, 99)).check(Check::Races).run(move |top| async move {
+                Runtime::seeded(3, seed).mapper(Homes::new(99)).check(Check::Races).run(move |top| async move {
                     let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
                     let y = top.region_tree("y", Rect::line(0, 1), &[A.info()])?;
                     let gang = top.gang("g", 3)?;
                     let write = top.register("write", put_if);
                     let inner = top.register_inner("inner", move |p: InnerTask, _: ()| async move {
-                        let held = |at: Region, by: u32, v: i64| {
-                            move |s| {
-                                let start = ShardLaunch::new((at, by, v));
-                                if s == by { start.shares(at, [A], Privilege::ReadWrite) } else { start }
-                            }
-                        };
                         if with_y {
-                            p.launch_gang(&gang, &write, held(y, 2, 7)).await?.all().await?;
+                            p.launch_gang(&gang, &write, shares((y, 2, 7))).await?.all().await?;
                             p.launch(first_shared, (p.region(y)?.read_shared(A),)).go()?.await?;
                         }
                         // The home of this gang is the home of the inner task's own use.
-                        let done = p.launch_gang(&gang, &write, held(x, 1, 7)).await?;
+                        let done = p.launch_gang(&gang, &write, shares((x, 1, 7))).await?;
                         for _ in 0..100 {
                             p.yield_now().await;
                         }

@@ -4,14 +4,15 @@ use crate::common::{mix, runtimes, virtual_nodes, watched};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId};
 use maniple_regions::{Field, Privilege, Read, ReadShared, ReadWrite, Rect, Region, Write, WriteShared};
 use maniple_runtime::{
-    Arg, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask,
+    Arg, Error, FutureMap, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask,
+    TaskFuture,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const A: Field<i64> = Field::new(0, "a");
+pub(crate) const A: Field<i64> = Field::new(0, "a");
 
-fn part(region: Region, lo: i64, hi: i64) -> Region {
+pub(crate) fn part(region: Region, lo: i64, hi: i64) -> Region {
     Region::new(region.tree, Rect::line(lo, hi))
 }
 
@@ -47,19 +48,19 @@ fn with_homes(seeds: u64) -> Vec<(String, Runtime)> {
     all
 }
 
-fn put(mut a: Write<i64>, v: Arg<i64>) {
+pub(crate) fn put(mut a: Write<i64>, v: Arg<i64>) {
     a.fill(*v);
 }
 
-fn put_shared(mut a: WriteShared<i64>, v: Arg<i64>) {
+pub(crate) fn put_shared(mut a: WriteShared<i64>, v: Arg<i64>) {
     a.fill(*v);
 }
 
-fn first(a: Read<i64>) -> i64 {
+pub(crate) fn first(a: Read<i64>) -> i64 {
     a.as_slice()[0]
 }
 
-fn first_shared(a: ReadShared<i64>) -> i64 {
+pub(crate) fn first_shared(a: ReadShared<i64>) -> i64 {
     a.get([a.rect().lo(0)])
 }
 
@@ -67,7 +68,7 @@ fn dump(a: Read<i64>) -> Vec<i64> {
     a.as_slice().to_vec()
 }
 
-fn bump(mut a: ReadWrite<i64>) -> i64 {
+pub(crate) fn bump(mut a: ReadWrite<i64>) -> i64 {
     a.as_mut_slice().iter_mut().for_each(|v| *v += 1);
     a.as_slice()[0]
 }
@@ -87,8 +88,20 @@ async fn add_one(shard: Shard, at: Region) -> Result<i64, Error> {
     shard.launch(bump, (shard.region(at)?.read_write(A),)).go()?.await
 }
 
-async fn look(shard: Shard, at: Region) -> Result<i64, Error> {
+pub(crate) async fn look(shard: Shard, at: Region) -> Result<i64, Error> {
     shard.launch(first, (shard.region(at)?.read(A),)).go()?.await
+}
+
+/// The results of gangs, and then of leaf tasks.
+async fn results(gangs: Vec<FutureMap<i64>>, tasks: Vec<TaskFuture<i64>>) -> Result<Vec<i64>, Error> {
+    let mut all = Vec::new();
+    for gang in gangs {
+        all.extend(gang.all().await?);
+    }
+    for one in tasks {
+        all.push(one.await?);
+    }
+    Ok(all)
 }
 
 type Gangs = (Gang, ShardTask<Region, i64>, ShardTask<Region, i64>, Region);
@@ -244,14 +257,7 @@ fn gangs_and_the_parents_own_tasks_come_in_the_order_of_the_program() {
             let half = parent.region(half(1))?;
             seen.push(parent.launch(bump, (half.read_write(A),)).go()?);
         }
-        let mut all = Vec::new();
-        for gang in gangs {
-            all.extend(gang.all().await?);
-        }
-        for one in seen {
-            all.push(one.await?);
-        }
-        Ok(all)
+        results(gangs, seen).await
     }
     for (name, runtime) in with_homes(16) {
         let outcome = watched(&name, || {
@@ -314,14 +320,7 @@ fn a_parents_tasks_find_what_its_gangs_left() {
         parent.launch(put, (all.write(A), 7.into())).go()?.detach();
         gangs.push(parent.launch_gang(&gang, &look, reads(right)).await?);
         assert_eq!(values.await?, [2, 2, 2, 2]);
-        let mut all = Vec::new();
-        for gang in gangs {
-            all.extend(gang.all().await?);
-        }
-        for one in seen {
-            all.push(one.await?);
-        }
-        Ok(all)
+        results(gangs, seen).await
     }
     for (name, runtime) in with_homes(10) {
         let outcome = watched(&name, || {

@@ -85,8 +85,8 @@ impl Shard {
         IndexLaunch::new(self, function, (0..points).map(args).collect())
     }
 
-    /// Begins the launch of a leaf task that sets every value of a field of a region, of any dimension. It can wait and arrive like any
-    /// other. Local; never waits.
+    /// Begins the launch of a leaf task that sets every value of a field of a region, of any dimension. It can wait and
+    /// arrive like any other. Local; never waits.
     pub fn fill<T: Element>(
         &self,
         into: Requirement<Write<'static, T>>,

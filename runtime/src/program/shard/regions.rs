@@ -208,18 +208,18 @@ impl Shard {
 
     /// Makes columns of all that this inner task holds to write. Its launches use these in place of the columns that the launches
     /// of others use, who follow the inner task itself.
-    pub(crate) fn open_scope(&self, launcher: u32) -> Result<(), Error> {
+    pub(crate) fn open_scope(&self, launcher: u32) {
         let ShardInner { held, regions, origin, .. } = &*self.inner;
         let (data, effects) = (&self.core().tasks.data, self.core().effects());
         for (at, h) in (0u32..).zip(held.iter()).filter(|(_, h)| h.is_passed_on()) {
             for field in &h.fields {
-                let (key, known) = (h.key(*field), effects.objects.field(h.region.tree, *field)?);
-                let column = Column::new(h.region, key, known, (origin.launch, at), Store::of(effects.id));
+                // Without its tree nothing can be launched on it.
+                let Ok(known) = effects.objects.field(h.region.tree, *field) else { continue };
+                let column = Column::new(h.region, h.key(*field), known, (origin.launch, at), Store::of(effects.id));
                 data.open_scope(launcher, &column);
                 regions.held(held)[at as usize].columns.borrow_mut().push(column);
             }
         }
-        Ok(())
     }
 
     /// Adds a use of a region by a task of a flow, after checking that it may be. Returns the column, if a task that ran here has
@@ -380,8 +380,6 @@ impl Shard {
         // Copies of data that it only read need not be reported, and may be old by now.
         let held = self.inner.held.iter().filter(|h| h.privilege.writes());
         let columns = held.flat_map(|h| h.fields.iter().map(move |&f| (h, f)));
-        columns
-            .flat_map(|(h, field)| versions.within(&ColumnKey { tree: h.region.tree, field, rect: h.region.rect }))
-            .collect()
+        columns.flat_map(|(h, field)| versions.within(&h.key(field))).collect()
     }
 }
