@@ -92,6 +92,13 @@ impl Gangs {
         self.batches().borrow_mut().orders.begin_flow(tasks);
     }
 
+    /// A leaf task of an inner task comes, which follows the orders that are there.
+    pub fn before_leaf(&self, tasks: &Tasks) {
+        if let Some(batches) = self.batches.get() {
+            batches.borrow_mut().orders.list(tasks);
+        }
+    }
+
     /// Values have come for a launch.
     pub fn take_values(&self, tasks: &Tasks, came: Values) {
         self.batches().borrow_mut().orders.take_values(tasks, came);

@@ -218,8 +218,9 @@ impl Orders {
         // If there are more, some of them are probably unrelated.
         const MOST: usize = 4;
         !self.lists_all
-            && !tasks.data.has_scopes()
             && self.all.len() <= MOST
+            // A leaf task of an inner task uses the columns of orders.
+            && !(tasks.data.has_scopes() && tasks.has_leaves(self.all.len() + 1))
             && self.all.values().all(|other| other.is_around(within))
     }
 
@@ -260,7 +261,9 @@ impl Orders {
             return columns.clone();
         }
         let column = |u: &ColumnUse| Some((tasks.data.column_of(&tasks.effects, by, &u.column).ok()?, u.does));
-        let columns: Rc<UsedColumns> = uses.iter().filter_map(column).collect();
+        let mut columns = Vec::with_capacity(uses.len());
+        columns.extend(uses.iter().filter_map(column));
+        let columns: Rc<UsedColumns> = columns.into();
         if uses.len() > FEW {
             if found.len() == MOST {
                 found.clear();
@@ -275,8 +278,8 @@ impl Orders {
         self.found.borrow_mut().clear();
     }
 
-    /// Enters the orders in `unlisted` in their columns.
-    fn list(&mut self, tasks: &Tasks) {
+    /// Enters the orders in `unlisted` in their columns, before a leaf task or another order that may have to follow them.
+    pub fn list(&mut self, tasks: &Tasks) {
         for id in std::mem::take(&mut self.unlisted) {
             let Some(listed) = self.all.get(&id.index).filter(|other| other.id == id) else { continue };
             if matches!(listed.order, Some(Order::GiveUp(_))) {

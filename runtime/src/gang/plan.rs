@@ -71,7 +71,9 @@ pub(super) fn moved((from, to): (ProcessorId, ProcessorId), transfers: Vec<Trans
 
 /// Uses with each column once: of several uses, the last in their order stands for all.
 fn once_each(mut uses: Vec<ColumnUse>) -> Arc<[ColumnUse]> {
-    uses.sort_unstable();
+    // Many transfers may go to one instance, one after the other. What is left is mostly in order, which this sort notices.
+    uses.dedup();
+    uses.sort();
     uses.dedup_by(|next, before| {
         let same = next.column == before.column;
         before.does = if same { next.does } else { before.does };

@@ -109,31 +109,49 @@ impl Slot {
 /// Holders in the order in which they came.
 #[derive(Clone, Default, PartialEq)]
 struct Several {
-    list: Vec<Holder>,
-    /// The position of the first holder of each processor in the list, which may be very long.
+    list: SmallVec<[Holder; 2]>,
+    /// The position of the first holder of each processor in the list, if that is long. It may be very long.
     first: HashMap<ProcessorId, usize>,
 }
 
 impl Several {
+    /// Lists up to this length are searched.
+    const SHORT: usize = if cfg!(test) { 2 } else { 8 };
+
     fn of(list: impl IntoIterator<Item = Holder>) -> Self {
         let mut several = Self::default();
         list.into_iter().for_each(|holder| several.add(holder));
         several
     }
 
+    /// The position of the first holder of a processor.
+    fn first(&self, processor: ProcessorId) -> Option<usize> {
+        match self.list.len() > Self::SHORT {
+            true => self.first.get(&processor).copied(),
+            false => self.list.iter().position(|holder| holder.1 == processor),
+        }
+    }
+
     fn at(&self, processor: ProcessorId) -> Option<Holder> {
-        self.first.get(&processor).map(|&first| self.list[first])
+        self.first(processor).map(|first| self.list[first])
     }
 
     fn contains(&self, holder: Holder) -> bool {
-        let of_it = |&first: &usize| self.list[first] == holder || self.list[first..].contains(&holder);
-        self.first.get(&holder.1).is_some_and(of_it)
+        self.first(holder.1).is_some_and(|first| self.list[first..].contains(&holder))
     }
 
     fn add(&mut self, holder: Holder) {
-        if !self.contains(holder) {
-            self.first.entry(holder.1).or_insert(self.list.len());
-            self.list.push(holder);
+        if self.contains(holder) {
+            return;
+        }
+        self.list.push(holder);
+        let new = match self.list.len() {
+            0..=Self::SHORT => return,
+            long if self.first.is_empty() => 0..long,
+            long => long - 1..long,
+        };
+        for position in new {
+            self.first.entry(self.list[position].1).or_insert(position);
         }
     }
 
@@ -142,7 +160,7 @@ impl Several {
     }
 
     fn processors(&self) -> Vec<ProcessorId> {
-        let is_first = |(at, holder): &(usize, &Holder)| self.first.get(&holder.1) == Some(at);
+        let is_first = |(at, holder): &(usize, &Holder)| self.first(holder.1) == Some(*at);
         self.list.iter().enumerate().filter(is_first).map(|(_, holder)| holder.1).collect()
     }
 }
@@ -526,6 +544,7 @@ mod tests {
                     // Any of them is right.
                     let mut selected = HashMap::default();
                     let select = |part: Rect, holders: &[ProcessorId]| {
+                        assert!(!holders.contains(&at), "{part} has an instance on {at}");
                         let one = holders[number % holders.len()];
                         selected.insert(part, one);
                         one
@@ -534,7 +553,14 @@ mod tests {
                     for (source, t) in &moves {
                         prop_assert_eq!(source, selected.get(&t.rect).unwrap_or(source));
                     }
+                    if number % 2 == 0 {
+                        versions.cut(&key);
+                    }
                     versions.hold(&key, key.rect, at);
+                    if number % 2 == 0 {
+                        let again = |_: Rect, _: &[ProcessorId]| unreachable!("it is there");
+                        versions.read(&key, key.rect, at, again, |source, t| panic!("{t:?} again, from {source}"));
+                    }
                     for (source, t) in moves {
                         for x in t.rect.lo(0)..t.rect.hi(0) {
                             let value = instances[&(t.from, source)].get(&x).copied();

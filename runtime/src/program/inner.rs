@@ -142,6 +142,7 @@ impl Launcher {
     /// An illegal answer of the mapper.
     #[cold]
     pub(super) fn plan_leaf(&self, shard: &Shard, leaf: &mut MappedLeaf) -> Result<(), Error> {
+        self.core.gangs.before_leaf(&self.core.tasks);
         if self.launches.get() == 0 {
             return Ok(());
         }

@@ -14,6 +14,11 @@ impl Tasks {
         self.leaves.borrow_mut().reserve_order()
     }
 
+    /// Whether there are leaf tasks beside this many orders.
+    pub fn has_leaves(&self, orders: usize) -> bool {
+        self.leaves.borrow().entries() > orders
+    }
+
     /// The order follows the users of a column, but for launches that its launcher is part of.
     pub fn order_follows(
         &self,

@@ -324,7 +324,7 @@ impl Leaves {
 
     /// How many tasks and orders have not ended.
     pub fn entries(&self) -> usize {
-        self.slab.iter().filter(|l| l.stage != Stage::Free).count()
+        self.slab.len() - self.free.len()
     }
 
     /// Whether it is an order, and no task.
