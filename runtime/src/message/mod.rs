@@ -193,6 +193,11 @@ impl HeldRegion {
         ColumnKey { tree: self.region.tree, field, rect: self.region.rect }
     }
 
+    /// The instances of all its fields.
+    pub fn columns(&self) -> impl Iterator<Item = ColumnKey> {
+        self.fields.iter().map(|&field| self.key(field))
+    }
+
     /// Whether gangs of an inner task that holds it may write it, in instances of their own.
     pub fn is_passed_on(&self) -> bool {
         self.privilege.writes() && self.shared_home().is_none()

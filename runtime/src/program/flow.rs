@@ -186,7 +186,7 @@ where
     ///
     /// # Errors
     /// - [`Error::Misuse`] for a field or coherence that the region does not have, for two arguments on the same data unless
-    ///   both only read it, and for a node that does not exist.
+    ///   both only read it, for a node that does not exist, and for data that an inner task writes whose result has not come.
     /// - [`Error::Mapper`] for an illegal decision of the mapper.
     #[inline]
     pub fn go(mut self) -> Result<TaskFuture<F::Output>, Error> {
@@ -259,6 +259,7 @@ impl Launcher {
             let what = format!("the launch of `{name}`");
             return Err(Box::new(Error::misuse(what, "arguments on different data, unless all only read it", came)));
         }
+        self.check_awaited(|| format!("`{name}`"), uses.iter().map(|u| u.slot.key())).map_err(Box::new)?;
         let at = match target {
             NOWHERE => self.planner.home_of_task(effects, uses, name).map_err(Box::new)?,
             at if effects.copies().node_of(at).0 < self.nodes => effects.home_of(effects.copies().node_of(at)),

@@ -46,8 +46,8 @@ async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
 /// writes it. Their results need not be awaited for that. There are two exceptions:
 ///
 /// - Uses under simultaneous coherence are not ordered. Await what has to come first.
-/// - Before the inner task uses data again that it gave to another inner task, it must await that task. Otherwise it may get old
-///   values.
+/// - Before the inner task uses data again that another inner task writes, it must await that task. A launch that uses the data
+///   before is [`Error::Misuse`].
 ///
 /// If a leaf task fails, gangs that use the data that it should have written fail, too, until something writes that data. This also
 /// holds for gangs that others launch later. The inner task ends when its gangs do.
@@ -147,6 +147,8 @@ impl Launcher {
             return Ok(());
         }
         let (effects, held) = (self.core.effects(), shard.held());
+        let name = || format!("`{}`", leaf.body.name);
+        self.check_awaited(name, leaf.body.uses.iter().map(|u| ColumnKey { rect: u.column.rect(), ..u.column.key() }))?;
         let place = |u: &UseAt| {
             let h = &held[u.column.held as usize];
             // What it holds only to read stays as it is.

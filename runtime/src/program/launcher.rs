@@ -18,6 +18,7 @@ use crate::program::flow::Named;
 use crate::program::gang::{Argument, Gang, ShardLaunch, ShardTask};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::fmt::Display;
 use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub(crate) struct Launcher {
     pub taken_home: RefCell<HashMap<ColumnKey, TaskFuture<()>>>,
     /// The future of the last task of a flow that runs on another node. The next one takes its memory if nobody holds it any more.
     pub relay: Cell<Option<Rc<dyn Any>>>,
+    /// What shards of inner tasks that are under way write: their gangs may have it elsewhere.
+    written_within: Rc<RefCell<HashMap<(LaunchKey, u32), Vec<ColumnKey>>>>,
     /// Memory for the next leaf task's arguments.
     pub names: Cell<Option<Box<Named>>>,
     pub planner: Planner,
@@ -68,6 +71,7 @@ impl Launcher {
             has_flow: Cell::new(false),
             taken_home: RefCell::default(),
             relay: Cell::default(),
+            written_within: Rc::default(),
             names: Cell::default(),
             planner: Planner::new(core.effects(), name, replicated),
             node: None,
@@ -132,11 +136,14 @@ impl Launcher {
         (task, inner): (ObjectId, bool),
         (args, held): (&mut dyn FnMut(u32) -> Option<Parcel>, Vec<Vec<HeldRegion>>),
         hashes: &[u64],
-        settle: Settle,
+        mut settle: Settle,
     ) -> Result<(), Error> {
+        let task_name = || self.core.effects().objects.name(task);
+        self.check_awaited(task_name, held.iter().flatten().flat_map(HeldRegion::columns))?;
         let plan = self.planner.plan_or_recall(self.core.effects(), PlanInput { table, held })?;
         if inner {
             self.planner.leaves_in_doubt(&plan, table);
+            settle = self.with_inner_tasks(&plan, settle);
         }
         if self.planner.replicated {
             let name = || format!("launch of {} on gang `{}`", self.core.effects().objects.name(task), table.name);
@@ -166,6 +173,48 @@ impl Launcher {
         let dispatch = Dispatch { planner, plan: &plan, launch, within, node, task: (task, inner), table };
         self.add_pending(self.core.gangs.dispatch(&self.core.tasks, &dispatch, shards, settle)?);
         Ok(())
+    }
+
+    /// Notes what the shards of a launch of inner tasks write, until their results have come.
+    fn with_inner_tasks(&self, plan: &LaunchPlan, mut settle: Settle) -> Settle {
+        let launch = self.next_launch();
+        let of_shard =
+            |held: &Arc<[HeldRegion]>| held.iter().filter(|h| h.is_passed_on()).flat_map(HeldRegion::columns).collect();
+        let keys = (0..).map(|shard| (launch, shard));
+        self.written_within.borrow_mut().extend(keys.zip(plan.held.iter().map(of_shard)));
+        let written_within = self.written_within.clone();
+        Box::new(move |tasks, shard, result, past| {
+            written_within.borrow_mut().remove(&(launch, shard));
+            settle(tasks, shard, result, past);
+        })
+    }
+
+    /// Checks that no inner task under way may have data elsewhere that a launch of `task` uses.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if one may.
+    #[inline]
+    pub(super) fn check_awaited<N: Display>(
+        &self,
+        task: impl FnOnce() -> N,
+        mut uses: impl Iterator<Item = ColumnKey>,
+    ) -> Result<(), Error> {
+        let written = self.written_within.borrow();
+        if written.is_empty() {
+            return Ok(());
+        }
+        let is_written = |used: &ColumnKey| written.values().flatten().any(|column| column.overlaps(used));
+        match uses.find(is_written) {
+            None => Ok(()),
+            Some(used) => Err(Error::misuse(
+                format!("the launch of {}", task()),
+                "data of inner tasks that have been awaited",
+                format!(
+                    "{}, which an inner task under way may have changed; await its result first",
+                    self.core.effects().objects.shown(used.region(used.rect))
+                ),
+            )),
+        }
     }
 
     /// The parts of a launch that must be the same on every node, in words, but for the arguments of shards.

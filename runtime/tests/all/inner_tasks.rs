@@ -327,64 +327,79 @@ async fn late(p: InnerTask, at: Region) -> Result<(), Error> {
     put_nine(Shard::clone(&p), at).await
 }
 
-/// The outer task awaits nothing.
-#[test]
-fn what_follows_a_nested_inner_task_waits_for_it() {
-    for leaf in [true, false] {
-        for seed in 0..20 {
-            let out = watched("k", || {
-                Runtime::seeded(1, seed).run(move |top| async move {
-                    let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
-                    let one = top.gang("one", 1)?;
-                    let look = top.register("look", look);
-                    let q = top.register_inner("q", late);
-                    let inner = top.register_inner("p", move |p: InnerTask, _: ()| async move {
-                        p.launch(put, (p.region(x)?.write(A), 1.into())).go()?.detach();
-                        let _ = p.launch_gang(&one, &q, holds(x, 0..1, true)).await?;
-                        if leaf {
-                            p.launch(first, (p.region(x)?.read(A),)).go()?.await
-                        } else {
-                            Ok(p.launch_gang(&one, &look, holds(x, 0..1, false)).await?.all().await?[0])
-                        }
-                    });
-                    top.run_inner(&inner, || ShardLaunch::new(()).writes(x, [A])).await
-                })
-            });
-            assert_eq!(out.map(|o| o.0), Ok(9), "seed {seed}, leaf {leaf}");
-        }
+/// What comes after an inner task gets its values if the program has awaited it, and is refused if it has not.
+fn check_what_follows(out: Result<i64, Error>, awaited: bool, what: &str) {
+    match out {
+        Ok(v) => assert!(awaited && v == 9, "{what}: {v}"),
+        Err(e) => assert!(!awaited && e.to_string().contains("await its result first"), "{what}: {e}"),
     }
 }
 
-/// A leaf task of the top level, or a gang, after an inner task that has written the data itself or by a gang.
 #[test]
-fn what_follows_an_inner_task_waits_for_it() {
-    let follower = [(true, true), (false, true), (false, false)];
-    for ((leaf, reads), by_gang) in follower.into_iter().flat_map(|f| [(f, false), (f, true)]) {
-        for seed in 0..20 {
-            let out = watched("t", || {
-                Runtime::seeded(1, seed).run(move |top| async move {
-                    let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
-                    let (one, look) = (top.gang("one", 1)?, top.register("look", look));
-                    let nine = top.register("nine", put_nine);
-                    let q = top.register_inner("q", move |p: InnerTask, at: Region| async move {
-                        if !by_gang {
-                            return late(p, at).await;
-                        }
-                        for _ in 0..20 {
-                            p.yield_now().await;
-                        }
-                        p.launch_gang(&one, &nine, holds(at, 0..1, true)).await?.all().await.map(drop)
-                    });
-                    let _ = top.launch_gang(&one, &q, holds(x, 0..1, true))?;
-                    if leaf {
-                        top.launch(first, (top.region(x)?.read(A),)).go()?.await
-                    } else {
-                        Ok(top.launch_gang(&one, &look, holds(x, 0..1, !reads))?.all().await?[0])
+fn what_follows_a_nested_inner_task_awaits_it() {
+    for (leaf, awaited, seed) in [true, false].into_iter().flat_map(|l| (0..20).map(move |s| (l, s % 2 == 0, s))) {
+        let out = watched("k", || {
+            Runtime::seeded(1, seed).run(move |top| async move {
+                let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
+                let one = top.gang("one", 1)?;
+                let look = top.register("look", look);
+                let q = top.register_inner("q", late);
+                let inner = top.register_inner("p", move |p: InnerTask, _: ()| async move {
+                    p.launch(put, (p.region(x)?.write(A), 1.into())).go()?.detach();
+                    let started = p.launch_gang(&one, &q, holds(x, 0..1, true)).await?;
+                    if awaited {
+                        started.all().await?;
                     }
-                })
-            });
-            assert_eq!(out.map(|o| o.0), Ok(9), "seed {seed}, leaf {leaf}, reads {reads}, by a gang: {by_gang}");
-        }
+                    if leaf {
+                        p.launch(first, (p.region(x)?.read(A),)).go()?.await
+                    } else {
+                        Ok(p.launch_gang(&one, &look, holds(x, 0..1, false)).await?.all().await?[0])
+                    }
+                });
+                top.run_inner(&inner, || ShardLaunch::new(()).writes(x, [A])).await
+            })
+        });
+        check_what_follows(out.map(|o| o.0), awaited, &format!("seed {seed}, leaf {leaf}"));
+    }
+}
+
+/// A leaf task of the top level, or a gang, after an inner task that writes the data itself or by a gang.
+#[test]
+fn what_follows_an_inner_task_awaits_it() {
+    let follower = [(true, true), (false, true), (false, false)];
+    let cases = follower.into_iter().flat_map(|f| [(f, false), (f, true)]);
+    for (((leaf, reads), by_gang), seed) in cases.flat_map(|c| (0..20).map(move |seed| (c, seed))) {
+        let awaited = seed % 2 == 0;
+        let out = watched("t", || {
+            Runtime::seeded(1, seed).run(move |top| async move {
+                let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
+                let (one, look) = (top.gang("one", 1)?, top.register("look", look));
+                let nine = top.register("nine", put_nine);
+                let q = top.register_inner("q", move |p: InnerTask, at: Region| async move {
+                    if !by_gang {
+                        return late(p, at).await;
+                    }
+                    for _ in 0..20 {
+                        p.yield_now().await;
+                    }
+                    p.launch_gang(&one, &nine, holds(at, 0..1, true)).await?.all().await.map(drop)
+                });
+                let started = top.launch_gang(&one, &q, holds(x, 0..1, true))?;
+                if awaited {
+                    started.all().await?;
+                }
+                if leaf {
+                    top.launch(first, (top.region(x)?.read(A),)).go()?.await
+                } else {
+                    Ok(top.launch_gang(&one, &look, holds(x, 0..1, !reads))?.all().await?[0])
+                }
+            })
+        });
+        check_what_follows(
+            out.map(|o| o.0),
+            awaited,
+            &format!("seed {seed}, leaf {leaf}, reads {reads}, by a gang: {by_gang}"),
+        );
     }
 }
 
