@@ -31,6 +31,9 @@ fn argument_hash<A: Portable>(argument: Option<&Argument<A>>) -> u64 {
     }
 }
 
+/// What shards of inner tasks write, by launch and number of the shard.
+type WrittenWithin = HashMap<(LaunchKey, u32), Vec<ColumnKey>>;
+
 /// A launcher of gangs: the replicated top-level task, or an inner task.
 pub(crate) struct Launcher {
     pub core: Rc<Core>,
@@ -48,7 +51,7 @@ pub(crate) struct Launcher {
     /// The future of the last task of a flow that runs on another node. The next one takes its memory if nobody holds it any more.
     pub relay: Cell<Option<Rc<dyn Any>>>,
     /// What shards of inner tasks that are under way write: their gangs may have it elsewhere.
-    written_within: Rc<RefCell<HashMap<(LaunchKey, u32), Vec<ColumnKey>>>>,
+    written_within: Rc<RefCell<WrittenWithin>>,
     /// Memory for the next leaf task's arguments.
     pub names: Cell<Option<Box<Named>>>,
     pub planner: Planner,
