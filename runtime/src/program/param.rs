@@ -219,7 +219,8 @@ impl<'a> Taking<'a> {
         self.tasks.effects.strikes(bug)
     }
 
-    #[inline]
+    // A call would have all fields in memory.
+    #[inline(always)]
     pub(crate) fn wait(&mut self, at: WaitAt) {
         match self.tasks.wait_for(self.task, at) {
             Waited::Complete => {}
@@ -249,6 +250,7 @@ impl<'a> Taking<'a> {
     /// Number of a value that the task gets or puts.
     #[inline]
     pub(crate) fn value(&mut self, at: ValueAt) -> u32 {
+        self.tasks.effects.counters.edge_values.add(1);
         self.body.values_at.push(at);
         self.body.values_at.len() as u32 - 1
     }

@@ -44,7 +44,6 @@ impl Tasks {
         let mut count = unmet.count;
         self.effects.counters.launches.add(1);
         self.effects.counters.requirements.add(body.uses.len() as u64);
-        self.effects.counters.edge_values.add(body.values_at.len() as u64);
         owner.one_more();
         body.owner = Some(owner.clone());
         let mut leaves = self.leaves.borrow_mut();
