@@ -18,6 +18,8 @@ type Holder = (Rect, ProcessorId);
 enum Holders {
     /// One instance, exactly over the piece. This is the usual case, and there may be many pieces.
     Own(ProcessorId),
+    /// The same, and one more instance. Many pieces may be copied into the same.
+    Copied(ProcessorId, Rc<Holder>),
     Several(Box<Several>),
     /// Instances exactly over the piece. Tasks of a flow that use it find them without a search.
     Slot(Rc<Slot>),
@@ -109,49 +111,31 @@ impl Slot {
 /// Holders in the order in which they came.
 #[derive(Clone, Default, PartialEq)]
 struct Several {
-    list: SmallVec<[Holder; 2]>,
-    /// The position of the first holder of each processor in the list, if that is long. It may be very long.
+    list: Vec<Holder>,
+    /// The position of the first holder of each processor in the list, which may be very long.
     first: HashMap<ProcessorId, usize>,
 }
 
 impl Several {
-    /// Lists up to this length are searched.
-    const SHORT: usize = if cfg!(test) { 2 } else { 8 };
-
     fn of(list: impl IntoIterator<Item = Holder>) -> Self {
         let mut several = Self::default();
         list.into_iter().for_each(|holder| several.add(holder));
         several
     }
 
-    /// The position of the first holder of a processor.
-    fn first(&self, processor: ProcessorId) -> Option<usize> {
-        match self.list.len() > Self::SHORT {
-            true => self.first.get(&processor).copied(),
-            false => self.list.iter().position(|holder| holder.1 == processor),
-        }
-    }
-
     fn at(&self, processor: ProcessorId) -> Option<Holder> {
-        self.first(processor).map(|first| self.list[first])
+        self.first.get(&processor).map(|&first| self.list[first])
     }
 
     fn contains(&self, holder: Holder) -> bool {
-        self.first(holder.1).is_some_and(|first| self.list[first..].contains(&holder))
+        let of_it = |&first: &usize| self.list[first] == holder || self.list[first..].contains(&holder);
+        self.first.get(&holder.1).is_some_and(of_it)
     }
 
     fn add(&mut self, holder: Holder) {
-        if self.contains(holder) {
-            return;
-        }
-        self.list.push(holder);
-        let new = match self.list.len() {
-            0..=Self::SHORT => return,
-            long if self.first.is_empty() => 0..long,
-            long => long - 1..long,
-        };
-        for position in new {
-            self.first.entry(self.list[position].1).or_insert(position);
+        if !self.contains(holder) {
+            self.first.entry(holder.1).or_insert(self.list.len());
+            self.list.push(holder);
         }
     }
 
@@ -160,7 +144,7 @@ impl Several {
     }
 
     fn processors(&self) -> Vec<ProcessorId> {
-        let is_first = |(at, holder): &(usize, &Holder)| self.first(holder.1) == Some(*at);
+        let is_first = |(at, holder): &(usize, &Holder)| self.first.get(&holder.1) == Some(at);
         self.list.iter().enumerate().filter(is_first).map(|(_, holder)| holder.1).collect()
     }
 }
@@ -172,7 +156,7 @@ impl Holders {
 
     fn first(&self, piece: &Rect) -> Option<Holder> {
         match self {
-            Self::Own(processor) => Some((*piece, *processor)),
+            Self::Own(own) | Self::Copied(own, _) => Some((*piece, *own)),
             Self::Several(several) => several.list.first().copied(),
             Self::Slot(slot) => slot.holders().first().map(|at| (*piece, *at)),
         }
@@ -183,7 +167,8 @@ impl Holders {
         match self {
             Self::Several(several) if several.list.len() > 1 => several.processors(),
             Self::Slot(slot) => slot.holders().to_vec(),
-            Self::Own(_) | Self::Several(_) => Vec::new(),
+            Self::Copied(own, copy) if *own != copy.1 => vec![*own, copy.1],
+            Self::Own(_) | Self::Copied(..) | Self::Several(_) => Vec::new(),
         }
     }
 
@@ -191,6 +176,8 @@ impl Holders {
     fn at(&self, piece: &Rect, processor: ProcessorId) -> Option<Holder> {
         match self {
             Self::Own(own) => (*own == processor).then_some((*piece, processor)),
+            Self::Copied(own, copy) if *own != processor => (copy.1 == processor).then_some(**copy),
+            Self::Copied(..) => Some((*piece, processor)),
             Self::Several(several) => several.at(processor),
             Self::Slot(slot) => slot.holders().contains(&processor).then_some((*piece, processor)),
         }
@@ -199,6 +186,7 @@ impl Holders {
     fn contains(&self, piece: &Rect, holder: Holder) -> bool {
         match self {
             Self::Own(own) => holder == (*piece, *own),
+            Self::Copied(own, copy) => holder == **copy || holder == (*piece, *own),
             Self::Several(several) => several.contains(holder),
             Self::Slot(slot) => holder.0 == *piece && slot.holders().contains(&holder.1),
         }
@@ -208,6 +196,7 @@ impl Holders {
     fn is_only(&self, piece: &Rect, holder: Holder) -> bool {
         match self {
             Self::Own(own) => holder == (*piece, *own),
+            Self::Copied(..) => false,
             Self::Several(several) => several.list[..] == [holder],
             Self::Slot(slot) => holder.0 == *piece && *slot.holders() == [holder.1],
         }
@@ -217,6 +206,9 @@ impl Holders {
     fn remove(&mut self, piece: &Rect, holder: Holder) {
         match self {
             Self::Own(_) => {}
+            Self::Copied(own, copy) if holder == (*piece, *own) => *self = Self::of(*piece, **copy),
+            Self::Copied(own, copy) if holder == **copy => *self = Self::Own(*own),
+            Self::Copied(..) => {}
             Self::Slot(slot) => slot.at.borrow_mut().retain(|at| holder != (*piece, *at)),
             Self::Several(several) => {
                 several.remove(holder);
@@ -227,16 +219,22 @@ impl Holders {
         }
     }
 
-    fn add(&mut self, piece: &Rect, holder: Holder) {
+    fn add(&mut self, piece: &Rect, new: &Rc<Holder>) {
+        let holder = **new;
+        let is_written = self.first(piece).is_some();
+        if !is_written || self.contains(piece, holder) {
+            return;
+        }
         match self {
-            Self::Own(own) if holder == (*piece, *own) => {}
-            Self::Own(own) => *self = Self::Several(Box::new(Several::of([(*piece, *own), holder]))),
+            Self::Own(own) => *self = Self::Copied(*own, new.clone()),
+            Self::Copied(own, copy) => {
+                *self = Self::Several(Box::new(Several::of([(*piece, *own), **copy, holder])));
+            }
             Self::Several(several) => several.add(holder),
-            Self::Slot(slot) if slot.holders().is_empty() || slot.holders().contains(&holder.1) => {}
             Self::Slot(slot) if holder.0 == *piece => slot.hold(holder.1),
             Self::Slot(slot) => {
                 if let Some(mut plain) = slot.dissolve() {
-                    plain.add(piece, holder);
+                    plain.add(piece, new);
                     *self = plain;
                 }
             }
@@ -257,6 +255,7 @@ impl PartialEq for Holders {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Own(a), Self::Own(b)) => a == b,
+            (Self::Copied(a, with_a), Self::Copied(b, with_b)) => a == b && with_a == with_b,
             (Self::Several(a), Self::Several(b)) => a == b,
             _ => false,
         }
@@ -267,6 +266,7 @@ impl Piece for Holders {
     fn of_part(&self, piece: &Rect) -> Self {
         match self {
             Self::Own(own) => Self::Several(Box::new(Several::of([(*piece, *own)]))),
+            Self::Copied(own, copy) => Self::Several(Box::new(Several::of([(*piece, *own), **copy]))),
             Self::Several(_) => self.clone(),
             Self::Slot(slot) => match slot.dissolve() {
                 Some(Self::Own(own)) => Self::Several(Box::new(Several::of([(*piece, own)]))),
@@ -310,9 +310,9 @@ impl Pieces<Holders> {
 
     /// All of `rect` has become valid in the instance `into`.
     fn hold(&mut self, rect: Rect, into: (Rect, ProcessorId)) {
-        let range = self.range(rect);
+        let (range, into) = (self.range(rect), Rc::new(into));
         for (piece, holders) in self.map.range_mut(range).filter(|(p, _)| rect.contains_rect(p)) {
-            holders.add(piece, into);
+            holders.add(piece, &into);
         }
     }
 }
@@ -379,6 +379,7 @@ impl Versions {
             (None, _) => (!key.rect.is_empty()).then(Vec::new),
             (Some((piece, holders)), None) if *piece == key.rect => match holders {
                 Holders::Own(own) => Some(vec![*own]),
+                Holders::Copied(own, copy) => is_over(copy).then(|| vec![*own, copy.1]),
                 Holders::Several(several) => several.list.iter().all(is_over).then(|| several.processors()),
                 Holders::Slot(slot) => return slot.clone(),
             },
@@ -522,65 +523,103 @@ impl Versions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maniple_regions::Field;
     use proptest::prelude::*;
+
+    const X: Field<i64> = Field::new(0, "x");
 
     fn key(lo: i64, hi: i64) -> ColumnKey {
         ColumnKey { tree: TreeId(0), field: FieldId(0), rect: Rect::line(lo, hi) }
     }
 
     proptest! {
-        /// Compared with a model that really moves values: instances as maps from point to version number.
+        /// Compared with a model that really moves values: instances as maps from point to version number. If reads cut pieces,
+        /// the model also knows of each point where it is valid.
         #[test]
         fn transfers_bring_exactly_the_last_written_values(
-            steps in prop::collection::vec((any::<bool>(), 0i64..20, 1i64..20, 0u32..3), 1..40)
+            cuts in any::<bool>(),
+            steps in prop::collection::vec((0..4, 0i64..6, 1i64..6, 0u32..3), 1..60)
         ) {
+            let field: &'static FieldInfo = Box::leak(Box::new(X.info()));
             let mut versions = Versions::default();
             let mut truth: HashMap<i64, usize> = HashMap::default();
-            let mut instances: HashMap<(Rect, ProcessorId), HashMap<i64, usize>> = HashMap::default();
-            for (number, (write, lo, len, at)) in steps.into_iter().enumerate() {
+            let mut valid: HashMap<i64, Vec<Holder>> = HashMap::default();
+            let mut instances: HashMap<Holder, HashMap<i64, usize>> = HashMap::default();
+            for (number, (kind, lo, len, at)) in steps.into_iter().enumerate() {
                 let (key, at) = (key(lo, lo + len), ProcessorId(at));
-                if !write {
-                    let mut moves = Vec::new();
-                    // Any of them is right.
-                    let mut selected = HashMap::default();
-                    let select = |part: Rect, holders: &[ProcessorId]| {
-                        assert!(!holders.contains(&at), "{part} has an instance on {at}");
-                        let one = holders[number % holders.len()];
-                        selected.insert(part, one);
-                        one
-                    };
-                    versions.read(&key, key.rect, at, select, |source, t| moves.push((source, t)));
-                    for (source, t) in &moves {
-                        prop_assert_eq!(source, selected.get(&t.rect).unwrap_or(source));
-                    }
-                    if number % 2 == 0 {
-                        versions.cut(&key);
-                    }
-                    versions.hold(&key, key.rect, at);
-                    if number % 2 == 0 {
-                        let again = |_: Rect, _: &[ProcessorId]| unreachable!("it is there");
-                        versions.read(&key, key.rect, at, again, |source, t| panic!("{t:?} again, from {source}"));
-                    }
-                    for (source, t) in moves {
-                        for x in t.rect.lo(0)..t.rect.hi(0) {
-                            let value = instances[&(t.from, source)].get(&x).copied();
-                            if let Some(v) = value {
-                                instances.entry((t.into, at)).or_default().insert(x, v);
+                let into = (key.rect, at);
+                let here = |valid: &HashMap<i64, Vec<Holder>>| -> Vec<Vec<Holder>> {
+                    (lo..lo + len).filter_map(|x| valid.get(&x).cloned()).collect()
+                };
+                match kind {
+                    0 | 1 => {
+                        let mut moves = Vec::new();
+                        // Any of them is right.
+                        let mut selected = HashMap::default();
+                        let select = |part: Rect, holders: &[ProcessorId]| {
+                            assert!(!holders.contains(&at), "{part} has an instance on {at}");
+                            let one = holders[number % holders.len()];
+                            let mut all = holders.to_vec();
+                            all.sort_unstable();
+                            selected.insert(part, (all, one));
+                            one
+                        };
+                        versions.read(&key, key.rect, at, select, |source, t| moves.push((source, t)));
+                        for (source, t) in &moves {
+                            prop_assert_eq!(source, selected.get(&t.rect).map_or(source, |(_, one)| one));
+                        }
+                        if cuts {
+                            versions.cut(&key);
+                            let missing = (lo..lo + len).filter(|x| valid.get(x).is_some_and(|at| !at.contains(&into)));
+                            for (source, t) in &moves {
+                                let mut from: Vec<ProcessorId> = valid[&t.rect.lo(0)].iter().map(|(_, at)| *at).collect();
+                                (from.sort_unstable(), from.dedup());
+                                let chooses = from.len() > 1 && !from.contains(&at);
+                                prop_assert_eq!(selected.get(&t.rect).map(|(all, _)| all), chooses.then_some(&from));
+                                prop_assert!(chooses || *source == at || from == [*source]);
+                            }
+                            let moved = moves.iter().flat_map(|(_, t)| t.rect.lo(0)..t.rect.hi(0));
+                            prop_assert_eq!(moved.collect::<Vec<i64>>(), missing.collect::<Vec<i64>>());
+                        }
+                        versions.hold(&key, key.rect, at);
+                        for (source, t) in moves {
+                            for x in t.rect.lo(0)..t.rect.hi(0) {
+                                let value = instances[&(t.from, source)].get(&x).copied();
+                                if let Some(v) = value {
+                                    instances.entry((t.into, at)).or_default().insert(x, v);
+                                }
+                            }
+                        }
+                        let values = instances.entry(into).or_default();
+                        for x in lo..lo + len {
+                            if let Some(v) = truth.get(&x) {
+                                prop_assert_eq!(values.get(&x), Some(v), "point {} of {}", x, key.rect);
+                            }
+                            if let Some(at) = valid.get_mut(&x).filter(|at| !at.contains(&into)) {
+                                at.push(into);
                             }
                         }
                     }
-                    let here = instances.entry((key.rect, at)).or_default();
-                    for x in lo..lo + len {
-                        if let Some(v) = truth.get(&x) {
-                            prop_assert_eq!(here.get(&x), Some(v), "point {} of {}", x, key.rect);
+                    2 => {
+                        versions.write(&key, key.rect, at);
+                        for x in lo..lo + len {
+                            truth.insert(x, number);
+                            valid.insert(x, vec![into]);
+                            instances.entry(into).or_default().insert(x, number);
                         }
                     }
-                } else {
-                    versions.write(&key, key.rect, at);
-                    for x in lo..lo + len {
-                        truth.insert(x, number);
-                        instances.entry((key.rect, at)).or_default().insert(x, number);
+                    _ => {
+                        let slot = versions.slot(&key, field);
+                        for holders in here(&valid).iter().filter(|_| cuts && slot.is_live()) {
+                            let mut over: Vec<Holder> = slot.holders().iter().map(|at| (key.rect, *at)).collect();
+                            let mut known = holders.clone();
+                            (over.sort_unstable(), known.sort_unstable());
+                            prop_assert_eq!(over, known);
+                        }
                     }
+                }
+                if cuts {
+                    prop_assert_eq!(versions.needs(&key, at), here(&valid).contains(&vec![into]));
                 }
             }
         }
