@@ -573,7 +573,8 @@ mod tests {
                             let missing = (lo..lo + len).filter(|x| valid.get(x).is_some_and(|at| !at.contains(&into)));
                             for (source, t) in &moves {
                                 let mut from: Vec<ProcessorId> = valid[&t.rect.lo(0)].iter().map(|(_, at)| *at).collect();
-                                (from.sort_unstable(), from.dedup());
+                                from.sort_unstable();
+                                from.dedup();
                                 let chooses = from.len() > 1 && !from.contains(&at);
                                 prop_assert_eq!(selected.get(&t.rect).map(|(all, _)| all), chooses.then_some(&from));
                                 prop_assert!(chooses || *source == at || from == [*source]);
@@ -613,7 +614,8 @@ mod tests {
                         for holders in here(&valid).iter().filter(|_| cuts && slot.is_live()) {
                             let mut over: Vec<Holder> = slot.holders().iter().map(|at| (key.rect, *at)).collect();
                             let mut known = holders.clone();
-                            (over.sort_unstable(), known.sort_unstable());
+                            over.sort_unstable();
+                            known.sort_unstable();
                             prop_assert_eq!(over, known);
                         }
                     }
