@@ -5,7 +5,6 @@ use super::{Planner, Slot};
 use crate::Error;
 use crate::effects::Effects;
 use crate::ids::{ColumnKey, NodeId, ProcessorId};
-use crate::maps::HashMap;
 use crate::message::{Move, Transfer};
 use crate::names::TaskName;
 use maniple_mapper::{Machine, MemoryKind, PlaceTaskInput, Priority, RequirementInput, Requirements, validate};
@@ -216,8 +215,7 @@ impl Planner {
     ) -> Result<Vec<Arc<Move>>, Error> {
         let mut versions = self.versions.borrow_mut();
         let mut refused = None;
-        let mut moves: Vec<((ProcessorId, ProcessorId), Vec<Transfer>)> = Vec::new();
-        let mut with_ends: HashMap<(ProcessorId, ProcessorId), usize> = HashMap::default();
+        let mut transfers: Vec<((ProcessorId, ProcessorId), Transfer)> = Vec::new();
         let mut brought: SmallVec<[ColumnKey; 4]> = SmallVec::new();
         let is_first =
             |n: usize| uses[..n].iter().all(|u| (u.key, u.into, u.at) != (uses[n].key, uses[n].into, uses[n].at));
@@ -230,20 +228,10 @@ impl Planner {
                     holders[0]
                 })
             };
-            let mut is_here = true;
-            versions.read(key, *into, *at, select, |source, transfer| {
-                is_here = false;
-                let ends = (source, *at);
-                // A task of an inner task may gather the parts of many shards. In a flow, a send that others join has one part.
-                match self.held.as_ref().and_then(|_| with_ends.get(&ends)) {
-                    Some(&number) => moves[number].1.push(transfer),
-                    None => {
-                        with_ends.insert(ends, moves.len());
-                        moves.push((ends, vec![transfer]));
-                    }
-                }
-            });
-            if !is_here && self.held.is_some() {
+            let here = transfers.len();
+            transfers.reserve(versions.pieces(key));
+            versions.read(key, *into, *at, select, |source, transfer| transfers.push(((source, *at), transfer)));
+            if transfers.len() > here && self.held.is_some() {
                 // The next task of an inner task that reads it finds it here. (In a flow this would end the slots of regions.)
                 brought.push(*key);
             }
@@ -259,7 +247,13 @@ impl Planner {
                 TaskDoes::Changes | TaskDoes::Overwrites => versions.write(key, *into, *at),
             }
         }
-        Ok(moves.into_iter().map(|(ends, transfers)| moved(ends, transfers, priority)).collect())
+        // A task of an inner task may gather the parts of many shards. In a flow, a send that others join has one part.
+        let is_grouped = self.held.is_some();
+        if is_grouped {
+            transfers.sort_by_key(|(ends, _)| *ends);
+        }
+        let groups = transfers.chunk_by(|(a, _), (b, _)| is_grouped && a == b);
+        Ok(groups.map(|group| moved(group[0].0, group.iter().map(|(_, t)| t.clone()).collect(), priority)).collect())
     }
 }
 

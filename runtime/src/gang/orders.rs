@@ -265,6 +265,8 @@ impl Orders {
         columns.extend(uses.iter().filter_map(column));
         let columns: Rc<UsedColumns> = columns.into();
         if uses.len() > FEW {
+            // Lists that nobody else has don't come again.
+            found.retain(|_, (uses, _)| Arc::strong_count(uses) > 1);
             if found.len() == MOST {
                 found.clear();
             }
