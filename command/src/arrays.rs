@@ -26,14 +26,15 @@ enum Format {
 type Fault = String;
 
 impl Format {
-    fn of(path: &Path) -> Result<Self, Fault> {
+    fn of(path: &Path, is_matrix: bool) -> Result<Self, Fault> {
         let extension = path.extension().map(|e| e.to_string_lossy().into_owned());
         match extension.as_deref().map(str::to_ascii_lowercase).as_deref() {
             Some("npy") => Ok(Self::Npy),
-            Some("csv" | "txt") => Ok(Self::Text),
+            Some("csv" | "txt") if !is_matrix => Ok(Self::Text),
             _ => {
+                let expected = if is_matrix { ".npy for a matrix" } else { ".npy, .csv or .txt" };
                 let found = extension.map_or("none".into(), |extension| format!(".{extension}"));
-                Err(format!("expected the extension .npy, .csv or .txt, found {found}"))
+                Err(format!("expected the extension {expected}, found {found}"))
             }
         }
     }
@@ -59,7 +60,7 @@ pub fn read_vector(path: &Path) -> Result<Vec<f64>, Failure> {
         Format::Npy => npy_vector(content),
         Format::Text => text(content),
     };
-    read_with(path, read)
+    read_with(path, false, read)
 }
 
 /// Reads the lower triangle of a square matrix: its rows, with zeros above the diagonal.
@@ -68,16 +69,12 @@ pub fn read_vector(path: &Path) -> Result<Vec<f64>, Failure> {
 ///
 /// Those of [`read_vector`], but for numbers above the diagonal; a file that is not `.npy`; a matrix that is not square.
 pub fn read_matrix(path: &Path) -> Result<(usize, Vec<f64>), Failure> {
-    let read = |content: &[u8], format| match format {
-        Format::Npy => npy_matrix(content),
-        Format::Text => Err("expected the extension .npy for a matrix".into()),
-    };
-    read_with(path, read)
+    read_with(path, true, |content, _| npy_matrix(content))
 }
 
-fn read_with<T>(path: &Path, read: impl Fn(&[u8], Format) -> Result<T, Fault>) -> Result<T, Failure> {
+fn read_with<T>(path: &Path, is_matrix: bool, read: impl Fn(&[u8], Format) -> Result<T, Fault>) -> Result<T, Failure> {
     let read = |format| read(&content(path, format)?, format);
-    Format::of(path).and_then(read).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))
+    Format::of(path, is_matrix).and_then(read).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))
 }
 
 fn content(path: &Path, format: Format) -> Result<Vec<u8>, Fault> {
@@ -305,7 +302,12 @@ impl Target {
     /// - A path that is a directory, a device, a dangling link or read-only.
     /// - A directory that does not exist, or in which no file can be made.
     pub fn prepare(path: &Path) -> Result<Self, Failure> {
-        let format = Format::of(path).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))?;
+        Self::prepare_with(path, false)
+    }
+
+    fn prepare_with(path: &Path, is_matrix: bool) -> Result<Self, Failure> {
+        let format =
+            Format::of(path, is_matrix).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))?;
         let file = Whole::prepare(path).map_err(|e| Failure::Usage(unwritten(path, e)))?;
         Ok(Self { path: path.to_owned(), file, format })
     }
@@ -328,13 +330,7 @@ impl Target {
     ///
     /// Those of [`prepare`](Self::prepare); an extension that is not `.npy`.
     pub fn for_matrix(path: &Path) -> Result<Self, Failure> {
-        let target = Self::prepare(path)?;
-        match target.format {
-            Format::Npy => Ok(target),
-            Format::Text => {
-                Err(Failure::Usage(format!("{}: expected the extension .npy for a matrix", path.display())))
-            }
-        }
+        Self::prepare_with(path, true)
     }
 
     /// Writes a square matrix, given by rows of little-endian floats.

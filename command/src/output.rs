@@ -247,6 +247,11 @@ impl Output {
         self.out.write(&text)
     }
 
+    /// Whether no run has been added to the present group.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     /// Ends a group of runs. Each group has its own table, with its own medians.
     pub fn end_group(&mut self) -> Result<(), Failure> {
         if self.format == Format::Table {
@@ -309,24 +314,12 @@ pub fn styled(rows: Builder, figures: usize) -> Table {
 /// The table of a benchmark: a heading with the values that all runs share, a row for each run with the others, and the
 /// medians over the runs. If there are several runs, the medians leave out run 0, which warms up.
 pub fn table(records: &[Record]) -> String {
+    let (common, columns) = columns(records);
     let Some(first) = records.first() else { return String::new() };
-    let (mut common, mut columns) = (Vec::new(), Vec::new());
-    for (i, (name, field)) in first.iter().enumerate() {
-        let measured = matches!(field, Field::Measured(_) | Field::Flag(_));
-        if *field == Field::Absent {
-            continue;
-        }
-        if !measured && records.iter().all(|r| r[i].1 == *field) {
-            common.push(format!("{name} {}", field.people()));
-        } else {
-            columns.push((i, *name));
-        }
-    }
     let mut rows = Builder::default();
     rows.push_record(["run"].into_iter().chain(columns.iter().map(|(_, name)| *name)));
     for (run, record) in records.iter().enumerate() {
-        let fields = columns.iter().map(|&(i, _)| record[i].1.people());
-        rows.push_record(std::iter::once(run.to_string()).chain(fields));
+        rows.push_record(std::iter::once(run.to_string()).chain(cells(record, &columns)));
     }
     let measured = warm(records);
     let over_runs = |i: usize| match first[i].1 {
@@ -338,7 +331,37 @@ pub fn table(records: &[Record]) -> String {
     };
     rows.push_record(std::iter::once("median".into()).chain(columns.iter().map(|&(i, _)| over_runs(i))));
     let left_out = if records.len() > 1 { "The medians leave out run 0, which warms up.\n" } else { "" };
-    format!("{}\n{}\n{left_out}", common.join(", "), styled(rows, 1))
+    format!("{common}\n{}\n{left_out}", styled(rows, 1))
+}
+
+/// The same for runs of different sizes, which have no median.
+pub fn table_of_sizes(records: &[Record]) -> String {
+    let (common, columns) = columns(records);
+    let mut rows = Builder::default();
+    rows.push_record(columns.iter().map(|(_, name)| *name));
+    records.iter().for_each(|record| rows.push_record(cells(record, &columns)));
+    format!("{common}\n{}\n", styled(rows, 0))
+}
+
+/// The heading of a table, and the columns, by their places in a record, with their names.
+fn columns(records: &[Record]) -> (String, Vec<(usize, &'static str)>) {
+    let (mut common, mut columns) = (Vec::new(), Vec::new());
+    for (i, (name, field)) in records.iter().take(1).flatten().enumerate() {
+        let measured = matches!(field, Field::Measured(_) | Field::Flag(_));
+        if *field == Field::Absent {
+            continue;
+        }
+        if !measured && records.iter().all(|r| r[i].1 == *field) {
+            common.push(format!("{name} {}", field.people()));
+        } else {
+            columns.push((i, *name));
+        }
+    }
+    (common.join(", "), columns)
+}
+
+fn cells(record: &Record, columns: &[(usize, &str)]) -> impl Iterator<Item = String> {
+    columns.iter().map(|&(i, _)| record[i].1.people())
 }
 
 #[cfg(test)]

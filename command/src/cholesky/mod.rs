@@ -26,12 +26,18 @@ the matrix in turn, in two dimensions.\n\n",
     "Without --input the matrix is D + w wᵀ, whose factor is known in closed form. Every run is verified.\n\n",
     "Columns of the report:\n",
     machine_columns!(),
-    "  tasks           tasks of the factorisation
+    "  size, tile      rows of the matrix, and of a tile
+  tasks           tasks of the factorisation
+  broadcast       way of tiles that several nodes need, if one is given
+  under_way       large values that may be leaving a node at a time
   verified        whether the errors are small: at most 30 N ε
   residual        ‖A − L Lᵀ‖ / ‖A‖
   error           the largest relative error of a value of L, without --input
   seconds         time of the factorisation
   gflops          N³/3 operations in that time, in thousand millions a second
+  sends           messages with a tile from the node that wrote it, each along a way to one node or more
+  recipients      nodes that these were for, added up
+  forwards        messages of nodes that passed a tile on
 
 ",
     exit_codes!()
@@ -126,7 +132,6 @@ fn execute_on<T: Real, const B: usize>(args: &CholeskyOptions, bytes: fn(T) -> [
             field("tasks", problem.tasks()),
             sends[0].clone(),
             sends[1].clone(),
-            field("repeat", number),
         ];
         record.extend(measured(&outcome, problem.operations()));
         record.extend(host.iter().flat_map(HostRun::fields));
@@ -162,9 +167,11 @@ fn matrix<T: Real>(args: &CholeskyOptions) -> Result<Matrix<T>, Failure> {
     const SIZE: usize = 2048;
     let fits = |size: usize| {
         let wide = size as u128;
-        // The tiles, and the whole matrix for a file that is read or written.
+        // The tiles, which are square on the diagonal, too, and the whole matrix for a file that is read or written.
+        let tile = args.tile as u128;
+        let tiles = (wide.div_ceil(tile) + 1) * tile / 2;
         let whole = wide * (u128::from(args.input.is_some()) + u128::from(args.output.is_some()));
-        check_memory(&format!("a matrix of {}", plural(size, "row")), size, (wide / 2 + whole) * size_of::<T>() as u128)
+        check_memory(&format!("a matrix of {}", plural(size, "row")), size, (tiles + whole) * size_of::<T>() as u128)
     };
     let Some(path) = &args.input else {
         let size = at_least_one("size", args.size.unwrap_or(SIZE))?;

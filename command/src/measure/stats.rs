@@ -42,10 +42,11 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     below + place.fract() * (sorted[place.ceil() as usize] - below)
 }
 
-/// Microseconds with three digits or more; `-` for NaN.
+/// Microseconds with three digits or more, or in powers of ten if there is hardly anything; `-` for NaN.
 pub fn microseconds(us: f64) -> String {
     match us {
         us if us.is_nan() => "-".into(),
+        us if 0.0 < us && us < 0.0005 => format!("{us:.1e}"),
         us if us < 10.0 => format!("{us:.3}"),
         us if us < 100.0 => format!("{us:.2}"),
         us if us < 1000.0 => format!("{us:.1}"),
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn microseconds_keep_three_digits() {
-        let written = [0.0524, 1.5, 12.345, 123.45, 12345.6, f64::NAN].map(microseconds);
-        assert_eq!(written, ["0.052", "1.500", "12.35", "123.5", "12346", "-"]);
+        let written = [0.0524, 1.5, 12.345, 123.45, 12345.6, f64::NAN, 0.0, 3.21e-16].map(microseconds);
+        assert_eq!(written, ["0.052", "1.500", "12.35", "123.5", "12346", "-", "0.000", "3.2e-16"]);
     }
 }

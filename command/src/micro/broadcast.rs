@@ -1,6 +1,7 @@
 //! `maniple broadcast`.
 
 use crate::Failure;
+use crate::machines::reduced::warn_without_costs;
 use crate::micro::run_error;
 use crate::options::counts::Counts;
 use crate::options::help::{exit_codes, machine_columns};
@@ -9,7 +10,7 @@ use crate::options::sends::Sends;
 use crate::options::wire::Wire;
 use crate::options::workers::{OnWorkers, Place};
 use crate::options::{Reported, Traced};
-use crate::output::{Output, expect_verified, field, table};
+use crate::output::{Output, expect_verified, field, table_of_sizes};
 use maniple::mapper::MapperSlot;
 use maniple::runtime::Runtime;
 use maniple_apps::broadcast::run;
@@ -76,6 +77,9 @@ pub fn execute(args: &BroadcastOptions) -> Result<(), Failure> {
             true => {
                 let wire = &args.on.workers.wire;
                 let machine = wire.build(wire.file()?, Some(recipients + 1), 1)?;
+                if output.is_empty() {
+                    warn_without_costs(&machine);
+                }
                 Runtime::virtual_time(machine).mapper(args.on.slot(change)?)
             }
             false => args.on.runtime_with(1, &untraced, change)?.1,
@@ -103,7 +107,7 @@ pub fn execute(args: &BroadcastOptions) -> Result<(), Failure> {
     };
     let done = all.iter().try_for_each(|recipients| run(*recipients));
     // The runs before one that failed are reported.
-    let finished = output.finish_with(table);
+    let finished = output.finish_with(table_of_sizes);
     done?;
     finished?;
     expect_verified(all.len(), "run", &unverified)
@@ -113,6 +117,8 @@ pub fn execute(args: &BroadcastOptions) -> Result<(), Failure> {
 fn others(args: &BroadcastOptions) -> Result<usize, Failure> {
     match args.on.workers.place(1)?.0 {
         Place::Processes(processes) if processes.number > 1 => Ok(processes.number - 1),
-        _ => Err(Failure::Usage("a broadcast needs several nodes: see --wire".into())),
+        _ => Err(Failure::Usage(
+            "a broadcast needs several nodes: use --wire processes, --wire virtual, or a launcher of MPI".into(),
+        )),
     }
 }

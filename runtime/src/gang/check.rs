@@ -27,7 +27,7 @@ impl Planner {
             }
         }
         match conflict(&mut claims, Claimants::Shards) {
-            None => self.check_covered(held),
+            None => self.check_covered(effects, held),
             Some((a, b, verdict)) => Err(Error::Interference {
                 place: self.place(),
                 between: format!(
@@ -71,7 +71,7 @@ impl Planner {
         format!("what shard {shard} is to hold, launched by {}", self.place())
     }
 
-    fn check_covered(&self, held: &[Vec<HeldRegion>]) -> Result<(), Error> {
+    fn check_covered(&self, effects: &Effects, held: &[Vec<HeldRegion>]) -> Result<(), Error> {
         let Some(own) = &self.held else { return Ok(()) };
         for (shard, h) in (0u32..).zip(held).flat_map(|(s, list)| list.iter().map(move |h| (s, h))) {
             let covered = own.iter().any(|o| {
@@ -80,7 +80,10 @@ impl Planner {
                     && h.fields.iter().all(|f| o.fields.contains(f))
             });
             if !covered {
-                let show = |h: &HeldRegion| format!("{} under {} coherence on {}", h.privilege, h.coherence, h.region);
+                let show = |h: &HeldRegion| {
+                    let region = effects.objects.shown(h.region);
+                    format!("{} under {} coherence on {region}", h.privilege, h.coherence)
+                };
                 let own: Vec<_> = own.iter().map(show).collect();
                 return Err(Error::misuse(self.to_hold(shard), format!("a part of [{}]", own.join(", ")), show(h)));
             }

@@ -121,6 +121,13 @@ pub trait Copied {
     fn launch(self, shard: &Shard) -> Self::Launch<'_>;
 }
 
+/// Checks that two regions have the same number of points. Their shapes may differ.
+fn same_number(from: &Lease, into: &Lease) {
+    let [from, into] = [from, into].map(Lease::rect);
+    let [m, n] = [from, into].map(|rect| rect.volume());
+    assert!(m == n, "expected regions with the same number of points, found {from} with {m} and {into} with {n}");
+}
+
 macro_rules! copied {
     ($from:ident, $into:ident) => {
         impl<T: Element> Copied for (Requirement<$from<'static, T>>, Requirement<$into<'static, T>>) {
@@ -131,6 +138,7 @@ macro_rules! copied {
             >;
             fn launch(self, shard: &Shard) -> Self::Launch<'_> {
                 fn copy<T: Element>(from: Whole<'_, $from<'static, T>>, into: Whole<'_, $into<'static, T>>) {
+                    same_number(from.0, into.0);
                     into.put(&from.values());
                 }
                 let copy: CopyTask<$from<'static, T>, $into<'static, T>> = copy::<T>;

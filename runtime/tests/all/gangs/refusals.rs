@@ -6,7 +6,7 @@ use maniple_regions::{
     Coherence, Operator, Partition, Privilege, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, Region,
     WriteShared,
 };
-use maniple_runtime::{Arg, Error, Runtime, Shard, ShardLaunch};
+use maniple_runtime::{Arg, Error, InnerTask, Runtime, Shard, ShardLaunch};
 
 fn refused(message: &[&str], start: impl Fn(Region, u32) -> ShardLaunch<()> + Send + Sync + Copy + 'static) {
     async fn never(_: Shard, _: ()) -> Result<(), Error> {
@@ -157,6 +157,34 @@ fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
         top.launch_gang(&gang, &top.register("nothing", nothing), |_| ShardLaunch::new(tree))?.all().await
     });
     assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
+}
+
+#[test]
+fn an_inner_task_is_told_what_it_can_pass_on_and_a_copy_which_regions_differ() {
+    async fn nothing(_: Shard, _: ()) -> Result<(), Error> {
+        Ok(())
+    }
+    let outcome = Runtime::threads(1).run(|top| async move {
+        let tree = top.region_tree("line", Rect::line(0, 8), &[A.info()])?;
+        let (one, nothing, held) = (top.gang("one", 1)?, top.register("nothing", nothing), rect_of(tree, 0, 2));
+        let inner = top.register_inner("inner", move |inner: InnerTask, _: ()| async move {
+            let launched = inner.launch_gang(&one, &nothing, |_| ShardLaunch::new(()).reads(tree, [A])).await;
+            let words = [
+                "what shard 0 is to hold, launched by task `inner`: expected a part of",
+                "[read-write under exclusive coherence on [0, 2) of region tree `line`]",
+                "got read under exclusive coherence on [0, 8) of region tree `line`",
+            ];
+            misused(launched, &words);
+            Ok(())
+        });
+        top.run_inner(&inner, || ShardLaunch::new(()).writes(held, [A])).await?;
+        let (from, into) =
+            (top.region(tree)?.read(A), top.region_tree("other", Rect::new([0, 0], [2, 2]), &[A.info()])?);
+        top.copy(from, top.region(into)?.write(A)).go()?.await
+    });
+    let words = "expected regions with the same number of points, found [0, 8) with 8 and [0, 2) x [0, 2) with 4";
+    let error = outcome.map(|r| r.0).expect_err("the numbers differ").to_string();
+    assert!(error.contains(words), "{error}");
 }
 
 #[test]
