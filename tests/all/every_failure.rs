@@ -146,7 +146,7 @@ fn cases() -> Vec<Case> {
 const TEXT: &str = "no input file";
 const OTHER: &str = "no output file";
 /// What a copy of two values to a region of one says.
-const COPY: &str = "expected 1 values for the leased rectangle [0, 1), got 2";
+const COPY: &str = "expected regions with the same number of points, found [0, 2) with 2 and [0, 1) with 1";
 
 fn bomb(_: Arg<()>) {
     panic!("{TEXT}")
