@@ -1,39 +1,26 @@
-//! Disjoint rectangles of one field of one tree, each with a fact that holds for all its points.
+//! Disjoint rectangles of one field of one tree, each with the instances that hold valid values of it.
 
+use super::versions::Holders;
 use maniple_regions::Rect;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A fact about a rectangle.
-pub(crate) trait Piece: Clone {
-    /// The same fact about a part of the rectangle.
-    fn of_part(&self, _piece: &Rect) -> Self {
-        self.clone()
-    }
-}
-
-/// Disjoint rectangles with facts about them. They are ordered by their first points. So a scan has the same order
-/// everywhere, and looks only where an overlap is possible.
-#[derive(Clone)]
-pub(crate) struct Pieces<T> {
-    pub map: BTreeMap<Rect, T>,
+/// Disjoint rectangles with their holders. They are ordered by their first points. So a scan has the same order everywhere, and
+/// looks only where an overlap is possible.
+#[derive(Clone, Default)]
+pub(crate) struct Pieces {
+    pub map: BTreeMap<Rect, Holders>,
     /// The longest piece in the first dimension.
     longest: i64,
 }
 
-impl<T> Default for Pieces<T> {
-    fn default() -> Self {
-        Self { map: BTreeMap::new(), longest: 0 }
-    }
-}
-
-impl<T: PartialEq> PartialEq for Pieces<T> {
+impl PartialEq for Pieces {
     fn eq(&self, other: &Self) -> bool {
         self.map == other.map
     }
 }
 
-impl<T: Piece> Pieces<T> {
+impl Pieces {
     /// The range in which pieces that overlap `rect` are.
     pub fn range(&self, rect: Rect) -> Range<Rect> {
         let from = starting_at(rect, rect.lo(0));
@@ -46,11 +33,11 @@ impl<T: Piece> Pieces<T> {
         first..starting_at(rect, rect.hi(0)).max(first)
     }
 
-    pub fn overlapping(&self, rect: Rect) -> impl Iterator<Item = (&Rect, &T)> {
+    pub fn overlapping(&self, rect: Rect) -> impl Iterator<Item = (&Rect, &Holders)> {
         self.map.range(self.range(rect)).filter(move |(r, _)| r.overlaps(&rect))
     }
 
-    fn insert(&mut self, rect: Rect, known: T) {
+    fn insert(&mut self, rect: Rect, known: Holders) {
         self.longest = self.longest.max(rect.hi(0).saturating_sub(rect.lo(0)));
         self.map.insert(rect, known);
     }
@@ -66,7 +53,7 @@ impl<T: Piece> Pieces<T> {
         }
     }
 
-    pub fn write(&mut self, rect: Rect, known: T) {
+    pub fn write(&mut self, rect: Rect, known: Holders) {
         if rect.is_empty() {
             return;
         }

@@ -1,6 +1,6 @@
 //! A launcher's knowledge of the regions that it launches gangs and leaf tasks on: which instances hold valid values.
 
-use super::pieces::{Piece, Pieces};
+use super::pieces::Pieces;
 use crate::ids::{ColumnKey, ProcessorId};
 use crate::maps::{self, HashMap};
 use crate::message::{Transfer, Valid};
@@ -15,7 +15,7 @@ type Holder = (Rect, ProcessorId);
 
 /// The instances that hold valid values of a piece.
 #[derive(Clone)]
-enum Holders {
+pub(super) enum Holders {
     /// One instance, exactly over the piece. This is the usual case, and there may be many pieces.
     Own(ProcessorId),
     /// The same, and one more instance. Many pieces may be copied into the same.
@@ -110,7 +110,7 @@ impl Slot {
 
 /// Holders in the order in which they came.
 #[derive(Clone, Default, PartialEq)]
-struct Several {
+pub(super) struct Several {
     list: Vec<Holder>,
     /// The position of the first holder of each processor in the list, which may be very long.
     first: HashMap<ProcessorId, usize>,
@@ -241,6 +241,20 @@ impl Holders {
         }
     }
 
+    /// The same for a part of the piece.
+    pub fn of_part(&self, piece: &Rect) -> Self {
+        match self {
+            Self::Own(own) => Self::Several(Box::new(Several::of([(*piece, *own)]))),
+            Self::Copied(own, copy) => Self::Several(Box::new(Several::of([(*piece, *own), **copy]))),
+            Self::Several(_) => self.clone(),
+            Self::Slot(slot) => match slot.dissolve() {
+                Some(Self::Own(own)) => Self::Several(Box::new(Several::of([(*piece, own)]))),
+                Some(plain) => plain,
+                None => Self::Several(Box::default()),
+            },
+        }
+    }
+
     /// The same without slots. `None` for a piece that nobody has written.
     fn plain(self) -> Option<Self> {
         match self {
@@ -262,22 +276,7 @@ impl PartialEq for Holders {
     }
 }
 
-impl Piece for Holders {
-    fn of_part(&self, piece: &Rect) -> Self {
-        match self {
-            Self::Own(own) => Self::Several(Box::new(Several::of([(*piece, *own)]))),
-            Self::Copied(own, copy) => Self::Several(Box::new(Several::of([(*piece, *own), **copy]))),
-            Self::Several(_) => self.clone(),
-            Self::Slot(slot) => match slot.dissolve() {
-                Some(Self::Own(own)) => Self::Several(Box::new(Several::of([(*piece, own)]))),
-                Some(plain) => plain,
-                None => Self::Several(Box::default()),
-            },
-        }
-    }
-}
-
-impl Pieces<Holders> {
+impl Pieces {
     /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`. A holder on the
     /// same processor is preferred. Otherwise `select` chooses a processor; it gets the part and the processors that
     /// have it.
@@ -327,7 +326,7 @@ pub(crate) struct Versions {
 #[derive(Clone, Default)]
 pub(crate) struct FieldVersions {
     /// The holders of points that were written.
-    holders: Rc<Pieces<Holders>>,
+    holders: Rc<Pieces>,
     /// Some pieces may have slots. Knowledge that is shared has none.
     has_slots: bool,
 }
@@ -354,7 +353,7 @@ impl FieldVersions {
 }
 
 impl Versions {
-    fn holders(&mut self, key: &ColumnKey) -> &mut Pieces<Holders> {
+    fn holders(&mut self, key: &ColumnKey) -> &mut Pieces {
         Rc::make_mut(&mut self.columns.entry((key.tree, key.field)).or_default().holders)
     }
 
