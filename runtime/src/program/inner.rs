@@ -1,7 +1,7 @@
 //! The handle of an inner task.
 
 use super::gang::{Gang, ShardLaunch, ShardTask};
-use super::launch::MappedLeaf;
+use super::launch::After;
 use super::launcher::Launcher;
 use super::shard::Shard;
 use crate::Error;
@@ -10,9 +10,11 @@ use crate::effects::Waiting;
 use crate::error::panic_message;
 use crate::future::FutureMap;
 use crate::gang::{PlacedUse, TaskDoes};
-use crate::ids::{ColumnKey, LaunchKey, ObjectId, ProcessorId};
+use crate::ids::{ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId};
 use crate::message::{Batch, ColumnUse, Does, HeldRegion, LaunchPart, Move, Reply};
 use crate::parcel::Portable;
+use crate::task::Body;
+use maniple_mapper::Priority;
 use maniple_regions::Coherence;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -141,14 +143,19 @@ impl Launcher {
     /// # Errors
     /// An illegal answer of the mapper.
     #[cold]
-    pub(super) fn plan_leaf(&self, shard: &Shard, leaf: &mut MappedLeaf) -> Result<(), Error> {
+    pub(super) fn plan_leaf(
+        &self,
+        shard: &Shard,
+        body: &Body,
+        (id, priority): (TaskId, Priority),
+    ) -> Result<After, Error> {
         self.core.gangs.before_leaf(&self.core.tasks);
         if self.launches.get() == 0 {
-            return Ok(());
+            return Ok(After::default());
         }
         let (effects, held) = (self.core.effects(), shard.held());
-        let name = || format!("`{}`", leaf.body.name);
-        self.check_awaited(name, leaf.body.uses.iter().map(|u| ColumnKey { rect: u.column.rect(), ..u.column.key() }))?;
+        let name = || format!("`{}`", body.name);
+        self.check_awaited(name, body.uses.iter().map(|u| ColumnKey { rect: u.column.rect(), ..u.column.key() }))?;
         let place = |u: &UseAt| {
             let h = &held[u.column.held as usize];
             // What it holds only to read stays as it is.
@@ -157,22 +164,23 @@ impl Launcher {
             let does = TaskDoes::with(u.privilege);
             (!key.rect.is_empty()).then(|| PlacedUse { key, into: u.column.key().rect, at, does })
         };
-        let uses: SmallVec<[PlacedUse; 4]> = leaf.body.uses.iter().filter_map(place).collect();
-        let moves = self.planner.plan_uses(effects, &uses, leaf.mapped.priority)?;
+        let uses: SmallVec<[PlacedUse; 4]> = body.uses.iter().filter_map(place).collect();
+        let moves = self.planner.plan_uses(effects, &uses, priority)?;
         if !moves.is_empty() {
             let launch = self.number_launch();
             (0u32..).zip(&moves).for_each(|(number, moved)| self.take_part(launch, number, moved.clone()));
             self.take_home(launch, &moves, held);
         }
         let taken_home = self.taken_home.borrow();
-        for u in &leaf.body.uses {
-            leaf.after_launches |= u.coherence != Coherence::Simultaneous;
+        let mut after = After::default();
+        for u in &body.uses {
+            after.launches |= u.coherence != Coherence::Simultaneous;
             if let Some(home) = taken_home.get(&u.column.key()) {
-                leaf.after_launches = true;
-                leaf.unmet += u32::from(home.wait(Waiting::Task(leaf.id)));
+                after.launches = true;
+                after.unmet += u32::from(home.wait(Waiting::Task(id)));
             }
         }
-        Ok(())
+        Ok(after)
     }
 
     /// Learns when data has come back to the homes of regions that the inner task shares.

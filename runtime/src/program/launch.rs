@@ -595,11 +595,14 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     pub fn go(self) -> Result<TaskFuture<F::Output>, Error> {
         match self.map() {
             Ok(mut mapped) => {
-                if let Some(inner) = self.shard.inner_launcher()
-                    && let Err(refused) = inner.plan_leaf(self.shard, &mut mapped)
-                {
-                    mapped.cancel(&self.shard.core().tasks);
-                    return Err(refused);
+                if let Some(inner) = self.shard.inner_launcher() {
+                    match inner.plan_leaf(self.shard, &mapped.body, (mapped.id, mapped.mapped.priority)) {
+                        Ok(after) => mapped.follows(after),
+                        Err(refused) => {
+                            mapped.cancel(&self.shard.core().tasks);
+                            return Err(refused);
+                        }
+                    }
                 }
                 Ok(self.go_mapped(mapped, &[]))
             }
@@ -629,7 +632,22 @@ pub(crate) struct MappedLeaf {
     pub(super) after_launches: bool,
 }
 
+/// The launches of its own task that a leaf task follows.
+#[derive(Default)]
+pub(super) struct After {
+    pub launches: bool,
+    /// The number of homecomings that it waits for.
+    pub unmet: u32,
+}
+
 impl MappedLeaf {
+    /// It follows launches of its own task. (Code that can't look at the whole struct leaves it in registers.)
+    #[inline(always)]
+    pub(super) fn follows(&mut self, after: After) {
+        self.after_launches = after.launches;
+        self.unmet += after.unmet;
+    }
+
     /// Gives the launch up.
     #[cold]
     pub fn cancel(self, tasks: &Tasks) {

@@ -28,7 +28,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// An entry before its first task.
-    fn new() -> Self {
+    fn new(body: Option<Box<Body>>) -> Self {
         Self {
             turn: 0,
             unmet: 0,
@@ -37,7 +37,7 @@ impl Entry {
             processor: ProcessorId(0),
             successors: Vec::new(),
             poison: None,
-            body: None,
+            body,
         }
     }
 
@@ -115,23 +115,26 @@ impl Body {
 
 pub(crate) struct Leaves {
     pub(super) slab: Vec<Entry>,
-    pub(super) free: Vec<u32>,
+    /// Free entries of leaf tasks. Each has a body.
+    free: Vec<u32>,
+    /// Free entries of orders, which have none.
+    free_orders: Vec<u32>,
     /// The lowest priority of a task so far.
     lowest: Priority,
 }
 
 impl Default for Leaves {
     fn default() -> Self {
-        Self { slab: Vec::new(), free: Vec::new(), lowest: Priority(Priority::LEVELS - 1) }
+        Self { slab: Vec::new(), free: Vec::new(), free_orders: Vec::new(), lowest: Priority(Priority::LEVELS - 1) }
     }
 }
 
 impl Leaves {
     #[inline]
     pub(super) fn reserve(&mut self) -> (TaskId, Box<Body>) {
-        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        let index = self.free.pop().unwrap_or_else(|| self.grow(Some(Body::new())));
         let leaf = &mut self.slab[index as usize];
-        let body = leaf.body.take().unwrap_or_else(Body::new);
+        let Some(body) = leaf.body.take() else { unreachable!("a free entry has a body") };
         debug_assert!(body.after.is_empty(), "a free entry waits for nobody");
         leaf.stage = Stage::Waiting;
         // The launch itself counts as one, until it is complete.
@@ -140,14 +143,14 @@ impl Leaves {
     }
 
     #[cold]
-    pub(super) fn grow(&mut self) -> u32 {
-        self.slab.push(Entry::new());
+    fn grow(&mut self, body: Option<Box<Body>>) -> u32 {
+        self.slab.push(Entry::new(body));
         self.slab.len() as u32 - 1
     }
 
     /// Reserves an entry for an order.
     pub(super) fn reserve_order(&mut self) -> TaskId {
-        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        let index = self.free_orders.pop().unwrap_or_else(|| self.grow(None));
         let entry = &mut self.slab[index as usize];
         entry.stage = Stage::Order;
         entry.priority = Priority(Priority::LEVELS - 1);
@@ -182,7 +185,7 @@ impl Leaves {
         let mut successors = std::mem::take(&mut entry.successors);
         successors.drain(..).for_each(|id| next(id, self.one_less(id)));
         self.slab[id.index as usize].successors = successors;
-        self.free.push(id.index);
+        self.free_orders.push(id.index);
     }
 
     #[inline]
@@ -324,7 +327,7 @@ impl Leaves {
 
     /// How many tasks and orders have not ended.
     pub fn entries(&self) -> usize {
-        self.slab.len() - self.free.len()
+        self.slab.len() - self.free.len() - self.free_orders.len()
     }
 
     /// Whether it is an order, and no task.
