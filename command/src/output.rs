@@ -336,6 +336,9 @@ pub fn table(records: &[Record]) -> String {
 
 /// The same for runs of different sizes, which have no median.
 pub fn table_of_sizes(records: &[Record]) -> String {
+    if records.is_empty() {
+        return String::new();
+    }
     let (common, columns) = columns(records);
     let mut rows = Builder::default();
     rows.push_record(columns.iter().map(|(_, name)| *name));

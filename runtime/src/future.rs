@@ -68,7 +68,7 @@ impl<T> Maker<T> for () {
 pub(crate) struct FutureCell<T, B: ?Sized = dyn Maker<T>> {
     /// (Code that drops a promise is short with an `Rc`, as what drops the poison itself is no part of it.)
     promise: RefCell<Promise<T, Waiting, Rc<Poison>>>,
-    /// The events before the value, for the check for races.
+    /// The events before the value, for the check for races, and whether the program has awaited it. Only where somebody asks.
     past: OnceCell<Past>,
     task: B,
 }
@@ -232,10 +232,11 @@ impl<T: 'static> TaskFuture<T> {
     /// Waits until the value or an error is there. The program has not learned of the error yet.
     async fn settled(&self) {
         poll_fn(|cx| {
-            if !self.is_settled() {
+            if !self.is_over() {
                 self.register(&self.cell, cx.waker());
                 return Poll::Pending;
             }
+            self.cell.is_awaited();
             Poll::Ready(())
         })
         .await;
@@ -397,7 +398,7 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
             }
         };
         drop(promise);
-        cell.is_seen();
+        cell.is_awaited();
         self.registered.set(NOBODY);
         Poll::Ready(Ok(value))
     }
@@ -539,8 +540,16 @@ impl<T, B: ?Sized> FutureCell<T, B> {
     /// The error, which an await returns now.
     #[cold]
     fn see(&self, poison: &Poison) -> Error {
-        self.is_seen();
+        self.is_awaited();
         poison.tell()
+    }
+
+    /// Notes that the program has got the value or the error. (This is looked up for few futures.)
+    #[inline(always)]
+    fn is_awaited(&self) {
+        if let Some(event) = self.past.get() {
+            races::awaited(event);
+        }
     }
 
     /// Notes, for the check for races, that somebody sees the value or the error.

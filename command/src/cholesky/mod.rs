@@ -167,9 +167,13 @@ fn matrix<T: Real>(args: &CholeskyOptions) -> Result<Matrix<T>, Failure> {
     const SIZE: usize = 2048;
     let fits = |size: usize| {
         let wide = size as u128;
-        // The tiles, which are square on the diagonal, too, and the whole matrix for a file that is read or written.
+        // The tiles of the lower triangle, those on the diagonal in full, and the whole matrix for a file that is read or written.
         let tile = args.tile as u128;
-        let tiles = (wide.div_ceil(tile) + 1) * tile / 2;
+        let last = match wide % tile {
+            0 => tile.min(wide),
+            rest => rest,
+        };
+        let tiles = (wide * wide + (wide - last) * tile + last * last) / 2;
         let whole = wide * (u128::from(args.input.is_some()) + u128::from(args.output.is_some()));
         check_memory(&format!("a matrix of {}", plural(size, "row")), size, (tiles + whole) * size_of::<T>() as u128)
     };

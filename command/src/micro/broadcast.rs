@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::machines::reduced::warn_without_costs;
 use crate::micro::run_error;
 use crate::options::counts::Counts;
-use crate::options::help::{exit_codes, machine_columns};
+use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::options::sends::Sends;
 use crate::options::wire::Wire;
@@ -21,8 +21,11 @@ use maniple_stencil::plural;
 #[command(after_help = concat!(
     "A task on the first node writes the tile. Tasks on other nodes read it, and the runtime finds that they need the same values.\n\n",
     "Columns of the report:\n",
-    machine_columns!(),
-    "  recipients   nodes that get the tile
+    "  machine      in virtual time: the name of the machine
+  bytes        bytes of the tile
+  broadcast    way of the tile, if one is given
+  under_way    large values that may be leaving a node at a time
+  recipients   nodes that get the tile
   verified     whether each has got it
   time_us      time from the first launch until all tasks have ended
   sends        messages from the first node, each along a way to one node or more

@@ -18,7 +18,7 @@ mod remote;
 mod transfers;
 
 pub(crate) use column::{Column, Staged, Store, UseAt, Users};
-pub(crate) use overlaps::Columns;
+pub(crate) use overlaps::{Columns, RectTree};
 pub(crate) use poison::Poisons;
 pub(crate) use remote::{Came, Fetch, Request, Served};
 

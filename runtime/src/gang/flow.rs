@@ -229,7 +229,6 @@ impl Planner {
                 })
             };
             let here = transfers.len();
-            transfers.reserve(versions.pieces(key));
             versions.read(key, *into, *at, select, |source, transfer| transfers.push(((source, *at), transfer)));
             if transfers.len() > here && self.held.is_some() {
                 // The next task of an inner task that reads it finds it here. (In a flow this would end the slots of regions.)

@@ -26,7 +26,7 @@ use crate::processor::Core;
 use crate::task::{Body, Pool, Tasks};
 use crate::{Error, Place, Requirement};
 use maniple_mapper::Priority;
-use maniple_regions::{Element, Read, Region, Write};
+use maniple_regions::{Coherence, Element, Read, Region, Write};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -186,7 +186,7 @@ where
     ///
     /// # Errors
     /// - [`Error::Misuse`] for a field or coherence that the region does not have, for two arguments on the same data unless
-    ///   both only read it, for a node that does not exist, and for data that an inner task writes whose result has not come.
+    ///   both only read it, for a node that does not exist, and for data that an inner task writes which has not been awaited.
     /// - [`Error::Mapper`] for an illegal decision of the mapper.
     #[inline]
     pub fn go(mut self) -> Result<TaskFuture<F::Output>, Error> {
@@ -259,7 +259,6 @@ impl Launcher {
             let what = format!("the launch of `{name}`");
             return Err(Box::new(Error::misuse(what, "arguments on different data, unless all only read it", came)));
         }
-        self.check_awaited(|| format!("`{name}`"), uses.iter().map(|u| u.slot.key())).map_err(Box::new)?;
         let at = match target {
             NOWHERE => self.planner.home_of_task(effects, uses, name).map_err(Box::new)?,
             at if effects.copies().node_of(at).0 < self.nodes => effects.home_of(effects.copies().node_of(at)),
@@ -273,6 +272,8 @@ impl Launcher {
         if let Some(e) = effects.lost_processor() {
             return Err(Box::new(e.poisons(self.planner.place())));
         }
+        let columns = uses.iter().map(|u| (u.slot.key(), Coherence::Exclusive));
+        self.check_awaited(|| format!("`{name}`"), columns).map_err(Box::new)?;
         if !self.has_flow.get() {
             self.begin_flow();
         }

@@ -137,11 +137,17 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
                 Ok(leaf) => mapped.push((launch, leaf)),
                 Err(error) => return refused(mapped, error),
             }
-            if let (Some(inner), Some((_, leaf))) = (shard.inner_launcher(), mapped.last_mut()) {
-                match inner.plan_leaf(shard, &leaf.body, (leaf.id, leaf.mapped.priority)) {
-                    Ok(after) => leaf.follows(after),
-                    Err(error) => return refused(mapped, Box::new(error)),
-                }
+        }
+        if let Some(inner) = shard.inner_launcher() {
+            let checked = mapped.iter().try_for_each(|(_, leaf)| inner.check_leaf(&leaf.body));
+            let planned = checked.and_then(|()| {
+                mapped.iter_mut().try_for_each(|(_, leaf)| {
+                    leaf.follows(inner.plan_leaf(shard, &leaf.body, (leaf.id, leaf.mapped.priority))?);
+                    Ok(())
+                })
+            });
+            if let Err(error) = planned {
+                return refused(mapped, Box::new(error));
             }
         }
         // A task that follows all points arrives for them. Without points it still waits.

@@ -48,8 +48,8 @@ async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
 /// writes it. Their results need not be awaited for that. There are two exceptions:
 ///
 /// - Uses under simultaneous coherence are not ordered. Await what has to come first.
-/// - Before the inner task uses data again that another inner task writes, it must await that task. A launch that uses the data
-///   before is [`Error::Misuse`].
+/// - Before the inner task uses data again that another inner task writes, it must await that task. Until it has, a launch that
+///   uses the data is [`Error::Misuse`], unless both share it.
 ///
 /// If a leaf task fails, gangs that use the data that it should have written fail, too, until something writes that data. This also
 /// holds for gangs that others launch later. The inner task ends when its gangs do.
@@ -138,6 +138,15 @@ impl InnerTask {
 }
 
 impl Launcher {
+    /// Checks that a leaf task of an inner task uses no data of other inner tasks that have not been awaited.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if it does.
+    pub(super) fn check_leaf(&self, body: &Body) -> Result<(), Error> {
+        let of = |u: &UseAt| (ColumnKey { rect: u.column.rect(), ..u.column.key() }, u.coherence);
+        self.check_awaited(|| format!("`{}`", body.name), body.uses.iter().map(of))
+    }
+
     /// Brings data to a leaf task of an inner task, where gangs have had it.
     ///
     /// # Errors
@@ -154,8 +163,7 @@ impl Launcher {
             return Ok(After::default());
         }
         let (effects, held) = (self.core.effects(), shard.held());
-        let name = || format!("`{}`", body.name);
-        self.check_awaited(name, body.uses.iter().map(|u| ColumnKey { rect: u.column.rect(), ..u.column.key() }))?;
+        self.check_leaf(body)?;
         let place = |u: &UseAt| {
             let h = &held[u.column.held as usize];
             // What it holds only to read stays as it is.

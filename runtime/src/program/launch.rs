@@ -588,6 +588,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// - [`Error::Misuse`] for a field, privilege or coherence that the shard does not hold. Data held with
     ///   simultaneous coherence needs shared accessors, and other data needs slices.
     /// - [`Error::Misuse`] for two arguments on the same data, unless both only read it or share it.
+    /// - [`Error::Misuse`] in an inner task for data that another one writes which has not been awaited.
     /// - [`Error::Mapper`] for an illegal decision of the mapper, [`Error::MapperFailed`] if the mapper panics.
     ///
     /// After an error no generation has been taken: the next launch, or the shard itself, gets the one of this launch.

@@ -1,9 +1,11 @@
 //! The launchers of gangs: the replicated top-level task, and inner tasks.
 
 use crate::Error;
+use crate::data::RectTree;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::digest::digest;
+use crate::diagnose::races::Past;
 use crate::error::{Failure, FailureNumber};
 use crate::failures::Failures;
 use crate::future::{FutureMap, Poison, TaskFuture};
@@ -16,6 +18,7 @@ use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
 use crate::program::flow::Named;
 use crate::program::gang::{Argument, Gang, ShardLaunch, ShardTask};
+use maniple_regions::{Coherence, FieldId, TreeId};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
@@ -31,8 +34,14 @@ fn argument_hash<A: Portable>(argument: Option<&Argument<A>>) -> u64 {
     }
 }
 
-/// What shards of inner tasks write, by launch and number of the shard.
-type WrittenWithin = HashMap<(LaunchKey, u32), Vec<ColumnKey>>;
+/// A launch of inner tasks whose results the program has not awaited. Until it has, nobody knows where their gangs have left data.
+struct Unawaited {
+    task: String,
+    /// The result of each shard.
+    results: Vec<Past>,
+    /// What the shards write.
+    written: HashMap<(TreeId, FieldId), RectTree<(usize, Coherence)>>,
+}
 
 /// A launcher of gangs: the replicated top-level task, or an inner task.
 pub(crate) struct Launcher {
@@ -50,8 +59,7 @@ pub(crate) struct Launcher {
     pub taken_home: RefCell<HashMap<ColumnKey, TaskFuture<()>>>,
     /// The future of the last task of a flow that runs on another node. The next one takes its memory if nobody holds it any more.
     pub relay: Cell<Option<Rc<dyn Any>>>,
-    /// What shards of inner tasks that are under way write: their gangs may have it elsewhere.
-    written_within: Rc<RefCell<WrittenWithin>>,
+    unawaited: RefCell<Vec<Unawaited>>,
     /// Memory for the next leaf task's arguments.
     pub names: Cell<Option<Box<Named>>>,
     pub planner: Planner,
@@ -74,7 +82,7 @@ impl Launcher {
             has_flow: Cell::new(false),
             taken_home: RefCell::default(),
             relay: Cell::default(),
-            written_within: Rc::default(),
+            unawaited: RefCell::default(),
             names: Cell::default(),
             planner: Planner::new(core.effects(), name, replicated),
             node: None,
@@ -127,7 +135,10 @@ impl Launcher {
             }
         });
         let mut args = |shard: u32| Some(Parcel::new(args.get_mut(shard as usize)?.take()?.make()));
-        self.launch_any(&table, (task.id, inner), (&mut args, held), &arguments, settle)?;
+        let plan = self.launch_any(&table, (task.id, inner), (&mut args, held), &arguments, settle)?;
+        if inner {
+            self.note_unawaited(task.id, &plan, futures.iter().map(TaskFuture::event).collect());
+        }
         Ok(FutureMap::new(futures))
     }
 
@@ -139,14 +150,13 @@ impl Launcher {
         (task, inner): (ObjectId, bool),
         (args, held): (&mut dyn FnMut(u32) -> Option<Parcel>, Vec<Vec<HeldRegion>>),
         hashes: &[u64],
-        mut settle: Settle,
-    ) -> Result<(), Error> {
-        let task_name = || self.core.effects().objects.name(task);
-        self.check_awaited(task_name, held.iter().flatten().flat_map(HeldRegion::columns))?;
+        settle: Settle,
+    ) -> Result<Rc<LaunchPlan>, Error> {
+        let uses = held.iter().flatten().flat_map(|h| h.columns().map(|column| (column, h.coherence)));
+        self.check_awaited(|| self.core.effects().objects.name(task), uses)?;
         let plan = self.planner.plan_or_recall(self.core.effects(), PlanInput { table, held })?;
         if inner {
             self.planner.leaves_in_doubt(&plan, table);
-            settle = self.with_inner_tasks(&plan, settle);
         }
         if self.planner.replicated {
             let name = || format!("launch of {} on gang `{}`", self.core.effects().objects.name(task), table.name);
@@ -175,49 +185,63 @@ impl Launcher {
         let launch = self.number_launch();
         let dispatch = Dispatch { planner, plan: &plan, launch, within, node, task: (task, inner), table };
         self.add_pending(self.core.gangs.dispatch(&self.core.tasks, &dispatch, shards, settle)?);
-        Ok(())
+        Ok(plan)
     }
 
-    /// Notes what the shards of a launch of inner tasks write, until their results have come.
-    fn with_inner_tasks(&self, plan: &LaunchPlan, mut settle: Settle) -> Settle {
-        let launch = self.next_launch();
-        let of_shard =
-            |held: &Arc<[HeldRegion]>| held.iter().filter(|h| h.is_passed_on()).flat_map(HeldRegion::columns).collect();
-        let keys = (0..).map(|shard| (launch, shard));
-        self.written_within.borrow_mut().extend(keys.zip(plan.held.iter().map(of_shard)));
-        let written_within = self.written_within.clone();
-        Box::new(move |tasks, shard, result, past| {
-            written_within.borrow_mut().remove(&(launch, shard));
-            settle(tasks, shard, result, past);
-        })
+    /// Inner tasks have been launched, each with its result.
+    fn note_unawaited(&self, task: ObjectId, plan: &LaunchPlan, results: Vec<Past>) {
+        let task = self.core.effects().objects.name(task);
+        let mut unawaited = Unawaited { task, results, written: HashMap::default() };
+        for (shard, h) in plan.held.iter().enumerate().flat_map(|(shard, held)| held.iter().map(move |h| (shard, h))) {
+            for column in h.columns().filter(|_| h.privilege.writes()) {
+                let written = unawaited.written.entry((column.tree, column.field)).or_default();
+                written.insert(column.rect, (shard, h.coherence));
+            }
+        }
+        self.unawaited.borrow_mut().push(unawaited);
     }
 
-    /// Checks that no inner task under way may have data elsewhere that a launch of `task` uses.
+    /// Checks that no inner task that has not been awaited may have data elsewhere that a launch of `task` uses.
     ///
     /// # Errors
     /// [`Error::Misuse`] if one may.
     #[inline]
     pub(super) fn check_awaited<N: Display>(
         &self,
-        task: impl FnOnce() -> N,
-        mut uses: impl Iterator<Item = ColumnKey>,
+        task: impl Fn() -> N,
+        uses: impl Iterator<Item = (ColumnKey, Coherence)>,
     ) -> Result<(), Error> {
-        let written = self.written_within.borrow();
-        if written.is_empty() {
+        let mut all = self.unawaited.borrow_mut();
+        if all.is_empty() {
             return Ok(());
         }
-        let is_written = |used: &ColumnKey| written.values().flatten().any(|column| column.overlaps(used));
-        match uses.find(is_written) {
-            None => Ok(()),
-            Some(used) => Err(Error::misuse(
-                format!("the launch of {}", task()),
-                "data of inner tasks that have been awaited",
-                format!(
-                    "{}, which an inner task under way may have changed; await its result first",
-                    self.core.effects().objects.shown(used.region(used.rect))
-                ),
-            )),
+        all.retain(|unawaited| !unawaited.results.iter().all(Past::is_awaited));
+        for (used, coherence) in uses {
+            let column = (used.tree, used.field);
+            for (unawaited, written) in all.iter().filter_map(|u| Some((u, u.written.get(&column)?))) {
+                let mut conflict = None;
+                written.overlapping(used.rect, &mut |rect, (shard, other)| {
+                    let both_share = [coherence, *other] == [Coherence::Simultaneous; 2];
+                    if !both_share && !unawaited.results[*shard].is_awaited() {
+                        conflict = Some((*rect, *shard));
+                    }
+                });
+                let objects = &self.core.effects().objects;
+                // What was destroyed is refused elsewhere.
+                let part_of = self.planner.part_of;
+                let is_there = |_: &_| objects.in_tree(used.region(used.rect), part_of, String::new).is_ok();
+                if let Some((rect, shard)) = conflict.filter(is_there) {
+                    let [used, written] = [used.rect, rect].map(|rect| objects.shown(used.region(rect)));
+                    let by = format!("shard {shard} of the inner {}", unawaited.task);
+                    return Err(Error::misuse(
+                        format!("the launch of {}", task()),
+                        "data of inner tasks whose results have been awaited",
+                        format!("{used}, while {by} may change {written}; await its result first"),
+                    ));
+                }
+            }
         }
+        Ok(())
     }
 
     /// The parts of a launch that must be the same on every node, in words, but for the arguments of shards.

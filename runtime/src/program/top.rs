@@ -266,7 +266,7 @@ impl Top {
     /// [`launch_gang`](Self::launch_gang) can run several inner tasks side by side, which hold disjoint regions. In this case the
     /// top-level task has two duties. It must await earlier launches that use these regions before it launches the inner tasks. And
     /// it must await the inner tasks before it uses the regions again, because only then is it known where their gangs have left
-    /// the data. A launch that uses them before is [`Error::Misuse`].
+    /// the data. Until it has, a launch that uses what an inner task writes is [`Error::Misuse`], unless both share it.
     pub fn register_inner<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
@@ -429,7 +429,7 @@ impl Top {
     /// # Errors
     /// - [`Error::Interference`] for requirements of two shards that interfere.
     /// - [`Error::Misuse`] for a region outside its tree, a field that the tree does not have, a gang or a task of another run,
-    ///   or data that an inner task writes whose result has not come.
+    ///   or data that an inner task writes which has not been awaited.
     /// - [`Error::Mapper`] for an illegal decision of the mapper.
     ///
     /// After an error nothing is launched. An error of a shard comes with its future.

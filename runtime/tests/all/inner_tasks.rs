@@ -403,6 +403,92 @@ fn what_follows_an_inner_task_awaits_it() {
     }
 }
 
+/// What an inner task shares may be elsewhere, too. Who shares it as well need not wait. What is destroyed is refused as such.
+#[test]
+fn what_an_inner_task_shares_is_awaited_but_for_others_that_share_it() {
+    for seed in 0..20 {
+        let out = watched("s", || {
+            Runtime::seeded(3, seed).mapper(Homes::new(99)).run(move |top| async move {
+                let x = top.region_tree("x", Rect::line(0, 1), &[A.info()])?;
+                let (one, three) = (top.gang("one", 1)?, top.gang("three", 3)?);
+                let (look, write) = (top.register("look", look), top.register("write", put_if));
+                let q = top.register_inner("q", move |p: InnerTask, at: Region| async move {
+                    p.launch_gang(&three, &write, shares((at, 2, 7))).await?.all().await.map(drop)
+                });
+                let both = |_| ShardLaunch::new(x).shares(x, [A], Privilege::ReadWrite);
+                let started = top.launch_gang(&one, &q, both)?;
+                let refused = top.launch_gang(&one, &look, holds(x, 0..1, false)).map(drop);
+                let e = refused.expect_err("its result is not awaited").to_string();
+                assert!(e.contains("shard 0 of the inner task `q` may change [0, 1) of region tree `x`"), "{e}");
+                let look_on = |_| ShardLaunch::new((x, 9, 0)).shares(x, [A], Privilege::Read);
+                top.launch_gang(&one, &write, look_on)?.detach();
+                started.all().await?;
+                let seen = top.launch_gang(&one, &look, holds(x, 0..1, false))?.all().await?[0];
+                let started = top.launch_gang(&one, &q, both)?;
+                top.destroy(x)?;
+                let refused = top.launch_gang(&one, &look, holds(x, 0..1, false)).map(drop);
+                assert!(matches!(refused, Err(Error::Destroyed { .. })), "{refused:?}");
+                started.all().await?;
+                Ok(seen)
+            })
+        });
+        assert_eq!(out.map(|o| o.0), Ok(7), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_data_of_an_awaited_shard_can_be_used_before_others_are_awaited() {
+    for seed in 0..20 {
+        let out = watched("w", || {
+            Runtime::seeded(2, seed).run(move |top| async move {
+                let x = top.region_tree("x", Rect::line(0, 2), &[A.info()])?;
+                let (two, q) = (top.gang("two", 2)?, top.register_inner("q", late));
+                let block = |s: u32| part(x, s.into(), i64::from(s) + 1);
+                let started = top.launch_gang(&two, &q, |s| ShardLaunch::new(block(s)).writes(block(s), [A]))?;
+                started.get(1)?.clone().await?;
+                let seen = top.launch(first, (top.region(block(1))?.read(A),)).go()?.await?;
+                let refused = top.launch(first, (top.region(block(0))?.read(A),)).go().map(drop);
+                assert!(matches!(refused, Err(Error::Misuse { .. })), "{refused:?}");
+                started.all().await?;
+                Ok(seen + top.launch(first, (top.region(block(0))?.read(A),)).go()?.await?)
+            })
+        });
+        assert_eq!(out.map(|o| o.0), Ok(18), "seed {seed}");
+    }
+}
+
+/// The first point needs no data of others. Nothing of it is left when the second one is refused.
+#[test]
+fn an_index_launch_that_is_refused_leaves_data_where_it_was() {
+    for seed in 0..20 {
+        let out = watched("i", || {
+            Runtime::seeded(3, seed).mapper(Homes::new(99)).run(move |top| async move {
+                let x = top.region_tree("x", Rect::line(0, 2), &[A.info()])?;
+                let (one, three) = (top.gang("one", 1)?, top.gang("three", 3)?);
+                let nine = top.register("nine", |shard: Shard, at: Region| async move {
+                    if shard.index() == 2 { put_nine(shard, at).await } else { Ok(()) }
+                });
+                let (a, b) = (part(x, 0, 1), part(x, 1, 2));
+                let q = top.register_inner("q", late);
+                let inner = top.register_inner("p", move |p: InnerTask, _: ()| async move {
+                    p.launch_gang(&three, &nine, holds(a, 2..3, true)).await?.detach();
+                    let started = p.launch_gang(&one, &q, holds(b, 0..1, true)).await?;
+                    let parts = [p.region(a)?, p.region(b)?];
+                    let args = |i: usize| (parts[i].write(A), 1.into());
+                    let e = p.index_launch(2, put, args).go().map(drop).expect_err("q is not awaited").to_string();
+                    assert!(e.contains("await its result first"), "{e}");
+                    let seen = p.launch(first, (parts[0].read(A),)).go()?.await?;
+                    started.all().await?;
+                    p.index_launch(2, put, args).go()?.all().await?;
+                    Ok(seen)
+                });
+                top.run_inner(&inner, || ShardLaunch::new(()).writes(x, [A])).await
+            })
+        });
+        assert_eq!(out.map(|o| o.0), Ok(9), "seed {seed}");
+    }
+}
+
 /// Detached leaf tasks that wait for the data, and begin when all gangs have ended.
 #[test]
 fn no_race_is_invented() {

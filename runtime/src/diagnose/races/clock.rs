@@ -1,5 +1,6 @@
 //! The order of uses: vector clocks over lanes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// For each lane, how many of its uses come before. Clones share memory.
@@ -96,17 +97,32 @@ impl Lanes {
 /// An event that happens once. When it does, it gets the clock of everything before it. It is freed with its last
 /// handle.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Past(Arc<OnceLock<VectorClock>>);
+pub(crate) struct Past(Arc<Event>);
+
+#[derive(Debug, Default)]
+struct Event {
+    clock: OnceLock<VectorClock>,
+    awaited: AtomicBool,
+}
 
 impl Past {
     /// The event happens after everything in `clock`. Only the first call counts.
     pub fn happens(&self, clock: &VectorClock) {
-        let _ = self.0.set(clock.clone());
+        let _ = self.0.clock.set(clock.clone());
     }
 
     /// Everything before the event, if it has happened.
     pub fn past(&self) -> Option<&VectorClock> {
-        self.0.get()
+        self.0.clock.get()
+    }
+
+    /// The program has awaited the value.
+    pub fn note_awaited(&self) {
+        self.0.awaited.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_awaited(&self) -> bool {
+        self.0.awaited.load(Ordering::Relaxed)
     }
 }
 

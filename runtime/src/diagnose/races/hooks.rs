@@ -76,6 +76,13 @@ pub(crate) fn seen(event: &Past) {
     }
 }
 
+/// The same, and the program has awaited it.
+#[cold]
+pub(crate) fn awaited(event: &Past) {
+    event.note_awaited();
+    seen(event);
+}
+
 /// A leaf task of a processor.
 type LeafId = (ProcessorId, TaskId);
 

@@ -42,5 +42,5 @@ mod state;
 #[cfg(test)]
 pub(crate) use accesses::MOST_ALIKE;
 pub(crate) use clock::{Past, VectorClock};
-pub(crate) use hooks::{Races, seen};
+pub(crate) use hooks::{Races, awaited, seen};
 pub(crate) use state::Actor;
