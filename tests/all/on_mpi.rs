@@ -6,6 +6,7 @@
 
 use crate::say::say;
 use crate::{denied, mappers, stacks, stuck};
+use maniple::mapper::{NodeId, Priority};
 use maniple::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -542,5 +543,69 @@ fn mappers_are_replaced_in_all_processes() {
     });
     for job in jobs {
         assert!(job.success && !job.text.contains("finalize"), "{:?}: {}", job.on, job.text);
+    }
+}
+
+/// The tasks on the other host get their values one after the other, the most urgent ones first, although these are launched
+/// last.
+#[test]
+fn large_values_leave_a_host_by_priority() {
+    const BLOCKS: i64 = 8;
+    /// 8 MiB of values.
+    const BLOCK: i64 = 1 << 20;
+    const A: Field<f64> = Field::new(0, "a");
+    static ORDER: std::sync::Mutex<Vec<i64>> = std::sync::Mutex::new(Vec::new());
+    let test = "on_mpi::large_values_leave_a_host_by_priority";
+    let cases = ["Dedicated", "utility", "ToEachPeer", "stuck"];
+    let jobs = cases_on_mpi(test, &cases, &[On::Here(3), On::TwoHosts], |case| {
+        let runtime = match case {
+            "utility" => Runtime::mpi().workers(2).utility(1),
+            _ => Runtime::mpi().workers(1).progress(maniple::runtime::Progress::Dedicated),
+        };
+        let runtime = match case {
+            "ToEachPeer" => runtime.under_way(maniple::runtime::UnderWay::ToEachPeer),
+            _ => runtime,
+        };
+        let is_stuck = case == "stuck";
+        let ran = runtime.run(move |top| async move {
+            let all = top.region_tree("blocks", Rect::new([0], [BLOCKS * BLOCK]), &[A.info()])?;
+            let number = |mut a: Write<f64>| a.write_with(|at| at as f64);
+            top.launch(number, (top.region(all)?.write(A),)).on(NodeId(0)).go()?.detach();
+            for block in 0..BLOCKS {
+                let part = top.region(Region::new(all.tree, Rect::new([block * BLOCK], [(block + 1) * BLOCK])))?;
+                let check = move |a: Read<f64>| {
+                    ORDER.lock().expect("no panic").push(block);
+                    // Few, so that a task is over before the next values come.
+                    let (first, last) = (a.rect().lo(0), a.rect().hi(0) - 1);
+                    let is_right = [first, first + 12_345, last].iter().all(|at| a.get([*at]) == *at as f64);
+                    if is_right { Ok(()) } else { Err(Error::user("other values")) }
+                };
+                let there = top.try_launch(check, (part.read(A),)).on(NodeId(2));
+                there.priority(Priority(block as u8)).go()?.detach();
+            }
+            top.done().await?;
+            // What is told of values that have left must not hide that nobody can go on.
+            if is_stuck { std::future::pending().await } else { Ok(()) }
+        });
+        let is_right = match ran {
+            Ok(_) => !is_stuck,
+            Err(Error::Deadlock { .. }) => is_stuck,
+            Err(_) => false,
+        };
+        assert!(is_right, "{case}: {:?}", ran.map(|(done, _)| done));
+        let order = std::mem::take(&mut *ORDER.lock().expect("no panic"));
+        if !order.is_empty() {
+            say(&format!("order {order:?}"));
+        }
+    });
+    for (case, job) in jobs {
+        assert!(job.success, "{case} {:?}: {}", job.on, job.text);
+        let order = job.text.split_once("order [").and_then(|(_, rest)| rest.split_once(']'));
+        let order = order.unwrap_or_else(|| panic!("no order: {}", job.text)).0.split(", ");
+        let order: Vec<i64> = order.map(|block| block.parse().expect("a number")).collect();
+        assert_eq!(order.len(), BLOCKS as usize, "{case} {:?}", job.on);
+        // The first one leaves when there is no other yet. On one host nothing leaves: the values stay in shared memory.
+        let later: Vec<i64> = order.iter().copied().filter(|block| *block != 0).collect();
+        assert!(job.on != On::TwoHosts || later.is_sorted_by(|a, b| a > b), "{case} {:?}: {order:?}", job.on);
     }
 }

@@ -1,7 +1,7 @@
 //! What stands for the messages of the runtime: those that the wire between processes names.
 
 use crate::Error;
-use crate::ids::ObjectId;
+use crate::ids::{ObjectId, ProcessorId};
 use crate::payload::Payload;
 use maniple_regions::Buffer;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,14 @@ pub enum Message {
     Got { token: u64, bytes: Buffer },
     Put(Box<()>, Buffer),
     Lost(Box<Error>),
+    Left { to: ProcessorId },
+}
+
+impl Message {
+    /// In a model all are.
+    pub fn are_large_values(&self) -> bool {
+        matches!(self, Message::Values(_))
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -42,10 +42,12 @@ pub(crate) trait Wire {
     fn launches(&self, _gang: ObjectId, _by: TopLaunch, _shards: &mut dyn Iterator<Item = u32>) {}
     /// A leaf task is about to be called, and may take long: all messages sent so far must become visible.
     fn works(&self, _task: &dyn Work) {}
-    /// Whether a processor gets [`Message::Left`] when large values of it have left for another node.
-    fn tells_what_left(&self) -> bool {
+    /// Whether the sender of large values to this processor gets [`Message::Left`] when they have left.
+    fn tells_when_left(&self, _to: ProcessorId) -> bool {
         false
     }
+    /// Such values are about to be sent, so one more message will come to this processor.
+    fn will_tell(&self) {}
     /// Which of `n` equally urgent items runs next.
     fn pick(&self, _n: usize) -> usize {
         0

@@ -62,7 +62,7 @@ impl Core {
     }
 
     fn carry_out(self: &Rc<Self>, id: TaskId) {
-        match self.effects().wire.tells_what_left() && self.sends_large(id) {
+        match self.sends_large(id) {
             true => self.queue_order(id),
             false => self.carry_out_now(id),
         }

@@ -1,7 +1,7 @@
 //! Large values on their way out of a node. They leave by priority, and as many at a time as the run allows: one, unless it
 //! says otherwise. So the most urgent ones have the network for themselves.
 //!
-//! This needs a wire that tells when values have left. On others, all leave at once.
+//! This needs a wire that tells when values have left: virtual time, and MPI between hosts. On others, all leave at once.
 
 use super::Core;
 use crate::config::UnderWay;
@@ -70,7 +70,7 @@ impl Core {
 
     /// Whether large values for a processor have to wait for their turn.
     pub(super) fn sends_in_turn(&self, to: ProcessorId) -> bool {
-        self.effects().wire.tells_what_left() && !self.effects().same_node(to)
+        self.effects().wire.tells_when_left(to)
     }
 
     /// Values for a processor have left.
@@ -88,7 +88,10 @@ impl Core {
         while let Some(next) = self.next_to_leave() {
             match next {
                 Next::Begin(id) => self.carry_out_now(id),
-                Next::Leave(to, values) => self.effects().send(to, Message::Values(values)),
+                Next::Leave(to, values) => {
+                    self.effects().wire.will_tell();
+                    self.effects().send(to, Message::Values(values));
+                }
             }
         }
     }

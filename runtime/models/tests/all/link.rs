@@ -8,8 +8,8 @@ use loom::sync::atomic::Ordering;
 use loom::thread::{self, yield_now};
 use maniple_mapper::ProcessorId;
 use maniple_runtime_models::Progress;
-use maniple_runtime_models::message::Message;
-use maniple_runtime_models::wire::processes::link::{Carrier, Frame, Hosts, Link};
+use maniple_runtime_models::message::{Message, Values};
+use maniple_runtime_models::wire::processes::link::{Carrier, Frame, Hosts, Link, News};
 use maniple_runtime_models::wire::processes::rings::{Failure, Ways};
 use maniple_runtime_models::wire::processes::segment::Segment;
 use maniple_runtime_models::wire::processes::segments::{LARGEST, Layout, Segments};
@@ -22,8 +22,8 @@ use std::time::Instant;
 const FIRST: ProcessorId = ProcessorId(0);
 const SECOND: ProcessorId = ProcessorId(1);
 
-/// Frames to each of the two processes.
-type Net = Arc<[Mutex<VecDeque<Frame>>; 2]>;
+/// What each of the two processes will be told.
+type Net = Arc<[Mutex<VecDeque<News>>; 2]>;
 
 struct Carried {
     net: Net,
@@ -32,12 +32,14 @@ struct Carried {
 
 impl Carrier for Carried {
     fn send(&self, to: u32, frame: Frame) {
-        self.net[to as usize].lock().unwrap().push_back(frame);
+        let left = frame.tell.map(News::Left);
+        self.net[to as usize].lock().unwrap().push_back(News::Came(self.me as u32, frame));
+        self.net[self.me].lock().unwrap().extend(left);
     }
 
-    fn progress(&self, deliver: &mut dyn FnMut(u32, Frame)) -> bool {
-        let frame = self.net[self.me].lock().unwrap().pop_front();
-        frame.map(|frame| deliver(1 - self.me as u32, frame)).is_some()
+    fn progress(&self, tell: &mut dyn FnMut(News)) -> bool {
+        let news = self.net[self.me].lock().unwrap().pop_front();
+        news.map(tell).is_some()
     }
 
     fn is_idle(&self) -> bool {
@@ -65,7 +67,7 @@ fn hosts() -> [Host; 2] {
         let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
         let failed = Arc::new(Failure::default());
         let hosts = Hosts { layout, run: 1, rank: me as u32, first_of: vec![0, 1] };
-        let link = Arc::new(Link::new(Arc::new(Carried { net: net.clone(), me }), hosts, failed.clone()));
+        let link = Arc::new(Link::new(Arc::new(Carried { net: net.clone(), me }), hosts, true, failed.clone()));
         let ways = Ways::new(segments, 2, failed, Some(link.clone()));
         let mut post = Post::of(publics, Some(Box::new(ways)), Instant::now());
         post.other_hosts = Some(Progress::Dedicated);
@@ -97,6 +99,22 @@ fn what_is_handed_over_is_seen() {
         let next = std::cell::Cell::new(1);
         let outbox = Outbox::new(FIRST, first.post.clone());
         read_and(&outbox, FIRST, &first.post, 2, |message| check(&message, next.replace(next.get() + 1), 8));
+        sees.join().unwrap();
+    });
+}
+
+/// A processor sends large values and may sleep. It is told that they have left.
+#[test]
+fn who_sends_large_values_is_told_that_they_have_left() {
+    model_bounded(OF_SEVERAL, || {
+        let [first, _second] = hosts();
+        first.other_is_done(SECOND);
+        let outbox = Outbox::new(FIRST, first.post.clone());
+        outbox.count_one_more();
+        outbox.send(SECOND, Message::Values(Box::new(Values { values: Vec::new() })));
+        let there = first.clone();
+        let sees = thread::spawn(move || there.progress());
+        read_and(&outbox, FIRST, &first.post, 1, |message| assert!(matches!(message, Message::Left { to: SECOND })));
         sees.join().unwrap();
     });
 }

@@ -432,6 +432,10 @@ impl<M: Send + 'static> Abroad<M> for Neighbours {
     fn progress(&self, _: &Publics) -> bool {
         false
     }
+
+    fn tells_when_left(&self, _: ProcessorId) -> bool {
+        false
+    }
 }
 
 /// Runs `n` processors, each of a process of its own. Each sends what `sends` says, and is done after a number of messages.

@@ -24,18 +24,39 @@ use std::time::Duration;
 pub trait Carrier: Send + Sync {
     /// Sends a frame to a process. Never waits.
     fn send(&self, to: u32, frame: Frame);
-    /// Goes on with what is under way, unless another thread is at it, and delivers each frame that has come, with its
-    /// sender. True if there was news. Never waits.
-    fn progress(&self, deliver: &mut dyn FnMut(u32, Frame)) -> bool;
+    /// Goes on with what is under way, unless another thread is at it, and tells what has happened. True if there was news.
+    /// Never waits.
+    fn progress(&self, tell: &mut dyn FnMut(News)) -> bool;
     /// Whether nothing is being sent.
     fn is_idle(&self) -> bool;
 }
 
 /// What is carried.
+#[derive(Default)]
 pub struct Frame {
     /// A few kilobytes at most.
     pub head: Vec<u8>,
     pub parts: Vec<FramePart>,
+    /// What the carrier tells when it has left, if anything.
+    #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+    pub tell: Option<Leaving>,
+}
+
+/// Large values on their way to another host.
+#[derive(Debug, Clone, Copy)]
+pub struct Leaving {
+    run: u32,
+    from: ProcessorId,
+    to: ProcessorId,
+}
+
+/// What a carrier tells.
+#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+pub enum News {
+    /// A frame has come from this process.
+    Came(u32, Frame),
+    /// The frame with these values has left: nothing of it is to be sent any more.
+    Left(Leaving),
 }
 
 /// Bytes beside the head of a frame.
@@ -83,6 +104,8 @@ enum What {
         from: ProcessorId,
         to: ProcessorId,
         long: bool,
+        /// Whether the sender is told when it has left.
+        tell: bool,
     },
     /// This many bytes of messages have been taken.
     Taken(u64),
@@ -150,6 +173,8 @@ type Hall = Mutex<Vec<(ProcessorId, Receiver<Taken>)>>;
 pub struct Link {
     carrier: Arc<dyn Carrier>,
     pub hosts: Hosts,
+    /// Whether senders of large values are told when they have left.
+    pub tells: bool,
     peers: Vec<Peer>,
     /// The ways from processors of other hosts to processors of this process; `None` if the processor has left.
     inlets: Mutex<Inlets>,
@@ -175,7 +200,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    pub fn new(carrier: Arc<dyn Carrier>, hosts: Hosts, failed: Arc<Failure>) -> Self {
+    pub fn new(carrier: Arc<dyn Carrier>, hosts: Hosts, tells: bool, failed: Arc<Failure>) -> Self {
         let first = hosts.first_of[hosts.rank as usize];
         let talk = (hosts.rank == first).then(|| {
             let firsts = hosts.firsts();
@@ -190,6 +215,7 @@ impl Link {
             inlets: Mutex::default(),
             halls: hosts.own().map(|_| Hall::default()).collect(),
             hosts,
+            tells,
             failed,
             talk,
         }
@@ -212,7 +238,7 @@ impl Link {
 
     /// Goes on with what is under way. True if there was news. Never waits.
     pub fn progress(&self, publics: &Publics) -> bool {
-        let news = self.carrier.progress(&mut |from, frame| self.take_in(publics, from, frame));
+        let news = self.carrier.progress(&mut |news| self.hear_of(publics, news));
         if let Some(talk) = &self.talk {
             let talk = match talk.try_lock() {
                 Ok(talk) => Some(talk),
@@ -227,12 +253,27 @@ impl Link {
     }
 
     fn send(&self, to: u32, what: What, parts: Vec<FramePart>, after: &[u8]) {
+        let tell = match what {
+            What::Message { from, to, tell: true, .. } => Some(Leaving { run: self.hosts.run, from, to }),
+            _ => None,
+        };
         let head = Vec::with_capacity(32 + after.len());
         // It has neither maps nor sequences, so it can be encoded.
         let mut head = postcard::to_extend(&Head { run: self.hosts.run, what }, head).unwrap_or_default();
         head.extend_from_slice(after);
         self.peers[to as usize].sent.fetch_add(1, Ordering::Relaxed);
-        self.carrier.send(to, Frame { head, parts });
+        self.carrier.send(to, Frame { head, parts, tell });
+    }
+
+    fn hear_of(&self, publics: &Publics, news: News) {
+        match news {
+            News::Came(source, frame) => self.take_in(publics, source, frame),
+            // As if the receiver said so, because a processor has no way to itself.
+            News::Left(Leaving { run, from, to }) if run == self.hosts.run => {
+                self.hand_over(publics, (to, from), (0, Message::Left { to }));
+            }
+            News::Left(_) => {}
+        }
     }
 
     fn take_in(&self, publics: &Publics, source: u32, frame: Frame) {
@@ -244,7 +285,7 @@ impl Link {
         let peer = &self.peers[source as usize];
         peer.received.fetch_add(1, Ordering::Relaxed);
         match head.what {
-            What::Message { from, to, long } => {
+            What::Message { from, to, long, .. } => {
                 let cost = frame.parts.iter().map(|part| part.as_bytes().len()).sum::<usize>() + body.len() + EACH;
                 let mut parts = frame.parts.into_iter();
                 let first = long.then(|| parts.next()).flatten();
@@ -373,7 +414,7 @@ impl Link {
         let here = || sent.iter().all(|(from, n)| self.peers[*from as usize].received.load(Ordering::Relaxed) >= *n);
         let mut pause = Duration::from_micros(1);
         while !(over() || here() && self.carrier.is_idle()) {
-            if !self.carrier.progress(&mut |from, frame| self.take_in(publics, from, frame)) {
+            if !self.carrier.progress(&mut |news| self.hear_of(publics, news)) {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(1));
             }
@@ -396,6 +437,7 @@ impl Way<Message> for Out {
             return Err(message);
         }
         let (from, to) = (self.from, self.to);
+        let tell = link.tells && message.are_large_values();
         let mut parts: Vec<FramePart> = message.take_bulk().into_iter().map(FramePart::Bulk).collect();
         let mut body = match postcard::to_stdvec(&message) {
             Ok(body) => body,
@@ -410,7 +452,7 @@ impl Way<Message> for Out {
         }
         let cost = parts.iter().map(|part| part.as_bytes().len()).sum::<usize>() + body.len() + EACH;
         peer.under_way.fetch_add(cost, Ordering::Relaxed);
-        link.send(self.process as u32, What::Message { from, to, long }, parts, &body);
+        link.send(self.process as u32, What::Message { from, to, long, tell }, parts, &body);
         Ok(())
     }
 }

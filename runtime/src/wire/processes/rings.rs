@@ -124,6 +124,10 @@ impl Abroad<Message> for Ways {
     fn progress(&self, publics: &Publics) -> bool {
         self.link.as_ref().is_some_and(|link| link.progress(publics))
     }
+
+    fn tells_when_left(&self, to: ProcessorId) -> bool {
+        self.link.as_ref().is_some_and(|link| link.tells && !link.hosts.is_near(to))
+    }
 }
 
 /// Where messages go when there is no memory for a ring. The run has been given up.

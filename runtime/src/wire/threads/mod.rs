@@ -100,6 +100,14 @@ impl Wire for Rc<ThreadsWire> {
     fn works(&self, _: &dyn Work) {
         self.outbox.flush();
     }
+
+    fn tells_when_left(&self, to: ProcessorId) -> bool {
+        self.shared.post.abroad.as_ref().is_some_and(|abroad| abroad.tells_when_left(to))
+    }
+
+    fn will_tell(&self) {
+        self.outbox.count_one_more();
+    }
 }
 
 pub(crate) fn run(

@@ -84,6 +84,11 @@ impl<M: Send + 'static> Outbox<M> {
         }
     }
 
+    /// Counts a message that this processor causes to be sent, and does not send itself.
+    pub fn count_one_more(&self) {
+        self.sent.set(self.sent.get() + 1);
+    }
+
     /// Messages sent so far, including messages that wait for a free slot.
     pub fn sent(&self) -> u64 {
         self.sent.get()

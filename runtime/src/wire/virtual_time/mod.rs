@@ -290,8 +290,9 @@ impl Wire for VirtualWire {
         net.carry(meter.now(), self.id, to, message);
     }
 
-    fn tells_what_left(&self) -> bool {
-        self.shared.net.borrow().links[1].has_ways()
+    fn tells_when_left(&self, to: ProcessorId) -> bool {
+        let net = self.shared.net.borrow();
+        net.links[1].has_ways() && !net.machine.same_node(self.id, to)
     }
 
     fn abort(&self, error: Error) {

@@ -3,7 +3,7 @@
 //! Whoever holds the lock of [`World`] goes on with all that is under way. Nobody waits for the lock: what is to be sent
 //! is queued, and the holder looks at the queue once more after it has let go.
 
-use super::super::link::{Carrier, Frame, FramePart};
+use super::super::link::{Carrier, Frame, FramePart, Leaving, News};
 use super::super::lobby::Lobby;
 use super::{Handle, World};
 use crate::Error;
@@ -55,8 +55,8 @@ struct State {
     sending: VecDeque<Sending>,
     /// By sender, in the order in which they were sent.
     arriving: HashMap<u32, VecDeque<Box<Arriving>>>,
-    /// Frames that are here.
-    arrived: VecDeque<(u32, Frame)>,
+    /// What is to be told: frames that are here, and that frames have left.
+    news: VecDeque<News>,
 }
 
 /// A frame that MPI reads.
@@ -65,6 +65,7 @@ struct Sending {
     requests: Vec<ffi::MPI_Request>,
     _head: Vec<u8>,
     _parts: Vec<FramePart>,
+    tell: Option<Leaving>,
 }
 
 /// A frame whose parts MPI writes.
@@ -91,7 +92,7 @@ impl MpiCarrier {
         let head = postcard::to_stdvec(error).unwrap_or_default();
         let kind = if has_left { LEFT } else { LOSS };
         for other in &self.others {
-            self.give(kind, *other, Frame { head: head.clone(), parts: Vec::new() });
+            self.give(kind, *other, Frame { head: head.clone(), ..Frame::default() });
         }
     }
 
@@ -99,7 +100,7 @@ impl MpiCarrier {
     pub fn tell_host_left(&self, after: u32, error: &Error) {
         let head = postcard::to_stdvec(&(after, error)).unwrap_or_default();
         for other in &self.others {
-            self.give(HOST_LEFT, *other, Frame { head: head.clone(), parts: Vec::new() });
+            self.give(HOST_LEFT, *other, Frame { head: head.clone(), ..Frame::default() });
         }
     }
 
@@ -156,7 +157,7 @@ impl MpiCarrier {
     }
 
     /// Gives a frame to MPI.
-    fn start(&self, state: &mut State, kind: u8, to: u32, Frame { head, parts }: Frame) {
+    fn start(&self, state: &mut State, kind: u8, to: u32, Frame { head, parts, tell }: Frame) {
         let mut with_lens = vec![kind];
         with_lens.extend_from_slice(&(parts.len() as u32).to_le_bytes());
         for part in &parts {
@@ -177,10 +178,17 @@ impl MpiCarrier {
             self.check(to, code);
             requests.push(request);
         }
-        let mut sending = Sending { to, requests, _head: with_lens, _parts: parts };
-        if !self.is_over(sending.to, &mut sending.requests) {
-            state.sending.push_back(sending);
+        self.send_on(state, Sending { to, requests, _head: with_lens, _parts: parts, tell });
+    }
+
+    /// Goes on to send a frame. Whether it has left.
+    fn send_on(&self, state: &mut State, mut sending: Sending) -> bool {
+        let has_left = self.is_over(sending.to, &mut sending.requests);
+        match has_left {
+            true => state.news.extend(sending.tell.map(News::Left)),
+            false => state.sending.push_back(sending),
         }
+        has_left
     }
 
     /// Whether the operations with a process have ended.
@@ -206,11 +214,8 @@ impl MpiCarrier {
     fn go_on_with(&self, state: &mut State) -> bool {
         let mut news = self.start_queued(state);
         for _ in 0..state.sending.len().min(AT_ONCE) {
-            let Some(mut sending) = state.sending.pop_front() else { break };
-            match self.is_over(sending.to, &mut sending.requests) {
-                true => news = true,
-                false => state.sending.push_back(sending),
-            }
+            let Some(sending) = state.sending.pop_front() else { break };
+            news |= self.send_on(state, sending);
         }
         for _ in 0..AT_ONCE {
             if !self.receive_head(state) {
@@ -225,7 +230,7 @@ impl MpiCarrier {
             {
                 news = true;
                 match kind {
-                    OF_RUN => state.arrived.push_back((*from, frame)),
+                    OF_RUN => state.news.push_back(News::Came(*from, frame)),
                     HOST_LEFT => {
                         if let Ok((after, error)) = postcard::from_bytes(&frame.head) {
                             self.lobby.host_has_left(after, error);
@@ -268,7 +273,7 @@ impl MpiCarrier {
         };
         let Some((kind, lens, start)) = lens_of(&head) else { return true };
         let parts = lens.iter().map(|len| FramePart::Bulk(Bulk::Buffer(Buffer::zeroed(*len as usize)))).collect();
-        let frame = Frame { head: head[start..].to_vec(), parts };
+        let frame = Frame { head: head[start..].to_vec(), parts, tell: None };
         // In a box first: the buffers stay where they are while MPI writes to them.
         let mut arriving = Box::new(Arriving { requests: Vec::new(), frame, kind });
         let Arriving { requests, frame, .. } = &mut *arriving;
@@ -302,16 +307,15 @@ impl Carrier for MpiCarrier {
         self.give(OF_RUN, to, frame);
     }
 
-    fn progress(&self, deliver: &mut dyn FnMut(u32, Frame)) -> bool {
+    fn progress(&self, tell: &mut dyn FnMut(News)) -> bool {
         let mut news = false;
         loop {
             let went_on = self.with_state(|state| {
                 let news = self.go_on_with(state);
                 // Under the lock, so that the frames of a process keep their order.
-                while let Some((from, frame)) = state.arrived.pop_front() {
-                    deliver(from, frame);
-                }
-                news
+                let some = !state.news.is_empty();
+                state.news.drain(..).for_each(&mut *tell);
+                news || some
             });
             news |= went_on.unwrap_or(false);
             if went_on.is_none() || self.queue.1.is_empty() {
