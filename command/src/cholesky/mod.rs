@@ -163,19 +163,22 @@ fn measured(outcome: &Outcome, operations: f64) -> Record {
     ]
 }
 
+/// The elements in the tiles of the lower triangle, with those on the diagonal in full.
+fn elements_of_tiles(size: usize, tile: usize) -> u128 {
+    let (size, tile) = (size as u128, tile as u128);
+    let last = match size % tile {
+        0 => tile.min(size),
+        rest => rest,
+    };
+    (size * size + (size - last) * tile + last * last) / 2
+}
+
 fn matrix<T: Real>(args: &CholeskyOptions) -> Result<Matrix<T>, Failure> {
     const SIZE: usize = 2048;
     let fits = |size: usize| {
-        let wide = size as u128;
-        // The tiles of the lower triangle, those on the diagonal in full, and the whole matrix for a file that is read or written.
-        let tile = args.tile as u128;
-        let last = match wide % tile {
-            0 => tile.min(wide),
-            rest => rest,
-        };
-        let tiles = (wide * wide + (wide - last) * tile + last * last) / 2;
-        let whole = wide * (u128::from(args.input.is_some()) + u128::from(args.output.is_some()));
-        check_memory(&format!("a matrix of {}", plural(size, "row")), size, (tiles + whole) * size_of::<T>() as u128)
+        let files = u128::from(args.input.is_some()) + u128::from(args.output.is_some());
+        let elements = elements_of_tiles(size, args.tile) + files * (size as u128).pow(2);
+        check_memory(&format!("a matrix of {}", plural(size, "row")), 1, elements * size_of::<T>() as u128)
     };
     let Some(path) = &args.input else {
         let size = at_least_one("size", args.size.unwrap_or(SIZE))?;

@@ -14,6 +14,7 @@ mod collective;
 mod explore;
 mod explored_processes;
 mod files;
+mod flows;
 mod guide;
 mod micro;
 mod on_mpi;
