@@ -142,7 +142,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
             let checked = mapped.iter().try_for_each(|(_, leaf)| inner.check_leaf(&leaf.body));
             let planned = checked.and_then(|()| {
                 mapped.iter_mut().try_for_each(|(_, leaf)| {
-                    leaf.follows(inner.plan_leaf(shard, &leaf.body, (leaf.id, leaf.mapped.priority))?);
+                    leaf.unmet += inner.plan_leaf(shard, &leaf.body, (leaf.id, leaf.mapped.priority))?;
                     Ok(())
                 })
             });

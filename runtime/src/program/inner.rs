@@ -1,7 +1,6 @@
 //! The handle of an inner task.
 
 use super::gang::{Gang, ShardLaunch, ShardTask};
-use super::launch::After;
 use super::launcher::Launcher;
 use super::shard::Shard;
 use crate::Error;
@@ -147,7 +146,7 @@ impl Launcher {
         self.check_awaited(|| format!("`{}`", body.name), body.uses.iter().map(of))
     }
 
-    /// Brings data to a leaf task of an inner task, where gangs have had it.
+    /// Brings data to a leaf task of an inner task, where gangs have had it. Returns for how many homecomings it waits.
     ///
     /// # Errors
     /// An illegal answer of the mapper.
@@ -157,10 +156,10 @@ impl Launcher {
         shard: &Shard,
         body: &Body,
         (id, priority): (TaskId, Priority),
-    ) -> Result<After, Error> {
+    ) -> Result<u32, Error> {
         self.core.gangs.before_leaf(&self.core.tasks);
         if self.launches.get() == 0 {
-            return Ok(After::default());
+            return Ok(0);
         }
         let (effects, held) = (self.core.effects(), shard.held());
         self.check_leaf(body)?;
@@ -180,15 +179,15 @@ impl Launcher {
             self.take_home(launch, &moves, held);
         }
         let taken_home = self.taken_home.borrow();
-        let mut after = After::default();
-        for u in &body.uses {
-            after.launches |= u.coherence != Coherence::Simultaneous;
-            if let Some(home) = taken_home.get(&u.column.key()) {
-                after.launches = true;
-                after.unmet += u32::from(home.wait(Waiting::Task(id)));
-            }
-        }
-        Ok(after)
+        let homes = body.uses.iter().filter_map(|u| taken_home.get(&u.column.key()));
+        Ok(homes.map(|home| u32::from(home.wait(Waiting::Task(id)))).sum())
+    }
+
+    /// Whether a planned leaf task of the inner task comes after the launches before it.
+    pub(super) fn precedes(&self, body: &Body) -> bool {
+        let taken_home = self.taken_home.borrow();
+        let follows = |u: &UseAt| u.coherence != Coherence::Simultaneous || taken_home.contains_key(&u.column.key());
+        body.uses.iter().any(follows)
     }
 
     /// Learns when data has come back to the homes of regions that the inner task shares.

@@ -506,7 +506,7 @@ impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
         let tasks = &shard.core().tasks;
         (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
         match tasks.map_leaf(target, priority, &mut body) {
-            Ok(mapped) => Ok(MappedLeaf { id, unmet, mapped, body, after_launches: false }),
+            Ok(mapped) => Ok(MappedLeaf { id, unmet, mapped, body }),
             Err(refused) => {
                 tasks.cancel_leaf(id, body);
                 Err(Box::new(refused.of_launch(name)))
@@ -529,9 +529,9 @@ impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
     pub(crate) fn go_mapped(self, leaf: MappedLeaf, after: &[WaitAt]) -> TaskFuture<F::Output> {
         // Field by field: as a whole it would be copied.
         let Launch { shard, function, args, waits, arrivals, .. } = self;
-        let MappedLeaf { id, unmet, mapped, mut body, after_launches } = leaf;
+        let MappedLeaf { id, unmet, mapped, mut body } = leaf;
         let tasks = &shard.core().tasks;
-        let past = tasks.effects.races().map(|races| tell_races(races, shard, id, &mut body, after_launches));
+        let past = tasks.effects.races().map(|races| tell_races(races, shard, id, &mut body));
         let mut taking = Taking::new(tasks, id, &mut body, unmet);
         let kept = F::take(args, &mut taking);
         after.iter().for_each(|at| taking.wait(*at));
@@ -598,7 +598,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
             Ok(mut mapped) => {
                 if let Some(inner) = self.shard.inner_launcher() {
                     match inner.plan_leaf(self.shard, &mapped.body, (mapped.id, mapped.mapped.priority)) {
-                        Ok(after) => mapped.follows(after),
+                        Ok(unmet) => mapped.unmet += unmet,
                         Err(refused) => {
                             mapped.cancel(&self.shard.core().tasks);
                             return Err(refused);
@@ -615,10 +615,10 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
 /// Tells the check for races of a launch, and returns the event of the task's beginning. It is compiled once, and not for
 /// each function that is launched.
 #[cold]
-fn tell_races(races: &Races, shard: &Shard, id: TaskId, body: &mut Body, after_launches: bool) -> Past {
+fn tell_races(races: &Races, shard: &Shard, id: TaskId, body: &mut Body) -> Past {
     let inputs = std::mem::take(&mut body.inputs);
     let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous).map(UseAt::as_use);
-    let after = shard.inner_launcher().filter(|_| after_launches).map(|inner| inner.number);
+    let after = shard.inner_launcher().filter(|inner| inner.precedes(body)).map(|inner| inner.number);
     races.leaf_launched((shard.core().tasks.effects.id, id), shard.actor(), (inputs, after), exclusive)
 }
 
@@ -629,26 +629,9 @@ pub(crate) struct MappedLeaf {
     pub(super) unmet: u32,
     pub(super) mapped: Mapped,
     pub(super) body: Box<Body>,
-    /// It may follow launches that its own task has made.
-    pub(super) after_launches: bool,
-}
-
-/// The launches of its own task that a leaf task follows.
-#[derive(Default)]
-pub(super) struct After {
-    pub launches: bool,
-    /// The number of homecomings that it waits for.
-    pub unmet: u32,
 }
 
 impl MappedLeaf {
-    /// It follows launches of its own task. (Code that can't look at the whole struct leaves it in registers.)
-    #[inline(always)]
-    pub(super) fn follows(&mut self, after: After) {
-        self.after_launches = after.launches;
-        self.unmet += after.unmet;
-    }
-
     /// Gives the launch up.
     #[cold]
     pub fn cancel(self, tasks: &Tasks) {
