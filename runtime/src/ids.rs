@@ -100,7 +100,7 @@ impl ColumnKey {
 }
 
 /// A leaf task of this processor: its place in the slab, and which use of that place it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TaskId {
     pub index: u32,
     pub turn: u32,

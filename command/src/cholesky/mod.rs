@@ -178,7 +178,11 @@ fn matrix<T: Real>(args: &CholeskyOptions) -> Result<Matrix<T>, Failure> {
     let fits = |size: usize| {
         let files = u128::from(args.input.is_some()) + u128::from(args.output.is_some());
         let elements = elements_of_tiles(size, args.tile) + files * (size as u128).pow(2);
-        check_memory(&format!("a matrix of {}", plural(size, "row")), 1, elements * size_of::<T>() as u128)
+        check_memory(
+            &format!("a matrix of {}", plural(size, "row")),
+            1,
+            elements.saturating_mul(size_of::<T>() as u128),
+        )
     };
     let Some(path) = &args.input else {
         let size = at_least_one("size", args.size.unwrap_or(SIZE))?;

@@ -13,8 +13,8 @@ pub struct Sends {
     #[arg(long, value_name = "WAY", value_enum)]
     pub broadcast: Option<Way>,
 
-    /// Large values, of at least 64 KiB, that may be leaving a node at a time: a number, or `peer` for one to each other node. In
-    /// virtual time, and between hosts with `--wire mpi` and `--progress dedicated` or `--utility`; elsewhere all leave at once
+    /// How many large values, of at least 64 KiB, a node sends at a time: a number, or `peer` for one to each other node. For
+    /// virtual time, and for `--wire mpi` between hosts with `--utility 1`; elsewhere all are sent at once
     #[arg(long, value_name = "N", default_value = "1", value_parser = under_way)]
     pub under_way: UnderWay,
 }
@@ -37,7 +37,7 @@ fn under_way(text: &str) -> Result<UnderWay, String> {
 }
 
 impl Sends {
-    /// Lets a mapper answer with the way that was asked for, until it is replaced.
+    /// Lets the mapper answer with the way that was asked for. A mapper that replaces it later answers as it likes.
     pub fn change(&self, slot: &MapperSlot) {
         if let Some(way) = self.broadcast {
             slot.replace(Arc::new(Routed { inner: slot.current().mapper.clone(), way }));

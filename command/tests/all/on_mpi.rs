@@ -201,6 +201,22 @@ fn a_trace_is_one_file_on_one_clock() {
     }
 }
 
+/// In a trace of a build for tests each message is received under the name under which it was sent. Notices that values have left
+/// for another host, which nobody has sent, must not be taken for messages.
+#[test]
+fn messages_of_a_flow_are_traced_as_they_were_sent() {
+    for launcher in launchers() {
+        let file = path("flow.json");
+        let args = "cholesky --workers 2 --utility 1 --size 700 --tile 128 --repeat 2 --trace";
+        let output = maniple(&launcher, &format!("{args} {}", file.display()));
+        assert!(output.status.success() && output.stderr.is_empty(), "{launcher:?}: {output:?}");
+        let trace: Value = serde_json::from_slice(&std::fs::read(&file).expect("a trace")).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("a list");
+        let ends = events.iter().filter(|e| e["ph"] == "f" && e["name"] == "Values").count();
+        assert!(ends > 10, "{ends}");
+    }
+}
+
 #[test]
 fn a_trace_that_cannot_be_written_is_told_once() {
     for launcher in launchers() {

@@ -18,8 +18,8 @@ pub(crate) enum Event<'a> {
     },
     /// The processor handles messages to itself.
     OwnReceived,
-    /// A message came that is not part of the program and was sent without an event: it compares top-level tasks.
-    ComparisonReceived,
+    /// A message came that was sent without an event: it compares top-level tasks, or says that values have left.
+    NoticeReceived,
     /// A turn had nothing to do.
     Idle,
     /// The processor sleeps until there is something to do.

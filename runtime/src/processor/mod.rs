@@ -86,7 +86,7 @@ impl Core {
     #[inline]
     pub fn receive(self: &Rc<Self>, from: ProcessorId, message: Message) {
         self.effects().event(|| match message {
-            Message::Replicated(_) => Event::ComparisonReceived,
+            Message::Replicated(_) | Message::Left { .. } => Event::NoticeReceived,
             _ => Event::Received { from, name: message.name() },
         });
         self.deliver(from, message);

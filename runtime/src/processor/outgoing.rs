@@ -1,7 +1,8 @@
-//! Large values on their way out of a node. They leave by priority, and as many at a time as the run allows: one, unless it
-//! says otherwise. So the most urgent ones have the network for themselves.
+//! Large values on their way out of a node. They leave by priority, and as many of a processor at a time as the run allows: one,
+//! unless it says otherwise. So the most urgent ones have the network for themselves.
 //!
-//! This needs a wire that tells when values have left: virtual time, and MPI between hosts. On others, all leave at once.
+//! This needs a wire that tells when values have left: virtual time, and MPI between hosts if the sender is a utility
+//! processor. Otherwise all leave at once.
 
 use super::Core;
 use crate::config::UnderWay;

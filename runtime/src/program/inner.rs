@@ -179,15 +179,19 @@ impl Launcher {
             self.take_home(launch, &moves, held);
         }
         let taken_home = self.taken_home.borrow();
-        let homes = body.uses.iter().filter_map(|u| taken_home.get(&u.column.key()));
-        Ok(homes.map(|home| u32::from(home.wait(Waiting::Task(id)))).sum())
+        let home = |u: &UseAt| taken_home.get(&u.column.key());
+        if effects.races().is_some() {
+            let follows = body.uses.iter().any(|u| u.coherence != Coherence::Simultaneous || home(u).is_some());
+            let mut followers = self.followers.borrow_mut();
+            followers.remove(&id);
+            followers.extend(follows.then_some(id));
+        }
+        Ok(body.uses.iter().filter_map(home).map(|home| u32::from(home.wait(Waiting::Task(id)))).sum())
     }
 
-    /// Whether a planned leaf task of the inner task comes after the launches before it.
-    pub(super) fn precedes(&self, body: &Body) -> bool {
-        let taken_home = self.taken_home.borrow();
-        let follows = |u: &UseAt| u.coherence != Coherence::Simultaneous || taken_home.contains_key(&u.column.key());
-        body.uses.iter().any(follows)
+    /// Whether a leaf task of the inner task, which is planned, comes after the launches before it. For the check for races.
+    pub(super) fn is_before(&self, id: TaskId) -> bool {
+        self.followers.borrow_mut().remove(&id)
     }
 
     /// Learns when data has come back to the homes of regions that the inner task shares.

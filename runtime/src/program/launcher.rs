@@ -10,8 +10,8 @@ use crate::error::{Failure, FailureNumber};
 use crate::failures::Failures;
 use crate::future::{FutureMap, Poison, TaskFuture};
 use crate::gang::{Dispatch, LaunchPlan, LaunchState, PlanInput, Planner, Settle, Uses};
-use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId};
-use crate::maps::{self, HashMap};
+use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId};
+use crate::maps::{self, HashMap, HashSet};
 use crate::message::{Given, HeldRegion, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
@@ -57,6 +57,8 @@ pub(crate) struct Launcher {
     pub has_flow: Cell<bool>,
     /// For an inner task: the regions that it shares whose data it has taken back to the home, and when it is there.
     pub taken_home: RefCell<HashMap<ColumnKey, TaskFuture<()>>>,
+    /// Leaf tasks of the inner task that are planned and come after launches, if races are checked.
+    pub followers: RefCell<HashSet<TaskId>>,
     /// The future of the last task of a flow that runs on another node. The next one takes its memory if nobody holds it any more.
     pub relay: Cell<Option<Rc<dyn Any>>>,
     unawaited: RefCell<Vec<Unawaited>>,
@@ -81,6 +83,7 @@ impl Launcher {
             nodes: core.effects().copies().nodes(),
             has_flow: Cell::new(false),
             taken_home: RefCell::default(),
+            followers: RefCell::default(),
             relay: Cell::default(),
             unawaited: RefCell::default(),
             names: Cell::default(),

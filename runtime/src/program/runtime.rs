@@ -356,8 +356,9 @@ impl Runtime {
 
     /// Sets how many large values may be leaving a node at a time. Without this it is one: the values for the task with the
     /// highest priority have the network for themselves. Those of less than 64 KiB do not wait. This is for data that launches and
-    /// flows move, in virtual time and over MPI between hosts. Over MPI each process needs somebody who sees to the network while
-    /// tasks run: [`Progress::Dedicated`] or a [utility processor](Self::utility). Elsewhere all values leave at once.
+    /// flows move, in virtual time, and over MPI between hosts if the sender is a [utility processor](Self::utility). A flow sends
+    /// from there if its node has one. Elsewhere all values leave at once: a processor that runs tasks would send the next ones only
+    /// after a task.
     pub fn under_way(mut self, under_way: UnderWay) -> Self {
         self.under_way = under_way;
         self

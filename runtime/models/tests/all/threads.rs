@@ -433,7 +433,7 @@ impl<M: Send + 'static> Abroad<M> for Neighbours {
         false
     }
 
-    fn tells_when_left(&self, _: ProcessorId) -> bool {
+    fn tells_when_left(&self, _: ProcessorId, _: ProcessorId) -> bool {
         false
     }
 }

@@ -412,7 +412,7 @@ impl Recorder {
                 self.received[from.index()] = number.wrapping_add(1);
                 self.within(EventKind::Receive, name, from.0, number);
             }
-            Event::ComparisonReceived => self.messages(wire),
+            Event::NoticeReceived => self.messages(wire),
             Event::OwnReceived => self.begin(wire, EventKind::Messages, UNKNOWN, UNKNOWN, 0),
             Event::TaskReleased { object, generation, task } => {
                 self.within(EventKind::ReleasedTask, object, generation.min(u64::from(UNKNOWN)) as u32, task_key(task));

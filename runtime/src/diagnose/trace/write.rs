@@ -283,24 +283,24 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Messages by sender, receiver and number.
-type Messages = HashMap<(ProcessorId, ProcessorId, u32), Spot>;
+/// Messages, each with its name, by sender, receiver and number.
+type Messages<'a> = HashMap<(ProcessorId, ProcessorId, u32), (Spot, &'a str)>;
 
-fn messages(rows: &[Row<'_>], kind: EventKind) -> Messages {
+fn messages<'a>(rows: &[Row<'a>], kind: EventKind) -> Messages<'a> {
     let mut found = HashMap::new();
     for row in rows {
         let me = row.recording.processor;
         for (event, slice) in row.events().filter(|(e, _)| e.kind() == kind) {
             let other = event.processor().unwrap_or(ProcessorId(u32::MAX));
             let (from, to) = if kind == EventKind::Send { (me, other) } else { (other, me) };
-            found.insert((from, to, event.key), slice);
+            found.insert((from, to, event.key), (slice, row.name(event.what())));
         }
     }
     found
 }
 
 /// Writes arrows from an arrival to what it released, which runs later.
-fn releases(row: &Row<'_>, sent: &Messages, file: &mut File<'_, impl Write>) -> io::Result<()> {
+fn releases(row: &Row<'_>, sent: &Messages<'_>, file: &mut File<'_, impl Write>) -> io::Result<()> {
     let me = row.recording.processor;
     let mut pending: HashMap<Released, Vec<(Spot, &Entry)>> = HashMap::new();
     // Where the last message came from.
@@ -315,7 +315,7 @@ fn releases(row: &Row<'_>, sent: &Messages, file: &mut File<'_, impl Write>) -> 
             EventKind::Poll | EventKind::LastPoll => (EventKind::ReleasedShard, event.key),
             EventKind::Chains => (EventKind::ReleasedChain, event.what()),
             EventKind::Receive => {
-                sender = event.processor().and_then(|from| sent.get(&(from, me, event.key)).copied());
+                sender = event.processor().and_then(|from| sent.get(&(from, me, event.key))).map(|(spot, _)| *spot);
                 continue;
             }
             EventKind::ReleasedTask | EventKind::ReleasedShard | EventKind::ReleasedChain => {
@@ -400,9 +400,11 @@ pub(super) fn write(out: &mut impl Write, recordings: &[Recording], run: RunInfo
     for row in &rows {
         let me = row.recording.processor;
         for (event, slice) in row.events().filter(|(e, _)| e.kind() == EventKind::Send) {
-            let to = event.processor().and_then(|to| received.get(&(me, to, event.key)).copied());
-            let args = Args { from: Some(me), to: event.processor(), ..Args::default() };
-            file.arrow(Arrow { name: row.name(event.what()), cat: "message", from: slice, to, args })?;
+            let (name, to) = (row.name(event.what()), event.processor());
+            let came = to.and_then(|to| received.get(&(me, to, event.key)));
+            debug_assert!(came.is_none_or(|(_, as_name)| *as_name == name), "a message from {me} to {to:?}");
+            let args = Args { from: Some(me), to, ..Args::default() };
+            file.arrow(Arrow { name, cat: "message", from: slice, to: came.map(|(spot, _)| *spot), args })?;
         }
     }
     rows.iter().try_for_each(|row| releases(row, &sent, &mut file))?;

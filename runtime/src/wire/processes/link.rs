@@ -104,8 +104,6 @@ enum What {
         from: ProcessorId,
         to: ProcessorId,
         long: bool,
-        /// Whether the sender is told when it has left.
-        tell: bool,
     },
     /// This many bytes of messages have been taken.
     Taken(u64),
@@ -129,6 +127,8 @@ pub struct Hosts {
     pub rank: u32,
     /// For each process, the first process of its host.
     pub first_of: Vec<u32>,
+    /// Utility processors of each process.
+    pub utility: u32,
 }
 
 impl Hosts {
@@ -145,6 +145,13 @@ impl Hosts {
         let workers = self.layout.workers as usize;
         let first = self.rank as usize * workers;
         first..first + workers
+    }
+
+    /// Whether a processor of this process is told when large values of it have left. One that runs tasks would learn it only
+    /// after a task, and then send the next ones: that takes longer than to send all at once.
+    fn tells(&self, from: ProcessorId) -> bool {
+        let workers = self.layout.workers;
+        from.0 % workers >= workers - self.utility
     }
 
     /// Whether a processor is on this host.
@@ -173,8 +180,6 @@ type Hall = Mutex<Vec<(ProcessorId, Receiver<Taken>)>>;
 pub struct Link {
     carrier: Arc<dyn Carrier>,
     pub hosts: Hosts,
-    /// Whether senders of large values are told when they have left.
-    pub tells: bool,
     peers: Vec<Peer>,
     /// The ways from processors of other hosts to processors of this process; `None` if the processor has left.
     inlets: Mutex<Inlets>,
@@ -200,7 +205,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    pub fn new(carrier: Arc<dyn Carrier>, hosts: Hosts, tells: bool, failed: Arc<Failure>) -> Self {
+    pub fn new(carrier: Arc<dyn Carrier>, hosts: Hosts, failed: Arc<Failure>) -> Self {
         let first = hosts.first_of[hosts.rank as usize];
         let talk = (hosts.rank == first).then(|| {
             let firsts = hosts.firsts();
@@ -215,10 +220,14 @@ impl Link {
             inlets: Mutex::default(),
             halls: hosts.own().map(|_| Hall::default()).collect(),
             hosts,
-            tells,
             failed,
             talk,
         }
+    }
+
+    /// Whether a processor is told when large values for another one have left.
+    pub fn tells_when_left(&self, from: ProcessorId, to: ProcessorId) -> bool {
+        self.hosts.tells(from) && !self.hosts.is_near(to)
     }
 
     /// The way from a processor of this process to one of another host.
@@ -252,11 +261,11 @@ impl Link {
         news
     }
 
-    fn send(&self, to: u32, what: What, parts: Vec<FramePart>, after: &[u8]) {
-        let tell = match what {
-            What::Message { from, to, tell: true, .. } => Some(Leaving { run: self.hosts.run, from, to }),
-            _ => None,
-        };
+    fn send(&self, to: u32, what: What) {
+        self.send_with(to, what, Vec::new(), &[], None);
+    }
+
+    fn send_with(&self, to: u32, what: What, parts: Vec<FramePart>, after: &[u8], tell: Option<Leaving>) {
         let head = Vec::with_capacity(32 + after.len());
         // It has neither maps nor sequences, so it can be encoded.
         let mut head = postcard::to_extend(&Head { run: self.hosts.run, what }, head).unwrap_or_default();
@@ -285,7 +294,7 @@ impl Link {
         let peer = &self.peers[source as usize];
         peer.received.fetch_add(1, Ordering::Relaxed);
         match head.what {
-            What::Message { from, to, long, .. } => {
+            What::Message { from, to, long } => {
                 let cost = frame.parts.iter().map(|part| part.as_bytes().len()).sum::<usize>() + body.len() + EACH;
                 let mut parts = frame.parts.into_iter();
                 let first = long.then(|| parts.next()).flatten();
@@ -337,7 +346,7 @@ impl Link {
         if peer.taken.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 >= SAY {
             let taken = peer.taken.swap(0, Ordering::Relaxed);
             if taken > 0 {
-                self.send(process as u32, What::Taken(taken), Vec::new(), &[]);
+                self.send(process as u32, What::Taken(taken));
             }
         }
     }
@@ -347,7 +356,7 @@ impl Link {
         if publics[talk.near[0]].given_up.load(Ordering::SeqCst) {
             if talk.said.given_up() {
                 let others = talk.firsts.iter().filter(|first| **first != self.hosts.rank);
-                others.for_each(|first| self.send(*first, What::Notice(Notice::GiveUp), Vec::new(), &[]));
+                others.for_each(|first| self.send(*first, What::Notice(Notice::GiveUp)));
             }
             return;
         }
@@ -370,7 +379,7 @@ impl Link {
     fn tell_first(&self, publics: &Publics, talk: &mut Talk, notice: Notice) {
         match talk.firsts[0] {
             first if first == self.hosts.rank => self.hear(publics, talk, self.hosts.rank, notice),
-            first => self.send(first, What::Notice(notice), Vec::new(), &[]),
+            first => self.send(first, What::Notice(notice)),
         }
     }
 
@@ -380,7 +389,7 @@ impl Link {
         let told = talk.collected.as_mut().zip(host).and_then(|(collected, host)| collected.take(host, notice));
         if let Some(told) = told {
             let others = talk.firsts.iter().filter(|first| **first != self.hosts.rank);
-            others.for_each(|first| self.send(*first, What::Notice(told), Vec::new(), &[]));
+            others.for_each(|first| self.send(*first, What::Notice(told)));
         }
         match told.unwrap_or(notice) {
             Notice::Ask { wave } => talk.said.asked(wave),
@@ -437,7 +446,8 @@ impl Way<Message> for Out {
             return Err(message);
         }
         let (from, to) = (self.from, self.to);
-        let tell = link.tells && message.are_large_values();
+        let tells = link.tells_when_left(from, to) && message.are_large_values();
+        let tell = tells.then_some(Leaving { run: link.hosts.run, from, to });
         let mut parts: Vec<FramePart> = message.take_bulk().into_iter().map(FramePart::Bulk).collect();
         let mut body = match postcard::to_stdvec(&message) {
             Ok(body) => body,
@@ -452,7 +462,7 @@ impl Way<Message> for Out {
         }
         let cost = parts.iter().map(|part| part.as_bytes().len()).sum::<usize>() + body.len() + EACH;
         peer.under_way.fetch_add(cost, Ordering::Relaxed);
-        link.send(self.process as u32, What::Message { from, to, long, tell }, parts, &body);
+        link.send_with(self.process as u32, What::Message { from, to, long }, parts, &body, tell);
         Ok(())
     }
 }

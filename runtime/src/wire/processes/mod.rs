@@ -274,10 +274,8 @@ fn run_of(
     let failed = Arc::new(Failure::default());
     let slots = slots_between::<Message>(layout.processors());
     let link = meeting.carrier().map(|carrier| {
-        let hosts = Hosts { layout, run, rank: meeting.rank, first_of: meeting.hosts.clone() };
-        // Where all processors run tasks, nobody would see in time that values have left, and send the next ones.
-        let tells = progress == Progress::Dedicated || utility > 0;
-        Arc::new(Link::new(carrier, hosts, tells, failed.clone()))
+        let hosts = Hosts { layout, run, rank: meeting.rank, first_of: meeting.hosts.clone(), utility };
+        Arc::new(Link::new(carrier, hosts, failed.clone()))
     });
     // Without another process on the host there is nobody to share memory with.
     let memory = (meeting.on_host() > 1).then(|| Arc::new(Registered(segments.clone())) as Arc<dyn SharedMemory>);

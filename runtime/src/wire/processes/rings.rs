@@ -125,8 +125,8 @@ impl Abroad<Message> for Ways {
         self.link.as_ref().is_some_and(|link| link.progress(publics))
     }
 
-    fn tells_when_left(&self, to: ProcessorId) -> bool {
-        self.link.as_ref().is_some_and(|link| link.tells && !link.hosts.is_near(to))
+    fn tells_when_left(&self, from: ProcessorId, to: ProcessorId) -> bool {
+        self.link.as_ref().is_some_and(|link| link.tells_when_left(from, to))
     }
 }
 

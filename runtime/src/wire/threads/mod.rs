@@ -102,7 +102,7 @@ impl Wire for Rc<ThreadsWire> {
     }
 
     fn tells_when_left(&self, to: ProcessorId) -> bool {
-        self.shared.post.abroad.as_ref().is_some_and(|abroad| abroad.tells_when_left(to))
+        self.shared.post.abroad.as_ref().is_some_and(|abroad| abroad.tells_when_left(self.outbox.id(), to))
     }
 
     fn will_tell(&self) {

@@ -84,6 +84,11 @@ impl<M: Send + 'static> Outbox<M> {
         }
     }
 
+    /// The processor that sends.
+    pub fn id(&self) -> ProcessorId {
+        self.id
+    }
+
     /// Counts a message that this processor causes to be sent, and does not send itself.
     pub fn count_one_more(&self) {
         self.sent.set(self.sent.get() + 1);

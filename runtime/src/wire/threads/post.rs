@@ -121,8 +121,8 @@ pub trait Abroad<M>: Send + Sync {
     /// Goes on with messages to and from other hosts, and finds out with them whether the run can't go on. True if there
     /// was news. Never waits.
     fn progress(&self, publics: &Publics) -> bool;
-    /// Whether the sender of a large message to a processor is told when it has left.
-    fn tells_when_left(&self, to: ProcessorId) -> bool;
+    /// Whether the sender of a large message is told when it has left.
+    fn tells_when_left(&self, from: ProcessorId, to: ProcessorId) -> bool;
 }
 
 /// The sending end of a way to another process.

@@ -248,7 +248,8 @@ impl MpiCarrier {
             }
             !frames.is_empty()
         });
-        news
+        // Somebody waits to be told. So nobody sleeps until then.
+        news || state.sending.iter().any(|sending| sending.tell.is_some())
     }
 
     /// Takes a head that has come, and lets MPI receive the parts of its frame. False if there is none.
