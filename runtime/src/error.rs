@@ -359,6 +359,12 @@ impl Error {
         e
     }
 
+    /// Of this error and a later one, the first that follows from no other failure, or else this one.
+    pub(crate) fn or_cause(self, later: Self) -> Self {
+        let follows = |e: &Self| matches!(e, Error::Poisoned { .. });
+        if follows(&self) && !follows(&later) { later } else { self }
+    }
+
     /// The failure that this one follows from, with the place where it happened.
     pub(crate) fn first(&self) -> &Error {
         let mut first = self;

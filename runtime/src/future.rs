@@ -237,13 +237,18 @@ impl<T: 'static> TaskFuture<T> {
                 return Poll::Pending;
             }
             self.cell.is_awaited();
+            self.is_got();
             Poll::Ready(())
         })
         .await;
     }
 
     /// Whether the value or an error is there. Never waits.
+    ///
+    /// The result of a task of a flow on several nodes is sent to all when they await it or ask here, and comes to each in its own
+    /// time. So nothing that the program launches may depend on the answer.
     pub fn is_settled(&self) -> bool {
+        self.ask();
         let settled = self.is_over();
         if settled {
             self.cell.is_seen();
@@ -256,9 +261,13 @@ impl<T: 'static> TaskFuture<T> {
         self.cell.promise.borrow().is_settled()
     }
 
-    /// Calls `look` with the value or the error, if one is there. The program has then learned of the error. Never waits.
+    /// Calls `look` with the value or the error, if one is there. The program has then learned of the error. Never waits. For the
+    /// result of a task of a flow, see [`is_settled`](Self::is_settled).
     #[inline(always)]
     pub fn peek<R>(&self, look: impl FnOnce(Result<&T, &Error>) -> R) -> Option<R> {
+        if self.registered.get() == UNASKED {
+            self.ask();
+        }
         match self.cell.promise.borrow().state() {
             PromiseState::Pending(_) => None,
             PromiseState::Ready(v) => {
@@ -347,7 +356,17 @@ impl<T: 'static> TaskFuture<T> {
         }
     }
 
+    /// An await is about to return. A value that was here for another reason may not be on other nodes, which await it, too.
+    #[inline(always)]
+    fn is_got(&self) {
+        if self.registered.get() == UNASKED {
+            self.ask();
+        }
+        self.registered.set(NOBODY);
+    }
+
     /// Asks for the value, if nobody has done so by this clone. Whether it did.
+    #[cold]
     fn ask(&self) -> bool {
         let asks = self.registered.get() == UNASKED;
         if asks {
@@ -393,13 +412,15 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
                 return Poll::Pending;
             }
             PromiseState::Poisoned(poison) => {
-                self.registered.set(NOBODY);
-                return Poll::Ready(Err(cell.see(poison)));
+                let error = cell.see(poison);
+                drop(promise);
+                self.is_got();
+                return Poll::Ready(Err(error));
             }
         };
         drop(promise);
         cell.is_awaited();
-        self.registered.set(NOBODY);
+        self.is_got();
         Poll::Ready(Ok(value))
     }
 }
@@ -640,10 +661,12 @@ impl<T: Clone + 'static> FutureMap<T> {
                     values.reserve_exact(self.futures.len() - values.len());
                     values.push(v);
                 }
-                Err(e) => match &failed {
-                    Some(f) if f.cause().is_none() || e.cause().is_some() => {}
-                    _ => failed = Some(e),
-                },
+                Err(e) => {
+                    failed = Some(match failed {
+                        Some(earlier) => earlier.or_cause(e),
+                        None => e,
+                    });
+                }
             }
         }
         failed.map_or(Ok(values), Err)
@@ -692,9 +715,11 @@ mod tests {
         let place = |shard| Place { task: "t".into(), shard: Some(shard) };
         let own = |shard| Error::Panicked { place: place(shard), message: "broken".into() };
         let follows = |shard| own(9).poisons(place(shard));
+        let fails = |shard| Error::Failed { place: place(shard), cause: Box::new(Error::user("no luck")) };
         let cases = [
             (vec![Some(follows(0)), Some(own(1)), Some(own(2))], own(1)),
             (vec![None, Some(own(1)), Some(follows(2))], own(1)),
+            (vec![Some(follows(0)), Some(fails(1)), Some(own(2))], fails(1)),
             (vec![Some(follows(0)), None, Some(follows(2))], follows(0)),
         ];
         for (errors, expected) in cases {

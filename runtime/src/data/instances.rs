@@ -103,6 +103,12 @@ impl Instances {
         }
     }
 
+    /// The standing columns of a tree.
+    pub fn standing_of(&self, tree: TreeId) -> impl Iterator<Item = ColumnKey> {
+        let columns = self.0.iter().filter(move |entry| entry.tree == tree).filter_map(|entry| entry.column.as_ref());
+        columns.map(|column| column.key())
+    }
+
     /// Removes the instances of a tree.
     pub fn forget(&mut self, tree: TreeId) {
         self.0.retain(|entry| entry.tree != tree);

@@ -101,6 +101,11 @@ impl Data {
         self.poisons.get().map(|poisons| &**poisons).filter(|poisons| !poisons.are_none())
     }
 
+    /// The standing columns of a tree.
+    pub fn standing_of(&self, tree: TreeId) -> Vec<ColumnKey> {
+        self.instances.borrow().standing_of(tree).collect()
+    }
+
     /// Gives the memory of a tree's instances back. Nobody uses them.
     pub fn forget(&self, tree: TreeId) {
         self.instances.borrow_mut().forget(tree);

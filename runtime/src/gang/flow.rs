@@ -89,18 +89,17 @@ impl Planner {
         if nodes == 1 {
             return Ok(effects.home_of(NodeId(0)));
         }
-        let node = match uses.iter().find(|u| u.writes()).or(uses.first()) {
-            None => NodeId(0),
-            Some(first) => {
-                let holder = match first.slot.is_live() {
-                    true => first.slot.holders().first().copied(),
-                    false => self.versions.borrow().holder(&first.slot.key()),
-                };
-                holder.map_or_else(|| dealt(&first.slot.region.rect, nodes), |holder| copies.node_of(holder))
-            }
+        let holder = |u: &TaskUse| {
+            let holder = match u.slot.is_live() {
+                true => u.slot.holders().first().copied(),
+                false => self.versions.borrow().holder(&u.slot.key()),
+            };
+            holder.unwrap_or_else(|| effects.home_of(dealt(&u.slot.region.rect, nodes)))
         };
+        let first = uses.iter().find(|u| u.writes()).or(uses.first());
+        let node = first.map_or(NodeId(0), |first| copies.node_of(holder(first)));
         let machine = effects.machine();
-        let requirement = |i: usize| uses[i].requirement(machine, effects.home_of(node));
+        let requirement = |i: usize| uses[i].requirement(machine, holder(&uses[i]));
         let requirements = Requirements::worked_out(uses.len(), &requirement);
         let input = PlaceTaskInput { task: name.of_type, requirements, node, nodes, machine };
         let node = effects.ask(

@@ -4,7 +4,7 @@ use super::batches::{Batches, RunningBatch};
 use super::orders::{Due, OfLaunch};
 use super::results::{LaunchState, Leaving};
 use crate::Error;
-use crate::effects::{Effects, Known};
+use crate::effects::Known;
 use crate::error::Failure;
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId, TaskId};
 use crate::maps::HashMap;
@@ -12,6 +12,7 @@ use crate::message::{Batch, BatchDone, LaunchPart, Message, Move, Reply, Results
 use crate::parcel::Parcel;
 use crate::task::Tasks;
 use maniple_mapper::Priority;
+use maniple_regions::TreeId;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -54,8 +55,9 @@ impl Gangs {
     }
 
     /// The top-level task destroys objects. Their memory is given back on this node when the launches that may use them
-    /// have ended.
-    pub fn destroy(&self, effects: &Effects, objects: &[Rc<Known>]) {
+    /// have ended, those of a flow on this node.
+    pub fn destroy(&self, tasks: &Tasks, objects: &[Rc<Known>], of: OfLaunch) {
+        let effects = &tasks.effects;
         // Launches have been given up, but their shards may not be over. The run ends soon.
         if effects.lost_processor().is_some() {
             return;
@@ -63,10 +65,15 @@ impl Gangs {
         let uses = |launch: &&Rc<LaunchState>| objects.iter().any(|known| launch.may_use(known));
         let launches = self.launches.borrow();
         let users: Vec<&Rc<LaunchState>> = launches.values().filter(uses).collect();
-        let leaving = Leaving::new(objects.iter().map(|known| known.id).collect(), users.len());
-        match users.is_empty() {
-            true => leaving.free(effects),
-            false => users.iter().for_each(|launch| launch.last_use_of(&leaving)),
+        // One more, so that it frees nothing before all are known.
+        let leaving = Leaving::new(objects.iter().map(|known| known.id).collect(), users.len() + 1);
+        users.iter().for_each(|launch| launch.last_use_of(&leaving));
+        drop(launches);
+        let trees: Vec<TreeId> =
+            objects.iter().filter(|known| known.object.tree().is_some()).map(|known| TreeId(known.id)).collect();
+        let batches = self.batches.get().filter(|_| !trees.is_empty());
+        if !batches.is_some_and(|batches| batches.borrow_mut().orders.free_after(tasks, of, &trees, &leaving)) {
+            leaving.one_over(effects);
         }
     }
 

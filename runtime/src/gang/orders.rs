@@ -11,6 +11,7 @@
 //! with one batch each.
 
 use super::batches::{BatchOrigin, WaitingBatch};
+use super::results::Leaving;
 use crate::Error;
 use crate::data::Column;
 use crate::diagnose::deadlock::Node;
@@ -20,7 +21,7 @@ use crate::message::{Batch, ColumnUse, Does, LaunchPart, Move, Recipient, Values
 use crate::plant::Bug;
 use crate::task::Tasks;
 use maniple_mapper::Priority;
-use maniple_regions::Buffer;
+use maniple_regions::{Buffer, TreeId};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -37,6 +38,8 @@ pub(crate) enum Order {
     /// Copies between instances of this processor.
     Copy(Arc<Move>),
     GiveUp(Vec<ColumnKey>),
+    /// Nothing of a flow uses these objects any more.
+    Free(Rc<Leaving>),
 }
 
 /// The launch that orders are for. They share it, because to count references to what other processors use takes long.
@@ -104,7 +107,7 @@ impl LaunchOrder {
         match &self.order {
             Some(Order::Send(_, moved)) => Some(&moved.uses[0]),
             Some(Order::Receive(_, moved) | Order::Copy(moved)) => Some(&moved.uses[1]),
-            None | Some(Order::Start(_) | Order::GiveUp(_)) => self.uses.as_ref(),
+            None | Some(Order::Start(_) | Order::GiveUp(_) | Order::Free(_)) => self.uses.as_ref(),
         }
     }
 }
@@ -145,6 +148,20 @@ impl Orders {
             let uses = gone.iter().map(|&column| ColumnUse { column, does: Does::Writes }).collect();
             self.queue(tasks, &of, Order::GiveUp(gone), Some(uses));
         }
+    }
+
+    /// Frees objects after everything of the flow that uses trees among them. False if nothing does, or if there is no flow.
+    pub fn free_after(&mut self, tasks: &Tasks, of: OfLaunch, trees: &[TreeId], leaving: &Rc<Leaving>) -> bool {
+        if !self.lists_all {
+            return false;
+        }
+        let writes = |column| ColumnUse { column, does: Does::Writes };
+        let uses: Vec<ColumnUse> = trees.iter().flat_map(|tree| tasks.data.standing_of(*tree)).map(writes).collect();
+        let some = !uses.is_empty();
+        if some {
+            self.queue(tasks, &Rc::new(of), Order::Free(leaving.clone()), Some(uses.into()));
+        }
+        some
     }
 
     /// Adds a recipient to an earlier send of the same values that has not left, if there is one. Within a node each gets its
@@ -227,7 +244,7 @@ impl Orders {
     /// Makes an order follow the earlier users of its columns. Later ones follow it, unless it gives instances up: what uses
     /// these again finds them, or makes others.
     fn follow(&self, tasks: &Tasks, own: &LaunchOrder) {
-        let (within, gives_up) = (&own.of.within, matches!(own.order, Some(Order::GiveUp(_))));
+        let (within, gives_up) = (&own.of.within, matches!(own.order, Some(Order::GiveUp(_) | Order::Free(_))));
         let sends_one = matches!(&own.order, Some(Order::Send(_, moved)) if moved.transfers.len() == 1);
         let is_around = |earlier: TaskId| {
             // Hardly any launcher is part of another launch.
@@ -284,7 +301,7 @@ impl Orders {
     pub fn list(&mut self, tasks: &Tasks) {
         for id in std::mem::take(&mut self.unlisted) {
             let Some(listed) = self.all.get(&id.index).filter(|other| other.id == id) else { continue };
-            if matches!(listed.order, Some(Order::GiveUp(_))) {
+            if matches!(listed.order, Some(Order::GiveUp(_) | Order::Free(_))) {
                 continue;
             }
             let Some(uses) = listed.uses() else { continue };
@@ -404,7 +421,7 @@ impl Orders {
     /// Orders that move data and have not begun.
     pub fn moves(&self) -> impl Iterator<Item = (TaskId, &OfLaunch, &Order)> {
         self.all.values().filter_map(|own| match own.order.as_ref()? {
-            Order::Start(_) | Order::GiveUp(_) => None,
+            Order::Start(_) | Order::GiveUp(_) | Order::Free(_) => None,
             order => Some((own.id, &*own.of, order)),
         })
     }

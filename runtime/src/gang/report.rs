@@ -104,7 +104,7 @@ fn name_of_move(effects: &Effects, of: &OfLaunch, order: &Order) -> String {
         }
         Order::Copy(moved) => ("copy", moved, String::new()),
         Order::Receive(_, moved) => ("receive", moved, String::new()),
-        Order::Start(_) | Order::GiveUp(_) => return String::new(),
+        Order::Start(_) | Order::GiveUp(_) | Order::Free(_) => return String::new(),
     };
     let objects = &effects.objects;
     let shown = |t: &Transfer| {

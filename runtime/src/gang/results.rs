@@ -43,9 +43,9 @@ impl Uses {
 }
 
 /// Objects that were destroyed while launches under way may use them.
-pub(super) struct Leaving {
+pub(crate) struct Leaving {
     objects: Arc<[ObjectId]>,
-    /// Launches that have not ended.
+    /// Launches that have not ended, and the order that follows what a flow has launched.
     users: Cell<usize>,
 }
 
@@ -54,8 +54,8 @@ impl Leaving {
         Rc::new(Self { objects, users: Cell::new(users) })
     }
 
-    /// One of the launches has ended.
-    fn one_over(&self, effects: &Effects) {
+    /// One of the users has ended.
+    pub fn one_over(&self, effects: &Effects) {
         self.users.set(self.users.get() - 1);
         if self.users.get() == 0 {
             self.free(effects);

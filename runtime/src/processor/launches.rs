@@ -82,6 +82,7 @@ impl Core {
                 let values = self.read_values(&moved, moved.to);
                 self.write_values(&of, &moved, values);
             }
+            Order::Free(leaving) => leaving.one_over(self.effects()),
             Order::GiveUp(gone) => {
                 self.gangs.forget_columns();
                 for key in gone {

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::effects::{Asker, Destroyed, Known};
 use crate::future::FutureMap;
+use crate::gang::OfLaunch;
 use crate::ids::{NodeId, ObjectId, ProcessorId, Run, TOP};
 use crate::maps::HashSet;
 use crate::message::{Destroying, Message};
@@ -534,7 +535,8 @@ impl Top {
         let destroying = Arc::new(destroying);
         self.tell_others(|| Message::Destroy(destroying.clone()));
         core.retire(&destroying);
-        core.gangs.destroy(core.effects(), &list);
+        let (launch, within) = (self.launcher.next_launch(), self.launcher.within.clone());
+        core.gangs.destroy(&core.tasks, &list, OfLaunch { launch, by: "top level".into(), within });
         Ok(())
     }
 

@@ -46,13 +46,16 @@ pub(super) fn conclude(
     let unawaited = cores.iter().find_map(|c| c.effects().failure());
     let mut results = outcomes.iter().map(|o| o.borrow_mut().take());
     let first = results.next().flatten();
-    let other_error = results.find_map(|r| r.and_then(Result::err));
+    let other_error = results.filter_map(|r| r.and_then(Result::err)).reduce(Error::or_cause);
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(cores))).err().map(|panic| crashed(ProcessorId(0), panic));
     if let Some(e) = diverged {
         return Err(e);
     }
     // A copy of the top-level task that panics stops its node, and others may wait for it for ever. So its panic comes
     // before the driver's reason to stop, which may be that deadlock.
+    if let (Some(Err(e)), Some(other)) = (&first, &other_error) {
+        return Err(e.clone().or_cause(other.clone()));
+    }
     match (first, unawaited.or(other_error).or(failure).or(dropped)) {
         (Some(Err(e)), _) | (_, Some(e)) => Err(e),
         (Some(Ok(value)), None) => Ok((value, stats)),

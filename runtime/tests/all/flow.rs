@@ -1,7 +1,7 @@
 //! Leaf tasks of the top-level task: random flows give the values of a sequential interpreter, on any number of nodes.
 
 use crate::common::{processes, watched};
-use maniple_mapper::{NodeId, Priority, ProcessorId};
+use maniple_mapper::{Mapper, NodeId, PlaceTaskInput, Priority, ProcessorId};
 use maniple_regions::{Field, Read, ReadWrite, Rect, Region, Write};
 use maniple_runtime::{
     Arg, Check, Error, Faults, ProcessorLoss, Runtime, Shard, ShardLaunch, TaskFuture, Top, VirtualMachine,
@@ -267,16 +267,25 @@ async fn flow(top: Top, (steps, scale): (Vec<Placed>, i64), fails: bool) -> Resu
             },
             Step::Await { from } => {
                 let read = |v: Read<u64>| hash(v.as_slice().iter().copied());
-                let came = launched!(top.launch(read, (top.region(part(from))?.read(U),))).await;
+                let value = launched!(top.launch(read, (top.region(part(from))?.read(U),)));
+                // A task of the same node or of another one takes it first.
+                let taken = top.launch(|value: Arg<u64>| *value, ((&value).into(),));
+                let taken = taken.on(NodeId(u32::from(priority) % top.nodes())).go()?.await.ok();
+                let came = value.await;
+                assert_eq!(taken.as_ref(), came.as_ref().ok());
                 awaited.push(if fails { came.ok() } else { Some(came?) });
             }
         }
     }
     let all = |v: Read<u64>| v.as_slice().to_vec();
+    let tile = |tile: i64| part((4 * scale * tile, 4 * scale * (tile + 1)));
+    let tiles = (0..POINTS / 4).map(|at| top.launch(all, (top.region(tile(at))?.read(U),)).go());
+    let tiles: Vec<_> = tiles.collect::<Result<_, _>>()?;
+    // The tasks go on to use it.
+    top.destroy(line)?;
     let mut values = Vec::new();
-    for tile in 0..POINTS / 4 {
-        let came =
-            top.launch(all, (top.region(part((4 * scale * tile, 4 * scale * (tile + 1))))?.read(U),)).go()?.await;
+    for came in tiles {
+        let came = came.await;
         values.push(if fails { came.ok() } else { Some(came?) });
     }
     // What is not awaited is told here.
@@ -375,6 +384,70 @@ fn a_stamp_of_a_task_is_settled_on_all_nodes() {
             })
             .unwrap_or_else(|e| panic!("{nodes} nodes: {e}"));
         assert_eq!(stamps, nodes as usize);
+    }
+}
+
+/// A mapper that runs a task where most of its data is, and says on which node that was.
+struct ByBytes(Mutex<Vec<NodeId>>);
+
+impl Mapper for ByBytes {
+    fn name(&self) -> &str {
+        "by bytes"
+    }
+
+    fn place_task(&self, input: &PlaceTaskInput<'_>) -> NodeId {
+        let mut bytes = vec![0; input.nodes as usize];
+        for of in input.requirements.iter() {
+            bytes[input.machine.node_of(input.machine.owner(of.memory).0).index()] += of.bytes;
+        }
+        let most = (0..input.nodes).max_by_key(|node| bytes[*node as usize]).map(NodeId);
+        self.0.lock().expect("no panic").extend(most.filter(|_| input.task == "sum"));
+        most.unwrap_or(input.node)
+    }
+}
+
+#[test]
+fn a_mapper_is_told_where_the_data_of_a_task_is() {
+    let mapper = Arc::new(ByBytes(Mutex::default()));
+    let outcome = Runtime::seeded(3, 1).mapper(mapper.clone()).run(|top| async move {
+        let line = top.region_tree("line", Rect::line(0, 12), &[U.info()])?;
+        let part = |lo, hi| top.region(Region::new(line.tree, Rect::line(lo, hi)));
+        let parts = [part(0, 2)?, part(2, 5)?, part(5, 12)?];
+        for (node, part) in (0..).zip(&parts) {
+            top.fill(part.write(U), 1).on(NodeId(2 - node)).go()?.detach();
+        }
+        let sum = |a: Read<u64>, b: Read<u64>, mut c: ReadWrite<u64>| {
+            c.as_mut_slice()[0] += a.as_slice()[0] + b.as_slice()[0]
+        };
+        let [a, b, c] = &parts;
+        for (a, b, c) in [(a, b, c), (c, b, a), (c, a, b), (b, c, a)] {
+            top.launch(sum, (a.read(U), b.read(U), c.read_write(U))).named("sum").go()?.detach();
+        }
+        top.done().await
+    });
+    assert!(outcome.is_ok(), "{outcome:?}");
+    let asked = std::mem::take(&mut *mapper.0.lock().expect("no panic"));
+    // Each node's copy asks. The largest part is on node 0 from the beginning, and the others move there.
+    assert_eq!(asked, vec![NodeId(0); 12]);
+}
+
+/// The failure of a task comes before what follows from it, on whatever node that was.
+#[test]
+fn a_flow_ends_with_the_failure_that_follows_from_no_other() {
+    for (nodes, is_done) in (1..5).flat_map(|nodes| [(nodes, false), (nodes, true)]) {
+        let error = Runtime::seeded(nodes, 1).run(move |top| async move {
+            let x = top.region(top.region_tree("x", Rect::line(0, 4), &[U.info()])?)?;
+            let fails = |_: ReadWrite<u64>| -> Result<(), Error> { Err(Error::user("no luck")) };
+            let first = top.try_launch(fails, (x.read_write(U),)).named("unlucky");
+            first.on(NodeId(top.nodes() - 1)).go()?.detach();
+            for node in 0..top.nodes() {
+                let add = |mut x: ReadWrite<u64>| x.as_mut_slice()[0] += 1;
+                top.launch(add, (x.read_write(U),)).named("after").on(NodeId(node)).go()?.detach();
+            }
+            if is_done { top.done().await } else { Ok(()) }
+        });
+        let error = error.expect_err("a task fails").to_string();
+        assert_eq!(error, "task `unlucky` failed: no luck", "{nodes} nodes, done {is_done}");
     }
 }
 

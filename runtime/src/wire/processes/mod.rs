@@ -341,7 +341,10 @@ fn run_of(
         frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
         log::debug!("process {rank} of {} has sent {} messages", meeting.size(), part.messages);
         stats.add(&part);
-        first = first.or(error);
+        first = match (first, error) {
+            (Some(first), Some(error)) => Some(Error::or_cause(first, error)),
+            (first, error) => first.or(error),
+        };
         waits = match (waits, reports) {
             (Some(waits), Some(more)) => Some(waits.into_iter().chain(more).collect()),
             (waits, more) => waits.or(more),
