@@ -64,6 +64,7 @@
 //! | `ring` | shared regions, and edges that guard them |
 //! | `heat` | a halo in one dimension, a residual in each step |
 //! | `jacobi2d` | a halo in two dimensions, a loop that ends when all shards agree |
+//! | `cholesky` | a flow: tasks of the top-level task, ordered by the tiles that they use |
 //! | `pipeline` | index launches, and tasks ordered by regions and futures |
 //! | `barrier` | phase barriers, with and without a reduction |
 //! | `power` | an iteration with two allreduces, and no wait between them |
@@ -160,6 +161,8 @@ pub use explore::explore;
 pub mod prelude {
     #[doc(no_inline)]
     pub use crate::collectives::{Collective, Operator};
+    #[doc(no_inline)]
+    pub use crate::mapper::{NodeId, Priority};
     #[doc(no_inline)]
     pub use crate::regions::{Field, Partition, Read, ReadWrite, Rect, Region, Write};
     #[doc(no_inline)]

@@ -310,7 +310,8 @@ impl std::fmt::Debug for Requirements<'_> {
 pub struct PlaceTaskInput<'a> {
     /// Name of the task: the name that the launch gave it, or else its function's full path.
     pub task: &'a str,
-    /// Its region requirements, in the order of its parameters.
+    /// Its region requirements, in the order of its parameters. The memory of each is that of an instance with its data, or where
+    /// data that nobody has would be.
     pub requirements: Requirements<'a>,
     /// The node that has the first region that the task writes, or else its first region. Data that nobody has is dealt to
     /// the nodes block-cyclically, in two dimensions.

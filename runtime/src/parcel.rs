@@ -13,8 +13,8 @@ use std::fmt;
 /// of yours needs `#[derive(serde::Serialize, serde::Deserialize)]`, and `serde` with its feature `derive` in
 /// `Cargo.toml`. It must own its data and be `Send`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be an argument or a result of a shard task",
-    note = "arguments and results of shard tasks need #[derive(serde::Serialize, serde::Deserialize)]"
+    message = "`{Self}` cannot be sent to another node",
+    note = "arguments and results of shard tasks, and results of tasks of the top-level task, need #[derive(serde::Serialize, serde::Deserialize)]"
 )]
 pub trait Portable: Serialize + DeserializeOwned + Send + 'static {}
 impl<T: Serialize + DeserializeOwned + Send + 'static> Portable for T {}

@@ -6,7 +6,6 @@
 
 use crate::say::say;
 use crate::{denied, mappers, stacks, stuck};
-use maniple::mapper::{NodeId, Priority};
 use maniple::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

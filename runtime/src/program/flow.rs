@@ -257,7 +257,8 @@ impl Launcher {
             let shown = |u: &TaskUse| effects.objects.shown(u.slot.region);
             let came = format!("{} and {}", shown(a), shown(b));
             let what = format!("the launch of `{name}`");
-            return Err(Box::new(Error::misuse(what, "arguments on different data, unless all only read it", came)));
+            let expected = "arguments on different data, unless all only read it (one `read_write` serves both)";
+            return Err(Box::new(Error::misuse(what, expected, came)));
         }
         let at = match target {
             NOWHERE => self.planner.home_of_task(effects, uses, name).map_err(Box::new)?,
@@ -265,7 +266,7 @@ impl Launcher {
             at => {
                 let nodes = self.nodes;
                 let node = effects.copies().node_of(at);
-                let what = format!("a launch of {name}");
+                let what = format!("the launch of `{name}`");
                 return Err(Box::new(Error::misuse(what, format!("a node in 0..{nodes}"), node)));
             }
         };
@@ -390,8 +391,9 @@ impl Top {
         self.flow().region_of_flow(region)
     }
 
-    /// Begins the launch of `function` as a leaf task. It runs on the node that has the first region which it writes, unless the
-    /// mapper or [`Launch::on`] says otherwise. [`Launch::go`] launches it. Collective; never waits.
+    /// Begins the launch of `function` as a leaf task. It runs on the node that has the first region which it writes, or else the
+    /// first one which it reads; without regions on the first node. The mapper or [`Launch::on`] may say otherwise.
+    /// [`Launch::go`] launches it. Collective; never waits.
     #[track_caller]
     #[inline]
     pub fn launch<F: Leaf<M>, M: 'static>(&self, function: F, args: F::Args) -> Launch<'_, F, M, InFlow> {
