@@ -117,10 +117,10 @@ impl Gangs {
     }
 
     /// See [`Orders::send_of`](super::orders::Orders::send_of).
-    pub fn send_of<R>(&self, id: TaskId, look: impl FnOnce(&Move, Priority) -> R) -> Option<R> {
+    pub fn send_of<R>(&self, id: TaskId, look: impl FnOnce(&Move, (Priority, LaunchKey)) -> R) -> Option<R> {
         let batches = self.batches().borrow();
-        let (moved, priority) = batches.orders.send_of(id)?;
-        Some(look(moved, priority))
+        let (moved, of) = batches.orders.send_of(id)?;
+        Some(look(moved, of))
     }
 
     /// Takes an order that is to be carried out now.

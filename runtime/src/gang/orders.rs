@@ -312,11 +312,12 @@ impl Orders {
         }
     }
 
-    /// What an order to send that has not begun sends, and the highest priority of its receivers.
-    pub fn send_of(&self, id: TaskId) -> Option<(&Arc<Move>, Priority)> {
+    /// What an order to send that has not begun sends, the highest priority of its receivers, and the first launch with that.
+    pub fn send_of(&self, id: TaskId) -> Option<(&Arc<Move>, (Priority, LaunchKey))> {
         match &self.all.get(&id.index)?.order {
             Some(Order::Send(recipients, moved)) => {
-                Some((moved, recipients.iter().map(|recipient| recipient.priority).max()?))
+                let first = recipients.iter().map(|recipient| (Reverse(recipient.priority), recipient.launch)).min()?;
+                Some((moved, (first.0.0, first.1)))
             }
             _ => None,
         }
