@@ -115,8 +115,9 @@ fn what_came_out(results: &Results) -> [String; 3] {
             largest(1),
             largest(2)
         ),
-        "The ways with one message at a time differ by up to 6 %. Eight levels of priority are too few to tell all tasks apart, and \
-         within a level messages leave in the order in which they came to be."
+        "The ways with one message at a time differ by up to 6 %. Eight levels of priority are too few to tell all tasks apart. Within \
+         a level the values for the task that was launched first leave first. For this program that order alone is about as good as the \
+         priorities: without them a run takes up to 4 % less time, and up to 6 % more."
             .into(),
     ]
 }
