@@ -265,9 +265,7 @@ impl<T: 'static> TaskFuture<T> {
     /// result of a task of a flow, see [`is_settled`](Self::is_settled).
     #[inline(always)]
     pub fn peek<R>(&self, look: impl FnOnce(Result<&T, &Error>) -> R) -> Option<R> {
-        if self.registered.get() == UNASKED {
-            self.ask();
-        }
+        self.ask();
         match self.cell.promise.borrow().state() {
             PromiseState::Pending(_) => None,
             PromiseState::Ready(v) => {
@@ -359,21 +357,24 @@ impl<T: 'static> TaskFuture<T> {
     /// An await is about to return. A value that was here for another reason may not be on other nodes, which await it, too.
     #[inline(always)]
     fn is_got(&self) {
-        if self.registered.get() == UNASKED {
-            self.ask();
-        }
+        self.ask();
         self.registered.set(NOBODY);
     }
 
     /// Asks for the value, if nobody has done so by this clone. Whether it did.
-    #[cold]
+    #[inline(always)]
     fn ask(&self) -> bool {
         let asks = self.registered.get() == UNASKED;
         if asks {
-            self.registered.set(NOBODY);
-            self.cell.task.is_awaited(self);
+            self.ask_first();
         }
         asks
+    }
+
+    #[cold]
+    fn ask_first(&self) {
+        self.registered.set(NOBODY);
+        self.cell.task.is_awaited(self);
     }
 
     #[cold]
@@ -661,12 +662,7 @@ impl<T: Clone + 'static> FutureMap<T> {
                     values.reserve_exact(self.futures.len() - values.len());
                     values.push(v);
                 }
-                Err(e) => {
-                    failed = Some(match failed {
-                        Some(earlier) => earlier.or_cause(e),
-                        None => e,
-                    });
-                }
+                Err(e) => failed = failed.into_iter().chain([e]).reduce(Error::or_cause),
             }
         }
         failed.map_or(Ok(values), Err)

@@ -115,7 +115,7 @@ fn arguments_of_flows_are_checked() {
         ),
         ("flow --regions 4", "--regions: expected 1 to 3"),
         ("flow --window 0", "--window: expected at least 1, found 0"),
-        ("broadcast --wire threads", "broadcast"),
+        ("broadcast --wire threads", "a broadcast needs several nodes: use --wire processes, --wire virtual, or "),
     ] {
         refuses(args, words);
     }

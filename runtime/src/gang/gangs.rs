@@ -1,7 +1,7 @@
 //! The state of the gangs on one processor, and the calls of other modules: orders, data, the ends of shards, results.
 
 use super::batches::{Batches, RunningBatch};
-use super::orders::{Due, OfLaunch};
+use super::orders::{Due, OfLaunch, Urgency};
 use super::results::{LaunchState, Leaving};
 use crate::Error;
 use crate::effects::Known;
@@ -11,7 +11,6 @@ use crate::maps::HashMap;
 use crate::message::{Batch, BatchDone, LaunchPart, Message, Move, Reply, Results, Valid, Values};
 use crate::parcel::Parcel;
 use crate::task::Tasks;
-use maniple_mapper::Priority;
 use maniple_regions::TreeId;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -117,7 +116,7 @@ impl Gangs {
     }
 
     /// See [`Orders::send_of`](super::orders::Orders::send_of).
-    pub fn send_of<R>(&self, id: TaskId, look: impl FnOnce(&Move, (Priority, LaunchKey)) -> R) -> Option<R> {
+    pub fn send_of<R>(&self, id: TaskId, look: impl FnOnce(&Move, Urgency) -> R) -> Option<R> {
         let batches = self.batches().borrow();
         let (moved, of) = batches.orders.send_of(id)?;
         Some(look(moved, of))

@@ -27,7 +27,7 @@ pub(crate) use claims::{Claim, Claimants, conflict};
 pub(crate) use dispatch::Dispatch;
 pub(crate) use flow::{PlacedUse, TaskDoes, TaskUse};
 pub(crate) use gangs::Gangs;
-pub(crate) use orders::{Due, OfLaunch, Order};
+pub(crate) use orders::{Due, OfLaunch, Order, Urgency};
 pub(crate) use plan::{LaunchPlan, PlanInput, Planner};
 pub(crate) use results::{LaunchState, Settle, Uses};
 pub(crate) use versions::{Slot, Versions};

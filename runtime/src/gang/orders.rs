@@ -38,9 +38,12 @@ pub(crate) enum Order {
     /// Copies between instances of this processor.
     Copy(Arc<Move>),
     GiveUp(Vec<ColumnKey>),
-    /// Nothing of a flow uses these objects any more.
+    /// Frees destroyed objects, which nothing of a flow uses any more.
     Free(Rc<Leaving>),
 }
+
+/// The priority of values that leave, and the launch that needs them. The lesser one is more urgent.
+pub(crate) type Urgency = (Reverse<Priority>, LaunchKey);
 
 /// The launch that orders are for. They share it, because to count references to what other processors use takes long.
 pub(crate) struct OfLaunch {
@@ -101,6 +104,11 @@ impl LaunchOrder {
     /// Whether it is the batch of one of these launches.
     fn is_around(&self, within: &Ancestors) -> bool {
         matches!(self.order, None | Some(Order::Start(_))) && within.contains(&self.of.launch)
+    }
+
+    /// Whether nothing follows it.
+    fn is_last(&self) -> bool {
+        matches!(self.order, Some(Order::GiveUp(_) | Order::Free(_)))
     }
 
     fn uses(&self) -> Option<&Arc<[ColumnUse]>> {
@@ -244,7 +252,7 @@ impl Orders {
     /// Makes an order follow the earlier users of its columns. Later ones follow it, unless it gives instances up: what uses
     /// these again finds them, or makes others.
     fn follow(&self, tasks: &Tasks, own: &LaunchOrder) {
-        let (within, gives_up) = (&own.of.within, matches!(own.order, Some(Order::GiveUp(_) | Order::Free(_))));
+        let within = &own.of.within;
         let sends_one = matches!(&own.order, Some(Order::Send(_, moved)) if moved.transfers.len() == 1);
         let is_around = |earlier: TaskId| {
             // Hardly any launcher is part of another launch.
@@ -260,7 +268,7 @@ impl Orders {
             if !(is_receive && tasks.effects.strikes(Bug::EarlyReceive)) {
                 tasks.order_follows(own.id, column, of, is_around);
             }
-            if !gives_up {
+            if !own.is_last() {
                 tasks.order_uses(own.id, column, of, is_around);
             }
             if sends_one {
@@ -301,7 +309,7 @@ impl Orders {
     pub fn list(&mut self, tasks: &Tasks) {
         for id in std::mem::take(&mut self.unlisted) {
             let Some(listed) = self.all.get(&id.index).filter(|other| other.id == id) else { continue };
-            if matches!(listed.order, Some(Order::GiveUp(_) | Order::Free(_))) {
+            if listed.is_last() {
                 continue;
             }
             let Some(uses) = listed.uses() else { continue };
@@ -312,12 +320,11 @@ impl Orders {
         }
     }
 
-    /// What an order to send that has not begun sends, the highest priority of its receivers, and the first launch with that.
-    pub fn send_of(&self, id: TaskId) -> Option<(&Arc<Move>, (Priority, LaunchKey))> {
+    /// What an order to send that has not begun sends, and the most urgent of its receivers.
+    pub fn send_of(&self, id: TaskId) -> Option<(&Arc<Move>, Urgency)> {
         match &self.all.get(&id.index)?.order {
             Some(Order::Send(recipients, moved)) => {
-                let first = recipients.iter().map(|recipient| (Reverse(recipient.priority), recipient.launch)).min()?;
-                Some((moved, (first.0.0, first.1)))
+                Some((moved, recipients.iter().map(|of| (Reverse(of.priority), of.launch)).min()?))
             }
             _ => None,
         }

@@ -64,7 +64,7 @@ impl Leaving {
 
     /// No launch uses the objects, on any node. Each node tells its own processors. A message about one of the objects may
     /// still be under way from another processor: whoever gets it drops it, as nobody waits for it.
-    pub fn free(&self, effects: &Effects) {
+    fn free(&self, effects: &Effects) {
         effects.send_to_node(|| Message::Free(self.objects.clone()));
     }
 }

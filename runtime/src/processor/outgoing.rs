@@ -8,15 +8,16 @@
 
 use super::Core;
 use crate::config::UnderWay;
-use crate::ids::{LaunchKey, ProcessorId, TaskId};
+use crate::gang::Urgency;
+use crate::ids::{ProcessorId, TaskId};
 use crate::message::{Message, Move, Transfer, Values};
 use maniple_mapper::Priority;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The place in the queue: the priority, the launch that needs the values, and then the time.
-type Place = (Reverse<Priority>, LaunchKey, u64);
+/// The place in the queue: how urgent the values are, and then the time.
+type Place = (Urgency, u64);
 
 #[derive(Default)]
 pub(super) struct Outgoing {
@@ -53,7 +54,7 @@ impl Core {
         }
         let mut outgoing = self.outgoing().borrow_mut();
         let time = outgoing.tick();
-        outgoing.messages.insert((Reverse(priority), values.launch, time), (to, values));
+        outgoing.messages.insert(((Reverse(priority), values.launch), time), (to, values));
         drop(outgoing);
         self.send_next();
     }
@@ -61,7 +62,8 @@ impl Core {
     /// Whether this is an order to send large values to another node.
     pub(super) fn sends_large(&self, id: TaskId) -> bool {
         let is_large = |moved: &Move| self.sends_in_turn(moved.to) && self.length(moved) >= Message::LARGE;
-        self.gangs.send_of(id, |moved, _| is_large(moved)).unwrap_or(false)
+        // Within a node nothing has to leave.
+        self.effects().machine().nodes() > 1 && self.gangs.send_of(id, |moved, _| is_large(moved)).unwrap_or(false)
     }
 
     /// The bytes that the values of a move stand for.
@@ -109,8 +111,8 @@ impl Core {
         };
         let message = outgoing.messages.iter().find(|(_, (to, _))| may_leave(*to)).map(|(place, _)| *place);
         let place = |(time, id): &(u64, TaskId)| {
-            let (to, priority, launch) = self.gangs.send_of(*id, |moved, of| (moved.to, of.0, of.1))?;
-            may_leave(to).then_some((Reverse(priority), launch, *time))
+            let (to, urgency) = self.gangs.send_of(*id, |moved, urgency| (moved.to, urgency))?;
+            may_leave(to).then_some((urgency, *time))
         };
         let order = outgoing.orders.iter().enumerate().filter_map(|(at, order)| Some((place(order)?, at))).min();
         match (message, order) {

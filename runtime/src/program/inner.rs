@@ -189,8 +189,8 @@ impl Launcher {
         Ok(body.uses.iter().filter_map(home).map(|home| u32::from(home.wait(Waiting::Task(id)))).sum())
     }
 
-    /// Whether a leaf task of the inner task, which is planned, comes after the launches before it. For the check for races.
-    pub(super) fn is_before(&self, id: TaskId) -> bool {
+    /// Whether a leaf task of the inner task, which is planned, comes after the launches before it. The check for races asks once.
+    pub(super) fn take_follower(&self, id: TaskId) -> bool {
         self.followers.borrow_mut().remove(&id)
     }
 

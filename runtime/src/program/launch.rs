@@ -618,7 +618,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
 fn tell_races(races: &Races, shard: &Shard, id: TaskId, body: &mut Body) -> Past {
     let inputs = std::mem::take(&mut body.inputs);
     let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous).map(UseAt::as_use);
-    let after = shard.inner_launcher().filter(|inner| inner.is_before(id)).map(|inner| inner.number);
+    let after = shard.inner_launcher().filter(|inner| inner.take_follower(id)).map(|inner| inner.number);
     races.leaf_launched((shard.core().tasks.effects.id, id), shard.actor(), (inputs, after), exclusive)
 }
 

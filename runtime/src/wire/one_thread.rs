@@ -51,14 +51,15 @@ pub(super) fn conclude(
     if let Some(e) = diverged {
         return Err(e);
     }
+    let first = match first {
+        Some(Err(e)) => return Err(other_error.into_iter().fold(e, Error::or_cause)),
+        first => first.and_then(Result::ok),
+    };
     // A copy of the top-level task that panics stops its node, and others may wait for it for ever. So its panic comes
     // before the driver's reason to stop, which may be that deadlock.
-    if let (Some(Err(e)), Some(other)) = (&first, &other_error) {
-        return Err(e.clone().or_cause(other.clone()));
-    }
     match (first, unawaited.or(other_error).or(failure).or(dropped)) {
-        (Some(Err(e)), _) | (_, Some(e)) => Err(e),
-        (Some(Ok(value)), None) => Ok((value, stats)),
+        (_, Some(e)) => Err(e),
+        (Some(value), None) => Ok((value, stats)),
         (None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
     }
 }

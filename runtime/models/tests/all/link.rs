@@ -66,7 +66,7 @@ fn hosts() -> [Host; 2] {
         // SAFETY: All have been made; the segments keep them.
         let publics = unsafe { Publics::in_memory(segments.publics(), segments.clone()) };
         let failed = Arc::new(Failure::default());
-        let hosts = Hosts { layout, run: 1, rank: me as u32, first_of: vec![0, 1], utility: 1 };
+        let hosts = Hosts { layout, run: 1, rank: me as u32, first_of: vec![0, 1], utility: vec![[FIRST, SECOND][me]] };
         let link = Arc::new(Link::new(Arc::new(Carried { net: net.clone(), me }), hosts, failed.clone()));
         let ways = Ways::new(segments, 2, failed, Some(link.clone()));
         let mut post = Post::of(publics, Some(Box::new(ways)), Instant::now());

@@ -127,8 +127,8 @@ pub struct Hosts {
     pub rank: u32,
     /// For each process, the first process of its host.
     pub first_of: Vec<u32>,
-    /// Utility processors of each process.
-    pub utility: u32,
+    /// The utility processors of this process.
+    pub utility: Vec<ProcessorId>,
 }
 
 impl Hosts {
@@ -145,13 +145,6 @@ impl Hosts {
         let workers = self.layout.workers as usize;
         let first = self.rank as usize * workers;
         first..first + workers
-    }
-
-    /// Whether a processor of this process is told when large values of it have left. One that runs tasks would learn it only
-    /// after a task, and then send the next ones: that takes longer than to send all at once.
-    fn tells(&self, from: ProcessorId) -> bool {
-        let workers = self.layout.workers;
-        from.0 % workers >= workers - self.utility
     }
 
     /// Whether a processor is on this host.
@@ -225,9 +218,10 @@ impl Link {
         }
     }
 
-    /// Whether a processor is told when large values for another one have left.
+    /// Whether a processor is told when large values for another one have left. One that runs tasks would learn it only after a
+    /// task, and then send the next ones: that takes longer than to send all at once.
     pub fn tells_when_left(&self, from: ProcessorId, to: ProcessorId) -> bool {
-        self.hosts.tells(from) && !self.hosts.is_near(to)
+        self.hosts.utility.contains(&from) && !self.hosts.is_near(to)
     }
 
     /// The way from a processor of this process to one of another host.

@@ -274,6 +274,8 @@ fn run_of(
     let failed = Arc::new(Failure::default());
     let slots = slots_between::<Message>(layout.processors());
     let link = meeting.carrier().map(|carrier| {
+        let of_process = config.machine.processors_of(NodeId(meeting.rank));
+        let utility = of_process.filter(|id| config.machine.is_utility(*id)).collect();
         let hosts = Hosts { layout, run, rank: meeting.rank, first_of: meeting.hosts.clone(), utility };
         Arc::new(Link::new(carrier, hosts, failed.clone()))
     });
@@ -341,10 +343,7 @@ fn run_of(
         frames.extend(sent.into_iter().filter(|(to, _)| *to == meeting.rank).map(|(_, n)| (rank, n)));
         log::debug!("process {rank} of {} has sent {} messages", meeting.size(), part.messages);
         stats.add(&part);
-        first = match (first, error) {
-            (Some(first), Some(error)) => Some(Error::or_cause(first, error)),
-            (first, error) => first.or(error),
-        };
+        first = first.into_iter().chain(error).reduce(Error::or_cause);
         waits = match (waits, reports) {
             (Some(waits), Some(more)) => Some(waits.into_iter().chain(more).collect()),
             (waits, more) => waits.or(more),
