@@ -377,6 +377,19 @@ impl<T: 'static> TaskFuture<T> {
         self.cell.task.is_awaited(self);
     }
 
+    /// The error, which an await returns now.
+    #[cold]
+    #[inline(never)]
+    fn see(&self) -> Error {
+        self.cell.is_awaited();
+        let promise = self.cell.promise.borrow();
+        let PromiseState::Poisoned(poison) = promise.state() else { unreachable!("poisoned") };
+        let error = poison.tell();
+        drop(promise);
+        self.is_got();
+        error
+    }
+
     #[cold]
     fn register_again(&self, waker: &Waker) {
         if self.ask() {
@@ -412,11 +425,9 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
                 self.register(cell, cx.waker());
                 return Poll::Pending;
             }
-            PromiseState::Poisoned(poison) => {
-                let error = cell.see(poison);
+            PromiseState::Poisoned(_) => {
                 drop(promise);
-                self.is_got();
-                return Poll::Ready(Err(error));
+                return Poll::Ready(Err(self.see()));
             }
         };
         drop(promise);
@@ -557,13 +568,6 @@ impl<T, B: ?Sized> FutureCell<T, B> {
         if self.past.get().is_some() {
             self.past = OnceCell::new();
         }
-    }
-
-    /// The error, which an await returns now.
-    #[cold]
-    fn see(&self, poison: &Poison) -> Error {
-        self.is_awaited();
-        poison.tell()
     }
 
     /// Notes that the program has got the value or the error. (This is looked up for few futures.)
