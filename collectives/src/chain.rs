@@ -1,6 +1,7 @@
 //! One slot of one shard: its call, the running value, and the steps that change it.
 
 use crate::Combine;
+use crate::blocks::{Blocks, borrowed};
 use crate::fold::combine_in_place;
 use crate::reduction::Reduction;
 use crate::registers::Registers;
@@ -11,8 +12,7 @@ use crate::value::{Came, Given, Output};
 use bytemuck::Zeroable;
 use maniple_regions::{Operator, Vector};
 use maniple_runtime::replay::{ReplayCx, RunningValue};
-use maniple_runtime::{Error, Lent};
-use std::any::Any;
+use maniple_runtime::{Error, Lent, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -36,6 +36,10 @@ pub enum Running<By: Reduction> {
     Registers,
     /// What was given, which may not be there yet.
     Later(Given<By::In>),
+    /// The blocks of a call in parts.
+    Parts(Box<Blocks<By>>),
+    /// The whole result of a call in parts.
+    Result(Vector<By::Element>),
 }
 
 /// State that calls of one element do not need unless one waits for another in its slot.
@@ -123,6 +127,7 @@ impl<By: Reduction> Chain<By> {
     pub fn result(&self, role: &Role<By::Element>) -> &[By::Element] {
         match &self.running {
             Running::One(own) => std::slice::from_ref(own),
+            Running::Result(all) => all,
             _ => self.in_registers(role.result()),
         }
     }
@@ -153,7 +158,7 @@ impl<By: Reduction> Chain<By> {
     #[inline(never)]
     pub fn finish(&mut self, chain: u32, outcome: Result<(), Box<Error>>, shared: &Shared<By>, cx: &mut ReplayCx<'_>) {
         let role = shared.role_of_chain(chain);
-        match outcome {
+        match outcome.and_then(|()| self.join_parts()) {
             Ok(()) => {
                 if role.alone || role.fixed.is_some() {
                     self.set_result(role, shared.operator());
@@ -186,13 +191,34 @@ impl<By: Reduction> Chain<By> {
         self.over(false);
     }
 
+    /// Puts the parts of a call together, if its result is to be whole.
+    fn join_parts(&mut self) -> Result<(), Box<Error>> {
+        if let Running::Parts(blocks) = &self.running
+            && self.output.as_ref().is_some_and(Output::is_whole)
+        {
+            self.running = Running::Result(blocks.whole()?);
+        }
+        Ok(())
+    }
+
+    /// Shows the parts of the result that have come since the last time.
+    pub fn show(&mut self, chain: u32, shared: &Shared<By>, cx: &mut ReplayCx<'_>) {
+        let (Running::Parts(blocks), Some(Output::Parts(parts))) = (&mut self.running, &self.output) else { return };
+        while let Some((part, came)) = blocks.show_next() {
+            let came = came.map(|vector| shared.by.lower_all(vector));
+            cx.settle(chain, &parts[part], came);
+        }
+    }
+
     /// Puts away what the call has used, once its result has been delivered.
     fn over(&mut self, has_result: bool) {
         if !matches!(self.output, Some(Output::One(_))) {
             self.output = None;
         }
-        if let (Running::Registers, Some(aside)) = (&self.running, &mut self.aside) {
-            aside.registers.end(has_result);
+        match (&self.running, &mut self.aside) {
+            (Running::Registers, Some(aside)) => aside.registers.end(has_result),
+            (Running::Parts(_) | Running::Result(_), _) => self.running = Running::Registers,
+            _ => {}
         }
     }
 
@@ -200,6 +226,7 @@ impl<By: Reduction> Chain<By> {
     fn result_vector(&mut self, role: &Role<By::Element>, is_own: bool) -> Vector<By::Element> {
         match &self.running {
             Running::One(element) => vec![*element].into(),
+            Running::Result(all) => all.clone(),
             _ if is_own => self.registers().take_result(role.result()),
             _ => self.registers().hold(role.result()),
         }
@@ -224,8 +251,13 @@ fn deliver<By: Reduction>(
             let result = shared.lower_all(chain, || of.result_vector(role, is_own), cx);
             cx.resolve_rarely(chain, out, result);
         }
+        // Each part was settled when it came.
+        Output::Parts(_) => cx.over(chain),
         Output::Over(out) => match &out.result {
-            None => cx.resolve_rarely(chain, &out.over, Ok(())),
+            None => {
+                let failed = if let Running::Parts(blocks) = &of.running { blocks.failed() } else { None };
+                cx.resolve_rarely(chain, &out.over, failed.map_or(Ok(()), Err));
+            }
             Some(result) => {
                 deliver(chain, result, (of, is_own), shared, cx);
                 cx.settle(chain, &out.over, Ok(()));
@@ -244,6 +276,10 @@ pub struct Live<'a, By: Reduction> {
 impl<By: Reduction> Live<'_, By> {
     fn role(&self) -> &Role<By::Element> {
         self.shared.role_of_chain(self.number)
+    }
+
+    fn blocks(&mut self) -> Option<&mut Blocks<By>> {
+        if let Running::Parts(blocks) = &mut self.chain.running { Some(blocks) } else { None }
     }
 
     #[inline(never)]
@@ -302,19 +338,35 @@ impl<By: Reduction> RunningValue for Live<'_, By> {
         if how != Combine::Replace as u8 || !is_whole {
             return false;
         }
-        let lent = lent.clone() as Arc<dyn Any + Send + Sync>;
-        let vector = match lent.downcast::<Vec<By::Element>>() {
-            Ok(all) => all.into(),
-            Err(lent) => match lent.downcast::<Vector<By::Element>>() {
-                Ok(some) => Vector::clone(&some),
-                Err(_) => return false,
-            },
-        };
+        let Some(vector) = borrowed(lent) else { return false };
         self.chain.registers().take_loan(vector);
         true
     }
 
+    fn lacks(&mut self, part: Option<u16>) -> bool {
+        self.blocks().is_some_and(|blocks| blocks.lacks(part))
+    }
+
+    fn block(&mut self, part: u16) -> Payload {
+        self.blocks().map_or(Payload::None, |blocks| blocks.payload(part))
+    }
+
+    fn is_free(&self, read: u16) -> bool {
+        matches!(&self.chain.running, Running::Parts(blocks) if blocks.is_free(read))
+    }
+
+    fn is_taken(&self, read: u16) -> bool {
+        matches!(&self.chain.running, Running::Parts(blocks) if blocks.is_taken(read))
+    }
+
+    fn take(&mut self, read: u16, came: Payload) -> bool {
+        self.blocks().is_some_and(|blocks| blocks.take(read, came))
+    }
+
     fn combine_own(&mut self, from: u16, part: u16, how: u8) {
+        if let Some(blocks) = self.blocks() {
+            return blocks.copy_in_turn(from, part);
+        }
         let from = self.role().at(from);
         // On loan, so that a change of the same blocks goes elsewhere.
         let held = self.chain.registers().hold(from);

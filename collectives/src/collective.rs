@@ -3,8 +3,9 @@
 use crate::engine::Engine;
 use crate::reduction::{Plain, Reduction, State};
 use crate::value::{Contributed, Contribution, Given, Output, Value};
+use maniple_regions::Vector;
 use maniple_runtime::replay::Handle;
-use maniple_runtime::{Destroy, Doomed, Error, Shard, TaskFuture};
+use maniple_runtime::{Destroy, Doomed, Error, FutureMap, Shard, TaskFuture};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
@@ -152,6 +153,60 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
             given => shard
                 .replay(self.object, admit, |engine: &mut Engine<S::By>, at, cx| engine.call_with::<O>(at, given, cx)),
         }
+    }
+
+    /// Contributes a value and receives the result in parts: a future for each block of the result. A task that takes one starts
+    /// when that block has come, whatever else is late. Collective; returns at once. Other shards may [`call`](Self::call) while
+    /// this one calls in parts.
+    ///
+    /// A gather, an allgather or an all-to-all has a part of each contributor, in their order. A scatter has one part. A
+    /// broadcast has as many as its algorithm cuts the value into.
+    ///
+    /// By [`direct`](crate::Algorithm::Direct) parts come in any order. By other algorithms they come as its rounds go. A
+    /// part is on loan from its sender, and its memory stays while somebody holds it.
+    ///
+    /// # Errors
+    /// Those of [`call`](Self::call), or a collective that combines contributions. A contribution that fails is the error of
+    /// its own part, and other parts come.
+    pub fn call_parts(
+        &self,
+        shard: &Shard,
+        input: impl Into<Contribution<I>>,
+    ) -> Result<FutureMap<Vector<O::Element>>, Error> {
+        self.in_parts(shard, Takes::Both, input.into().given)
+    }
+
+    /// The parts of what a shard receives that does not contribute; see [`call_parts`](Self::call_parts). Collective; returns at
+    /// once.
+    ///
+    /// # Errors
+    /// Those of [`receive`](Self::receive), a shard that also contributes, or a collective that combines contributions.
+    pub fn receive_parts(&self, shard: &Shard) -> Result<FutureMap<Vector<O::Element>>, Error> {
+        self.in_parts(shard, Takes::Receives, Given::Nothing)
+    }
+
+    fn in_parts(
+        &self,
+        shard: &Shard,
+        takes: Takes,
+        given: Given<I::Element>,
+    ) -> Result<FutureMap<Vector<O::Element>>, Error> {
+        let admit = |engine: &mut Engine<S::By>, at| {
+            takes.check(engine, at, shard)?;
+            let refused = |expected: &str, came: &str| Error::Misuse {
+                what: format!("a call in parts of `{}` in shard {}", engine.name(), shard.index()),
+                expected: expected.into(),
+                came: came.into(),
+            };
+            if !engine.has_parts() {
+                return Err(refused("a collective that combines nothing", "one whose result is a combination"));
+            }
+            if takes == Takes::Receives && engine.role(at).contributes.is_some() {
+                return Err(refused("`call_parts`, as the shard contributes, too", "`receive_parts`"));
+            }
+            Ok(None)
+        };
+        shard.replay(self.object, admit, |engine: &mut Engine<S::By>, at, cx| engine.call_in_parts(at, given, cx))
     }
 
     /// Contributes a value, as itself or as a future. The future that it returns is settled when the shard's part of the

@@ -1,16 +1,20 @@
 //! The engine of a collective. To the chains that the runtime replays it adds typed values, their combination, and
 //! calls. It uses only the public API of `runtime`: arrivals carry the values, so it needs no unsafe code.
 
+use crate::blocks::Blocks;
 use crate::chain::{Chain, Live, Running};
+use crate::layout::Layout;
 use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::shared::Shared;
 use crate::value::{Came, Given, Output, Value};
 use crate::{Combine, fold_in_pairs};
+use maniple_regions::Vector;
 use maniple_runtime::replay::{Replay, ReplayCx, SlotState, Watch};
-use maniple_runtime::{Error, TaskFuture};
+use maniple_runtime::{Error, FutureMap, TaskFuture};
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 
 /// The chains of one collective on one processor.
 pub struct Engine<By: Reduction> {
@@ -18,12 +22,56 @@ pub struct Engine<By: Reduction> {
     chains: Vec<Chain<By>>,
     /// For each shard the results that it has not asked for yet, from the first call on. Made when one is needed.
     claims: Vec<VecDeque<Box<dyn Any>>>,
+    /// Where the blocks of calls in parts are, if nothing is combined.
+    layouts: Option<Layouts>,
+}
+
+/// The layouts of a processor's shards, by position. Each is made for the first call in parts.
+pub struct Layouts {
+    pub make: Box<dyn Fn(u32) -> Layout>,
+    pub made: HashMap<u32, Rc<Layout>>,
+}
+
+impl Layouts {
+    fn of(&mut self, position: u32) -> &Rc<Layout> {
+        self.made.entry(position).or_insert_with(|| Rc::new((self.make)(position)))
+    }
 }
 
 impl<By: Reduction> Engine<By> {
-    pub fn new(name: &str, by: (By, bool), slots: u32, roles: Vec<Role<By::Element>>) -> Self {
+    pub fn new(
+        name: &str,
+        by: (By, bool),
+        slots: u32,
+        roles: Vec<Role<By::Element>>,
+        layouts: Option<Layouts>,
+    ) -> Self {
         let chains = (0..roles.len() * slots as usize).map(|_| Chain::new()).collect();
-        Self { shared: Shared::new(name, by, slots, roles), chains, claims: Vec::new() }
+        Self { shared: Shared::new(name, by, slots, roles), chains, claims: Vec::new(), layouts }
+    }
+
+    /// Whether results can come in parts.
+    pub fn has_parts(&self) -> bool {
+        self.layouts.is_some()
+    }
+
+    /// A call whose result comes in parts.
+    pub fn call_in_parts(
+        &mut self,
+        at: (u32, u64),
+        given: Given<By::In>,
+        cx: &mut ReplayCx<'_>,
+    ) -> FutureMap<Vector<By::Out>> {
+        let parts = self.layouts.as_mut().map_or(0, |layouts| layouts.of(at.0).result().1.len());
+        let (resolvers, futures): (Vec<_>, Vec<_>) = (0..parts).map(|_| TaskFuture::pending()).unzip();
+        self.call_for(at, given, Output::Parts(resolvers.into()), cx);
+        futures.into_iter().collect()
+    }
+
+    /// Whether a call that waits in a chain is in parts.
+    fn is_in_parts(&self, chain: u32, given: &Given<By::In>) -> bool {
+        let output = &self.chains[chain as usize].output;
+        self.has_parts() && (matches!(output, Some(Output::Parts(_))) || matches!(given, Given::Blocks(_)))
     }
 
     /// Whether every shard contributes one element and gets one, and the values of the collective are elements.
@@ -116,6 +164,27 @@ impl<By: Reduction> Engine<By> {
         }
     }
 
+    /// Begins a call in parts.
+    fn begin_in_parts(&mut self, chain: u32, shard: u32) -> Result<(), Error> {
+        let Self { shared, chains, layouts, .. } = self;
+        let c = &mut chains[chain as usize];
+        let Running::Later(given) = std::mem::replace(&mut c.running, Running::Registers) else { return Ok(()) };
+        let Some(layouts) = layouts else { return Ok(()) };
+        let (layout, place) = (layouts.of(chain / shared.slots), format!("`{}` in shard {shard}", shared.name));
+        let given = if let Given::Blocks(blocks) = given { blocks.or_whole() } else { given };
+        if let Given::Blocks(blocks) = &given
+            && blocks.len() != layout.contribution.len()
+        {
+            return Err(Error::Misuse {
+                what: format!("input of {place}"),
+                expected: format!("{} blocks", layout.contribution.len()),
+                came: blocks.len().to_string(),
+            });
+        }
+        c.running = Running::Parts(Box::new(Blocks::new(layout, given, place)));
+        Ok(())
+    }
+
     /// The chain of a call.
     #[inline]
     fn chain(&self, (position, count): (u32, u64)) -> u32 {
@@ -173,12 +242,18 @@ impl<By: Reduction> Replay for Engine<By> {
 
     fn waits(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
         match &self.chains[chain as usize].running {
-            Running::Later(given) => given.start_chain(chain, cx),
-            Running::One(_) | Running::Registers => false,
+            // In parts it begins at once.
+            Running::Later(given) => !self.is_in_parts(chain, given) && given.start_chain(chain, cx),
+            Running::Parts(blocks) => blocks.waits(chain, cx),
+            Running::One(_) | Running::Registers | Running::Result(_) => false,
         }
     }
 
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
+        let Running::Later(given) = &self.chains[chain as usize].running else { return Ok(true) };
+        if self.is_in_parts(chain, given) {
+            return self.begin_in_parts(chain, shard()).map(|()| true);
+        }
         let Self { shared, chains, .. } = self;
         let c = &mut chains[chain as usize];
         let Running::Later(given) = &c.running else { return Ok(true) };
@@ -198,6 +273,14 @@ impl<By: Reduction> Replay for Engine<By> {
         }
         c.begin(came, role, &shared.by);
         Ok(true)
+    }
+
+    fn in_parts(&self, chain: u32) -> bool {
+        matches!(self.chains[chain as usize].running, Running::Parts(_))
+    }
+
+    fn show(&mut self, chain: u32, cx: &mut ReplayCx<'_>) {
+        self.chains[chain as usize].show(chain, &self.shared, cx);
     }
 
     #[inline(always)]

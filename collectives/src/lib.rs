@@ -1,12 +1,14 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
+mod blocks;
 mod builder;
 mod chain;
 mod collective;
 mod engine;
 mod fold;
 mod gathered;
+mod layout;
 mod measure;
 mod own;
 mod parts;

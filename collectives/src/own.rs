@@ -34,7 +34,7 @@ pub fn fit(
             let expected = "groups of ranks that share a processor";
             return Err((expected.into(), format!("the group {group:?}, of which {together:?} are with rank {rank}")));
         }
-        let steps = subtasks(schedule, bytes).len();
+        let steps = subtasks(schedule, goal, bytes).len();
         if steps > usize::from(u16::MAX) {
             return Err((format!("at most {} steps of a rank", u16::MAX), format!("{steps} of rank {rank}")));
         }

@@ -1,6 +1,7 @@
 //! A collective as every node knows it.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Layouts};
+use crate::layout::Layout;
 use crate::own;
 use crate::reduction::Reduction;
 use crate::role::Role;
@@ -82,10 +83,17 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
         let Request { goal, reduction, identity, sizes, slots, .. } = &self.request;
         let of = |&shard: &u32| {
             let schedule = self.schedules.of(shard);
-            (subtasks(&schedule, self.bytes), Role::of(&schedule, goal, sizes, *identity))
+            (subtasks(&schedule, goal, self.bytes), Role::of(&schedule, goal, sizes, *identity))
         };
         let (subtasks, roles) = shards.iter().map(of).unzip();
-        (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles)))
+        let in_groups = shards.iter().any(|&shard| self.schedules.group(shard).len() > 1);
+        let layouts = (!goal.combines() && !in_groups).then(|| {
+            let (schedules, goal, sizes, shards) =
+                (self.schedules.clone(), goal.clone(), sizes.clone(), shards.to_vec());
+            let make = move |position: u32| Layout::of(&schedules.of(shards[position as usize]), &goal, &sizes);
+            Layouts { make: Box::new(make), made: Default::default() }
+        });
+        (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles, layouts)))
     }
 }
 

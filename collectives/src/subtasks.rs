@@ -1,10 +1,10 @@
 //! The runtime's subtasks of a schedule.
 
-use crate::{Schedule, Step};
+use crate::{Goal, Schedule, Step};
 use maniple_runtime::replay::{LARGE, Subtask};
 
-/// Translates a schedule into the runtime's subtasks, for vectors of `bytes` bytes.
-pub fn subtasks(schedule: &Schedule, bytes: usize) -> Vec<Subtask> {
+/// Translates a schedule to a goal into the runtime's subtasks, for vectors of `bytes` bytes.
+pub fn subtasks(schedule: &Schedule, goal: &Goal, bytes: usize) -> Vec<Subtask> {
     let awaits = if bytes > LARGE { schedule.awaits() } else { Vec::new() };
     let mut subtasks = Vec::with_capacity(schedule.steps().len());
     for (number, step) in schedule.steps().iter().enumerate() {
@@ -14,7 +14,7 @@ pub fn subtasks(schedule: &Schedule, bytes: usize) -> Vec<Subtask> {
             Step::Update { peer, at, part } => Subtask::Update { peer, at, part },
             Step::Read { peer, at, part, combine } => Subtask::Read { peer, at, part, how: combine as u8 },
             // Nothing is there to combine, as in a barrier.
-            Step::Local { .. } if bytes == 0 => continue,
+            Step::Local { .. } if bytes == 0 && goal.combines() => continue,
             Step::Local { from, part, combine } => Subtask::Local { from, part, how: combine as u8 },
         });
     }
@@ -47,7 +47,7 @@ mod tests {
                 for order in [Order::Doubling, Order::Left] {
                     let schedules = Schedules::with(&goal, algorithm, order, Groups::of(most, 1));
                     for rank in [0, most / 2 + 1, most - 1] {
-                        let subtasks = subtasks(&schedules.of(rank), usize::MAX);
+                        let subtasks = subtasks(&schedules.of(rank), &goal, usize::MAX);
                         assert!(subtasks.len() <= u16::MAX.into(), "{goal}, {algorithm}: {}", subtasks.len());
                         tried += 1;
                     }

@@ -2,7 +2,7 @@
 
 use maniple_regions::{Element, Vector};
 use maniple_runtime::replay::{ReplayCx, Watch};
-use maniple_runtime::{Error, Input, Resolver, TaskFuture};
+use maniple_runtime::{Error, FutureMap, Input, Resolver, TaskFuture};
 use std::marker::PhantomData;
 
 /// What a shard contributes or receives: one element, `T`, or a vector of them, `[T]`. It has no other implementations.
@@ -78,6 +78,61 @@ pub enum Given<T> {
     Many(Vector<T>),
     ManyLater(TaskFuture<Vector<T>>),
     VecLater(TaskFuture<Vec<T>>),
+    /// Its blocks, each of which leaves when it is there.
+    Blocks(GivenBlocks<T>),
+}
+
+/// The blocks of a contribution, in the order of those who receive them.
+pub enum GivenBlocks<T> {
+    Now(Vec<Vector<T>>),
+    Later(FutureMap<Vector<T>>),
+    VecsLater(FutureMap<Vec<T>>),
+}
+
+impl<T: Element> GivenBlocks<T> {
+    /// A single block is the whole contribution.
+    pub fn or_whole(self) -> Given<T> {
+        let first = |future: Result<&TaskFuture<_>, _>| future.ok().cloned();
+        match &self {
+            _ if self.len() != 1 => Given::Blocks(self),
+            GivenBlocks::Now(blocks) => Given::Many(blocks[0].clone()),
+            GivenBlocks::Later(blocks) => first(blocks.get(0)).map_or(Given::Nothing, Given::ManyLater),
+            GivenBlocks::VecsLater(blocks) => blocks.get(0).ok().cloned().map_or(Given::Nothing, Given::VecLater),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            GivenBlocks::Now(blocks) => blocks.len(),
+            GivenBlocks::Later(blocks) => blocks.len(),
+            GivenBlocks::VecsLater(blocks) => blocks.len(),
+        }
+    }
+
+    /// A block, or none if it has not come.
+    pub fn at(&self, block: usize) -> Option<Result<Vector<T>, Error>> {
+        match self {
+            GivenBlocks::Now(blocks) => Some(Ok(blocks.get(block)?.clone())),
+            GivenBlocks::Later(blocks) => blocks.get(block).ok()?.input(),
+            GivenBlocks::VecsLater(blocks) => Some(blocks.get(block).ok()?.input()?.map(Vector::from)),
+        }
+    }
+
+    /// Makes the runtime start the chain when a block comes. Returns false if it has come already.
+    pub fn start_chain(&self, block: usize, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+        match self {
+            GivenBlocks::Now(_) => false,
+            GivenBlocks::Later(blocks) => blocks.get(block).is_ok_and(|future| cx.start_after(chain, future)),
+            GivenBlocks::VecsLater(blocks) => blocks.get(block).is_ok_and(|future| cx.start_after(chain, future)),
+        }
+    }
+
+    /// All blocks one after another, or none if some have not come.
+    fn all(&self) -> Option<Result<Vector<T>, Error>> {
+        let blocks: Vec<_> = (0..self.len()).map(|block| self.at(block)).collect::<Option<_>>()?;
+        let blocks: Result<Vec<Vector<T>>, Error> = blocks.into_iter().collect();
+        Some(blocks.map(|blocks| blocks.iter().flat_map(|block| block.iter().copied()).collect::<Vec<T>>().into()))
+    }
 }
 
 impl<V: Value + ?Sized> From<Given<V::Element>> for Contribution<V> {
@@ -116,6 +171,22 @@ impl<T: Element> From<&TaskFuture<Vec<T>>> for Contribution<[T]> {
 impl<T: Element> From<&TaskFuture<Vector<T>>> for Contribution<[T]> {
     fn from(future: &TaskFuture<Vector<T>>) -> Self {
         Given::ManyLater(future.clone()).into()
+    }
+}
+impl<T: Element> Contribution<[T]> {
+    /// A contribution in blocks, one for each receiver, in their order.
+    pub fn in_blocks(blocks: impl IntoIterator<Item = impl Into<Vector<T>>>) -> Self {
+        Given::Blocks(GivenBlocks::Now(blocks.into_iter().map(Into::into).collect())).into()
+    }
+}
+impl<T: Element> From<FutureMap<Vector<T>>> for Contribution<[T]> {
+    fn from(blocks: FutureMap<Vector<T>>) -> Self {
+        Given::Blocks(GivenBlocks::Later(blocks)).into()
+    }
+}
+impl<T: Element> From<FutureMap<Vec<T>>> for Contribution<[T]> {
+    fn from(blocks: FutureMap<Vec<T>>) -> Self {
+        Given::Blocks(GivenBlocks::VecsLater(blocks)).into()
     }
 }
 impl<V: Value + ?Sized> From<Input<V::Own>> for Contribution<V> {
@@ -157,6 +228,10 @@ impl<T: Element> Given<T> {
             Given::OneLater(future) => cx.start_after(chain, future),
             Given::ManyLater(future) => cx.start_after(chain, future),
             Given::VecLater(future) => cx.start_after(chain, future),
+            // Each of those that are missing, as any may be the last.
+            Given::Blocks(blocks) => {
+                (0..blocks.len()).filter(|&block| blocks.start_chain(block, chain, cx)).count() > 0
+            }
         }
     }
 
@@ -169,6 +244,7 @@ impl<T: Element> Given<T> {
             Given::Many(vector) => Ok(Came::Many(vector.clone())),
             Given::ManyLater(future) => future.input()?.map(Came::Many),
             Given::VecLater(future) => future.input()?.map(|vector| Came::Many(vector.into())),
+            Given::Blocks(blocks) => blocks.all()?.map(Came::Many),
         })
     }
 }
@@ -177,6 +253,8 @@ impl<T: Element> Given<T> {
 pub enum Output<T> {
     One(Resolver<T>),
     Many(Resolver<Vector<T>>),
+    /// A future for each block of the result.
+    Parts(Box<[Resolver<Vector<T>>]>),
     /// The shard receives nothing, or takes its result later: then that goes to the other output.
     Over(Box<Contributed<T>>),
 }
@@ -192,6 +270,11 @@ impl<T: Element> Output<T> {
         match self {
             Output::One(out) => cx.resolve_rarely(chain, out, Err(error)),
             Output::Many(out) => cx.resolve_rarely(chain, out, Err(error)),
+            Output::Parts(parts) => {
+                // Those that have come stay.
+                parts.iter().for_each(|part| cx.settle(chain, part, Err(error.clone())));
+                cx.over(chain);
+            }
             Output::Over(out) => match &out.result {
                 None => cx.resolve_rarely(chain, &out.over, Err(error)),
                 Some(result) => {
@@ -202,10 +285,20 @@ impl<T: Element> Output<T> {
         }
     }
 
+    /// Whether it gets a result, and gets it whole.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Output::One(_) | Output::Many(_) => true,
+            Output::Parts(_) => false,
+            Output::Over(out) => out.result.as_ref().is_some_and(Output::is_whole),
+        }
+    }
+
     pub fn look(&self, watch: &mut Watch<'_>) {
         match self {
             Output::One(out) => watch.look(out),
             Output::Many(out) => watch.look(out),
+            Output::Parts(parts) => parts.iter().for_each(|part| watch.look(part)),
             Output::Over(out) => {
                 watch.look(&out.over);
                 out.result.iter().for_each(|result| result.look(watch));

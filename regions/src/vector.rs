@@ -2,8 +2,9 @@
 
 use crate::Loan;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Borrow;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// Elements that several may hold and nobody changes. A clone shares them, and nothing is copied.
@@ -24,6 +25,7 @@ pub struct Vector<T>(Elements<T>);
 enum Elements<T> {
     All(Arc<Vec<T>>),
     Some(Arc<Loan<T>>),
+    Slice(Arc<(Vector<T>, Range<usize>)>),
 }
 
 impl<T> Vector<T> {
@@ -33,29 +35,48 @@ impl<T> Vector<T> {
         match &self.0 {
             Elements::All(all) => all,
             Elements::Some(some) => some.as_slice(),
+            Elements::Slice(slice) => &slice.0.as_slice()[slice.1.clone()],
         }
     }
 
+    /// Some of the elements. They are shared, and nothing is copied.
+    ///
+    /// # Panics
+    /// If the range does not lie in the vector.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        let len = self.len();
+        assert!(range.start <= range.end && range.end <= len, "{range:?} of {len} elements");
+        if range == (0..len) {
+            return self.clone();
+        }
+        let (of, start) = match &self.0 {
+            Elements::Slice(slice) => (slice.0.clone(), slice.1.start),
+            _ => (self.clone(), 0),
+        };
+        Self(Elements::Slice(Arc::new((of, start + range.start..start + range.end))))
+    }
+
     /// The elements as a vector. They are copied if somebody else holds them, or if they are lent by a
-    /// [`Lendable`](crate::Lendable).
+    /// [`Lendable`](crate::Lendable) or a [slice](Self::slice).
     pub fn into_vec(self) -> Vec<T>
     where
         T: Clone,
     {
         match self.0 {
             Elements::All(all) => Arc::unwrap_or_clone(all),
-            Elements::Some(some) => some.as_slice().to_vec(),
+            Elements::Some(_) | Elements::Slice(_) => self.as_slice().to_vec(),
         }
     }
 
     /// The vector whose elements these are.
     ///
     /// # Errors
-    /// The vector unchanged, if its elements are lent by a [`Lendable`](crate::Lendable).
+    /// The vector unchanged, if its elements are lent by a [`Lendable`](crate::Lendable) or a [slice](Self::slice) of another one.
     pub fn into_shared(self) -> Result<Arc<Vec<T>>, Self> {
         match self.0 {
             Elements::All(all) => Ok(all),
-            some @ Elements::Some(_) => Err(Self(some)),
+            some => Err(Self(some)),
         }
     }
 }
@@ -74,7 +95,13 @@ impl<T> From<Arc<Vec<T>>> for Vector<T> {
 
 impl<T> From<Loan<T>> for Vector<T> {
     fn from(some: Loan<T>) -> Self {
-        Self(Elements::Some(Arc::new(some)))
+        Arc::new(some).into()
+    }
+}
+
+impl<T> From<Arc<Loan<T>>> for Vector<T> {
+    fn from(some: Arc<Loan<T>>) -> Self {
+        Self(Elements::Some(some))
     }
 }
 
@@ -95,6 +122,7 @@ impl<T> Clone for Vector<T> {
         Self(match &self.0 {
             Elements::All(all) => Elements::All(all.clone()),
             Elements::Some(some) => Elements::Some(some.clone()),
+            Elements::Slice(slice) => Elements::Slice(slice.clone()),
         })
     }
 }
@@ -109,6 +137,12 @@ impl<T> Deref for Vector<T> {
 
 impl<T> AsRef<[T]> for Vector<T> {
     fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T> Borrow<[T]> for Vector<T> {
+    fn borrow(&self) -> &[T] {
         self
     }
 }
@@ -204,6 +238,17 @@ mod tests {
         let also = also.into_shared().expect_err("it is on loan");
         assert_eq!(also.into_vec(), [2, 3]);
         assert!(all.change(2..3).is_some());
+    }
+
+    #[test]
+    fn a_slice_shares_its_elements() {
+        let all = Vector::from(vec![1, 2, 3, 4]);
+        let some = all.slice(1..4).slice(1..2);
+        assert_eq!((&some[..], some.as_ptr()), (&[3][..], all[2..].as_ptr()));
+        assert_eq!(all.slice(0..4).as_ptr(), all.as_ptr());
+        assert_eq!(all.slice(4..4).len(), 0);
+        assert_eq!(some.into_shared().expect_err("it is a part").into_vec(), [3]);
+        assert_eq!(all.into_shared().map(std::sync::Arc::try_unwrap).unwrap().unwrap(), [1, 2, 3, 4]);
     }
 
     #[test]

@@ -673,6 +673,13 @@ impl<T: Clone + 'static> FutureMap<T> {
     }
 }
 
+/// Futures of any launches and calls, to be awaited together.
+impl<T: 'static> FromIterator<TaskFuture<T>> for FutureMap<T> {
+    fn from_iter<I: IntoIterator<Item = TaskFuture<T>>>(futures: I) -> Self {
+        Self::new(futures.into_iter().collect())
+    }
+}
+
 impl<T> fmt::Debug for FutureMap<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.futures).finish()

@@ -4,51 +4,88 @@ use crate::common;
 use crate::common::cases::{Case, Item, Triple, runtime};
 use crate::common::size::part;
 use crate::common::{affine, any_runtime, bytes, mix, watched};
-use maniple_collectives::{Algorithm, Collective, Goal, Ranks};
+use maniple_collectives::{Algorithm, Collective, Contribution, Goal, Ranks};
 use maniple_regions::Vector;
-use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, TaskFuture};
+use maniple_runtime::{Arg, Error, FutureMap, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// A result to come: whole, or in parts.
+enum Pending<T> {
+    Whole(TaskFuture<Vector<T>>),
+    Parts(FutureMap<Vector<T>>),
+}
+
+impl<T: Item> Pending<T> {
+    /// The whole result. Parts are awaited from the last to the first if `backwards`.
+    async fn result(self, backwards: bool) -> Result<Vector<T>, Error> {
+        let parts = match self {
+            Pending::Whole(result) => return result.await,
+            Pending::Parts(parts) => parts,
+        };
+        if backwards {
+            let mut came = Vec::new();
+            for part in (0..parts.len()).rev() {
+                came.insert(0, parts.get(part)?.clone().await?);
+            }
+            return Ok(came.concat().into());
+        }
+        Ok(parts.all().await?.concat().into())
+    }
+}
+
+/// The contribution of a call, whole or in blocks, which may be the results of tasks.
+fn input<T: Item>(shard: &Shard, own: Vec<Vec<T>>, draw: u64) -> Result<Contribution<[T]>, Error> {
+    let echo = |own: Arg<Vec<T>>| own.0;
+    Ok(match draw % 6 {
+        0 => (&shard.launch(echo, (own.concat().into(),)).go()?).into(),
+        1 => Contribution::in_blocks(own),
+        2 => shard.index_launch(own.len(), echo, |point| (own[point].clone().into(),)).go()?.into(),
+        3 => {
+            let echo = |own: Arg<Vector<T>>| own.0;
+            shard.index_launch(own.len(), echo, |point| (Vector::from(own[point].clone()).into(),)).go()?.into()
+        }
+        _ => own.concat().into(),
+    })
+}
 
 /// All calls of one shard. Returns how the first wrong result differs.
 async fn shard<T: Item>(case: Arc<Case>, shard: Shard, on: Collective<[T]>) -> Result<Option<String>, Error> {
     let me = shard.index();
     let position = |ranks: &[u32]| ranks.iter().position(|&rank| rank == me);
     let (from, to) = (position(&case.from), position(&case.to));
-    let (mut pending, mut results) = (VecDeque::<TaskFuture<Vector<T>>>::new(), Vec::new());
+    let (mut pending, mut results) = (VecDeque::<Pending<T>>::new(), Vec::new());
+    let has_parts = !case.kind.combines();
     let mut over = Vec::new();
     for call in 0..case.calls {
-        let own = from.map(|from| case.contribution::<T>(call, from).concat());
-        let input = |own: Vec<T>| -> Result<Input<Vec<T>>, Error> {
-            Ok(if mix(case.seed ^ call ^ u64::from(me)).is_multiple_of(3) {
-                (&shard.launch(|own: Arg<Vec<T>>| own.0, (own.into(),)).go()?).into()
-            } else {
-                own.into()
-            })
-        };
+        let draw = mix(case.seed ^ call ^ u64::from(me));
+        let own = from.map(|from| input(&shard, case.contribution::<T>(call, from), draw)).transpose()?;
+        let in_parts = has_parts && (draw >> 20).is_multiple_of(2);
         match (own, to) {
             (Some(own), Some(_)) if case.split => {
-                over.push(on.contribute(&shard, input(own)?)?);
+                over.push(on.contribute(&shard, own)?);
                 if call % 2 == 1 || call + 1 == case.calls {
                     // Two results at a time.
                     for _ in 0..1 + call % 2 {
-                        pending.push_back(on.receive(&shard)?);
+                        pending.push_back(Pending::Whole(on.receive(&shard)?));
                     }
                 }
             }
-            (Some(own), Some(_)) => pending.push_back(on.call(&shard, input(own)?)?),
-            (Some(own), None) => over.push(on.contribute(&shard, input(own)?)?),
-            (None, Some(_)) => pending.push_back(on.receive(&shard)?),
+            (Some(own), Some(_)) if in_parts => pending.push_back(Pending::Parts(on.call_parts(&shard, own)?)),
+            (Some(own), Some(_)) => pending.push_back(Pending::Whole(on.call(&shard, own)?)),
+            (Some(own), None) => over.push(on.contribute(&shard, own)?),
+            (None, Some(_)) if in_parts => pending.push_back(Pending::Parts(on.receive_parts(&shard)?)),
+            (None, Some(_)) => pending.push_back(Pending::Whole(on.receive(&shard)?)),
             (None, None) => {}
         }
         while pending.len() >= case.ahead
             && let Some(oldest) = pending.pop_front()
         {
-            results.push(oldest.await?);
+            results.push(oldest.result(draw.is_multiple_of(2)).await?);
         }
     }
     for future in pending {
-        results.push(future.await?);
+        results.push(future.result(false).await?);
     }
     for future in over {
         future.await?;

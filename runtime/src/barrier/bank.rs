@@ -55,6 +55,8 @@ enum Waiters {
     Chains {
         object: ObjectId,
         priority: Priority,
+        /// Whether values that come before anybody waits for them are offered.
+        offers: bool,
     },
     Edges(Edges),
 }
@@ -178,7 +180,7 @@ fn cells(number: usize) -> Vec<Cell> {
 impl Bank {
     /// Makes the cells of an object's chains, which have a priority.
     pub fn of_chains(number: u32, object: ObjectId, priority: Priority) -> Self {
-        let waiters = Waiters::Chains { object, priority };
+        let waiters = Waiters::Chains { object, priority, offers: false };
         Self { cells: cells(number as usize), poisons: Poisons::default(), waiters }
     }
 
@@ -198,6 +200,13 @@ impl Bank {
     pub fn set_priority(&mut self, priority: Priority) {
         if let Waiters::Chains { priority: old, .. } = &mut self.waiters {
             *old = priority;
+        }
+    }
+
+    /// From now on a value that comes before its chain waits for it is offered.
+    pub fn offer(&mut self) {
+        if let Waiters::Chains { offers, .. } = &mut self.waiters {
+            *offers = true;
         }
     }
 
@@ -227,14 +236,19 @@ impl Bank {
         }
         match &mut self.waiters {
             Waiters::Edges(edges) => edges.arrive(&mut self.cells, number, generation, value),
-            Waiters::Chains { object, priority } => {
+            Waiters::Chains { object, priority, offers } => {
                 let (object, priority, half) = (*object, *priority, Half::of(number));
                 let cell = self.cells.get_mut((number & !EMPTY) as usize).ok_or_else(|| no_cell(number))?;
                 let chain = cell.arrive(half, generation)?;
                 if half == Half::Ready {
                     cell.value = value.map_or(Payload::None, |value| value());
                 }
-                Ok((chain.map(|chain| Waiting::Chain { object, chain, priority }), false))
+                let waiting = match chain {
+                    Some(chain) => Some(Waiting::Chain { object, chain, priority }),
+                    None if *offers && half == Half::Ready => Some(Waiting::Offer { object, cell: number, priority }),
+                    None => None,
+                };
+                Ok((waiting, false))
             }
         }
     }
@@ -281,7 +295,7 @@ impl Bank {
         self.poisons.0.insert(number, (from, error.clone()));
         match &mut self.waiters {
             Waiters::Edges(edges) => edges.waits(at, completed).take_from(from),
-            Waiters::Chains { object, priority } => {
+            Waiters::Chains { object, priority, .. } => {
                 // It waits for the first incomplete generation. It finds the error itself.
                 let chain = if from == completed { self.cells[at].release(half) } else { None };
                 let waiting = |chain| Waiting::Chain { object: *object, chain, priority: *priority };

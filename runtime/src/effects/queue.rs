@@ -12,6 +12,11 @@ pub(crate) enum Item {
         object: ObjectId,
         chain: u32,
     },
+    /// A value that came for a chain's cell before the chain's turn to read it.
+    Offer {
+        object: ObjectId,
+        cell: u32,
+    },
     Leaf(TaskId),
     /// A leaf task that runs on another processor.
     Away(TaskId),

@@ -19,6 +19,8 @@ pub(crate) enum Waiting {
     Task(TaskId),
     /// A replayed chain, which may then run its next subtask.
     Chain { object: ObjectId, chain: u32, priority: Priority },
+    /// Nobody yet: a value has come for a chain's cell before the chain's turn to read it, and is offered.
+    Offer { object: ObjectId, cell: u32, priority: Priority },
     /// A shard of this processor, which is then polled.
     Shard(u32),
     /// A future that is polled with another waker, for example by a combinator.

@@ -246,6 +246,7 @@ impl Core {
             }
             match item {
                 Item::Chain { object, chain } => self.replays.run(&self.tasks, object, chain),
+                Item::Offer { object, cell } => self.replays.offer(&self.tasks, object, cell),
                 Item::Leaf(id) => {
                     effects.send_what_is_late();
                     self.tasks.run_leaf(id);
@@ -276,7 +277,7 @@ impl Core {
     #[inline(never)]
     fn show(&self, item: Item) {
         match item {
-            Item::Leaf(_) | Item::Away(_) => {}
+            Item::Leaf(_) | Item::Away(_) | Item::Offer { .. } => {}
             Item::Shard(slot) => self.effects().event(|| Event::Polled { slot }),
             Item::Chain { object, chain } => {
                 let first = || self.replays.call_now(object, chain);

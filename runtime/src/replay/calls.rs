@@ -85,6 +85,10 @@ impl ReplayCx<'_> {
             ChainState::Running | ChainState::Poisoned => true,
             ChainState::Idle | ChainState::Joined | ChainState::Failed => false,
             ChainState::Input => self.take_input(object, chain),
+            ChainState::InParts => {
+                self.run_in_parts(object, chain);
+                false
+            }
         }
     }
 
@@ -92,6 +96,10 @@ impl ReplayCx<'_> {
     fn take_input<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
         // An input may be converted by code of the program.
         match self.guarded(chain, || object.begin(chain, || self.chains.shard_of(chain))).unwrap_or_else(Err) {
+            Ok(true) if object.in_parts(chain) => {
+                self.begin_in_parts(object, chain);
+                false
+            }
             Ok(begun) => {
                 if begun {
                     self.progress.chains[chain as usize].state = ChainState::Running;
@@ -126,6 +134,7 @@ impl ReplayCx<'_> {
                 Ok(Err(Stop::Waits)) => return,
                 Ok(Err(Stop::Yields)) => return self.start(chain),
                 Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
+                Ok(Err(Stop::Input)) => unreachable!("a whole call has its input before it runs"),
                 // The read runs again, and hands the error on.
                 Err(panic) => {
                     let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };
@@ -160,7 +169,7 @@ impl ReplayCx<'_> {
 
     /// Ends a chain's call; `end` makes the object do it. Returns whether the next one is in the chain now.
     #[inline(always)]
-    fn end_call(&mut self, chain: u32, end: impl FnOnce(&mut Self) -> bool) -> bool {
+    pub(super) fn end_call(&mut self, chain: u32, end: impl FnOnce(&mut Self) -> bool) -> bool {
         let now = &mut self.progress.chains[chain as usize];
         now.state = ChainState::Idle;
         self.chains.next_generation(now);

@@ -167,6 +167,8 @@ pub(super) enum ChainState {
     Input,
     /// A call runs.
     Running,
+    /// A call runs whose blocks are values of their own.
+    InParts,
     /// A call runs that has failed: it hands its error on instead of a value.
     Poisoned,
     /// The call has joined its group, and the leader goes on with it.
@@ -265,6 +267,8 @@ pub(crate) struct Chains {
     pub(super) gives_back: bool,
     /// Whether the calls of a slot use two sets of cells in turn.
     two_sets: bool,
+    /// Whether a call in parts has been made. From then on each value that comes before its chain's turn to read it is offered.
+    pub(super) offers: std::cell::Cell<bool>,
 }
 
 impl Chains {
@@ -354,6 +358,7 @@ impl Chains {
             bytes,
             gives_back,
             two_sets: !gives_back && !effects.has(Bug::OneSet),
+            offers: std::cell::Cell::new(false),
         }
     }
 
@@ -446,6 +451,16 @@ impl Chains {
         Error::misuse(what, format!("{expected} bytes"), format!("{came} bytes"))
     }
 
+    /// The chain of this processor to which a cell belongs, and the cell's number among those of its shard and set.
+    pub(super) fn chain_at(&self, cell: u32) -> (u32, u16) {
+        let sets = if self.gives_back { 1 } else { 2 };
+        let (set, cell) = (cell / self.table.per_set, cell % self.table.per_set);
+        let shards = &self.gang.members[self.processor.index()];
+        let position = shards.partition_point(|&shard| self.table.first[shard as usize] <= cell).saturating_sub(1);
+        let at = cell - self.table.first[shards[position] as usize];
+        (position as u32 * self.slots + set / sets, at as u16)
+    }
+
     /// The shard of a processor to which a cell of slot 0 belongs.
     pub(super) fn shard_at(&self, processor: ProcessorId, cell: u32) -> u32 {
         self.table.shard_at(&self.gang.members[processor.index()], cell)
@@ -457,6 +472,9 @@ impl Chains {
     pub(super) fn arrive_here(&self, effects: &Effects, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
         match to.arrive(half, generation) {
             Ok(Some(chain)) => self.queue(effects, chain),
+            Ok(None) if self.offers.get() && half == Half::Ready => {
+                effects.queue.push(self.mapping.get().priority, Item::Offer { object: self.id, cell });
+            }
             Ok(None) => {}
             Err(source) => {
                 self.refuse(effects, cell, generation, source);

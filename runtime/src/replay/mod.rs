@@ -15,6 +15,7 @@
 mod calls;
 mod chains;
 pub(crate) mod check;
+mod in_parts;
 mod replays;
 mod report;
 mod subtasks;
@@ -26,7 +27,7 @@ use crate::error::panic_message;
 use crate::future::{Poison, Resolver, TaskFuture};
 use crate::ids::{ObjectId, Run};
 use crate::task::{Owner, Tasks};
-use crate::{Error, Lent};
+use crate::{Error, Lent, Payload};
 
 pub(crate) use chains::{Chains, Progress, ReplayObject};
 pub(crate) use replays::{Caller, Refused, Replays};
@@ -174,6 +175,37 @@ pub trait RunningValue {
     fn combine_own(&mut self, from: u16, part: u16, how: u8) {
         let _ = (from, part, how);
     }
+
+    /// Whether blocks of a part, or else of the input, are still to come, in a call [in parts](Replay::in_parts). They are of the
+    /// input.
+    fn lacks(&mut self, part: Option<u16>) -> bool {
+        let _ = part;
+        false
+    }
+
+    /// The value that an update stores, in a call in parts.
+    fn block(&mut self, part: u16) -> Payload {
+        Payload::copy_of(self.bytes(part))
+    }
+
+    /// Whether what a read finds may be taken as soon as it is there, whatever the chain has done: no earlier subtask uses the part.
+    /// The number of the read is from 0, in a call in parts.
+    fn is_free(&self, read: u16) -> bool {
+        let _ = read;
+        false
+    }
+
+    /// Whether what a read finds was taken before its turn.
+    fn is_taken(&self, read: u16) -> bool {
+        let _ = read;
+        false
+    }
+
+    /// Takes what a read has found, in a call in parts. Returns whether its bytes were copied.
+    fn take(&mut self, read: u16, came: Payload) -> bool {
+        let _ = (read, came);
+        false
+    }
 }
 
 /// The values of an object's chains on one processor. The number of a chain is (position among the local shards) ×
@@ -214,6 +246,18 @@ pub trait Replay: Any {
     /// The reason why the call fails. Every shard that should combine its value then fails with it.
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error>;
 
+    /// Whether the blocks of the chain's call are values of their own, each of which may come before others, or fail. The call has
+    /// begun. Its subtasks replace blocks and combine nothing.
+    fn in_parts(&self, chain: u32) -> bool {
+        let _ = chain;
+        false
+    }
+
+    /// Settles the futures of blocks that have come, in a call in parts.
+    fn show(&mut self, chain: u32, cx: &mut ReplayCx<'_>) {
+        let _ = (chain, cx);
+    }
+
     /// Ends the chain's call: settles its future with the result or with the error. Puts the next call into the chain, and
     /// returns whether there is one.
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) -> bool;
@@ -245,6 +289,9 @@ pub trait Chained: Any {
     /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
     #[doc(hidden)]
     fn run(&mut self, chain: u32, cx: &mut ReplayCx<'_>);
+    /// A value came for a cell before the chain's turn to read it.
+    #[doc(hidden)]
+    fn offer(&mut self, cell: u32, cx: &mut ReplayCx<'_>);
     #[doc(hidden)]
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
     #[doc(hidden)]
@@ -256,6 +303,9 @@ pub trait Chained: Any {
 impl<R: Replay> Chained for R {
     fn run(&mut self, chain: u32, cx: &mut ReplayCx<'_>) {
         cx.run(self, chain);
+    }
+    fn offer(&mut self, cell: u32, cx: &mut ReplayCx<'_>) {
+        cx.offer(self, cell);
     }
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         cx.fail(self, chain, error);
@@ -318,6 +368,14 @@ impl ReplayCx<'_> {
             Err(error) => poison((self.tasks, self.chains), owner, chain, resolver, error),
         }
         if let Some(owner) = owner {
+            owner.one_over(|waiting| self.tasks.notify(waiting));
+        }
+    }
+
+    /// Ends a call of the chain's shard whose futures have been [settled](Self::settle).
+    pub fn over(&mut self, chain: u32) {
+        self.tasks.effects.counters.chain_calls.add(1);
+        if let Some(owner) = self.progress.call_over(self.chains.position(chain)) {
             owner.one_over(|waiting| self.tasks.notify(waiting));
         }
     }

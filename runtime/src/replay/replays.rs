@@ -162,10 +162,20 @@ impl Replays {
     /// Runs the ready subtasks of a chain.
     #[inline]
     pub fn run(&self, tasks: &Tasks, object: ObjectId, chain: u32) {
+        self.act(tasks, object, |state, cx| state.run(chain, cx));
+    }
+
+    /// A value came for a cell before its chain's turn to read it.
+    pub fn offer(&self, tasks: &Tasks, object: ObjectId, cell: u32) {
+        self.act(tasks, object, |state, cx| state.offer(cell, cx));
+    }
+
+    #[inline]
+    fn act(&self, tasks: &Tasks, object: ObjectId, f: impl FnOnce(&mut dyn Chained, &mut ReplayCx<'_>)) {
         let all = self.all.borrow();
         let Some(chains) = all.get(object) else { return };
         let (state, progress) = &mut *chains.state.borrow_mut();
         let mut cx = ReplayCx { tasks, chains, progress };
-        tasks.effects.in_chains(|| state.run(chain, &mut cx));
+        tasks.effects.in_chains(|| f(&mut **state, &mut cx));
     }
 }

@@ -22,7 +22,7 @@ impl Chains {
                 let call = self.call_of(progress, chain);
                 match c.state {
                     ChainState::Input => format!("call {call}, waiting for its input"),
-                    ChainState::Running | ChainState::Poisoned => {
+                    ChainState::Running | ChainState::InParts | ChainState::Poisoned => {
                         format!("call {call}, before step {} of {}", c.done, c.len)
                     }
                     ChainState::Joined => format!("call {call}"),

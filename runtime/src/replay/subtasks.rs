@@ -35,6 +35,8 @@ pub(crate) enum Stop {
     Yields,
     /// The barrier it waits for is poisoned.
     Lost(Box<Error>),
+    /// It waits for blocks of the call's input, in a call in parts.
+    Input,
 }
 
 impl Active<'_> {
@@ -104,6 +106,73 @@ impl Active<'_> {
         Ok(())
     }
 
+    /// Runs subtasks up to the end of a call in parts. What is on loan is never changed there, so nothing waits for its end.
+    pub fn run_in_parts<V: RunningValue>(&mut self, mut value: V) -> Result<(), Stop> {
+        let Chain { first, len, done, .. } = *self.now;
+        let first = first as usize;
+        let plan = &self.chains.plan[first + usize::from(done)..first + usize::from(len)];
+        for step in plan {
+            let (kind, at) = (step.task.kind(), (self.now.cells + u32::from(step.waits)) as usize);
+            match kind {
+                SubtaskKind::Update => {
+                    if self.chains.gives_back {
+                        self.wait_for(Half::Empty, at, self.now.generation)?;
+                    }
+                    if value.lacks(Some(step.part)) {
+                        return Err(Stop::Input);
+                    }
+                    self.update(&mut value, step);
+                }
+                SubtaskKind::Read => {
+                    if !value.is_taken(step.waits) {
+                        self.wait_for(Half::Ready, at, self.chains.in_cell(self.now.generation))?;
+                        self.take(&mut value, at, step.waits);
+                    }
+                    self.give_back_all(step);
+                }
+                SubtaskKind::Local => {
+                    let from = step.cell as u16;
+                    if value.lacks(Some(from)) {
+                        return Err(Stop::Input);
+                    }
+                    value.combine_own(from, step.part, step.task.how());
+                }
+                SubtaskKind::Await => {}
+            }
+            if kind != SubtaskKind::Await {
+                self.effects.counters.chain_subtasks.add(1);
+            }
+            self.now.done += 1;
+        }
+        if value.lacks(None) { Err(Stop::Input) } else { Ok(()) }
+    }
+
+    /// The number of reads of a call.
+    pub fn reads(&self) -> u16 {
+        let plan = &self.chains.plan[self.now.first as usize..][..usize::from(self.now.len)];
+        plan.iter().filter(|step| step.task.kind() == SubtaskKind::Read).count() as u16
+    }
+
+    /// Takes what a read has found in its cell.
+    pub fn take<V: RunningValue>(&mut self, value: &mut V, at: usize, read: u16) {
+        let came = std::mem::take(&mut self.cells[at].value);
+        let bytes = came.bytes().len();
+        if value.take(read, came) && bytes > Payload::INLINE {
+            self.count_combined(bytes);
+        }
+    }
+
+    /// Takes what a read has found before its turn, if that is there. `at` is the read's cell.
+    pub fn take_early<V: RunningValue>(&mut self, value: &mut V, at: usize, read: u16) {
+        let generation = self.chains.in_cell(self.now.generation);
+        if value.is_free(read)
+            && !value.is_taken(read)
+            && self.cells[at].completed(Half::Ready, generation) > generation
+        {
+            self.take(value, at, read);
+        }
+    }
+
     /// Registers the chain's wait, unless the barrier is poisoned.
     #[inline]
     fn must_wait(&mut self, half: Half, at: usize, awaited: u64) -> Result<bool, Stop> {
@@ -135,6 +204,13 @@ impl Active<'_> {
             let payload = self.error();
             return self.arrive(step, cell, generation, payload);
         }
+        if self.now.state == ChainState::InParts {
+            let payload = match value.block(step.part) {
+                Payload::Lent(lent) if self.is_staged(step) => Payload::copy_of(lent.as_bytes()),
+                payload => payload,
+            };
+            return self.arrive(step, cell, generation, payload);
+        }
         let bytes = value.bytes(step.part);
         let large = bytes.len() > Payload::INLINE;
         if step.task.to() == effects.id && !large {
@@ -144,8 +220,7 @@ impl Active<'_> {
             }
             return;
         }
-        // The network can't send from ordinary memory directly, so the value goes through a buffer.
-        let staged = chains.mapping.get().memory == MemoryKind::Ordinary && step.task.to() != effects.id;
+        let staged = self.is_staged(step);
         if staged {
             effects.counters.staged_bytes.add(bytes.len() as u64);
         }
@@ -198,12 +273,23 @@ impl Active<'_> {
             // The owner may change the value from now on.
             self.cells[at].value = Payload::None;
         }
-        if !chains.gives_back {
+        self.give_back_all(step);
+    }
+
+    #[inline(always)]
+    fn give_back_all(&mut self, step: &PlannedSubtask) {
+        if !self.chains.gives_back {
             return;
         }
         for _ in 0..self.arrivals() {
             self.give_back(step, step.cell + self.now.offset);
         }
+    }
+
+    /// Whether an update's value goes through a buffer: the network can't send from ordinary memory directly.
+    #[inline(always)]
+    fn is_staged(&self, step: &PlannedSubtask) -> bool {
+        self.chains.mapping.get().memory == MemoryKind::Ordinary && step.task.to() != self.effects.id
     }
 
     /// What came in place of a value fails the call.

@@ -171,6 +171,9 @@ impl Tasks {
             Waiting::Chain { object, chain, priority } => {
                 self.effects.queue.push(priority, Item::Chain { object, chain });
             }
+            Waiting::Offer { object, cell, priority } => {
+                self.effects.queue.push(priority, Item::Offer { object, cell });
+            }
             Waiting::Task(id) => self.leaf_has_one_less(id),
             Waiting::Shard(_) if self.effects.strikes(Bug::DroppedWakeUp) => {}
             Waiting::Shard(slot) => self.effects.wake_shard(slot),

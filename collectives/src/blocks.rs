@@ -1,0 +1,298 @@
+//! The blocks of a call in parts: each is a vector of its own, which steps move and nothing changes.
+
+use crate::layout::Layout;
+use crate::reduction::Reduction;
+use crate::value::{Came, Given};
+use maniple_regions::{Element, Loan, Vector};
+use maniple_runtime::replay::ReplayCx;
+use maniple_runtime::{Error, Lent, Payload};
+use std::any::Any;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A block that has come, or the error in its place.
+type Block<T> = Result<Vector<T>, Box<Error>>;
+
+/// The blocks of one call.
+pub struct Blocks<By: Reduction> {
+    layout: Rc<Layout>,
+    /// By register, and there by position among the blocks that are used.
+    registers: Vec<Vec<Option<Block<By::Element>>>>,
+    /// The contribution, as long as some of it is to come.
+    given: Given<By::In>,
+    /// The block of the contribution that a step waits for.
+    lacking: u32,
+    /// The reads that have been done.
+    taken: Vec<bool>,
+    /// How many steps are still to change each block of the result.
+    changes: Vec<u16>,
+    /// Blocks of the result that have come and are not shown yet.
+    came: Vec<u32>,
+    /// The call, for errors.
+    place: String,
+}
+
+impl<By: Reduction> Blocks<By> {
+    pub fn new(layout: &Rc<Layout>, given: Given<By::In>, place: String) -> Self {
+        let mut blocks = Self {
+            registers: layout.registers().map(|used| vec![None; used.len()]).collect(),
+            given,
+            lacking: 0,
+            taken: vec![false; layout.reads()],
+            changes: layout.changes().to_vec(),
+            came: Vec::new(),
+            place,
+            layout: layout.clone(),
+        };
+        for block in layout.contribution.clone() {
+            blocks.fetch(block);
+        }
+        for &(from, part) in layout.free_locals() {
+            if !blocks.lacks(Some(from)) {
+                blocks.copy(from, part);
+            }
+        }
+        blocks
+    }
+
+    /// Puts a block of the contribution into its place.
+    fn give(&mut self, block: u32, came: Block<By::Element>) {
+        self.put(0, block, came);
+        // It may have its place in the result there.
+        if let Some(result) = self.layout.in_result(0, block)
+            && self.layout.changes()[result as usize] == 0
+        {
+            self.came.push(result);
+        }
+    }
+
+    /// Gives a block of the contribution if it is there.
+    fn fetch(&mut self, block: u32) {
+        if self.get(0, block).is_some() {
+            return;
+        }
+        let position = block - self.layout.contribution.start;
+        if let Given::Blocks(blocks) = &self.given {
+            if let Some(came) = blocks.at(position as usize) {
+                let came = came.and_then(|vector| self.fits(vector, (0, block)));
+                self.give(block, came.map_err(Box::new));
+            }
+            return;
+        }
+        let Some(came) = self.given.came() else { return };
+        self.given = Given::Nothing;
+        let whole = came.map(|came| match came {
+            Came::Nothing => Vector::default(),
+            Came::One(element) => vec![element].into(),
+            Came::Many(vector) => vector,
+        });
+        let all = self.layout.contribution.clone();
+        let expected = self.layout.range(0, all.clone()).len();
+        let whole = whole.and_then(|whole| match whole.len() == expected {
+            true => Ok(whole),
+            false => Err(self.wrong_length("input", expected, whole.len())),
+        });
+        let start = self.layout.range(0, all.clone()).start;
+        for block in all {
+            let range = self.layout.range(0, block..block + 1);
+            let cut = whole.as_ref().map(|whole| lifted::<By>(whole.slice(range.start - start..range.end - start)));
+            self.give(block, cut.map_err(|error| Box::new(error.clone())));
+        }
+    }
+
+    /// A block of the contribution, unless it has another length than expected.
+    fn fits(&self, vector: Vector<By::In>, (register, block): (u8, u32)) -> Result<Vector<By::Element>, Error> {
+        let expected = self.layout.range(register, block..block + 1).len();
+        match vector.len() == expected {
+            true => Ok(lifted::<By>(vector)),
+            false => Err(self.wrong_length(&format!("block {block} of the input"), expected, vector.len())),
+        }
+    }
+
+    fn wrong_length(&self, what: &str, expected: usize, came: usize) -> Error {
+        Error::Misuse {
+            what: format!("{what} of {}", self.place),
+            expected: format!("{expected} elements"),
+            came: came.to_string(),
+        }
+    }
+
+    /// Whether blocks of a part, or else of the contribution, are still to come. They are of the contribution.
+    pub fn lacks(&mut self, part: Option<u16>) -> bool {
+        let (register, blocks) =
+            part.map_or_else(|| (0, self.layout.contribution.clone()), |part| self.layout.at(part));
+        for block in blocks {
+            if self.get(register, block).is_none() {
+                self.fetch(block);
+                if self.get(register, block).is_none() {
+                    self.lacking = block;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Has the chain started when the block comes that it lacks. Returns false if it is there.
+    pub fn waits(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+        match &self.given {
+            Given::Blocks(blocks) => {
+                blocks.start_chain((self.lacking - self.layout.contribution.start) as usize, chain, cx)
+            }
+            whole => whole.start_chain(chain, cx),
+        }
+    }
+
+    fn get(&self, register: u8, block: u32) -> &Option<Block<By::Element>> {
+        &self.registers[usize::from(register)][self.layout.position(register, block)]
+    }
+
+    fn put(&mut self, register: u8, block: u32, came: Block<By::Element>) {
+        let at = self.layout.position(register, block);
+        self.registers[usize::from(register)][at] = Some(came);
+    }
+
+    /// Puts a block into its place in a step.
+    fn change(&mut self, register: u8, block: u32, came: Block<By::Element>) {
+        self.put(register, block, came);
+        if let Some(result) = self.layout.in_result(register, block) {
+            let left = &mut self.changes[result as usize];
+            *left -= 1;
+            if *left == 0 {
+                self.came.push(result);
+            }
+        }
+    }
+
+    /// What an update stores.
+    pub fn payload(&self, part: u16) -> Payload {
+        let failed = |error: &Error| Payload::Failed(Box::new(error.clone()));
+        let (register, blocks) = self.layout.at(part);
+        match self.gathered(register, blocks) {
+            Ok(vector) if size_of_val(&vector[..]) <= Payload::INLINE => {
+                Payload::copy_of(bytemuck::cast_slice(&vector))
+            }
+            Ok(vector) => Payload::Lent(match vector.into_shared() {
+                Ok(all) => all,
+                Err(some) => Arc::new(some),
+            }),
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// Some blocks of a register as one vector. A single one is not copied.
+    fn gathered(&self, register: u8, blocks: Range<u32>) -> Block<By::Element> {
+        let missing = || Err(Box::new(Error::Stopped { what: self.place.clone() }));
+        let of = |block| self.get(register, block).clone().unwrap_or_else(missing);
+        if blocks.len() == 1 {
+            return of(blocks.start);
+        }
+        let mut all = Vec::with_capacity(self.layout.range(register, blocks.clone()).len());
+        for block in blocks {
+            all.extend_from_slice(&of(block)?);
+        }
+        Ok(all.into())
+    }
+
+    pub fn is_free(&self, read: u16) -> bool {
+        self.layout.read(read).1
+    }
+
+    pub fn is_taken(&self, read: u16) -> bool {
+        self.taken[usize::from(read)]
+    }
+
+    /// Takes what a read has found. Returns whether it was copied.
+    pub fn take(&mut self, read: u16, came: Payload) -> bool {
+        self.taken[usize::from(read)] = true;
+        let (register, blocks) = self.layout.at(self.layout.read(read).0);
+        let range = self.layout.range(register, blocks.clone());
+        let (vector, copied) = match came {
+            Payload::Failed(error) => (Err(error), false),
+            Payload::Lent(lent) => match borrowed(&lent) {
+                Some(vector) => (Ok(vector), false),
+                None => (Ok(copy_of(lent.as_bytes(), range.len())), true),
+            },
+            small => (Ok(copy_of(small.bytes(), range.len())), true),
+        };
+        let vector = vector.and_then(|vector| match vector.len() == range.len() {
+            true => Ok(vector),
+            false => Err(Box::new(self.wrong_length("a value", range.len(), vector.len()))),
+        });
+        if blocks.len() == 1 {
+            self.change(register, blocks.start, vector);
+            return copied;
+        }
+        for block in blocks {
+            let Range { start, end } = self.layout.range(register, block..block + 1);
+            let one = vector.as_ref().map(|vector| vector.slice(start - range.start..end - range.start));
+            self.change(register, block, one.map_err(Clone::clone));
+        }
+        copied
+    }
+
+    /// Moves blocks, unless that was done when the call began.
+    pub fn copy_in_turn(&mut self, from: u16, part: u16) {
+        let (register, blocks) = self.layout.at(part);
+        let is_done = || blocks.clone().all(|block| self.get(register, block).is_some());
+        if !(self.layout.free_locals().contains(&(from, part)) && is_done()) {
+            self.copy(from, part);
+        }
+    }
+
+    fn copy(&mut self, from: u16, part: u16) {
+        let ((source, from), (register, to)) = (self.layout.at(from), self.layout.at(part));
+        for (from, to) in from.zip(to) {
+            if let Some(block) = self.get(source, from).clone() {
+                self.change(register, to, block);
+            }
+        }
+    }
+
+    /// The next block of the result that has come and is not shown yet, by position.
+    pub fn show_next(&mut self) -> Option<(usize, Result<Vector<By::Element>, Error>)> {
+        let block = self.came.pop()?;
+        let (register, result) = self.layout.result();
+        let came = self.get(register, result.start + block).clone()?;
+        Some((block as usize, came.map_err(|error| *error)))
+    }
+
+    /// The whole result.
+    pub fn whole(&self) -> Block<By::Element> {
+        let (register, result) = self.layout.result();
+        self.gathered(register, result)
+    }
+
+    /// The first error of the contribution.
+    pub fn failed(&self) -> Option<Error> {
+        let mut own = self.layout.contribution.clone().filter_map(|block| self.get(0, block).as_ref()?.as_ref().err());
+        own.next().map(|error| (**error).clone())
+    }
+}
+
+/// Nothing is combined, so elements are what they are.
+fn lifted<By: Reduction>(vector: Vector<By::In>) -> Vector<By::Element> {
+    By::unlifted(vector).unwrap_or_default()
+}
+
+/// The vector of a value on loan, if it is one of these elements.
+pub fn borrowed<T: Element>(lent: &Arc<dyn Lent>) -> Option<Vector<T>> {
+    let lent = lent.clone() as Arc<dyn Any + Send + Sync>;
+    let lent = match lent.downcast::<Vec<T>>() {
+        Ok(all) => return Some(all.into()),
+        Err(lent) => lent,
+    };
+    match lent.downcast::<Loan<T>>() {
+        Ok(some) => Some(some.into()),
+        Err(lent) => lent.downcast::<Vector<T>>().ok().map(|some| Vector::clone(&some)),
+    }
+}
+
+/// The elements in these bytes. There are `expected` of those that have no bytes.
+fn copy_of<T: Element>(bytes: &[u8], expected: usize) -> Vector<T> {
+    match size_of::<T>() {
+        0 => vec![T::zeroed(); expected].into(),
+        _ => bytemuck::pod_collect_to_vec::<u8, T>(bytes).into(),
+    }
+}

@@ -1,0 +1,156 @@
+//! Where the steps of one rank find blocks, for calls in parts.
+
+use crate::sizes::{Sizes, Starts, ends};
+use crate::{Goal, Schedule, Step};
+use std::ops::Range;
+
+/// The blocks of a rank's steps, of its contribution and of its result. Blocks that it does not use are left out.
+pub struct Layout {
+    /// The register of each part, and its blocks.
+    parts: Vec<(u8, Range<u32>)>,
+    /// The part of each read, and whether no earlier step uses the same blocks.
+    reads: Vec<(u16, bool)>,
+    /// The steps that move blocks of the contribution to where no earlier step does anything.
+    free_locals: Vec<(u16, u16)>,
+    /// The blocks of each register that are used, and where each begins.
+    registers: Vec<(Range<u32>, Starts)>,
+    /// In register 0.
+    pub contribution: Range<u32>,
+    result: (u8, Range<u32>),
+    /// How many steps change each block of the result.
+    changes: Vec<u16>,
+}
+
+impl Layout {
+    pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes) -> Self {
+        let (rank, blocks) = (schedule.rank(), schedule.blocks());
+        let [contribution, result] = ends(goal, rank, blocks).map(Option::unwrap_or_default);
+        let parts: Vec<(u8, Range<u32>)> =
+            schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect();
+        let result = (schedule.result(), result);
+        let mut used = vec![0..0; usize::from(schedule.registers())];
+        let mut use_blocks = |register: u8, blocks: &Range<u32>| {
+            let hull: &mut Range<u32> = &mut used[usize::from(register)];
+            if hull.len() == 0 {
+                *hull = blocks.clone();
+            } else if blocks.len() > 0 {
+                *hull = hull.start.min(blocks.start)..hull.end.max(blocks.end);
+            }
+        };
+        use_blocks(0, &contribution);
+        use_blocks(result.0, &result.1);
+        for step in schedule.steps() {
+            for part in parts_of(step).into_iter().flatten() {
+                let (register, blocks) = &parts[usize::from(part)];
+                use_blocks(*register, blocks);
+            }
+        }
+        let registers: Vec<(Range<u32>, Starts)> =
+            (0..).zip(used).map(|(register, hull)| (hull, sizes.of(goal, rank, blocks, register))).collect();
+        let mut made = Self {
+            parts,
+            reads: Vec::new(),
+            free_locals: Vec::new(),
+            contribution,
+            changes: vec![0; result.1.len()],
+            result,
+            registers,
+        };
+        made.add_steps(schedule);
+        made
+    }
+
+    fn add_steps(&mut self, schedule: &Schedule) {
+        // What earlier steps use, and what they change.
+        let mut used: Vec<Vec<[bool; 2]>> = self.registers().map(|hull| vec![[false; 2]; hull.len()]).collect();
+        for step in schedule.steps() {
+            let is = |layout: &Self, used: &[Vec<[bool; 2]>], part: u16, changed: usize| {
+                let (register, mut blocks) = layout.at(part);
+                blocks.any(|block| used[usize::from(register)][layout.position(register, block)][changed])
+            };
+            match *step {
+                Step::Read { part, .. } => self.reads.push((part, !is(self, &used, part, 0))),
+                Step::Local { from, part, .. } => {
+                    let (register, blocks) = self.at(from);
+                    let own = |block| self.contribution.contains(&block);
+                    if register == 0
+                        && blocks.clone().all(own)
+                        && !is(self, &used, from, 1)
+                        && !is(self, &used, part, 0)
+                    {
+                        self.free_locals.push((from, part));
+                    }
+                }
+                Step::Update { .. } => {}
+            }
+            let [read, changed] = parts_of(step);
+            for (part, changes) in [(read, false), (changed, true)] {
+                let Some(part) = part else { continue };
+                let (register, blocks) = self.at(part);
+                for block in blocks {
+                    let at = self.position(register, block);
+                    used[usize::from(register)][at][0] = true;
+                    used[usize::from(register)][at][1] |= changes;
+                    if let Some(result) = self.in_result(register, block).filter(|_| changes) {
+                        self.changes[result as usize] += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The blocks of each register that are used.
+    pub fn registers(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        self.registers.iter().map(|(hull, _)| hull.clone())
+    }
+
+    pub fn at(&self, part: u16) -> (u8, Range<u32>) {
+        self.parts[usize::from(part)].clone()
+    }
+
+    /// The place of a block among those of its register that are used.
+    pub fn position(&self, register: u8, block: u32) -> usize {
+        (block - self.registers[usize::from(register)].0.start) as usize
+    }
+
+    /// Where the elements of blocks are in a vector of all blocks.
+    pub fn range(&self, register: u8, blocks: Range<u32>) -> Range<usize> {
+        self.registers[usize::from(register)].1.range(blocks)
+    }
+
+    pub fn reads(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// The part of a read, and whether no earlier step uses the same blocks.
+    pub fn read(&self, read: u16) -> (u16, bool) {
+        self.reads[usize::from(read)]
+    }
+
+    pub fn free_locals(&self) -> &[(u16, u16)] {
+        &self.free_locals
+    }
+
+    pub fn changes(&self) -> &[u16] {
+        &self.changes
+    }
+
+    /// The register of the result, and its blocks.
+    pub fn result(&self) -> (u8, Range<u32>) {
+        self.result.clone()
+    }
+
+    /// The position of a block in the result, if it is one of it.
+    pub fn in_result(&self, register: u8, block: u32) -> Option<u32> {
+        (register == self.result.0 && self.result.1.contains(&block)).then(|| block - self.result.1.start)
+    }
+}
+
+/// The part that a step reads, and the one that it changes.
+fn parts_of(step: &Step) -> [Option<u16>; 2] {
+    match *step {
+        Step::Update { part, .. } => [Some(part), None],
+        Step::Read { part, .. } => [None, Some(part)],
+        Step::Local { from, part, .. } => [Some(from), Some(part)],
+    }
+}

@@ -1,0 +1,90 @@
+//! Calls whose blocks are values of their own: each is shown as soon as it has come.
+//!
+//! The chain goes through its subtasks in order, as in any call. But what a read finds may be taken before its turn, if no earlier
+//! subtask uses the same part: then nothing is left to do at its turn but to give back. So a peer that is late holds up no other
+//! peer's blocks.
+
+use super::chains::{ChainState, Progress};
+use super::subtasks::{Active, Stop};
+use crate::Error;
+use crate::barrier::Bank;
+use crate::error::panic_message;
+use crate::replay::{Replay, ReplayCx};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+impl ReplayCx<'_> {
+    /// Begins a call in parts: takes what has come before it, and runs.
+    #[inline(never)]
+    pub(super) fn begin_in_parts<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        self.progress.chains[chain as usize].state = ChainState::InParts;
+        self.progress.bank.offer();
+        self.chains.offers.set(true);
+        self.act_in_parts(object, chain, |active, value| {
+            let cells = active.now.cells as usize;
+            for read in 0..active.reads() {
+                active.take_early(value, cells + usize::from(read), read);
+            }
+        });
+        self.run_in_parts(object, chain);
+    }
+
+    /// Runs subtasks of a call in parts.
+    #[inline(never)]
+    pub(super) fn run_in_parts<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        loop {
+            let ran = self.with_active(object, chain, |active, value| active.run_in_parts(value));
+            object.show(chain, self);
+            match ran {
+                Ok(Ok(())) => break,
+                Ok(Err(Stop::Waits)) => return,
+                Ok(Err(Stop::Yields)) => return self.start(chain),
+                Ok(Err(Stop::Input)) if object.waits(chain, self) => return,
+                Ok(Err(Stop::Input)) => {}
+                Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
+                Err(error) => return self.fail(object, chain, error),
+            }
+        }
+        self.progress.chains[chain as usize].done = 0;
+        if self.end_call(chain, |cx| object.end(chain, Ok(()), cx)) && !object.waits(chain, self) {
+            self.start(chain);
+        }
+    }
+
+    /// A value has come before the chain's turn to read it.
+    pub(super) fn offer<R: Replay>(&mut self, object: &mut R, cell: u32) {
+        let (chain, read) = self.chains.chain_at(cell);
+        let now = &self.progress.chains[chain as usize];
+        // It may be for the next call, which looks for itself.
+        if now.state == ChainState::InParts && now.cells + u32::from(read) == cell {
+            self.act_in_parts(object, chain, |active, value| active.take_early(value, cell as usize, read));
+            object.show(chain, self);
+        }
+    }
+
+    /// A panic fails the call.
+    fn act_in_parts<R: Replay>(
+        &mut self,
+        object: &mut R,
+        chain: u32,
+        f: impl FnOnce(&mut Active<'_>, &mut R::Running<'_>),
+    ) {
+        if let Err(error) = self.with_active(object, chain, |active, mut value| f(active, &mut value)) {
+            self.fail(object, chain, error);
+        }
+    }
+
+    fn with_active<R: Replay, T>(
+        &mut self,
+        object: &mut R,
+        chain: u32,
+        f: impl FnOnce(&mut Active<'_>, R::Running<'_>) -> T,
+    ) -> Result<T, Error> {
+        let chains = self.chains;
+        let Progress { chains: all, bank: Bank { cells, poisons, .. }, errors, .. } = &mut *self.progress;
+        let now = &mut all[chain as usize];
+        let mut active = Active { effects: &self.tasks.effects, chains, chain, now, cells, poisons, errors };
+        let value = object.running(chain);
+        catch_unwind(AssertUnwindSafe(|| f(&mut active, value)))
+            .map_err(|panic| Error::Panicked { place: chains.place(chain), message: panic_message(panic) })
+    }
+}
