@@ -62,7 +62,7 @@ fn main() {
         ("scan", || Collective::scan(Operator::<u64>::sum()).elements(1), Algorithm::RecursiveDoubling),
         ("reduce-scatter", || Collective::reduce_scatter(Operator::<u64>::sum()).elements(1), Algorithm::Halving),
         ("broadcast", || Collective::<u64>::broadcast(0).elements(1), Algorithm::Binomial),
-        ("all-to-all", || Collective::<[u64]>::all_to_all().elements(1), Algorithm::Bruck),
+        ("all-to-all", || Collective::<u64>::all_to_all().elements(1), Algorithm::Bruck),
     ];
     for (kind, make, algorithm) in of {
         let times: Vec<_> = (0..rounds).map(|_| planned(shards, make, algorithm)).collect();

@@ -100,16 +100,7 @@ impl<T: Element> Collective<T> {
         let identity = Some(by.lift(&identity));
         CollectiveBuilder { identity, ..builder(Kind::Exscan, by, Sizes::Whole(1)) }
     }
-}
 
-impl Collective<()> {
-    /// Receivers learn that all participants have contributed. Their value is `()`.
-    pub fn barrier() -> CollectiveBuilder<()> {
-        builder(Kind::Reduce, Operator::nothing(), Sizes::Whole(1))
-    }
-}
-
-impl<T: Element> Collective<T, [T]> {
     /// All shards contribute a block, and some receive the blocks of all, in the order of shards.
     pub fn gather(receivers: impl IntoIterator<Item = u32>) -> CollectiveBuilder<T, [T]> {
         Self::allgather().receivers(receivers)
@@ -119,9 +110,7 @@ impl<T: Element> Collective<T, [T]> {
     pub fn allgather() -> CollectiveBuilder<T, [T]> {
         builder(Kind::Gather, nothing(), Sizes::Each(1))
     }
-}
 
-impl<T: Element> Collective<[T], T> {
     /// One shard contributes a block for each receiver. All shards receive theirs.
     pub fn scatter(root: u32) -> CollectiveBuilder<[T], T> {
         builder(Kind::Scatter, nothing(), Sizes::Each(1)).root(root)
@@ -131,18 +120,14 @@ impl<T: Element> Collective<[T], T> {
     pub fn reduce_scatter<By: Reduction<In = T>>(by: By) -> CollectiveBuilder<[T], By::Out, By::State> {
         builder(Kind::ReduceScatter, by, Sizes::Each(1))
     }
-}
 
-impl<T: Element> Collective<[T]> {
     /// Each shard contributes one block for every shard, itself included, and receives the blocks for it in the order of
     /// their senders. If [`receivers`](CollectiveBuilder::receivers) names other shards, each participant contributes one block
     /// for each receiver.
     pub fn all_to_all() -> CollectiveBuilder<[T]> {
         builder(Kind::AllToAll, nothing(), Sizes::Each(1))
     }
-}
 
-impl<T: Element> Collective<[T]> {
     /// A collective of a kind that is known only when the program runs. Its values are vectors of one element, or of one in each
     /// block, unless [`elements`](CollectiveBuilder::elements) or [`sizes`](CollectiveBuilder::sizes) says otherwise. `operator`
     /// combines them if the kind combines; `identity` is what an exclusive scan gives where nobody contributes before. A
@@ -163,6 +148,13 @@ impl<T: Element> Collective<[T]> {
         made.asked.receivers = Some(receivers);
         made.identity = (kind == Kind::Exscan).then_some(identity);
         made
+    }
+}
+
+impl Collective<()> {
+    /// Receivers learn that all participants have contributed. Their value is `()`.
+    pub fn barrier() -> CollectiveBuilder<()> {
+        builder(Kind::Reduce, Operator::nothing(), Sizes::Whole(1))
     }
 }
 

@@ -79,7 +79,7 @@ pub enum Given<T> {
     ManyLater(TaskFuture<Vector<T>>),
     VecLater(TaskFuture<Vec<T>>),
     /// Its blocks, each of which leaves when it is there.
-    Blocks(GivenBlocks<T>),
+    Blocks(Box<GivenBlocks<T>>),
 }
 
 /// The blocks of a contribution, in the order of those who receive them.
@@ -91,12 +91,11 @@ pub enum GivenBlocks<T> {
 
 impl<T: Element> GivenBlocks<T> {
     /// A single block is the whole contribution.
-    pub fn or_whole(self) -> Given<T> {
-        let first = |future: Result<&TaskFuture<_>, _>| future.ok().cloned();
-        match &self {
+    pub fn or_whole(self: Box<Self>) -> Given<T> {
+        match &*self {
             _ if self.len() != 1 => Given::Blocks(self),
             GivenBlocks::Now(blocks) => Given::Many(blocks[0].clone()),
-            GivenBlocks::Later(blocks) => first(blocks.get(0)).map_or(Given::Nothing, Given::ManyLater),
+            GivenBlocks::Later(blocks) => blocks.get(0).ok().cloned().map_or(Given::Nothing, Given::ManyLater),
             GivenBlocks::VecsLater(blocks) => blocks.get(0).ok().cloned().map_or(Given::Nothing, Given::VecLater),
         }
     }
@@ -176,17 +175,17 @@ impl<T: Element> From<&TaskFuture<Vector<T>>> for Contribution<[T]> {
 impl<T: Element> Contribution<[T]> {
     /// A contribution in blocks, one for each receiver, in their order.
     pub fn in_blocks(blocks: impl IntoIterator<Item = impl Into<Vector<T>>>) -> Self {
-        Given::Blocks(GivenBlocks::Now(blocks.into_iter().map(Into::into).collect())).into()
+        Given::Blocks(Box::new(GivenBlocks::Now(blocks.into_iter().map(Into::into).collect()))).into()
     }
 }
 impl<T: Element> From<FutureMap<Vector<T>>> for Contribution<[T]> {
     fn from(blocks: FutureMap<Vector<T>>) -> Self {
-        Given::Blocks(GivenBlocks::Later(blocks)).into()
+        Given::Blocks(Box::new(GivenBlocks::Later(blocks))).into()
     }
 }
 impl<T: Element> From<FutureMap<Vec<T>>> for Contribution<[T]> {
     fn from(blocks: FutureMap<Vec<T>>) -> Self {
-        Given::Blocks(GivenBlocks::VecsLater(blocks)).into()
+        Given::Blocks(Box::new(GivenBlocks::VecsLater(blocks))).into()
     }
 }
 impl<V: Value + ?Sized> From<Input<V::Own>> for Contribution<V> {

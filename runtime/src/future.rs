@@ -4,7 +4,7 @@ use crate::Error;
 use crate::diagnose::races;
 use crate::diagnose::races::{Past, VectorClock};
 use crate::effects::polling::Poller;
-use crate::effects::{Tell, Waiting, polling};
+use crate::effects::{Arrivals, Tell, Waiting, polling};
 use crate::error::Failure;
 use crate::failures::Failures;
 use crate::ids::{ProcessorId, TaskId};
@@ -293,6 +293,18 @@ impl<T: 'static> TaskFuture<T> {
         };
         self.cell.is_seen();
         Some(outcome)
+    }
+
+    /// The same for the one that held the last reference to the future, mostly: then the value moves.
+    #[inline]
+    pub(crate) fn into_input(mut self) -> Option<Result<T, Error>>
+    where
+        T: Clone,
+    {
+        let Some(own) = Rc::get_mut(&mut self.cell) else { return self.input() };
+        own.is_seen();
+        let outcome = own.promise.get_mut().take()?;
+        Some(outcome.map_err(|poison| poison.failure.poison().clone()))
     }
 
     /// The events before the value, for the check for races.
@@ -605,11 +617,14 @@ impl<T, B> Sink for FutureCell<T, B> {
 #[must_use = "await it with `all()`, or `detach()` it: a failure that no await returns fails whoever launched it"]
 pub struct FutureMap<T> {
     futures: Vec<TaskFuture<T>>,
+    /// Made when the first value is asked for in the order in which they come; and how many have been given.
+    arrivals: Option<Rc<Arrivals>>,
+    given: usize,
 }
 
 impl<T: 'static> FutureMap<T> {
     pub(crate) fn new(futures: Vec<TaskFuture<T>>) -> Self {
-        Self { futures }
+        Self { futures, arrivals: None, given: 0 }
     }
 
     /// Number of points or shards.
@@ -642,6 +657,29 @@ impl<T: 'static> FutureMap<T> {
 }
 
 impl<T: Clone + 'static> FutureMap<T> {
+    /// The next value or error in the order in which they come, with the number of its point, shard or part. `None` if each has
+    /// been given. Local; may wait. With a deadline, call it again afterwards: nothing is lost.
+    ///
+    /// The order differs from run to run, and in the top-level task from node to node. So this is for what commutes.
+    pub async fn next(&mut self) -> Option<(usize, Result<T, Error>)> {
+        if self.given == self.futures.len() {
+            return None;
+        }
+        let arrivals = self.arrivals.get_or_insert_with(|| {
+            let arrivals = Rc::new(Arrivals::default());
+            for (number, future) in (0..).zip(&self.futures) {
+                future.ask();
+                if !future.wait(Waiting::OneOf { number, arrivals: arrivals.clone() }) {
+                    arrivals.arrive(number);
+                }
+            }
+            arrivals
+        });
+        let number = poll_fn(|cx| arrivals.next(cx.waker()).map_or(Poll::Pending, Poll::Ready)).await as usize;
+        self.given += 1;
+        Some((number, self.futures[number].clone().await))
+    }
+
     /// Awaits all values, in the order of the points or shards. Local; may wait.
     ///
     /// It waits for all of them, even if one fails. The error that it returns stands for all failures of the map: the
@@ -670,6 +708,14 @@ impl<T: Clone + 'static> FutureMap<T> {
             }
         }
         failed.map_or(Ok(values), Err)
+    }
+}
+
+impl<T> IntoIterator for FutureMap<T> {
+    type Item = TaskFuture<T>;
+    type IntoIter = std::vec::IntoIter<TaskFuture<T>>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.futures.into_iter()
     }
 }
 

@@ -156,12 +156,12 @@ fn a_mapper_is_told_who_takes_part() {
     });
     assert_eq!((kind, processors, bytes), (Kind::Broadcast, vec![0, 0, 2, 3], 16));
     let (kind, processors, bytes, _) =
-        told(8, |top, gang| Collective::<[u64]>::all_to_all().make(top, gang, "all").map(drop));
+        told(8, |top, gang| Collective::<u64>::all_to_all().make(top, gang, "all").map(drop));
     assert_eq!((kind, processors, bytes), (Kind::AllToAll, vec![0, 0, 1, 1, 2, 2, 3, 3], 64));
     // The largest vector is the contribution or, of few receivers, the result.
     for (from, to, most) in [([0, 6], [5, 7], 6), ([0, 2], [1, 7], 6)] {
         let (kind, processors, bytes, _) = told(8, move |top, gang| {
-            let some = Collective::<[u64]>::all_to_all().participants(from[0]..from[1]).receivers(to[0]..to[1]);
+            let some = Collective::<u64>::all_to_all().participants(from[0]..from[1]).receivers(to[0]..to[1]);
             some.sizes_between(|_, _| 2).make(top, gang, "some").map(drop)
         });
         assert_eq!((kind, processors, bytes), (Kind::AllToAll, vec![0, 0, 1, 1, 2, 2, 3], 2 * most * 8));
@@ -172,7 +172,7 @@ fn a_mapper_is_told_who_takes_part() {
 #[test]
 fn direct_is_offered_to_many_only_if_there_is_no_other() {
     let offered = |shards| {
-        let (.., names) = told(shards, |top, gang| Collective::<[u64]>::all_to_all().make(top, gang, "all").map(drop));
+        let (.., names) = told(shards, |top, gang| Collective::<u64>::all_to_all().make(top, gang, "all").map(drop));
         names
     };
     assert_eq!(offered(64), ["bruck", "pairwise", "direct"]);

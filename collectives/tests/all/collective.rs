@@ -68,7 +68,7 @@ fn what_cannot_be_made_is_refused() {
                 "collective `scan`: expected no receiver before shard 1, the first that contributes, got shard 0",
             );
             same(
-                misuse(Collective::<u64, [u64]>::allgather().sizes([1, 2]).make(&top, &gang, "blocks")),
+                misuse(Collective::<u64>::allgather().sizes([1, 2]).make(&top, &gang, "blocks")),
                 "collective `blocks`: expected the sizes of 4 blocks, got the sizes of 2",
             );
             same(
@@ -76,11 +76,11 @@ fn what_cannot_be_made_is_refused() {
                 "collective `blocks`: expected `elements` for an allreduce, got `sizes`",
             );
             same(
-                misuse(Collective::<u64, [u64]>::allgather().sizes_between(|_, _| 1).make(&top, &gang, "blocks")),
+                misuse(Collective::<u64>::allgather().sizes_between(|_, _| 1).make(&top, &gang, "blocks")),
                 "collective `blocks`: expected `elements` or `sizes` for an allgather, got `sizes_between`",
             );
             same(
-                misuse(Collective::<[u64]>::all_to_all().sizes([1, 2, 3, 4]).make(&top, &gang, "blocks")),
+                misuse(Collective::<u64>::all_to_all().sizes([1, 2, 3, 4]).make(&top, &gang, "blocks")),
                 "collective `blocks`: expected `elements` or `sizes_between` for an all-to-all, got `sizes`",
             );
             let both = Collective::allreduce(sum()).schedules("own", neighbours).algorithm(Algorithm::Direct);
@@ -121,7 +121,7 @@ fn what_cannot_be_made_is_refused() {
             );
             let many = top.gang("many", 8193)?;
             same(
-                misuse(Collective::<u64, [u64]>::gather([0, 1]).make(&top, &many, "blocks")),
+                misuse(Collective::<u64>::gather([0, 1]).make(&top, &many, "blocks")),
                 "gather `blocks`: expected at most 8192 shards for a gather, got 8193; let fewer take part, or take an \
                  allgather or a gather at one shard, which are for any number",
             );

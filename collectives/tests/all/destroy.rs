@@ -51,7 +51,7 @@ fn calls_of_launches_before_get_their_results() {
                     let made: Made = (
                         Collective::allreduce(Operator::sum()).make(&top, &gang, "sum")?,
                         Collective::<u64>::broadcast(0).elements(1000).make(&top, &gang, "wide")?,
-                        Collective::<u64, [u64]>::allgather().make(&top, &gang, "all")?,
+                        Collective::<u64>::allgather().make(&top, &gang, "all")?,
                     );
                     let launch = top.launch_gang(&gang, &task, |_| ShardLaunch::new((made, k)))?;
                     launches.push((k, u64::from(n), launch));

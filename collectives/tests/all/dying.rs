@@ -159,11 +159,11 @@ impl Case {
             Kind::Scan => Collective::scan(sum()).elements(self.elements),
             Kind::Exscan => Collective::exscan(sum(), 7).elements(self.elements),
             Kind::Broadcast => Collective::<u64>::broadcast(self.root).elements(self.elements),
-            Kind::Allgather => Collective::<u64, [u64]>::allgather().elements(self.elements),
-            Kind::Gather => Collective::<u64, [u64]>::gather([self.root]).elements(self.elements),
-            Kind::Scatter => Collective::<[u64], u64>::scatter(self.root).elements(self.elements),
-            Kind::ReduceScatter => Collective::<[u64], u64>::reduce_scatter(sum()).elements(self.elements),
-            Kind::AllToAll => Collective::<[u64]>::all_to_all().elements(self.elements),
+            Kind::Allgather => Collective::<u64>::allgather().elements(self.elements),
+            Kind::Gather => Collective::<u64>::gather([self.root]).elements(self.elements),
+            Kind::Scatter => Collective::<u64>::scatter(self.root).elements(self.elements),
+            Kind::ReduceScatter => Collective::<u64>::reduce_scatter(sum()).elements(self.elements),
+            Kind::AllToAll => Collective::<u64>::all_to_all().elements(self.elements),
         };
         builder.slots(self.slots).algorithm(self.algorithm).order(Order::Any).make(top, gang, "dying")
     }

@@ -124,7 +124,7 @@ fn alone<T: Number + Debug>(number: u64, operator: fn() -> Operator<T>, given: T
             ];
             let mut vectors = Vec::new();
             for elements in [1, 3, 700] {
-                let reduce_scatter = Collective::<[T], T>::reduce_scatter(operator()).participants([1]);
+                let reduce_scatter = Collective::<T>::reduce_scatter(operator()).participants([1]);
                 vectors.extend([
                     one().elements(elements).make(&top, &gang, "one")?,
                     one().elements(elements).receivers(0..3).make(&top, &gang, "to all")?,

@@ -17,6 +17,7 @@ mod laws;
 mod measure;
 mod misuse;
 mod mutated;
+mod parts;
 mod plans;
 #[cfg(feature = "plant")]
 mod planted;

@@ -398,7 +398,7 @@ fn kinds_and_types_mix() {
                     ("greatest", Collective::allreduce(Operator::<u64>::max())),
                     pairs,
                     (("barrier", Collective::barrier()), vec![("from 0", Collective::<i32>::broadcast(0))]),
-                    ("all", Collective::<u64, [u64]>::allgather()),
+                    ("all", Collective::<u64>::allgather()),
                 ),
             )?;
             assert_eq!(plan.loads().len(), shards as usize);

@@ -109,7 +109,7 @@ fn memory_of_results_is_used_again_when_nobody_holds_them() {
         }
         Ok((dropped, places.len()))
     }
-    let allgather = || Collective::<u64, [u64]>::allgather().elements(ELEMENTS).algorithm(Algorithm::Direct);
+    let allgather = || Collective::<u64>::allgather().elements(ELEMENTS).algorithm(Algorithm::Direct);
     for (dropped, held) in on_all(Access::InPlace, allgather, shard) {
         // Two slots, and two spare ones of each for peers that still read.
         assert!(dropped <= 6, "{dropped}");
@@ -255,10 +255,10 @@ fn contributions_are_let_go_when_a_call_is_over() {
             SHARDS,
         ),
         (|| Collective::<u64>::broadcast(0).elements(BLOCK), Algorithm::Chain(4), 0),
-        (|| Collective::<[u64], u64>::scatter(5).elements(BLOCK), Algorithm::Binomial, 5),
-        (|| Collective::<[u64]>::all_to_all().elements(BLOCK), Algorithm::Direct, SHARDS),
-        (|| Collective::<[u64]>::all_to_all().elements(BLOCK), Algorithm::Bruck, SHARDS),
-        (|| Collective::<[u64], u64>::reduce_scatter(Operator::sum()).elements(BLOCK), Algorithm::Direct, SHARDS),
+        (|| Collective::<u64>::scatter(5).elements(BLOCK), Algorithm::Binomial, 5),
+        (|| Collective::<u64>::all_to_all().elements(BLOCK), Algorithm::Direct, SHARDS),
+        (|| Collective::<u64>::all_to_all().elements(BLOCK), Algorithm::Bruck, SHARDS),
+        (|| Collective::<u64>::reduce_scatter(Operator::sum()).elements(BLOCK), Algorithm::Direct, SHARDS),
     ];
     for (make, algorithm, root) in of {
         let kept = watched("contributions", move || {

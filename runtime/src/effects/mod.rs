@@ -23,7 +23,7 @@ use observe::Observers;
 
 pub(crate) use queue::{Item, ReadyQueue};
 pub(crate) use timers::Timer;
-pub(crate) use waiting::{Tell, Waiting};
+pub(crate) use waiting::{Arrivals, Tell, Waiting};
 
 use crate::config::Config;
 use crate::counters::Counters;

@@ -69,7 +69,7 @@ impl Effects {
                 Waiting::Task(task) => observers.take(self, Event::TaskReleased { object, generation, task }),
                 Waiting::Shard(slot) => observers.take(self, Event::ShardReleased { object, generation, slot }),
                 Waiting::Chain { object, .. } => observers.take(self, Event::ChainReleased { object }),
-                Waiting::Waker(_) | Waiting::Offer { .. } => {}
+                Waiting::Waker(_) | Waiting::Offer { .. } | Waiting::OneOf { .. } => {}
             }
         }
     }

@@ -58,7 +58,7 @@ impl Poller {
         match waiting {
             Waiting::Shard(slot) => Some(Self::Shard(*slot)),
             Waiting::Waker(w) => Some(Self::Waker(w.data(), w.vtable())),
-            Waiting::Task(_) | Waiting::Chain { .. } | Waiting::Offer { .. } => None,
+            Waiting::Task(_) | Waiting::Chain { .. } | Waiting::Offer { .. } | Waiting::OneOf { .. } => None,
         }
     }
 

@@ -5,8 +5,12 @@
 //! waker is woken.
 
 use crate::Error;
+use crate::effects::polling;
 use crate::ids::{ObjectId, TaskId};
 use maniple_mapper::Priority;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::task::Waker;
 
 /// A waiter that is told when something completes.
@@ -23,8 +27,39 @@ pub(crate) enum Waiting {
     Offer { object: ObjectId, cell: u32, priority: Priority },
     /// A shard of this processor, which is then polled.
     Shard(u32),
+    /// A map of futures, of which one is settled: the one with this number.
+    OneOf { number: u32, arrivals: Rc<Arrivals> },
     /// A future that is polled with another waker, for example by a combinator.
     Waker(Box<Waker>),
+}
+
+/// Which of several futures are settled, in that order, and who awaits the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals {
+    settled: RefCell<VecDeque<u32>>,
+    waiter: RefCell<Option<Waiting>>,
+}
+
+impl Arrivals {
+    /// One more is settled. Returns who has awaited it.
+    pub fn arrive(&self, number: u32) -> Option<Waiting> {
+        self.settled.borrow_mut().push_back(number);
+        self.waiter.take()
+    }
+
+    /// Takes the next number, or waits for it in place of the one that waited before.
+    pub fn next(&self, waker: &Waker) -> Option<u32> {
+        let next = self.settled.borrow_mut().pop_front();
+        let waiter = next.is_none().then(|| polling::waiting(waker));
+        // Wakers are dropped while nothing is borrowed: their code is not ours.
+        drop(self.waiter.replace(waiter));
+        next
+    }
+
+    /// Shows who awaits the next one.
+    pub fn look<T>(&self, f: impl FnOnce(Option<&Waiting>) -> T) -> T {
+        f(self.waiter.borrow().as_ref())
+    }
 }
 
 /// A closure that is told of each waiter that is done waiting. It gets the error if the wait failed.

@@ -177,6 +177,11 @@ impl Tasks {
             Waiting::Task(id) => self.leaf_has_one_less(id),
             Waiting::Shard(_) if self.effects.strikes(Bug::DroppedWakeUp) => {}
             Waiting::Shard(slot) => self.effects.wake_shard(slot),
+            Waiting::OneOf { number, arrivals } => {
+                if let Some(waiting) = arrivals.arrive(number) {
+                    self.notify(waiting);
+                }
+            }
             Waiting::Waker(waker) => self.effects.wake(*waker),
         }
     }

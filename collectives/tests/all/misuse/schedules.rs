@@ -145,7 +145,7 @@ fn all_of_a_register_is_as_long_as_the_longest() {
         watched("exchange", move || {
             let run = Runtime::threads(2).run(move |top| async move {
                 let gang = top.gang("all", 3)?;
-                let all = Collective::<[u64]>::all_to_all().sizes_between(move |from, _| sizes[from as usize]);
+                let all = Collective::<u64>::all_to_all().sizes_between(move |from, _| sizes[from as usize]);
                 let all = all.schedules("exchange", exchange).make(&top, &gang, "all")?;
                 let task = top.register("exchange", move |shard: Shard, all: Collective<[u64]>| async move {
                     let mine = vec![u64::from(shard.index()); 3 * sizes[shard.index() as usize]];

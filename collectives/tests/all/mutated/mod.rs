@@ -406,12 +406,12 @@ impl Trial {
             Kind::Scan => Collective::scan(by).participants(from).receivers(to).elements(elements),
             Kind::Exscan => Collective::exscan(by, IDENTITY).participants(from).receivers(to).elements(elements),
             Kind::Broadcast => Collective::<u64>::broadcast(from[0]).receivers(to).elements(elements),
-            Kind::Gather => Collective::<u64, [u64]>::gather(to).participants(from).elements(elements),
-            Kind::Scatter => Collective::<[u64], u64>::scatter(from[0]).receivers(to).elements(elements),
+            Kind::Gather => Collective::<u64>::gather(to).participants(from).elements(elements),
+            Kind::Scatter => Collective::<u64>::scatter(from[0]).receivers(to).elements(elements),
             Kind::ReduceScatter => {
-                Collective::<[u64], u64>::reduce_scatter(by).participants(from).receivers(to).elements(elements)
+                Collective::<u64>::reduce_scatter(by).participants(from).receivers(to).elements(elements)
             }
-            Kind::AllToAll => Collective::<[u64]>::all_to_all().participants(from).receivers(to).elements(elements),
+            Kind::AllToAll => Collective::<u64>::all_to_all().participants(from).receivers(to).elements(elements),
         };
         let program = self.program.clone();
         builder.slots(self.slots).schedules("mutated", move |_, rank| program.schedule(rank)).make(top, gang, name)

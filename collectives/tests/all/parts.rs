@@ -1,0 +1,240 @@
+//! Results and contributions in parts: who holds up whom, what fails with what, and in which order parts come. Their values are
+//! compared in `kinds`.
+
+use crate::common;
+use crate::common::{any_runtime, watched};
+use maniple_collectives::{Algorithm, Collective, Contribution, Operator};
+use maniple_regions::Vector;
+use maniple_runtime::{Arg, Error, FutureMap, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture};
+use std::time::Duration;
+
+const SHARDS: u32 = 5;
+const CALLS: u64 = 6;
+
+/// What one shard has for another in a call.
+fn block(from: u32, to: u32, call: u64, elements: usize) -> Vec<u64> {
+    vec![u64::from(from) << 40 | u64::from(to) << 20 | call; elements]
+}
+
+fn blocks(shard: &Shard, call: u64, elements: usize) -> Contribution<[u64]> {
+    Contribution::in_blocks((0..shard.shards()).map(|to| block(shard.index(), to, call, elements)))
+}
+
+/// The first element of a block, by a task.
+fn first(shard: &Shard, part: &TaskFuture<Vector<u64>>) -> Result<TaskFuture<u64>, Error> {
+    shard.launch(|part: Arg<Vector<u64>>| part[0], (part.into(),)).go()
+}
+
+type AllToAll = Collective<[u64]>;
+
+/// Runs a shard task with an all-to-all by `direct`.
+fn run<R, F>(
+    runtime: &Runtime,
+    (elements, slots): (usize, u32),
+    shard: fn(Shard, (AllToAll, PhaseBarrier, usize)) -> F,
+) -> Result<Vec<R>, Error>
+where
+    R: serde::Serialize + serde::de::DeserializeOwned + Clone + Send + 'static,
+    F: Future<Output = Result<R, Error>> + 'static,
+{
+    let outcome = runtime.run(move |top| async move {
+        let gang = top.gang("all", SHARDS)?;
+        let of = Collective::<u64>::all_to_all().elements(elements).slots(slots).algorithm(Algorithm::Direct);
+        let exchange = of.make(&top, &gang, "exchange")?;
+        let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
+        let task = top.register("shard", shard);
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((exchange, all, elements)))?.all().await
+    });
+    outcome.map(|(results, _)| results)
+}
+
+/// In each call one shard contributes only once all others have had all parts of each other, and tasks on them.
+async fn late(shard: Shard, (exchange, others, elements): (AllToAll, PhaseBarrier, usize)) -> Result<(), Error> {
+    let (arriver, waiter) = (others.arriver(&shard)?, others.waiter(&shard)?);
+    let me = shard.index();
+    for call in 0..CALLS {
+        let late = call as u32 % SHARDS;
+        if me == late {
+            shard.arrive(&arriver);
+            shard.wait(&waiter).await?;
+        }
+        let parts = exchange.call_parts(&shard, blocks(&shard, call, elements))?;
+        if me != late {
+            let tasks: Vec<_> = parts.iter().map(|part| first(&shard, part)).collect::<Result<_, _>>()?;
+            for (from, task) in (0..).zip(tasks).filter(|(from, _)| *from != late) {
+                assert_eq!(task.await?, block(from, me, call, 1)[0]);
+            }
+            assert!(!parts.get(late as usize)?.is_settled(), "it has not contributed");
+            shard.arrive(&arriver);
+            shard.wait(&waiter).await?;
+        }
+        for (from, part) in (0..).zip(parts.all().await?) {
+            assert_eq!(part, block(from, me, call, elements));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_shard_that_is_late_holds_up_nobody_elses_parts() {
+    for (number, elements) in (0..).zip([1, 3, 4, 600, 1000].repeat(4)) {
+        let (at, runtime) = any_runtime(number);
+        let at = format!("{at}, {elements} elements");
+        for slots in [1, 2] {
+            watched(&at, || run(&runtime, (elements, slots), late)).unwrap_or_else(|e| panic!("{at}: {e}"));
+        }
+    }
+}
+
+/// In each call one block of one shard fails.
+async fn failing(shard: Shard, (exchange, _, elements): (AllToAll, PhaseBarrier, usize)) -> Result<(), Error> {
+    let me = shard.index();
+    for call in 0..CALLS {
+        let (from, to) = (call as u32 % SHARDS, (call as u32 * 2 + 1) % SHARDS);
+        let fails = call % 2 == 0;
+        let pack = move |own: Arg<Vec<u64>>| {
+            if fails && own.0[0] >> 20 == u64::from(from) << 20 | u64::from(to) {
+                return Err(Error::user("no block"));
+            }
+            Ok(own.0)
+        };
+        let pack = |to| shard.try_launch(pack, (block(me, to, call, elements).into(),)).go();
+        let packed: Vec<TaskFuture<Vec<u64>>> = (0..SHARDS).map(pack).collect::<Result<_, _>>()?;
+        let own: FutureMap<Vec<u64>> = packed.iter().cloned().collect();
+        let parts = exchange.call_parts(&shard, own)?;
+        for (at, part) in (0..).zip(parts.iter()) {
+            match part.clone().await {
+                Ok(part) => assert_eq!(part, block(at, me, call, elements)),
+                Err(error) => {
+                    assert!(fails && (at, me) == (from, to), "{error}");
+                    assert!(error.to_string().contains("no block"), "{error}");
+                }
+            }
+        }
+        for (at, packed) in (0..).zip(packed) {
+            assert_eq!(packed.await.is_err(), fails && (me, at) == (from, to));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_block_that_fails_spoils_its_own_part_only() {
+    for (number, elements) in (0..).zip([1, 5, 1000].repeat(4)) {
+        let (at, runtime) = any_runtime(number);
+        watched(&at, || run(&runtime, (elements, 2), failing)).unwrap_or_else(|e| panic!("{at}: {e}"));
+    }
+}
+
+/// Each part comes once by `next`, the late one last, and a deadline loses nothing.
+async fn in_order(shard: Shard, (exchange, others, elements): (AllToAll, PhaseBarrier, usize)) -> Result<(), Error> {
+    let (arriver, waiter) = (others.arriver(&shard)?, others.waiter(&shard)?);
+    let me = shard.index();
+    for call in 0..CALLS {
+        let late = call as u32 % SHARDS;
+        if me == late {
+            shard.arrive(&arriver);
+            shard.wait(&waiter).await?;
+        }
+        let mut parts = exchange.call_parts(&shard, blocks(&shard, call, elements))?;
+        let mut seen = Vec::new();
+        while seen.len() < SHARDS as usize {
+            if me != late && seen.len() + 1 == SHARDS as usize {
+                let waited = shard.timeout(Duration::from_nanos(1), async { Ok(parts.next().await) }).await;
+                assert!(waited.is_err(), "it has not contributed");
+                shard.arrive(&arriver);
+                shard.wait(&waiter).await?;
+            }
+            let Some((from, part)) = parts.next().await else { panic!("some are missing after {seen:?}") };
+            assert_eq!(part?, block(from as u32, me, call, elements));
+            assert!(!seen.contains(&from), "{from} came twice");
+            seen.push(from);
+        }
+        assert!(parts.next().await.is_none());
+        assert!(me == late || seen.last() == Some(&(late as usize)));
+    }
+    Ok(())
+}
+
+#[test]
+fn next_gives_each_part_once_in_the_order_in_which_they_come() {
+    for (number, elements) in (0..).zip([1, 1000].repeat(4)) {
+        let (at, runtime) = any_runtime(number);
+        watched(&at, || run(&runtime, (elements, 2), in_order)).unwrap_or_else(|e| panic!("{at}: {e}"));
+    }
+}
+
+/// Where the elements of a vector are.
+fn place(vector: &[u64]) -> usize {
+    vector.as_ptr() as usize
+}
+
+/// Within a node a part is the sender's memory, also if others have passed it on.
+#[test]
+fn parts_are_not_copied_within_a_node() {
+    type Places = (usize, Vec<usize>);
+    async fn shard(shard: Shard, all: Collective<[u64]>) -> Result<Places, Error> {
+        let own = Vector::from(vec![u64::from(shard.index()); 1000]);
+        let parts = all.call_parts(&shard, own.clone())?.all().await?;
+        Ok((place(&own), parts.iter().map(|part| place(part)).collect()))
+    }
+    for algorithm in [Algorithm::Direct, Algorithm::Ring] {
+        let run = Runtime::threads(3).run(move |top| async move {
+            let gang = top.gang("all", SHARDS)?;
+            let all = Collective::<u64>::allgather().elements(1000).algorithm(algorithm).make(&top, &gang, "all")?;
+            let task = top.register("shard", shard);
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new(all))?.all().await
+        });
+        let (places, _) = run.unwrap();
+        let own: Vec<usize> = places.iter().map(|(own, _)| *own).collect();
+        assert!(places.iter().all(|(_, parts)| *parts == own), "{algorithm}: {places:?}");
+    }
+}
+
+#[test]
+fn what_has_no_parts_is_refused() {
+    async fn shard(shard: Shard, (sum, all): (Collective<f64>, Collective<[u64]>)) -> Result<Vec<String>, Error> {
+        let refused = [
+            sum.call_parts(&shard, 1.0).map(FutureMap::detach),
+            all.receive_parts(&shard).map(FutureMap::detach),
+            all.call_parts(&shard, Contribution::in_blocks([vec![1_u64], vec![]]))?.all().await.map(drop),
+            all.call_parts(&shard, Contribution::in_blocks([vec![1_u64, 2], vec![1], vec![]]))?.all().await.map(drop),
+        ];
+        Ok(refused.map(|refused| refused.err().map_or_else(String::new, |error| error.to_string())).into())
+    }
+    let run = Runtime::threads(1).run(|top| async move {
+        let gang = top.gang("all", 3)?;
+        let sum = Collective::allreduce(Operator::sum()).make(&top, &gang, "sum")?;
+        let all = Collective::<u64>::all_to_all().make(&top, &gang, "all")?;
+        let task = top.register("shard", shard);
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, all)))?.all().await
+    });
+    let (said, _) = run.unwrap();
+    assert_eq!(
+        said[1][..3],
+        [
+            "a call in parts of `sum` in shard 1: expected a collective that combines nothing, got one whose result is a \
+             combination",
+            "a call in parts of `all` in shard 1: expected `call_parts`, as the shard contributes, too, got `receive_parts`",
+            "input of `all` in shard 1: expected 3 blocks, got 2",
+        ]
+    );
+    // Blocks that are too long or too short are errors of those who would receive them.
+    let blocks = said.iter().map(|said| said[3].find("of the input of `all` in shard ").is_some());
+    assert_eq!(blocks.collect::<Vec<_>>(), [true, false, true], "{said:?}");
+}
+
+#[test]
+fn on_processes() {
+    common::processes::bodies_on_processes(
+        "parts::on_processes",
+        &[
+            ("a_shard_that_is_late_holds_up_nobody_elses_parts", a_shard_that_is_late_holds_up_nobody_elses_parts),
+            ("a_block_that_fails_spoils_its_own_part_only", a_block_that_fails_spoils_its_own_part_only),
+            (
+                "next_gives_each_part_once_in_the_order_in_which_they_come",
+                next_gives_each_part_once_in_the_order_in_which_they_come,
+            ),
+        ],
+    );
+}
