@@ -29,6 +29,8 @@ pub struct Blocks<By: Reduction> {
     changes: Vec<u16>,
     /// Blocks of the result that have come and are not shown yet.
     came: Vec<u32>,
+    /// The whole result, if it is asked for.
+    joined: Vector<By::Element>,
     /// The call, for errors.
     place: String,
 }
@@ -42,6 +44,7 @@ impl<By: Reduction> Blocks<By> {
             taken: vec![false; layout.reads()],
             changes: layout.changes().to_vec(),
             came: Vec::new(),
+            joined: Vector::default(),
             place,
             layout: layout.clone(),
         };
@@ -258,10 +261,16 @@ impl<By: Reduction> Blocks<By> {
         Some((block as usize, came.map_err(|error| *error)))
     }
 
-    /// The whole result.
-    pub fn whole(&self) -> Block<By::Element> {
+    /// Joins the blocks of the result.
+    pub fn join(&mut self) -> Result<(), Box<Error>> {
         let (register, result) = self.layout.result();
-        self.gathered(register, result)
+        self.joined = self.gathered(register, result)?;
+        Ok(())
+    }
+
+    /// The whole result, once it is joined.
+    pub fn joined(&self) -> &Vector<By::Element> {
+        &self.joined
     }
 
     /// The first error of the contribution.

@@ -38,8 +38,6 @@ pub enum Running<By: Reduction> {
     Later(Given<By::In>),
     /// The blocks of a call in parts.
     Parts(Box<Blocks<By>>),
-    /// The whole result of a call in parts.
-    Result(Vector<By::Element>),
 }
 
 /// State that calls of one element do not need unless one waits for another in its slot.
@@ -127,7 +125,7 @@ impl<By: Reduction> Chain<By> {
     pub fn result(&self, role: &Role<By::Element>) -> &[By::Element] {
         match &self.running {
             Running::One(own) => std::slice::from_ref(own),
-            Running::Result(all) => all,
+            Running::Parts(blocks) => blocks.joined(),
             _ => self.in_registers(role.result()),
         }
     }
@@ -193,12 +191,10 @@ impl<By: Reduction> Chain<By> {
 
     /// Puts the parts of a call together, if its result is to be whole.
     fn join_parts(&mut self) -> Result<(), Box<Error>> {
-        if let Running::Parts(blocks) = &self.running
-            && self.output.as_ref().is_some_and(Output::is_whole)
-        {
-            self.running = Running::Result(blocks.whole()?);
+        match &mut self.running {
+            Running::Parts(blocks) if self.output.as_ref().is_some_and(Output::is_whole) => blocks.join(),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Shows the parts of the result that have come since the last time.
@@ -217,7 +213,7 @@ impl<By: Reduction> Chain<By> {
         }
         match (&self.running, &mut self.aside) {
             (Running::Registers, Some(aside)) => aside.registers.end(has_result),
-            (Running::Parts(_) | Running::Result(_), _) => self.running = Running::Registers,
+            (Running::Parts(_), _) => self.running = Running::Registers,
             _ => {}
         }
     }
@@ -226,7 +222,7 @@ impl<By: Reduction> Chain<By> {
     fn result_vector(&mut self, role: &Role<By::Element>, is_own: bool) -> Vector<By::Element> {
         match &self.running {
             Running::One(element) => vec![*element].into(),
-            Running::Result(all) => all.clone(),
+            Running::Parts(blocks) => blocks.joined().clone(),
             _ if is_own => self.registers().take_result(role.result()),
             _ => self.registers().hold(role.result()),
         }

@@ -245,7 +245,7 @@ impl<By: Reduction> Replay for Engine<By> {
             // In parts it begins at once.
             Running::Later(given) => !self.is_in_parts(chain, given) && given.start_chain(chain, cx),
             Running::Parts(blocks) => blocks.waits(chain, cx),
-            Running::One(_) | Running::Registers | Running::Result(_) => false,
+            Running::One(_) | Running::Registers => false,
         }
     }
 

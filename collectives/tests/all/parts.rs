@@ -216,7 +216,7 @@ fn what_has_no_parts_is_refused() {
             "a call in parts of `sum` in shard 1: expected a collective that combines nothing, got one whose result is a \
              combination",
             "a call in parts of `all` in shard 1: expected `call_parts`, as the shard contributes, too, got `receive_parts`",
-            "input of `all` in shard 1: expected 3 blocks, got 2",
+            "task `all` of shard 1 cannot go on: input of `all` in shard 1: expected 3 blocks, got 2",
         ]
     );
     // Blocks that are too long or too short are errors of those who would receive them.

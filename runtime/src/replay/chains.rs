@@ -472,9 +472,7 @@ impl Chains {
     pub(super) fn arrive_here(&self, effects: &Effects, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
         match to.arrive(half, generation) {
             Ok(Some(chain)) => self.queue(effects, chain),
-            Ok(None) if self.offers.get() && half == Half::Ready => {
-                effects.queue.push(self.mapping.get().priority, Item::Offer { object: self.id, cell });
-            }
+            Ok(None) if half == Half::Ready && self.offers.get() => self.offer(effects, cell),
             Ok(None) => {}
             Err(source) => {
                 self.refuse(effects, cell, generation, source);
@@ -482,6 +480,12 @@ impl Chains {
             }
         }
         true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn offer(&self, effects: &Effects, cell: u32) {
+        effects.queue.push(self.mapping.get().priority, Item::Offer { object: self.id, cell });
     }
 
     #[inline(never)]

@@ -121,14 +121,16 @@ impl Active<'_> {
                     if value.lacks(Some(step.part)) {
                         return Err(Stop::Input);
                     }
-                    self.update(&mut value, step);
+                    self.update_in_parts(&mut value, step);
                 }
                 SubtaskKind::Read => {
                     if !value.is_taken(step.waits) {
                         self.wait_for(Half::Ready, at, self.chains.in_cell(self.now.generation))?;
                         self.take(&mut value, at, step.waits);
                     }
-                    self.give_back_all(step);
+                    if self.chains.gives_back {
+                        self.give_back_in_parts(step);
+                    }
                 }
                 SubtaskKind::Local => {
                     let from = step.cell as u16;
@@ -145,6 +147,31 @@ impl Active<'_> {
             self.now.done += 1;
         }
         if value.lacks(None) { Err(Stop::Input) } else { Ok(()) }
+    }
+
+    /// Apart, so that the code of whole calls is compiled as if there were no others.
+    #[inline(never)]
+    fn give_back_in_parts(&mut self, step: &PlannedSubtask) {
+        for _ in 0..self.arrivals() {
+            self.give_back(step, step.cell + self.now.offset);
+        }
+    }
+
+    #[inline(never)]
+    fn update_in_parts<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask) {
+        let staged = self.chains.mapping.get().memory == MemoryKind::Ordinary && step.task.to() != self.effects.id;
+        for _ in 0..self.arrivals() {
+            let wrong = self.effects.strikes(Bug::WrongPartner).then(|| self.with_wrong_partner(step));
+            let step = wrong.as_ref().unwrap_or(step);
+            let payload = match value.block(step.part) {
+                Payload::Lent(lent) if staged => {
+                    self.effects.counters.staged_bytes.add(lent.as_bytes().len() as u64);
+                    Payload::copy_of(lent.as_bytes())
+                }
+                payload => payload,
+            };
+            self.arrive(step, step.cell + self.now.offset, self.chains.in_cell(self.now.generation), payload);
+        }
     }
 
     /// The number of reads of a call.
@@ -204,13 +231,6 @@ impl Active<'_> {
             let payload = self.error();
             return self.arrive(step, cell, generation, payload);
         }
-        if self.now.state == ChainState::InParts {
-            let payload = match value.block(step.part) {
-                Payload::Lent(lent) if self.is_staged(step) => Payload::copy_of(lent.as_bytes()),
-                payload => payload,
-            };
-            return self.arrive(step, cell, generation, payload);
-        }
         let bytes = value.bytes(step.part);
         let large = bytes.len() > Payload::INLINE;
         if step.task.to() == effects.id && !large {
@@ -220,7 +240,8 @@ impl Active<'_> {
             }
             return;
         }
-        let staged = self.is_staged(step);
+        // The network can't send from ordinary memory directly, so the value goes through a buffer.
+        let staged = chains.mapping.get().memory == MemoryKind::Ordinary && step.task.to() != effects.id;
         if staged {
             effects.counters.staged_bytes.add(bytes.len() as u64);
         }
@@ -273,23 +294,12 @@ impl Active<'_> {
             // The owner may change the value from now on.
             self.cells[at].value = Payload::None;
         }
-        self.give_back_all(step);
-    }
-
-    #[inline(always)]
-    fn give_back_all(&mut self, step: &PlannedSubtask) {
-        if !self.chains.gives_back {
+        if !chains.gives_back {
             return;
         }
         for _ in 0..self.arrivals() {
             self.give_back(step, step.cell + self.now.offset);
         }
-    }
-
-    /// Whether an update's value goes through a buffer: the network can't send from ordinary memory directly.
-    #[inline(always)]
-    fn is_staged(&self, step: &PlannedSubtask) -> bool {
-        self.chains.mapping.get().memory == MemoryKind::Ordinary && step.task.to() != self.effects.id
     }
 
     /// What came in place of a value fails the call.
@@ -305,7 +315,7 @@ impl Active<'_> {
         self.errors.entry(self.chain).or_insert(error);
     }
 
-    #[inline]
+    #[inline(always)]
     fn give_back(&mut self, step: &PlannedSubtask, cell: u32) {
         let (effects, chains, generation) = (self.effects, self.chains, self.now.generation + 1);
         let (processor, number) = (step.task.to(), cell | EMPTY);
