@@ -134,7 +134,6 @@ impl ReplayCx<'_> {
                 Ok(Err(Stop::Waits)) => return,
                 Ok(Err(Stop::Yields)) => return self.start(chain),
                 Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
-                Ok(Err(Stop::Input)) => unreachable!("a whole call has its input before it runs"),
                 // The read runs again, and hands the error on.
                 Err(panic) => {
                     let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };

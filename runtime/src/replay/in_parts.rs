@@ -35,11 +35,11 @@ impl ReplayCx<'_> {
             let ran = self.with_active(object, chain, |active, value| active.run_in_parts(value));
             object.show(chain, self);
             match ran {
-                Ok(Ok(())) => break,
+                Ok(Ok(true)) => break,
                 Ok(Err(Stop::Waits)) => return,
                 Ok(Err(Stop::Yields)) => return self.start(chain),
-                Ok(Err(Stop::Input)) if object.waits(chain, self) => return,
-                Ok(Err(Stop::Input)) => {}
+                Ok(Ok(false)) if object.waits(chain, self) => return,
+                Ok(Ok(false)) => {}
                 Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
                 Err(error) => return self.fail(object, chain, error),
             }

@@ -35,8 +35,6 @@ pub(crate) enum Stop {
     Yields,
     /// The barrier it waits for is poisoned.
     Lost(Box<Error>),
-    /// It waits for blocks of the call's input, in a call in parts.
-    Input,
 }
 
 impl Active<'_> {
@@ -106,8 +104,9 @@ impl Active<'_> {
         Ok(())
     }
 
-    /// Runs subtasks up to the end of a call in parts. What is on loan is never changed there, so nothing waits for its end.
-    pub fn run_in_parts<V: RunningValue>(&mut self, mut value: V) -> Result<(), Stop> {
+    /// Runs subtasks up to the end of a call in parts, or to where blocks of its input are missing: then it returns false. What is
+    /// on loan is never changed there, so nothing waits for its end.
+    pub fn run_in_parts<V: RunningValue>(&mut self, mut value: V) -> Result<bool, Stop> {
         let Chain { first, len, done, .. } = *self.now;
         let first = first as usize;
         let plan = &self.chains.plan[first + usize::from(done)..first + usize::from(len)];
@@ -119,7 +118,7 @@ impl Active<'_> {
                         self.wait_for(Half::Empty, at, self.now.generation)?;
                     }
                     if value.lacks(Some(step.part)) {
-                        return Err(Stop::Input);
+                        return Ok(false);
                     }
                     self.update_in_parts(&mut value, step);
                 }
@@ -135,7 +134,7 @@ impl Active<'_> {
                 SubtaskKind::Local => {
                     let from = step.cell as u16;
                     if value.lacks(Some(from)) {
-                        return Err(Stop::Input);
+                        return Ok(false);
                     }
                     value.combine_own(from, step.part, step.task.how());
                 }
@@ -146,7 +145,7 @@ impl Active<'_> {
             }
             self.now.done += 1;
         }
-        if value.lacks(None) { Err(Stop::Input) } else { Ok(()) }
+        Ok(!value.lacks(None))
     }
 
     /// Apart, so that the code of whole calls is compiled as if there were no others.
