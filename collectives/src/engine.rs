@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::shared::Shared;
-use crate::value::{Came, Given, Output, Value};
+use crate::value::{Came, Given, Output, Parts, Value};
 use crate::{Combine, fold_in_pairs};
 use maniple_regions::Vector;
 use maniple_runtime::replay::{Replay, ReplayCx, SlotState, Watch};
@@ -64,7 +64,7 @@ impl<By: Reduction> Engine<By> {
     ) -> FutureMap<Vector<By::Out>> {
         let parts = self.layouts.as_mut().map_or(0, |layouts| layouts.of(at.0).result().1.len());
         let (resolvers, futures): (Vec<_>, Vec<_>) = (0..parts).map(|_| TaskFuture::pending()).unzip();
-        self.call_for(at, given, Output::Parts(resolvers.into()), cx);
+        self.call_for(at, given, Output::Parts(Box::new(Parts(resolvers))), cx);
         futures.into_iter().collect()
     }
 

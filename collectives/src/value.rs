@@ -253,10 +253,13 @@ pub enum Output<T> {
     One(Resolver<T>),
     Many(Resolver<Vector<T>>),
     /// A future for each block of the result.
-    Parts(Box<[Resolver<Vector<T>>]>),
+    Parts(Box<Parts<T>>),
     /// The shard receives nothing, or takes its result later: then that goes to the other output.
     Over(Box<Contributed<T>>),
 }
+
+/// The futures of a result's blocks.
+pub struct Parts<T>(pub Vec<Resolver<Vector<T>>>);
 
 /// The outputs of a contribution.
 pub struct Contributed<T> {
@@ -271,7 +274,7 @@ impl<T: Element> Output<T> {
             Output::Many(out) => cx.resolve_rarely(chain, out, Err(error)),
             Output::Parts(parts) => {
                 // Those that have come stay.
-                parts.iter().for_each(|part| cx.settle(chain, part, Err(error.clone())));
+                parts.0.iter().for_each(|part| cx.settle(chain, part, Err(error.clone())));
                 cx.over(chain);
             }
             Output::Over(out) => match &out.result {
@@ -297,7 +300,7 @@ impl<T: Element> Output<T> {
         match self {
             Output::One(out) => watch.look(out),
             Output::Many(out) => watch.look(out),
-            Output::Parts(parts) => parts.iter().for_each(|part| watch.look(part)),
+            Output::Parts(parts) => parts.0.iter().for_each(|part| watch.look(part)),
             Output::Over(out) => {
                 watch.look(&out.over);
                 out.result.iter().for_each(|result| result.look(watch));
