@@ -164,6 +164,17 @@ impl<By: Reduction> Engine<By> {
         }
     }
 
+    /// Has the chain started when its input comes, or the block that it lacks.
+    #[inline(never)]
+    fn waits_for_input(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+        match &self.chains[chain as usize].running {
+            // In parts it begins at once.
+            Running::Later(given) => !self.is_in_parts(chain, given) && given.start_chain(chain, cx),
+            Running::Parts(blocks) => blocks.waits(chain, cx),
+            Running::One(_) | Running::Registers => false,
+        }
+    }
+
     /// Begins a call in parts.
     fn begin_in_parts(&mut self, chain: u32, shard: u32) -> Result<(), Error> {
         let Self { shared, chains, layouts, .. } = self;
@@ -242,10 +253,8 @@ impl<By: Reduction> Replay for Engine<By> {
 
     fn waits(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
         match &self.chains[chain as usize].running {
-            // In parts it begins at once.
-            Running::Later(given) => !self.is_in_parts(chain, given) && given.start_chain(chain, cx),
-            Running::Parts(blocks) => blocks.waits(chain, cx),
             Running::One(_) | Running::Registers => false,
+            Running::Later(_) | Running::Parts(_) => self.waits_for_input(chain, cx),
         }
     }
 
