@@ -167,14 +167,14 @@ pub(super) enum ChainState {
     Input,
     /// A call runs.
     Running,
-    /// A call runs whose blocks are values of their own.
-    InParts,
     /// A call runs that has failed: it hands its error on instead of a value.
     Poisoned,
     /// The call has joined its group, and the leader goes on with it.
     Joined,
     /// No further call runs.
     Failed,
+    /// A call runs whose blocks are values of their own.
+    InParts,
 }
 
 /// The state that changes from call to call.

@@ -200,7 +200,7 @@ impl Active<'_> {
     }
 
     /// Registers the chain's wait, unless the barrier is poisoned.
-    #[inline]
+    #[inline(always)]
     fn must_wait(&mut self, half: Half, at: usize, awaited: u64) -> Result<bool, Stop> {
         if self.effects.strikes(if half == Half::Empty { Bug::SkippedEmptyWait } else { Bug::SkippedReadyWait }) {
             return Ok(false);
@@ -352,7 +352,7 @@ impl Active<'_> {
     }
 
     /// Arrives at a cell of the peer with a value.
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, step: &PlannedSubtask, cell: u32, generation: u64, payload: Payload) {
         let (effects, chains, processor) = (self.effects, self.chains, step.task.to());
         if processor != effects.id {
