@@ -261,6 +261,11 @@ impl<By: Reduction> Blocks<By> {
         Some((block as usize, came.map_err(|error| *error)))
     }
 
+    /// The shard that contributes a block of the result, and the number of its block.
+    pub fn origin(&self, part: usize) -> (u32, u32) {
+        self.layout.origin(part)
+    }
+
     /// Joins the blocks of the result.
     pub fn join(&mut self) -> Result<(), Box<Error>> {
         let (register, result) = self.layout.result();

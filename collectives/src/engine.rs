@@ -153,6 +153,7 @@ impl<By: Reduction> Engine<By> {
     /// The same for any output.
     pub fn call_for(&mut self, at: (u32, u64), given: Given<By::In>, output: Output<By::Out>, cx: &mut ReplayCx<'_>) {
         let number = self.chain(at);
+        given.tell(number, at.1, cx);
         let chain = &mut self.chains[number as usize];
         match cx.slot(number) {
             SlotState::Free => {

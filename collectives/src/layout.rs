@@ -1,7 +1,7 @@
 //! Where the steps of one rank find blocks, for calls in parts.
 
 use crate::sizes::{Sizes, Starts, ends};
-use crate::{Goal, Schedule, Step};
+use crate::{Goal, Ranks, Schedule, Step};
 use std::ops::Range;
 
 /// The blocks of a rank's steps, of its contribution and of its result. Blocks that it does not use are left out.
@@ -19,6 +19,9 @@ pub struct Layout {
     result: (u8, Range<u32>),
     /// How many steps change each block of the result.
     changes: Vec<u16>,
+    /// The contributors of the blocks of the result; if it is one, of all. And which of its blocks each has for this rank.
+    from: Ranks,
+    block: u32,
 }
 
 impl Layout {
@@ -55,6 +58,11 @@ impl Layout {
             changes: vec![0; result.1.len()],
             result,
             registers,
+            from: goal.contributors().clone(),
+            block: match goal.kind().has_block_for_each_receiver() {
+                true => goal.receivers().position(rank).unwrap_or(0),
+                false => 0,
+            },
         };
         made.add_steps(schedule);
         made
@@ -138,6 +146,11 @@ impl Layout {
     /// The register of the result, and its blocks.
     pub fn result(&self) -> (u8, Range<u32>) {
         self.result.clone()
+    }
+
+    /// The rank that contributes a block of the result, and the number of its block.
+    pub fn origin(&self, part: usize) -> (u32, u32) {
+        (self.from.at((part as u32).min(self.from.len() - 1)), self.block)
     }
 
     /// The position of a block in the result, if it is one of it.

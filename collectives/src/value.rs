@@ -126,6 +126,14 @@ impl<T: Element> GivenBlocks<T> {
         }
     }
 
+    fn tell(&self, chain: u32, call: u64, cx: &ReplayCx<'_>) {
+        match self {
+            GivenBlocks::Now(_) => {}
+            GivenBlocks::Later(all) => (0..).zip(all.iter()).for_each(|(at, one)| cx.takes(chain, call, at, one)),
+            GivenBlocks::VecsLater(all) => (0..).zip(all.iter()).for_each(|(at, one)| cx.takes(chain, call, at, one)),
+        }
+    }
+
     /// All blocks one after another, or none if some have not come.
     fn all(&self) -> Option<Result<Vector<T>, Error>> {
         let blocks: Vec<_> = (0..self.len()).map(|block| self.at(block)).collect::<Option<_>>()?;
@@ -231,6 +239,17 @@ impl<T: Element> Given<T> {
             Given::Blocks(blocks) => {
                 (0..blocks.len()).filter(|&block| blocks.start_chain(block, chain, cx)).count() > 0
             }
+        }
+    }
+
+    /// Tells the check for races of the futures that call number `call` takes.
+    pub fn tell(&self, chain: u32, call: u64, cx: &ReplayCx<'_>) {
+        match self {
+            Given::Nothing | Given::One(_) | Given::Many(_) => {}
+            Given::OneLater(future) => cx.takes(chain, call, 0, future),
+            Given::ManyLater(future) => cx.takes(chain, call, 0, future),
+            Given::VecLater(future) => cx.takes(chain, call, 0, future),
+            Given::Blocks(blocks) => blocks.tell(chain, call, cx),
         }
     }
 

@@ -4,8 +4,10 @@
 use crate::common;
 use crate::common::{any_runtime, watched};
 use maniple_collectives::{Algorithm, Collective, Contribution, Operator};
-use maniple_regions::Vector;
-use maniple_runtime::{Arg, Error, FutureMap, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture};
+use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region, Vector};
+use maniple_runtime::{
+    Arg, Check, Error, FutureMap, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture,
+};
 use std::time::Duration;
 
 const SHARDS: u32 = 5;
@@ -222,6 +224,41 @@ fn what_has_no_parts_is_refused() {
     // Blocks that are too long or too short are errors of those who would receive them.
     let blocks = said.iter().map(|said| said[3].find("of the input of `all` in shard ").is_some());
     assert_eq!(blocks.collect::<Vec<_>>(), [true, false, true], "{said:?}");
+}
+
+/// A part comes after its contributor's input, and after nobody else's: the check for races finds what only that orders.
+#[test]
+fn a_part_comes_after_its_own_contributor_only() {
+    const U: Field<i64> = Field::new(0, "u");
+    type Arguments = (AllToAll, Region, u32);
+    // Shard 0 writes before it contributes. Shard 1 reads once it has a part: that of shard 0, or its own.
+    async fn shard(shard: Shard, (exchange, u, from): Arguments) -> Result<(), Error> {
+        let u = shard.region(Region::new(u.tree, Rect::line(0, 3)))?;
+        if shard.index() == 0 {
+            shard.launch(|mut u: ReadWriteShared<i64>| u.set([0], 1), (u.read_write_shared(U),)).go()?.await?;
+        }
+        let parts = exchange.call_parts(&shard, blocks(&shard, 0, 1))?;
+        if shard.index() == 1 {
+            let part = parts.get(from as usize)?;
+            part.clone().await?;
+            shard.launch(|u: ReadShared<i64>| assert!(u.get([0]) < 2), (u.read_shared(U),)).go()?.await?;
+        }
+        parts.all().await.map(drop)
+    }
+    for (seed, from) in (0..40).zip([0, 1].repeat(20)) {
+        let outcome = Runtime::seeded(2, seed).check(Check::Races).run(move |top| async move {
+            let gang = top.gang("all", 2)?;
+            let exchange =
+                Collective::<u64>::all_to_all().algorithm(Algorithm::Direct).make(&top, &gang, "exchange")?;
+            let u = top.region_tree("u", Rect::line(0, 3), &[U.info()])?;
+            let task = top.register("shard", shard);
+            let launch = |_| ShardLaunch::new((exchange, u, from)).shares(u, [U], Privilege::ReadWrite);
+            top.launch_gang(&gang, &task, launch)?.all().await
+        });
+        let races = outcome.as_ref().is_err_and(|e| matches!(e.origin(), Error::Race { .. }));
+        assert!(races || outcome.is_ok(), "seed {seed}: {:?}", outcome.err());
+        assert_eq!(races, from == 1, "seed {seed}: {:?}", outcome.err());
+    }
 }
 
 #[test]

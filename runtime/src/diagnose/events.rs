@@ -150,7 +150,8 @@ pub(crate) enum Event<'a> {
         object: ObjectId,
         call: u64,
         shard: u32,
-        input: Past,
+        /// The number of a block, 0 for a whole input, and its future.
+        input: (u32, Past),
     },
     /// The future that is being polled launches shards. If none is being polled, this processor's top-level task does.
     Launched {

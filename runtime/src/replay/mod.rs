@@ -374,6 +374,8 @@ impl ReplayCx<'_> {
 
     /// Ends a call of the chain's shard whose futures have been [settled](Self::settle).
     pub fn over(&mut self, chain: u32) {
+        // The shard comes after it.
+        self.past(chain);
         self.tasks.effects.counters.chain_calls.add(1);
         if let Some(owner) = self.progress.call_over(self.chains.position(chain)) {
             owner.one_over(|waiting| self.tasks.notify(waiting));
@@ -441,12 +443,31 @@ impl ReplayCx<'_> {
     #[must_use]
     pub fn start_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
         self.tasks.effects.counters.inputs.add(1);
-        self.tasks.effects.event(|| {
-            let call = self.chains.call_of(self.progress, chain);
-            let shard = self.chains.shard_of(chain);
-            Event::CallTakes { object: self.chains.id, call, shard, input: future.event() }
-        });
         future.wait(self.waiting(chain))
+    }
+
+    /// Says, for the check for races, that call number `call` of the chain's shard takes a future as block number `block` of its
+    /// input. A whole input is block 0.
+    pub fn takes<T: 'static>(&self, chain: u32, call: u64, block: u32, future: &TaskFuture<T>) {
+        self.tasks.effects.event(|| {
+            let shard = self.chains.shard_of(chain);
+            Event::CallTakes { object: self.chains.id, call, shard, input: (block, future.event()) }
+        });
+    }
+
+    /// Settles the future of a part of the result: block `block` of what shard `from` contributes.
+    pub fn settle_part<T: 'static>(
+        &mut self,
+        chain: u32,
+        resolver: &Resolver<T>,
+        of: (u32, u32),
+        outcome: Result<T, Error>,
+    ) {
+        if let Some(races) = self.tasks.effects.races() {
+            let call = (self.chains.id, self.chains.call_of(self.progress, chain));
+            resolver.happens(&races.part_came(call, self.chains.shard_of(chain), of));
+        }
+        self.settle(chain, resolver, outcome);
     }
 
     /// Puts a chain into the ready queue.

@@ -208,6 +208,12 @@ impl Races {
         self.state().call_over(call, shard, parties_and_slots, depends_on)
     }
 
+    /// See [`State::part_came`].
+    #[cold]
+    pub fn part_came(&self, call: (ObjectId, u64), shard: u32, of: (u32, u32)) -> VectorClock {
+        self.state().part_came(call, shard, of)
+    }
+
     /// The shard's next call in a slot of an object ends without a result, as do all later ones.
     #[cold]
     pub fn call_lost(&self, object: ObjectId, shard: u32, (slot, slots): (u32, u32)) {

@@ -57,8 +57,8 @@ struct CallPast {
 struct PartPast {
     /// Everything before the call by the shard, and before the end of its part of the previous call in the slot.
     begin: VectorClock,
-    /// The future that it contributes.
-    input: Option<Past>,
+    /// The futures that it contributes, with the number of each one's block. That of a whole contribution is block 0.
+    inputs: Vec<(u32, Past)>,
     /// The shard's launch, once it has called.
     launch: Option<LaunchKey>,
     over: bool,
@@ -67,8 +67,14 @@ struct PartPast {
 impl PartPast {
     /// Adds everything before the input.
     fn add_to(&self, past: &mut VectorClock) {
+        self.add_blocks(past, |_| true);
+    }
+
+    /// Adds everything before some blocks of the input.
+    fn add_blocks(&self, past: &mut VectorClock, which: impl Fn(u32) -> bool) {
         past.join(&self.begin);
-        self.input.as_ref().and_then(Past::past).into_iter().for_each(|input| past.join(input));
+        let inputs = self.inputs.iter().filter(|(block, _)| which(*block));
+        inputs.filter_map(|(_, input)| input.past()).for_each(|input| past.join(input));
     }
 }
 
@@ -297,8 +303,22 @@ impl State {
         part.launch = Some(actor.0);
     }
 
-    pub fn call_takes(&mut self, call: (ObjectId, u64), shard: u32, input: Past) {
-        self.part(call, shard).input = Some(input);
+    pub fn call_takes(&mut self, call: (ObjectId, u64), shard: u32, (block, input): (u32, Past)) {
+        let inputs = &mut self.part(call, shard).inputs;
+        match inputs.iter_mut().find(|(of, _)| *of == block) {
+            Some((_, known)) => *known = input,
+            None => inputs.push((block, input)),
+        }
+    }
+
+    /// A part of the result has come to `shard`: block `block` of what shard `from` contributes. Returns everything before that.
+    pub fn part_came(&mut self, call: (ObjectId, u64), shard: u32, (from, block): (u32, u32)) -> VectorClock {
+        let mut past = self.part(call, shard).begin.clone();
+        let contributor = self.part(call, from);
+        // A whole contribution is block 0.
+        let is_whole = contributor.inputs.len() == 1;
+        contributor.add_blocks(&mut past, |of| is_whole || of == block);
+        past
     }
 
     fn part(&mut self, call: (ObjectId, u64), shard: u32) -> &mut PartPast {
