@@ -3,6 +3,7 @@
 use crate::layout::Layout;
 use crate::reduction::Reduction;
 use crate::value::{Came, Given};
+use bytemuck::Zeroable;
 use maniple_regions::{Element, Loan, Vector};
 use maniple_runtime::replay::ReplayCx;
 use maniple_runtime::{Error, Lent, Payload};
@@ -78,8 +79,9 @@ impl<By: Reduction> Blocks<By> {
         let position = block - self.layout.contribution.start;
         if let Given::Blocks(blocks) = &self.given {
             if let Some(came) = blocks.at(position as usize) {
-                let came = came.and_then(|vector| self.fits(vector, (0, block)));
-                self.give(block, came.map_err(Box::new));
+                let what = || format!("block {position} of the input");
+                let came = came.and_then(|vector| self.check(&what(), 0, &(block..block + 1), vector));
+                self.give(block, came.map(lifted::<By>).map_err(Box::new));
             }
             return;
         }
@@ -91,33 +93,22 @@ impl<By: Reduction> Blocks<By> {
             Came::Many(vector) => vector,
         });
         let all = self.layout.contribution.clone();
-        let expected = self.layout.range(0, all.clone()).len();
-        let whole = whole.and_then(|whole| match whole.len() == expected {
-            true => Ok(whole),
-            false => Err(self.wrong_length("input", expected, whole.len())),
-        });
-        let start = self.layout.range(0, all.clone()).start;
-        for block in all {
-            let range = self.layout.range(0, block..block + 1);
-            let cut = whole.as_ref().map(|whole| lifted::<By>(whole.slice(range.start - start..range.end - start)));
-            self.give(block, cut.map_err(|error| Box::new(error.clone())));
+        let whole = whole.and_then(|whole| self.check("the input", 0, &all, whole));
+        for block in all.clone() {
+            let cut = whole.as_ref().map(|whole| whole.slice(self.layout.place(0, &all, block, whole.len())));
+            self.give(block, cut.map(lifted::<By>).map_err(|error| Box::new(error.clone())));
         }
     }
 
-    /// A block of the contribution, unless it has another length than expected.
-    fn fits(&self, vector: Vector<By::In>, (register, block): (u8, u32)) -> Result<Vector<By::Element>, Error> {
-        let expected = self.layout.range(register, block..block + 1).len();
-        match vector.len() == expected {
-            true => Ok(lifted::<By>(vector)),
-            false => Err(self.wrong_length(&format!("block {block} of the input"), expected, vector.len())),
-        }
-    }
-
-    fn wrong_length(&self, what: &str, expected: usize, came: usize) -> Error {
-        Error::Misuse {
-            what: format!("{what} of {}", self.place),
-            expected: format!("{expected} elements"),
-            came: came.to_string(),
+    /// The vector of some blocks, unless it has another length than expected.
+    fn check<T>(&self, what: &str, register: u8, blocks: &Range<u32>, vector: Vector<T>) -> Result<Vector<T>, Error> {
+        match self.layout.elements(register, blocks) {
+            Some(expected) if expected != vector.len() => Err(Error::Misuse {
+                what: format!("{what} of {}", self.place),
+                expected: format!("{expected} elements"),
+                came: vector.len().to_string(),
+            }),
+            _ => Ok(vector),
         }
     }
 
@@ -191,7 +182,7 @@ impl<By: Reduction> Blocks<By> {
         if blocks.len() == 1 {
             return of(blocks.start);
         }
-        let mut all = Vec::with_capacity(self.layout.range(register, blocks.clone()).len());
+        let mut all = Vec::with_capacity(self.layout.elements(register, &blocks).unwrap_or(0));
         for block in blocks {
             all.extend_from_slice(&of(block)?);
         }
@@ -210,29 +201,32 @@ impl<By: Reduction> Blocks<By> {
     pub fn take(&mut self, read: u16, came: Payload) -> bool {
         self.taken[usize::from(read)] = true;
         let (register, blocks) = self.layout.at(self.layout.read(read).0);
-        let range = self.layout.range(register, blocks.clone());
         let (vector, copied) = match came {
             Payload::Failed(error) => (Err(error), false),
             Payload::Lent(lent) => match borrowed(&lent) {
                 Some(vector) => (Ok(vector), false),
-                None => (Ok(copy_of(lent.as_bytes(), range.len())), true),
+                None => (Ok(self.copied(register, &blocks, lent.as_bytes())), true),
             },
-            small => (Ok(copy_of(small.bytes(), range.len())), true),
+            small => (Ok(self.copied(register, &blocks, small.bytes())), true),
         };
-        let vector = vector.and_then(|vector| match vector.len() == range.len() {
-            true => Ok(vector),
-            false => Err(Box::new(self.wrong_length("a value", range.len(), vector.len()))),
-        });
+        let vector = vector.and_then(|vector| Ok(self.check("a value", register, &blocks, vector)?));
         if blocks.len() == 1 {
             self.change(register, blocks.start, vector);
             return copied;
         }
-        for block in blocks {
-            let Range { start, end } = self.layout.range(register, block..block + 1);
-            let one = vector.as_ref().map(|vector| vector.slice(start - range.start..end - range.start));
+        for block in blocks.clone() {
+            let one = vector.as_ref().map(|all| all.slice(self.layout.place(register, &blocks, block, all.len())));
             self.change(register, block, one.map_err(Clone::clone));
         }
         copied
+    }
+
+    /// The elements in these bytes. Elements without bytes are as many as expected.
+    fn copied(&self, register: u8, blocks: &Range<u32>, bytes: &[u8]) -> Vector<By::Element> {
+        match size_of::<By::Element>() {
+            0 => vec![By::Element::zeroed(); self.layout.elements(register, blocks).unwrap_or(0)].into(),
+            _ => bytemuck::pod_collect_to_vec(bytes).into(),
+        }
     }
 
     /// Moves blocks, unless that was done when the call began.
@@ -300,13 +294,5 @@ pub fn borrowed<T: Element>(lent: &Arc<dyn Lent>) -> Option<Vector<T>> {
     match lent.downcast::<Loan<T>>() {
         Ok(some) => Some(some.into()),
         Err(lent) => lent.downcast::<Vector<T>>().ok().map(|some| Vector::clone(&some)),
-    }
-}
-
-/// The elements in these bytes. There are `expected` of those that have no bytes.
-fn copy_of<T: Element>(bytes: &[u8], expected: usize) -> Vector<T> {
-    match size_of::<T>() {
-        0 => vec![T::zeroed(); expected].into(),
-        _ => bytemuck::pod_collect_to_vec::<u8, T>(bytes).into(),
     }
 }

@@ -201,7 +201,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
     }
 
     /// Makes values vectors of this many elements. Where a value consists of blocks, each block has this many. There may be 0.
-    /// If several of this, [`sizes`](Self::sizes) and [`sizes_between`](Self::sizes_between) are called, the last one holds.
+    /// If several of this, [`sizes`](Self::sizes), [`sizes_between`](Self::sizes_between) and [`any_sizes`](Self::any_sizes) are
+    /// called, the last one holds.
     pub fn elements(self, elements: usize) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         let sizes = if self.asked.kind.has_blocks() { Sizes::Each(elements) } else { Sizes::Whole(elements) };
         self.with_sizes(sizes)
@@ -221,6 +222,15 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         size: impl Fn(u32, u32) -> usize + Send + Sync + 'static,
     ) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         self.with_sizes(Sizes::Between(Arc::new(size)))
+    }
+
+    /// Blocks whose sizes only their senders know, others in each call. There is no round for the sizes: each block says its own.
+    /// For collectives that combine nothing. A contribution of several blocks is given
+    /// [in blocks](crate::Contribution::in_blocks), or as the futures of blocks; a whole result has all blocks one after another.
+    ///
+    /// Only algorithms that send each block by itself are for this.
+    pub fn any_sizes(self) -> CollectiveBuilder<[I::Element], [O::Element], S> {
+        self.with_sizes(Sizes::Any)
     }
 
     fn with_sizes(mut self, sizes: Sizes) -> CollectiveBuilder<[I::Element], [O::Element], S> {
@@ -360,6 +370,9 @@ impl Asked {
             Err((format!("{by} for {}", goal.named()), came.into()))
         };
         match &self.sizes {
+            Sizes::Any if self.kind.combines() => {
+                Err((format!("`elements` for {}, as contributions are combined", goal.named()), "`any_sizes`".into()))
+            }
             Sizes::Blocks(_) if !is_blocks => refuse("`sizes`"),
             Sizes::Between(_) if !is_between => refuse("`sizes_between`"),
             Sizes::Blocks(starts) if starts.len() - 1 != goal.blocks() as usize => {

@@ -30,6 +30,8 @@ pub struct Engine<By: Reduction> {
 pub struct Layouts {
     pub make: Box<dyn Fn(u32) -> Layout>,
     pub made: HashMap<u32, Rc<Layout>>,
+    /// Whether all calls are in parts.
+    pub always: bool,
 }
 
 impl Layouts {
@@ -71,7 +73,8 @@ impl<By: Reduction> Engine<By> {
     /// Whether a call that waits in a chain is in parts.
     fn is_in_parts(&self, chain: u32, given: &Given<By::In>) -> bool {
         let output = &self.chains[chain as usize].output;
-        self.has_parts() && (matches!(output, Some(Output::Parts(_))) || matches!(given, Given::Blocks(_)))
+        let asked = matches!(output, Some(Output::Parts(_))) || matches!(given, Given::Blocks(_));
+        self.layouts.as_ref().is_some_and(|layouts| layouts.always || asked)
     }
 
     /// Whether every shard contributes one element and gets one, and the values of the collective are elements.
@@ -191,6 +194,13 @@ impl<By: Reduction> Engine<By> {
                 what: format!("input of {place}"),
                 expected: format!("{} blocks", layout.contribution.len()),
                 came: blocks.len().to_string(),
+            });
+        }
+        if layout.needs_blocks() && !matches!(given, Given::Blocks(_) | Given::Nothing) {
+            return Err(Error::Misuse {
+                what: format!("input of {place}"),
+                expected: "blocks, by `Contribution::in_blocks` or as futures, as their sizes are not known".into(),
+                came: "one vector".into(),
             });
         }
         c.running = Running::Parts(Box::new(Blocks::new(layout, given, place)));

@@ -22,6 +22,10 @@ pub struct Layout {
     /// The contributors of the blocks of the result; if it is one, of all. And which of its blocks each has for this rank.
     from: Ranks,
     block: u32,
+    /// Whether only who sends a block knows its size.
+    is_any: bool,
+    /// Whether a contribution has a block for each receiver.
+    has_block_for_each: bool,
 }
 
 impl Layout {
@@ -58,7 +62,9 @@ impl Layout {
             changes: vec![0; result.1.len()],
             result,
             registers,
+            is_any: matches!(sizes, Sizes::Any),
             from: goal.contributors().clone(),
+            has_block_for_each: goal.kind().has_block_for_each_receiver(),
             block: match goal.kind().has_block_for_each_receiver() {
                 true => goal.receivers().position(rank).unwrap_or(0),
                 false => 0,
@@ -122,8 +128,30 @@ impl Layout {
     }
 
     /// Where the elements of blocks are in a vector of all blocks.
-    pub fn range(&self, register: u8, blocks: Range<u32>) -> Range<usize> {
+    fn range(&self, register: u8, blocks: Range<u32>) -> Range<usize> {
         self.registers[usize::from(register)].1.range(blocks)
+    }
+
+    /// The elements of some blocks together, if they are known.
+    pub fn elements(&self, register: u8, blocks: &Range<u32>) -> Option<usize> {
+        (!self.is_any).then(|| self.range(register, blocks.clone()).len())
+    }
+
+    /// Where one of some blocks is in their vector, which has that many elements.
+    pub fn place(&self, register: u8, blocks: &Range<u32>, block: u32, elements: usize) -> Range<usize> {
+        if self.is_any {
+            // As even as can be.
+            let starts = Starts::Cut { elements, blocks: blocks.len() };
+            return starts.range(block - blocks.start..block - blocks.start + 1);
+        }
+        let (first, Range { start, end }) =
+            (self.range(register, blocks.clone()).start, self.range(register, block..block + 1));
+        start - first..end - first
+    }
+
+    /// Whether a contribution has to come in blocks, as nobody knows where they would be in one vector.
+    pub fn needs_blocks(&self) -> bool {
+        self.is_any && self.has_block_for_each && self.contribution.len() > 1
     }
 
     pub fn reads(&self) -> usize {

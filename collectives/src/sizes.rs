@@ -16,6 +16,8 @@ pub enum Sizes {
     Blocks(Arc<[usize]>),
     /// In an all-to-all: the number of elements from the contributor at the first position to the receiver at the second.
     Between(Arc<dyn Fn(u32, u32) -> usize + Send + Sync>),
+    /// Only who sends a block knows, and in each call it may be another number.
+    Any,
 }
 
 impl Sizes {
@@ -34,6 +36,7 @@ impl Sizes {
             Sizes::Whole(elements) => Starts::Cut { elements: *elements, blocks: blocks.max(1) as usize },
             Sizes::Each(size) => Starts::Each(*size),
             Sizes::Blocks(starts) => Starts::At(starts.clone()),
+            Sizes::Any => Starts::Each(0),
             Sizes::Between(size) => {
                 // Register 0 holds a contribution, by receivers. Another one holds a result, by contributors.
                 let (from, to) = (goal.contributors(), goal.receivers());
@@ -59,6 +62,7 @@ impl Sizes {
     pub fn most(&self, goal: &Goal) -> usize {
         match self {
             Sizes::Whole(elements) => *elements,
+            Sizes::Any => 0,
             Sizes::Each(size) => size.saturating_mul(goal.blocks() as usize),
             Sizes::Blocks(starts) => starts.last().copied().unwrap_or(0),
             Sizes::Between(_) => {
@@ -74,7 +78,7 @@ impl Sizes {
         match self {
             Sizes::Whole(_) | Sizes::Each(_) => true,
             Sizes::Blocks(starts) => starts.windows(2).all(|b| b[1] - b[0] == starts[1]),
-            Sizes::Between(_) => false,
+            Sizes::Between(_) | Sizes::Any => false,
         }
     }
 }
@@ -90,6 +94,7 @@ impl fmt::Display for Sizes {
                 write!(f, "blocks of {}", sizes.join(", "))
             }
             Sizes::Between(_) => f.write_str("blocks of sizes of their own"),
+            Sizes::Any => f.write_str("blocks of any sizes"),
         }
     }
 }

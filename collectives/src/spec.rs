@@ -63,7 +63,7 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
         self.schedules.group(shard)
     }
     fn gives_back(&self) -> bool {
-        self.bytes > LARGE || self.schedules.give_back()
+        self.bytes > LARGE || self.schedules.give_back() || self.request.is_any()
     }
     fn takes_part(&self, shard: u32) -> bool {
         self.request.goal.takes_part(shard)
@@ -90,8 +90,9 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
         let layouts = (!goal.combines() && !in_groups).then(|| {
             let (schedules, goal, sizes, shards) =
                 (self.schedules.clone(), goal.clone(), sizes.clone(), shards.to_vec());
+            let always = self.request.is_any();
             let make = move |position: u32| Layout::of(&schedules.of(shards[position as usize]), &goal, &sizes);
-            Layouts { make: Box::new(make), made: Default::default() }
+            Layouts { make: Box::new(make), made: Default::default(), always }
         });
         (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles, layouts)))
     }
@@ -101,6 +102,19 @@ impl<R: Reduction> Request<R> {
     /// The size of the largest vector of any rank.
     fn bytes(&self) -> usize {
         self.most.saturating_mul(size_of::<R::Element>())
+    }
+
+    /// Whether only who sends a block knows its size.
+    fn is_any(&self) -> bool {
+        matches!(self.sizes, Sizes::Any)
+    }
+
+    /// Whether an algorithm is for blocks of these sizes.
+    fn suits_sizes(&self, algorithm: Algorithm) -> bool {
+        match self.sizes {
+            Sizes::Any => !algorithm.joins_blocks(&self.goal),
+            _ => self.sizes.are_equal() || !algorithm.needs_equal_blocks(&self.goal),
+        }
     }
 
     fn laws(&self) -> Laws {
@@ -151,11 +165,10 @@ impl<R: Reduction> Request<R> {
     /// The algorithms among which a mapper or the times may choose, out of a list, each once: they reach the goal with
     /// the same bits. Where everybody sends to everybody they are for few ranks only, unless there is no other.
     pub fn choices(&self, algorithms: impl IntoIterator<Item = Algorithm>, groups: &Groups) -> Vec<Algorithm> {
-        let Self { goal, sizes, .. } = self;
+        let Self { goal, .. } = self;
         let mut choices = Vec::new();
         for algorithm in algorithms {
-            let blocks = sizes.are_equal() || !algorithm.needs_equal_blocks(goal);
-            let suits = algorithm.is_for(goal) && blocks && self.has_usual_bits(algorithm, groups);
+            let suits = algorithm.is_for(goal) && self.suits_sizes(algorithm) && self.has_usual_bits(algorithm, groups);
             if suits && !choices.contains(&algorithm) {
                 choices.push(algorithm);
             }
@@ -251,8 +264,9 @@ impl<R: Reduction> Request<R> {
                     );
                     return Ok(Err((expected, came)));
                 }
-                if !self.sizes.are_equal() && algorithm.needs_equal_blocks(goal) {
-                    return Ok(Err((format!("blocks of one size for {algorithm}"), self.sizes.to_string())));
+                if !self.suits_sizes(*algorithm) {
+                    let kind = if self.is_any() { "known sizes" } else { "one size" };
+                    return Ok(Err((format!("blocks of {kind} for {algorithm}"), self.sizes.to_string())));
                 }
                 *algorithm
             }

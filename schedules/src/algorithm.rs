@@ -90,6 +90,11 @@ impl Algorithm {
         self.method().needs_equal_blocks(goal.kind())
     }
 
+    /// Whether a message can have several blocks, so that all must have known sizes.
+    pub fn joins_blocks(self, goal: &Goal) -> bool {
+        self.method().joins_blocks(goal.kind())
+    }
+
     /// Checks that the algorithm is for a goal, and that an operator with these laws has the same bits on all receivers.
     ///
     /// # Errors

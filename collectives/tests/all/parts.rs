@@ -2,8 +2,8 @@
 //! compared in `kinds`.
 
 use crate::common;
-use crate::common::{any_runtime, watched};
-use maniple_collectives::{Algorithm, Collective, Contribution, Operator};
+use crate::common::{any_runtime, mix, watched};
+use maniple_collectives::{Algorithm, Collective, Contribution, Kind, Operator, Ranks};
 use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region, Vector};
 use maniple_runtime::{
     Arg, Check, Error, FutureMap, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture,
@@ -166,6 +166,81 @@ fn next_gives_each_part_once_in_the_order_in_which_they_come() {
     }
 }
 
+/// A block whose length nobody else knows.
+fn of_any_size(seed: u64, from: u32, to: u32, call: u64) -> Vec<u64> {
+    let bits = mix(seed ^ u64::from(from) << 40 ^ u64::from(to) << 20 ^ call);
+    let elements = [0, 1, 2, 3, 4, 30, 513, 700][bits as usize % 8];
+    (0..elements).map(|at| mix(bits ^ at)).collect()
+}
+
+type OfAnySize = (Collective<[u64]>, Kind, u64);
+
+/// Calls with blocks of sizes that differ from call to call, received in parts or whole.
+async fn any_sizes(shard: Shard, (on, kind, seed): OfAnySize) -> Result<(), Error> {
+    let me = shard.index();
+    let (gives, has_blocks) = (!kind.has_root() || me == 0, kind.has_block_for_each_receiver());
+    for call in 0..CALLS {
+        let draw = mix(seed ^ call ^ u64::from(me) << 32);
+        let to = |to| if has_blocks { to } else { 0 };
+        let expected: Vec<Vec<u64>> = match kind {
+            Kind::Broadcast | Kind::Scatter => vec![of_any_size(seed, 0, to(me), call)],
+            _ => (0..SHARDS).map(|from| of_any_size(seed, from, to(me), call)).collect(),
+        };
+        let own: Vec<Vec<u64>> =
+            (0..if has_blocks { SHARDS } else { 1 }).map(|to| of_any_size(seed, me, to, call)).collect();
+        let own: Contribution<[u64]> = match draw % 3 {
+            0 => shard.index_launch(own.len(), |own: Arg<Vec<u64>>| own.0, |at| (own[at].clone().into(),)).go()?.into(),
+            1 if own.len() == 1 => own.concat().into(),
+            _ => Contribution::in_blocks(own),
+        };
+        if (draw >> 8).is_multiple_of(3) {
+            let whole = if gives { on.call(&shard, own)? } else { on.receive(&shard)? };
+            assert_eq!(whole.await?, expected.concat());
+            continue;
+        }
+        let parts = if gives { on.call_parts(&shard, own)? } else { on.receive_parts(&shard)? };
+        let parts = parts.all().await?;
+        // A broadcast has the parts in which it was sent.
+        match kind {
+            Kind::Broadcast => assert_eq!(parts.concat(), expected.concat()),
+            _ => assert_eq!(parts, expected),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn blocks_of_any_sizes_come_as_they_were_sent() {
+    let kinds = [
+        (Kind::AllToAll, vec![None, Some(Algorithm::Direct)]),
+        (Kind::Gather, vec![None, Some(Algorithm::Direct), Some(Algorithm::Ring)]),
+        (Kind::Scatter, vec![None, Some(Algorithm::Direct)]),
+        (Kind::Broadcast, vec![None, Some(Algorithm::Direct), Some(Algorithm::Binomial), Some(Algorithm::Chain(4))]),
+    ];
+    let mut number = 0;
+    for (kind, algorithms) in kinds {
+        for algorithm in algorithms {
+            for slots in [1, 2, 3] {
+                let (at, runtime) = any_runtime(number);
+                let (at, seed) = (format!("{at}, {kind} by {algorithm:?}"), number);
+                number += 1;
+                let run = watched(&at, || {
+                    runtime.run(move |top| async move {
+                        let gang = top.gang("all", SHARDS)?;
+                        let all = Ranks::all(SHARDS);
+                        let from = if kind.has_root() { Ranks::one(0) } else { all.clone() };
+                        let of = Collective::of_kind(kind, from, all, (Operator::sum(), 0_u64)).any_sizes();
+                        let on = of.slots(slots).algorithm(algorithm).make(&top, &gang, "any")?;
+                        let task = top.register("shard", any_sizes);
+                        top.launch_gang(&gang, &task, |_| ShardLaunch::new((on, kind, seed)))?.all().await
+                    })
+                });
+                run.unwrap_or_else(|e| panic!("{at}: {e}"));
+            }
+        }
+    }
+}
+
 /// Where the elements of a vector are.
 fn place(vector: &[u64]) -> usize {
     vector.as_ptr() as usize
@@ -268,6 +343,7 @@ fn on_processes() {
         &[
             ("a_shard_that_is_late_holds_up_nobody_elses_parts", a_shard_that_is_late_holds_up_nobody_elses_parts),
             ("a_block_that_fails_spoils_its_own_part_only", a_block_that_fails_spoils_its_own_part_only),
+            ("blocks_of_any_sizes_come_as_they_were_sent", blocks_of_any_sizes_come_as_they_were_sent),
             (
                 "next_gives_each_part_once_in_the_order_in_which_they_come",
                 next_gives_each_part_once_in_the_order_in_which_they_come,

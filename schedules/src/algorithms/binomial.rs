@@ -21,6 +21,9 @@ impl Method for Binomial {
             _ => None,
         }
     }
+    fn joins_blocks(&self, kind: Kind) -> bool {
+        kind != Kind::Broadcast
+    }
     fn schedule(&self, Case { goal, .. }: &Case, rank: u32) -> Schedule {
         let (ranks, from, to) = (goal.ranks(), goal.contributors(), goal.receivers());
         match goal.kind() {

@@ -22,6 +22,9 @@ impl Method for Bruck {
     fn needs_equal_blocks(&self, kind: Kind) -> bool {
         kind == Kind::AllToAll
     }
+    fn joins_blocks(&self, _: Kind) -> bool {
+        true
+    }
     fn schedule(&self, Case { goal, .. }: &Case, rank: u32) -> Schedule {
         match goal.kind() {
             Kind::AllToAll => bruck_all_to_all(rank, goal.ranks(), goal.contributors()),

@@ -64,6 +64,11 @@ pub(crate) trait Method: Sync {
         false
     }
 
+    /// Whether a message can have several blocks, if nothing is combined.
+    fn joins_blocks(&self, _: Kind) -> bool {
+        false
+    }
+
     /// Whether nearly every rank that sends a value also reads one of the same partner.
     fn sends_both_ways(&self) -> bool {
         false
