@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// A block that has come, or the error in its place.
-type Block<T> = Result<Vector<T>, Box<Error>>;
+pub type Block<T> = Result<Vector<T>, Box<Error>>;
 
 /// The blocks of one call.
 pub struct Blocks<By: Reduction> {
@@ -248,11 +248,10 @@ impl<By: Reduction> Blocks<By> {
     }
 
     /// The next block of the result that has come and is not shown yet, by position.
-    pub fn show_next(&mut self) -> Option<(usize, Result<Vector<By::Element>, Error>)> {
+    pub fn show_next(&mut self) -> Option<(usize, Block<By::Element>)> {
         let block = self.came.pop()?;
         let (register, result) = self.layout.result();
-        let came = self.get(register, result.start + block).clone()?;
-        Some((block as usize, came.map_err(|error| *error)))
+        Some((block as usize, self.get(register, result.start + block).clone()?))
     }
 
     /// The shard that contributes a block of the result, and the number of its block.

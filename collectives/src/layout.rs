@@ -38,9 +38,9 @@ impl Layout {
         let mut used = vec![0..0; usize::from(schedule.registers())];
         let mut use_blocks = |register: u8, blocks: &Range<u32>| {
             let hull: &mut Range<u32> = &mut used[usize::from(register)];
-            if hull.len() == 0 {
+            if Range::is_empty(hull) {
                 *hull = blocks.clone();
-            } else if blocks.len() > 0 {
+            } else if !Range::is_empty(blocks) {
                 *hull = hull.start.min(blocks.start)..hull.end.max(blocks.end);
             }
         };
