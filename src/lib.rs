@@ -160,11 +160,11 @@ pub use explore::explore;
 /// The names that most programs use.
 pub mod prelude {
     #[doc(no_inline)]
-    pub use crate::collectives::{Collective, Operator};
+    pub use crate::collectives::{Collective, Contribution, Operator};
     #[doc(no_inline)]
     pub use crate::mapper::{NodeId, Priority};
     #[doc(no_inline)]
-    pub use crate::regions::{Field, Partition, Read, ReadWrite, Rect, Region, Write};
+    pub use crate::regions::{Field, Partition, Read, ReadWrite, Rect, Region, Vector, Write};
     #[doc(no_inline)]
     pub use crate::runtime::{
         Arg, Check, Edges, Error, Gang, Get, Input, Launch, Leaf, Many, PhaseBarrier, PhaseOptions, Put, RegionView,

@@ -31,13 +31,11 @@ pub struct Blocks<By: Reduction> {
     /// Blocks of the result that have come and are not shown yet.
     came: Vec<u32>,
     /// The whole result, if it is asked for.
-    joined: Vector<By::Element>,
-    /// The call, for errors.
-    place: String,
+    joined: Option<Vector<By::Element>>,
 }
 
 impl<By: Reduction> Blocks<By> {
-    pub fn new(layout: &Rc<Layout>, given: Given<By::In>, place: String) -> Self {
+    pub fn new(layout: &Rc<Layout>, given: Given<By::In>) -> Self {
         let mut blocks = Self {
             registers: layout.registers().map(|used| vec![None; used.len()]).collect(),
             given,
@@ -45,8 +43,7 @@ impl<By: Reduction> Blocks<By> {
             taken: vec![false; layout.reads()],
             changes: layout.changes().to_vec(),
             came: Vec::new(),
-            joined: Vector::default(),
-            place,
+            joined: None,
             layout: layout.clone(),
         };
         for block in layout.contribution.clone() {
@@ -104,7 +101,7 @@ impl<By: Reduction> Blocks<By> {
     fn check<T>(&self, what: &str, register: u8, blocks: &Range<u32>, vector: Vector<T>) -> Result<Vector<T>, Error> {
         match self.layout.elements(register, blocks) {
             Some(expected) if expected != vector.len() => Err(Error::Misuse {
-                what: format!("{what} of {}", self.place),
+                what: format!("{what} of {}", self.layout.place),
                 expected: format!("{expected} elements"),
                 came: vector.len().to_string(),
             }),
@@ -177,7 +174,7 @@ impl<By: Reduction> Blocks<By> {
 
     /// Some blocks of a register as one vector. A single one is not copied.
     fn gathered(&self, register: u8, blocks: Range<u32>) -> Block<By::Element> {
-        let missing = || Err(Box::new(Error::Stopped { what: self.place.clone() }));
+        let missing = || Err(Box::new(Error::Stopped { what: self.layout.place.clone() }));
         let of = |block| self.get(register, block).clone().unwrap_or_else(missing);
         if blocks.len() == 1 {
             return of(blocks.start);
@@ -262,13 +259,18 @@ impl<By: Reduction> Blocks<By> {
     /// Joins the blocks of the result.
     pub fn join(&mut self) -> Result<(), Box<Error>> {
         let (register, result) = self.layout.result();
-        self.joined = self.gathered(register, result)?;
+        self.joined = Some(self.gathered(register, result)?);
         Ok(())
     }
 
     /// The whole result, once it is joined.
-    pub fn joined(&self) -> &Vector<By::Element> {
-        &self.joined
+    pub fn joined(&self) -> &[By::Element] {
+        self.joined.as_deref().unwrap_or_default()
+    }
+
+    /// The same as a vector.
+    pub fn take_joined(&mut self) -> Vector<By::Element> {
+        self.joined.take().unwrap_or_default()
     }
 
     /// The first error of the contribution.

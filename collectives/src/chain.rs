@@ -220,9 +220,9 @@ impl<By: Reduction> Chain<By> {
 
     /// The result as a vector. That of another chain is shared with it.
     fn result_vector(&mut self, role: &Role<By::Element>, is_own: bool) -> Vector<By::Element> {
-        match &self.running {
+        match &mut self.running {
             Running::One(element) => vec![*element].into(),
-            Running::Parts(blocks) => blocks.joined().clone(),
+            Running::Parts(blocks) => blocks.take_joined(),
             _ if is_own => self.registers().take_result(role.result()),
             _ => self.registers().hold(role.result()),
         }

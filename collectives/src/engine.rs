@@ -180,30 +180,30 @@ impl<By: Reduction> Engine<By> {
     }
 
     /// Begins a call in parts.
-    fn begin_in_parts(&mut self, chain: u32, shard: u32) -> Result<(), Error> {
+    fn begin_in_parts(&mut self, chain: u32) -> Result<(), Error> {
         let Self { shared, chains, layouts, .. } = self;
         let c = &mut chains[chain as usize];
         let Running::Later(given) = std::mem::replace(&mut c.running, Running::Registers) else { return Ok(()) };
         let Some(layouts) = layouts else { return Ok(()) };
-        let (layout, place) = (layouts.of(chain / shared.slots), format!("`{}` in shard {shard}", shared.name));
+        let layout = layouts.of(chain / shared.slots);
         let given = if let Given::Blocks(blocks) = given { blocks.or_whole() } else { given };
         if let Given::Blocks(blocks) = &given
             && blocks.len() != layout.contribution.len()
         {
             return Err(Error::Misuse {
-                what: format!("input of {place}"),
+                what: format!("input of {}", layout.place),
                 expected: format!("{} blocks", layout.contribution.len()),
                 came: blocks.len().to_string(),
             });
         }
         if layout.needs_blocks() && !matches!(given, Given::Blocks(_) | Given::Nothing) {
             return Err(Error::Misuse {
-                what: format!("input of {place}"),
+                what: format!("input of {}", layout.place),
                 expected: "blocks, by `Contribution::in_blocks` or as futures, as their sizes are not known".into(),
                 came: "one vector".into(),
             });
         }
-        c.running = Running::Parts(Box::new(Blocks::new(layout, given, place)));
+        c.running = Running::Parts(Box::new(Blocks::new(layout, given)));
         Ok(())
     }
 
@@ -272,7 +272,7 @@ impl<By: Reduction> Replay for Engine<By> {
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let Running::Later(given) = &self.chains[chain as usize].running else { return Ok(true) };
         if self.is_in_parts(chain, given) {
-            return self.begin_in_parts(chain, shard()).map(|()| true);
+            return self.begin_in_parts(chain).map(|()| true);
         }
         let Self { shared, chains, .. } = self;
         let c = &mut chains[chain as usize];

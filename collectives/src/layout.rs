@@ -8,6 +8,8 @@ use std::ops::Range;
 pub struct Layout {
     /// The register of each part, and its blocks.
     parts: Vec<(u8, Range<u32>)>,
+    /// The collective and the shard, for errors.
+    pub place: String,
     /// The part of each read, and whether no earlier step uses the same blocks.
     reads: Vec<(u16, bool)>,
     /// The steps that move blocks of the contribution to where no earlier step does anything.
@@ -29,7 +31,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes) -> Self {
+    pub fn of(name: &str, schedule: &Schedule, goal: &Goal, sizes: &Sizes) -> Self {
         let (rank, blocks) = (schedule.rank(), schedule.blocks());
         let [contribution, result] = ends(goal, rank, blocks).map(Option::unwrap_or_default);
         let parts: Vec<(u8, Range<u32>)> =
@@ -55,6 +57,7 @@ impl Layout {
         let registers: Vec<(Range<u32>, Starts)> =
             (0..).zip(used).map(|(register, hull)| (hull, sizes.of(goal, rank, blocks, register))).collect();
         let mut made = Self {
+            place: format!("`{name}` in shard {rank}"),
             parts,
             reads: Vec::new(),
             free_locals: Vec::new(),

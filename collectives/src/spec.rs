@@ -91,7 +91,8 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
             let (schedules, goal, sizes, shards) =
                 (self.schedules.clone(), goal.clone(), sizes.clone(), shards.to_vec());
             let always = self.request.is_any();
-            let make = move |position: u32| Layout::of(&schedules.of(shards[position as usize]), &goal, &sizes);
+            let name = self.name.clone();
+            let make = move |position: u32| Layout::of(&name, &schedules.of(shards[position as usize]), &goal, &sizes);
             Layouts { make: Box::new(make), made: Default::default(), always }
         });
         (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles, layouts)))

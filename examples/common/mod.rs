@@ -4,30 +4,50 @@
 use maniple::prelude::Error;
 use std::fmt::Debug;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-const USAGE: &str = "usage: [SHARDS [WORKERS]]    4 shards and one worker a core, unless told otherwise";
+const USAGE: &str = "4 shards and one worker a core, unless told otherwise";
 
 /// Runs an example with the arguments `[SHARDS [WORKERS]]` and prints what it returns.
+#[allow(dead_code, reason = "some examples read files")]
 pub fn main(example: fn(u32, u32) -> Result<String, Error>) -> ExitCode {
+    run("[SHARDS [WORKERS]]", |shards, workers, _| example(shards, workers))
+}
+
+/// The same for an example that reads files: `[SHARDS [WORKERS [FILE...]]]`.
+#[allow(dead_code, reason = "most examples read none")]
+pub fn main_with_files(example: fn(u32, u32, &[PathBuf]) -> Result<String, Error>) -> ExitCode {
+    run("[SHARDS [WORKERS [FILE...]]]", example)
+}
+
+fn run(arguments: &str, example: impl Fn(u32, u32, &[PathBuf]) -> Result<String, Error>) -> ExitCode {
+    let usage = format!("usage: {arguments}    {USAGE}");
+    let has_files = arguments.contains("FILE");
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let parsed = match arguments.as_slice() {
-        [help] if help == "-h" || help == "--help" => return print(USAGE),
+        [help] if help == "-h" || help == "--help" => return print(&usage),
         [] => Ok((4, cores)),
         [shards] => positive("SHARDS", shards).map(|s| (s, cores)),
-        [shards, workers] => positive("SHARDS", shards).and_then(|s| Ok((s, positive("WORKERS", workers)?))),
+        [shards, workers, files @ ..] if files.is_empty() || has_files => {
+            match files.iter().find(|file| !is_file(file)) {
+                Some(file) => Err(format!("FILE must be a file that can be read, got `{file}`")),
+                None => positive("SHARDS", shards).and_then(|s| Ok((s, positive("WORKERS", workers)?))),
+            }
+        }
         _ => Err("too many arguments".to_string()),
     };
     let (shards, workers) = match parsed {
         Ok(parsed) => parsed,
         Err(message) => {
-            eprintln!("error: {message}\n{USAGE}");
+            eprintln!("error: {message}\n{usage}");
             return ExitCode::from(2);
         }
     };
-    match example(shards, workers) {
+    let files: Vec<PathBuf> = arguments.iter().skip(2).map(PathBuf::from).collect();
+    match example(shards, workers, &files) {
         Ok(result) => print(&result),
         Err(e) => {
             eprintln!("error: {e}");
@@ -44,6 +64,10 @@ fn print(text: &str) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn is_file(name: &str) -> bool {
+    std::fs::File::open(name).and_then(|file| file.metadata()).is_ok_and(|data| data.is_file())
 }
 
 fn positive(name: &str, text: &str) -> Result<u32, String> {

@@ -7,6 +7,7 @@
 //! | [Halos](halos) | exchange the cells around a block with its neighbours |
 //! | [Flows](flows) | launch tasks on all nodes from the top-level task, and know when that is better than shards |
 //! | [Collectives](collectives) | combine values of all shards |
+//! | [Results in parts](parts) | start tasks on a block of a result as soon as it has come |
 //! | [An algorithm of your own](own_algorithm) | write the steps of a collective, and have them proved |
 //! | [Mappers and plugins](mappers) | decide where shards, tasks and data go |
 //! | [Workers and binding](workers) | choose the threads of a run and pin them |
@@ -36,6 +37,9 @@ pub mod flows {}
 
 #[doc = include_str!("collectives.md")]
 pub mod collectives {}
+
+#[doc = include_str!("parts.md")]
+pub mod parts {}
 
 #[doc = include_str!("own_algorithm.md")]
 pub mod own_algorithm {}

@@ -94,7 +94,7 @@ fn every_example_says_how_it_is_used() {
     for name in names() {
         let output = run(&name, &["--help"]);
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.starts_with("usage: [SHARDS [WORKERS]]"), "`{name} --help`: {text}");
+        assert!(output.status.success() && text.starts_with("usage: [SHARDS [WORKERS"), "`{name} --help`: {text}");
     }
 }
 
@@ -124,6 +124,8 @@ fn bad_arguments_are_named_and_end_with_code_2() {
     ];
     for name in names() {
         for (arguments, named) in bad {
+            // It reads files, of which this is none.
+            let named = if name == "word_count" && named == "too many" { "`1`" } else { named };
             let output = run(&name, arguments);
             let errors = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "`{name} {}`: {errors}", arguments.join(" "));

@@ -2,12 +2,14 @@
 //! compared in `kinds`.
 
 use crate::common;
-use crate::common::{any_runtime, mix, watched};
+use crate::common::{any_runtime, mix, tree, watched};
 use maniple_collectives::{Algorithm, Collective, Contribution, Kind, Operator, Ranks};
 use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region, Vector};
 use maniple_runtime::{
     Arg, Check, Error, FutureMap, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture,
 };
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const SHARDS: u32 = 5;
@@ -239,6 +241,67 @@ fn blocks_of_any_sizes_come_as_they_were_sent() {
             }
         }
     }
+}
+
+/// Parts that tasks combine, in brackets that no order of arrival changes.
+#[test]
+fn a_fold_has_the_brackets_of_recursive_doubling() {
+    fn pair(a: u64, b: u64) -> u64 {
+        mix(a.wrapping_mul(31) ^ b.rotate_left(17))
+    }
+    async fn shard(shard: Shard, all: Collective<u64, [u64]>) -> Result<u64, Error> {
+        let parts = all.call_parts(&shard, mix(shard.index().into()))?;
+        let tasks = parts.iter().map(|part| first(&shard, part)).collect::<Result<FutureMap<u64>, Error>>()?;
+        tasks.fold(&shard, |a: Arg<u64>, b: Arg<u64>| pair(a.0, b.0))?.await
+    }
+    for number in 0..30 {
+        let (at, runtime) = any_runtime(number);
+        let shards = 1 + number as u32 % 13;
+        let run = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let all = Collective::<u64>::allgather().make(&top, &gang, "all")?;
+                top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
+            })
+        });
+        let (folded, _) = run.unwrap_or_else(|e| panic!("{at}: {e}"));
+        let values: Vec<u64> = (0..shards).map(|shard| mix(shard.into())).collect();
+        assert_eq!(folded, vec![tree(&values, |a, b| pair(*a, *b)); shards as usize], "{at}");
+    }
+}
+
+/// A value that counts how often it is cloned.
+#[derive(Debug)]
+struct Counted(Arc<AtomicU32>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Self(self.0.clone())
+    }
+}
+
+#[test]
+fn a_task_that_holds_the_last_reference_to_a_future_takes_its_value() {
+    async fn shard(shard: Shard, (): ()) -> Result<(u32, u32), Error> {
+        let clones = Arc::new(AtomicU32::new(0));
+        let counted = clones.clone();
+        let values = shard.index_launch(7, move |_: Arg<usize>| Counted(counted.clone()), |at| (at.into(),)).go()?;
+        drop(values.fold(&shard, |a: Arg<Counted>, _: Arg<Counted>| a.0)?.take().await?);
+        let folded = clones.load(Ordering::Relaxed);
+        let value = Counted(clones.clone());
+        let value = shard.launch(move || Counted(value.0.clone()), ()).go()?;
+        let other = shard.launch(|_: Arg<Counted>| {}, ((&value).into(),)).go()?;
+        other.await?;
+        drop(value);
+        Ok((folded, clones.load(Ordering::Relaxed)))
+    }
+    let run = Runtime::threads(2).run(|top| async move {
+        let gang = top.gang("all", 1)?;
+        top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(()))?.all().await
+    });
+    // One that somebody else holds is cloned.
+    assert_eq!(run.unwrap().0, [(0, 1)]);
 }
 
 /// Where the elements of a vector are.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `runtime` | a run and its drivers |
 //! | `top`, `inner`, `shard` | the three kinds of tasks that launch others |
-//! | `launch`, `param`, `index`, `apart`, `whole` | leaf tasks |
+//! | `launch`, `param`, `index`, `fold`, `apart`, `whole` | leaf tasks |
 //! | `flow` | leaf tasks that the top-level task launches |
 //! | `gang`, `launcher` | gangs and their launches |
 //! | `edges`, `phase` | barriers between shards |
@@ -20,6 +20,7 @@ pub(crate) mod deadline;
 pub(crate) mod destroy;
 pub(crate) mod edges;
 pub(crate) mod flow;
+mod fold;
 pub(crate) mod gang;
 pub(crate) mod index;
 pub(crate) mod inner;
