@@ -15,69 +15,91 @@ use std::sync::Arc;
 /// A block that has come, or the error in its place.
 pub type Block<T> = Result<Vector<T>, Box<Error>>;
 
-/// The blocks of one call.
+/// The blocks of one call. The next call of the chain uses the same memory.
 pub struct Blocks<By: Reduction> {
     layout: Rc<Layout>,
-    /// By register, and there by position among the blocks that are used.
+    /// Blocks that some step uses, by register, and there by position.
     registers: Vec<Vec<Option<Block<By::Element>>>>,
     /// The contribution, as long as some of it is to come.
     given: Given<By::In>,
+    /// The contribution, if it came as one vector.
+    whole: Option<Block<By::Element>>,
     /// The block of the contribution that a step waits for.
     lacking: u32,
-    /// The reads that have been done.
+    /// The reads that have been done, and the moves that were done when the call began.
     taken: Vec<bool>,
-    /// How many steps are still to change each block of the result.
+    moved: Vec<bool>,
+    /// How many steps are still to change each block of the result, if more than one change some.
     changes: Vec<u16>,
-    /// Blocks of the result that have come and are not shown yet.
-    came: Vec<u32>,
+    /// Blocks of the result that have come and are not shown yet, by position.
+    came: Vec<(u32, Block<By::Element>)>,
+    /// Whether the result is put together, so that all its blocks are kept.
+    joins: bool,
     /// The whole result, if it is asked for.
     joined: Option<Vector<By::Element>>,
 }
 
 impl<By: Reduction> Blocks<By> {
-    pub fn new(layout: &Rc<Layout>, given: Given<By::In>) -> Self {
-        let mut blocks = Self {
+    pub fn new(layout: &Rc<Layout>) -> Self {
+        Self {
             registers: layout.registers().map(|used| vec![None; used.len()]).collect(),
-            given,
+            given: Given::Nothing,
+            whole: None,
             lacking: 0,
             taken: vec![false; layout.reads()],
-            changes: layout.changes().to_vec(),
+            moved: vec![false; layout.free_locals().len()],
+            changes: Vec::new(),
             came: Vec::new(),
+            joins: false,
             joined: None,
             layout: layout.clone(),
-        };
-        for block in layout.contribution.clone() {
-            blocks.fetch(block);
         }
-        for &(from, part) in layout.free_locals() {
-            if !blocks.lacks(Some(from)) {
-                blocks.copy(from, part);
-            }
-        }
-        blocks
     }
 
-    /// Puts a block of the contribution into its place.
-    fn give(&mut self, block: u32, came: Block<By::Element>) {
-        self.put(0, block, came);
-        // It may have its place in the result there.
-        if let Some(result) = self.layout.in_result(0, block)
-            && self.layout.changes()[result as usize] == 0
-        {
-            self.came.push(result);
+    /// Begins a call. `joins` says whether its result is to be whole.
+    pub fn begin(&mut self, given: Given<By::In>, joins: bool) {
+        (self.given, self.joins) = (given, joins);
+        self.changes.clear();
+        self.changes.extend(self.layout.changes());
+        for block in self.layout.contribution.clone() {
+            self.fetch(block);
         }
+        let layout = self.layout.clone();
+        for (at, &(from, part)) in layout.free_locals().iter().enumerate() {
+            self.moved[at] = !self.lacks(Some(from));
+            if self.moved[at] {
+                self.copy(from, part);
+            }
+        }
+    }
+
+    /// Ends a call.
+    pub fn end(&mut self) {
+        self.registers.iter_mut().for_each(|blocks| blocks.fill(None));
+        self.taken.fill(false);
+        self.came.clear();
+        (self.given, self.whole, self.joined) = (Given::Nothing, None, None);
+    }
+
+    /// Gives a block of the contribution.
+    fn give(&mut self, block: u32, came: Block<By::Element>) {
+        // It may have its place in the result there.
+        if let Some(result) = self.layout.in_result(0, block).filter(|&result| self.layout.is_given(result)) {
+            self.came.push((result, came.clone()));
+        }
+        self.put(0, block, came);
     }
 
     /// Gives a block of the contribution if it is there.
     fn fetch(&mut self, block: u32) {
-        if self.get(0, block).is_some() {
+        if self.has(0, block) {
             return;
         }
         let position = block - self.layout.contribution.start;
         if let Given::Blocks(blocks) = &self.given {
             if let Some(came) = blocks.at(position as usize) {
                 let what = || format!("block {position} of the input");
-                let came = came.and_then(|vector| self.check(&what(), 0, &(block..block + 1), vector));
+                let came = came.and_then(|vector| self.check(what, 0, &(block..block + 1), vector));
                 self.give(block, came.map(lifted::<By>).map_err(Box::new));
             }
             return;
@@ -90,18 +112,27 @@ impl<By: Reduction> Blocks<By> {
             Came::Many(vector) => vector,
         });
         let all = self.layout.contribution.clone();
-        let whole = whole.and_then(|whole| self.check("the input", 0, &all, whole));
-        for block in all.clone() {
-            let cut = whole.as_ref().map(|whole| whole.slice(self.layout.place(0, &all, block, whole.len())));
-            self.give(block, cut.map(lifted::<By>).map_err(|error| Box::new(error.clone())));
+        let whole = whole.and_then(|whole| self.check(|| "the input".into(), 0, &all, whole));
+        self.whole = Some(whole.map(lifted::<By>).map_err(Box::new));
+        for block in all {
+            if let Some(result) = self.layout.in_result(0, block).filter(|&result| self.layout.is_given(result)) {
+                let came = self.block(0, block);
+                self.came.push((result, came));
+            }
         }
     }
 
     /// The vector of some blocks, unless it has another length than expected.
-    fn check<T>(&self, what: &str, register: u8, blocks: &Range<u32>, vector: Vector<T>) -> Result<Vector<T>, Error> {
+    fn check<T>(
+        &self,
+        what: impl FnOnce() -> String,
+        register: u8,
+        blocks: &Range<u32>,
+        vector: Vector<T>,
+    ) -> Result<Vector<T>, Error> {
         match self.layout.elements(register, blocks) {
             Some(expected) if expected != vector.len() => Err(Error::Misuse {
-                what: format!("{what} of {}", self.layout.place),
+                what: format!("{} of {}", what(), self.layout.place),
                 expected: format!("{expected} elements"),
                 came: vector.len().to_string(),
             }),
@@ -114,9 +145,9 @@ impl<By: Reduction> Blocks<By> {
         let (register, blocks) =
             part.map_or_else(|| (0, self.layout.contribution.clone()), |part| self.layout.at(part));
         for block in blocks {
-            if self.get(register, block).is_none() {
+            if !self.has(register, block) {
                 self.fetch(block);
-                if self.get(register, block).is_none() {
+                if !self.has(register, block) {
                     self.lacking = block;
                     return true;
                 }
@@ -135,8 +166,27 @@ impl<By: Reduction> Blocks<By> {
         }
     }
 
+    fn has(&self, register: u8, block: u32) -> bool {
+        self.of_whole(register, block).is_some() || self.get(register, block).is_some()
+    }
+
     fn get(&self, register: u8, block: u32) -> &Option<Block<By::Element>> {
         &self.registers[usize::from(register)][self.layout.position(register, block)]
+    }
+
+    /// The whole contribution, if it came as one vector and the block is one of it.
+    fn of_whole(&self, register: u8, block: u32) -> Option<&Block<By::Element>> {
+        self.whole.as_ref().filter(|_| register == 0 && self.layout.contribution.contains(&block))
+    }
+
+    /// A block that has come.
+    fn block(&self, register: u8, block: u32) -> Block<By::Element> {
+        let missing = || Err(Box::new(Error::Stopped { what: self.layout.place.clone() }));
+        match self.of_whole(register, block) {
+            Some(Ok(whole)) => Ok(whole.slice(self.layout.place(0, &self.layout.contribution, block, whole.len()))),
+            Some(Err(error)) => Err(error.clone()),
+            None => self.get(register, block).clone().unwrap_or_else(missing),
+        }
     }
 
     fn put(&mut self, register: u8, block: u32, came: Block<By::Element>) {
@@ -146,20 +196,32 @@ impl<By: Reduction> Blocks<By> {
 
     /// Puts a block into its place in a step.
     fn change(&mut self, register: u8, block: u32, came: Block<By::Element>) {
-        self.put(register, block, came);
-        if let Some(result) = self.layout.in_result(register, block) {
-            let left = &mut self.changes[result as usize];
-            *left -= 1;
-            if *left == 0 {
-                self.came.push(result);
-            }
+        let shown = self.layout.in_result(register, block).filter(|&result| {
+            // Mostly one step changes a block.
+            self.changes.get_mut(result as usize).is_none_or(|left| {
+                *left -= 1;
+                *left == 0
+            })
+        });
+        if self.joins || self.layout.is_used(register, block) {
+            self.put(register, block, came.clone());
+        }
+        if let Some(result) = shown.filter(|_| !self.joins) {
+            self.came.push((result, came));
         }
     }
 
     /// What an update stores.
     pub fn payload(&self, part: u16) -> Payload {
-        let failed = |error: &Error| Payload::Failed(Box::new(error.clone()));
         let (register, blocks) = self.layout.at(part);
+        if blocks.len() == 1
+            && let Some(Ok(whole)) = self.of_whole(register, blocks.start)
+        {
+            let own = &whole[self.layout.place(0, &self.layout.contribution, blocks.start, whole.len())];
+            if size_of_val(own) <= Payload::INLINE {
+                return Payload::copy_of(bytemuck::cast_slice(own));
+            }
+        }
         match self.gathered(register, blocks) {
             Ok(vector) if size_of_val(&vector[..]) <= Payload::INLINE => {
                 Payload::copy_of(bytemuck::cast_slice(&vector))
@@ -168,20 +230,18 @@ impl<By: Reduction> Blocks<By> {
                 Ok(all) => all,
                 Err(some) => Arc::new(some),
             }),
-            Err(error) => failed(&error),
+            Err(error) => Payload::Failed(error),
         }
     }
 
     /// Some blocks of a register as one vector. A single one is not copied.
     fn gathered(&self, register: u8, blocks: Range<u32>) -> Block<By::Element> {
-        let missing = || Err(Box::new(Error::Stopped { what: self.layout.place.clone() }));
-        let of = |block| self.get(register, block).clone().unwrap_or_else(missing);
         if blocks.len() == 1 {
-            return of(blocks.start);
+            return self.block(register, blocks.start);
         }
         let mut all = Vec::with_capacity(self.layout.elements(register, &blocks).unwrap_or(0));
         for block in blocks {
-            all.extend_from_slice(&of(block)?);
+            all.extend_from_slice(&self.block(register, block)?);
         }
         Ok(all.into())
     }
@@ -206,7 +266,7 @@ impl<By: Reduction> Blocks<By> {
             },
             small => (Ok(self.copied(register, &blocks, small.bytes())), true),
         };
-        let vector = vector.and_then(|vector| Ok(self.check("a value", register, &blocks, vector)?));
+        let vector = vector.and_then(|vector| Ok(self.check(|| "a value".into(), register, &blocks, vector)?));
         if blocks.len() == 1 {
             self.change(register, blocks.start, vector);
             return copied;
@@ -228,9 +288,8 @@ impl<By: Reduction> Blocks<By> {
 
     /// Moves blocks, unless that was done when the call began.
     pub fn copy_in_turn(&mut self, from: u16, part: u16) {
-        let (register, blocks) = self.layout.at(part);
-        let is_done = || blocks.clone().all(|block| self.get(register, block).is_some());
-        if !(self.layout.free_locals().contains(&(from, part)) && is_done()) {
+        let free = self.layout.free_locals().iter().position(|moved| *moved == (from, part));
+        if !free.is_some_and(|at| self.moved[at]) {
             self.copy(from, part);
         }
     }
@@ -238,22 +297,24 @@ impl<By: Reduction> Blocks<By> {
     fn copy(&mut self, from: u16, part: u16) {
         let ((source, from), (register, to)) = (self.layout.at(from), self.layout.at(part));
         for (from, to) in from.zip(to) {
-            if let Some(block) = self.get(source, from).clone() {
-                self.change(register, to, block);
-            }
+            let block = self.block(source, from);
+            self.change(register, to, block);
         }
     }
 
     /// The next block of the result that has come and is not shown yet, by position.
     pub fn show_next(&mut self) -> Option<(usize, Block<By::Element>)> {
-        let block = self.came.pop()?;
-        let (register, result) = self.layout.result();
-        Some((block as usize, self.get(register, result.start + block).clone()?))
+        self.came.pop().map(|(block, came)| (block as usize, came))
     }
 
     /// The shard that contributes a block of the result, and the number of its block.
     pub fn origin(&self, part: usize) -> (u32, u32) {
         self.layout.origin(part)
+    }
+
+    /// Whether the result is to be whole.
+    pub fn joins(&self) -> bool {
+        self.joins
     }
 
     /// Joins the blocks of the result.
@@ -275,8 +336,9 @@ impl<By: Reduction> Blocks<By> {
 
     /// The first error of the contribution.
     pub fn failed(&self) -> Option<Error> {
-        let mut own = self.layout.contribution.clone().filter_map(|block| self.get(0, block).as_ref()?.as_ref().err());
-        own.next().map(|error| (**error).clone())
+        let mut blocks = self.layout.contribution.clone().filter_map(|block| self.get(0, block).as_ref());
+        let whole = self.whole.as_ref().and_then(|whole| whole.as_ref().err());
+        whole.or(blocks.find_map(|block| block.as_ref().err())).map(|error| (**error).clone())
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::Combine;
 use crate::blocks::{Blocks, borrowed};
 use crate::fold::combine_in_place;
+use crate::layout::Layout;
 use crate::reduction::Reduction;
 use crate::registers::Registers;
 use crate::role::Place;
@@ -14,6 +15,7 @@ use maniple_regions::{Operator, Vector};
 use maniple_runtime::replay::{ReplayCx, RunningValue};
 use maniple_runtime::{Error, Lent, Payload};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// There are many, so the state that only some need is in `aside`.
@@ -45,12 +47,14 @@ struct Aside<By: Reduction> {
     registers: Registers<By::Element>,
     /// Calls that wait for this slot.
     queued: VecDeque<Queued<By::In, By::Out>>,
+    /// The memory of the last call in parts.
+    blocks: Option<Box<Blocks<By>>>,
 }
 
 type Queued<I, O> = (Given<I>, Output<O>);
 
 fn made<By: Reduction>(aside: &mut Option<Box<Aside<By>>>) -> &mut Aside<By> {
-    aside.get_or_insert_with(|| Box::new(Aside { registers: Registers::new(), queued: VecDeque::new() }))
+    aside.get_or_insert_with(|| Box::new(Aside { registers: Registers::new(), queued: VecDeque::new(), blocks: None }))
 }
 
 /// A state of more bytes is kept where it is, and not moved from hand to hand.
@@ -63,6 +67,15 @@ impl<By: Reduction> Chain<By> {
 
     pub fn registers(&mut self) -> &mut Registers<By::Element> {
         &mut made(&mut self.aside).registers
+    }
+
+    /// Begins a call in parts, with the memory of the last one.
+    pub fn begin_in_parts(&mut self, layout: &Rc<Layout>, given: Given<By::In>) {
+        let joins = self.output.as_ref().is_some_and(Output::is_whole);
+        let last = made(&mut self.aside).blocks.take();
+        let mut blocks = last.unwrap_or_else(|| Box::new(Blocks::new(layout)));
+        blocks.begin(given, joins);
+        self.running = Running::Parts(blocks);
     }
 
     /// Puts a call aside until the slot is free.
@@ -192,7 +205,7 @@ impl<By: Reduction> Chain<By> {
     /// Puts the parts of a call together, if its result is to be whole.
     fn join_parts(&mut self) -> Result<(), Box<Error>> {
         match &mut self.running {
-            Running::Parts(blocks) if self.output.as_ref().is_some_and(Output::is_whole) => blocks.join(),
+            Running::Parts(blocks) if blocks.joins() => blocks.join(),
             _ => Ok(()),
         }
     }
@@ -211,9 +224,14 @@ impl<By: Reduction> Chain<By> {
         if !matches!(self.output, Some(Output::One(_))) {
             self.output = None;
         }
-        match (&self.running, &mut self.aside) {
+        match (&mut self.running, &mut self.aside) {
             (Running::Registers, Some(aside)) => aside.registers.end(has_result),
-            (Running::Parts(_), _) => self.running = Running::Registers,
+            (Running::Parts(_), Some(aside)) => {
+                if let Running::Parts(mut blocks) = std::mem::replace(&mut self.running, Running::Registers) {
+                    blocks.end();
+                    aside.blocks = Some(blocks);
+                }
+            }
             _ => {}
         }
     }

@@ -1,7 +1,6 @@
 //! The engine of a collective. To the chains that the runtime replays it adds typed values, their combination, and
 //! calls. It uses only the public API of `runtime`: arrivals carry the values, so it needs no unsafe code.
 
-use crate::blocks::Blocks;
 use crate::chain::{Chain, Live, Running};
 use crate::layout::Layout;
 use crate::reduction::Reduction;
@@ -203,7 +202,7 @@ impl<By: Reduction> Engine<By> {
                 came: "one vector".into(),
             });
         }
-        c.running = Running::Parts(Box::new(Blocks::new(layout, given)));
+        c.begin_in_parts(layout, given);
         Ok(())
     }
 

@@ -19,8 +19,11 @@ pub struct Layout {
     /// In register 0.
     pub contribution: Range<u32>,
     result: (u8, Range<u32>),
-    /// How many steps change each block of the result.
+    /// How many steps change each block of the result, and whether more than one change some.
     changes: Vec<u16>,
+    change_again: bool,
+    /// Which blocks of each register some step uses.
+    used: Vec<Vec<bool>>,
     /// The contributors of the blocks of the result; if it is one, of all. And which of its blocks each has for this rank.
     from: Ranks,
     block: u32,
@@ -63,6 +66,8 @@ impl Layout {
             free_locals: Vec::new(),
             contribution,
             changes: vec![0; result.1.len()],
+            change_again: false,
+            used: Vec::new(),
             result,
             registers,
             is_any: matches!(sizes, Sizes::Any),
@@ -74,12 +79,14 @@ impl Layout {
             },
         };
         made.add_steps(schedule);
+        made.change_again = made.changes.iter().any(|changes| *changes > 1);
         made
     }
 
     fn add_steps(&mut self, schedule: &Schedule) {
         // What earlier steps use, and what they change.
         let mut used: Vec<Vec<[bool; 2]>> = self.registers().map(|hull| vec![[false; 2]; hull.len()]).collect();
+        self.used = self.registers().map(|hull| vec![false; hull.len()]).collect();
         for step in schedule.steps() {
             let is = |layout: &Self, used: &[Vec<[bool; 2]>], part: u16, changed: usize| {
                 let (register, mut blocks) = layout.at(part);
@@ -108,6 +115,7 @@ impl Layout {
                     let at = self.position(register, block);
                     used[usize::from(register)][at][0] = true;
                     used[usize::from(register)][at][1] |= changes;
+                    self.used[usize::from(register)][at] |= !changes;
                     if let Some(result) = self.in_result(register, block).filter(|_| changes) {
                         self.changes[result as usize] += 1;
                     }
@@ -170,8 +178,19 @@ impl Layout {
         &self.free_locals
     }
 
+    /// How many steps change each block of the result. Empty if one step does for each, or none.
     pub fn changes(&self) -> &[u16] {
-        &self.changes
+        if self.change_again { &self.changes } else { &[] }
+    }
+
+    /// Whether no step changes a block of the result, as the contribution has it there.
+    pub fn is_given(&self, result: u32) -> bool {
+        self.changes[result as usize] == 0
+    }
+
+    /// Whether some step sends a block, or moves it.
+    pub fn is_used(&self, register: u8, block: u32) -> bool {
+        self.used[usize::from(register)][self.position(register, block)]
     }
 
     /// The register of the result, and its blocks.
