@@ -5,7 +5,7 @@ use crate::reduction::Reduction;
 use crate::value::{Came, Given};
 use bytemuck::Zeroable;
 use maniple_regions::{Element, Loan, Vector};
-use maniple_runtime::replay::ReplayCx;
+use maniple_runtime::replay::{LARGE, ReplayCx};
 use maniple_runtime::{Error, Lent, Payload};
 use std::any::Any;
 use std::ops::Range;
@@ -35,6 +35,8 @@ pub struct Blocks<By: Reduction> {
     came: Vec<(u32, Block<By::Element>)>,
     /// Whether the result is put together, so that all its blocks are kept.
     joins: bool,
+    /// The vectors of small values that were copied, by read. The next call uses those that nobody else holds any more.
+    copies: Vec<Option<Arc<Vec<By::Element>>>>,
     /// The whole result, if it is asked for.
     joined: Option<Vector<By::Element>>,
 }
@@ -51,6 +53,7 @@ impl<By: Reduction> Blocks<By> {
             changes: Vec::new(),
             came: Vec::new(),
             joins: false,
+            copies: vec![None; layout.reads()],
             joined: None,
             layout: layout.clone(),
         }
@@ -262,9 +265,9 @@ impl<By: Reduction> Blocks<By> {
             Payload::Failed(error) => (Err(error), false),
             Payload::Lent(lent) => match borrowed(&lent) {
                 Some(vector) => (Ok(vector), false),
-                None => (Ok(self.copied(register, &blocks, lent.as_bytes())), true),
+                None => (Ok(self.copied(read, (register, &blocks), lent.as_bytes())), true),
             },
-            small => (Ok(self.copied(register, &blocks, small.bytes())), true),
+            small => (Ok(self.copied(read, (register, &blocks), small.bytes())), true),
         };
         let vector = vector.and_then(|vector| Ok(self.check(|| "a value".into(), register, &blocks, vector)?));
         if blocks.len() == 1 {
@@ -279,11 +282,23 @@ impl<By: Reduction> Blocks<By> {
     }
 
     /// The elements in these bytes. Elements without bytes are as many as expected.
-    fn copied(&self, register: u8, blocks: &Range<u32>, bytes: &[u8]) -> Vector<By::Element> {
-        match size_of::<By::Element>() {
-            0 => vec![By::Element::zeroed(); self.layout.elements(register, blocks).unwrap_or(0)].into(),
-            _ => bytemuck::pod_collect_to_vec(bytes).into(),
+    fn copied(&mut self, read: u16, (register, blocks): (u8, &Range<u32>), bytes: &[u8]) -> Vector<By::Element> {
+        let size = size_of::<By::Element>();
+        let count = match size {
+            0 => self.layout.elements(register, blocks).unwrap_or(0),
+            _ => bytes.len() / size,
+        };
+        if bytes.len() > LARGE {
+            return bytemuck::pod_collect_to_vec(&bytes[..count * size]).into();
         }
+        let last = &mut self.copies[usize::from(read)];
+        let vector = match last.as_mut().and_then(Arc::get_mut) {
+            Some(vector) => vector,
+            None => Arc::get_mut(last.insert(Arc::default())).expect("nobody else holds it"),
+        };
+        vector.resize(count, By::Element::zeroed());
+        bytemuck::cast_slice_mut::<_, u8>(vector).copy_from_slice(&bytes[..count * size]);
+        last.clone().map_or_else(Vector::default, Vector::from)
     }
 
     /// Moves blocks, unless that was done when the call began.

@@ -9,11 +9,11 @@ use crate::registers::Registers;
 use crate::role::Place;
 use crate::role::Role;
 use crate::shared::Shared;
-use crate::value::{Came, Given, Output};
+use crate::value::{Came, Given, Output, Parts};
 use bytemuck::Zeroable;
 use maniple_regions::{Operator, Vector};
 use maniple_runtime::replay::{ReplayCx, RunningValue};
-use maniple_runtime::{Error, Lent, Payload};
+use maniple_runtime::{Error, FutureMap, Lent, Payload, Resolver, TaskFuture};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -47,14 +47,17 @@ struct Aside<By: Reduction> {
     registers: Registers<By::Element>,
     /// Calls that wait for this slot.
     queued: VecDeque<Queued<By::In, By::Out>>,
-    /// The memory of the last call in parts.
+    /// The memory of the last call in parts, and of its futures.
     blocks: Option<Box<Blocks<By>>>,
+    parts: Option<Box<Parts<By::Out>>>,
 }
 
 type Queued<I, O> = (Given<I>, Output<O>);
 
 fn made<By: Reduction>(aside: &mut Option<Box<Aside<By>>>) -> &mut Aside<By> {
-    aside.get_or_insert_with(|| Box::new(Aside { registers: Registers::new(), queued: VecDeque::new(), blocks: None }))
+    aside.get_or_insert_with(|| {
+        Box::new(Aside { registers: Registers::new(), queued: VecDeque::new(), blocks: None, parts: None })
+    })
 }
 
 /// A state of more bytes is kept where it is, and not moved from hand to hand.
@@ -67,6 +70,14 @@ impl<By: Reduction> Chain<By> {
 
     pub fn registers(&mut self) -> &mut Registers<By::Element> {
         &mut made(&mut self.aside).registers
+    }
+
+    /// The futures of the parts of a call, mostly with the memory of those of the last one.
+    pub fn parts(&mut self, count: usize) -> (Output<By::Out>, FutureMap<Vector<By::Out>>) {
+        let mut parts = made(&mut self.aside).parts.take().unwrap_or_default();
+        parts.0.resize_with(count, || TaskFuture::pending().0);
+        let futures = parts.0.iter_mut().map(Resolver::renew).collect();
+        (Output::Parts(parts), futures)
     }
 
     /// Begins a call in parts, with the memory of the last one.
@@ -221,8 +232,10 @@ impl<By: Reduction> Chain<By> {
 
     /// Puts away what the call has used, once its result has been delivered.
     fn over(&mut self, has_result: bool) {
-        if !matches!(self.output, Some(Output::One(_))) {
-            self.output = None;
+        match self.output.take() {
+            one @ Some(Output::One(_)) => self.output = one,
+            Some(Output::Parts(parts)) => made(&mut self.aside).parts = Some(parts),
+            _ => {}
         }
         match (&mut self.running, &mut self.aside) {
             (Running::Registers, Some(aside)) => aside.registers.end(has_result),

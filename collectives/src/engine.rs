@@ -6,7 +6,7 @@ use crate::layout::Layout;
 use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::shared::Shared;
-use crate::value::{Came, Given, Output, Parts, Value};
+use crate::value::{Came, Given, Output, Value};
 use crate::{Combine, fold_in_pairs};
 use maniple_regions::Vector;
 use maniple_runtime::replay::{Replay, ReplayCx, SlotState, Watch};
@@ -64,9 +64,10 @@ impl<By: Reduction> Engine<By> {
         cx: &mut ReplayCx<'_>,
     ) -> FutureMap<Vector<By::Out>> {
         let parts = self.layouts.as_mut().map_or(0, |layouts| layouts.of(at.0).result().1.len());
-        let (resolvers, futures): (Vec<_>, Vec<_>) = (0..parts).map(|_| TaskFuture::pending()).unzip();
-        self.call_for(at, given, Output::Parts(Box::new(Parts(resolvers))), cx);
-        futures.into_iter().collect()
+        let number = self.chain(at);
+        let (output, futures) = self.chains[number as usize].parts(parts);
+        self.call_for(at, given, output, cx);
+        futures
     }
 
     /// Whether a call that waits in a chain is in parts.

@@ -280,6 +280,12 @@ pub enum Output<T> {
 /// The futures of a result's blocks.
 pub struct Parts<T>(pub Vec<Resolver<Vector<T>>>);
 
+impl<T> Default for Parts<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
 /// The outputs of a contribution.
 pub struct Contributed<T> {
     pub over: Resolver<()>,
