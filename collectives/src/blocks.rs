@@ -20,6 +20,8 @@ pub struct Blocks<By: Reduction> {
     layout: Rc<Layout>,
     /// Blocks that some step uses, by register, and there by position.
     registers: Vec<Vec<Option<Block<By::Element>>>>,
+    /// Whether there are some.
+    puts: bool,
     /// The contribution, as long as some of it is to come.
     given: Given<By::In>,
     /// The contribution, if it came as one vector.
@@ -45,6 +47,7 @@ impl<By: Reduction> Blocks<By> {
     pub fn new(layout: &Rc<Layout>) -> Self {
         Self {
             registers: layout.registers().map(|used| vec![None; used.len()]).collect(),
+            puts: false,
             given: Given::Nothing,
             whole: None,
             lacking: 0,
@@ -64,9 +67,10 @@ impl<By: Reduction> Blocks<By> {
         (self.given, self.joins) = (given, joins);
         self.changes.clear();
         self.changes.extend(self.layout.changes());
-        for block in self.layout.contribution.clone() {
-            self.fetch(block);
-        }
+        // A whole contribution comes with its first block.
+        let all = self.layout.contribution.clone();
+        let first = if matches!(self.given, Given::Blocks(_)) { all.end } else { all.end.min(all.start + 1) };
+        (all.start..first).for_each(|block| self.fetch(block));
         let layout = self.layout.clone();
         for (at, &(from, part)) in layout.free_locals().iter().enumerate() {
             self.moved[at] = !self.lacks(Some(from));
@@ -78,7 +82,9 @@ impl<By: Reduction> Blocks<By> {
 
     /// Ends a call.
     pub fn end(&mut self) {
-        self.registers.iter_mut().for_each(|blocks| blocks.fill(None));
+        if std::mem::take(&mut self.puts) {
+            self.registers.iter_mut().for_each(|blocks| blocks.fill(None));
+        }
         self.taken.fill(false);
         self.came.clear();
         (self.given, self.whole, self.joined) = (Given::Nothing, None, None);
@@ -195,6 +201,7 @@ impl<By: Reduction> Blocks<By> {
     fn put(&mut self, register: u8, block: u32, came: Block<By::Element>) {
         let at = self.layout.position(register, block);
         self.registers[usize::from(register)][at] = Some(came);
+        self.puts = true;
     }
 
     /// Puts a block into its place in a step.

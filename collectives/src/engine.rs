@@ -12,7 +12,7 @@ use maniple_regions::Vector;
 use maniple_runtime::replay::{Replay, ReplayCx, SlotState, Watch};
 use maniple_runtime::{Error, FutureMap, TaskFuture};
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// The chains of one collective on one processor.
@@ -28,14 +28,14 @@ pub struct Engine<By: Reduction> {
 /// The layouts of a processor's shards, by position. Each is made for the first call in parts.
 pub struct Layouts {
     pub make: Box<dyn Fn(u32) -> Layout>,
-    pub made: HashMap<u32, Rc<Layout>>,
+    pub made: Vec<Option<Rc<Layout>>>,
     /// Whether all calls are in parts.
     pub always: bool,
 }
 
 impl Layouts {
     fn of(&mut self, position: u32) -> &Rc<Layout> {
-        self.made.entry(position).or_insert_with(|| Rc::new((self.make)(position)))
+        self.made[position as usize].get_or_insert_with(|| Rc::new((self.make)(position)))
     }
 }
 

@@ -90,10 +90,10 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
         let layouts = (!goal.combines() && !in_groups).then(|| {
             let (schedules, goal, sizes, shards) =
                 (self.schedules.clone(), goal.clone(), sizes.clone(), shards.to_vec());
-            let always = self.request.is_any();
+            let (always, made) = (self.request.is_any(), vec![None; shards.len()]);
             let name = self.name.clone();
             let make = move |position: u32| Layout::of(&name, &schedules.of(shards[position as usize]), &goal, &sizes);
-            Layouts { make: Box::new(make), made: Default::default(), always }
+            Layouts { make: Box::new(make), made, always }
         });
         (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles, layouts)))
     }

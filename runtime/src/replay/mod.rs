@@ -460,12 +460,12 @@ impl ReplayCx<'_> {
         &mut self,
         chain: u32,
         resolver: &Resolver<T>,
-        of: (u32, u32),
+        of: impl FnOnce() -> (u32, u32),
         outcome: Result<T, Error>,
     ) {
         if let Some(races) = self.tasks.effects.races() {
             let call = (self.chains.id, self.chains.call_of(self.progress, chain));
-            resolver.happens(&races.part_came(call, self.chains.shard_of(chain), of));
+            resolver.happens(&races.part_came(call, self.chains.shard_of(chain), of()));
         }
         self.settle(chain, resolver, outcome);
     }
