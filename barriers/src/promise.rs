@@ -148,6 +148,18 @@ impl<T, W, E> Promise<T, W, E> {
         }
     }
 
+    /// Makes the promise pending again, with no waiters. Mostly it has a value, which is dropped without the code for the rest.
+    #[inline(always)]
+    pub fn renew(&mut self) {
+        #[cold]
+        #[inline(never)]
+        fn drop_rarely<T, W, E>(_: PromiseState<T, W, E>) {}
+        match std::mem::replace(&mut self.state, PromiseState::Pending(Waiters::default())) {
+            PromiseState::Ready(value) => drop(value),
+            other => drop_rarely(other),
+        }
+    }
+
     /// Whether there is a value or an error.
     #[inline]
     pub fn is_settled(&self) -> bool {

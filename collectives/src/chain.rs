@@ -232,20 +232,29 @@ impl<By: Reduction> Chain<By> {
 
     /// Puts away what the call has used, once its result has been delivered.
     fn over(&mut self, has_result: bool) {
-        match self.output.take() {
-            one @ Some(Output::One(_)) => self.output = one,
-            Some(Output::Parts(parts)) => made(&mut self.aside).parts = Some(parts),
-            _ => {}
+        if matches!(self.running, Running::Parts(_)) {
+            self.over_in_parts();
         }
-        match (&mut self.running, &mut self.aside) {
-            (Running::Registers, Some(aside)) => aside.registers.end(has_result),
-            (Running::Parts(_), Some(aside)) => {
-                if let Running::Parts(mut blocks) = std::mem::replace(&mut self.running, Running::Registers) {
-                    blocks.end();
-                    aside.blocks = Some(blocks);
-                }
-            }
-            _ => {}
+        if !matches!(self.output, Some(Output::One(_))) {
+            self.output = None;
+        }
+        if let (Running::Registers, Some(aside)) = (&self.running, &mut self.aside) {
+            aside.registers.end(has_result);
+        }
+    }
+
+    /// Keeps the memory of a call in parts.
+    #[inline(never)]
+    fn over_in_parts(&mut self) {
+        let aside = made(&mut self.aside);
+        if let Running::Parts(mut blocks) = std::mem::replace(&mut self.running, Running::Registers) {
+            blocks.end();
+            aside.blocks = Some(blocks);
+        }
+        if let Some(Output::Parts(_)) = self.output
+            && let Some(Output::Parts(parts)) = self.output.take()
+        {
+            aside.parts = Some(parts);
         }
     }
 

@@ -456,7 +456,7 @@ impl<T: 'static> Resolver<T> {
     pub fn renew(&mut self) -> TaskFuture<T> {
         match Rc::get_mut(&mut self.cell) {
             Some(cell) => {
-                cell.promise = RefCell::default();
+                cell.promise.get_mut().renew();
                 cell.forget_past();
             }
             None => self.cell = Rc::new(FutureCell::new(())),

@@ -203,7 +203,7 @@ pub(super) struct ShardCalls {
 
 impl Progress {
     /// A call of the shard at `position` has ended. Returns the shard.
-    #[inline]
+    #[inline(always)]
     pub fn call_over(&mut self, position: u32) -> Option<&Rc<Owner>> {
         let caller = self.callers.get_mut(position as usize)?;
         caller.under_way = caller.under_way.saturating_sub(1);

@@ -373,6 +373,7 @@ impl ReplayCx<'_> {
     }
 
     /// Ends a call of the chain's shard whose futures have been [settled](Self::settle).
+    #[inline(never)]
     pub fn over(&mut self, chain: u32) {
         // The shard comes after it.
         self.past(chain);
