@@ -153,7 +153,11 @@ impl<By: Reduction> Blocks<By> {
     pub fn lacks(&mut self, part: Option<u16>) -> bool {
         let (register, blocks) =
             part.map_or_else(|| (0, self.layout.contribution.clone()), |part| self.layout.at(part));
-        for block in blocks {
+        if register != 0 {
+            return false;
+        }
+        let own = self.layout.contribution.clone();
+        for block in blocks.start.max(own.start)..blocks.end.min(own.end) {
             if !self.has(register, block) {
                 self.fetch(block);
                 if !self.has(register, block) {
