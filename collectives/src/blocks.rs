@@ -90,16 +90,15 @@ impl<By: Reduction> Blocks<By> {
         (self.given, self.whole, self.joined) = (Given::Nothing, None, None);
     }
 
-    /// Gives a block of the contribution.
-    fn give(&mut self, block: u32, came: Block<By::Element>) {
-        // It may have its place in the result there.
+    /// Shows a block of the contribution that has come, if it has its place in the result there.
+    fn show_given(&mut self, block: u32) {
         if let Some(result) = self.layout.in_result(0, block).filter(|&result| self.layout.is_given(result)) {
-            self.came.push((result, came.clone()));
+            let came = self.block(0, block);
+            self.came.push((result, came));
         }
-        self.put(0, block, came);
     }
 
-    /// Gives a block of the contribution if it is there.
+    /// Puts a block of the contribution into its place if it is there.
     fn fetch(&mut self, block: u32) {
         if self.has(0, block) {
             return;
@@ -109,7 +108,8 @@ impl<By: Reduction> Blocks<By> {
             if let Some(came) = blocks.at(position as usize) {
                 let what = || format!("block {position} of the input");
                 let came = came.and_then(|vector| self.check(what, 0, &(block..block + 1), vector));
-                self.give(block, came.map(lifted::<By>).map_err(Box::new));
+                self.put(0, block, came.map(lifted::<By>).map_err(Box::new));
+                self.show_given(block);
             }
             return;
         }
@@ -123,12 +123,7 @@ impl<By: Reduction> Blocks<By> {
         let all = self.layout.contribution.clone();
         let whole = whole.and_then(|whole| self.check(|| "the input".into(), 0, &all, whole));
         self.whole = Some(whole.map(lifted::<By>).map_err(Box::new));
-        for block in all {
-            if let Some(result) = self.layout.in_result(0, block).filter(|&result| self.layout.is_given(result)) {
-                let came = self.block(0, block);
-                self.came.push((result, came));
-            }
-        }
+        all.for_each(|block| self.show_given(block));
     }
 
     /// The vector of some blocks, unless it has another length than expected.
@@ -141,7 +136,7 @@ impl<By: Reduction> Blocks<By> {
     ) -> Result<Vector<T>, Error> {
         match self.layout.elements(register, blocks) {
             Some(expected) if expected != vector.len() => Err(Error::Misuse {
-                what: format!("{} of {}", what(), self.layout.place),
+                what: format!("{} of {}", what(), self.layout.name),
                 expected: format!("{expected} elements"),
                 came: vector.len().to_string(),
             }),
@@ -194,7 +189,7 @@ impl<By: Reduction> Blocks<By> {
 
     /// A block that has come.
     fn block(&self, register: u8, block: u32) -> Block<By::Element> {
-        let missing = || Err(Box::new(Error::Stopped { what: self.layout.place.clone() }));
+        let missing = || Err(Box::new(Error::Stopped { what: self.layout.name.clone() }));
         match self.of_whole(register, block) {
             Some(Ok(whole)) => Ok(whole.slice(self.layout.place(0, &self.layout.contribution, block, whole.len()))),
             Some(Err(error)) => Err(error.clone()),

@@ -35,7 +35,9 @@ pub struct Layouts {
 
 impl Layouts {
     fn of(&mut self, position: u32) -> &Rc<Layout> {
-        self.made[position as usize].get_or_insert_with(|| Rc::new((self.make)(position)))
+        let at = position as usize;
+        self.made.resize(self.made.len().max(at + 1), None);
+        self.made[at].get_or_insert_with(|| Rc::new((self.make)(position)))
     }
 }
 
@@ -191,14 +193,14 @@ impl<By: Reduction> Engine<By> {
             && blocks.len() != layout.contribution.len()
         {
             return Err(Error::Misuse {
-                what: format!("input of {}", layout.place),
+                what: format!("input of {}", layout.name),
                 expected: format!("{} blocks", layout.contribution.len()),
                 came: blocks.len().to_string(),
             });
         }
         if layout.needs_blocks() && !matches!(given, Given::Blocks(_) | Given::Nothing) {
             return Err(Error::Misuse {
-                what: format!("input of {}", layout.place),
+                what: format!("input of {}", layout.name),
                 expected: "blocks, by `Contribution::in_blocks` or as futures, as their sizes are not known".into(),
                 came: "one vector".into(),
             });

@@ -1,5 +1,6 @@
 //! Where the steps of one rank find blocks, for calls in parts.
 
+use crate::parts::{parts_of, used_blocks};
 use crate::sizes::{Sizes, Starts, ends};
 use crate::{Goal, Ranks, Schedule, Step};
 use std::ops::Range;
@@ -9,7 +10,7 @@ pub struct Layout {
     /// The register of each part, and its blocks.
     parts: Vec<(u8, Range<u32>)>,
     /// The collective and the shard, for errors.
-    pub place: String,
+    pub name: String,
     /// The part of each read, and whether no earlier step uses the same blocks.
     reads: Vec<(u16, bool)>,
     /// The steps that move blocks of the contribution to where no earlier step does anything.
@@ -36,44 +37,27 @@ pub struct Layout {
 impl Layout {
     pub fn of(name: &str, schedule: &Schedule, goal: &Goal, sizes: &Sizes) -> Self {
         let (rank, blocks) = (schedule.rank(), schedule.blocks());
-        let [contribution, result] = ends(goal, rank, blocks).map(Option::unwrap_or_default);
-        let parts: Vec<(u8, Range<u32>)> =
-            schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect();
-        let result = (schedule.result(), result);
-        let mut used = vec![0..0; usize::from(schedule.registers())];
-        let mut use_blocks = |register: u8, blocks: &Range<u32>| {
-            let hull: &mut Range<u32> = &mut used[usize::from(register)];
-            if Range::is_empty(hull) {
-                *hull = blocks.clone();
-            } else if !Range::is_empty(blocks) {
-                *hull = hull.start.min(blocks.start)..hull.end.max(blocks.end);
-            }
-        };
-        use_blocks(0, &contribution);
-        use_blocks(result.0, &result.1);
-        for step in schedule.steps() {
-            for part in parts_of(step).into_iter().flatten() {
-                let (register, blocks) = &parts[usize::from(part)];
-                use_blocks(*register, blocks);
-            }
-        }
-        let registers: Vec<(Range<u32>, Starts)> =
+        let [contributes, receives] = ends(goal, rank, blocks);
+        let used = used_blocks(schedule, [&contributes, &receives]);
+        let registers =
             (0..).zip(used).map(|(register, hull)| (hull, sizes.of(goal, rank, blocks, register))).collect();
+        let (contribution, result) = (contributes.unwrap_or_default(), receives.unwrap_or_default());
+        let has_block_for_each = goal.kind().has_block_for_each_receiver();
         let mut made = Self {
-            place: format!("`{name}` in shard {rank}"),
-            parts,
+            name: format!("`{name}` in shard {rank}"),
+            parts: schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect(),
             reads: Vec::new(),
             free_locals: Vec::new(),
             contribution,
-            changes: vec![0; result.1.len()],
+            changes: vec![0; result.len()],
             change_again: false,
             used: Vec::new(),
-            result,
+            result: (schedule.result(), result),
             registers,
             is_any: matches!(sizes, Sizes::Any),
             from: goal.contributors().clone(),
-            has_block_for_each: goal.kind().has_block_for_each_receiver(),
-            block: match goal.kind().has_block_for_each_receiver() {
+            has_block_for_each,
+            block: match has_block_for_each {
                 true => goal.receivers().position(rank).unwrap_or(0),
                 false => 0,
             },
@@ -206,14 +190,5 @@ impl Layout {
     /// The position of a block in the result, if it is one of it.
     pub fn in_result(&self, register: u8, block: u32) -> Option<u32> {
         (register == self.result.0 && self.result.1.contains(&block)).then(|| block - self.result.1.start)
-    }
-}
-
-/// The part that a step reads, and the one that it changes.
-fn parts_of(step: &Step) -> [Option<u16>; 2] {
-    match *step {
-        Step::Update { part, .. } => [Some(part), None],
-        Step::Read { part, .. } => [None, Some(part)],
-        Step::Local { from, part, .. } => [Some(from), Some(part)],
     }
 }

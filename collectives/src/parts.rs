@@ -4,6 +4,32 @@ use crate::sizes::{Sizes, Starts, ends};
 use crate::{Goal, Schedule, Step};
 use std::ops::Range;
 
+/// The part that a step reads, and the one that it changes.
+pub fn parts_of(step: &Step) -> [Option<u16>; 2] {
+    match *step {
+        Step::Update { part, .. } => [Some(part), None],
+        Step::Read { part, .. } => [None, Some(part)],
+        Step::Local { from, part, .. } => [Some(from), Some(part)],
+    }
+}
+
+/// Of each register the smallest range with all blocks that steps use, or the contribution or the result.
+pub fn used_blocks(schedule: &Schedule, [contributes, receives]: [&Option<Range<u32>>; 2]) -> Vec<Range<u32>> {
+    let mut used = vec![false; schedule.parts().len()];
+    let parts = schedule.steps().iter().flat_map(parts_of).flatten();
+    parts.for_each(|part| used[usize::from(part)] = true);
+    let mut hulls: Vec<Option<Range<u32>>> = vec![None; schedule.registers().into()];
+    let mut use_blocks = |register: u8, blocks: &Range<u32>| {
+        let hull = hulls[usize::from(register)].get_or_insert_with(|| blocks.clone());
+        *hull = hull.start.min(blocks.start)..hull.end.max(blocks.end);
+    };
+    let parts = schedule.parts().iter().zip(used).filter(|(_, used)| *used);
+    parts.for_each(|(part, _)| use_blocks(part.register, &part.blocks));
+    contributes.iter().for_each(|blocks| use_blocks(0, blocks));
+    receives.iter().for_each(|blocks| use_blocks(schedule.result(), blocks));
+    hulls.into_iter().map(Option::unwrap_or_default).collect()
+}
+
 /// Where the parts of one rank's steps are, and its contribution and its result.
 pub struct Parts {
     /// The register of each part, and its elements there.
@@ -21,35 +47,13 @@ impl Parts {
     pub fn of(schedule: &Schedule, goal: &Goal, sizes: &Sizes) -> Self {
         let (rank, blocks) = (schedule.rank(), schedule.blocks());
         let [contributes, receives] = ends(goal, rank, blocks);
-        let (mut used, mut has_locals) = (vec![false; schedule.parts().len()], false);
-        for step in schedule.steps() {
-            match *step {
-                Step::Update { part, .. } | Step::Read { part, .. } => used[usize::from(part)] = true,
-                Step::Local { from, part, .. } => {
-                    has_locals = true;
-                    [from, part].into_iter().for_each(|p| used[usize::from(p)] = true);
-                }
-            }
-        }
-        // Of each register the smallest range with all that is used.
-        let mut hulls: Vec<Option<Range<u32>>> = vec![None; schedule.registers().into()];
-        let mut use_blocks = |register: u8, blocks: &Range<u32>| {
-            let hull = hulls[usize::from(register)].get_or_insert_with(|| blocks.clone());
-            *hull = hull.start.min(blocks.start)..hull.end.max(blocks.end);
-        };
-        schedule
-            .parts()
-            .iter()
-            .zip(used)
-            .filter(|(_, used)| *used)
-            .for_each(|(p, _)| use_blocks(p.register, &p.blocks));
-        contributes.iter().for_each(|blocks| use_blocks(0, blocks));
-        receives.iter().for_each(|blocks| use_blocks(schedule.result(), blocks));
+        let has_locals = schedule.steps().iter().any(|step| matches!(step, Step::Local { .. }));
+        let hulls = used_blocks(schedule, [&contributes, &receives]);
         let registers: Vec<(Starts, usize, usize)> = (0..=u8::MAX)
             .zip(hulls)
             .map(|(register, hull)| {
                 let starts = sizes.of(goal, rank, blocks, register);
-                let Range { start, end } = starts.range(hull.unwrap_or(0..0));
+                let Range { start, end } = starts.range(hull);
                 (starts, start, end - start)
             })
             .collect();

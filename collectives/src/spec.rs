@@ -81,19 +81,19 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
     }
     fn chains(&self, shards: &[u32], laws: bool) -> MadeChains {
         let Request { goal, reduction, identity, sizes, slots, .. } = &self.request;
+        let mut in_groups = false;
         let of = |&shard: &u32| {
             let schedule = self.schedules.of(shard);
+            in_groups |= schedule.group().len() > 1;
             (subtasks(&schedule, goal, self.bytes), Role::of(&schedule, goal, sizes, *identity))
         };
         let (subtasks, roles) = shards.iter().map(of).unzip();
-        let in_groups = shards.iter().any(|&shard| self.schedules.group(shard).len() > 1);
         let layouts = (!goal.combines() && !in_groups).then(|| {
             let (schedules, goal, sizes, shards) =
                 (self.schedules.clone(), goal.clone(), sizes.clone(), shards.to_vec());
-            let (always, made) = (self.request.is_any(), vec![None; shards.len()]);
-            let name = self.name.clone();
+            let (always, name) = (self.request.is_any(), self.name.clone());
             let make = move |position: u32| Layout::of(&name, &schedules.of(shards[position as usize]), &goal, &sizes);
-            Layouts { make: Box::new(make), made, always }
+            Layouts { make: Box::new(make), made: Vec::new(), always }
         });
         (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles, layouts)))
     }

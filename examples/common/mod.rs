@@ -13,18 +13,17 @@ const USAGE: &str = "4 shards and one worker a core, unless told otherwise";
 /// Runs an example with the arguments `[SHARDS [WORKERS]]` and prints what it returns.
 #[allow(dead_code, reason = "some examples read files")]
 pub fn main(example: fn(u32, u32) -> Result<String, Error>) -> ExitCode {
-    run("[SHARDS [WORKERS]]", |shards, workers, _| example(shards, workers))
+    run(false, |shards, workers, _| example(shards, workers))
 }
 
 /// The same for an example that reads files: `[SHARDS [WORKERS [FILE...]]]`.
 #[allow(dead_code, reason = "most examples read none")]
 pub fn main_with_files(example: fn(u32, u32, &[PathBuf]) -> Result<String, Error>) -> ExitCode {
-    run("[SHARDS [WORKERS [FILE...]]]", example)
+    run(true, example)
 }
 
-fn run(arguments: &str, example: impl Fn(u32, u32, &[PathBuf]) -> Result<String, Error>) -> ExitCode {
-    let usage = format!("usage: {arguments}    {USAGE}");
-    let has_files = arguments.contains("FILE");
+fn run(has_files: bool, example: impl Fn(u32, u32, &[PathBuf]) -> Result<String, Error>) -> ExitCode {
+    let usage = format!("usage: [SHARDS [WORKERS{}]]    {USAGE}", if has_files { " [FILE...]" } else { "" });
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let parsed = match arguments.as_slice() {

@@ -6,7 +6,8 @@ use crate::common::{any_runtime, mix, tree, watched};
 use maniple_collectives::{Algorithm, Collective, Contribution, Kind, Operator, Ranks};
 use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region, Vector};
 use maniple_runtime::{
-    Arg, Check, Error, FutureMap, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture,
+    Arg, Check, Error, FutureMap, PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter, Runtime, Shard, ShardLaunch,
+    TaskFuture,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,15 +53,23 @@ where
     outcome.map(|(results, _)| results)
 }
 
+/// A shard's ends of a barrier of all.
+struct Meeting(PhaseArriver, PhaseWaiter);
+
+impl Meeting {
+    async fn meet(&self, shard: &Shard) -> Result<(), Error> {
+        shard.arrive(&self.0);
+        shard.wait(&self.1).await
+    }
+}
+
 /// In each call one shard contributes only once all others have had all parts of each other, and tasks on them.
 async fn late(shard: Shard, (exchange, others, elements): (AllToAll, PhaseBarrier, usize)) -> Result<(), Error> {
-    let (arriver, waiter) = (others.arriver(&shard)?, others.waiter(&shard)?);
-    let me = shard.index();
+    let (others, me) = (Meeting(others.arriver(&shard)?, others.waiter(&shard)?), shard.index());
     for call in 0..CALLS {
         let late = call as u32 % SHARDS;
         if me == late {
-            shard.arrive(&arriver);
-            shard.wait(&waiter).await?;
+            others.meet(&shard).await?;
         }
         let parts = exchange.call_parts(&shard, blocks(&shard, call, elements))?;
         if me != late {
@@ -69,8 +78,7 @@ async fn late(shard: Shard, (exchange, others, elements): (AllToAll, PhaseBarrie
                 assert_eq!(task.await?, block(from, me, call, 1)[0]);
             }
             assert!(!parts.get(late as usize)?.is_settled(), "it has not contributed");
-            shard.arrive(&arriver);
-            shard.wait(&waiter).await?;
+            others.meet(&shard).await?;
         }
         for (from, part) in (0..).zip(parts.all().await?) {
             assert_eq!(part, block(from, me, call, elements));
@@ -132,13 +140,11 @@ fn a_block_that_fails_spoils_its_own_part_only() {
 
 /// Each part comes once by `next`, the late one last, and a deadline loses nothing.
 async fn in_order(shard: Shard, (exchange, others, elements): (AllToAll, PhaseBarrier, usize)) -> Result<(), Error> {
-    let (arriver, waiter) = (others.arriver(&shard)?, others.waiter(&shard)?);
-    let me = shard.index();
+    let (others, me) = (Meeting(others.arriver(&shard)?, others.waiter(&shard)?), shard.index());
     for call in 0..CALLS {
         let late = call as u32 % SHARDS;
         if me == late {
-            shard.arrive(&arriver);
-            shard.wait(&waiter).await?;
+            others.meet(&shard).await?;
         }
         let mut parts = exchange.call_parts(&shard, blocks(&shard, call, elements))?;
         let mut seen = Vec::new();
@@ -146,8 +152,7 @@ async fn in_order(shard: Shard, (exchange, others, elements): (AllToAll, PhaseBa
             if me != late && seen.len() + 1 == SHARDS as usize {
                 let waited = shard.timeout(Duration::from_nanos(1), async { Ok(parts.next().await) }).await;
                 assert!(waited.is_err(), "it has not contributed");
-                shard.arrive(&arriver);
-                shard.wait(&waiter).await?;
+                others.meet(&shard).await?;
             }
             let Some((from, part)) = parts.next().await else { panic!("some are missing after {seen:?}") };
             assert_eq!(part?, block(from as u32, me, call, elements));

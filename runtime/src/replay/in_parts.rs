@@ -19,12 +19,7 @@ impl ReplayCx<'_> {
         self.progress.chains[chain as usize].state = ChainState::InParts;
         self.progress.bank.offer();
         self.chains.offers.set(true);
-        self.act_in_parts(object, chain, |active, value| {
-            let cells = active.now.cells as usize;
-            for read in 0..active.reads() {
-                active.take_early(value, cells + usize::from(read), read);
-            }
-        });
+        self.act_in_parts(object, chain, |active, value| active.take_what_is_there(value));
         self.run_in_parts(object, chain);
     }
 

@@ -173,10 +173,12 @@ impl Active<'_> {
         }
     }
 
-    /// The number of reads of a call.
-    pub fn reads(&self) -> u16 {
+    /// Takes what all reads have found before their turns.
+    pub fn take_what_is_there<V: RunningValue>(&mut self, value: &mut V) {
         let plan = &self.chains.plan[self.now.first as usize..][..usize::from(self.now.len)];
-        plan.iter().filter(|step| step.task.kind() == SubtaskKind::Read).count() as u16
+        for step in plan.iter().filter(|step| step.task.kind() == SubtaskKind::Read) {
+            self.take_early(value, (self.now.cells + u32::from(step.waits)) as usize, step.waits);
+        }
     }
 
     /// Takes what a read has found in its cell.
