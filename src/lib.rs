@@ -114,12 +114,12 @@ pub mod barriers {
 pub mod mapper {
     #[doc(inline)]
     pub use maniple_mapper::{
-        Access, Algorithm, AlgorithmInput, Choice, ChoiceTable, CollectiveInput, CollectiveMapper, CollectiveOutput,
-        DefaultMapper, IllegalDecision, InstanceChoice, InstanceInput, KeepInput, Kind, Layout, LeafInput, LeafOutput,
-        Machine, Mapper, MapperError, MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes, PlaceShardsInput,
-        PlaceSharedInput, PlaceTaskInput, Placement, Priority, ProcessorId, ProcessorRange, ProfileInput,
-        RequirementInput, Requirements, Route, RouteInput, SliceInput, Slicing, SourceInput, SpecError, TableError,
-        TableMapper, stock,
+        Access, Algorithm, AlgorithmInput, AnyMapper, Choice, ChoiceTable, CollectiveInput, CollectiveMapper,
+        CollectiveOutput, DefaultMapper, IllegalDecision, InstanceChoice, InstanceInput, KeepInput, Kind, Layout,
+        LeafInput, LeafOutput, Machine, Mapper, MapperError, MapperSlot, MapperSpec, MemoryKind, NodeId, Nodes,
+        PlaceShardsInput, PlaceSharedInput, PlaceTaskInput, Placement, Priority, ProcessorId, ProcessorRange,
+        ProfileInput, RequirementInput, Requirements, Route, RouteInput, SliceInput, Slicing, SourceInput, SpecError,
+        TableError, TableMapper, stock,
     };
 }
 

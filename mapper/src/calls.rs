@@ -220,7 +220,7 @@ pub enum Slicing {
     /// Each processor of the node that runs leaf tasks gets a run of points; the runs have nearly equal lengths.
     Blocked,
     /// Each run of points has its processor. Together the runs are all points, each once and in order. The processors
-    /// are of the shard's node and run leaf tasks.
+    /// are of the shard's node and run leaf tasks, or are [`ProcessorId::ANYWHERE`].
     Explicit(Vec<(Range<usize>, ProcessorId)>),
 }
 

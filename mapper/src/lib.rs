@@ -25,8 +25,8 @@ pub use mapper::Mapper;
 pub use slot::{MapperSlot, Named, Reader};
 pub use spec::{Loader, MapperSpec, SpecError, names, stock};
 pub use stock::{
-    CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
-    TableMapper,
+    AnyMapper, CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper,
+    RoundRobinMapper, TableMapper,
 };
 pub use table::{Choice, ChoiceTable, Layout, Nodes, TableError};
 pub use topology::Topology;

@@ -149,7 +149,8 @@ pub trait Mapper: Send + Sync {
     ///
     /// - **Asked** by `IndexLaunch::go` on the shard's processor, if there are points.
     /// - **Legal:** runs of points that together are all points in order, each with a processor of the shard's node
-    ///   that runs leaf tasks.
+    ///   that runs leaf tasks, or with [`ProcessorId::ANYWHERE`]. `map_leaf` then gets the shard's processor, and a point
+    ///   that it leaves there runs on whichever processor of the node is free first.
     /// - **Default:** [`Slicing::Here`], all points for the shard's own processor.
     /// - **Illegal:** `IndexLaunch::go` returns the error, and no point runs.
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {

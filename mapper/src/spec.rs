@@ -1,7 +1,8 @@
 //! Mappers by name, as on the command line.
 
 use crate::stock::{
-    CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
+    AnyMapper, CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper,
+    RoundRobinMapper,
 };
 use crate::{ChoiceTable, Mapper, MapperSlot, TableError, files};
 use serde::{Serialize, Serializer};
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// | `round-robin` | each processor in turn ([`RoundRobinMapper`]) | none |
 /// | `numa` | by the host's NUMA nodes ([`NumaMapper`]) | none |
 /// | `random` | drawn among the legal answers ([`RandomMapper`]) | `seed=N`, 0 if left out |
+/// | `any` | leaf tasks run on whichever processor of their node is free first ([`AnyMapper`]) | `inner=SPEC`, which comes last, `collective` if left out |
 /// | `logging` | writes another mapper's decisions down ([`LoggingMapper`]) | `file=PATH`, stderr if left out; `inner=SPEC`, which comes last, `collective` if left out |
 ///
 /// `@FILE` stands for the first line of FILE. The line may change while a program runs: see [`MapperSpec::reload`].
@@ -61,6 +63,7 @@ enum MapperKind {
     RoundRobin,
     Numa,
     Random { seed: u64 },
+    Any(Box<MapperSpec>),
     Logging { file: Option<PathBuf>, inner: Box<MapperSpec> },
     Library { path: PathBuf, options: String },
     File(PathBuf),
@@ -88,7 +91,7 @@ where
 
 /// The names of the stock mappers.
 pub fn names() -> &'static [&'static str] {
-    &["default", "collective", "first", "round-robin", "numa", "random", "logging"]
+    &["default", "collective", "first", "round-robin", "numa", "random", "any", "logging"]
 }
 
 /// Why there is no mapper.
@@ -250,8 +253,9 @@ impl MapperKind {
                 }
                 return Ok(MapperKind::Random { seed });
             }
-            "logging" => {
-                options.legal = "file=PATH or, last, inner=MAPPER";
+            "any" | "logging" => {
+                let logs = name == "logging";
+                options.legal = if logs { "file=PATH or, last, inner=MAPPER" } else { "inner=MAPPER" };
                 // Each asks the one within.
                 let within = text.matches("inner=").count();
                 if within > 16 {
@@ -260,6 +264,7 @@ impl MapperKind {
                 let (mut file, mut inner) = (None, "collective");
                 while let Some((option, value)) = options.next()? {
                     match option {
+                        "file" if !logs => return Err(options.unknown(option)),
                         "file" if value.is_empty() => return Err(options.wrong("file", "a path", value)),
                         "file" => file = Some(value.into()),
                         "inner" if value.starts_with('@') => {
@@ -269,7 +274,8 @@ impl MapperKind {
                         other => return Err(options.unknown(other)),
                     }
                 }
-                return Ok(MapperKind::Logging { file, inner: Box::new(inner.parse()?) });
+                let inner = Box::new(inner.parse()?);
+                return Ok(if logs { MapperKind::Logging { file, inner } } else { MapperKind::Any(inner) });
             }
             _ => return Err(SpecError::Name { name: name.into() }),
         };
@@ -300,6 +306,7 @@ impl MapperKind {
             MapperKind::RoundRobin => Arc::new(RoundRobinMapper::default()),
             MapperKind::Numa => Arc::new(NumaMapper::here()),
             MapperKind::Random { seed } => Arc::new(RandomMapper::new(*seed)),
+            MapperKind::Any(inner) => Arc::new(AnyMapper::new(inner.clone().in_process(process).load(loader)?)),
             MapperKind::Logging { file: None, inner } => {
                 let inner = inner.clone().in_process(process).load(loader)?;
                 Arc::new(LoggingMapper::new(inner, std::io::stderr()))

@@ -171,7 +171,8 @@ pub fn route(mapper: &str, input: &RouteInput<'_>, out: Route) -> Result<Route, 
 /// its processor.
 ///
 /// # Errors
-/// The runs are not all points in order, each once, or a processor is of another node or a utility processor.
+/// The runs are not all points in order, each once, or a processor is of another node or a utility processor
+/// and not [`ProcessorId::ANYWHERE`].
 pub fn slices(
     mapper: &str,
     input: &SliceInput<'_>,
@@ -200,7 +201,7 @@ pub fn slices(
                 format!("{next}..n with n at most {points}"),
             );
         }
-        if !node.contains(*processor) {
+        if !node.contains(*processor) && *processor != ProcessorId::ANYWHERE {
             let legal = near(input.processor, input.shard, input.machine);
             return fail(&format!("processor of slice {i}"), processor.to_string(), legal);
         }
@@ -461,9 +462,10 @@ mod tests {
             let high = LeafOutput { priority: Priority(8), ..anywhere };
             assert!(leaf("mine", &input, &high).unwrap_err().to_string().contains("illegal priority: 8; legal: 0..8"));
         }
-        // It is no processor elsewhere.
         let input = SliceInput { task: "t", shard: 0, processor: ProcessorId(0), points: 4, machine: &machine };
-        assert!(slices("mine", &input, Slicing::Explicit(vec![(0..4, ProcessorId::ANYWHERE)])).is_err());
+        let some = vec![(0..1, ProcessorId(1)), (1..4, ProcessorId::ANYWHERE)];
+        assert_eq!(slices("mine", &input, Slicing::Explicit(some.clone())), Ok(some));
+        // It is no processor elsewhere.
         let input = PlaceShardsInput { gang: "g", shards: 1, machine: &machine };
         assert!(placement("mine", &input, Placement::Explicit(vec![ProcessorId::ANYWHERE])).is_err());
     }

@@ -254,7 +254,7 @@ struct maniple_slice_index_output {
     uint32_t size;
     uint32_t slicing;
     void *list; /* the first argument of `add` */
-    /* Adds points begin to end - 1, for a processor of the shard's node that runs leaf tasks. */
+    /* Adds points begin to end - 1, for a processor of the shard's node that runs leaf tasks, or for MANIPLE_ANYWHERE. */
     void (*add)(void *list, uint64_t begin, uint64_t end, uint32_t processor);
 };
 

@@ -105,6 +105,8 @@ bugs! {
     EarlyReceive,
     /// A task of a node's pool is given to no processor.
     LostPoolTask,
+    /// A task of a node's pool is given to two processors.
+    DoubledPoolTask,
 }
 
 /// One planted bug and when it strikes.

@@ -209,7 +209,7 @@ pub struct OnWorkers {
     pub workers: Workers,
 
     /// Mapper, which places tasks and data: NAME[,OPTION=VALUE]…, ./LIBRARY.so[,OPTIONS] or @FILE. Names: default, collective
-    /// (table=FILE, as maniple tune writes it), first, round-robin, numa, random (seed=N) and logging (file=PATH, and last
+    /// (table=FILE, as maniple tune writes it), first, round-robin, numa, random (seed=N), any (inner=MAPPER) and logging (file=PATH, and last
     /// inner=MAPPER). The mapper logging writes each decision of its inner mapper as a line of JSON. Without file= it writes to stderr. Of several
     /// processes, number 0 writes to PATH and number N to PATH.N. The first line of @FILE says which mapper it is. In a run
     /// of one process, FILE is read again on a hangup signal. Several processes keep the mapper, and warn

@@ -179,14 +179,14 @@ fn what_is_wrong_with_a_mapper_is_one_message() {
     for (mapper, end) in [
         (
             "best",
-            "unknown mapper `best`; expected one of default, collective, first, round-robin, numa, random, logging, the path of a shared library, or @FILE",
+            "unknown mapper `best`; expected one of default, collective, first, round-robin, numa, random, any, logging, the path of a shared library, or @FILE",
         ),
         ("default,x=1", "mapper default: unknown option `x=1`; it has none"),
         ("random,speed=1", "mapper random: unknown option `speed`; expected seed=N"),
         ("random,seed=x", "mapper random, option seed: expected a number, found `x`"),
         (
             "logging,inner=worst",
-            "unknown mapper `worst`; expected one of default, collective, first, round-robin, numa, random, logging, the path of a shared library, or @FILE",
+            "unknown mapper `worst`; expected one of default, collective, first, round-robin, numa, random, any, logging, the path of a shared library, or @FILE",
         ),
         (
             "logging,file=/nowhere/x",

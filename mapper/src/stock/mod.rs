@@ -1,4 +1,4 @@
-//! The mappers that come with the crate. `plain` has five that look at little of their inputs.
+//! The mappers that come with the crate. `plain` has six that look at little of their inputs.
 
 mod logging;
 mod numa;
@@ -7,5 +7,5 @@ mod random;
 
 pub use logging::LoggingMapper;
 pub use numa::NumaMapper;
-pub use plain::{CollectiveMapper, DefaultMapper, FirstChoiceMapper, RoundRobinMapper, TableMapper};
+pub use plain::{AnyMapper, CollectiveMapper, DefaultMapper, FirstChoiceMapper, RoundRobinMapper, TableMapper};
 pub use random::RandomMapper;

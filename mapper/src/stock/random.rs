@@ -160,6 +160,12 @@ impl Mapper for RandomMapper {
             slices.push((next..end, draw.processor(&node)));
             next = end;
         }
+        // Drawn last, as for a leaf task.
+        for (_, processor) in &mut slices {
+            if draw.below(8) == 0 {
+                *processor = ProcessorId::ANYWHERE;
+            }
+        }
         Slicing::Explicit(slices)
     }
 

@@ -164,6 +164,21 @@ fn random_leaves_some_tasks_to_any_processor_of_the_node() {
     assert!((3..6).all(|p| count(ProcessorId(p)) > 70), "{drawn:?}");
 }
 
+#[test]
+fn any_leaves_all_tasks_to_any_processor_and_the_rest_to_another_mapper() {
+    let machine = Machine::new(7, 3);
+    let mapper = AnyMapper::new(Arc::new(FirstChoiceMapper));
+    assert_eq!(mapper.name(), "any,inner=first");
+    let expected = LeafOutput { processor: ProcessorId::ANYWHERE, ..leaf(&FirstChoiceMapper, &machine, 4) };
+    assert_eq!(leaf(&mapper, &machine, 4), expected);
+    assert_eq!(expected.priority, Priority(0));
+    let input = PlaceShardsInput { gang: "g", shards: 4, machine: &machine };
+    assert_eq!(mapper.place_shards(&input), FirstChoiceMapper.place_shards(&input));
+    assert_eq!("any,inner=first".parse::<MapperSpec>().unwrap().name(), "any,inner=first");
+    let e = "any,file=x".parse::<MapperSpec>().unwrap_err().to_string();
+    assert_eq!(e, "mapper any: unknown option `file`; expected inner=MAPPER");
+}
+
 /// Tasks of the top-level task, which each take the region they write along.
 #[test]
 fn tasks_of_the_top_level_task_stay_with_their_data_or_go_round() {

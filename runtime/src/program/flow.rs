@@ -220,8 +220,8 @@ where
             None => self.map(),
         };
         let mut mapped = mapped.map_err(|e| *e)?;
-        if mapped.mapped.processor == self.target && tasks.pool.get().is_some() {
-            mapped.mapped.processor = ProcessorId::ANYWHERE;
+        if tasks.pool.get().is_some() {
+            mapped.leave_to_pool(self.target);
         }
         if flow.nodes == 1 {
             return Ok(self.go_mapped(mapped, &[]));

@@ -12,7 +12,7 @@ use crate::names::{TaskName, short_name};
 use crate::parcel::Portable;
 use crate::task::Body;
 use crate::{Error, Place};
-use maniple_mapper::{NodeId, Priority, SliceInput, validate};
+use maniple_mapper::{NodeId, Priority, ProcessorId, SliceInput, validate};
 use maniple_regions::{Coherence, Interference};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -130,11 +130,19 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
             Err(*error)
         };
         let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
+        let here = shard.core().effects().machine().near(shard.processor(), shard.index());
         for (args, target) in args.into_iter().zip(targets) {
+            let anywhere = target == ProcessorId::ANYWHERE;
+            let target = if anywhere { here } else { target };
             let launch = shard.launch(function.clone(), args).called(name).meant_for(target);
             let launch = with_priority(launch, priority);
             match launch.map() {
-                Ok(leaf) => mapped.push((launch, leaf)),
+                Ok(mut leaf) => {
+                    if anywhere {
+                        leaf.leave_to_pool(target);
+                    }
+                    mapped.push((launch, leaf));
+                }
                 Err(error) => return refused(mapped, error),
             }
         }

@@ -632,6 +632,13 @@ pub(crate) struct MappedLeaf {
 }
 
 impl MappedLeaf {
+    /// Leaves the task to the pool of its node, if the mapper has left it on the processor that it was meant for.
+    pub fn leave_to_pool(&mut self, meant_for: ProcessorId) {
+        if self.mapped.processor == meant_for {
+            self.mapped.processor = ProcessorId::ANYWHERE;
+        }
+    }
+
     /// Gives the launch up.
     #[cold]
     pub fn cancel(self, tasks: &Tasks) {

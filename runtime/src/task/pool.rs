@@ -1,8 +1,8 @@
 //! The pool of a node: ready leaf tasks that any processor of the node may run.
 //!
 //! They wait at the node's home, which has their data. Another processor has at most two of them, so that it has one to go on
-//! with while the home learns that it has ended one. The home runs one itself when all others have two, and all of them while
-//! they are so short that to give one away takes longer.
+//! with while the home learns that it has ended one. The home runs one itself once each of the others has one, and all of them
+//! while they are so short that to give one away takes longer.
 
 use super::Tasks;
 use crate::effects::{Effects, Item, ReadyQueue};
@@ -119,14 +119,15 @@ impl Tasks {
         pool.given.borrow_mut().retain(|(id, _)| self.leaves.borrow().is_ready(*id));
         while !pool.ready.is_empty() {
             let has = |at: ProcessorId| pool.given.borrow().iter().filter(|(_, to)| *to == at).count();
-            let fewest = pool.others.iter().map(|&at| (has(at), at)).min().filter(|(has, _)| *has < AHEAD);
+            let fewest = pool.others.iter().map(|&at| (has(at), at)).min();
             match fewest {
-                Some((_, at)) => self.give(pool, at),
-                None if !is_busy => {
+                Some((0, at)) => self.give(pool, at),
+                _ if !is_busy => {
                     is_busy = true;
                     self.give(pool, self.effects.id)
                 }
-                None => return,
+                Some((..AHEAD, at)) => self.give(pool, at),
+                _ => return,
             };
             if pool.are_short() {
                 return;
@@ -142,6 +143,9 @@ impl Tasks {
         leaf.processor = to;
         let priority = leaf.priority;
         drop(leaves);
+        if self.effects.strikes(Bug::DoubledPoolTask) {
+            pool.ready.push(priority, Item::Leaf(id));
+        }
         match to == self.effects.id {
             true => {
                 pool.own.set(id);

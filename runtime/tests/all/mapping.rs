@@ -97,6 +97,29 @@ fn points_of_an_index_launch_run_where_their_slices_say() {
         let came = index_launch(&Runtime::threads(3).mapper(mapper), 12).unwrap();
         assert_eq!(came, (0..12).map(|i| (i, Some(expected(i)))).collect::<Vec<_>>());
     }
+    // Each of three points waits until three run at once, the first one on each of three workers.
+    let anywhere: Slices = |input| Slicing::Explicit(vec![(0..input.points, ProcessorId::ANYWHERE)]);
+    let mapper = || Arc::new(Answers { slices: Some(Box::new(anywhere)), ..Answers::default() });
+    let together = |top: Top| async move {
+        let meet = Arc::new(std::sync::Barrier::new(3));
+        let shard = move |shard: Shard, ()| {
+            let meet = meet.clone();
+            let point = move |_: Arg<usize>| {
+                meet.wait();
+                here()
+            };
+            async move { shard.index_launch(3, point, |i| (i.into(),)).go()?.all().await }
+        };
+        let (gang, task) = (top.gang("one", 1)?, top.register("points", shard));
+        Ok(top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?.concat())
+    };
+    let mut at = watched("points on any worker", || Runtime::threads(3).mapper(mapper()).run(together)).unwrap().0;
+    at.sort_unstable();
+    assert_eq!(at, [0, 1, 2].map(Some));
+    for (at, runtime) in drivers() {
+        let came = index_launch(&runtime.mapper(mapper()), 40).unwrap();
+        assert!(came.iter().map(|(i, _)| *i).eq(0..40), "{at}");
+    }
     let refused = |slices: Slices, words: &[&str]| {
         for (at, runtime) in drivers() {
             let mapper = Arc::new(Answers { slices: Some(Box::new(slices)), ..Answers::default() });
