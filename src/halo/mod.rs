@@ -50,7 +50,7 @@ pub use task::{Around, Borders, Ghosts};
 
 use grid::{cuts, grown, pieces, places};
 use maniple_regions::{Element, Partition, Read, Rect, Region};
-use maniple_runtime::{Destroy, Doomed, Edge, Edges, Error, Gang, Requirement, Shard, Top};
+use maniple_runtime::{Destroy, Doomed, Edge, Edges, Error, Gang, GetFrom, Requirement, Shard, Top};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::rc::Rc;
@@ -239,6 +239,25 @@ impl<T: Element, const D: usize> HaloEnds<T, D> {
     /// them have come.
     pub fn ghosts(&self) -> GhostsFrom<T> {
         GhostsFrom(self.ends.clone())
+    }
+
+    /// The pieces of the halo, as [`Ghosts::pieces`] has them: rectangles in the coordinates of the block.
+    pub fn pieces(&self) -> &[Rect] {
+        &self.ends.ghosts.pieces
+    }
+
+    /// The argument for a [`Get`](maniple_runtime::Get) parameter: the next values of one piece of the halo, in row-major
+    /// order. The task starts when they have come, whatever else is late.
+    ///
+    /// `number` is the position in [`pieces`](Self::pieces). Each piece is taken once for each time that the neighbours send:
+    /// with [`ghosts`](Self::ghosts), which takes all of them, or with this.
+    ///
+    /// # Panics
+    /// If there is no such piece.
+    pub fn ghost(&self, number: usize) -> GetFrom<T> {
+        let pieces = self.ends.ghosts.pieces.len();
+        assert!(number < pieces, "piece {number} of a halo: the block {} has {pieces}", self.ends.ghosts.block);
+        self.ends.edges.incoming(number as u32).get()
     }
 
     /// The argument for a [`Borders`] parameter: the task fills the cells that the neighbours need next. The task

@@ -98,6 +98,15 @@ async fn shard<const D: usize>(shard: Shard, (block, halo): (Region, Halo<i64, D
         halo.send(u.read(U))?;
         seen.push(shard.launch(look::<D>, (u.read(U), halo.ghosts())).go()?);
     }
+    // The same values, all pieces at once and one by one.
+    halo.send(u.read(U))?;
+    let all = |ghosts: Ghosts<i64, D>| ghosts.pieces().map(|(at, values)| (at, values.to_vec())).collect::<Vec<_>>();
+    let at_once = shard.launch(all, (halo.ghosts(),)).go()?;
+    halo.send(u.read(U))?;
+    let number = halo.pieces().len();
+    let one_by_one = shard.index_launch(number, |piece: Get<i64>| piece.to_vec(), |n| (halo.ghost(n),)).go()?;
+    let one_by_one: Vec<_> = halo.pieces().iter().copied().zip(one_by_one.all().await?).collect();
+    assert_eq!(one_by_one, at_once.await?);
     let mut all = Vec::new();
     for seen in seen {
         all.push(seen.await?);

@@ -248,6 +248,11 @@ pub struct AllEnds<T> {
 }
 
 impl<T> AllEnds<T> {
+    /// The end of edge `number` of those that lead to the shard.
+    pub fn incoming(&self, number: u32) -> Consumer<T> {
+        Consumer { ends: self.ends.clone(), number, values: PhantomData }
+    }
+
     /// Number of edges that lead to the shard, and of those that lead from it.
     pub fn count(&self) -> (usize, usize) {
         (self.ends.into.len(), self.ends.out.len())
