@@ -4,3 +4,4 @@
 
 pub mod broadcast;
 pub mod cholesky;
+pub mod fft;

@@ -1,4 +1,5 @@
-use maniple::runtime::{Runtime, VirtualMachine};
+use crate::on;
+use maniple::runtime::Runtime;
 use maniple_apps::cholesky::{CholeskyError, Matrix, Problem, Real, run};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -24,15 +25,6 @@ fn positive(random: &mut fastrand::Rng, n: usize) -> Vec<f64> {
     let b: Vec<f64> = (0..n * n).map(|_| random.f64() - 0.5).collect();
     let at = |i: usize, j: usize| (0..n).map(|k| b[i * n + k] * b[j * n + k]).sum::<f64>();
     (0..n * n).map(|x| at(x / n, x % n) + if x / n == x % n { n as f64 / 8.0 } else { 0.0 }).collect()
-}
-
-fn on(which: u32, seed: u64) -> Runtime {
-    let nodes = 1 + seed as u32 % 7;
-    match which % 3 {
-        0 => Runtime::threads(1 + seed as u32 % 3),
-        1 => Runtime::seeded(nodes, seed),
-        _ => Runtime::virtual_time(VirtualMachine { nodes, per_node: 1 + nodes % 2, ..VirtualMachine::default() }),
-    }
 }
 
 fn factored<T: Real>(runtime: &Runtime, matrix: Matrix<T>, tile: usize) -> Result<Vec<f64>, CholeskyError> {

@@ -1,0 +1,105 @@
+//! The shard task, and its leaf tasks.
+
+use super::deal::share;
+use super::transform::Plans;
+use super::verify::Sums;
+use super::{C, Mode, Problem, VALUES};
+use maniple::prelude::*;
+use maniple::runtime::{Leaf, now};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a shard gets: its lines before the first exchange and after each one, its exchanges, and a barrier.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Part {
+    pub blocks: Vec<Region>,
+    pub exchanges: Vec<Collective<[C]>>,
+    pub start: Collective<()>,
+}
+
+/// What a shard gives: the times of the transforms, and sums of its values before and after.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Found {
+    pub times: Vec<Duration>,
+    pub sums: [Sums; 2],
+}
+
+/// Transforms the shard's lines, exchanges them, transforms what has come, and so on, `problem.iterations` times.
+pub async fn transform(shard: Shard, part: Part, problem: Arc<Problem>, plans: Arc<Plans>) -> Result<Found, Error> {
+    let (me, grid, last) = (shard.index(), problem.grid(), part.exchanges.len());
+    let views: Vec<RegionView> = part.blocks.iter().map(|block| shard.region(*block)).collect::<Result<_, _>>()?;
+    let sums = |exchanges: usize| {
+        let sum = move |lines: Read<C, 2>| Sums::of(&grid, me, exchanges, &lines.rows().collect::<Vec<_>>());
+        shard.launch(sum, (views[exchanges].read(VALUES),)).named("sums").go()
+    };
+    // Memory that is touched for the first time takes longer.
+    for lines in &views[1..] {
+        shard.launch(|mut lines: Write<C, 2>| lines.write_with(|_| C::ZERO), (lines.write(VALUES),)).go()?.detach();
+    }
+    let (mut times, mut before) = (Vec::new(), None);
+    for _ in 0..problem.iterations {
+        let given = problem.clone();
+        let set = move |mut lines: Write<C, 2>| given.set(me, |value| lines.write_with(value));
+        shard.launch(set, (views[0].write(VALUES),)).named("set").go()?.detach();
+        before = Some(sums(0)?.await?);
+        part.start.call(&shard, ())?.await?;
+        let began = now();
+        let plan = plans.lines.clone();
+        let rows = move |mut lines: ReadWrite<C, 2>| plan.transform(lines.rows_mut());
+        by_groups(&shard, &problem, &views[0], "lines", rows)?;
+        for number in 0..last {
+            let (exchange, plan) = (Arc::new(grid.exchange(me, number)), &plans.exchanges[number]);
+            let (from, into, members) = (&views[number], &views[number + 1], exchange.group.len());
+            let of = exchange.clone();
+            let pack = move |lines: Read<C, 2>, to: Arg<usize>| of.pack(&lines.rows().collect::<Vec<_>>(), to.0);
+            let blocks = shard.index_launch(members, pack, |to| (from.read(VALUES), to.into())).named("pack").go()?;
+            let parts = part.exchanges[number].call_parts(&shard, blocks)?;
+            if problem.mode == Mode::Whole {
+                parts.all().await?;
+            }
+            let columns = (0..members).map(|from| shard.region(cut(into, 1, exchange.columns(from))));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            let of = plan.clone();
+            let sub = move |part: Arg<Vector<C>>, mut lines: ReadWrite<C, 2>| of.transform(&part, lines.rows_mut());
+            let args = |n: usize| (parts.get(n).expect("a part").into(), columns[n].read_write(VALUES));
+            shard.index_launch(members, sub, args).named("sub").go()?.detach();
+            if plan.joins() {
+                let of = plan.clone();
+                let join = move |mut lines: ReadWrite<C, 2>| of.join(lines.rows_mut());
+                by_groups(&shard, &problem, into, "join", join)?;
+            }
+        }
+        shard.launch(|_: Read<C, 2>| (), (views[last].read(VALUES),)).named("end").go()?.await?;
+        times.push(now() - began);
+    }
+    let before = before.unwrap_or_default();
+    Ok(Found { times, sums: [before, sums(last)?.await?] })
+}
+
+/// Launches a task for each of some groups of lines.
+fn by_groups<F, M: 'static>(
+    shard: &Shard,
+    problem: &Problem,
+    lines: &RegionView,
+    name: &'static str,
+    task: F,
+) -> Result<(), Error>
+where
+    F: Leaf<M, Args = (Requirement<ReadWrite<'static, C, 2>>,)> + Clone,
+{
+    let (count, groups) = (lines.region().rect.extent(0), problem.groups);
+    let group = |n: usize| shard.region(cut(lines, 0, share(count, groups.min(count), n)));
+    let groups = (0..groups.min(count)).map(group).collect::<Result<Vec<_>, _>>()?;
+    shard.index_launch(groups.len(), task, |n| (groups[n].read_write(VALUES),)).named(name).go()?.detach();
+    Ok(())
+}
+
+/// A part of some lines: a range of them, for dimension 0, or of the places in each, for dimension 1.
+fn cut(lines: &RegionView, dimension: usize, range: Range<usize>) -> Region {
+    let Region { tree, rect } = lines.region();
+    let (mut lo, mut hi) = ([rect.lo(0), rect.lo(1)], [rect.hi(0), rect.hi(1)]);
+    (lo[dimension], hi[dimension]) = (lo[dimension] + range.start as i64, lo[dimension] + range.end as i64);
+    Region::new(tree, Rect::new(lo, hi))
+}

@@ -1,0 +1,141 @@
+//! The local transforms: of whole lines, of every K-th value of a line, and of those to the whole.
+
+use super::C;
+use super::deal::Residues;
+use super::grid::{Exchange, Grid};
+use rustfft::{Fft, FftPlanner};
+use std::f64::consts::TAU;
+use std::sync::Arc;
+
+/// What all shards of a process use.
+pub struct Plans {
+    /// Of the lines before the first exchange.
+    pub lines: Whole,
+    /// Of the lines after each exchange.
+    pub exchanges: Vec<Arc<Joined>>,
+}
+
+/// Transforms of whole lines.
+#[derive(Clone)]
+pub struct Whole(Arc<dyn Fft<f64>>);
+
+/// Transforms of lines whose values come by their residues modulo K: first those with each residue, then all of them.
+pub struct Joined {
+    axis: Residues,
+    /// Of the values with one residue.
+    each: Arc<dyn Fft<f64>>,
+    /// Of K values, one for each residue.
+    across: Arc<dyn Fft<f64>>,
+    /// exp(−2πi s j / length) for residue s and place j, residue by residue.
+    twiddles: Vec<C>,
+}
+
+impl Plans {
+    /// The plans for a grid.
+    pub fn new(grid: &Grid) -> Self {
+        let planner = &mut FftPlanner::new();
+        let lines = Whole(planner.plan_fft_forward(grid.length(0)));
+        let exchanges = (0..grid.exchanges()).map(|number| Arc::new(Joined::new(grid.axis(number), planner))).collect();
+        Self { lines, exchanges }
+    }
+}
+
+/// exp(−2πi part / whole), for a part below the whole.
+pub fn root(part: usize, whole: usize) -> C {
+    C::cis(-TAU * part as f64 / whole as f64)
+}
+
+fn scratch(length: usize) -> Vec<C> {
+    vec![C::ZERO; length]
+}
+
+impl Whole {
+    /// Transforms each line in place.
+    pub fn transform<'r>(&self, lines: impl Iterator<Item = &'r mut [C]>) {
+        let scratch = &mut scratch(self.0.get_inplace_scratch_len());
+        lines.for_each(|line| self.0.process_with_scratch(line, scratch));
+    }
+}
+
+impl Joined {
+    fn new(axis: Residues, planner: &mut FftPlanner<f64>) -> Self {
+        let (each, across) = (planner.plan_fft_forward(axis.each()), planner.plan_fft_forward(axis.modulus));
+        let places = (0..axis.modulus).flat_map(|s| (0..axis.each()).map(move |j| s * j));
+        let twiddles = places.map(|place| root(place, axis.length)).collect();
+        Self { axis, each, across, twiddles }
+    }
+
+    /// Whether anything is to be joined.
+    pub fn joins(&self) -> bool {
+        self.axis.modulus > 1
+    }
+
+    /// Transforms a part that has come: for each line the values with some residues, one residue after the other.
+    pub fn transform<'r>(&self, part: &[C], lines: impl Iterator<Item = &'r mut [C]>) {
+        let scratch = &mut scratch(self.each.get_immutable_scratch_len());
+        let mut left = part;
+        for line in lines {
+            let (values, rest) = left.split_at(line.len());
+            left = rest;
+            match self.axis.each() {
+                1 => line.copy_from_slice(values),
+                _ => self.each.process_immutable_with_scratch(values, line, scratch),
+            }
+        }
+    }
+
+    /// Makes the transforms of the values with each residue those of whole lines, in place.
+    pub fn join<'r>(&self, lines: impl Iterator<Item = &'r mut [C]>) {
+        let (length, modulus, each) = (self.axis.length, self.axis.modulus, self.axis.each());
+        if modulus == 2 {
+            return lines.for_each(|line| self.join_two(line));
+        }
+        let (across, inner) = (&mut scratch(length), &mut scratch(self.across.get_inplace_scratch_len()));
+        for line in lines {
+            transpose(modulus, each, |s, j| {
+                let at = s * each + j;
+                across[j * modulus + s] = line[at] * self.twiddles[at];
+            });
+            self.across.process_with_scratch(across, inner);
+            transpose(modulus, each, |s, j| line[s * each + j] = across[j * modulus + s]);
+        }
+    }
+
+    fn join_two(&self, line: &mut [C]) {
+        let (even, odd) = line.split_at_mut(self.axis.each());
+        let twiddles = &self.twiddles[self.axis.each()..];
+        for ((even, odd), twiddle) in even.iter_mut().zip(odd).zip(twiddles) {
+            let turned = *odd * twiddle;
+            (*even, *odd) = (*even + turned, *even - turned);
+        }
+    }
+}
+
+impl Exchange {
+    /// The values for a member of the group: for each other line and each value of the member's share, those of all indices that
+    /// this shard has.
+    pub fn pack(&self, lines: &[&[C]], to: usize) -> Vec<C> {
+        let (share, count) = (self.share(to), self.axis.count(self.place));
+        let mut block = scratch(self.values(self.place, to));
+        for other in 0..self.others.0 {
+            let block = &mut block[other * share.len() * count..];
+            transpose(count, share.len(), |position, n| {
+                block[n * count + position] = lines[self.line(other, position)][share.start + n];
+            });
+        }
+        block
+    }
+}
+
+/// Calls a function for all pairs of a row and a column, in squares, so that neither array leaves the cache between two uses of
+/// a line of it.
+fn transpose(rows: usize, columns: usize, mut each: impl FnMut(usize, usize)) {
+    const SIDE: usize = 16;
+    for row in (0..rows).step_by(SIDE) {
+        for column in (0..columns).step_by(SIDE) {
+            for r in row..rows.min(row + SIDE) {
+                (column..columns.min(column + SIDE)).for_each(|c| each(r, c));
+            }
+        }
+    }
+}
