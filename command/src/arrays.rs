@@ -2,11 +2,11 @@
 //!
 //! | extension | content |
 //! |---|---|
-//! | `.npy` | NumPy's format (versions 1 to 3), with one or two dimensions, 32- or 64-bit floats of either byte order |
+//! | `.npy` | NumPy's format (versions 1 to 3) with arrays of 32- or 64-bit floats, or of complex numbers of two, of either byte order |
 //! | `.csv`, `.txt` | a vector as text, one number a line |
 //!
 //! Extensions are recognised in upper case, too. Files are written with little-endian floats, or as text with enough digits to
-//! read the same bits back. All numbers read must be finite; of a matrix, those of its lower triangle.
+//! read the same bits back. All numbers read must be finite; of a square matrix, those of its lower triangle.
 
 use crate::host::available_memory;
 use crate::output::bytes;
@@ -26,13 +26,13 @@ enum Format {
 type Fault = String;
 
 impl Format {
-    fn of(path: &Path, is_matrix: bool) -> Result<Self, Fault> {
+    fn of(path: &Path, is_array: bool) -> Result<Self, Fault> {
         let extension = path.extension().map(|e| e.to_string_lossy().into_owned());
         match extension.as_deref().map(str::to_ascii_lowercase).as_deref() {
             Some("npy") => Ok(Self::Npy),
-            Some("csv" | "txt") if !is_matrix => Ok(Self::Text),
+            Some("csv" | "txt") if !is_array => Ok(Self::Text),
             _ => {
-                let expected = if is_matrix { ".npy for a matrix" } else { ".npy, .csv or .txt" };
+                let expected = if is_array { ".npy for an array" } else { ".npy, .csv or .txt" };
                 let found = extension.map_or("none".into(), |extension| format!(".{extension}"));
                 Err(format!("expected the extension {expected}, found {found}"))
             }
@@ -72,9 +72,19 @@ pub fn read_matrix(path: &Path) -> Result<(usize, Vec<f64>), Failure> {
     read_with(path, true, |content, _| npy_matrix(content))
 }
 
-fn read_with<T>(path: &Path, is_matrix: bool, read: impl Fn(&[u8], Format) -> Result<T, Fault>) -> Result<T, Failure> {
+/// Reads an array of real or complex numbers with at least one number: its shape, and the real and imaginary parts of its numbers
+/// in row-major order.
+///
+/// # Errors
+///
+/// Those of [`read_vector`]; a file that is not `.npy`.
+pub fn read_complex(path: &Path) -> Result<(Vec<usize>, Vec<[f64; 2]>), Failure> {
+    read_with(path, true, |content, _| npy_complex(content))
+}
+
+fn read_with<T>(path: &Path, is_array: bool, read: impl Fn(&[u8], Format) -> Result<T, Fault>) -> Result<T, Failure> {
     let read = |format| read(&content(path, format)?, format);
-    Format::of(path, is_matrix).and_then(read).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))
+    Format::of(path, is_array).and_then(read).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))
 }
 
 fn content(path: &Path, format: Format) -> Result<Vec<u8>, Fault> {
@@ -138,12 +148,15 @@ struct Array<'a> {
     dimensions: Vec<u64>,
     /// The first index of an element counts fastest.
     fortran_order: bool,
+    /// The bytes of each float.
     data: std::slice::ChunksExact<'a, u8>,
     read: fn(&[u8]) -> f64,
+    /// The floats of each number: two of a complex one.
+    floats: usize,
 }
 
 fn npy_vector(content: &[u8]) -> Result<Vec<f64>, Fault> {
-    let array = npy(content, 1)?;
+    let array = npy(content, 1)?.real()?;
     if array.dimensions == [0] {
         return Err("expected at least one number, found an array of shape (0,)".into());
     }
@@ -152,7 +165,7 @@ fn npy_vector(content: &[u8]) -> Result<Vec<f64>, Fault> {
 }
 
 fn npy_matrix(content: &[u8]) -> Result<(usize, Vec<f64>), Fault> {
-    let array = npy(content, 2)?;
+    let array = npy(content, 2)?.real()?;
     let rows = array.dimensions[0];
     if array.dimensions != [rows; 2] || rows == 0 {
         return Err(format!("expected a square matrix, found shape {:?}", array.dimensions));
@@ -169,8 +182,60 @@ fn npy_matrix(content: &[u8]) -> Result<(usize, Vec<f64>), Fault> {
     Ok((size, values))
 }
 
+fn npy_complex(content: &[u8]) -> Result<(Vec<usize>, Vec<[f64; 2]>), Fault> {
+    let array = array(content)?;
+    let shape: Vec<usize> = array.dimensions.iter().map(|n| *n as usize).collect();
+    if array.data.len() == 0 {
+        return Err(format!("expected at least one number, found an array of shape {shape:?}"));
+    }
+    let float = |(at, bytes): (usize, &[u8])| {
+        let (at, x) = (at / array.floats, (array.read)(bytes));
+        finite(x, || format!("number {at} of the file"), || x.to_string())
+    };
+    let floats = array.data.enumerate().map(float).collect::<Result<Vec<_>, _>>()?;
+    let number = |at: usize| match array.floats {
+        1 => [floats[at], 0.0],
+        _ => [floats[2 * at], floats[2 * at + 1]],
+    };
+    let values = match array.fortran_order {
+        false => (0..floats.len() / array.floats).map(number).collect(),
+        true => row_major(&shape).map(number).collect(),
+    };
+    Ok((shape, values))
+}
+
+/// The places in an array in Fortran's order of its numbers in row-major order.
+fn row_major(shape: &[usize]) -> impl Iterator<Item = usize> {
+    let place = move |mut at: usize| {
+        let mut index = vec![0; shape.len()];
+        for (index, length) in index.iter_mut().zip(shape).rev() {
+            (*index, at) = (at % length, at / length);
+        }
+        index.iter().zip(shape).rev().fold(0, |place, (index, length)| place * length + index)
+    };
+    (0..shape.iter().product()).map(place)
+}
+
+impl Array<'_> {
+    /// This array, if its numbers are real.
+    fn real(self) -> Result<Self, Fault> {
+        if self.floats == 1 { Ok(self) } else { Err("expected real numbers, found complex ones".into()) }
+    }
+}
+
 /// An array with this number of dimensions.
 fn npy(content: &[u8], expected: usize) -> Result<Array<'_>, Fault> {
+    let array = array(content)?;
+    if array.dimensions.len() != expected {
+        let shape: Vec<String> = array.dimensions.iter().map(u64::to_string).collect();
+        let found = shape.len();
+        return Err(format!("expected a {expected}-D array, found a {found}-D array of shape ({})", shape.join(", ")));
+    }
+    Ok(array)
+}
+
+/// An array with any number of dimensions.
+fn array(content: &[u8]) -> Result<Array<'_>, Fault> {
     let Some(rest) = content.strip_prefix(MAGIC) else {
         let start = shown(&content[..content.len().min(MAGIC.len())]);
         return Err(format!("expected a .npy file, which starts with \\x93NUMPY, found `{start}`"));
@@ -191,31 +256,31 @@ fn npy(content: &[u8], expected: usize) -> Result<Array<'_>, Fault> {
     };
     let broken = || format!("expected a header with descr, fortran_order and shape, found `{}`", shown(header));
     let [descr, order, shape] = std::str::from_utf8(header).ok().and_then(entries).ok_or_else(broken)?;
-    let wrong_type = |found: &str| Err(format!("expected the type '<f8', '>f8', '<f4' or '>f4', found {found}"));
+    let wrong_type =
+        |found: &str| Err(format!("expected floats or complex numbers, such as '<f8' or '>c16', found {found}"));
+    let floats = if quoted(descr).is_some_and(|descr| descr.contains('c')) { 2 } else { 1 };
     let (size, read): (usize, fn(&[u8]) -> f64) = match quoted(descr) {
-        Some("<f8") => (8, |b| f64::from_le_bytes(b.try_into().expect("eight bytes"))),
-        Some(">f8") => (8, |b| f64::from_be_bytes(b.try_into().expect("eight bytes"))),
-        Some("<f4") => (4, |b| f32::from_le_bytes(b.try_into().expect("four bytes")).into()),
-        Some(">f4") => (4, |b| f32::from_be_bytes(b.try_into().expect("four bytes")).into()),
+        Some("<f8" | "<c16") => (8, |b| f64::from_le_bytes(b.try_into().expect("eight bytes"))),
+        Some(">f8" | ">c16") => (8, |b| f64::from_be_bytes(b.try_into().expect("eight bytes"))),
+        Some("<f4" | "<c8") => (4, |b| f32::from_le_bytes(b.try_into().expect("four bytes")).into()),
+        Some(">f4" | ">c8") => (4, |b| f32::from_be_bytes(b.try_into().expect("four bytes")).into()),
         Some(other) => return wrong_type(&format!("'{}'", shown(other.as_bytes()))),
         None if descr.starts_with('[') => return wrong_type("a structured type"),
         None => return Err(broken()),
     };
     let dimensions = numbers(shape).ok_or_else(broken)?;
-    if dimensions.len() != expected {
-        let shape: Vec<String> = dimensions.iter().map(u64::to_string).collect();
-        let found = dimensions.len();
-        return Err(format!("expected a {expected}-D array, found a {found}-D array of shape ({})", shape.join(", ")));
-    }
     let length = dimensions.iter().try_fold(1, |length: u64, n| length.checked_mul(*n));
-    let wanted = length.and_then(|length| length.checked_mul(size as u64));
+    let wanted = length.and_then(|length| length.checked_mul((size * floats) as u64));
     if wanted != Some(data.len() as u64) {
         let short = wanted.is_none_or(|wanted| wanted > data.len() as u64);
         let why = if short { "the file is truncated" } else { "there is something after the array" };
         let (found, length) = (data.len(), length.map_or("too many".into(), |length| length.to_string()));
-        return Err(format!("expected {length} numbers of {size} bytes, found {found} bytes of data ({why})"));
+        return Err(format!(
+            "expected {length} numbers of {} bytes, found {found} bytes of data ({why})",
+            size * floats
+        ));
     }
-    Ok(Array { dimensions, fortran_order: order == "True", data: data.chunks_exact(size), read })
+    Ok(Array { dimensions, fortran_order: order == "True", data: data.chunks_exact(size), read, floats })
 }
 
 /// The values of `descr`, `fortran_order` and `shape` in a header.
@@ -274,9 +339,9 @@ fn numbers(shape: &str) -> Option<Vec<u64>> {
     if inside.contains(',') { list } else { None }
 }
 
-/// All that comes before the data of an array of little-endian floats of so many bytes, version 1.0.
-fn npy_head(shape: &str, bytes: usize) -> Vec<u8> {
-    let mut header = format!("{{'descr': '<f{bytes}', 'fortran_order': False, 'shape': ({shape}), }}");
+/// All that comes before the data of an array of numbers of this type, version 1.0.
+fn npy_head(shape: &str, descr: &str) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     let before = MAGIC.len() + 4;
     let padded = (before + header.len() + 1).next_multiple_of(ALIGNMENT) - before;
     header = format!("{header:<width$}\n", width = padded - 1);
@@ -284,7 +349,7 @@ fn npy_head(shape: &str, bytes: usize) -> Vec<u8> {
     [&MAGIC[..], &[1, 0], &(padded as u16).to_le_bytes(), header.as_bytes()].concat()
 }
 
-/// A file for a vector or a matrix. It is written [as a whole](Whole): if anything fails, an older file of that name stays.
+/// A file for a vector or an array. It is written [as a whole](Whole): if anything fails, an older file of that name stays.
 #[derive(Debug)]
 pub struct Target {
     /// As the user wrote it, for messages.
@@ -305,9 +370,9 @@ impl Target {
         Self::prepare_with(path, false)
     }
 
-    fn prepare_with(path: &Path, is_matrix: bool) -> Result<Self, Failure> {
+    fn prepare_with(path: &Path, is_array: bool) -> Result<Self, Failure> {
         let format =
-            Format::of(path, is_matrix).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))?;
+            Format::of(path, is_array).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))?;
         let file = Whole::prepare(path).map_err(|e| Failure::Usage(unwritten(path, e)))?;
         Ok(Self { path: path.to_owned(), file, format })
     }
@@ -317,35 +382,37 @@ impl Target {
         let begin = || {
             let mut filling = self.file.begin()?;
             if self.format == Format::Npy {
-                filling.write_all(&npy_head(&format!("{numbers},"), size_of::<f64>()))?;
+                filling.write_all(&npy_head(&format!("{numbers},"), "<f8"))?;
             }
             Ok(filling)
         };
         Writing { path: self.path.clone(), format: self.format, filling: begin(), written: 0, numbers }
     }
 
-    /// Checks that the path can be written with a matrix, and changes nothing yet.
+    /// Checks that the path can be written with an array, and changes nothing yet.
     ///
     /// # Errors
     ///
     /// Those of [`prepare`](Self::prepare); an extension that is not `.npy`.
-    pub fn for_matrix(path: &Path) -> Result<Self, Failure> {
+    pub fn for_array(path: &Path) -> Result<Self, Failure> {
         Self::prepare_with(path, true)
     }
 
-    /// Writes a square matrix, given by rows of little-endian floats.
+    /// Writes an array of numbers of the type `descr`, given by the bytes of its floats in row-major order.
     ///
     /// # Errors
     ///
     /// The file can't be written; an older one of that name stays.
-    pub fn write_matrix<const B: usize>(
+    pub fn write_array<const B: usize>(
         &self,
-        size: usize,
+        descr: &str,
+        shape: &[usize],
         values: impl Iterator<Item = [u8; B]>,
     ) -> Result<(), Failure> {
         let write = || {
+            let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
             let mut filling = self.file.begin()?;
-            filling.write_all(&npy_head(&format!("{size}, {size}"), B))?;
+            filling.write_all(&npy_head(&shape.join(", "), descr))?;
             for value in values {
                 filling.write_all(&value)?;
             }

@@ -19,6 +19,7 @@ mod closed;
 pub mod collective;
 pub mod compare;
 pub mod explore;
+pub mod fft;
 pub mod files;
 pub mod host;
 pub mod interrupt;
@@ -27,6 +28,7 @@ pub mod measure;
 pub mod micro;
 pub mod options;
 pub mod output;
+pub mod runs;
 pub mod schedule;
 pub mod stencil;
 pub mod swap;
@@ -63,6 +65,7 @@ pub struct Maniple {
 pub enum Command {
     Stencil(stencil::StencilOptions),
     Cholesky(cholesky::CholeskyOptions),
+    Fft(fft::FftOptions),
     Collective(collective::CollectiveOptions),
     Schedule(schedule::ScheduleOptions),
     Tune(tune::TuneOptions),
@@ -147,6 +150,7 @@ impl Command {
         match self {
             Command::Stencil(args) => stencil::execute(args),
             Command::Cholesky(args) => cholesky::execute(args),
+            Command::Fft(args) => fft::execute(args),
             Command::Collective(args) => collective::execute(args),
             Command::Schedule(args) => schedule::execute(args),
             Command::Tune(args) => tune::execute(args),
@@ -172,7 +176,7 @@ impl Command {
     pub fn runs_on_several_processes(&self) -> bool {
         match self {
             Command::Stencil(_) | Command::WeakScaling(_) | Command::Tasks(_) | Command::Flow(_) => true,
-            Command::Collective(_) | Command::Cholesky(_) | Command::Broadcast(_) => true,
+            Command::Collective(_) | Command::Cholesky(_) | Command::Fft(_) | Command::Broadcast(_) => true,
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => true,
             #[cfg(feature = "mpi")]
             Command::MpiRank(_) => true,

@@ -14,6 +14,7 @@ mod verify;
 
 pub use array::Array;
 
+use crate::Mode;
 use grid::Grid;
 use maniple::prelude::*;
 use maniple::runtime::Stats;
@@ -27,15 +28,6 @@ use verify::Sums;
 pub type C = num_complex::Complex<f64>;
 
 const VALUES: Field<C> = Field::new(0, "values");
-
-/// When tasks on what has come from others start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// When everything has come.
-    Whole,
-    /// When their own part has come.
-    Partial,
-}
 
 /// The errors of a transform.
 #[derive(Debug, thiserror::Error)]

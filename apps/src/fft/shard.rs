@@ -3,7 +3,8 @@
 use super::deal::share;
 use super::transform::Plans;
 use super::verify::Sums;
-use super::{C, Mode, Problem, VALUES};
+use super::{C, Problem, VALUES};
+use crate::Mode;
 use maniple::prelude::*;
 use maniple::runtime::{Leaf, now};
 use serde::{Deserialize, Serialize};

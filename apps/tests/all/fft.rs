@@ -1,6 +1,7 @@
 use crate::on;
 use maniple::runtime::Runtime;
-use maniple_apps::fft::{Array, C, FftError, Mode, Problem, run};
+use maniple_apps::Mode;
+use maniple_apps::fft::{Array, C, FftError, Problem, run};
 use proptest::prelude::*;
 use std::f64::consts::TAU;
 use std::sync::{Arc, Mutex};

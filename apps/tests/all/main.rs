@@ -1,5 +1,6 @@
 //! The applications, on all drivers, against sequential code.
 
+mod cg;
 mod cholesky;
 mod fft;
 

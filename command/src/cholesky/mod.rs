@@ -1,22 +1,16 @@
 //! `maniple cholesky`.
 
 use crate::Failure;
-use crate::arrays::{self, Target};
-use crate::files::check_trace;
-use crate::host::HostRun;
-use crate::machines::reduced::warn_without_costs;
+use crate::arrays;
 use crate::options::help::{exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
 use crate::options::sends::Sends;
-use crate::options::workers::OnWorkers;
-use crate::options::{RepeatByWire, Reported, Traced};
-use crate::output::{Output, Record, expect_verified, field, table};
-use maniple::runtime::Runtime;
+use crate::output::{Record, field};
+use crate::runs::{AppOptions, Ran};
 use maniple_apps::cholesky::{CholeskyError, Matrix, Outcome, Problem, Real, run};
 use maniple_stencil::plural;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 
 /// Factor a symmetric positive definite matrix, A = L Lᵀ, by a flow of tasks on tiles
 #[derive(Debug, clap::Args)]
@@ -55,9 +49,6 @@ pub struct CholeskyOptions {
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = Type::F64)]
     element: Type,
 
-    #[command(flatten)]
-    repeat: RepeatByWire,
-
     /// Factor the matrix in this file, of which only the lower triangle is looked at. Each process reads it
     #[arg(long, value_name = "FILE.npy")]
     input: Option<PathBuf>,
@@ -70,13 +61,7 @@ pub struct CholeskyOptions {
     sends: Sends,
 
     #[command(flatten)]
-    on: OnWorkers,
-
-    #[command(flatten)]
-    traced: Traced,
-
-    #[command(flatten)]
-    reported: Reported,
+    app: AppOptions,
 }
 
 /// A type of numbers.
@@ -98,55 +83,28 @@ pub fn execute(args: &CholeskyOptions) -> Result<(), Failure> {
 
 fn execute_on<T: Real, const B: usize>(args: &CholeskyOptions, bytes: fn(T) -> [u8; B]) -> Result<(), Failure> {
     at_least_one("tile", args.tile)?;
-    let files = args.on.files()?.reads("--input", args.input.as_deref());
-    files.writes("--output", args.output.as_deref()).writes("--trace", args.traced.trace.as_deref()).check()?;
-    // The first of several processes writes it.
-    let written = args.output.as_deref().filter(|_| Runtime::process_number() == 0);
-    let target = written.map(Target::for_matrix).transpose()?;
-    let matrix = matrix::<T>(args)?;
-    let machine = args.on.workers.place(1)?.0.machine();
-    let runs = args.repeat.or(3, machine.is_some())?;
-    let (workers, runtime, trace) = args.on.runtime_with(1, &args.traced, |mapper| args.sends.change(mapper))?;
-    let runtime = args.sends.on(runtime);
-    machine.as_deref().into_iter().for_each(warn_without_costs);
-    let mut problem = Problem::new(matrix, args.tile);
-    let mut output = Output::new(args.reported.format);
-    let (mut unverified, sends) = (Vec::new(), args.sends.fields());
-    let mut run = |number: usize| {
-        if number + 1 == runs && args.output.is_some() {
+    let target = args.app.target(args.input.as_deref(), args.output.as_deref())?;
+    let mut problem = Problem::new(matrix::<T>(args)?, args.tile);
+    args.app.run("cholesky", 1, Some(&args.sends), |runtime, is_last| {
+        if is_last && args.output.is_some() {
             problem.factor = Some(Arc::default());
         }
-        let began = Instant::now();
-        let outcome = run(&runtime, &problem).map_err(failure)?;
-        let host = HostRun::of(&outcome.stats, began.elapsed());
-        unverified.extend(outcome.failure.as_ref().map(|failure| format!("run {number}: {failure}")));
-        let mut record = vec![
-            field("program", "cholesky"),
-            field("wire", args.on.workers.wire.name()),
-            field("machine", machine.as_ref().map(|machine| &*machine.name)),
-            field("nodes", machine.as_ref().map(|machine| machine.nodes)),
-            field("workers", workers),
+        let outcome = run(runtime, &problem).map_err(failure)?;
+        let mut fields = vec![
             field("size", problem.matrix.size()),
             field("tile", args.tile),
             field("type", T::NAME),
             field("tasks", problem.tasks()),
-            sends[0].clone(),
-            sends[1].clone(),
         ];
-        record.extend(measured(&outcome, problem.operations()));
-        record.extend(host.iter().flat_map(HostRun::fields));
-        output.add(record)
-    };
-    let done = (0..runs).try_for_each(&mut run);
-    let finished = output.finish_with(table);
-    done?;
-    finished?;
-    expect_verified(runs, "run", &unverified)?;
+        fields.extend(args.sends.fields());
+        fields.extend(measured(&outcome, problem.operations()));
+        Ok(Ran { fields, failure: outcome.failure, stats: outcome.stats })
+    })?;
     if let (Some(target), Some(factor)) = (target, &problem.factor) {
         let factor = factor.lock().unwrap_or_else(PoisonError::into_inner);
-        target.write_matrix(problem.matrix.size(), factor.iter().map(|x| bytes(*x)))?;
+        target.write_array(&format!("<f{B}"), &[problem.matrix.size(); 2], factor.iter().map(|x| bytes(*x)))?;
     }
-    check_trace(trace.as_ref())
+    Ok(())
 }
 
 fn measured(outcome: &Outcome, operations: f64) -> Record {

@@ -138,6 +138,28 @@ impl RepeatByWire {
     }
 }
 
+/// When a shard's tasks on what comes from others start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// When everything has come
+    Whole,
+    /// When their own part has come
+    Partial,
+}
+
+impl Mode {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        if self == Mode::Whole { "whole" } else { "partial" }
+    }
+}
+
+impl From<Mode> for maniple_apps::Mode {
+    fn from(mode: Mode) -> Self {
+        if mode == Mode::Whole { Self::Whole } else { Self::Partial }
+    }
+}
+
 /// The format of the report.
 #[derive(Debug, Args)]
 pub struct Reported {

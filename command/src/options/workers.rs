@@ -176,6 +176,20 @@ impl Workers {
         Ok((self.machine(shards)?.map_or(Place::Threads, |machine| Place::Machine(Arc::new(machine))), self.count()))
     }
 
+    /// The number of shards that the user gave, or else one for each processor that runs leaf tasks.
+    ///
+    /// # Errors
+    /// Those of [`place`](Self::place).
+    pub fn shards_or_processors(&self, given: Option<usize>) -> Result<usize, Failure> {
+        match given {
+            Some(shards) => Ok(shards),
+            None => {
+                let (place, workers) = self.place(1)?;
+                Ok(Processors { place, workers, bind: self.bind, utility: self.utility }.count())
+            }
+        }
+    }
+
     /// In virtual time, the machine for a run of `shards` shards. For commands that can't use several processes.
     ///
     /// # Errors

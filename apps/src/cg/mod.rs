@@ -1,0 +1,271 @@
+//! The method of conjugate gradients for a sparse symmetric positive definite system, on any number of shards.
+//!
+//! Each shard has rows of the matrix and of the vectors, and exchanges *ghosts* with its neighbours: values of rows that others have.
+//! The system is HPCG's operator on a grid, with HPCG's multigrid preconditioner, or any sparse matrix. The steps are those of HPCG's
+//! reference (Dongarra, Heroux, Luszczek, "HPCG Benchmark", 2015), without its preconditioner those of MiniFE.
+
+mod local;
+mod shard;
+mod system;
+
+pub use system::{Sparse, System};
+
+use crate::Mode;
+use maniple::prelude::*;
+use maniple::runtime::{Edge, Stats};
+use shard::{AP, B, Found, P, Part, R, X, Z};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use system::Dealt;
+
+/// HPCG's number of grids.
+const LEVELS: usize = 4;
+
+/// The errors of a solution.
+#[derive(Debug, thiserror::Error)]
+pub enum CgError {
+    /// Something that has to be there is not.
+    #[error("{what}: expected at least 1, found 0")]
+    Zero {
+        /// The name of the number.
+        what: &'static str,
+    },
+    /// A value is beyond the matrix.
+    #[error("row {row}, column {column} (from 0): expected rows and columns below {rows}")]
+    Outside {
+        /// The row.
+        row: u32,
+        /// The column.
+        column: u32,
+        /// The number of rows.
+        rows: usize,
+    },
+    /// The matrix is not symmetric.
+    #[error(
+        "the matrix is not symmetric: row {row}, column {column} (from 0) has {value}, and the place that mirrors it {}",
+        .other.map_or("nothing".into(), |other| other.to_string())
+    )]
+    NotSymmetric {
+        /// The row.
+        row: u32,
+        /// The column.
+        column: u32,
+        /// The value there.
+        value: f64,
+        /// The value at the place that mirrors it.
+        other: Option<f64>,
+    },
+    /// The diagonal is not positive, so the matrix is not positive definite.
+    #[error(
+        "row {row} (from 0): expected a positive number on the diagonal, found {}",
+        .value.map_or("nothing".into(), |value| value.to_string())
+    )]
+    Diagonal {
+        /// The row.
+        row: u32,
+        /// The value there.
+        value: Option<f64>,
+    },
+    /// The right-hand side has another length.
+    #[error("the right-hand side: expected {expected} numbers, one for each row, found {found}")]
+    RightSide {
+        /// The number of rows.
+        expected: usize,
+        /// The number of values.
+        found: usize,
+    },
+    /// The runtime failed.
+    #[error("the run failed: {0}")]
+    Runtime(#[from] Error),
+}
+
+/// What makes a step of the method go further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preconditioner {
+    /// Nothing.
+    None,
+    /// The symmetric Gauss–Seidel method, once, on each shard's rows.
+    GaussSeidel,
+    /// The same before and after a correction by a grid with twice the spacing, on up to 4 grids.
+    Multigrid,
+}
+
+/// A system to solve.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// The matrix.
+    pub system: System,
+    /// The right-hand side. Without it, all values of the solution are 1.
+    pub right: Option<Arc<Vec<f64>>>,
+    /// The number of shards.
+    pub shards: u32,
+    /// When tasks start.
+    pub mode: Mode,
+    /// The preconditioner.
+    pub preconditioner: Preconditioner,
+    /// The most iterations.
+    pub iterations: usize,
+    /// The iterations end when the norm of the residual is at most this part of the norm of the right-hand side.
+    pub tolerance: f64,
+    /// Where the first node puts the solution.
+    pub solution: Option<Arc<Mutex<Vec<f64>>>>,
+}
+
+impl Problem {
+    /// Fifty iterations for a system, on so many shards.
+    pub fn new(system: System, shards: u32) -> Self {
+        let preconditioner = match system {
+            System::Stencil { .. } => Preconditioner::Multigrid,
+            System::Given(_) => Preconditioner::GaussSeidel,
+        };
+        let (mode, iterations, tolerance) = (Mode::Partial, 50, 0.0);
+        Self { system, right: None, shards, mode, preconditioner, iterations, tolerance, solution: None }
+    }
+
+    /// The number of rows, and of values that are not 0.
+    pub fn size(&self) -> (usize, usize) {
+        self.dealt().size()
+    }
+
+    /// The number of grids.
+    pub fn levels(&self) -> usize {
+        self.dealt().levels(if self.preconditioner == Preconditioner::Multigrid { LEVELS } else { 1 })
+    }
+
+    fn dealt(&self) -> Dealt {
+        Dealt::new(self.system.clone(), self.shards)
+    }
+
+    fn check(&self) -> Result<(), CgError> {
+        let points = if let System::Stencil { points } = &self.system { *points } else { [1; 3] };
+        let numbers = [
+            ("shards", self.shards as usize),
+            ("iterations", self.iterations),
+            ("points along an axis", points.into_iter().min().unwrap_or(0)),
+        ];
+        if let Some((what, _)) = numbers.into_iter().find(|(_, number)| *number == 0) {
+            return Err(CgError::Zero { what });
+        }
+        match (&self.right, self.size().0) {
+            (Some(right), expected) if right.len() != expected => {
+                Err(CgError::RightSide { expected, found: right.len() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a run gave.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The time of all iterations, by the run's own clock.
+    pub time: Duration,
+    /// The norm of the residual as the method has it, before the first iteration and after each.
+    pub residuals: Vec<f64>,
+    /// ‖b − A x‖ / ‖b‖, computed anew.
+    pub residual: f64,
+    /// The error of the solution, ‖x − 1‖ / ‖1‖, if no right-hand side was given.
+    pub error: Option<f64>,
+    /// What is wrong with the solution, if something is.
+    pub failure: Option<String>,
+    /// The runtime's counters.
+    pub stats: Stats,
+}
+
+/// Solves a system and verifies the solution: b − A x has to be the residual that the method has. May wait.
+///
+/// # Errors
+/// Numbers that are 0, a right-hand side of another length, and errors of the runtime.
+pub fn run(runtime: &Runtime, problem: &Problem) -> Result<Outcome, CgError> {
+    problem.check()?;
+    let given = Arc::new(problem.clone());
+    let (found, stats) = runtime.run(move |top| whole(top, given.clone()))?;
+    let time = found.iter().map(|f| f.time).max().unwrap_or_default();
+    let [left, b, x, from_one] = std::array::from_fn(|n| found.iter().map(|f| f.sums[n]).sum::<f64>().sqrt());
+    let norm = found.iter().map(|f| f.norm).fold(0.0, f64::max);
+    let residuals: Vec<f64> = found[0].squares.iter().map(|square| square.sqrt()).collect();
+    let last = residuals.last().copied().unwrap_or_default();
+    // What is lost in sums of numbers as large as A x.
+    let most = 1e-12 * (norm * x + b);
+    let apart = (left - last).abs();
+    let wrong = || format!("expected a residual within {most:e} of {last:e}, as the method has it, found {left:e}");
+    let failure = (apart > most || apart.is_nan()).then(wrong);
+    let error = problem.right.is_none().then(|| from_one / (problem.size().0 as f64).sqrt());
+    Ok(Outcome { time, residuals, residual: left / b.max(f64::MIN_POSITIVE), error, failure, stats })
+}
+
+async fn whole(top: Top, problem: Arc<Problem>) -> Result<Vec<Found>, Error> {
+    let (dealt, shards) = (problem.dealt(), problem.shards);
+    let gang = top.gang("shards", shards)?;
+    let sum = Collective::allreduce(Operator::sum()).make(&top, &gang, "sum")?;
+    let mut levels = Vec::new();
+    for level in 0..problem.levels() {
+        let near: Vec<Vec<u32>> = (0..shards).map(|shard| dealt.neighbours(shard, level)).collect();
+        let ghosts = |shard: u32| dealt.ghosts(shard, level);
+        let rows: Vec<usize> = (0..shards).map(|shard| dealt.rows(shard, level)).collect();
+        let all = rows.iter().zip(0..).map(|(rows, shard)| rows + ghosts(shard)).collect::<Vec<_>>();
+        let ghosted = blocks(&top, "vectors with ghosts", &all, &[Z.info(), P.info()])?;
+        let plain = blocks(&top, "vectors", &rows, &[R.info(), AP.info(), B.info(), X.info()])?;
+        let edges =
+            near.iter().zip(0..).flat_map(|(near, to)| near.iter().map(move |from| Edge { from: *from, to, tag: 0 }));
+        levels.push((ghosted, plain, top.edges("ghosts", &gang, edges, 2)?));
+    }
+    let given = problem.clone();
+    let task = top.register("cg", move |shard, part| shard::solve(shard, part, given.clone()));
+    let launch = |s: u32| {
+        let at = |(ghosted, plain, edges): &(Vec<Region>, Vec<Region>, Edges<f64>)| {
+            (ghosted[s as usize], plain[s as usize], *edges)
+        };
+        let own: Vec<_> = levels.iter().map(at).collect();
+        let part = Part { levels: own.clone(), sum };
+        own.into_iter().fold(ShardLaunch::new(part), |launch, (ghosted, plain, _)| {
+            launch.writes(ghosted, [Z, P]).writes(plain, [R, AP, B, X])
+        })
+    };
+    let found = top.launch_gang(&gang, &task, launch)?.all().await?;
+    if let Some(into) = &problem.solution {
+        for (shard, block) in (0u32..).zip(&levels[0].1) {
+            gather(&top, &problem, (shard, *block), into)?;
+        }
+        top.done().await?;
+    }
+    Ok(found)
+}
+
+/// Makes a tree with a block of so many points for each shard.
+fn blocks(
+    top: &Top,
+    name: &str,
+    sizes: &[usize],
+    fields: &[maniple::regions::FieldInfo],
+) -> Result<Vec<Region>, Error> {
+    let tree = top.region_tree(name, Rect::line(0, sizes.iter().sum::<usize>() as i64), fields)?;
+    let mut first = 0;
+    let block = |size: &usize| {
+        let start = first;
+        first += *size as i64;
+        Region::new(tree.tree, Rect::line(start, first))
+    };
+    Ok(sizes.iter().map(block).collect())
+}
+
+/// Puts a shard's part of the solution into its place on the first node.
+fn gather(
+    top: &Top,
+    problem: &Arc<Problem>,
+    (shard, block): (u32, Region),
+    into: &Arc<Mutex<Vec<f64>>>,
+) -> Result<(), Error> {
+    let (problem, into) = (problem.clone(), into.clone());
+    let put = move |x: Read<f64>| {
+        let dealt = problem.dealt();
+        let mut all = into.lock().unwrap_or_else(PoisonError::into_inner);
+        all.resize(dealt.size().0, 0.0);
+        for (row, value) in x.as_slice().iter().enumerate() {
+            all[dealt.position(shard, row)] = *value;
+        }
+    };
+    let x = top.region(block)?;
+    top.launch(put, (x.read(X),)).on(maniple::mapper::NodeId(0)).named("gather").go()?.detach();
+    Ok(())
+}

@@ -1,0 +1,318 @@
+//! The shard task, and its leaf tasks.
+
+use super::local::Local;
+use super::{Preconditioner, Problem};
+use crate::Mode;
+use maniple::prelude::*;
+use maniple::runtime::{Consumer, Producer, now};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Of vectors with ghosts: the vector that the preconditioner works on, and the direction.
+pub const Z: Field<f64> = Field::new(0, "z");
+pub const P: Field<f64> = Field::new(1, "p");
+/// Of vectors without: the residual, a product with the matrix, the right-hand side, and the solution.
+pub const R: Field<f64> = Field::new(0, "r");
+pub const AP: Field<f64> = Field::new(1, "ap");
+pub const B: Field<f64> = Field::new(2, "b");
+pub const X: Field<f64> = Field::new(3, "x");
+
+/// What a shard gets: on each level its vectors with and without ghosts and the edges to its neighbours, and for the finest one sums
+/// over all shards.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Part {
+    pub levels: Vec<(Region, Region, Edges<f64>)>,
+    pub sum: Collective<f64>,
+}
+
+/// What a shard gives.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Found {
+    /// The time of all iterations.
+    pub time: Duration,
+    /// The squares of the norm of the residual, before the first iteration and after each.
+    pub squares: Vec<f64>,
+    /// Sums over its rows, of squares: of b − A x, b, x, and x − 1.
+    pub sums: [f64; 4],
+    /// The largest sum of the absolute values of a row.
+    pub norm: f64,
+}
+
+/// A level of a shard.
+struct Level {
+    local: Arc<Local>,
+    /// Vectors with ghosts: all, the shard's own rows, and the ghosts of each neighbour.
+    all: RegionView,
+    own: RegionView,
+    ghosts: Vec<RegionView>,
+    /// Vectors without ghosts.
+    rows: RegionView,
+    out: Vec<Producer<f64>>,
+    into: Vec<Consumer<f64>>,
+}
+
+struct Solver {
+    shard: Shard,
+    levels: Vec<Level>,
+    sum: Collective<f64>,
+    mode: Mode,
+}
+
+/// Solves the system: `problem.iterations` steps of the method of conjugate gradients, or fewer.
+pub async fn solve(shard: Shard, part: Part, problem: Arc<Problem>) -> Result<Found, Error> {
+    let (me, dealt, levels) = (shard.index(), problem.dealt(), problem.levels());
+    let level = |(level, (ghosted, rows, edges)): (usize, (Region, Region, Edges<f64>))| {
+        Level::new(&shard, Arc::new(Local::new(&dealt, me, level, levels)), (ghosted, rows), &edges)
+    };
+    let levels = part.levels.into_iter().enumerate().map(level).collect::<Result<Vec<_>, Error>>()?;
+    let solver = Solver { shard: shard.clone(), levels, sum: part.sum, mode: problem.mode };
+    let fine = &solver.levels[0];
+    let (local, given) = (fine.local.clone(), problem.clone());
+    let set = move |mut b: Write<f64>, mut r: Write<f64>, mut x: Write<f64>| {
+        let values: Vec<f64> = match &given.right {
+            Some(right) => (0..local.rows()).map(|row| right[dealt.position(me, row)]).collect(),
+            None => local.sums().collect(),
+        };
+        b.write_with(|row| values[row]);
+        r.write_with(|row| values[row]);
+        x.write_with(|_| 0.0);
+    };
+    shard.launch(set, (fine.rows.write(B), fine.rows.write(R), fine.rows.write(X))).named("set").go()?.detach();
+    solver.touch()?;
+    let mut squares = vec![solver.dot(fine.rows.read(R), fine.rows.read(R))?];
+    squares[0].clone().await?;
+    let began = now();
+    let mut last = None;
+    for k in 0..problem.iterations {
+        solver.precondition(problem.preconditioner).await?;
+        let rz = solver.dot(fine.rows.read(R), fine.own.read(Z))?;
+        solver.turn(&rz, last.as_ref())?;
+        solver.multiply(0, P).await?;
+        let p_ap = solver.dot(fine.own.read(P), fine.rows.read(AP))?;
+        squares.push(solver.step(&rz, &p_ap)?);
+        last = Some(rz);
+        // Two iterations are under way, unless the last residual decides whether there is another one.
+        let looked_at = if problem.tolerance > 0.0 { k + 1 } else { k };
+        let square = squares[looked_at].clone().await?;
+        if problem.tolerance > 0.0 && square.sqrt() <= problem.tolerance * squares[0].clone().await?.sqrt() {
+            break;
+        }
+    }
+    let mut found = Vec::new();
+    for square in squares {
+        found.push(square.await?);
+    }
+    let time = now() - began;
+    shard.copy(fine.rows.read(X), fine.own.write(P)).named("copy").go()?.detach();
+    solver.multiply(0, P).await?;
+    let sums = |b: Read<f64>, ax: Read<f64>, x: Read<f64>| {
+        let squares = |of: &dyn Fn(usize) -> f64| (0..b.as_slice().len()).map(|row| of(row).powi(2)).sum::<f64>();
+        let (b, ax, x) = (b.as_slice(), ax.as_slice(), x.as_slice());
+        [squares(&|i| b[i] - ax[i]), squares(&|i| b[i]), squares(&|i| x[i]), squares(&|i| x[i] - 1.0)]
+    };
+    let args = (fine.rows.read(B), fine.rows.read(AP), fine.rows.read(X));
+    let sums = shard.launch(sums, args).named("sums").go()?.await?;
+    Ok(Found { time, squares: found, sums, norm: fine.local.norm() })
+}
+
+impl Level {
+    fn new(
+        shard: &Shard,
+        local: Arc<Local>,
+        (ghosted, rows): (Region, Region),
+        edges: &Edges<f64>,
+    ) -> Result<Self, Error> {
+        let part = |from: usize, to: usize| {
+            let first = ghosted.rect.lo(0);
+            shard.region(Region::new(ghosted.tree, Rect::line(first + from as i64, first + to as i64)))
+        };
+        Ok(Self {
+            all: shard.region(ghosted)?,
+            own: part(0, local.rows())?,
+            ghosts: local.neighbours.iter().map(|n| part(n.ghosts.start, n.ghosts.end)).collect::<Result<_, _>>()?,
+            rows: shard.region(rows)?,
+            out: edges.outgoing(shard)?,
+            into: edges.incoming(shard)?,
+            local,
+        })
+    }
+}
+
+impl Solver {
+    /// Writes to all vectors. Memory that is touched for the first time takes longer.
+    fn touch(&self) -> Result<(), Error> {
+        for (n, level) in self.levels.iter().enumerate() {
+            let fields = if n == 0 { &[Z, P][..] } else { &[Z] };
+            for field in fields {
+                self.shard.fill(level.all.write(*field), 0.0).go()?.detach();
+            }
+            self.shard.fill(level.rows.write(AP), 0.0).go()?.detach();
+            if n > 0 {
+                self.shard.fill(level.rows.write(R), 0.0).go()?.detach();
+            }
+        }
+        Ok(())
+    }
+
+    /// The scalar product of two vectors without their ghosts.
+    fn dot(
+        &self,
+        a: Requirement<Read<'static, f64>>,
+        b: Requirement<Read<'static, f64>>,
+    ) -> Result<TaskFuture<f64>, Error> {
+        let dot =
+            |a: Read<f64>, b: Read<f64>| a.as_slice().iter().zip(b.as_slice()).fold(0.0, |sum, (a, b)| sum + a * b);
+        let own = self.shard.launch(dot, (a, b)).named("dot").go()?;
+        self.sum.call(&self.shard, &own)
+    }
+
+    /// The new direction: z + β p.
+    fn turn(&self, rz: &TaskFuture<f64>, last: Option<&TaskFuture<f64>>) -> Result<(), Error> {
+        let Level { own, .. } = &self.levels[0];
+        let turn = |z: Read<f64>, mut p: ReadWrite<f64>, rz: Arg<f64>, last: Option<Arg<f64>>| {
+            let beta = last.map_or(0.0, |last| *rz / *last);
+            p.as_mut_slice().iter_mut().zip(z.as_slice()).for_each(|(p, z)| *p = z + beta * *p);
+        };
+        let args = (own.read(Z), own.read_write(P), rz.into(), last.map(Into::into));
+        self.shard.launch(turn, args).named("turn").go()?.detach();
+        Ok(())
+    }
+
+    /// A step in this direction. Gives the square of the norm of the new residual.
+    fn step(&self, rz: &TaskFuture<f64>, p_ap: &TaskFuture<f64>) -> Result<TaskFuture<f64>, Error> {
+        let Level { own, rows, .. } = &self.levels[0];
+        let step = |p: Read<f64>,
+                    ap: Read<f64>,
+                    mut x: ReadWrite<f64>,
+                    mut r: ReadWrite<f64>,
+                    rz: Arg<f64>,
+                    p_ap: Arg<f64>| {
+            let alpha = *rz / *p_ap;
+            x.as_mut_slice().iter_mut().zip(p.as_slice()).for_each(|(x, p)| *x += alpha * p);
+            r.as_mut_slice().iter_mut().zip(ap.as_slice()).fold(0.0, |sum, (r, ap)| {
+                *r -= alpha * ap;
+                sum + *r * *r
+            })
+        };
+        let args = (own.read(P), rows.read(AP), rows.read_write(X), rows.read_write(R), rz.into(), p_ap.into());
+        let own = self.shard.launch(step, args).named("step").go()?;
+        self.sum.call(&self.shard, &own)
+    }
+
+    /// Sends the rows of a vector that the neighbours use.
+    fn send(&self, level: usize, vector: Field<f64>) -> Result<(), Error> {
+        let Level { local, own, out, .. } = &self.levels[level];
+        if out.is_empty() {
+            return Ok(());
+        }
+        let puts = out.iter().zip(&local.neighbours).map(|(to, n)| to.put(n.sends.len())).collect();
+        let local = local.clone();
+        let pack = move |x: Read<f64>, mut puts: Many<Put<f64>>| {
+            for (put, neighbour) in puts.iter_mut().zip(&local.neighbours) {
+                put.iter_mut().zip(&neighbour.sends).for_each(|(put, row)| *put = x.as_slice()[*row as usize]);
+            }
+        };
+        self.shard.launch(pack, (own.read(vector), puts)).named("pack").go()?.detach();
+        Ok(())
+    }
+
+    /// The product of a level's matrix and a vector. The rows that need ghosts start when those of their neighbours are there.
+    async fn multiply(&self, level: usize, vector: Field<f64>) -> Result<(), Error> {
+        let Level { local, all, own, ghosts, rows, into, .. } = &self.levels[level];
+        self.send(level, vector)?;
+        for (ghosts, from) in ghosts.iter().zip(into) {
+            let receive = |mut ghosts: Write<f64>, came: Get<f64>| ghosts.write_with(|n| came[n]);
+            self.shard.launch(receive, (ghosts.write(vector), from.get())).named("receive").go()?.detach();
+        }
+        if self.mode == Mode::Whole {
+            self.shard.launch(|_: Read<f64>| (), (all.read(vector),)).named("all").go()?.await?;
+        }
+        let of = local.clone();
+        let inside = move |x: Read<f64>, mut y: ReadWrite<f64>| of.multiply_inside(x.as_slice(), y.as_mut_slice());
+        self.shard.launch(inside, (own.read(vector), rows.read_write(AP))).named("inside").go()?.detach();
+        let border = |number: usize| {
+            let of = local.clone();
+            let border = move |x: Read<f64>, ghosts: Many<Read<f64>>| {
+                let ghosts: Vec<&[f64]> = ghosts.iter().map(|ghosts| ghosts.as_slice()).collect();
+                of.multiply_border(&of.borders[number], x.as_slice(), &ghosts)
+            };
+            let needed = local.borders[number].from.iter().map(|n| ghosts[*n].read(vector)).collect();
+            self.shard.launch(border, (own.read(vector), needed)).named("border").go()
+        };
+        if local.borders.is_empty() {
+            return Ok(());
+        }
+        let borders = (0..local.borders.len()).map(border).collect::<Result<Vec<_>, Error>>()?;
+        let of = local.clone();
+        let merge = move |mut y: ReadWrite<f64>, parts: Many<Arg<Vec<f64>>>| {
+            for (border, part) in of.borders.iter().zip(parts) {
+                border.rows.iter().zip(part.iter()).for_each(|(row, value)| y.as_mut_slice()[*row as usize] = *value);
+            }
+        };
+        let args = (rows.read_write(AP), borders.iter().map(Into::into).collect());
+        self.shard.launch(merge, args).named("merge").go()?.detach();
+        Ok(())
+    }
+
+    /// Takes a step of the symmetric Gauss–Seidel method on a level. It starts when all ghosts are there.
+    fn smooth(&self, level: usize) -> Result<(), Error> {
+        let at = &self.levels[level];
+        self.send(level, Z)?;
+        let gets = at.into.iter().map(Consumer::get).collect();
+        let of = at.local.clone();
+        let smooth = move |r: Read<f64>, mut x: ReadWrite<f64>, came: Many<Get<f64>>| {
+            let x = x.as_mut_slice();
+            for (neighbour, came) in of.neighbours.iter().zip(came) {
+                x[neighbour.ghosts.clone()].copy_from_slice(&came);
+            }
+            of.smooth(r.as_slice(), x);
+        };
+        self.shard.launch(smooth, (at.rows.read(R), at.all.read_write(Z), gets)).named("smooth").go()?.detach();
+        Ok(())
+    }
+
+    fn clear(&self, level: usize) -> Result<(), Error> {
+        self.shard.fill(self.levels[level].own.write(Z), 0.0).named("clear").go()?.detach();
+        Ok(())
+    }
+
+    /// An approximate solution of A z = r.
+    async fn precondition(&self, by: Preconditioner) -> Result<(), Error> {
+        if by == Preconditioner::None {
+            let Level { own, rows, .. } = &self.levels[0];
+            self.shard.copy(rows.read(R), own.write(Z)).named("copy").go()?.detach();
+            return Ok(());
+        }
+        let coarsest = self.levels.len() - 1;
+        for level in 0..coarsest {
+            self.clear(level)?;
+            self.smooth(level)?;
+            self.multiply(level, Z).await?;
+            let (fine, coarse) = (&self.levels[level], &self.levels[level + 1]);
+            let of = fine.local.clone();
+            let restrict = move |r: Read<f64>, az: Read<f64>, mut coarse: Write<f64>| {
+                let (r, az) = (r.as_slice(), az.as_slice());
+                coarse.write_with(|row| {
+                    let fine = of.finer[row] as usize;
+                    r[fine] - az[fine]
+                });
+            };
+            let args = (fine.rows.read(R), fine.rows.read(AP), coarse.rows.write(R));
+            self.shard.launch(restrict, args).named("restrict").go()?.detach();
+        }
+        self.clear(coarsest)?;
+        self.smooth(coarsest)?;
+        for level in (0..coarsest).rev() {
+            let (fine, coarse) = (&self.levels[level], &self.levels[level + 1]);
+            let of = fine.local.clone();
+            let prolong = move |coarse: Read<f64>, mut z: ReadWrite<f64>| {
+                let z = z.as_mut_slice();
+                of.finer.iter().zip(coarse.as_slice()).for_each(|(row, coarse)| z[*row as usize] += coarse);
+            };
+            self.shard.launch(prolong, (coarse.own.read(Z), fine.own.read_write(Z))).named("prolong").go()?.detach();
+            self.smooth(level)?;
+        }
+        Ok(())
+    }
+}
