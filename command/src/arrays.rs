@@ -83,15 +83,16 @@ pub fn read_complex(path: &Path) -> Result<(Vec<usize>, Vec<[f64; 2]>), Failure>
 }
 
 fn read_with<T>(path: &Path, is_array: bool, read: impl Fn(&[u8], Format) -> Result<T, Fault>) -> Result<T, Failure> {
-    let read = |format| read(&content(path, format)?, format);
+    let read = |format: Format| read(&content(path, format.memory_factor())?, format);
     Format::of(path, is_array).and_then(read).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))
 }
 
-fn content(path: &Path, format: Format) -> Result<Vec<u8>, Fault> {
+/// The content of a regular file, if this many bytes of memory for each of its bytes are available.
+pub(crate) fn content(path: &Path, memory_factor: u64) -> Result<Vec<u8>, Fault> {
     let unread = |e: io::Error| format!("can't be read: {e}");
     let file = files::open(path).map_err(unread)?;
     let len = file.metadata().map_err(unread)?.len();
-    let (needed, available) = (len.saturating_mul(format.memory_factor()), available_memory());
+    let (needed, available) = (len.saturating_mul(memory_factor), available_memory());
     if needed > available {
         let [needed, available] = [needed, available].map(|n| bytes(n.into()));
         return Err(format!("reading it takes up to {needed} of memory, and {available} are available"));
@@ -340,7 +341,11 @@ fn numbers(shape: &str) -> Option<Vec<u64>> {
 }
 
 /// All that comes before the data of an array of numbers of this type, version 1.0.
-fn npy_head(shape: &str, descr: &str) -> Vec<u8> {
+fn npy_head(shape: &[usize], descr: &str) -> Vec<u8> {
+    let shape = match shape {
+        [length] => format!("{length},"),
+        lengths => lengths.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+    };
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     let before = MAGIC.len() + 4;
     let padded = (before + header.len() + 1).next_multiple_of(ALIGNMENT) - before;
@@ -382,7 +387,7 @@ impl Target {
         let begin = || {
             let mut filling = self.file.begin()?;
             if self.format == Format::Npy {
-                filling.write_all(&npy_head(&format!("{numbers},"), "<f8"))?;
+                filling.write_all(&npy_head(&[numbers], "<f8"))?;
             }
             Ok(filling)
         };
@@ -410,9 +415,8 @@ impl Target {
         values: impl Iterator<Item = [u8; B]>,
     ) -> Result<(), Failure> {
         let write = || {
-            let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
             let mut filling = self.file.begin()?;
-            filling.write_all(&npy_head(&shape.join(", "), descr))?;
+            filling.write_all(&npy_head(shape, descr))?;
             for value in values {
                 filling.write_all(&value)?;
             }

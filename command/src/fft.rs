@@ -86,7 +86,7 @@ impl FromStr for Shape {
 pub fn execute(args: &FftOptions) -> Result<(), Failure> {
     at_least_one("groups", args.groups)?;
     at_least_one("iterations", args.iterations)?;
-    let target = args.app.target(args.input.as_deref(), args.output.as_deref())?;
+    let target = args.app.target(&[("--input", args.input.as_deref())], args.output.as_deref())?;
     let count = args.app.on.workers.shards_or_processors(args.shards)?;
     let mut problem = Problem {
         mode: args.mode.into(),

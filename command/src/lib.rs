@@ -12,6 +12,7 @@
 #![allow(missing_docs)]
 
 pub mod arrays;
+pub mod cg;
 pub mod cholesky;
 // It has one line with `unsafe`, for a function that runs before `main`.
 #[allow(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod files;
 pub mod host;
 pub mod interrupt;
 pub mod machines;
+pub mod market;
 pub mod measure;
 pub mod micro;
 pub mod options;
@@ -66,6 +68,7 @@ pub enum Command {
     Stencil(stencil::StencilOptions),
     Cholesky(cholesky::CholeskyOptions),
     Fft(fft::FftOptions),
+    Cg(cg::CgOptions),
     Collective(collective::CollectiveOptions),
     Schedule(schedule::ScheduleOptions),
     Tune(tune::TuneOptions),
@@ -151,6 +154,7 @@ impl Command {
             Command::Stencil(args) => stencil::execute(args),
             Command::Cholesky(args) => cholesky::execute(args),
             Command::Fft(args) => fft::execute(args),
+            Command::Cg(args) => cg::execute(args),
             Command::Collective(args) => collective::execute(args),
             Command::Schedule(args) => schedule::execute(args),
             Command::Tune(args) => tune::execute(args),
@@ -176,7 +180,11 @@ impl Command {
     pub fn runs_on_several_processes(&self) -> bool {
         match self {
             Command::Stencil(_) | Command::WeakScaling(_) | Command::Tasks(_) | Command::Flow(_) => true,
-            Command::Collective(_) | Command::Cholesky(_) | Command::Fft(_) | Command::Broadcast(_) => true,
+            Command::Collective(_)
+            | Command::Cholesky(_)
+            | Command::Fft(_)
+            | Command::Cg(_)
+            | Command::Broadcast(_) => true,
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => true,
             #[cfg(feature = "mpi")]
             Command::MpiRank(_) => true,

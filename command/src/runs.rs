@@ -41,8 +41,12 @@ pub struct Ran {
 
 impl AppOptions {
     /// Checks the files of a command, and that the output can be written. The first of several processes writes it.
-    pub fn target(&self, input: Option<&Path>, output: Option<&Path>) -> Result<Option<Target>, Failure> {
-        let files = self.on.files()?.reads("--input", input);
+    pub fn target(
+        &self,
+        inputs: &[(&'static str, Option<&Path>)],
+        output: Option<&Path>,
+    ) -> Result<Option<Target>, Failure> {
+        let files = inputs.iter().fold(self.on.files()?, |files, (option, path)| files.reads(option, *path));
         files.writes("--output", output).writes("--trace", self.traced.trace.as_deref()).check()?;
         output.filter(|_| Runtime::process_number() == 0).map(Target::for_array).transpose()
     }

@@ -83,7 +83,7 @@ pub fn execute(args: &CholeskyOptions) -> Result<(), Failure> {
 
 fn execute_on<T: Real, const B: usize>(args: &CholeskyOptions, bytes: fn(T) -> [u8; B]) -> Result<(), Failure> {
     at_least_one("tile", args.tile)?;
-    let target = args.app.target(args.input.as_deref(), args.output.as_deref())?;
+    let target = args.app.target(&[("--input", args.input.as_deref())], args.output.as_deref())?;
     let mut problem = Problem::new(matrix::<T>(args)?, args.tile);
     args.app.run("cholesky", 1, Some(&args.sends), |runtime, is_last| {
         if is_last && args.output.is_some() {
