@@ -164,7 +164,7 @@ impl<R: Reduction> Request<R> {
     }
 
     /// The algorithms among which a mapper or the times may choose, out of a list, each once: they reach the goal with
-    /// the same bits. Where everybody sends to everybody they are for few ranks only, unless there is no other.
+    /// the same bits. Some are [offered](Algorithm::is_offered) for few ranks only, unless there is no other.
     pub fn choices(&self, algorithms: impl IntoIterator<Item = Algorithm>, groups: &Groups) -> Vec<Algorithm> {
         let Self { goal, .. } = self;
         let mut choices = Vec::new();

@@ -377,16 +377,16 @@ mod tests {
             ("scan", None, None, 2, 0, &["binomial"]),
             ("scan", None, Some(Nodes::Several), 2, 0, &["chain-4"]),
             ("scan", NEIGHBOURS, None, 2, 0, &["bruck"]),
-            ("scan", TOGETHER, Some(Nodes::One), 3, 0, &["pairwise"]),
+            ("scan", TOGETHER, Some(Nodes::One), 3, 0, &["direct"]),
         ]);
-        let all = ["radix-2", "binomial", "chain-4", "bruck", "pairwise"];
+        let all = ["radix-2", "binomial", "chain-4", "bruck", "direct"];
         let of = |processors: &[u32]| chosen(&table, "scan", processors, 8, &all);
         assert_eq!(of(&[0]), "radix-2");
         assert_eq!(of(&[0, 3]), "binomial");
         assert_eq!(of(&[0, 4]), "chain-4");
         assert_eq!(of(&[0, 0, 4]), "bruck");
         assert_eq!(of(&[1, 1]), "bruck");
-        assert_eq!(of(&[1, 1, 1]), "pairwise");
+        assert_eq!(of(&[1, 1, 1]), "direct");
     }
 
     #[test]
@@ -436,7 +436,7 @@ mod tests {
         // What a sum of floats may use.
         const FLOATS: &[&str] =
             &["recursive-doubling", "two-level", "radix-4", "halving-doubling", "sliced", "direct", "radix-8"];
-        // More than 64 shards are offered no algorithm in which all send to all.
+        // More than 64 shards are offered no algorithm in which each combines the values of all.
         const MANY: &[&str] = &["recursive-doubling", "two-level", "radix-4", "halving-doubling", "radix-8"];
         const NEWS: &[&str] = &["binomial", "chain-16", "direct", "chain-4", "chain-64"];
         let of = |machine: Machine, shards: u32, kind, bytes, choices: &[&str]| {
@@ -457,12 +457,14 @@ mod tests {
             ("allreduce", 6, 8, &["recursive-doubling", "radix-4"], "recursive-doubling"),
             ("broadcast", 8, 8, NEWS, "binomial"),
             ("broadcast", 8, 1 << 20, NEWS, "binomial"),
-            ("broadcast", 100, 1 << 20, &["binomial", "chain-16"], "binomial"),
+            ("broadcast", 100, 1 << 20, NEWS, "binomial"),
             ("all-to-all", 8, 8 << 16, &["bruck", "direct"], "direct"),
             ("all-to-all", 64, 512, &["bruck", "direct"], "direct"),
-            ("all-to-all", 100, 800, &["bruck"], "bruck"),
+            ("all-to-all", 100, 800, &["bruck", "direct"], "direct"),
+            ("all-to-all", 2000, 16000, &["bruck"], "bruck"),
             ("allgather", 8, 64, &["bruck", "ring", "direct"], "bruck"),
             ("allgather", 8, 8 << 13, &["bruck", "ring", "direct"], "direct"),
+            ("allgather", 100, 100 << 13, &["bruck", "ring", "direct"], "bruck"),
             ("reduce-scatter", 2, 16, &["halving", "direct"], "direct"),
             ("reduce-scatter", 8, 8 << 3, &["halving", "direct"], "direct"),
             ("reduce-scatter", 8, 8 << 9, &["halving", "direct"], "halving"),
@@ -540,25 +542,40 @@ mod tests {
             ("broadcast", 16, 1 << 15, NEWS, "binomial"),
             ("broadcast", 16, 1 << 18, NEWS, "chain-16"),
             ("broadcast", 16, 1 << 20, NEWS, "chain-64"),
+            ("broadcast", 64, 8, NEWS, "direct"),
+            ("broadcast", 64, 1 << 12, NEWS, "binomial"),
             ("broadcast", 64, 1 << 18, NEWS, "binomial"),
+            ("broadcast", 200, 8, NEWS, "binomial"),
+            ("broadcast", 200, 1 << 20, NEWS, "chain-64"),
             ("all-to-all", 8, 8 << 16, &["bruck", "direct"], "direct"),
             ("all-to-all", 48, 48 << 3, &["bruck", "direct"], "direct"),
             ("all-to-all", 64, 64 << 3, &["bruck", "direct"], "bruck"),
             ("all-to-all", 64, 64 << 8, &["bruck", "direct"], "direct"),
             ("all-to-all", 64, 64 << 13, &["bruck", "direct"], "direct"),
-            ("all-to-all", 96, 96 << 11, &["bruck", "pairwise"], "bruck"),
-            ("all-to-all", 96, 96 << 13, &["bruck", "pairwise"], "pairwise"),
+            ("all-to-all", 96, 96 << 7, &["bruck", "direct"], "bruck"),
+            ("all-to-all", 96, 96 << 9, &["bruck", "direct"], "direct"),
+            ("all-to-all", 200, 200 << 7, &["bruck", "direct"], "bruck"),
+            ("all-to-all", 200, 200 << 9, &["bruck", "direct"], "direct"),
+            ("all-to-all", 512, 512 << 7, &["bruck", "direct"], "bruck"),
+            ("all-to-all", 512, 512 << 9, &["bruck", "direct"], "direct"),
             ("all-to-all", 2000, 2000 << 13, &["bruck"], "bruck"),
             ("allgather", 2, 16, &["bruck", "ring", "direct"], "bruck"),
             ("allgather", 8, 64, &["bruck", "ring", "direct"], "direct"),
             ("allgather", 64, 512, &["bruck", "ring", "direct"], "bruck"),
             ("allgather", 64, 1 << 19, &["bruck", "ring", "direct"], "direct"),
+            ("allgather", 96, 96 << 10, &["bruck", "ring", "direct"], "bruck"),
+            ("allgather", 96, 96 << 13, &["bruck", "ring", "direct"], "direct"),
+            ("allgather", 256, 256 << 12, &["bruck", "ring", "direct"], "bruck"),
+            ("allgather", 256, 256 << 15, &["bruck", "ring", "direct"], "direct"),
             ("reduce-scatter", 16, 16 << 9, &["halving", "direct"], "direct"),
             ("reduce-scatter", 56, 56 << 11, &["halving", "direct"], "direct"),
             ("reduce-scatter", 64, 64 << 3, &["halving", "direct"], "halving"),
             ("reduce-scatter", 64, 64 << 11, &["halving", "direct"], "direct"),
             ("gather", 64, 512, &["binomial", "direct"], "direct"),
+            ("gather", 512, 4096, &["binomial", "direct"], "direct"),
             ("scatter", 4, 32, &["binomial", "direct"], "direct"),
+            ("scatter", 256, 256 << 3, &["binomial", "direct"], "binomial"),
+            ("scatter", 256, 256 << 10, &["binomial", "direct"], "direct"),
             ("reduce", 8, 8, &["recursive-doubling", "direct"], "recursive-doubling"),
             ("scan", 3, 1 << 13, &["recursive-doubling", "direct"], "direct"),
             ("scan", 8, 8, &["recursive-doubling", "direct"], "direct"),
@@ -569,6 +586,13 @@ mod tests {
             ("exscan", 32, 8, &["recursive-doubling", "direct"], "recursive-doubling"),
         ] {
             assert_eq!(of(Machine::new(shards, 1), shards, kind, bytes, choices), expected, "{kind} {shards} {bytes}");
+        }
+        // Several shards on each of eight processors and nodes.
+        for (shards, bytes, expected) in
+            [(64, 64 << 3, "direct"), (96, 96 << 7, "bruck"), (256, 256 << 3, "bruck"), (256, 256 << 12, "direct")]
+        {
+            let machine = Machine::new(8, 1);
+            assert_eq!(of(machine, shards, "all-to-all", bytes, &["bruck", "direct"]), expected, "{shards} {bytes}");
         }
     }
 

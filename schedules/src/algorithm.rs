@@ -32,8 +32,8 @@ impl Algorithm {
     }
 
     /// Whether the algorithm reaches a goal. Some are for one kind of collective only. `five-cases` and `five-cases-inverse`
-    /// exist only for some numbers of ranks. `sliced`, `halving`, `direct`, `ring` and `pairwise` are for at most 8192 ranks, as
-    /// is `bruck` in an all-to-all. With a number that it can't have, such as 0 messages a round, an algorithm is for no goal.
+    /// exist only for some numbers of ranks. `sliced`, `halving`, `direct` and `ring` are for at most 8192 ranks, as is
+    /// `bruck` in an all-to-all. With a number that it can't have, such as 0 messages a round, an algorithm is for no goal.
     ///
     /// Where everybody sends to everybody, memory grows with the square of the number of ranks: at 8192 ranks some 13 GB for
     /// all processors together, with two slots.
@@ -157,7 +157,7 @@ impl Algorithm {
 
     /// Whether a mapper is offered it for a goal that it is for, if there are others.
     pub fn is_offered(self, goal: &Goal) -> bool {
-        goal.most() <= self.method().most_offered()
+        goal.most() <= self.method().most_offered(goal.kind())
     }
 
     /// Checks that there is an algorithm that combines in the order of a loop.

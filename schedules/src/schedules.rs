@@ -307,7 +307,6 @@ mod tests {
                 "dissemination",
                 "five-cases",
                 "five-cases-inverse",
-                "pairwise",
                 "radix",
                 "ring",
                 "sliced"

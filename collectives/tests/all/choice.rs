@@ -168,19 +168,31 @@ fn a_mapper_is_told_who_takes_part() {
     }
 }
 
-/// Where everybody sends to everybody it is offered for few ranks, unless there is no other.
+/// Where each combines the values of all it is offered for 64 ranks, otherwise for 1024, unless there is no other.
 #[test]
 fn direct_is_offered_to_many_only_if_there_is_no_other() {
-    let offered = |shards| {
-        let (.., names) = told(shards, |top, gang| Collective::<u64>::all_to_all().make(top, gang, "all").map(drop));
-        names
-    };
-    assert_eq!(offered(64), ["bruck", "pairwise", "direct"]);
-    assert_eq!(offered(65), ["bruck", "pairwise"]);
-    assert_eq!(offered(1025), ["bruck"]);
-    let (.., names) =
-        told(65, |top, gang| Collective::reduce_scatter(Operator::<f64>::sum()).make(top, gang, "sums").map(drop));
-    assert_eq!(names, ["halving"]);
+    type Make = fn(&Top, &maniple_runtime::Gang) -> Result<(), Error>;
+    let offered = |shards, make: Make| told(shards, make).3;
+    let all_to_all: Make = |top, gang| Collective::<u64>::all_to_all().make(top, gang, "all").map(drop);
+    let gather: Make = |top, gang| Collective::<u64>::gather([0]).make(top, gang, "all").map(drop);
+    let scatter: Make = |top, gang| Collective::<u64>::scatter(0).make(top, gang, "all").map(drop);
+    let broadcast: Make = |top, gang| Collective::<u64>::broadcast(0).make(top, gang, "all").map(drop);
+    let allgather: Make = |top, gang| Collective::<u64>::allgather().make(top, gang, "all").map(drop);
+    for (make, others) in [
+        (all_to_all, "bruck"),
+        (gather, "binomial"),
+        (scatter, "binomial"),
+        (broadcast, "binomial"),
+        (allgather, "bruck"),
+    ] {
+        for (shards, is_offered) in [(64, true), (1024, true), (1025, false)] {
+            let names = offered(shards, make);
+            assert_eq!((&*names[0], names.iter().any(|name| name == "direct")), (others, is_offered), "{names:?}");
+        }
+    }
+    let sums: Make = |top, gang| Collective::reduce_scatter(Operator::<f64>::sum()).make(top, gang, "sums").map(drop);
+    assert_eq!(offered(64, sums), ["halving", "direct"]);
+    assert_eq!(offered(65, sums), ["halving"]);
     // Halving is for blocks of one size.
     let (.., names) = told(65, |top, gang| {
         let sums = Collective::reduce_scatter(Operator::<f64>::sum()).sizes(0..65);

@@ -269,7 +269,7 @@ fn kinds_are_measured() {
                 };
                 let blocks = |shard: u32| vec![u64::from(shard); 3];
                 let all = || Collective::<u64>::all_to_all().participants([1, 3, 5]);
-                assert_eq!(names(measure(&top, &gang, 3, all, blocks).await?), ["bruck", "direct", "pairwise"]);
+                assert_eq!(names(measure(&top, &gang, 3, all, blocks).await?), ["bruck", "direct"]);
                 let some = || Collective::reduce(Operator::<u64>::sum(), [0, 4]).participants([1, 2, 4]);
                 assert!(measure(&top, &gang, 3, some, u64::from).await?.len() > 1);
                 let root = || Collective::<u64>::broadcast(3).receivers([0, 5]);

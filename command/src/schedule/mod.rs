@@ -162,7 +162,7 @@ fn pair_bytes(algorithm: Algorithm, parties: &Parties) -> u128 {
         Algorithm::Halving => 650,
         // For each contributor and block; the blocks are at least half as many.
         Algorithm::HalvingDoubling => 280,
-        Algorithm::Ring | Algorithm::Pairwise => 230,
+        Algorithm::Ring => 230,
         _ => 0,
     }
 }

@@ -18,8 +18,10 @@ impl Method for Direct {
     fn most(&self, _: Kind) -> Option<u32> {
         Some(method::MOST)
     }
-    fn most_offered(&self) -> u32 {
-        method::MOST_OFFERED
+    /// Where values are combined, every receiver combines all of them, and other algorithms share that work. A block that is
+    /// not combined has to come to its receiver in any case, and here it is sent only once.
+    fn most_offered(&self, kind: Kind) -> u32 {
+        if kind.combines() { method::MOST_OFFERED_COMBINING } else { method::MOST_OFFERED }
     }
     /// Its scans have other brackets than scans by recursive doubling, so the same bits need associativity. In the order of a
     /// loop no law is needed, because a loop combines so.

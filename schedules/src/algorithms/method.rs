@@ -24,8 +24,8 @@ pub(crate) trait Method: Sync {
         None
     }
 
-    /// The most contributors or receivers for which a mapper is offered it, if there are other algorithms.
-    fn most_offered(&self) -> u32 {
+    /// The most contributors or receivers for which a mapper is offered it for a kind, if there are other algorithms.
+    fn most_offered(&self, _: Kind) -> u32 {
         u32::MAX
     }
 
@@ -228,10 +228,11 @@ impl Needs {
 
 /// The most ranks where a rank has several steps or parts for each of the others: their numbers have 16 bits.
 pub(crate) const MOST: u32 = 8192;
-/// The most ranks for which a mapper is offered an algorithm in which everybody sends to everybody.
-pub(crate) const MOST_OFFERED: u32 = 64;
-/// The same for rings and pairwise exchanges, in which each rank waits for as many others one after another.
-pub(crate) const MOST_IN_TURN: u32 = 1024;
+/// The most ranks for which a mapper is offered an algorithm in which a rank combines a value of each of the others.
+pub(crate) const MOST_OFFERED_COMBINING: u32 = 64;
+/// The same where a rank only sends to each of the others, or waits for as many one after another: its time grows with
+/// their number, and the memory of all ranks with its square.
+pub(crate) const MOST_OFFERED: u32 = 1024;
 
 /// The number of updates, or of reads if they are more.
 pub(crate) fn cells(schedule: &Schedule) -> u32 {

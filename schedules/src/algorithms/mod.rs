@@ -19,7 +19,6 @@ pub use halving::halving_reduce_scatter;
 pub use halving_doubling::halving_doubling;
 pub(crate) use method::{Case, Cells, MOST, Method, Ranked, cells};
 pub use order::Order;
-pub use pairwise::pairwise_all_to_all;
 pub use radix::radix;
 pub use recursive_doubling::recursive_doubling;
 pub use ring::ring_allgather;
@@ -89,10 +88,9 @@ algorithms! {
     /// | `chain` | broadcast | none |
     /// | `bruck` | allgather, all-to-all with blocks of one size | none |
     /// | `ring` | allgather | none |
-    /// | `pairwise` | all-to-all | none |
     /// | `direct` | all | none, but scan and exscan: associative, unless in the [order](crate::Order) of a loop |
     ///
-    /// In a reduce-scatter or an all-to-all, `halving`, `bruck` and `pairwise` need the receivers to be the contributors.
+    /// In a reduce-scatter or an all-to-all, `halving` and `bruck` need the receivers to be the contributors.
     ///
     /// An operator must obey the [laws](Self::laws) of the last column bit for bit. An algorithm that needs none gives every
     /// rank the same bits for any operator. If the operator panics, the call fails on all ranks that receive the result. All of
@@ -142,10 +140,6 @@ algorithms! {
     ring: {
         /// From neighbour to neighbour in a circle; see [`ring_allgather`].
         Ring,
-    }
-    pairwise: {
-        /// One block to another rank in each round; see [`pairwise_all_to_all`].
-        Pairwise,
     }
     direct: {
         /// Everybody sends to everybody; see [`direct()`].

@@ -17,8 +17,8 @@ impl Method for Ring {
     fn most(&self, _: Kind) -> Option<u32> {
         Some(method::MOST)
     }
-    fn most_offered(&self) -> u32 {
-        method::MOST_IN_TURN
+    fn most_offered(&self, _: Kind) -> u32 {
+        method::MOST_OFFERED
     }
     fn schedule(&self, Case { goal, .. }: &Case, rank: u32) -> Schedule {
         ring_allgather(rank, goal.ranks(), goal.contributors())

@@ -18,8 +18,8 @@ impl Method for Sliced {
     fn most(&self, _: Kind) -> Option<u32> {
         Some(method::MOST)
     }
-    fn most_offered(&self) -> u32 {
-        method::MOST_OFFERED
+    fn most_offered(&self, _: Kind) -> u32 {
+        method::MOST_OFFERED_COMBINING
     }
     fn has_order(&self) -> bool {
         true
