@@ -1,34 +1,13 @@
 //! `maniple cholesky`, `flow` and `broadcast` from outside: matrices of real files, every wire, and refusals.
 
+use crate::common::arrays::{npy as array, path, values};
 use crate::common::{maniple, refuses};
-use std::fs;
 use std::path::{Path, PathBuf};
 
-fn path(name: &str) -> PathBuf {
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("flows-{}", std::process::id()));
-    fs::create_dir_all(&directory).expect("a directory");
-    directory.join(name)
-}
-
-/// A file as NumPy writes it, of a matrix with so many columns.
+/// A file with a matrix of so many columns.
 fn npy(name: &str, columns: usize, values: &[f64]) -> PathBuf {
     let shape = format!("({}, {columns})", values.len() / columns);
-    let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
-    let header = format!("{header:117}\n");
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((header.len() as u16).to_le_bytes());
-    bytes.extend(header.as_bytes());
-    bytes.extend(values.iter().flat_map(|x| x.to_le_bytes()));
-    let path = path(name);
-    fs::write(&path, bytes).expect("a file");
-    path
-}
-
-/// The values in a file of numbers of eight bytes.
-fn values(path: &Path) -> Vec<f64> {
-    let bytes = fs::read(path).expect("a file");
-    let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    bytes[header..].as_chunks().0.iter().map(|x| f64::from_le_bytes(*x)).collect()
+    array(name, ("<f8", false, &shape), &values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>())
 }
 
 /// A factor of whole numbers, and the matrix whose factor it is: whole numbers too, so both are exact.

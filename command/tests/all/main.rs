@@ -11,6 +11,7 @@ mod common;
 mod beside_mpi;
 mod cli;
 mod collective;
+mod exchanges;
 mod explore;
 mod explored_processes;
 mod files;

@@ -1,6 +1,7 @@
 //! What tests of the commands have in common. `crate::MANIPLE` is the program.
 #![allow(dead_code)]
 
+pub mod arrays;
 pub mod csv;
 pub mod files;
 pub mod guide;
