@@ -7,7 +7,7 @@ use crate::spec::{Request, Source};
 use crate::{Algorithm, Collective, Operator, Order, Schedule, Value};
 use crate::{Goal, Kind, Ranks};
 use maniple_regions::Element;
-use maniple_runtime::{Error, Gang, Top};
+use maniple_runtime::{Error, Gang, Length, Top};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ struct Asked {
     participants: Option<Ranks>,
     receivers: Option<Ranks>,
     sizes: Sizes,
+    /// The bytes that an element stands for, or 0 for its own.
+    stands_for: usize,
     slots: u32,
     order: Order,
     algorithm: Option<Algorithm>,
@@ -51,6 +53,7 @@ where
         participants: None,
         receivers: None,
         sizes,
+        stands_for: 0,
         slots: 2,
         order: Order::Doubling,
         algorithm: None,
@@ -233,6 +236,15 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         self.with_sizes(Sizes::Any)
     }
 
+    /// Each element of a contribution stands for so many bytes, or for its own with 0. In virtual time it counts as many, when it
+    /// moves and where it is combined, and the mapper chooses as for so many: a small program shows how long a large one would
+    /// take, as with [`FieldInfo::standing_for`](maniple_regions::FieldInfo::standing_for). A vector should have at least as many
+    /// elements as the algorithm cuts it into blocks. Results stay the same.
+    pub fn standing_for(mut self, bytes: usize) -> Self {
+        self.asked.stands_for = bytes;
+        self
+    }
+
     fn with_sizes(mut self, sizes: Sizes) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         self.asked.sizes = sizes;
         self.retyped()
@@ -301,9 +313,9 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
     pub(crate) fn request(self, gang: &Gang, name: &str) -> Result<Request<S::By>, Error> {
         let Self { mut asked, reduction, identity, .. } = self;
         let (goal, source) = asked.check(gang.shards(), name)?;
-        let Asked { sizes, slots, order, .. } = asked;
-        let most = sizes.most(&goal);
-        Ok(Request { goal, reduction, identity, sizes, most, slots, order, source })
+        let Asked { sizes, stands_for, slots, order, .. } = asked;
+        let (most, length) = (sizes.most(&goal), Length::new(size_of::<I::Element>(), stands_for));
+        Ok(Request { goal, reduction, identity, sizes, most, length, slots, order, source })
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{Algorithm, Groups, Laws, Order, Schedules};
 use crate::{Goal, check};
 use crate::{Make, or};
 use maniple_runtime::replay::{Handle, LARGE, MadeChains, ReplaySpec};
-use maniple_runtime::{Error, Gang, Top};
+use maniple_runtime::{Error, Gang, Length, Top};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ pub(crate) struct Request<R: Reduction> {
     pub sizes: Sizes,
     /// The elements of the largest vector of any rank.
     pub most: usize,
+    pub length: Length,
     pub slots: u32,
     pub order: Order,
     pub source: Source,
@@ -46,6 +47,13 @@ struct CollectiveSpec<R: Reduction> {
     schedules: Schedules,
 }
 
+impl<R: Reduction> CollectiveSpec<R> {
+    /// The bytes that the largest vector counts for.
+    fn counts_for(&self) -> usize {
+        self.request.length.of(self.bytes)
+    }
+}
+
 impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
     fn name(&self) -> &str {
         &self.name
@@ -59,11 +67,14 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
     fn cell_bytes(&self) -> usize {
         self.bytes
     }
+    fn length(&self) -> Length {
+        self.request.length
+    }
     fn group(&self, shard: u32) -> Range<u32> {
         self.schedules.group(shard)
     }
     fn gives_back(&self) -> bool {
-        self.bytes > LARGE || self.schedules.give_back() || self.request.is_any()
+        self.counts_for() > LARGE || self.schedules.give_back() || self.request.is_any()
     }
     fn takes_part(&self, shard: u32) -> bool {
         self.request.goal.takes_part(shard)
@@ -72,12 +83,12 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
         self.request.goal.depends_on(shard, other)
     }
     fn parameters(&self) -> String {
-        let Request { goal, reduction, sizes, slots, .. } = &self.request;
+        let Request { goal, reduction, sizes, length, slots, .. } = &self.request;
         let (element, by) = (std::any::type_name::<R::Element>(), &self.schedules);
         let operator = reduction.operator();
         let operator = if goal.combines() { format!(" by {}", operator.described()) } else { String::new() };
         let sets = goal.sets();
-        format!("{goal}{sets} of {sizes} x {element}{operator}, {slots} slots, {by}")
+        format!("{goal}{sets} of {sizes} x {element}{length}{operator}, {slots} slots, {by}")
     }
     fn chains(&self, shards: &[u32], laws: bool) -> MadeChains {
         let Request { goal, reduction, identity, sizes, slots, .. } = &self.request;
@@ -85,7 +96,7 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
         let of = |&shard: &u32| {
             let schedule = self.schedules.of(shard);
             in_groups |= schedule.group().len() > 1;
-            (subtasks(&schedule, goal, self.bytes), Role::of(&schedule, goal, sizes, *identity))
+            (subtasks(&schedule, goal, self.counts_for()), Role::of(&schedule, goal, sizes, *identity))
         };
         let (subtasks, roles) = shards.iter().map(of).unzip();
         let layouts = (!goal.combines() && !in_groups).then(|| {
@@ -183,7 +194,7 @@ impl<R: Reduction> Request<R> {
     /// The position of the mapper's choice.
     pub fn ask_mapper(&self, top: &Top, gang: &Gang, name: &str, choices: &[Algorithm]) -> Result<usize, Error> {
         let object = (name, self.goal.kind());
-        top.choose_algorithm(gang, |rank| self.goal.takes_part(rank), object, self.bytes(), choices)
+        top.choose_algorithm(gang, |rank| self.goal.takes_part(rank), object, self.length.of(self.bytes()), choices)
     }
 
     /// The error for an operator without laws that an algorithm needs.

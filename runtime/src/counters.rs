@@ -76,7 +76,8 @@ counters! {
     messages,
     /// Calls of collectives that have ended, counted once for each shard.
     chain_calls,
-    /// Bytes that reads and local subtasks of collectives combined or copied, of values too large for an arrival.
+    /// Bytes that reads and local subtasks of collectives combined or copied, of values too large for an arrival. Elements that
+    /// stand for others count as many bytes as these.
     combined_bytes,
     /// Arrivals at barriers, including local ones and arrivals of collectives.
     arrivals,

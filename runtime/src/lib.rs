@@ -45,7 +45,7 @@ pub use future::{FutureMap, Resolver, Stamp, TaskFuture};
 pub use ids::{CellAddress, PhaseAddress};
 pub use object::Edge;
 pub use parcel::Portable;
-pub use payload::{Lent, Payload};
+pub use payload::{Length, Lent, Payload};
 #[cfg(feature = "plant")]
 pub use plant::Bug;
 pub use program::destroy::Destroy;

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
+use crate::payload::Length;
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -32,6 +33,10 @@ pub(crate) trait Defined {
     /// The gang whose shards alone use it, if there is one.
     fn gang(&self) -> Option<&Arc<GangTable>> {
         None
+    }
+    /// How much the values of its arrivals count for.
+    fn length(&self) -> Length {
+        Length::OWN
     }
     /// The name of a cell of its barriers in reports.
     fn cell_name(&self, _processor: ProcessorId, _cell: u32) -> String {
@@ -217,8 +222,8 @@ pub(crate) struct EdgeTable {
     pub gang: Arc<GangTable>,
     pub depth: u32,
     pub edges: Vec<Edge>,
-    /// The type of the values that arrivals carry, for reports.
-    pub values: &'static str,
+    /// The type of the values that arrivals carry, for reports, and how much they count for.
+    pub values: (&'static str, Length),
     /// The edges that lead from each shard, and those that lead to it.
     pub out: Grouped,
     pub into: Grouped,
@@ -257,7 +262,7 @@ impl Grouped {
 }
 
 impl EdgeTable {
-    pub fn new(name: &str, gang: Arc<GangTable>, edges: Vec<Edge>, depth: u32, values: &'static str) -> Self {
+    pub fn new(name: &str, gang: Arc<GangTable>, edges: Vec<Edge>, depth: u32, values: (&'static str, Length)) -> Self {
         let mut counts = vec![(0, 0); gang.members.len()];
         let cells = edges.iter().map(|edge| {
             let ready = &mut counts[gang.at[edge.to as usize].0.index()].0;

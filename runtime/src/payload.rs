@@ -153,6 +153,53 @@ impl Payload {
     }
 }
 
+/// The bytes that values count for in virtual time, where their elements stand for others.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Length {
+    /// The bytes of an element.
+    own: usize,
+    /// The bytes that it stands for.
+    declared: usize,
+}
+
+impl Length {
+    /// Elements stand for themselves.
+    pub const OWN: Self = Self { own: 1, declared: 1 };
+
+    /// Elements of `own` bytes each stand for `declared` bytes, or for their own with 0.
+    pub fn new(own: usize, declared: usize) -> Self {
+        if own == 0 || declared == 0 || declared == own { Self::OWN } else { Self { own, declared } }
+    }
+
+    /// The bytes that a value of so many bytes counts for.
+    #[inline]
+    pub fn of(self, bytes: usize) -> usize {
+        if self == Self::OWN { bytes } else { self.declared_of(bytes) }
+    }
+
+    #[cold]
+    fn declared_of(self, bytes: usize) -> usize {
+        let declared = bytes as u128 * self.declared as u128 / self.own as u128;
+        usize::try_from(declared).unwrap_or(usize::MAX)
+    }
+
+    /// The most bytes of a value that counts for no more than fit an arrival, and that fits one itself.
+    pub(crate) fn most_inline(self) -> usize {
+        Payload::INLINE.min(Payload::INLINE * self.own / self.declared)
+    }
+}
+
+/// For the parameters of an object. Empty if elements stand for themselves.
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::OWN => Ok(()),
+            Self { declared, .. } => write!(f, ", each for {declared} bytes"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 use crate::common::watched;
 use maniple_collectives::{Algorithm, Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule};
+use maniple_regions::{ExactSum, exact_sum};
 use maniple_runtime::{
     Costs, Edges, Error, Link, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture, TraceFile,
     VirtualMachine, now,
@@ -432,4 +433,92 @@ fn deadlines_cost_one_event_each_and_those_after_the_end_of_time_are_none() {
     });
     let (_, stats) = run.unwrap();
     assert!(stats.events < 10 * TIMES, "{} events", stats.events);
+}
+
+/// How long programs take whose values have so many elements (in an all-to-all each block), each of which stands for `bytes`.
+/// Two nodes of two shards each; everything that depends on bytes costs. The bits of the results come along, for equal
+/// contributions.
+fn took_with((elements, bytes): (usize, usize)) -> Vec<(&'static str, u64)> {
+    const SHARDS: u32 = 4;
+    type All = (Collective<[u64]>, Collective<[u64]>, usize);
+    async fn program(shard: Shard, (how, (total, exchange, elements)): (usize, All)) -> Result<u64, Error> {
+        let began = now();
+        for _ in 0..3 {
+            let all = vec![u64::from(shard.index()); SHARDS as usize * elements];
+            match how {
+                0 => {
+                    let sum = total.call(&shard, all[..elements].to_vec())?.await?;
+                    assert_eq!(&sum[..], vec![6; elements]);
+                }
+                1 => {
+                    let came = exchange.call(&shard, all)?.await?;
+                    assert!(came.iter().zip(0..).all(|(of, at)| *of == (at / elements) as u64));
+                }
+                _ => {
+                    let came = exchange.call_parts(&shard, all)?.all().await?;
+                    assert!(came.iter().zip(0..).all(|(block, from)| *block == vec![from; elements]));
+                }
+            }
+        }
+        Ok((now() - began).as_nanos() as u64)
+    }
+    let network =
+        Link { latency_ns: 1000.0, send_ns: 100.0, receive_ns: 150.0, gap_ns: 40.0, byte_ns: 0.25, ..Link::default() };
+    let memory = Link { latency_ns: 50.0, byte_ns: 0.125, ..Link::default() };
+    let costs = Costs { replayed_ns: 30.0, combine_byte_ns: 0.5, arrival_ns: 20.0, ..Costs::default() };
+    let machine = VirtualMachine { nodes: 2, per_node: 2, network, memory, costs, ..VirtualMachine::default() };
+    let took = |(how, name): (usize, &'static str)| {
+        let (all, _) = Runtime::virtual_time(machine.clone())
+            .run(move |top| async move {
+                let gang = top.gang("all", SHARDS)?;
+                // The mapper chooses the algorithms, by the bytes.
+                let total = Collective::allreduce(Operator::<u64>::sum()).elements(elements).standing_for(bytes);
+                let exchange = Collective::<u64>::all_to_all().elements(elements).standing_for(bytes);
+                let both = (total.make(&top, &gang, "total")?, exchange.make(&top, &gang, "exchange")?, elements);
+                let task = top.register("program", program);
+                top.launch_gang(&gang, &task, move |_| ShardLaunch::new((how, both)))?.all().await
+            })
+            .unwrap();
+        (name, all.into_iter().max().unwrap())
+    };
+    (0..).zip(["allreduce", "whole", "in parts"]).map(took).collect()
+}
+
+#[test]
+fn small_values_that_stand_for_large_ones_take_as_long() {
+    for full in [6000, 600_000] {
+        let expected = took_with((full, 0));
+        for elements in [1, 3, 4, 60, 600, 1200, full] {
+            let found = took_with((elements, 8 * full / elements));
+            // The algorithm of the allreduce cuts the vector into four.
+            let from = if elements < 4 { 1 } else { 0 };
+            assert_eq!(found[from..], expected[from..], "{elements} elements for {full}");
+        }
+        assert!(took_with((600, 0)).iter().zip(&expected).all(|(small, full)| small < full));
+    }
+}
+
+/// A state is as much larger than a contribution as it would be at full size, and an element without bytes stays so.
+#[test]
+fn what_a_contribution_stands_for_counts_for_its_state_too() {
+    let run = |elements: usize, bytes: usize| {
+        let costs = Costs { combine_byte_ns: 1.0, ..Costs::default() };
+        let machine = VirtualMachine { nodes: 2, costs, ..VirtualMachine::default() };
+        let run = Runtime::virtual_time(machine).run(move |top| async move {
+            let gang = top.gang("all", 2)?;
+            let sum = Collective::allreduce(exact_sum()).elements(elements).standing_for(bytes);
+            let sum = sum.make(&top, &gang, "sum")?;
+            let barrier = Collective::barrier().standing_for(bytes).make(&top, &gang, "barrier")?;
+            type Both = (Collective<[f64], [f64], ExactSum<f64>>, Collective<()>);
+            let task = top.register("once", move |shard: Shard, (sum, barrier): Both| async move {
+                barrier.call(&shard, ())?.await?;
+                Ok((sum.call(&shard, vec![0.5; elements])?.await?.into_vec(), now()))
+            });
+            top.launch_gang(&gang, &task, move |_| ShardLaunch::new((sum, barrier)))?.all().await
+        });
+        let (all, stats) = run.unwrap();
+        assert!(all.iter().all(|(sum, _)| *sum == vec![1.0; elements]));
+        (all[0].1, stats.combined_bytes)
+    };
+    assert_eq!(run(10, 160), run(200, 0));
 }

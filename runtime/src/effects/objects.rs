@@ -24,6 +24,7 @@ use super::graves::{Destroyed, Graves};
 use crate::Error;
 use crate::ids::{ObjectId, TopLaunch};
 use crate::object::Object;
+use crate::payload::Length;
 use crate::table::Table;
 use maniple_regions::{FieldId, FieldInfo, Region, TreeId};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -179,6 +180,11 @@ impl Objects {
     #[inline]
     pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(Option<&Object>) -> T) -> T {
         f(self.table.borrow().get(object).map(|known| &*known.object))
+    }
+
+    /// How much the values of an object count for.
+    pub fn length(&self, object: ObjectId) -> Length {
+        self.with(object, |object| object.map_or(Length::OWN, |object| object.length()))
     }
 
     /// All objects, in the order in which they were made.

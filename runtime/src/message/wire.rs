@@ -4,6 +4,7 @@ use super::{Also, Message};
 use crate::Error;
 use crate::ids::{ObjectId, ProcessorId, TopLaunch};
 use crate::names::TaskName;
+use crate::payload::Length;
 use maniple_regions::{Buffer, FieldInfo, MemoryId, Rect, RegionError, SharedInstance};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,8 @@ pub(crate) trait Wire {
     }
     /// Ends the run with an error. Only called on a wire of several nodes.
     fn abort(&self, _error: Error) {}
+    /// The processor knows a new object from now on, whose values count for so much.
+    fn made(&self, _object: ObjectId, _length: Length) {}
     /// Shards of a gang are about to be launched, by the launch `by` of the top-level task.
     fn launches(&self, _gang: ObjectId, _by: TopLaunch, _shards: &mut dyn Iterator<Item = u32>) {}
     /// A leaf task is about to be called, and may take long: all messages sent so far must become visible.

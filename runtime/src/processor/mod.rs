@@ -185,6 +185,7 @@ impl Core {
     pub fn define(self: &Rc<Self>, object: Arc<Object>) {
         let effects = self.effects();
         let id = effects.objects.add(&object);
+        effects.wire.made(id, object.length());
         object.define(id, self);
         self.take_early();
         if let Some(e) = effects.lost_processor() {

@@ -7,7 +7,7 @@ use crate::diagnose::replicas::list;
 use crate::effects::Waiting;
 use crate::ids::{ArrivalAt, CellAddress, EMPTY, ObjectId, ProcessorId, Run, ValueAt, WaitAt};
 use crate::object::{Defined, EdgeTable, GangTable, Object, half};
-use crate::payload::Payload;
+use crate::payload::{Length, Payload};
 use crate::plant::Bug;
 use crate::processor::Core;
 use crate::program::param::{Bindings, Declaring, Param, Taking};
@@ -206,11 +206,14 @@ impl Defined for EdgeTable {
         &self.name
     }
     fn parameters(&self) -> String {
-        let Self { gang, depth, values, edges, .. } = self;
-        format!("of gang `{}`, depth {depth}, values of {values}: {}", gang.name, list(edges))
+        let Self { gang, depth, values: (values, length), edges, .. } = self;
+        format!("of gang `{}`, depth {depth}, values of {values}{length}: {}", gang.name, list(edges))
     }
     fn gang(&self) -> Option<&Arc<GangTable>> {
         Some(&self.gang)
+    }
+    fn length(&self) -> Length {
+        self.values.1
     }
     fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
         match self.edge_of(processor, cell) {

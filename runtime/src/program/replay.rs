@@ -4,6 +4,7 @@ use crate::Error;
 use crate::diagnose::deadlock::{CallsReport, ReportPart};
 use crate::ids::{EMPTY, ObjectId, ProcessorId};
 use crate::object::{Defined, GangTable, half};
+use crate::payload::Length;
 use crate::processor::Core;
 use crate::replay::ReplayObject;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ impl Defined for ReplayObject {
     }
     fn gang(&self) -> Option<&Arc<GangTable>> {
         Some(&self.gang)
+    }
+    fn length(&self) -> Length {
+        self.spec.length()
     }
     fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
         let (half, cell) = (half(cell), cell & !EMPTY);

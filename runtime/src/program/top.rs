@@ -9,6 +9,7 @@ use crate::maps::HashSet;
 use crate::message::{Destroying, Message};
 use crate::object::{Edge, EdgeTable, GangTable, Object, PhaseSpec, TaskSpec, Tree};
 use crate::parcel::{Parcel, Portable};
+use crate::payload::Length;
 use crate::processor::{Core, ShardCode};
 use crate::program::destroy::{Destroy, Doomed};
 use crate::program::edges::Edges;
@@ -71,7 +72,7 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 /// | make a task for shards | [`register`](Self::register) |
 /// | launch a gang | [`launch_gang`](Self::launch_gang) |
 /// | launch leaf tasks: a flow | [`launch`](Self::launch), [`index_launch`](Self::index_launch), [`fill`](Self::fill), [`copy`](Self::copy) |
-/// | join shards | [`edges`](Self::edges), [`phase_barrier`](Self::phase_barrier) |
+/// | join shards | [`edges`](Self::edges), [`edges_standing_for`](Self::edges_standing_for), [`phase_barrier`](Self::phase_barrier) |
 /// | let one task launch gangs, without replication | [`register_inner`](Self::register_inner), [`run_inner`](Self::run_inner) |
 /// | give memory back | [`destroy`](Self::destroy) |
 /// | change the mapper during a run | [`replace_mapper`](Self::replace_mapper) |
@@ -301,6 +302,23 @@ impl Top {
         edges: impl IntoIterator<Item = impl Into<Edge>>,
         depth: u32,
     ) -> Result<Edges<T>, Error> {
+        self.edges_standing_for(name, gang, edges, depth, 0)
+    }
+
+    /// The same, where each element of a value stands for so many bytes, or for its own with 0. In virtual time it counts as many,
+    /// when it moves and where leaf tasks get and put it: a small program shows how long a large one would take, as with
+    /// [`FieldInfo::standing_for`]. Outside virtual time nothing changes.
+    ///
+    /// # Errors
+    /// As [`edges`](Self::edges).
+    pub fn edges_standing_for<T: Element>(
+        &self,
+        name: &str,
+        gang: &Gang,
+        edges: impl IntoIterator<Item = impl Into<Edge>>,
+        depth: u32,
+        bytes: usize,
+    ) -> Result<Edges<T>, Error> {
         let table = self.table(name, gang)?;
         let what = || format!("edges `{name}`");
         if depth == 0 || u64::from(depth) > Arrivals::WINDOW {
@@ -310,7 +328,7 @@ impl Top {
         if let Some(edge) = edges.iter().find(|edge| edge.from.max(edge.to) >= gang.shards) {
             return Err(Error::misuse(what(), format!("shards in 0..{}", gang.shards), edge));
         }
-        let table = EdgeTable::new(name, table, edges, depth, type_name::<T>());
+        let table = EdgeTable::new(name, table, edges, depth, (type_name::<T>(), Length::new(size_of::<T>(), bytes)));
         if let Some(edge) = table.listed_twice() {
             return Err(Error::misuse(what(), "each edge once", format!("{edge} twice")));
         }

@@ -213,9 +213,9 @@ impl ReplayCx<'_> {
                 self.poison_call(leader, error);
             }
             None if chains[leader as usize].state == ChainState::Running => {
-                if self.chains.bytes > Payload::INLINE {
+                if self.chains.bytes > self.chains.inline {
                     // As many bytes as if each join were a read.
-                    let bytes = u64::from(size - 1) * self.chains.bytes as u64;
+                    let bytes = u64::from(size - 1) * self.chains.length.of(self.chains.bytes) as u64;
                     self.tasks.effects.counters.combined_bytes.add(bytes);
                 }
                 if let Err(error) = self.guarded(leader, || object.combine_group(leader, size, slots)) {

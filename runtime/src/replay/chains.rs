@@ -13,9 +13,9 @@ use crate::ids::{CellAddress, ObjectId, ProcessorId, Run};
 use crate::maps::HashMap;
 use crate::object::GangTable;
 use crate::plant::Bug;
-use crate::replay::{Chained, MadeChains, ReplaySpec, Subtask};
+use crate::replay::{Chained, LARGE, MadeChains, ReplaySpec, Subtask};
 use crate::task::Owner;
-use crate::{Error, Place};
+use crate::{Error, Length, Place};
 use maniple_barriers::{BarrierError, Half};
 use maniple_mapper::{CollectiveInput, CollectiveOutput, validate};
 use std::cell::RefCell;
@@ -264,7 +264,12 @@ pub(crate) struct Chains {
     pub(super) slots: u32,
     pub(super) table: Arc<CellTable>,
     pub(super) bytes: usize,
+    pub(super) length: Length,
+    /// The bytes of the largest value that counts as small.
+    pub(super) inline: usize,
     pub(super) gives_back: bool,
+    /// Whether a value is given back at once when it has been read.
+    pub(super) large: bool,
     /// Whether the calls of a slot use two sets of cells in turn.
     two_sets: bool,
     /// Whether a call in parts has been made. From then on each value that comes before its chain's turn to read it is offered.
@@ -276,6 +281,7 @@ impl Chains {
         let processor = effects.id;
         let ReplayObject { spec, gang, mapping, number, cells: table } = object;
         let (slots, bytes, gives_back) = (spec.slots().max(1), spec.cell_bytes(), spec.gives_back());
+        let length = spec.length();
         let sets = if gives_back { slots } else { 2 * slots };
         let shards = &gang.members[processor.index()];
         let mut chains = Vec::<Chain>::with_capacity(shards.len() * slots as usize);
@@ -356,7 +362,10 @@ impl Chains {
             slots,
             table: table.clone(),
             bytes,
+            length,
+            inline: length.most_inline(),
             gives_back,
+            large: length.of(bytes) > LARGE,
             two_sets: !gives_back && !effects.has(Bug::OneSet),
             offers: std::cell::Cell::new(false),
         }
@@ -370,7 +379,8 @@ impl Chains {
         gang: &GangTable,
     ) -> Result<CollectiveOutput, Error> {
         let (shards, machine) = (gang.shards(), effects.machine());
-        let input = CollectiveInput { collective: spec.name(), shards, bytes: spec.cell_bytes(), machine };
+        let input =
+            CollectiveInput { collective: spec.name(), shards, bytes: spec.length().of(spec.cell_bytes()), machine };
         effects.ask(
             asker,
             ("map_collective", &format_args!("collective `{}`", spec.name())),

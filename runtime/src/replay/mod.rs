@@ -27,7 +27,7 @@ use crate::error::panic_message;
 use crate::future::{Poison, Resolver, TaskFuture};
 use crate::ids::{ObjectId, Run};
 use crate::task::{Owner, Tasks};
-use crate::{Error, Lent, Payload};
+use crate::{Error, Length, Lent, Payload};
 
 pub(crate) use chains::{Chains, Progress, ReplayObject};
 pub(crate) use replays::{Caller, Refused, Replays};
@@ -113,6 +113,10 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn cells(&self, shard: u32) -> u32;
     /// The size of the largest part of a running value in bytes.
     fn cell_bytes(&self) -> usize;
+    /// How much its values count for in virtual time, and to the mapper.
+    fn length(&self) -> Length {
+        Length::OWN
+    }
     /// The group of a shard: consecutive shards of one processor. Their running values are combined in place before the
     /// chain of the first one runs, and all take its result. The others have no subtasks.
     fn group(&self, shard: u32) -> Range<u32> {

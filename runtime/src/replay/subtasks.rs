@@ -10,7 +10,7 @@ use crate::ids::{CellAddress, EMPTY};
 use crate::maps::HashMap;
 use crate::payload::Payload;
 use crate::plant::Bug;
-use crate::replay::{LARGE, RunningValue};
+use crate::replay::RunningValue;
 use maniple_barriers::Half;
 use maniple_mapper::{Access, MemoryKind};
 use maniple_regions::Buffer;
@@ -95,7 +95,7 @@ impl Active<'_> {
             if self.now.state != ChainState::Poisoned {
                 value.combine_own(step.cell as u16, step.part, step.task.how());
                 let bytes = value.size(step.part);
-                if bytes > Payload::INLINE {
+                if bytes > self.chains.inline {
                     self.count_combined(bytes);
                 }
             }
@@ -261,7 +261,7 @@ impl Active<'_> {
         let (part, how) = (step.part, step.task.how());
         // Part 0 is all of the value.
         let expected = if part == 0 { chains.bytes } else { value.size(part) };
-        let large = expected > Payload::INLINE;
+        let large = expected > chains.inline;
         let how = if how < 2 && effects.strikes(Bug::SwappedOperands) { 1 - how } else { how };
         let came = &self.cells[at].value;
         let bytes = came.bytes();
@@ -327,13 +327,13 @@ impl Active<'_> {
         // The peer waits for a value now, but for an empty cell only a call later, if at all. A large value is given back at
         // once (see `LARGE`).
         let at = CellAddress { processor, object: chains.id, cell: number };
-        effects.send_empty(at, generation, chains.bytes > LARGE);
+        effects.send_empty(at, generation, chains.large);
     }
 
     #[cold]
     #[inline(never)]
     fn count_combined(&self, bytes: usize) {
-        self.effects.counters.combined_bytes.add(bytes as u64);
+        self.effects.counters.combined_bytes.add(self.chains.length.of(bytes) as u64);
     }
 
     /// How many times an arrival is made.

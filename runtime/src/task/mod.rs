@@ -20,13 +20,13 @@ pub(crate) use pool::Pool;
 use crate::barrier::Barriers;
 use crate::data::{Data, UseAt};
 use crate::diagnose::races::Past;
-use crate::effects::{Effects, Item, Tell, Waiting};
+use crate::effects::{Effects, Item, Objects, Tell, Waiting};
 use crate::failures::{Failures, WeakFailures};
 use crate::future::{Poison, Sink};
-use crate::ids::{ArrivalAt, ProcessorId, TaskId, ValueAt};
+use crate::ids::{ArrivalAt, ObjectId, ProcessorId, TaskId, ValueAt};
 use crate::message::{SendTask, Work};
 use crate::names::TaskName;
-use crate::payload::Payload;
+use crate::payload::{Length, Payload};
 use crate::plant::Bug;
 use crate::{Error, Place};
 
@@ -102,8 +102,8 @@ impl std::fmt::Display for Body {
     }
 }
 
-/// A task that is about to be called, with its values.
-struct Called<'a>(&'a Body, &'a [Payload]);
+/// A task that is about to be called, with its values. They belong to objects.
+struct Called<'a>(&'a Body, &'a [Payload], &'a Objects);
 
 impl Work for Called<'_> {
     fn name(&self) -> TaskName {
@@ -113,14 +113,30 @@ impl Work for Called<'_> {
         self.0.takes
     }
     fn bytes(&self) -> usize {
-        let regions = self.0.uses.iter().map(|u| u.column.bytes());
-        regions.chain(self.1.iter().map(|value| value.bytes().len())).sum()
+        let Self(body, values, objects) = self;
+        let regions = body.uses.iter().map(|u| u.column.bytes());
+        let values = (0..).zip(*values).map(|(number, value)| {
+            let length = body.edges_of(number).map_or(Length::OWN, |edges| objects.length(edges));
+            length.of(value.bytes().len())
+        });
+        regions.chain(values).sum()
     }
 }
 
 impl Body {
     fn place(&self) -> Place {
         task_place(self.name, self.shard)
+    }
+
+    /// The edges along which a value travels, if there are any.
+    fn edges_of(&self, value: u32) -> Option<ObjectId> {
+        match self.values_at.get(value as usize)? {
+            ValueAt::Get { object, .. } => Some(*object),
+            ValueAt::Put { .. } => self.arrivals.iter().find_map(|arrival| match arrival {
+                ArrivalAt::Value(at, _, number) if *number == value => Some(at.object),
+                _ => None,
+            }),
+        }
     }
 }
 

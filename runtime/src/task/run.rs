@@ -44,7 +44,7 @@ impl Tasks {
         let outcome = match (held_all, &body.task) {
             (Ok(()), Some(task)) if processor == self.effects.id => {
                 let began = body.launched.get().map(|_| self.effects.wire.now());
-                self.announce(&Called(&body, values), body.shard, Some(id));
+                self.announce(&Called(&body, values, &self.effects.objects), body.shard, Some(id));
                 let outcome = self.call(|| body.place(), || task.run(leases, values));
                 if let (Some(began), Ok(())) = (began, &outcome) {
                     self.profile(&body, processor, (began, self.effects.wire.now()));
@@ -112,7 +112,8 @@ impl Tasks {
         // Replaced by the times of the call on the other processor.
         let is_measured = body.launched.get().is_some() || self.pool.get().is_some();
         let ran = is_measured.then_some((0, 0));
-        let work = Away { name: body.name, takes: body.takes, bytes: Called(&body, &values).bytes() };
+        let work =
+            Away { name: body.name, takes: body.takes, bytes: Called(&body, &values, &self.effects.objects).bytes() };
         let leaf = Offloaded { home: id, work, shard: body.shard, task, leases, values, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
         self.effects.event(|| Event::TaskDispatched { task: id });

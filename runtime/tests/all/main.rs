@@ -28,6 +28,7 @@ mod start_and_end;
 mod trace;
 mod unawaited;
 mod utility;
+mod virtual_time;
 mod wakers;
 mod wires;
 mod words;

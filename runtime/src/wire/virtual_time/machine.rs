@@ -404,14 +404,15 @@ impl VirtualMachine {
         }
     }
 
-    /// The work of a leaf task that names regions of `bytes` bytes, on a processor that has had `shards` shards at a time.
-    pub(super) fn work(&self, name: &str, bytes: usize, shards: usize) -> Ps {
+    /// The work of a leaf task whose regions and values have `bytes` bytes, on a processor that has had `shards` shards at a time.
+    pub(super) fn work(&self, name: &str, bytes: impl FnOnce() -> usize, shards: usize) -> Ps {
         let (below, above, part) = self.between(shards);
         let [below, above] = [below, above].map(|level| {
             let (tasks, others) = level.map_or((&self.tasks, &self.other_tasks), |c| (&c.tasks, &c.other_tasks));
             tasks.get(name).unwrap_or(others)
         });
         let TaskCost { task_ns, byte_ns } = below.towards(above, part);
+        let bytes = if byte_ns > 0.0 { bytes() } else { 0 };
         ps(task_ns + byte_ns * bytes as f64)
     }
 }

@@ -83,8 +83,8 @@ impl Meter {
         self.costs.borrow().message
     }
 
-    /// The work of a leaf task whose regions have `bytes` bytes.
-    pub fn work(&self, machine: &VirtualMachine, name: &str, bytes: usize) -> Ps {
+    /// The work of a leaf task whose regions and values have `bytes` bytes.
+    pub fn work(&self, machine: &VirtualMachine, name: &str, bytes: impl FnOnce() -> usize) -> Ps {
         machine.work(name, bytes, self.shards.get())
     }
 

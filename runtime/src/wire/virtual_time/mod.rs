@@ -28,7 +28,7 @@ use crate::error::Failure;
 use crate::ids::{EMPTY, NodeId, ObjectId, ProcessorId, TopLaunch};
 use crate::message::{BatchDone, Message, UNSAID, Wire, Work};
 use crate::names::short_name;
-use crate::payload::Payload;
+use crate::payload::{Length, Payload};
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
 use crate::wire::{AnyResult, Begin, OUTSIDE, crashed, deadlock, one_thread, too_many_steps};
@@ -100,6 +100,8 @@ struct Net {
     random: fastrand::Rng,
     /// For each pair where messages could overtake: when its last message comes, or reaches the way in.
     last: HashMap<(ProcessorId, ProcessorId), Ps>,
+    /// The objects whose values count for other lengths than their own.
+    lengths: HashMap<ObjectId, Length>,
     /// Calls of top-level tasks, for processor 0 to compare. They take no time.
     replicated: VecDeque<(ProcessorId, Message)>,
     error: Option<Error>,
@@ -131,7 +133,7 @@ impl Net {
     fn busy(&self, link: LinkPs, message: Option<&Message>) -> (Ps, Ps) {
         match message {
             Some(message) if self.is_free(message) => (0, 0),
-            message => link.busy(|| message.map_or(0, size)),
+            message => link.busy(|| message.map_or(0, |message| self.size(message))),
         }
     }
 
@@ -218,12 +220,25 @@ impl Net {
         *last = at.max(*last);
         *last
     }
+
+    /// Bytes of a message on the network.
+    fn size(&self, message: &Message) -> usize {
+        let length = |object| self.lengths.get(object).copied().unwrap_or(Length::OWN);
+        match message {
+            Message::Arrive { object, payload: Payload::Inline { len, .. }, .. } => {
+                HEAD + length(object).of(usize::from(*len))
+            }
+            Message::Arrive { object, payload, .. } => HEAD + length(object).of(payload.bytes().len()),
+            other => size(other),
+        }
+    }
 }
 
-/// Bytes of a message on the network.
+/// Bytes of the parts of messages that every message has: the kind, the object, the generation and the like.
+const HEAD: usize = 32;
+
+/// Bytes of a message other than an arrival.
 fn size(message: &Message) -> usize {
-    /// The kind, the object, the generation and the like.
-    const HEAD: usize = 32;
     /// A recipient on the way of values.
     const HOP: usize = 16;
     let results = |done: &BatchDone| {
@@ -231,8 +246,6 @@ fn size(message: &Message) -> usize {
         HEAD + done.results.iter().map(|(_, r)| 8 + result(r)).sum::<usize>() + HEAD * done.valid.len()
     };
     match message {
-        Message::Arrive { payload: Payload::Inline { len, .. }, .. } => HEAD + usize::from(*len),
-        Message::Arrive { payload, .. } => HEAD + payload.bytes().len(),
         Message::Got { bytes, .. } | Message::Put(_, bytes) => HEAD + bytes.len(),
         Message::Values(came) => HEAD + HEAD * came.values.len() + came.length as usize + HOP * came.way.len(),
         Message::Launch(part) => {
@@ -303,6 +316,12 @@ impl Wire for VirtualWire {
         self.shared.meter(self.id).now() / 1000
     }
 
+    fn made(&self, object: ObjectId, length: Length) {
+        if length != Length::OWN {
+            self.shared.net.borrow_mut().lengths.insert(object, length);
+        }
+    }
+
     fn launches(&self, gang: ObjectId, by: TopLaunch, shards: &mut dyn Iterator<Item = u32>) {
         self.shared.meter(self.id).launches(gang, by, shards);
     }
@@ -310,7 +329,7 @@ impl Wire for VirtualWire {
     fn works(&self, task: &dyn Work) {
         let (shared, meter) = (&self.shared, self.shared.meter(self.id));
         let time = match task.takes() {
-            UNSAID => meter.work(&shared.machine, &short_name(task.name().of_type), task.bytes()),
+            UNSAID => meter.work(&shared.machine, &short_name(task.name().of_type), || task.bytes()),
             ns => ns.saturating_mul(1000).min(END),
         };
         let time = shared.net.borrow_mut().noisy(time);
@@ -356,6 +375,7 @@ pub(crate) fn run(
             noise: machine.noise,
             random: fastrand::Rng::with_seed(machine.seed),
             last: HashMap::new(),
+            lengths: HashMap::new(),
             replicated: VecDeque::new(),
             error: None,
         }),
