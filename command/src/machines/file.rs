@@ -131,6 +131,8 @@ struct Nodes {
     count: Option<Given<u32>>,
     processors: Given<u32>,
     utility: Given<u32>,
+    /// Whether the utility processors share the cores of the others.
+    utility_shares: Option<Given<bool>>,
     /// Whether large values share a node's ways.
     sharing: Option<Given<bool>>,
 }
@@ -290,6 +292,7 @@ impl MachineFile {
             one_copy: u64::from(nodes) * u64::from(shards) > KNOWN,
             per_node: own.nodes.processors.value,
             utility: own.nodes.utility.value,
+            utility_shares: own.nodes.utility_shares.is_some_and(|given| given.value),
             sharing: own.nodes.sharing.is_some_and(|given| given.value),
             network: link(&mut own.network),
             memory: link(&mut own.memory),
@@ -346,6 +349,23 @@ mod tests {
         let nothing = set(&set(&by_shards.replacen("[2, 8]", "[1, 0]", 1), "launch_ns", "[1, 2]"), "task_ns", "0");
         let machine = MachineFile::parse("m.toml", &nothing).expect("a file").machine(None, 1);
         assert!(machine.check().is_err_and(|e| e.to_string().contains("0 after 1")));
+    }
+
+    #[test]
+    fn keys_that_are_off_may_be_left_out() {
+        let text = include_str!("../../machines/ideal.toml");
+        let parsed = |text: &str| MachineFile::parse("m.toml", text).map(|file| file.machine(None, 1));
+        assert!(!parsed(text).expect("a machine").utility_shares);
+        let shares = text.replacen("[network]", "utility_shares = { value = true, why = \"a test\" }\n[network]", 1);
+        let e = parsed(&shares).expect("a file").check().unwrap_err().to_string();
+        assert!(e.contains("utility_shares: expected at least one utility processor"), "{e}");
+        let two = |line: &str| line.replacen("value = 1", "value = 2", 1).replacen("value = 0", "value = 1", 1);
+        let with_utility: Vec<_> = shares
+            .lines()
+            .map(|l| if l.starts_with("utility =") || l.starts_with("processors") { two(l) } else { l.into() })
+            .collect();
+        let machine = parsed(&with_utility.join("\n")).expect("a machine");
+        assert!(machine.check().is_ok() && machine.utility_shares);
     }
 
     #[test]

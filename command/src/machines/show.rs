@@ -97,6 +97,7 @@ fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
         ("nodes", nodes.into()),
         ("processors", machine.per_node.into()),
         ("utility", machine.utility.into()),
+        ("utility_shares", machine.utility_shares.into()),
         ("sharing", machine.sharing.into()),
         ("collectives.replay", machine.replay.into()),
         ("collectives.acknowledge", machine.acknowledge.into()),

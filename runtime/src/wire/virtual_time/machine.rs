@@ -154,6 +154,10 @@ pub struct VirtualMachine {
     /// Number of utility processors of each node, fewer than `per_node`; they are the last ones. Shards run on them
     /// unless a mapper puts the shards elsewhere. Leaf tasks run on the other processors.
     pub utility: u32,
+    /// Whether the utility processors have no cores of their own, but share those of their node's other processors. The time
+    /// that one of them uses is taken from another processor: from an idle one, or else from the one that is free first. That
+    /// one is busy for so much longer.
+    pub utility_shares: bool,
     /// Whether one copy of the top-level task, on the first processor, serves all nodes. Otherwise each node has its
     /// own, as outside virtual time.
     ///
@@ -209,6 +213,7 @@ impl Default for VirtualMachine {
             nodes: 1,
             per_node: 1,
             utility: 0,
+            utility_shares: false,
             one_copy: false,
             network: Link::default(),
             sharing: false,
@@ -332,7 +337,7 @@ impl VirtualMachine {
     /// Checks that such a machine is possible. [`Runtime::run`](crate::Runtime::run) does so first.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for no processors or more than 2²⁴, nothing but utility processors, levels of
+    /// [`Error::Misuse`] for no processors or more than 2²⁴, nothing but utility processors, none that could share, levels of
     /// [`crowded`](Self::crowded) that do not ascend, or a number that is not a possible time.
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |what: &str, expected: &str, came: String| {
@@ -346,6 +351,9 @@ impl VirtualMachine {
         if self.utility >= self.per_node {
             let expected = format!("fewer than the {} of a node", self.per_node);
             return wrong("utility processors", &expected, self.utility.to_string());
+        }
+        if self.utility_shares && self.utility == 0 {
+            return wrong("utility_shares", "at least one utility processor", "none".into());
         }
         let shards = std::iter::once(1).chain(self.crowded.iter().map(|c| c.shards));
         if let Some((less, more)) = shards.clone().zip(shards.skip(1)).find(|(less, more)| less >= more) {

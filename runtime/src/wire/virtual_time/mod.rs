@@ -8,7 +8,8 @@
 //! receiver `receive_ns`. On a machine with `sharing`, large values do not wait for ways but share them.
 //!
 //! Shards run on utility processors if the machine has some, unless a mapper puts them elsewhere. A shard does the
-//! runtime's work: it launches, handles messages and runs collectives. Leaf tasks run on the node's other processors.
+//! runtime's work: it launches, handles messages and runs collectives. Leaf tasks run on the node's other processors. Where
+//! utility processors have no cores, the others lose the time that they use.
 //!
 //! Events at the same time happen in the order in which they were queued. So a program gives the same run, event for
 //! event, on every host and in every build.
@@ -40,6 +41,7 @@ use meter::Meter;
 use queue::Queue;
 use shared::SharedWays;
 use std::cell::{Cell, RefCell, RefMut};
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -353,6 +355,12 @@ struct Processor {
     inbox: mail::Inbox,
 }
 
+impl Processor {
+    fn is_idle(&self, now: Ps) -> bool {
+        self.next.get() == NEVER && self.free.get() <= now
+    }
+}
+
 /// Runs a program in at most `most_steps` events.
 pub(crate) fn run(
     config: Arc<Config>,
@@ -497,6 +505,7 @@ impl Drive<'_> {
     /// Runs until every processor has stopped. Returns the error if the run can't go on.
     fn all(&self, parker: &Parker, seen: &mut Seen, most_steps: u64) -> Option<Error> {
         for p in self.processors {
+            self.take_from_worker(p.core.effects().id, 0);
             self.go_on(p.core.effects().id);
         }
         let mut last = 0;
@@ -569,7 +578,7 @@ impl Drive<'_> {
             drop(dropped);
             return;
         }
-        let idle = p.next.get() == NEVER && p.free.get() <= at;
+        let idle = p.is_idle(at);
         p.inbox.add(&mut self.net().mail, letter);
         if idle { self.step(to, at) } else { self.plan(to, at) }
     }
@@ -633,10 +642,30 @@ impl Drive<'_> {
             meter.spend(1000);
         }
         p.free.set(meter.now());
+        self.take_from_worker(id, at);
         if meter.now() > END || meter.now() < at {
             self.net().error.get_or_insert_with(after_the_end);
         }
         self.go_on(id);
+    }
+
+    /// Takes the time that a utility processor without a core has used since `began` from another processor of its node.
+    fn take_from_worker(&self, id: ProcessorId, began: Ps) {
+        let Shared { net, machine, .. } = self.shared;
+        let used = self.processors[id.index()].free.get().saturating_sub(began);
+        let node = net.borrow().machine;
+        if !machine.utility_shares || used == 0 || !node.is_utility(id) {
+            return;
+        }
+        // Among idle ones the last, as mappers begin with the first.
+        let workers = node.leaf_processors_of(node.node_of(id)).map(|id| (id, &self.processors[id.index()]));
+        let first = workers.min_by_key(|(id, p)| (!p.is_idle(began), p.free.get().max(began), Reverse(id.0)));
+        let Some((worker, p)) = first else { return };
+        p.free.set(p.free.get().max(began) + used);
+        if p.next.get() < p.free.get() {
+            p.next.set(NEVER);
+            self.plan(worker, p.free.get());
+        }
     }
 
     fn going(&self) -> impl Iterator<Item = &Processor> {
