@@ -37,6 +37,7 @@ fn machine(like: Option<&VirtualMachine>, nodes: u32, per_node: u32, seed: u64) 
         return VirtualMachine {
             per_node,
             utility,
+            utility_shares: machine.utility_shares && utility > 0,
             noise: [0.0, 0.5][(seed % 2) as usize],
             seed,
             nodes,
@@ -51,16 +52,19 @@ fn machine(like: Option<&VirtualMachine>, nodes: u32, per_node: u32, seed: u64) 
     let mut link = || Link { byte_ns: 0.5, ..Link::<f64>::default().map(|_, _| cost()) };
     let (network, memory) = (link(), link());
     let other_tasks = TaskCost { task_ns: cost(), byte_ns: 0.5 };
+    let utility = r.u32(0..per_node);
     VirtualMachine {
         nodes,
         per_node,
         network,
         memory,
         costs,
-        utility: r.u32(0..per_node),
+        utility,
         one_copy: r.bool(),
         other_tasks,
         noise: [0.0, 0.5][r.usize(0..2)],
+        utility_shares: utility > 0 && r.bool(),
+        rendezvous_bytes: r.bool().then(|| r.u64(0..200)),
         seed,
         ..VirtualMachine::default()
     }

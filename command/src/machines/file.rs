@@ -99,7 +99,7 @@ pub struct MachineFile {
     /// host measurements can be compared with the file.
     pub cache_line_ns: Option<f64>,
     nodes: Nodes,
-    network: Link<Given<f64>>,
+    network: Network,
     memory: Link<Given<f64>>,
     costs: CostsFile,
     collectives: Collectives,
@@ -116,7 +116,7 @@ struct Tables {
     like: Option<String>,
     cache_line_ns: Option<Given<f64>>,
     nodes: Option<Nodes>,
-    network: Option<Link<Given<f64>>>,
+    network: Option<Network>,
     memory: Option<Link<Given<f64>>>,
     costs: Option<CostsFile>,
     collectives: Option<Collectives>,
@@ -135,6 +135,21 @@ struct Nodes {
     utility_shares: Option<Given<bool>>,
     /// Whether large values share a node's ways.
     sharing: Option<Given<bool>>,
+}
+
+/// A link, and more. Not with serde's `flatten`, and not from a table, which would not know the lines of mistakes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Network {
+    latency_ns: Given<f64>,
+    send_ns: Given<f64>,
+    receive_ns: Given<f64>,
+    #[serde(default)]
+    first_ns: Given<f64>,
+    gap_ns: Given<f64>,
+    byte_ns: Given<f64>,
+    /// The most bytes of a message that moves at once.
+    rendezvous_bytes: Option<Given<u64>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -285,7 +300,9 @@ impl MachineFile {
             }
         };
         let CostLevel { costs, tasks, other_tasks, .. } = level(0, 1);
-        let link = |link: &mut Link<Given<f64>>| link.each_mut().map(|_, given| given.value);
+        let Network { latency_ns, send_ns, receive_ns, first_ns, gap_ns, byte_ns, rendezvous_bytes } = own.network;
+        let network = Link { latency_ns, send_ns, receive_ns, first_ns, gap_ns, byte_ns };
+        let link = |link: Link<Given<f64>>| link.map(|_, given| given.value);
         VirtualMachine {
             name: own.name,
             nodes,
@@ -294,8 +311,9 @@ impl MachineFile {
             utility: own.nodes.utility.value,
             utility_shares: own.nodes.utility_shares.is_some_and(|given| given.value),
             sharing: own.nodes.sharing.is_some_and(|given| given.value),
-            network: link(&mut own.network),
-            memory: link(&mut own.memory),
+            network: link(network),
+            rendezvous_bytes: rendezvous_bytes.map(|given| given.value),
+            memory: link(own.memory),
             costs,
             replay: own.collectives.replay.value,
             round_requirements: own.collectives.round_requirements.value,
@@ -355,7 +373,19 @@ mod tests {
     fn keys_that_are_off_may_be_left_out() {
         let text = include_str!("../../machines/ideal.toml");
         let parsed = |text: &str| MachineFile::parse("m.toml", text).map(|file| file.machine(None, 1));
-        assert!(!parsed(text).expect("a machine").utility_shares);
+        let without = parsed(text).expect("a machine");
+        assert_eq!((without.utility_shares, without.rendezvous_bytes), (false, None));
+        let long = |bytes| {
+            text.replacen("[memory]", &format!("rendezvous_bytes = {{ value = {bytes}, why = 'a test' }}\n[memory]"), 1)
+        };
+        let with = parsed(&long("65536")).expect("a machine");
+        assert_eq!(with, VirtualMachine { rendezvous_bytes: Some(65_536), ..without });
+        for wrong in ["-1", "0.5", "true"] {
+            let refused = parsed(&long(wrong)).expect_err("no number of bytes");
+            assert!(matches!(&refused, Failure::Usage(e) if e.contains("rendezvous_bytes")), "{refused:?}");
+        }
+        let in_memory = text.replacen("[memory]", "[memory]\nrendezvous_bytes = { value = 1, why = 'a test' }", 1);
+        assert!(parsed(&in_memory).is_err());
         let shares = text.replacen("[network]", "utility_shares = { value = true, why = \"a test\" }\n[network]", 1);
         let e = parsed(&shares).expect("a file").check().unwrap_err().to_string();
         assert!(e.contains("utility_shares: expected at least one utility processor"), "{e}");

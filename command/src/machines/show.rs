@@ -81,7 +81,8 @@ impl Shown {
     }
 }
 
-/// A machine in virtual time: every number by its name. The number of nodes is null if there is one for each shard. The seed is
+/// A machine in virtual time: every number by its name. The number of nodes is null if there is one for each shard, and the bytes
+/// of a rendezvous are if all messages move at once. The seed is
 /// there with noise, and the yardstick of the host if the file has it.
 fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
     if args.threads.workers.is_some() || args.utility > 0 {
@@ -99,6 +100,7 @@ fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
         ("utility", machine.utility.into()),
         ("utility_shares", machine.utility_shares.into()),
         ("sharing", machine.sharing.into()),
+        ("network.rendezvous_bytes", machine.rendezvous_bytes.into()),
         ("collectives.replay", machine.replay.into()),
         ("collectives.acknowledge", machine.acknowledge.into()),
     ]
@@ -117,12 +119,13 @@ fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
         }
         Format::Tree => {
             let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-            let people = |value: &Value| match value {
-                Value::Null => "one for each shard".into(),
+            let people = |name: &str, value: &Value| match value {
+                Value::Null if name == "nodes" => "one for each shard".into(),
+                Value::Null => "none".into(),
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
-            rows.iter().map(|(name, value)| format!("{name:width$}  {}\n", people(value))).collect()
+            rows.iter().map(|(name, value)| format!("{name:width$}  {}\n", people(name, value))).collect()
         }
     })
 }

@@ -111,6 +111,9 @@ pub(crate) enum Message {
     /// From the wire: large values have left for another node.
     #[serde(skip)]
     Left { to: ProcessorId },
+    /// Between the ends of a wire: a long message asks whether it may come, or it may. `letter` is its number there.
+    #[serde(skip)]
+    Rendezvous { letter: u32, answers: bool },
 }
 
 impl Message {
@@ -135,6 +138,7 @@ impl Message {
             Message::LaunchOver { .. } => "LaunchOver",
             Message::Values(_) => "Values",
             Message::Left { .. } => "Left",
+            Message::Rendezvous { .. } => "Rendezvous",
             Message::Attach(_) => "Attach",
             Message::Attached(_) => "Attached",
             Message::Mapped(_) => "Mapped",

@@ -131,6 +131,8 @@ impl Core {
             Message::LaunchOver { launch } => self.take_launch_over(launch),
             Message::Values(came) => self.take_values(*came),
             Message::Left { to } => self.values_left(to),
+            // The wire handles it.
+            Message::Rendezvous { .. } => {}
             Message::Attach(ask) => self.serve(from, ask.0, ask.1, Request::Attach),
             Message::Attached(answer) => {
                 let (launch, key, instance) = *answer;

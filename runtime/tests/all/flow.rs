@@ -4,7 +4,7 @@ use crate::common::{processes, watched};
 use maniple_mapper::{Mapper, NodeId, PlaceTaskInput, Priority, ProcessorId};
 use maniple_regions::{Field, Read, ReadWrite, Rect, Region, Write};
 use maniple_runtime::{
-    Arg, Check, Error, Faults, ProcessorLoss, Runtime, Shard, ShardLaunch, TaskFuture, Top, VirtualMachine,
+    Arg, Check, Error, Faults, Link, ProcessorLoss, Runtime, Shard, ShardLaunch, TaskFuture, Top, VirtualMachine,
 };
 use std::sync::{Arc, Mutex};
 
@@ -313,7 +313,18 @@ fn random_flows_give_the_values_of_an_interpreter() {
             // Nodes of several processors.
             1 | 2 => {
                 let (per_node, one_copy) = (1 + nodes % 3, seed % 16 == 1);
-                let machine = VirtualMachine { nodes, per_node, one_copy, ..VirtualMachine::default() };
+                let utility = u32::from(seed % 3 == 0 && per_node > 1);
+                let machine = VirtualMachine {
+                    nodes,
+                    per_node,
+                    one_copy,
+                    utility,
+                    utility_shares: utility > 0,
+                    network: Link { latency_ns: 1000.0, send_ns: 10.0, byte_ns: 0.5, ..Link::default() },
+                    sharing: seed % 5 < 2,
+                    rendezvous_bytes: (seed / 8 % 2 == 1).then_some(100),
+                    ..VirtualMachine::default()
+                };
                 (Runtime::virtual_time(machine), if one_copy { 1 } else { nodes })
             }
             _ => (Runtime::seeded(nodes, seed), nodes),

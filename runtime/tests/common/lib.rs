@@ -123,6 +123,7 @@ fn any_machine(seed: u64) -> VirtualMachine {
         replay: seed.is_multiple_of(2),
         acknowledge: seed % 4 != 1,
         other_tasks: TaskCost { task_ns: cost(40), byte_ns: cost(41) / 1000.0 },
+        rendezvous_bytes: (seed % 4 < 2).then(|| draw(60, 200) as u64),
         noise: if seed.is_multiple_of(3) { 0.5 } else { 0.0 },
         seed,
         ..VirtualMachine::default()

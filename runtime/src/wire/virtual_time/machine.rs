@@ -170,6 +170,12 @@ pub struct VirtualMachine {
     /// keeps the way busy until it has left, and the next waits. Large are values of at least 64 KiB; all other messages wait
     /// for each other, and not for large ones that share.
     pub sharing: bool,
+    /// The most bytes of a message between nodes that moves at once, with its head of 32 bytes; `None` if all do.
+    ///
+    /// A longer one moves by *rendezvous*: its processor sends a request without the data, the other processor handles that
+    /// between its tasks and answers, and when the first one has handled the answer, the data leaves. Both messages are of 32 bytes
+    /// and cost what messages cost. Messages keep their order all the same: a later one that comes before the data waits for it.
+    pub rendezvous_bytes: Option<u64>,
     /// The link between processors of a node.
     pub memory: Link,
     /// The costs of the runtime's operations.
@@ -216,6 +222,7 @@ impl Default for VirtualMachine {
             utility_shares: false,
             one_copy: false,
             network: Link::default(),
+            rendezvous_bytes: None,
             sharing: false,
             memory: Link::default(),
             costs: Costs::default(),

@@ -5,7 +5,8 @@
 //!
 //! Messages between nodes follow LogGP. The sender spends `send_ns`. Then the message waits for the node's way out and
 //! keeps it busy for its bytes. It is under way for the latency, waits for the other node's way in, and costs the
-//! receiver `receive_ns`. On a machine with `sharing`, large values do not wait for ways but share them.
+//! receiver `receive_ns`. On a machine with `sharing`, large values do not wait for ways but share them. On a machine with
+//! `rendezvous_bytes`, a long message leaves only when both processors have looked at it.
 //!
 //! Shards run on utility processors if the machine has some, unless a mapper puts them elsewhere. A shard does the
 //! runtime's work: it launches, handles messages and runs collectives. Leaf tasks run on the node's other processors. Where
@@ -17,6 +18,7 @@
 mod machine;
 mod mail;
 mod meter;
+mod order;
 mod queue;
 mod shared;
 
@@ -38,6 +40,7 @@ use machine::{LinkPs, Ps};
 use mail::Mail;
 use maniple_mapper::Machine;
 use meter::Meter;
+use order::Order;
 use queue::Queue;
 use shared::SharedWays;
 use std::cell::{Cell, RefCell, RefMut};
@@ -97,6 +100,9 @@ struct Net {
     into: Vec<Ps>,
     /// The messages that share ways, if the machine lets them.
     shared: Option<SharedWays>,
+    /// The bytes up to which a message moves at once.
+    rendezvous: Option<u64>,
+    order: Order,
     acknowledge: bool,
     noise: f64,
     random: fastrand::Rng,
@@ -141,9 +147,31 @@ impl Net {
 
     /// A processor sends a message at `now`. That may be later than the next event elsewhere.
     fn carry(&mut self, now: Ps, from: ProcessorId, to: ProcessorId, message: Message) {
+        let is_long = |most| !self.is_free(&message) && self.size(&message) as u64 > most;
+        let is_long = !self.machine.same_node(from, to) && self.rendezvous.is_some_and(is_long);
+        // Values that share ways are in no order.
+        let shares = self.shared.is_some() && message.are_large_values();
+        let letter = self.mail.post(from, to, message);
+        if !shares {
+            self.order.sent((from, to), letter, is_long);
+        }
+        match is_long {
+            true => self.asks(now, from, to, (letter, false)),
+            false => self.goes(letter, now),
+        }
+    }
+
+    /// A processor asks whether a long message may come, or answers that it may.
+    fn asks(&mut self, now: Ps, from: ProcessorId, to: ProcessorId, (letter, answers): (u32, bool)) {
+        let letter = self.mail.post(from, to, Message::Rendezvous { letter, answers });
+        self.goes(letter, now);
+    }
+
+    /// A letter goes on its way at `now`.
+    fn goes(&mut self, letter: u32, now: Ps) {
+        let (from, to) = self.mail.address(letter);
         let link = self.link(from, to);
         if link.has_ways() && !self.machine.same_node(from, to) {
-            let letter = self.mail.post(from, to, message);
             // Processors of a node share its way out, and which one is first is known only when the time comes.
             match self.machine.processors() == self.machine.nodes() {
                 true => self.leaves(letter, now),
@@ -151,9 +179,8 @@ impl Net {
             }
             return;
         }
-        let comes = now + self.noisy(link.latency) + self.busy(link, Some(&message)).1;
+        let comes = now + self.noisy(link.latency) + self.busy(link, self.mail.message(letter)).1;
         let comes = self.after_last(comes, from, to);
-        let letter = self.mail.post(from, to, message);
         self.events.push(comes, What::Comes(letter));
     }
 
@@ -379,6 +406,8 @@ pub(crate) fn run(
             out: vec![0; nodes],
             into: vec![0; nodes],
             shared: machine.sharing.then(|| SharedWays::new(nodes)),
+            rendezvous: machine.rendezvous_bytes,
+            order: Order::default(),
             acknowledge: machine.acknowledge,
             noise: machine.noise,
             random: fastrand::Rng::with_seed(machine.seed),
@@ -486,7 +515,11 @@ impl Drive<'_> {
     fn go_on(&self, id: ProcessorId) {
         let p = &self.processors[id.index()];
         if p.core.effects().stopped() {
-            return;
+            loop {
+                let next = p.inbox.next(&mut self.net().mail);
+                let Some(came) = next else { return };
+                self.ignores(id, came, p.free.get());
+            }
         }
         if !p.inbox.is_empty() || p.core.effects().has_work() {
             self.plan(id, p.free.get());
@@ -551,9 +584,14 @@ impl Drive<'_> {
                 What::Reaches(letter) => self.net().reaches(letter, at),
                 What::Ends(letter, turn) => self.net().ends(letter, turn, at),
                 What::Comes(letter) => {
-                    let (from, to) = self.net().mail.address(letter);
-                    seen.add(at, 0, from, to);
-                    self.comes(letter, to, at);
+                    let mut net = self.net();
+                    let (from, to) = net.mail.address(letter);
+                    let all = net.order.comes((from, to), letter);
+                    drop(net);
+                    for letter in all {
+                        seen.add(at, 0, from, to);
+                        self.comes(letter, to, at);
+                    }
                 }
                 What::Step(id) => {
                     seen.add(at, 1, id, id);
@@ -573,14 +611,26 @@ impl Drive<'_> {
     fn comes(&self, letter: u32, to: ProcessorId, at: Ps) {
         let p = &self.processors[to.index()];
         if p.core.effects().stopped() {
-            // A processor that has stopped handles no messages.
-            let dropped = self.net().mail.open(letter);
-            drop(dropped);
+            let came = self.net().mail.open(letter);
+            came.into_iter().for_each(|(from, message)| self.ignores(to, (from, message), at));
             return;
         }
         let idle = p.is_idle(at);
         p.inbox.add(&mut self.net().mail, letter);
         if idle { self.step(to, at) } else { self.plan(to, at) }
+    }
+
+    /// A processor that has stopped handles no messages. But long ones that it has sent still leave, and those for it do not.
+    fn ignores(&self, id: ProcessorId, (from, message): (ProcessorId, Message), now: Ps) {
+        let Message::Rendezvous { letter, answers } = message else { return };
+        let mut net = self.net();
+        if answers {
+            return net.goes(letter, now);
+        }
+        if net.mail.message(letter).is_some_and(Message::are_large_values) {
+            net.tell_left(from, id, now);
+        }
+        net.events.push(now, What::Comes(letter));
     }
 
     /// An alarm is due. If the processor is busy, its timers are checked again after its step.
@@ -629,7 +679,17 @@ impl Drive<'_> {
                 let first = if p.drains.replace(true) { 0 } else { link.first };
                 meter.spend(link.receive + first + meter.message());
             }
-            p.core.receive(from, message);
+            match message {
+                Message::Rendezvous { letter, answers } => {
+                    let mut net = self.net();
+                    meter.spend(link.send);
+                    match answers {
+                        true => net.goes(letter, meter.now()),
+                        false => net.asks(meter.now(), id, from, (letter, true)),
+                    }
+                }
+                message => p.core.receive(from, message),
+            }
         }
         // If handling took no time, the turn follows at once, while everything it needs is in a near cache.
         if !took_in || (meter.now() == at && p.inbox.is_empty()) {
