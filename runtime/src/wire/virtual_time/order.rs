@@ -30,7 +30,8 @@ impl Order {
         let Some(this) = all.iter_mut().find(|other| other.0 == letter) else { return smallvec![letter] };
         this.1 = true;
         let mut come = SmallVec::new();
-        while let Some((letter, _)) = all.pop_front_if(|first| first.1) {
+        while let Some(&(letter, true)) = all.front() {
+            all.pop_front();
             come.push(letter);
         }
         if all.is_empty() {
