@@ -6,6 +6,7 @@
 //! al., "Optimizing Computation-Communication Overlap in Asynchronous Task-Based Programs", section 4.3).
 
 mod array;
+mod costs;
 mod deal;
 mod grid;
 mod shard;
@@ -74,14 +75,33 @@ pub struct Problem {
     pub iterations: usize,
     /// Where the first node puts the spectrum, in row-major order.
     pub spectrum: Option<Arc<Mutex<Vec<C>>>>,
-    /// The bytes of a value on the network in virtual time, if it stands for more than itself.
-    pub stands_for: usize,
+    /// What it costs in virtual time, if the machine does not say.
+    pub charges: Option<Charges>,
+}
+
+/// The costs of a transform in virtual time. They may be those of a larger array, for which this one stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Charges {
+    /// The lengths of the axes of the array that is charged, the first of which is 1 for 2 dimensions.
+    pub lengths: [usize; 3],
+    /// Nanoseconds of a floating-point operation of a transform.
+    pub operation_ns: f64,
+    /// Nanoseconds of a byte that is put into a block.
+    pub byte_ns: f64,
+}
+
+impl Charges {
+    /// The bytes that a value of an array with these axes stands for.
+    fn bytes(&self, lengths: [usize; 3]) -> usize {
+        let larger = self.lengths.iter().zip(lengths).map(|(long, short)| *long as f64 / short as f64);
+        (larger.product::<f64>() * size_of::<C>() as f64).round() as usize
+    }
 }
 
 impl Problem {
     /// The transform of an array on so many shards.
     pub fn new(array: Array, shards: u32) -> Self {
-        Self { array, shards, mode: Mode::Partial, groups: 8, iterations: 1, spectrum: None, stands_for: 0 }
+        Self { array, shards, mode: Mode::Partial, groups: 8, iterations: 1, spectrum: None, charges: None }
     }
 
     /// The floating-point operations of a transform, as they are counted by convention: 5 N log₂ N.
@@ -147,7 +167,7 @@ async fn whole(top: Top, problem: Arc<Problem>, plans: Arc<Plans>) -> Result<Vec
         let counts = (0..shards).map(|s| grid.lines(s, exchanges).map(|l| l.len()).iter().product());
         let counts: Vec<usize> = counts.collect();
         let rect = Rect::new([0, 0], [counts.iter().sum::<usize>() as i64, grid.length(exchanges) as i64]);
-        let tree = top.region_tree("lines", rect, &[VALUES.info().standing_for(problem.stands_for)])?;
+        let tree = top.region_tree("lines", rect, &[VALUES.info()])?;
         let mut first = 0;
         let block = |count: usize| {
             let rows = first..first + count as i64;
@@ -158,6 +178,7 @@ async fn whole(top: Top, problem: Arc<Problem>, plans: Arc<Plans>) -> Result<Vec
     };
     let blocks: Vec<Vec<Region>> = (0..=grid.exchanges()).map(lines).collect::<Result<_, Error>>()?;
     let start = Collective::<()>::barrier().make(&top, &gang, "start")?;
+    let bytes = problem.charges.map_or(0, |charges| charges.bytes(grid.shape()));
     let mut exchanges = vec![Vec::new(); shards as usize];
     for number in 0..grid.exchanges() {
         for shard in 0..shards {
@@ -168,7 +189,7 @@ async fn whole(top: Top, problem: Arc<Problem>, plans: Arc<Plans>) -> Result<Vec
             let exchange = grid.exchange(shard, number);
             let sizes = move |from: u32, to: u32| exchange.values(from as usize, to as usize);
             let made = Collective::<C>::all_to_all().participants(group.clone()).receivers(group.clone());
-            let made = made.sizes_between(sizes).make(&top, &gang, "exchange")?;
+            let made = made.sizes_between(sizes).standing_for(bytes).make(&top, &gang, "exchange")?;
             group.iter().for_each(|member| exchanges[*member as usize].push(made));
         }
     }

@@ -1,12 +1,13 @@
 //! The shard task, and its leaf tasks.
 
+use super::costs::Costs;
 use super::deal::share;
 use super::transform::Plans;
 use super::verify::Sums;
 use super::{C, Problem, VALUES};
 use crate::Mode;
 use maniple::prelude::*;
-use maniple::runtime::{Leaf, now};
+use maniple::runtime::{IndexLaunch, Leaf, now};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub struct Found {
 /// Transforms the shard's lines, exchanges them, transforms what has come, and so on, `problem.iterations` times.
 pub async fn transform(shard: Shard, part: Part, problem: Arc<Problem>, plans: Arc<Plans>) -> Result<Found, Error> {
     let (me, grid, last) = (shard.index(), problem.grid(), part.exchanges.len());
+    let costs = Costs::of_shard(&problem);
     let views: Vec<RegionView> = part.blocks.iter().map(|block| shard.region(*block)).collect::<Result<_, _>>()?;
     let sums = |exchanges: usize| {
         let sum = move |lines: Read<C, 2>| Sums::of(&grid, me, exchanges, &lines.rows().collect::<Vec<_>>());
@@ -49,13 +51,14 @@ pub async fn transform(shard: Shard, part: Part, problem: Arc<Problem>, plans: A
         let began = now();
         let plan = plans.lines.clone();
         let rows = move |mut lines: ReadWrite<C, 2>| plan.transform(lines.rows_mut());
-        by_groups(&shard, &problem, &views[0], "lines", rows)?;
+        by_groups(&shard, &problem, &views[0], ("lines", costs.lines()), rows)?;
         for number in 0..last {
             let (exchange, plan) = (Arc::new(grid.exchange(me, number)), &plans.exchanges[number]);
             let (from, into, members) = (&views[number], &views[number + 1], exchange.group.len());
             let of = exchange.clone();
             let pack = move |lines: Read<C, 2>, to: Arg<usize>| of.pack(&lines.rows().collect::<Vec<_>>(), to.0);
-            let blocks = shard.index_launch(members, pack, |to| (from.read(VALUES), to.into())).named("pack").go()?;
+            let blocks = shard.index_launch(members, pack, |to| (from.read(VALUES), to.into()));
+            let blocks = costs.pack(members).into_iter().fold(blocks.named("pack"), IndexLaunch::takes).go()?;
             let parts = part.exchanges[number].call_parts(&shard, blocks)?;
             if problem.mode == Mode::Whole {
                 parts.all().await?;
@@ -65,11 +68,13 @@ pub async fn transform(shard: Shard, part: Part, problem: Arc<Problem>, plans: A
             let of = plan.clone();
             let sub = move |part: Arg<Vector<C>>, mut lines: ReadWrite<C, 2>| of.transform(&part, lines.rows_mut());
             let args = |n: usize| (parts.get(n).expect("a part").into(), columns[n].read_write(VALUES));
-            shard.index_launch(members, sub, args).named("sub").go()?.detach();
+            let subs = shard.index_launch(members, sub, args).named("sub");
+            let takes = costs.sub(members, number, exchange.axis.modulus);
+            takes.into_iter().fold(subs, IndexLaunch::takes).go()?.detach();
             if plan.joins() {
                 let of = plan.clone();
                 let join = move |mut lines: ReadWrite<C, 2>| of.join(lines.rows_mut());
-                by_groups(&shard, &problem, into, "join", join)?;
+                by_groups(&shard, &problem, into, ("join", costs.join(exchange.axis.modulus)), join)?;
             }
         }
         shard.launch(|_: Read<C, 2>| (), (views[last].read(VALUES),)).named("end").go()?.await?;
@@ -84,7 +89,7 @@ fn by_groups<F, M: 'static>(
     shard: &Shard,
     problem: &Problem,
     lines: &RegionView,
-    name: &'static str,
+    (name, costs): (&'static str, Option<Duration>),
     task: F,
 ) -> Result<(), Error>
 where
@@ -93,7 +98,8 @@ where
     let (count, groups) = (lines.region().rect.extent(0), problem.groups);
     let group = |n: usize| shard.region(cut(lines, 0, share(count, groups.min(count), n)));
     let groups = (0..groups.min(count)).map(group).collect::<Result<Vec<_>, _>>()?;
-    shard.index_launch(groups.len(), task, |n| (groups[n].read_write(VALUES),)).named(name).go()?.detach();
+    let launch = shard.index_launch(groups.len(), task, |n| (groups[n].read_write(VALUES),)).named(name);
+    costs.into_iter().fold(launch, IndexLaunch::takes).go()?.detach();
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use maniple_mapper::{NodeId, Priority, ProcessorId, SliceInput, validate};
 use maniple_regions::{Coherence, Interference};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 /// A launch of a leaf task for many points, which is being put together. [`go`](Self::go) launches the tasks.
 ///
@@ -28,6 +29,7 @@ pub struct IndexLaunch<'s, F: Leaf<M>, M, W = InShard> {
     args: Vec<F::Args>,
     name: TaskName,
     priority: Option<Priority>,
+    takes: Option<Duration>,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
     kind: PhantomData<fn() -> W>,
@@ -38,7 +40,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static, W> IndexLaunch<'s, F, M, W> {
     pub(crate) fn new(shard: &'s Shard, function: F, args: Vec<F::Args>) -> Self {
         let name = TaskName::new(std::any::type_name::<F>());
         let (waits, arrivals) = (SmallVec::new(), SmallVec::new());
-        Self { shard, function, args, name, priority: None, waits, arrivals, kind: PhantomData }
+        Self { shard, function, args, name, priority: None, takes: None, waits, arrivals, kind: PhantomData }
     }
 
     /// Names the tasks in reports, errors and traces. Without this they have the name of their function.
@@ -50,6 +52,12 @@ impl<'s, F: Leaf<M> + Clone, M: 'static, W> IndexLaunch<'s, F, M, W> {
     /// Sets the priority of all points, in place of the mapper's answers.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = Some(priority);
+        self
+    }
+
+    /// Sets the time that each point takes in virtual time, as [`Launch::takes`] does for one task.
+    pub fn takes(mut self, time: Duration) -> Self {
+        self.takes = Some(time);
         self
     }
 }
@@ -67,12 +75,12 @@ where
     ///
     /// No point is launched if two interfere.
     pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
-        let Self { shard, function, args, name, priority, .. } = self;
+        let Self { shard, function, args, name, priority, takes, .. } = self;
         check::<F, M>(shard, &args, name)?;
         let nodes = shard.core().effects().copies().nodes();
         let point = |(number, args): (u32, F::Args)| {
             let names_no_region = F::regions(&args).iter().sum::<usize>() == 0;
-            let launch = with_priority(shard.launch(function.clone(), args).called(name), priority).of_flow();
+            let launch = as_asked(shard.launch(function.clone(), args).called(name), priority, takes).of_flow();
             match names_no_region {
                 true => launch.on(NodeId(number % nodes)).go(),
                 false => launch.go(),
@@ -105,7 +113,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     ///
     /// After an error no point is launched, and no generation has been taken. The same launch can be made again.
     pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
-        let Self { shard, function, args, name, priority, waits, arrivals, .. } = self;
+        let Self { shard, function, args, name, priority, takes, waits, arrivals, .. } = self;
         check::<F, M>(shard, &args, name)?;
         let (task, points) = (short_name(name.of_type), args.len());
         let slices = match points {
@@ -135,7 +143,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
             let anywhere = target == ProcessorId::ANYWHERE;
             let target = if anywhere { here } else { target };
             let launch = shard.launch(function.clone(), args).called(name).meant_for(target);
-            let launch = with_priority(launch, priority);
+            let launch = as_asked(launch, priority, takes);
             match launch.map() {
                 Ok(mut leaf) => {
                     if anywhere {
@@ -160,7 +168,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         }
         // A task that follows all points arrives for them. Without points it still waits.
         let last = shard.launch(|_: Many<Done<F::Output>>| (), (Many::from_iter([]),));
-        let last = with_priority(last.named("end of points"), priority);
+        let last = as_asked(last.named("end of points"), priority, None);
         let last = arrivals.iter().fold(last, |last, barrier| last.arrive_at(*barrier));
         let end = match (!arrivals.is_empty()).then(|| last.map()).transpose() {
             Ok(end) => end,
@@ -178,11 +186,13 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     }
 }
 
-fn with_priority<'s, F: Leaf<M>, M: 'static>(launch: Launch<'s, F, M>, priority: Option<Priority>) -> Launch<'s, F, M> {
-    match priority {
-        Some(priority) => launch.priority(priority),
-        None => launch,
-    }
+fn as_asked<'s, F: Leaf<M>, M: 'static>(
+    launch: Launch<'s, F, M>,
+    priority: Option<Priority>,
+    takes: Option<Duration>,
+) -> Launch<'s, F, M> {
+    let launch = priority.into_iter().fold(launch, Launch::priority);
+    takes.into_iter().fold(launch, Launch::takes)
 }
 
 /// Refuses an index launch if two of its points interfere.

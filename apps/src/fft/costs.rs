@@ -1,0 +1,57 @@
+//! What the tasks of a transform cost in virtual time.
+
+use super::{C, Charges, Problem};
+use std::time::Duration;
+
+/// The costs of a shard's tasks, if they are charged.
+pub struct Costs(Option<Shard>);
+
+struct Shard {
+    charges: Charges,
+    /// The values of a shard.
+    values: f64,
+    groups: f64,
+}
+
+impl Costs {
+    /// The costs of a shard, which has as many values as any other one.
+    pub fn of_shard(problem: &Problem) -> Self {
+        let of = |charges: Charges| Shard {
+            values: charges.lengths.iter().map(|length| *length as f64).product::<f64>() / f64::from(problem.shards),
+            groups: problem.groups as f64,
+            charges,
+        };
+        Self(problem.charges.map(of))
+    }
+
+    /// A task on a group of lines before the first exchange.
+    pub fn lines(&self) -> Option<Duration> {
+        self.operations(|s| s.values / s.groups * 5.0 * (s.charges.lengths[2] as f64).log2())
+    }
+
+    /// A task that packs a block for one of so many shards.
+    pub fn pack(&self, members: usize) -> Option<Duration> {
+        let ns = |s: &Shard| s.values / members as f64 * size_of::<C>() as f64 * s.charges.byte_ns;
+        self.0.as_ref().map(|shard| nanoseconds(ns(shard)))
+    }
+
+    /// A task that transforms what has come from one of so many shards in an exchange: values by their residues.
+    pub fn sub(&self, members: usize, exchange: usize, modulus: usize) -> Option<Duration> {
+        let each = |s: &Shard| (s.charges.lengths[1 - exchange] / modulus) as f64;
+        self.operations(|s| s.values / members as f64 * 5.0 * each(s).log2())
+    }
+
+    /// A task that joins the transforms of all residues on a group of lines: a multiplication, and a transform of each residue's
+    /// value.
+    pub fn join(&self, modulus: usize) -> Option<Duration> {
+        self.operations(|s| s.values / s.groups * (6.0 + 5.0 * (modulus as f64).log2()))
+    }
+
+    fn operations(&self, of: impl Fn(&Shard) -> f64) -> Option<Duration> {
+        self.0.as_ref().map(|shard| nanoseconds(of(shard) * shard.charges.operation_ns))
+    }
+}
+
+fn nanoseconds(ns: f64) -> Duration {
+    Duration::from_nanos(ns.round() as u64)
+}
