@@ -14,7 +14,7 @@ pub const STDIN: &str = "/dev/stdin";
 const LARGEST: u64 = 1 << 20;
 
 /// Machines that come with the program.
-const KNOWN: [(&str, &str); 14] = [
+const KNOWN: [(&str, &str); 15] = [
     ("aspen-gigabit", include_str!("../../machines/aspen-gigabit.toml")),
     ("ethernet", include_str!("../../machines/ethernet.toml")),
     ("gpi-fdr", include_str!("../../machines/gpi-fdr.toml")),
@@ -25,6 +25,7 @@ const KNOWN: [(&str, &str); 14] = [
     ("infiniband", include_str!("../../machines/infiniband.toml")),
     ("inti", include_str!("../../machines/inti.toml")),
     ("local", include_str!("../../machines/local.toml")),
+    ("marenostrum4", include_str!("../../machines/marenostrum4.toml")),
     ("plafrim", include_str!("../../machines/plafrim.toml")),
     ("slingshot", include_str!("../../machines/slingshot.toml")),
     ("titan-legion", include_str!("../../machines/titan-legion.toml")),
