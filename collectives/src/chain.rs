@@ -226,7 +226,7 @@ impl<By: Reduction> Chain<By> {
         let (Running::Parts(blocks), Some(Output::Parts(parts))) = (&mut self.running, &self.output) else { return };
         while let Some((part, came)) = blocks.show_next() {
             let came = came.map(|vector| shared.by.lower_all(vector)).map_err(|error| *error);
-            cx.settle_part(chain, &parts.0[part], || blocks.origin(part), came);
+            cx.settle_part(chain, (&parts.0, part), || blocks.origin(part), came);
         }
     }
 

@@ -1,14 +1,17 @@
 //! The collectives of a stage and their calls, as the framework has them.
 
-use crate::joint::{IDENTITY, Joint, OperatorKind, Shape, Sizes, between};
+use crate::joint::{Given, IDENTITY, Joint, OperatorKind, Shape, Sizes, Taken, Taking, between};
+use crate::judge::Outcome;
 use crate::program::{Number, Stage};
 use crate::values::{composed, contribution, joined};
 use crate::worker::Worker;
 use maniple::collectives::{Algorithm, CollectiveBuilder, Contribution, Kind, OfOne, Order, Plan, Ranks, Value};
 use maniple::prelude::*;
-use maniple::regions::Element;
+use maniple::regions::{Element, Vector};
+use maniple::runtime::FutureMap;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// A collective, by the types of what is contributed and received.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -80,6 +83,7 @@ impl Builders {
         let builder = match &joint.sizes {
             Sizes::One => builder,
             Sizes::Each(n) => builder.elements(*n),
+            Sizes::Any => builder.any_sizes(),
             Sizes::Blocks(sizes) if joint.kind == Kind::AllToAll => {
                 let sizes = sizes.clone();
                 builder.sizes_between(move |from, to| between(&sizes, from as usize, to as usize))
@@ -129,21 +133,22 @@ fn operator(kind: OperatorKind) -> Operator<i64> {
 /// What shards do for a collective in a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum CallSide {
-    Call,
+    Call(Taken),
     Contribute,
-    Receive,
+    Receive(Taken),
 }
 
-/// What a shard contributes: its number, and the bomb of the task that makes a value of it.
-type Given = (Number, Option<u32>);
+/// What a shard contributes: its number, the bomb of the task that makes a value of it, and how.
+type Gives = (Number, Option<u32>, Given);
 
 impl Worker {
     /// The shard's part in a step of a collective.
-    pub fn join(&mut self, stage: &Stage, which: usize, side: CallSide, (number, bomb): Given) -> Result<(), Error> {
-        let joint = &stage.joints[which];
+    pub async fn join(&mut self, joint: &Joint, which: usize, side: CallSide, gives: Gives) -> Result<(), Error> {
+        let (number, bomb, given) = gives;
         let from = joint.contributors.iter().position(|&s| s == self.shard.index());
-        let elements = from.map_or(0, |from| joint.elements(from));
-        let gives = from.is_some() && side != CallSide::Receive;
+        let elements = from.map_or(0, |from| joint.elements(from, given));
+        let in_blocks = from.filter(|_| joint.gives_blocks(self.shard.index(), given));
+        let gives = from.is_some() && !matches!(side, CallSide::Receive(_));
         let tag = self.tag(bomb);
         // A number that is known needs no task.
         let known = match number {
@@ -161,7 +166,10 @@ impl Worker {
             }
         };
         let tag = self.tag(bomb);
-        let many = |worker: &Self| {
+        let many = |worker: &mut Self| {
+            if let Some(from) = in_blocks {
+                return worker.in_blocks(joint, from, (number, bomb, given));
+            }
             let make = move |k: Arg<i64>| {
                 tag.goes_off();
                 contribution(*k, elements)
@@ -180,25 +188,64 @@ impl Worker {
         match self.args.joints[which] {
             Made::Nothing(made) => {
                 let input = gives.then(|| nothing(self)).transpose()?;
-                self.take_part(of, made, input, |()| 11)
+                self.take_part(of, made, input, (|()| 11, |sum, _| sum)).await
             }
             Made::One(made) => {
                 let input = gives.then(|| one(self)).transpose()?;
-                self.take_part(of, made, input, |v| joined(11, *v))
+                self.take_part(of, made, input, (|v| joined(11, *v), digest)).await
             }
             Made::Many(made) => {
                 let input = gives.then(|| many(self)).transpose()?;
-                self.take_part(of, made, input, |v| digest(v))
+                self.take_part(of, made, input, (|v| digest(11, v), digest)).await
             }
             Made::OneToMany(made) => {
                 let input = gives.then(|| one(self)).transpose()?;
-                self.take_part(of, made, input, |v| digest(v))
+                self.take_part(of, made, input, (|v| digest(11, v), digest)).await
             }
             Made::ManyToOne(made) => {
                 let input = gives.then(|| many(self)).transpose()?;
-                self.take_part(of, made, input, |v| joined(11, *v))
+                self.take_part(of, made, input, (|v| joined(11, *v), digest)).await
             }
         }
+    }
+
+    /// A contribution in blocks. Unless its number is known, tasks make them, of which one may panic.
+    fn in_blocks(
+        &mut self,
+        joint: &Joint,
+        from: usize,
+        (number, bomb, given): Gives,
+    ) -> Result<Contribution<[i64]>, Error> {
+        let elements = joint.elements(from, given);
+        let mut blocks = Vec::new();
+        for to in 0..joint.blocks() {
+            let start = blocks.last().map_or(0, |last: &Range<usize>| last.end);
+            blocks.push(start..start + joint.block(from, to, given));
+        }
+        if let (Number::Given(k), None) = (number, bomb) {
+            let all = contribution(k, elements);
+            return Ok(Contribution::in_blocks(blocks.into_iter().map(|block| all[block].to_vec())));
+        }
+        let hit = usize::from(given.hit) % blocks.len();
+        let mut made = Vec::new();
+        for (at, block) in blocks.into_iter().enumerate() {
+            let tag = self.tag(bomb.filter(|_| at == hit));
+            let make = move |k: Arg<i64>| {
+                tag.goes_off();
+                contribution(*k, elements)[block.clone()].to_vec()
+            };
+            made.push(self.shard.launch(make, (self.number(number),)).named("make").go()?);
+        }
+        if bomb.is_some() {
+            // The part that it becomes is another shard's, and somebody here has to learn of the failure.
+            let tag = self.tag(None);
+            let look = move |block: Arg<Vec<i64>>| {
+                tag.goes_off();
+                digest(11, &block)
+            };
+            self.values.push(self.shard.launch(look, ((&made[hit]).into(),)).named("look at block").go()?);
+        }
+        Ok(made.into_iter().collect::<FutureMap<Vec<i64>>>().into())
     }
 
     /// A contribution that a task makes.
@@ -211,31 +258,45 @@ impl Worker {
         Ok((&self.shard.launch(make, (self.number(number),)).named("make").go()?).into())
     }
 
-    fn take_part<T: Element, I, O>(
+    async fn take_part<T: Element, I, O>(
         &mut self,
         (joint, which, side): (&Joint, usize, CallSide),
         made: Collective<I, O>,
         input: Option<Contribution<I>>,
-        digest: fn(&O::Own) -> i64,
+        (digest, add): (fn(&O::Own) -> i64, fn(i64, &[T]) -> i64),
     ) -> Result<(), Error>
     where
         I: Value<Element = T> + ?Sized,
         O: Value<Element = T, Own: Send> + ?Sized,
     {
-        let gets = joint.gets(self.shard.index());
-        let (mut result, mut over) = (None, None);
+        let (me, split) = (self.shard.index(), matches!(side, CallSide::Receive(_)));
+        let gets = joint.gets(me);
+        let (taking, limit) = match &side {
+            CallSide::Call(taken) | CallSide::Receive(taken) => (joint.taking(me, taken, split), taken.limit),
+            CallSide::Contribute => (Taking::Whole, None),
+        };
+        let (mut result, mut parts, mut over) = (None, None, None);
         match (side, input) {
-            (CallSide::Call, Some(input)) if gets => result = Some(made.call(&self.shard, input)?),
-            (CallSide::Call, Some(input)) => over = Some(made.contribute(&self.shard, input)?),
+            (CallSide::Call(_), Some(input)) if taking != Taking::Whole => {
+                parts = Some(made.call_parts(&self.shard, input)?);
+            }
+            (CallSide::Call(_), Some(input)) if gets => result = Some(made.call(&self.shard, input)?),
+            (CallSide::Call(_), Some(input)) => over = Some(made.contribute(&self.shard, input)?),
             (CallSide::Contribute, Some(input)) => {
                 let over = made.contribute(&self.shard, input)?;
                 self.overs[which].push_back(over);
             }
-            (CallSide::Call | CallSide::Receive, _) => {
-                result = gets.then(|| made.receive(&self.shard)).transpose()?;
-                over = if side == CallSide::Receive { self.overs[which].pop_front() } else { None };
+            (CallSide::Call(_) | CallSide::Receive(_), _) => {
+                match taking {
+                    Taking::Whole => result = gets.then(|| made.receive(&self.shard)).transpose()?,
+                    _ => parts = Some(made.receive_parts(&self.shard)?),
+                }
+                over = if split { self.overs[which].pop_front() } else { None };
             }
             (CallSide::Contribute, None) => {}
+        }
+        if let Some(parts) = parts {
+            self.take_parts(joint, (taking, limit), parts, add).await?;
         }
         if let Some(result) = result {
             let tag = self.tag(None);
@@ -259,11 +320,92 @@ impl Worker {
         }
         Ok(())
     }
+
+    /// Takes a result in parts. `add` adds elements to a number made of those before.
+    async fn take_parts<T: Element>(
+        &mut self,
+        joint: &Joint,
+        (taking, limit): (Taking, Option<u64>),
+        mut parts: FutureMap<Vector<T>>,
+        add: fn(i64, &[T]) -> i64,
+    ) -> Result<(), Error> {
+        let apart = joint.has_values_of_parts(taking);
+        let came: Vec<Result<Vector<T>, Error>> = match taking {
+            Taking::Whole | Taking::Dropped => {
+                parts.detach();
+                return Ok(());
+            }
+            Taking::Tasks => {
+                let mut sum = TaskFuture::ready(11);
+                for part in parts.iter() {
+                    let tag = self.tag(None);
+                    let fold = move |before: Arg<i64>, part: Arg<Vector<T>>| {
+                        tag.goes_off();
+                        add(*before, &part)
+                    };
+                    let value = self.shard.launch(fold, ((&sum).into(), part.into())).named("fold part").go()?;
+                    match apart {
+                        true => self.values.push(value),
+                        false => sum = value,
+                    }
+                }
+                self.values.extend((!apart).then_some(sum));
+                return Ok(());
+            }
+            Taking::Each => {
+                let mut came = Vec::new();
+                for part in parts.iter() {
+                    let mut part = part.clone();
+                    came.push(match limit {
+                        None => part.await,
+                        Some(limit) => {
+                            self.patiently(limit, async |limit| self.shard.timeout(limit, &mut part).await).await
+                        }
+                    });
+                }
+                came
+            }
+            Taking::All => {
+                let all = match limit {
+                    None => parts.all().await,
+                    Some(limit) => {
+                        self.patiently(limit, async |limit| self.shard.timeout(limit, parts.all()).await).await
+                    }
+                };
+                all.map_or_else(|e| vec![Err(e)], |parts| parts.into_iter().map(Ok).collect())
+            }
+            Taking::Next => {
+                let mut came = vec![None; parts.len()];
+                loop {
+                    let next = match limit {
+                        None => parts.next().await,
+                        Some(limit) => {
+                            let next = async |limit| self.shard.timeout(limit, async { Ok(parts.next().await) }).await;
+                            self.patiently(limit, next).await?
+                        }
+                    };
+                    let Some((at, part)) = next else { break };
+                    assert!(came[at].replace(part).is_none(), "part {at} came twice");
+                }
+                came.into_iter().map(|part| part.expect("each part has come")).collect()
+            }
+        };
+        let seen = |part: Vector<T>| add(11, &part);
+        match apart {
+            true => self.seen.extend(came.into_iter().map(|part| part.map(seen))),
+            false => {
+                let all: Result<Vec<Vector<T>>, Error> = came.into_iter().collect();
+                let all: Outcome = all.map(|parts| parts.iter().fold(11, |sum, part| add(sum, part)));
+                self.seen.push(all);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// For each collective, the ends of contributions whose results the shard has not asked for.
 pub type Overs = Vec<VecDeque<TaskFuture<()>>>;
 
-fn digest(values: &[i64]) -> i64 {
-    values.iter().fold(11, |sum, &v| joined(sum, v))
+fn digest(before: i64, values: &[i64]) -> i64 {
+    values.iter().fold(before, |sum, &v| joined(sum, v))
 }

@@ -1,5 +1,6 @@
 //! Counts of the things that were explored.
 
+use crate::joint::{Sizes, Taking};
 use crate::judge::Right;
 use crate::program::{On, Program, Step};
 
@@ -24,7 +25,7 @@ counts! {
     programs, in_virtual_time, with_races_checked, gang_launches, by_parents, destructions, shards,
     loose_launches, flow_launches, leaf_steps, index_launches, exchanges, phase_arrivals, phase_waits, shared_writes, phase_barriers,
     allreduces, reduces, collective_barriers, broadcasts, gathers, allgathers, scatters, reduce_scatters, all_to_alls, scans, exscans,
-    split_calls, plans, mapper_swaps, deadlines, waits_in_vain,
+    split_calls, calls_in_parts, contributions_in_blocks, calls_of_any_sizes, plans, mapper_swaps, deadlines, waits_in_vain,
     bombs, shard_failures, top_level_failures, slow_pairs, pauses, losses_planned, wild_mappers,
     leaf_tasks, messages, arrivals, subtasks, mapper_calls,
     values, values_failed_as_they_must, time_outs, processors_lost, refused_mappers,
@@ -63,8 +64,18 @@ impl Counts {
             self.flow_launches += stage.loose.iter().filter(|loose| loose.flow && !stage.by_parent).count() as u64;
             self.plans += u64::from(stage.planned && !stage.joints.is_empty());
             for step in &stage.steps {
-                if let Step::Call { which, .. } | Step::Contribute { which, .. } = *step {
-                    *self.calls_of(stage.joints[which].name()) += 1;
+                let Some(joint) = step.joint().map(|which| &stage.joints[which]) else { continue };
+                let split = matches!(step, Step::Receive { .. });
+                let (given, taken) = step.parts();
+                if let Some(given) = given {
+                    *self.calls_of(joint.name()) += 1;
+                    let shards = joint.contributors.iter().filter(|&&s| joint.gives_blocks(s, given));
+                    self.contributions_in_blocks += shards.count() as u64;
+                    self.calls_of_any_sizes += u64::from(joint.sizes == Sizes::Any);
+                }
+                if let Some(taken) = taken {
+                    let in_parts = |&&s: &&u32| joint.taking(s, &taken, split) != Taking::Whole;
+                    self.calls_in_parts += joint.receivers.iter().filter(in_parts).count() as u64;
                 }
             }
         }

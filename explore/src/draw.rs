@@ -1,7 +1,7 @@
 //! Programs drawn from seeds.
 
 use crate::area::AreaPart;
-use crate::joint::{Joint, OperatorKind, Sizes};
+use crate::joint::{Given, Joint, MOST_SHARDS, OperatorKind, Sizes, Taken, Taking};
 use crate::phases::{Phase, Progress};
 use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Stage, Step};
 use fastrand::Rng;
@@ -86,7 +86,45 @@ pub fn draw(seed: u64) -> Program {
         (drawn.stages, drawn.top_fails) = unspoilt;
         drawn.checks_races = false;
     }
-    drawn
+    let whole = drawn.clone();
+    // After all else, so that without parts a seed gives the program that it gave.
+    in_parts(r, &mut drawn, bombs);
+    if drawn.is_uncertain() { whole } else { drawn }
+}
+
+/// Has shards call in parts, and contribute in blocks. `bombs` says whether each failure must be seen.
+fn in_parts(r: &mut Rng, program: &mut Program, bombs: bool) {
+    let forgets = program.steps().any(|step| matches!(step, Step::Forget { .. }));
+    let taking = |r: &mut Rng| {
+        use Taking::*;
+        let drawn = [Whole, Whole, Tasks, Tasks, Each, All, Next, Dropped][r.usize(0..8)];
+        if bombs && drawn == Dropped { Tasks } else { drawn }
+    };
+    for stage in program.stages.iter_mut().filter(|stage| stage.joints.iter().any(Joint::has_parts)) {
+        for joint in &mut stage.joints {
+            let any = Joint { sizes: Sizes::Any, ..joint.clone() };
+            if any.has_parts() && r.u32(0..4) == 0 && any.algorithm.is_none_or(|a| any.takes(a, stage.shards)) {
+                *joint = any;
+            }
+        }
+        for step in &mut stage.steps {
+            if !step.joint().is_some_and(|which| stage.joints[which].has_parts()) {
+                continue;
+            }
+            let parts = r.u32(0..4) > 0;
+            let (given, taken) = step.parts_mut();
+            if let Some(given) = given {
+                let in_blocks = if parts { [0, r.u8(..), u8::MAX][r.usize(0..3)] } else { 0 };
+                *given = Given { in_blocks, hit: r.u8(..), sizes: r.u8(..) };
+            }
+            if let Some(taken) = taken.filter(|_| parts) {
+                // Often all do the same.
+                let most = taking(r);
+                let by = [(); MOST_SHARDS].map(|()| if r.bool() { most } else { taking(r) });
+                *taken = Taken { by, limit: limit(r).filter(|_| !forgets) };
+            }
+        }
+    }
 }
 
 fn failing(r: &mut Rng) -> Failing {
@@ -158,7 +196,7 @@ fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>
     for (which, pending) in pending.into_iter().enumerate() {
         // Results that only these shards could ask for must not be left over. Others may be.
         let asks = drawn.joints[which].has_listeners() || next_bomb.is_some() || r.bool();
-        drawn.steps.extend((0..pending).filter(|_| asks).map(|_| Step::Receive { which }));
+        drawn.steps.extend((0..pending).filter(|_| asks).map(|_| Step::Receive { which, taken: Taken::default() }));
     }
     drawn
 }
@@ -216,15 +254,16 @@ fn call(r: &mut Rng, joints: &[Joint], pending: &mut [usize], next_bomb: &mut Op
         let contributors = &joints[which].contributors;
         (**next, contributors[r.usize(0..contributors.len())])
     });
+    let (given, taken) = (Given::default(), Taken::default());
     let drawn = match r.u32(0..4) {
-        0 => Step::Contribute { which, number: number(r), bomb },
-        1 => Step::Receive { which },
-        _ => Step::Call { which, number: number(r), bomb },
+        0 => Step::Contribute { which, number: number(r), bomb, given },
+        1 => Step::Receive { which, taken },
+        _ => Step::Call { which, number: number(r), bomb, given, taken },
     };
     let (step, after) = match joints[which].pending_after(&drawn, pending[which]) {
         Some(after) => (drawn, after),
-        None if pending[which] > 0 => (Step::Receive { which }, pending[which] - 1),
-        None => (Step::Call { which, number: number(r), bomb }, 0),
+        None if pending[which] > 0 => (Step::Receive { which, taken }, pending[which] - 1),
+        None => (Step::Call { which, number: number(r), bomb, given, taken }, 0),
     };
     pending[which] = after;
     step

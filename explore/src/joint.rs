@@ -45,6 +45,48 @@ pub enum Sizes {
     Each(usize),
     /// For each shard the size of the block that it gathers, or that it gets. An all-to-all takes them in turn.
     Blocks(Vec<usize>),
+    /// Only who sends a block knows; see [`Given::sizes`].
+    Any,
+}
+
+/// The most shards of a stage.
+pub const MOST_SHARDS: usize = 7;
+
+/// How the contributors of a call give, if nothing is combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Given {
+    /// A bit for each shard: whether it contributes in blocks.
+    pub in_blocks: u8,
+    /// The block whose task panics if the bomb is of such a shard, modulo their number.
+    pub hit: u8,
+    /// The sizes of the call's blocks are drawn from this if they are [`Sizes::Any`].
+    pub sizes: u8,
+}
+
+/// How the receivers of a call take their results, if nothing is combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Taken {
+    /// By shard.
+    pub by: [Taking; MOST_SHARDS],
+    /// A shard that waits itself does so within limits in nanoseconds that double.
+    pub limit: Option<u64>,
+}
+
+/// How a shard takes its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Taking {
+    #[default]
+    Whole,
+    /// A task takes each part.
+    Tasks,
+    /// The shard awaits one part after the other.
+    Each,
+    /// The shard awaits all parts together.
+    All,
+    /// The shard awaits the parts in the order in which they come.
+    Next,
+    /// Nobody awaits the parts.
+    Dropped,
 }
 
 /// The types of what is contributed and received.
@@ -99,14 +141,61 @@ impl Joint {
         self.receivers.contains(&shard)
     }
 
+    /// Whether results can be taken in parts, and contributions given in blocks.
+    pub fn has_parts(&self) -> bool {
+        !self.combines() && self.kind != Kind::Barrier
+    }
+
+    /// The number of blocks of a contribution.
+    pub fn blocks(&self) -> usize {
+        if self.kind.has_block_for_each_receiver() { self.receivers.len() } else { 1 }
+    }
+
+    /// Whether a shard contributes in blocks.
+    pub fn gives_blocks(&self, shard: u32, given: Given) -> bool {
+        // Nobody else knows where a block begins.
+        let must = self.sizes == Sizes::Any && self.blocks() > 1;
+        let can = self.has_parts() && matches!(self.shape(), Shape::Many | Shape::ManyToOne);
+        self.gives(shard) && can && (must || given.in_blocks >> shard & 1 == 1)
+    }
+
+    /// How a shard takes its result. `split` says whether it has contributed in an earlier step, if it contributes; then it takes
+    /// all.
+    pub fn taking(&self, shard: u32, taken: &Taken, split: bool) -> Taking {
+        let can = self.has_parts() && self.gets(shard) && !(split && self.gives(shard));
+        if can { taken.by[shard as usize] } else { Taking::Whole }
+    }
+
+    /// Whether a shard that takes its result so has a value for each part. A broadcast has as many parts as its algorithm makes, so
+    /// there all are one value.
+    pub fn has_values_of_parts(&self, taking: Taking) -> bool {
+        self.kind != Kind::Broadcast && matches!(taking, Taking::Tasks | Taking::Each | Taking::Next)
+    }
+
+    /// Whether no block of a call fails with another one. `all` says whether all shards give or take in parts: one that does not may
+    /// pass on an error in place of all that it forwards.
+    pub fn keeps_blocks_apart(&self, all: bool) -> bool {
+        match self.algorithm {
+            Some(Algorithm::Direct) => true,
+            _ if self.sizes == Sizes::Any => true,
+            Some(algorithm) => all && !algorithm.joins_blocks(&self.goal(u32::MAX)),
+            None => false,
+        }
+    }
+
     /// Whether some shards only receive.
     pub fn has_listeners(&self) -> bool {
         self.receivers.iter().any(|&s| !self.gives(s))
     }
 
     /// The elements of the block that the contributor at one position has for the receiver at another.
-    pub fn block(&self, from: usize, to: usize) -> usize {
+    pub fn block(&self, from: usize, to: usize, given: Given) -> usize {
         match (&self.sizes, self.kind) {
+            (Sizes::Any, _) => {
+                const ANY: [usize; 7] = [0, 1, 2, 3, 5, 30, 600];
+                let to = if self.kind.has_block_for_each_receiver() { to } else { 0 };
+                ANY[(usize::from(given.sizes) + 3 * from + 5 * to) % ANY.len()]
+            }
             (Sizes::One, _) => 1,
             (Sizes::Each(n), _) => *n,
             (Sizes::Blocks(sizes), Kind::Gather) => sizes[self.contributors[from] as usize],
@@ -116,13 +205,10 @@ impl Joint {
     }
 
     /// The elements that the contributor at a position contributes.
-    pub fn elements(&self, from: usize) -> usize {
+    pub fn elements(&self, from: usize, given: Given) -> usize {
         match self.kind {
             Kind::Barrier => 0,
-            kind if kind.has_block_for_each_receiver() => {
-                (0..self.receivers.len()).map(|to| self.block(from, to)).sum()
-            }
-            _ => self.block(from, 0),
+            _ => (0..self.blocks()).map(|to| self.block(from, to, given)).sum(),
         }
     }
 
@@ -139,12 +225,13 @@ impl Joint {
         let laws = if self.combines() && !by_loop { self.operator.laws() } else { Laws::ALL };
         let in_order = !self.left || laws.associative;
         let brackets = self.operator != OperatorKind::Digits || algorithm != Algorithm::TwoLevel;
-        let equal = !matches!(self.sizes, Sizes::Blocks(_));
+        let equal = !matches!(self.sizes, Sizes::Blocks(_) | Sizes::Any);
         algorithm.check(&goal, laws).is_ok()
             && in_order
             && (brackets || !self.combines())
             && (equal || algorithm != Algorithm::Halving)
             && (equal || self.kind != Kind::AllToAll || algorithm != Algorithm::Bruck)
+            && (self.sizes != Sizes::Any || !algorithm.joins_blocks(&goal))
     }
 
     /// The algorithms that it takes.
@@ -157,7 +244,12 @@ impl Joint {
     /// contributors receive. If the algorithm no longer fits, the mapper chooses one. A scan whose operator is not
     /// associative gets the order of a loop, because the interpreter does not know the brackets of a scan by doubling.
     pub fn mend(&mut self, shards: u32) {
-        if !self.has_blocks() && matches!(self.sizes, Sizes::Blocks(_)) {
+        let fits = match self.sizes {
+            Sizes::Blocks(_) => self.has_blocks(),
+            Sizes::Any => self.has_parts(),
+            _ => true,
+        };
+        if !fits {
             self.sizes = Sizes::One;
         }
         if self.kind == Kind::Scan {

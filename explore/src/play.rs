@@ -82,7 +82,7 @@ impl Marks<'_> {
 pub struct Shard {
     pub block: [BlockField; 3],
     pub values: Vec<Known>,
-    seen: Vec<Known>,
+    pub seen: Vec<Known>,
     /// The values of tasks that nobody awaits.
     detached: Vec<Known>,
     /// The causes of errors that awaits may have returned, other than awaits of values.
@@ -231,7 +231,7 @@ impl Play<'_> {
     }
 
     /// Lets a shard await a value. Returns whether it goes on.
-    fn awaits(&mut self, shard: u32, value: &Known) -> bool {
+    pub fn awaits(&mut self, shard: u32, value: &Known) -> bool {
         self.shards[shard as usize].told.extend(&value.causes);
         if value.is_stuck() {
             self.ends(shard, Cause::Stuck);
@@ -296,9 +296,9 @@ impl Play<'_> {
                     self.all_await(&value);
                 }
             }
-            Step::Call { which, number, bomb } => self.call(which, number, bomb),
-            Step::Contribute { which, number, bomb } => self.contribute(which, number, bomb),
-            Step::Receive { which } => self.receive(which),
+            Step::Call { which, number, bomb, given, taken } => self.call(which, (number, bomb, given), &taken),
+            Step::Contribute { which, number, bomb, given } => self.contribute(which, (number, bomb, given)),
+            Step::Receive { which, taken } => self.receive(which, &taken),
             Step::Arrive { shard, phase, number, own, bomb } if !over(shard) => {
                 let Some(row) = self.marks[phase].phase.row(shard) else { return };
                 let s = &mut self.shards[shard as usize];

@@ -1,7 +1,7 @@
 //! Generated programs, as plain data.
 
 use crate::area::{Area, AreaPart};
-use crate::joint::Joint;
+use crate::joint::{Given, Joint, Taken};
 use crate::oracle::interpret;
 use crate::phases::{Phase, Progress};
 use maniple::runtime::{Faults, VirtualMachine};
@@ -254,11 +254,11 @@ pub enum Step {
     /// step of a program without other failures.
     Overrun { shard: u32, phase: usize },
     /// Each contributor of a collective contributes, and each receiver asks for its result.
-    Call { which: usize, number: Number, bomb: Option<(u32, u32)> },
+    Call { which: usize, number: Number, bomb: Option<(u32, u32)>, given: Given, taken: Taken },
     /// Each contributor of a collective contributes.
-    Contribute { which: usize, number: Number, bomb: Option<(u32, u32)> },
+    Contribute { which: usize, number: Number, bomb: Option<(u32, u32)>, given: Given },
     /// Each receiver of a collective asks for the result of the oldest contribution for which it has not.
-    Receive { which: usize },
+    Receive { which: usize, taken: Taken },
     /// One shard replaces the mapper.
     Swap { shard: u32, mapper: Chosen },
     /// One shard awaits its values and fails.
@@ -292,9 +292,25 @@ impl Step {
     /// The collective of a step.
     pub fn joint(&self) -> Option<usize> {
         match *self {
-            Step::Call { which, .. } | Step::Contribute { which, .. } | Step::Receive { which } => Some(which),
+            Step::Call { which, .. } | Step::Contribute { which, .. } | Step::Receive { which, .. } => Some(which),
             _ => None,
         }
+    }
+
+    /// How the shards of a collective give and take in a step.
+    pub fn parts_mut(&mut self) -> (Option<&mut Given>, Option<&mut Taken>) {
+        match self {
+            Step::Call { given, taken, .. } => (Some(given), Some(taken)),
+            Step::Contribute { given, .. } => (Some(given), None),
+            Step::Receive { taken, .. } => (None, Some(taken)),
+            _ => (None, None),
+        }
+    }
+
+    /// The same.
+    pub fn parts(mut self) -> (Option<Given>, Option<Taken>) {
+        let (given, taken) = self.parts_mut();
+        (given.copied(), taken.copied())
     }
 
     /// The step without its special features.
@@ -311,8 +327,13 @@ impl Step {
             Step::Barrier { number, .. } => Step::Barrier { number, waits: false, limit: None, bomb: None },
             Step::Arrive { shard, phase, number, own, .. } => Step::Arrive { shard, phase, number, own, bomb: None },
             Step::Wait { shard, phase, own, .. } => Step::Wait { shard, phase, own, limit: None },
-            Step::Call { which, number, .. } => Step::Call { which, number, bomb: None },
-            Step::Contribute { which, number, .. } => Step::Contribute { which, number, bomb: None },
+            Step::Call { which, number, .. } => {
+                Step::Call { which, number, bomb: None, given: Given::default(), taken: Taken::default() }
+            }
+            Step::Contribute { which, number, .. } => {
+                Step::Contribute { which, number, bomb: None, given: Given::default() }
+            }
+            Step::Receive { which, .. } => Step::Receive { which, taken: Taken::default() },
             other => other,
         }
     }

@@ -1,7 +1,7 @@
 //! The description of a program in words.
 
 use crate::area::{Area, AreaPart};
-use crate::joint::{Joint, OperatorKind, Sizes};
+use crate::joint::{Given, Joint, OperatorKind, Sizes, Taken, Taking};
 use crate::phases::Phase;
 use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Step};
 use maniple::collectives::Kind;
@@ -65,6 +65,7 @@ fn describe(joint: &Joint, shards: u32) -> String {
         (_, Kind::Barrier) => String::new(),
         (Sizes::One, _) => format!(" of one element{each}"),
         (Sizes::Each(n), _) => format!(" of vectors of {}{each}", plural(*n)),
+        (Sizes::Any, _) => " of any sizes".into(),
         (Sizes::Blocks(sizes), Kind::AllToAll) => format!(" of blocks of {sizes:?} elements in turn"),
         (Sizes::Blocks(sizes), kind) => {
             let of = if kind == Kind::Gather { &joint.contributors } else { &joint.receivers };
@@ -93,6 +94,47 @@ fn describe(joint: &Joint, shards: u32) -> String {
     let slots = if joint.slots == 1 { "1 slot".into() } else { format!("{} slots", joint.slots) };
     let tells = if joint.tells { ", contributors look at the ends of their parts" } else { "" };
     format!("{text}; {slots}, {algorithm}{tells}")
+}
+
+/// The shards that contribute in blocks, and the sizes of these if they are drawn for each call.
+fn gives(joint: &Joint, given: Given, bomb: Option<(u32, u32)>) -> String {
+    let in_blocks: Vec<u32> = joint.contributors.iter().copied().filter(|&s| joint.gives_blocks(s, given)).collect();
+    let mut text = String::new();
+    if !in_blocks.is_empty() {
+        text += &format!(", in shards {in_blocks:?} in blocks");
+        if bomb.is_some_and(|(_, s)| in_blocks.contains(&s)) {
+            text += &format!(" (the task that panics makes block {})", usize::from(given.hit) % joint.blocks());
+        }
+    }
+    if joint.sizes == Sizes::Any {
+        let of = |from: usize| -> Vec<usize> { (0..joint.blocks()).map(|to| joint.block(from, to, given)).collect() };
+        let sizes: Vec<Vec<usize>> = (0..joint.contributors.len()).map(of).collect();
+        text += &format!(", of sizes {sizes:?}");
+    }
+    text
+}
+
+/// The shards that take their results in parts, and how.
+fn takes(joint: &Joint, taken: &Taken, split: bool) -> String {
+    let ways = [
+        (Taking::Tasks, "with a task for each"),
+        (Taking::Each, "awaiting one after the other"),
+        (Taking::All, "awaiting all together"),
+        (Taking::Next, "awaiting the next again and again"),
+        (Taking::Dropped, "awaiting none"),
+    ];
+    let mut text = String::new();
+    for (taking, how) in ways {
+        let so = |&s: &u32| joint.taking(s, taken, split) == taking;
+        let shards: Vec<u32> = joint.receivers.iter().copied().filter(so).collect();
+        if !shards.is_empty() {
+            text += &format!("; shards {shards:?} take it in parts, {how}");
+            if !matches!(taking, Taking::Tasks | Taking::Dropped) {
+                text += &limit(taken.limit);
+            }
+        }
+    }
+    text
 }
 
 const FIELDS: [&str; 3] = ["a", "b", "c"];
@@ -207,16 +249,22 @@ impl Program {
             }
             Step::Forget { shard, phase } => format!("shard {shard}: FORGETS to arrive at phase {phase}"),
             Step::Overrun { shard, phase } => format!("shard {shard}: arrives at phase {phase} until it is REFUSED"),
-            Step::Call { which, number: k, bomb } => format!(
-                "every shard of collective {which}: contributes {} and asks for the result{}",
+            Step::Call { which, number: k, bomb, given, taken } => format!(
+                "every shard of collective {which}: contributes {}{} and asks for the result{}{}",
                 number(k),
+                gives(&self.stages[stage].joints[which], given, bomb),
+                takes(&self.stages[stage].joints[which], &taken, false),
                 bomb_at(bomb)
             ),
-            Step::Contribute { which, number: k, bomb } => {
-                format!("every contributor of collective {which}: contributes {}{}", number(k), bomb_at(bomb))
+            Step::Contribute { which, number: k, bomb, given } => {
+                let given = gives(&self.stages[stage].joints[which], given, bomb);
+                format!("every contributor of collective {which}: contributes {}{given}{}", number(k), bomb_at(bomb))
             }
-            Step::Receive { which } => {
-                format!("every receiver of collective {which}: asks for the oldest result that it has not asked for")
+            Step::Receive { which, taken } => {
+                let taken = takes(&self.stages[stage].joints[which], &taken, true);
+                format!(
+                    "every receiver of collective {which}: asks for the oldest result that it has not asked for{taken}"
+                )
             }
             Step::Swap { shard, mapper } => format!("shard {shard}: replaces the mapper by {mapper}"),
             Step::Crash { shard, bomb, how } => {

@@ -1,6 +1,6 @@
 //! Shrinks a failing program to the smallest one that fails the same way.
 
-use crate::joint::{Joint, OperatorKind, Sizes};
+use crate::joint::{Given, Joint, OperatorKind, Sizes, Taken, Taking};
 use crate::judge::{Mistake, Wrong};
 use crate::program::{Chosen, On, Program, Stage, Step};
 
@@ -165,6 +165,19 @@ fn candidates(program: &Program) -> Vec<Program> {
         }
         for at in 0..stage.steps.len() {
             change(&|p| p.stages[i].steps[at] = p.stages[i].steps[at].plain());
+            let mut parts_change = |f: &dyn Fn(Option<&mut Given>, Option<&mut Taken>)| {
+                change(&|p| {
+                    let (given, taken) = p.stages[i].steps[at].parts_mut();
+                    f(given, taken);
+                });
+            };
+            parts_change(&|given, _| given.into_iter().for_each(|given| given.in_blocks = 0));
+            parts_change(&|given, _| given.into_iter().for_each(|given| given.sizes = 0));
+            parts_change(&|_, taken| taken.into_iter().for_each(|taken| taken.limit = None));
+            for shard in 0..stage.shards as usize {
+                parts_change(&|given, _| given.into_iter().for_each(|given| given.in_blocks &= !(1 << shard)));
+                parts_change(&|_, taken| taken.into_iter().for_each(|taken| taken.by[shard] = Taking::Whole));
+            }
         }
     }
     change(&|p| p.top_fails = None);
@@ -255,7 +268,7 @@ fn without_joint(stage: &mut Stage, which: usize) {
     stage.joints.remove(which);
     stage.steps.retain(|step| step.joint() != Some(which));
     for step in &mut stage.steps {
-        if let Step::Call { which: w, .. } | Step::Contribute { which: w, .. } | Step::Receive { which: w } = step
+        if let Step::Call { which: w, .. } | Step::Contribute { which: w, .. } | Step::Receive { which: w, .. } = step
             && *w > which
         {
             *w -= 1;
@@ -265,12 +278,12 @@ fn without_joint(stage: &mut Stage, which: usize) {
 
 /// Has shards of a collective ask for results at once.
 fn unsplit(stage: &mut Stage, which: usize) {
-    stage.steps.retain(|step| *step != Step::Receive { which });
+    stage.steps.retain(|step| !matches!(step, Step::Receive { which: w, .. } if *w == which));
     for step in &mut stage.steps {
-        if let Step::Contribute { which: w, number, bomb } = *step
+        if let Step::Contribute { which: w, number, bomb, given } = *step
             && w == which
         {
-            *step = Step::Call { which, number, bomb };
+            *step = Step::Call { which, number, bomb, given, taken: Taken::default() };
         }
     }
 }

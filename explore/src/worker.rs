@@ -1,7 +1,8 @@
 //! The shards of a program and their tasks.
 
 use crate::area::{Area, AreaPart};
-use crate::calls::{self, Overs};
+use crate::calls::{CallSide, Overs};
+use crate::joint::Given;
 use crate::judge::Outcome;
 use crate::phases::Phase;
 use crate::program::{BOARD, Failing, Number, Program, Stage, Step, TIMED_OUT};
@@ -30,7 +31,7 @@ pub struct Worker {
     whole: RegionView,
     pub values: Vec<TaskFuture<i64>>,
     pub overs: Overs,
-    seen: Vec<Outcome>,
+    pub seen: Vec<Outcome>,
 }
 
 pub async fn body<const D: usize>(shard: Shard, args: Args, shared: Arc<Shared>) -> Result<Vec<Outcome>, Error> {
@@ -261,16 +262,17 @@ impl Worker {
                     let value = if over { TaskFuture::ready(17) } else { self.released(&barrier.1)? };
                     self.values.push(value);
                 }
-                Step::Call { which, number, bomb } => {
+                Step::Call { which, number, bomb, given, taken } => {
                     let bomb = bomb.filter(|b| b.1 == me).map(|b| b.0);
-                    self.join(stage, which, calls::CallSide::Call, (number, bomb))?;
+                    self.join(&stage.joints[which], which, CallSide::Call(taken), (number, bomb, given)).await?;
                 }
-                Step::Contribute { which, number, bomb } => {
+                Step::Contribute { which, number, bomb, given } => {
                     let bomb = bomb.filter(|b| b.1 == me).map(|b| b.0);
-                    self.join(stage, which, calls::CallSide::Contribute, (number, bomb))?;
+                    self.join(&stage.joints[which], which, CallSide::Contribute, (number, bomb, given)).await?;
                 }
-                Step::Receive { which } => {
-                    self.join(stage, which, calls::CallSide::Receive, (Number::Given(0), None))?
+                Step::Receive { which, taken } => {
+                    let none = (Number::Given(0), None, Given::default());
+                    self.join(&stage.joints[which], which, CallSide::Receive(taken), none).await?;
                 }
                 Step::Swap { shard, mapper: chosen } if shard == me => {
                     self.shared.slot.replace(mapper(chosen));
@@ -440,7 +442,7 @@ impl Worker {
     }
 
     /// Tries again, with a longer deadline each time, until the value comes.
-    async fn patiently<T>(
+    pub async fn patiently<T>(
         &self,
         limit: u64,
         mut attempt: impl AsyncFnMut(Duration) -> Result<T, Error>,

@@ -107,6 +107,14 @@ bugs! {
     LostPoolTask,
     /// A task of a node's pool is given to two processors.
     DoubledPoolTask,
+    /// A part of a result goes into the future of the next part.
+    WrongPart,
+    /// A part of an earlier call is taken before that of this call has come.
+    StalePart,
+    /// The future of a part is never settled.
+    LostPart,
+    /// A part goes into the future of the next part, too.
+    DoubledPart,
 }
 
 /// One planted bug and when it strikes.

@@ -9,6 +9,8 @@ use super::subtasks::{Active, Stop};
 use crate::Error;
 use crate::barrier::Bank;
 use crate::error::panic_message;
+use crate::future::Resolver;
+use crate::plant::Bug;
 use crate::replay::{Replay, ReplayCx};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -54,6 +56,31 @@ impl ReplayCx<'_> {
             self.act_in_parts(object, chain, |active, value| active.take_early(value, cell as usize, read));
             object.show(chain, self);
         }
+    }
+
+    /// Settles the future of a part of the result, one of `parts`. `of` gives the shard that contributes it, and the number of the
+    /// block there.
+    pub fn settle_part<T: Clone + 'static>(
+        &mut self,
+        chain: u32,
+        (parts, part): (&[Resolver<T>], usize),
+        of: impl FnOnce() -> (u32, u32),
+        outcome: Result<T, Error>,
+    ) {
+        let effects = &self.tasks.effects;
+        let next = (part + 1) % parts.len();
+        let to = if effects.strikes(Bug::WrongPart) { next } else { part };
+        if let Some(races) = effects.races() {
+            let call = (self.chains.id, self.chains.call_of(self.progress, chain));
+            parts[to].happens(&races.part_came(call, self.chains.shard_of(chain), of()));
+        }
+        if effects.strikes(Bug::LostPart) {
+            return;
+        }
+        if effects.strikes(Bug::DoubledPart) {
+            self.settle(chain, &parts[next], outcome.clone());
+        }
+        self.settle(chain, &parts[to], outcome);
     }
 
     /// A panic fails the call.

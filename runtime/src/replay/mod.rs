@@ -460,21 +460,6 @@ impl ReplayCx<'_> {
         });
     }
 
-    /// Settles the future of a part of the result: block `block` of what shard `from` contributes.
-    pub fn settle_part<T: 'static>(
-        &mut self,
-        chain: u32,
-        resolver: &Resolver<T>,
-        of: impl FnOnce() -> (u32, u32),
-        outcome: Result<T, Error>,
-    ) {
-        if let Some(races) = self.tasks.effects.races() {
-            let call = (self.chains.id, self.chains.call_of(self.progress, chain));
-            resolver.happens(&races.part_came(call, self.chains.shard_of(chain), of()));
-        }
-        self.settle(chain, resolver, outcome);
-    }
-
     /// Puts a chain into the ready queue.
     fn start(&mut self, chain: u32) {
         self.tasks.notify(self.waiting(chain));

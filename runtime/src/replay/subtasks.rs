@@ -183,7 +183,10 @@ impl Active<'_> {
 
     /// Takes what a read has found in its cell.
     pub fn take<V: RunningValue>(&mut self, value: &mut V, at: usize, read: u16) {
-        let came = std::mem::take(&mut self.cells[at].value);
+        let came = match self.effects.has(Bug::StalePart) {
+            true => self.cells[at].value.clone(),
+            false => std::mem::take(&mut self.cells[at].value),
+        };
         let bytes = came.bytes().len();
         if value.take(read, came) && bytes > Payload::INLINE {
             self.count_combined(bytes);
@@ -195,10 +198,15 @@ impl Active<'_> {
         let generation = self.chains.in_cell(self.now.generation);
         if value.is_free(read)
             && !value.is_taken(read)
-            && self.cells[at].completed(Half::Ready, generation) > generation
+            && (self.cells[at].completed(Half::Ready, generation) > generation || self.is_stale(at))
         {
             self.take(value, at, read);
         }
+    }
+
+    /// Whether a planted bug takes the value of an earlier call.
+    fn is_stale(&self, at: usize) -> bool {
+        !matches!(self.cells[at].value, Payload::None) && self.effects.strikes(Bug::StalePart)
     }
 
     /// Registers the chain's wait, unless the barrier is poisoned.
