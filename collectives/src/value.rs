@@ -298,8 +298,9 @@ impl<T: Element> Output<T> {
             Output::One(out) => cx.resolve_rarely(chain, out, Err(error)),
             Output::Many(out) => cx.resolve_rarely(chain, out, Err(error)),
             Output::Parts(parts) => {
-                // Those that have come stay.
-                parts.0.iter().for_each(|part| cx.settle(chain, part, Err(error.clone())));
+                // Those that have come stay: an error would be one of which the shard could not learn.
+                let missing = parts.0.iter().filter(|part| !part.is_settled());
+                missing.for_each(|part| cx.settle(chain, part, Err(error.clone())));
                 cx.over(chain);
             }
             Output::Over(out) => match &out.result {

@@ -464,6 +464,11 @@ impl<T: 'static> Resolver<T> {
         TaskFuture::of(self.cell.clone())
     }
 
+    /// Whether it has settled its future.
+    pub fn is_settled(&self) -> bool {
+        self.cell.promise.borrow().is_settled()
+    }
+
     /// A clone of the value, if it is there.
     pub fn value(&self) -> Option<T>
     where

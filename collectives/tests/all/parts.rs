@@ -248,6 +248,44 @@ fn blocks_of_any_sizes_come_as_they_were_sent() {
     }
 }
 
+/// Shard 1 receives, but fails. The others learn of that from parts that have not come, and fail themselves in no case.
+#[test]
+fn a_shard_that_fails_leaves_the_parts_that_have_come() {
+    async fn shard(shard: Shard, all: Collective<[u64]>) -> Result<(), Error> {
+        // In the second, shard 1 has not given back what it got in the first.
+        for call in 0..2 {
+            match shard.index() {
+                0 => {
+                    for part in all.call_parts(&shard, vec![call; 2])?.iter() {
+                        drop(part.clone().await);
+                    }
+                }
+                1 => return Err(Error::user("no more")),
+                _ => drop(all.contribute(&shard, vec![call; 3])?.await),
+            }
+        }
+        Ok(())
+    }
+    for number in 0..40 {
+        let (at, runtime) = any_runtime(number);
+        let run = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", 3)?;
+                let all = Collective::<u64>::gather([0, 1]).participants([0, 2]).any_sizes();
+                let all = all.slots(1).algorithm(Algorithm::Direct).make(&top, &gang, "all")?;
+                let ends = top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?;
+                let mut failed = Vec::new();
+                for end in ends.iter() {
+                    failed.push(end.clone().await.is_err());
+                }
+                Ok(failed)
+            })
+        });
+        let (failed, _) = run.unwrap_or_else(|e| panic!("{at}: {e}"));
+        assert_eq!(failed, [false, true, false], "{at}");
+    }
+}
+
 /// Parts that tasks combine, in brackets that no order of arrival changes.
 #[test]
 fn a_fold_has_the_brackets_of_recursive_doubling() {
