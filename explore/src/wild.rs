@@ -165,7 +165,7 @@ impl Mapper for Wild {
         match self.mood("slice_index", 4) {
             Mood::Illegal(n) => Slicing::Explicit(match n % 4 {
                 0 => vec![],
-                1 => vec![(0..points, ProcessorId(u32::MAX))],
+                1 => vec![(0..points, ProcessorId(u32::MAX - 1))],
                 2 => vec![(1..points, here)],
                 _ => vec![(0..points, here), (points - 1..points, here)],
             }),
