@@ -188,23 +188,23 @@ impl Worker {
         match self.args.joints[which] {
             Made::Nothing(made) => {
                 let input = gives.then(|| nothing(self)).transpose()?;
-                self.take_part(of, made, input, (|()| 11, |sum, _| sum)).await
+                self.take_part(of, made, input, |()| 11, |sum, _| sum).await
             }
             Made::One(made) => {
                 let input = gives.then(|| one(self)).transpose()?;
-                self.take_part(of, made, input, (|v| joined(11, *v), digest)).await
+                self.take_part(of, made, input, |v| joined(11, *v), digest).await
             }
             Made::Many(made) => {
                 let input = gives.then(|| many(self)).transpose()?;
-                self.take_part(of, made, input, (|v| digest(11, v), digest)).await
+                self.take_part(of, made, input, |v| digest(11, v), digest).await
             }
             Made::OneToMany(made) => {
                 let input = gives.then(|| one(self)).transpose()?;
-                self.take_part(of, made, input, (|v| digest(11, v), digest)).await
+                self.take_part(of, made, input, |v| digest(11, v), digest).await
             }
             Made::ManyToOne(made) => {
                 let input = gives.then(|| many(self)).transpose()?;
-                self.take_part(of, made, input, (|v| joined(11, *v), digest)).await
+                self.take_part(of, made, input, |v| joined(11, *v), digest).await
             }
         }
     }
@@ -263,7 +263,8 @@ impl Worker {
         (joint, which, side): (&Joint, usize, CallSide),
         made: Collective<I, O>,
         input: Option<Contribution<I>>,
-        (digest, add): (fn(&O::Own) -> i64, fn(i64, &[T]) -> i64),
+        digest: fn(&O::Own) -> i64,
+        add: fn(i64, &[T]) -> i64,
     ) -> Result<(), Error>
     where
         I: Value<Element = T> + ?Sized,

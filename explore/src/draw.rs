@@ -66,7 +66,8 @@ pub fn draw(seed: u64) -> Program {
         }
     }
     let crashes = stages.iter().flat_map(|s| &s.steps).any(|step| matches!(step, Step::Crash { .. }));
-    if crashes || wild || matches!(mapper, Chosen::Wild(_)) || !faults.losses.is_empty() {
+    let contributions_panic = !crashes && !wild && !matches!(mapper, Chosen::Wild(_)) && faults.losses.is_empty();
+    if !contributions_panic {
         // A collective that has failed takes no contribution, and then a task that makes one and panics ends its shard.
         for step in stages.iter_mut().flat_map(|s| &mut s.steps).filter(|step| step.joint().is_some()) {
             *step = step.plain();
@@ -88,12 +89,14 @@ pub fn draw(seed: u64) -> Program {
     }
     let whole = drawn.clone();
     // After all else, so that without parts a seed gives the program that it gave.
-    in_parts(r, &mut drawn, bombs);
+    let next_bomb = if bombs && contributions_panic { Some(&mut next_bomb) } else { None };
+    in_parts(r, &mut drawn, bombs, next_bomb);
     if drawn.is_uncertain() { whole } else { drawn }
 }
 
-/// Has shards call in parts, and contribute in blocks. `bombs` says whether each failure must be seen.
-fn in_parts(r: &mut Rng, program: &mut Program, bombs: bool) {
+/// Has shards call in parts, and contribute in blocks, of which some panic if there is a `next_bomb`. `bombs` says whether each
+/// failure must be seen.
+fn in_parts(r: &mut Rng, program: &mut Program, bombs: bool, mut next_bomb: Option<&mut u32>) {
     let forgets = program.steps().any(|step| matches!(step, Step::Forget { .. }));
     let taking = |r: &mut Rng| {
         use Taking::*;
@@ -112,6 +115,15 @@ fn in_parts(r: &mut Rng, program: &mut Program, bombs: bool) {
                 continue;
             }
             let parts = r.u32(0..4) > 0;
+            if let Step::Call { which, bomb: bomb @ None, .. } | Step::Contribute { which, bomb: bomb @ None, .. } =
+                step
+            {
+                let contributors = &stage.joints[*which].contributors;
+                *bomb = next_bomb.as_mut().filter(|_| parts && r.u32(0..6) == 0).map(|next| {
+                    **next += 1;
+                    (**next, contributors[r.usize(0..contributors.len())])
+                });
+            }
             let (given, taken) = step.parts_mut();
             if let Some(given) = given {
                 let in_blocks = if parts { [0, r.u8(..), u8::MAX][r.usize(0..3)] } else { 0 };

@@ -92,9 +92,8 @@ impl Play<'_> {
             let s = joint.contributors[from] as usize;
             if self.since[s].is_none() {
                 // The shard looks at it.
-                self.shards[s]
-                    .values
-                    .push(inputs[from].clone().map(|k| sum(&sent(joint, k, given, (from, block)))).blown(Some(bomb)));
+                let looked = inputs[from].clone().map(|k| sum(&sent(joint, k, given, (from, block))));
+                self.shards[s].values.push(looked.blown(Some(bomb)));
             }
         }
         let calls = &mut self.joints[which];

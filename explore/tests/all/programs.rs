@@ -53,7 +53,9 @@ fn says(program: &Program, word: &str) -> Result<(), Wrong> {
 fn a_program_that_fails_is_shrunk_to_what_makes_it_fail() {
     let steps = ["FORGETS", "loose launch", "atomically", "writes", "digest a part", "into its slot"];
     let collectives = ["exscan", "one plan", "contributes", "the oldest result", "; the task of shard"];
-    for word in steps.into_iter().chain(collectives) {
+    let parts =
+        ["in blocks", "of any sizes", "in parts", "the next again", "awaiting none", "the task that panics makes"];
+    for word in steps.into_iter().chain(collectives).chain(parts) {
         let program = (0..).map(draw).find(|p| p.size() > 20 && says(p, word).is_err()).unwrap();
         let wrong = says(&program, word).unwrap_err();
         let (least, wrong) = shrink(program.clone(), wrong, &|p| says(p, word));
