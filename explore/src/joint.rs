@@ -275,11 +275,12 @@ impl Joint {
         }
     }
 
-    /// Whether the calls of a stage's steps fit together. Where shards only receive, none of them may be left behind.
-    pub fn is_called_well(&self, which: usize, steps: &[Step]) -> bool {
+    /// Whether the calls of a stage's steps fit together. Where shards only receive, none of them may be left behind. Nor where
+    /// there are bombs, as each failure must be seen.
+    pub fn is_called_well(&self, which: usize, steps: &[Step], bombs: bool) -> bool {
         let mut own = steps.iter().filter(|step| step.joint() == Some(which));
         let pending = own.try_fold(0, |pending, step| self.pending_after(step, pending));
-        pending.is_some_and(|pending| pending == 0 || !self.has_listeners())
+        pending.is_some_and(|pending| pending == 0 || !self.has_listeners() && !bombs) && (self.tells || !bombs)
     }
 }
 

@@ -363,9 +363,11 @@ impl Program {
     pub(crate) fn is_sound(&self) -> bool {
         let last = self.stages.len() - 1;
         let spoils = |step: &Step| matches!(step, Step::Forget { .. } | Step::Overrun { .. });
+        let bombs = self.steps().any(|step| step.bomb().is_some());
         self.stages.iter().enumerate().all(|(i, stage)| {
             let spoilt = stage.daring || stage.steps.iter().any(spoils);
-            let called_well = stage.joints.iter().enumerate().all(|(which, j)| j.is_called_well(which, &stage.steps));
+            let called_well =
+                stage.joints.iter().enumerate().all(|(which, j)| j.is_called_well(which, &stage.steps, bombs));
             Progress::through(stage).is_some() && called_well && (!spoilt || i == last && !stage.by_parent)
         }) && !self.is_uncertain()
     }
