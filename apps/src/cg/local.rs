@@ -24,6 +24,8 @@ pub struct Local {
 /// A shard with rows that this one uses, and which uses rows of this one.
 #[derive(Debug)]
 pub struct Neighbour {
+    /// In how many dimensions the border with it extends.
+    pub extent: usize,
     /// The rows that it needs.
     pub sends: Vec<u32>,
     /// The ghosts that come from it.
@@ -63,10 +65,11 @@ impl Local {
         }
         let mut end = rows;
         let mut neighbours = Vec::new();
-        for (sends, uses) in sends.into_iter().zip(&mut uses) {
+        for ((sends, uses), other) in sends.into_iter().zip(&mut uses).zip(&others) {
             uses.sort_unstable();
             uses.dedup();
-            neighbours.push(Neighbour { sends, ghosts: end..end + uses.len() });
+            let extent = dealt.border(shard, *other);
+            neighbours.push(Neighbour { extent, sends, ghosts: end..end + uses.len() });
             end += uses.len();
         }
         let column = |(owner, at): &Place| match *owner == shard {

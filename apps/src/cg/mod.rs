@@ -4,6 +4,7 @@
 //! The system is HPCG's operator on a grid, with HPCG's multigrid preconditioner, or any sparse matrix. The steps are those of HPCG's
 //! reference (Dongarra, Heroux, Luszczek, "HPCG Benchmark", 2015), without its preconditioner those of MiniFE.
 
+mod costs;
 mod local;
 mod shard;
 mod system;
@@ -109,6 +110,19 @@ pub struct Problem {
     pub tolerance: f64,
     /// Where the first node puts the solution.
     pub solution: Option<Arc<Mutex<Vec<f64>>>>,
+    /// What it costs in virtual time, if the machine does not say.
+    pub charges: Option<Charges>,
+}
+
+/// The costs of iterations on a grid in virtual time. They may be those of a finer grid, for which this one stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Charges {
+    /// How many times as many points the finer grid has along each axis.
+    pub finer: usize,
+    /// Nanoseconds of a row of the matrix.
+    pub row_ns: f64,
+    /// Nanoseconds of a value of a vector.
+    pub value_ns: f64,
 }
 
 impl Problem {
@@ -119,7 +133,7 @@ impl Problem {
             System::Given(_) => Preconditioner::GaussSeidel,
         };
         let (mode, iterations, tolerance) = (Mode::Partial, 50, 0.0);
-        Self { system, right: None, shards, mode, preconditioner, iterations, tolerance, solution: None }
+        Self { system, right: None, shards, mode, preconditioner, iterations, tolerance, solution: None, charges: None }
     }
 
     /// The number of rows, and of values that are not 0.
@@ -206,14 +220,19 @@ async fn whole(top: Top, problem: Arc<Problem>) -> Result<Vec<Found>, Error> {
         let all = rows.iter().zip(0..).map(|(rows, shard)| rows + ghosts(shard)).collect::<Vec<_>>();
         let ghosted = blocks(&top, "vectors with ghosts", &all, &[Z.info(), P.info()])?;
         let plain = blocks(&top, "vectors", &rows, &[R.info(), AP.info(), B.info(), X.info()])?;
-        let edges =
-            near.iter().zip(0..).flat_map(|(near, to)| near.iter().map(move |from| Edge { from: *from, to, tag: 0 }));
-        levels.push((ghosted, plain, top.edges("ghosts", &gang, edges, 2)?));
+        let finer = problem.charges.map_or(1, |charges| charges.finer);
+        let edges = |extent: usize| {
+            let pairs = near.iter().zip(0..).flat_map(|(near, to)| near.iter().map(move |from| (*from, to)));
+            let these = pairs.filter(|(from, to)| dealt.border(*from, *to) == extent);
+            let these = these.map(|(from, to)| Edge { from, to, tag: 0 });
+            top.edges_standing_for("ghosts", &gang, these, 2, size_of::<f64>() * finer.pow(extent as u32))
+        };
+        levels.push((ghosted, plain, [edges(0)?, edges(1)?, edges(2)?]));
     }
     let given = problem.clone();
     let task = top.register("cg", move |shard, part| shard::solve(shard, part, given.clone()));
     let launch = |s: u32| {
-        let at = |(ghosted, plain, edges): &(Vec<Region>, Vec<Region>, Edges<f64>)| {
+        let at = |(ghosted, plain, edges): &(Vec<Region>, Vec<Region>, [Edges<f64>; 3])| {
             (ghosted[s as usize], plain[s as usize], *edges)
         };
         let own: Vec<_> = levels.iter().map(at).collect();

@@ -1,10 +1,10 @@
 //! The shard task, and its leaf tasks.
 
 use super::local::Local;
-use super::{Preconditioner, Problem};
+use super::{Charges, Preconditioner, Problem};
 use crate::Mode;
 use maniple::prelude::*;
-use maniple::runtime::{Consumer, Producer, now};
+use maniple::runtime::{Consumer, Launch, Leaf, Producer, now};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ pub const B: Field<f64> = Field::new(2, "b");
 pub const X: Field<f64> = Field::new(3, "x");
 
 /// What a shard gets: on each level its vectors with and without ghosts and the edges to its neighbours, and for the finest one sums
-/// over all shards.
+/// over all shards. The edges are those across corners, edges and faces.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Part {
-    pub levels: Vec<(Region, Region, Edges<f64>)>,
+    pub levels: Vec<(Region, Region, [Edges<f64>; 3])>,
     pub sum: Collective<f64>,
 }
 
@@ -57,16 +57,17 @@ struct Solver {
     levels: Vec<Level>,
     sum: Collective<f64>,
     mode: Mode,
+    charges: Option<Charges>,
 }
 
 /// Solves the system: `problem.iterations` steps of the method of conjugate gradients, or fewer.
 pub async fn solve(shard: Shard, part: Part, problem: Arc<Problem>) -> Result<Found, Error> {
     let (me, dealt, levels) = (shard.index(), problem.dealt(), problem.levels());
-    let level = |(level, (ghosted, rows, edges)): (usize, (Region, Region, Edges<f64>))| {
+    let level = |(level, (ghosted, rows, edges)): (usize, (Region, Region, [Edges<f64>; 3]))| {
         Level::new(&shard, Arc::new(Local::new(&dealt, me, level, levels)), (ghosted, rows), &edges)
     };
     let levels = part.levels.into_iter().enumerate().map(level).collect::<Result<Vec<_>, Error>>()?;
-    let solver = Solver { shard: shard.clone(), levels, sum: part.sum, mode: problem.mode };
+    let solver = Solver { shard: shard.clone(), levels, sum: part.sum, mode: problem.mode, charges: problem.charges };
     let fine = &solver.levels[0];
     let (local, given) = (fine.local.clone(), problem.clone());
     let set = move |mut b: Write<f64>, mut r: Write<f64>, mut x: Write<f64>| {
@@ -121,7 +122,7 @@ impl Level {
         shard: &Shard,
         local: Arc<Local>,
         (ghosted, rows): (Region, Region),
-        edges: &Edges<f64>,
+        edges: &[Edges<f64>; 3],
     ) -> Result<Self, Error> {
         let part = |from: usize, to: usize| {
             let first = ghosted.rect.lo(0);
@@ -132,11 +133,24 @@ impl Level {
             own: part(0, local.rows())?,
             ghosts: local.neighbours.iter().map(|n| part(n.ghosts.start, n.ghosts.end)).collect::<Result<_, _>>()?,
             rows: shard.region(rows)?,
-            out: edges.outgoing(shard)?,
-            into: edges.incoming(shard)?,
+            out: ends(&local, edges, |edges| edges.outgoing(shard))?,
+            into: ends(&local, edges, |edges| edges.incoming(shard))?,
             local,
         })
     }
+}
+
+/// The ends of edges, in the order of the neighbours.
+fn ends<E>(
+    local: &Local,
+    edges: &[Edges<f64>; 3],
+    of: impl Fn(&Edges<f64>) -> Result<Vec<E>, Error>,
+) -> Result<Vec<E>, Error> {
+    let mut ends = Vec::new();
+    for edges in edges {
+        ends.push(of(edges)?.into_iter());
+    }
+    Ok(local.neighbours.iter().filter_map(|neighbour| ends[neighbour.extent].next()).collect())
 }
 
 impl Solver {
@@ -155,6 +169,18 @@ impl Solver {
         Ok(())
     }
 
+    /// In virtual time a task takes as long as the charges say.
+    fn charged<'s, F: Leaf<M>, M: 'static>(
+        &self,
+        launch: Launch<'s, F, M>,
+        ns: impl FnOnce(&Charges) -> f64,
+    ) -> Launch<'s, F, M> {
+        match &self.charges {
+            Some(charges) => launch.takes(Duration::from_nanos(ns(charges).round() as u64)),
+            None => launch,
+        }
+    }
+
     /// The scalar product of two vectors without their ghosts.
     fn dot(
         &self,
@@ -163,25 +189,27 @@ impl Solver {
     ) -> Result<TaskFuture<f64>, Error> {
         let dot =
             |a: Read<f64>, b: Read<f64>| a.as_slice().iter().zip(b.as_slice()).fold(0.0, |sum, (a, b)| sum + a * b);
-        let own = self.shard.launch(dot, (a, b)).named("dot").go()?;
+        let rows = self.levels[0].local.rows();
+        let own = self.charged(self.shard.launch(dot, (a, b)).named("dot"), |c| c.vectors(rows, 1)).go()?;
         self.sum.call(&self.shard, &own)
     }
 
     /// The new direction: z + β p.
     fn turn(&self, rz: &TaskFuture<f64>, last: Option<&TaskFuture<f64>>) -> Result<(), Error> {
-        let Level { own, .. } = &self.levels[0];
+        let Level { local, own, .. } = &self.levels[0];
         let turn = |z: Read<f64>, mut p: ReadWrite<f64>, rz: Arg<f64>, last: Option<Arg<f64>>| {
             let beta = last.map_or(0.0, |last| *rz / *last);
             p.as_mut_slice().iter_mut().zip(z.as_slice()).for_each(|(p, z)| *p = z + beta * *p);
         };
         let args = (own.read(Z), own.read_write(P), rz.into(), last.map(Into::into));
-        self.shard.launch(turn, args).named("turn").go()?.detach();
+        let rows = local.rows();
+        self.charged(self.shard.launch(turn, args).named("turn"), |c| c.vectors(rows, 1)).go()?.detach();
         Ok(())
     }
 
     /// A step in this direction. Gives the square of the norm of the new residual.
     fn step(&self, rz: &TaskFuture<f64>, p_ap: &TaskFuture<f64>) -> Result<TaskFuture<f64>, Error> {
-        let Level { own, rows, .. } = &self.levels[0];
+        let Level { local, own, rows, .. } = &self.levels[0];
         let step = |p: Read<f64>,
                     ap: Read<f64>,
                     mut x: ReadWrite<f64>,
@@ -196,7 +224,8 @@ impl Solver {
             })
         };
         let args = (own.read(P), rows.read(AP), rows.read_write(X), rows.read_write(R), rz.into(), p_ap.into());
-        let own = self.shard.launch(step, args).named("step").go()?;
+        let step = self.shard.launch(step, args).named("step");
+        let own = self.charged(step, |c| c.vectors(local.rows(), 2)).go()?;
         self.sum.call(&self.shard, &own)
     }
 
@@ -207,13 +236,14 @@ impl Solver {
             return Ok(());
         }
         let puts = out.iter().zip(&local.neighbours).map(|(to, n)| to.put(n.sends.len())).collect();
-        let local = local.clone();
+        let of = local.clone();
         let pack = move |x: Read<f64>, mut puts: Many<Put<f64>>| {
-            for (put, neighbour) in puts.iter_mut().zip(&local.neighbours) {
+            for (put, neighbour) in puts.iter_mut().zip(&of.neighbours) {
                 put.iter_mut().zip(&neighbour.sends).for_each(|(put, row)| *put = x.as_slice()[*row as usize]);
             }
         };
-        self.shard.launch(pack, (own.read(vector), puts)).named("pack").go()?.detach();
+        let pack = self.shard.launch(pack, (own.read(vector), puts)).named("pack");
+        self.charged(pack, |c| c.pack(local)).go()?.detach();
         Ok(())
     }
 
@@ -221,16 +251,18 @@ impl Solver {
     async fn multiply(&self, level: usize, vector: Field<f64>) -> Result<(), Error> {
         let Level { local, all, own, ghosts, rows, into, .. } = &self.levels[level];
         self.send(level, vector)?;
-        for (ghosts, from) in ghosts.iter().zip(into) {
+        for ((ghosts, from), neighbour) in ghosts.iter().zip(into).zip(&local.neighbours) {
             let receive = |mut ghosts: Write<f64>, came: Get<f64>| ghosts.write_with(|n| came[n]);
-            self.shard.launch(receive, (ghosts.write(vector), from.get())).named("receive").go()?.detach();
+            let receive = self.shard.launch(receive, (ghosts.write(vector), from.get())).named("receive");
+            self.charged(receive, |c| c.receive(neighbour)).go()?.detach();
         }
         if self.mode == Mode::Whole {
             self.shard.launch(|_: Read<f64>| (), (all.read(vector),)).named("all").go()?.await?;
         }
         let of = local.clone();
         let inside = move |x: Read<f64>, mut y: ReadWrite<f64>| of.multiply_inside(x.as_slice(), y.as_mut_slice());
-        self.shard.launch(inside, (own.read(vector), rows.read_write(AP))).named("inside").go()?.detach();
+        let inside = self.shard.launch(inside, (own.read(vector), rows.read_write(AP))).named("inside");
+        self.charged(inside, |c| c.inside(local)).go()?.detach();
         let border = |number: usize| {
             let of = local.clone();
             let border = move |x: Read<f64>, ghosts: Many<Read<f64>>| {
@@ -238,7 +270,8 @@ impl Solver {
                 of.multiply_border(&of.borders[number], x.as_slice(), &ghosts)
             };
             let needed = local.borders[number].from.iter().map(|n| ghosts[*n].read(vector)).collect();
-            self.shard.launch(border, (own.read(vector), needed)).named("border").go()
+            let border = self.shard.launch(border, (own.read(vector), needed)).named("border");
+            self.charged(border, |c| c.border(&local.borders[number])).go()
         };
         if local.borders.is_empty() {
             return Ok(());
@@ -251,7 +284,7 @@ impl Solver {
             }
         };
         let args = (rows.read_write(AP), borders.iter().map(Into::into).collect());
-        self.shard.launch(merge, args).named("merge").go()?.detach();
+        self.charged(self.shard.launch(merge, args).named("merge"), |c| c.merge(local)).go()?.detach();
         Ok(())
     }
 
@@ -268,20 +301,24 @@ impl Solver {
             }
             of.smooth(r.as_slice(), x);
         };
-        self.shard.launch(smooth, (at.rows.read(R), at.all.read_write(Z), gets)).named("smooth").go()?.detach();
+        let smooth = self.shard.launch(smooth, (at.rows.read(R), at.all.read_write(Z), gets)).named("smooth");
+        self.charged(smooth, |c| c.smooth(&at.local)).go()?.detach();
         Ok(())
     }
 
     fn clear(&self, level: usize) -> Result<(), Error> {
-        self.shard.fill(self.levels[level].own.write(Z), 0.0).named("clear").go()?.detach();
+        let Level { local, own, .. } = &self.levels[level];
+        let clear = self.shard.fill(own.write(Z), 0.0).named("clear");
+        self.charged(clear, |c| c.vectors(local.rows(), 1)).go()?.detach();
         Ok(())
     }
 
     /// An approximate solution of A z = r.
     async fn precondition(&self, by: Preconditioner) -> Result<(), Error> {
         if by == Preconditioner::None {
-            let Level { own, rows, .. } = &self.levels[0];
-            self.shard.copy(rows.read(R), own.write(Z)).named("copy").go()?.detach();
+            let Level { local, own, rows, .. } = &self.levels[0];
+            let copy = self.shard.copy(rows.read(R), own.write(Z)).named("copy");
+            self.charged(copy, |c| c.vectors(local.rows(), 1)).go()?.detach();
             return Ok(());
         }
         let coarsest = self.levels.len() - 1;
@@ -299,7 +336,8 @@ impl Solver {
                 });
             };
             let args = (fine.rows.read(R), fine.rows.read(AP), coarse.rows.write(R));
-            self.shard.launch(restrict, args).named("restrict").go()?.detach();
+            let restrict = self.shard.launch(restrict, args).named("restrict");
+            self.charged(restrict, |c| c.vectors(coarse.local.rows(), 1)).go()?.detach();
         }
         self.clear(coarsest)?;
         self.smooth(coarsest)?;
@@ -310,7 +348,8 @@ impl Solver {
                 let z = z.as_mut_slice();
                 of.finer.iter().zip(coarse.as_slice()).for_each(|(row, coarse)| z[*row as usize] += coarse);
             };
-            self.shard.launch(prolong, (coarse.own.read(Z), fine.own.read_write(Z))).named("prolong").go()?.detach();
+            let prolong = self.shard.launch(prolong, (coarse.own.read(Z), fine.own.read_write(Z))).named("prolong");
+            self.charged(prolong, |c| c.vectors(coarse.local.rows(), 1)).go()?.detach();
             self.smooth(level)?;
         }
         Ok(())

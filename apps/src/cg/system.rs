@@ -190,6 +190,17 @@ impl Dealt {
         near
     }
 
+    /// Of two neighbours, in how many dimensions their border extends: 2 for a face, 1 for an edge and 0 for a corner.
+    pub fn border(&self, shard: u32, other: u32) -> usize {
+        match &self.system {
+            System::Given(_) => 0,
+            System::Stencil { .. } => {
+                let [a, b] = [shard, other].map(|shard| split(shard as usize, self.grid));
+                (0..3).filter(|d| a[*d] == b[*d]).count()
+            }
+        }
+    }
+
     /// The number of rows of others that a shard's rows use on a level.
     pub fn ghosts(&self, shard: u32, level: usize) -> usize {
         match &self.system {
