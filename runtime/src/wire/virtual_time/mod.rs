@@ -379,6 +379,8 @@ struct Processor {
     stood: Cell<u32>,
     /// Its last step only handled a message.
     drains: Cell<bool>,
+    /// When its next turn was due that a utility processor has put off; [`NEVER`] if none is. Later messages come behind it.
+    put_off: Cell<Ps>,
     inbox: mail::Inbox,
 }
 
@@ -436,6 +438,7 @@ pub(crate) fn run(
                 alarm: Cell::new(NEVER),
                 stood: Cell::new(0),
                 drains: Cell::new(false),
+                put_off: Cell::new(NEVER),
                 inbox: mail::Inbox::default(),
             }
         })
@@ -616,6 +619,9 @@ impl Drive<'_> {
             return;
         }
         let idle = p.is_idle(at);
+        if at < p.put_off.get() {
+            p.put_off.set(NEVER);
+        }
         p.inbox.add(&mut self.net().mail, letter);
         if idle { self.step(to, at) } else { self.plan(to, at) }
     }
@@ -667,7 +673,10 @@ impl Drive<'_> {
         }
         p.next.set(NEVER);
         let meter = self.begin(id, at);
-        let came = p.inbox.next(&mut self.net().mail);
+        let came = match p.put_off.replace(NEVER) {
+            NEVER => p.inbox.next(&mut self.net().mail),
+            _ => None,
+        };
         // A shard that polls in a loop without taking time would wait for a time that never comes.
         let mut stands = false;
         let took_in = came.is_some();
@@ -723,7 +732,10 @@ impl Drive<'_> {
         let Some((worker, p)) = first else { return };
         p.free.set(p.free.get().max(began) + used);
         if p.next.get() < p.free.get() {
-            p.next.set(NEVER);
+            let due = p.next.replace(NEVER);
+            if p.inbox.is_empty() {
+                p.put_off.set(due.min(p.put_off.get()));
+            }
             self.plan(worker, p.free.get());
         }
     }
