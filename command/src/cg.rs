@@ -152,7 +152,7 @@ fn fields(args: &CgOptions, problem: &Problem, outcome: &Outcome) -> Record {
         field("residual", outcome.residual),
         field("error", outcome.error),
         field("seconds", seconds),
-        field("each_ms", seconds * 1e3 / iterations as f64),
+        field("each_ms", seconds * 1e3 / iterations.max(1) as f64),
     ]
 }
 

@@ -96,13 +96,16 @@ pub async fn solve(shard: Shard, part: Part, problem: Arc<Problem>) -> Result<Fo
         // Two iterations are under way, unless the last residual decides whether there is another one.
         let looked_at = if problem.tolerance > 0.0 { k + 1 } else { k };
         let square = squares[looked_at].clone().await?;
-        if problem.tolerance > 0.0 && square.sqrt() <= problem.tolerance * squares[0].clone().await?.sqrt() {
+        if square.sqrt() <= problem.tolerance * squares[0].clone().await?.sqrt() {
             break;
         }
     }
     let mut found = Vec::new();
     for square in squares {
         found.push(square.await?);
+        if found.last() == Some(&0.0) {
+            break;
+        }
     }
     let time = now() - began;
     shard.copy(fine.rows.read(X), fine.own.write(P)).named("copy").go()?.detach();
@@ -138,6 +141,11 @@ impl Level {
             local,
         })
     }
+}
+
+/// A quotient of scalar products. Where the solution has been found exactly, both are 0, and what follows changes nothing.
+fn part(of: f64, whole: f64) -> f64 {
+    if of == 0.0 { 0.0 } else { of / whole }
 }
 
 /// The ends of edges, in the order of the neighbours.
@@ -198,7 +206,7 @@ impl Solver {
     fn turn(&self, rz: &TaskFuture<f64>, last: Option<&TaskFuture<f64>>) -> Result<(), Error> {
         let Level { local, own, .. } = &self.levels[0];
         let turn = |z: Read<f64>, mut p: ReadWrite<f64>, rz: Arg<f64>, last: Option<Arg<f64>>| {
-            let beta = last.map_or(0.0, |last| *rz / *last);
+            let beta = last.map_or(0.0, |last| part(*rz, *last));
             p.as_mut_slice().iter_mut().zip(z.as_slice()).for_each(|(p, z)| *p = z + beta * *p);
         };
         let args = (own.read(Z), own.read_write(P), rz.into(), last.map(Into::into));
@@ -216,7 +224,7 @@ impl Solver {
                     mut r: ReadWrite<f64>,
                     rz: Arg<f64>,
                     p_ap: Arg<f64>| {
-            let alpha = *rz / *p_ap;
+            let alpha = part(*rz, *p_ap);
             x.as_mut_slice().iter_mut().zip(p.as_slice()).for_each(|(x, p)| *x += alpha * p);
             r.as_mut_slice().iter_mut().zip(ap.as_slice()).fold(0.0, |sum, (r, ap)| {
                 *r -= alpha * ap;

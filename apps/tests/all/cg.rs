@@ -101,6 +101,9 @@ fn sequential(
         x.iter_mut().zip(&p).for_each(|(x, p)| *x += alpha * p);
         r.iter_mut().zip(&ap).for_each(|(r, ap)| *r -= alpha * ap);
         residuals.push(ranks.dot(&r, &r).sqrt());
+        if residuals.last() == Some(&0.0) {
+            break;
+        }
         last = rz;
     }
     (residuals, x)
@@ -173,9 +176,6 @@ proptest! {
         let mode = if whole { Mode::Whole } else { Mode::Partial };
         let problem = Problem::new(System::Given(matrix), ranks);
         let problem = Problem { preconditioner, mode, iterations: 3, right: Some(Arc::new(b)), ..problem };
-        // Small systems may be solved exactly, after which there are no numbers.
-        let are_numbers = residuals.iter().all(|r| r.is_finite());
-        prop_assume!(are_numbers);
         let (outcome, solution) = solved(&on(which, seed), &problem).expect("a solution");
         prop_assert_eq!(bits(&outcome.residuals), bits(&residuals));
         prop_assert_eq!(bits(&solution), bits(&x));
