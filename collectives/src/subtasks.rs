@@ -54,6 +54,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(tried, 6 * 11);
+        assert_eq!(tried, 6 * 10);
     }
 }
