@@ -157,7 +157,7 @@ struct Array<'a> {
 }
 
 fn npy_vector(content: &[u8]) -> Result<Vec<f64>, Fault> {
-    let array = npy(content, 1)?.real()?;
+    let array = npy(content, Some(1))?;
     if array.dimensions == [0] {
         return Err("expected at least one number, found an array of shape (0,)".into());
     }
@@ -166,7 +166,7 @@ fn npy_vector(content: &[u8]) -> Result<Vec<f64>, Fault> {
 }
 
 fn npy_matrix(content: &[u8]) -> Result<(usize, Vec<f64>), Fault> {
-    let array = npy(content, 2)?.real()?;
+    let array = npy(content, Some(2))?;
     let rows = array.dimensions[0];
     if array.dimensions != [rows; 2] || rows == 0 {
         return Err(format!("expected a square matrix, found shape {:?}", array.dimensions));
@@ -184,7 +184,7 @@ fn npy_matrix(content: &[u8]) -> Result<(usize, Vec<f64>), Fault> {
 }
 
 fn npy_complex(content: &[u8]) -> Result<(Vec<usize>, Vec<[f64; 2]>), Fault> {
-    let array = array(content)?;
+    let array = npy(content, None)?;
     let shape: Vec<usize> = array.dimensions.iter().map(|n| *n as usize).collect();
     if array.data.len() == 0 {
         return Err(format!("expected at least one number, found an array of shape {shape:?}"));
@@ -217,26 +217,8 @@ fn row_major(shape: &[usize]) -> impl Iterator<Item = usize> {
     (0..shape.iter().product()).map(place)
 }
 
-impl Array<'_> {
-    /// This array, if its numbers are real.
-    fn real(self) -> Result<Self, Fault> {
-        if self.floats == 1 { Ok(self) } else { Err("expected real numbers, found complex ones".into()) }
-    }
-}
-
-/// An array with this number of dimensions.
-fn npy(content: &[u8], expected: usize) -> Result<Array<'_>, Fault> {
-    let array = array(content)?;
-    if array.dimensions.len() != expected {
-        let shape: Vec<String> = array.dimensions.iter().map(u64::to_string).collect();
-        let found = shape.len();
-        return Err(format!("expected a {expected}-D array, found a {found}-D array of shape ({})", shape.join(", ")));
-    }
-    Ok(array)
-}
-
-/// An array with any number of dimensions.
-fn array(content: &[u8]) -> Result<Array<'_>, Fault> {
+/// An array of real numbers with so many dimensions, or one of any kind.
+fn npy(content: &[u8], real: Option<usize>) -> Result<Array<'_>, Fault> {
     let Some(rest) = content.strip_prefix(MAGIC) else {
         let start = shown(&content[..content.len().min(MAGIC.len())]);
         return Err(format!("expected a .npy file, which starts with \\x93NUMPY, found `{start}`"));
@@ -257,10 +239,14 @@ fn array(content: &[u8]) -> Result<Array<'_>, Fault> {
     };
     let broken = || format!("expected a header with descr, fortran_order and shape, found `{}`", shown(header));
     let [descr, order, shape] = std::str::from_utf8(header).ok().and_then(entries).ok_or_else(broken)?;
-    let wrong_type =
-        |found: &str| Err(format!("expected floats or complex numbers, such as '<f8' or '>c16', found {found}"));
+    let expected = match real {
+        None => "floats or complex numbers, such as '<f8' or '>c16'",
+        Some(_) => "the type '<f8', '>f8', '<f4' or '>f4'",
+    };
+    let wrong_type = |found: &str| Err(format!("expected {expected}, found {found}"));
     let floats = if quoted(descr).is_some_and(|descr| descr.contains('c')) { 2 } else { 1 };
     let (size, read): (usize, fn(&[u8]) -> f64) = match quoted(descr) {
+        Some(other) if floats == 2 && real.is_some() => return wrong_type(&format!("'{}'", shown(other.as_bytes()))),
         Some("<f8" | "<c16") => (8, |b| f64::from_le_bytes(b.try_into().expect("eight bytes"))),
         Some(">f8" | ">c16") => (8, |b| f64::from_be_bytes(b.try_into().expect("eight bytes"))),
         Some("<f4" | "<c8") => (4, |b| f32::from_le_bytes(b.try_into().expect("four bytes")).into()),
@@ -270,6 +256,11 @@ fn array(content: &[u8]) -> Result<Array<'_>, Fault> {
         None => return Err(broken()),
     };
     let dimensions = numbers(shape).ok_or_else(broken)?;
+    if let Some(expected) = real.filter(|expected| dimensions.len() != *expected) {
+        let shape: Vec<String> = dimensions.iter().map(u64::to_string).collect();
+        let found = shape.len();
+        return Err(format!("expected a {expected}-D array, found a {found}-D array of shape ({})", shape.join(", ")));
+    }
     let length = dimensions.iter().try_fold(1, |length: u64, n| length.checked_mul(*n));
     let wanted = length.and_then(|length| length.checked_mul((size * floats) as u64));
     if wanted != Some(data.len() as u64) {
