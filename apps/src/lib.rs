@@ -6,6 +6,7 @@ pub mod broadcast;
 pub mod cg;
 pub mod cholesky;
 pub mod fft;
+mod gather;
 
 /// When a shard's tasks on what comes from others start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

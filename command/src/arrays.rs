@@ -125,7 +125,7 @@ fn text(content: &[u8]) -> Result<Vec<f64>, Fault> {
 }
 
 /// Text from a file for a message: at most 40 characters. Invisible ones are escaped.
-fn shown(bytes: &[u8]) -> String {
+pub(crate) fn shown(bytes: &[u8]) -> String {
     const MAX: usize = 40;
     // Four bytes a character at most; a character cut in two is beyond those shown.
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX + 4)]);

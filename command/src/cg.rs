@@ -102,7 +102,8 @@ pub fn execute(args: &CgOptions) -> Result<(), Failure> {
     let inputs = [("--input", args.input.as_deref()), ("--right", args.right.as_deref())];
     let target = args.app.target(&inputs, args.output.as_deref())?;
     let count = args.app.on.workers.shards_or_processors(args.shards)?;
-    let mut problem = Problem { mode: args.mode.into(), ..Problem::new(system(args, shards(count)?)?, shards(count)?) };
+    let shards = shards(count)?;
+    let mut problem = Problem { mode: args.mode.into(), ..Problem::new(system(args, shards)?, shards) };
     (problem.iterations, problem.tolerance) = (args.iterations, args.tolerance);
     match args.preconditioner {
         Some(Preconditioner::Multigrid) if args.input.is_some() => {

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::arrays;
+use crate::measure::stats::median;
 use crate::options::Mode;
 use crate::options::help::{exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count, shards};
@@ -110,9 +111,7 @@ pub fn execute(args: &FftOptions) -> Result<(), Failure> {
 }
 
 fn fields(args: &FftOptions, problem: &Problem, outcome: &Outcome) -> Record {
-    let mut times = outcome.times.clone();
-    times.sort_unstable();
-    let seconds = times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64);
+    let seconds = median(outcome.times.iter().map(Duration::as_secs_f64));
     let shape: Vec<String> = problem.array.shape().iter().map(usize::to_string).collect();
     vec![
         field("shape", shape.join("×")),

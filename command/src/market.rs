@@ -1,7 +1,7 @@
 //! Files with sparse symmetric matrices in the Matrix Market format: `coordinate`, with real numbers, whole numbers or a pattern.
 
 use crate::Failure;
-use crate::arrays::content;
+use crate::arrays::{content, shown};
 use maniple_apps::cg::Sparse;
 use std::path::Path;
 use std::str::FromStr;
@@ -22,37 +22,26 @@ pub fn read(path: &Path) -> Result<Sparse, Failure> {
     read().map_err(|fault: String| Failure::Usage(format!("{}: {fault}", path.display())))
 }
 
-/// The kind of numbers of a file.
-#[derive(Clone, Copy, PartialEq)]
-enum Numbers {
-    Given,
-    /// All are 1.
-    Pattern,
-}
-
 fn parse(text: &str) -> Result<Sparse, String> {
     let mut lines = (1..).zip(text.lines());
     let (_, banner) = lines.next().unwrap_or((1, ""));
     let words: Vec<String> = banner.split_whitespace().map(str::to_ascii_lowercase).collect();
-    let (numbers, is_symmetric) = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let (is_pattern, is_symmetric) = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["%%matrixmarket", "matrix", "coordinate", numbers, symmetry] => {
-            let numbers = match numbers {
-                "real" | "integer" => Numbers::Given,
-                "pattern" => Numbers::Pattern,
+            let is_pattern = match numbers {
+                "real" | "integer" => false,
+                "pattern" => true,
                 other => return Err(format!("line 1: expected real, integer or pattern, found `{other}`")),
             };
             match symmetry {
-                "symmetric" => (numbers, true),
-                "general" => (numbers, false),
+                "symmetric" => (is_pattern, true),
+                "general" => (is_pattern, false),
                 other => return Err(format!("line 1: expected symmetric or general, found `{other}`")),
             }
         }
         _ => {
-            let shown: String = banner.chars().take(60).collect();
-            return Err(format!(
-                "line 1: expected `%%MatrixMarket matrix coordinate …`, found `{}`",
-                shown.escape_debug()
-            ));
+            let found = shown(banner.as_bytes());
+            return Err(format!("line 1: expected `%%MatrixMarket matrix coordinate …`, found `{found}`"));
         }
     };
     let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('%'));
@@ -76,10 +65,7 @@ fn parse(text: &str) -> Result<Sparse, String> {
             other => Err(format!("line {at}: expected a {what} from 1 to {rows}, found {other}")),
         };
         let (row, column) = (place("row")?, place("column")?);
-        let value = match numbers {
-            Numbers::Pattern => 1.0,
-            Numbers::Given => number::<f64>(at, "value", words.next())?,
-        };
+        let value = if is_pattern { 1.0 } else { number::<f64>(at, "value", words.next())? };
         if !value.is_finite() {
             return Err(format!("line {at}: expected a finite number, found {value}"));
         }
@@ -97,8 +83,7 @@ fn parse(text: &str) -> Result<Sparse, String> {
 
 fn number<T: FromStr>(line: usize, what: &str, word: Option<&str>) -> Result<T, String> {
     let word = word.ok_or_else(|| format!("line {line}: expected a {what}, found the end of the line"))?;
-    let shown: String = word.chars().take(40).collect();
-    word.parse().map_err(|_| format!("line {line}: expected a {what}, found `{}`", shown.escape_debug()))
+    word.parse().map_err(|_| format!("line {line}: expected a {what}, found `{}`", shown(word.as_bytes())))
 }
 
 #[cfg(test)]

@@ -12,10 +12,11 @@ mod system;
 pub use system::{Sparse, System};
 
 use crate::Mode;
+use crate::gather::gather;
 use maniple::prelude::*;
 use maniple::runtime::{Edge, Stats};
 use shard::{AP, B, Found, P, Part, R, X, Z};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use system::Dealt;
 
@@ -209,7 +210,7 @@ pub fn run(runtime: &Runtime, problem: &Problem) -> Result<Outcome, CgError> {
 }
 
 async fn whole(top: Top, problem: Arc<Problem>) -> Result<Vec<Found>, Error> {
-    let (dealt, shards) = (problem.dealt(), problem.shards);
+    let (dealt, shards) = (Arc::new(problem.dealt()), problem.shards);
     let gang = top.gang("shards", shards)?;
     let sum = Collective::allreduce(Operator::sum()).make(&top, &gang, "sum")?;
     let mut levels = Vec::new();
@@ -229,8 +230,10 @@ async fn whole(top: Top, problem: Arc<Problem>) -> Result<Vec<Found>, Error> {
         };
         levels.push((ghosted, plain, [edges(0)?, edges(1)?, edges(2)?]));
     }
-    let given = problem.clone();
-    let task = top.register("cg", move |shard, part| shard::solve(shard, part, given.clone()));
+    let task = {
+        let (problem, dealt) = (problem.clone(), dealt.clone());
+        top.register("cg", move |shard, part| shard::solve(shard, part, (problem.clone(), dealt.clone())))
+    };
     let launch = |s: u32| {
         let at = |(ghosted, plain, edges): &(Vec<Region>, Vec<Region>, [Edges<f64>; 3])| {
             (ghosted[s as usize], plain[s as usize], *edges)
@@ -243,10 +246,11 @@ async fn whole(top: Top, problem: Arc<Problem>) -> Result<Vec<Found>, Error> {
     };
     let found = top.launch_gang(&gang, &task, launch)?.all().await?;
     if let Some(into) = &problem.solution {
-        for (shard, block) in (0u32..).zip(&levels[0].1) {
-            gather(&top, &problem, (shard, *block), into)?;
-        }
-        top.done().await?;
+        let place = |shard: u32| {
+            let dealt = dealt.clone();
+            move |row: usize| dealt.position(shard, row)
+        };
+        gather::<f64, 1, _>(&top, (&levels[0].1, X), (into, dealt.size().0), place).await?;
     }
     Ok(found)
 }
@@ -259,32 +263,5 @@ fn blocks(
     fields: &[maniple::regions::FieldInfo],
 ) -> Result<Vec<Region>, Error> {
     let tree = top.region_tree(name, Rect::line(0, sizes.iter().sum::<usize>() as i64), fields)?;
-    let mut first = 0;
-    let block = |size: &usize| {
-        let start = first;
-        first += *size as i64;
-        Region::new(tree.tree, Rect::line(start, first))
-    };
-    Ok(sizes.iter().map(block).collect())
-}
-
-/// Puts a shard's part of the solution into its place on the first node.
-fn gather(
-    top: &Top,
-    problem: &Arc<Problem>,
-    (shard, block): (u32, Region),
-    into: &Arc<Mutex<Vec<f64>>>,
-) -> Result<(), Error> {
-    let (problem, into) = (problem.clone(), into.clone());
-    let put = move |x: Read<f64>| {
-        let dealt = problem.dealt();
-        let mut all = into.lock().unwrap_or_else(PoisonError::into_inner);
-        all.resize(dealt.size().0, 0.0);
-        for (row, value) in x.as_slice().iter().enumerate() {
-            all[dealt.position(shard, row)] = *value;
-        }
-    };
-    let x = top.region(block)?;
-    top.launch(put, (x.read(X),)).on(maniple::mapper::NodeId(0)).named("gather").go()?.detach();
-    Ok(())
+    Ok(Partition::blocks(tree, sizes)?.iter().collect())
 }

@@ -1,6 +1,7 @@
 //! The shard task, and its leaf tasks.
 
 use super::local::Local;
+use super::system::Dealt;
 use super::{Charges, Preconditioner, Problem};
 use crate::Mode;
 use maniple::prelude::*;
@@ -61,8 +62,8 @@ struct Solver {
 }
 
 /// Solves the system: `problem.iterations` steps of the method of conjugate gradients, or fewer.
-pub async fn solve(shard: Shard, part: Part, problem: Arc<Problem>) -> Result<Found, Error> {
-    let (me, dealt, levels) = (shard.index(), problem.dealt(), problem.levels());
+pub async fn solve(shard: Shard, part: Part, (problem, dealt): (Arc<Problem>, Arc<Dealt>)) -> Result<Found, Error> {
+    let (me, levels) = (shard.index(), part.levels.len());
     let level = |(level, (ghosted, rows, edges)): (usize, (Region, Region, [Edges<f64>; 3]))| {
         Level::new(&shard, Arc::new(Local::new(&dealt, me, level, levels)), (ghosted, rows), &edges)
     };
@@ -183,10 +184,7 @@ impl Solver {
         launch: Launch<'s, F, M>,
         ns: impl FnOnce(&Charges) -> f64,
     ) -> Launch<'s, F, M> {
-        match &self.charges {
-            Some(charges) => launch.takes(Duration::from_nanos(ns(charges).round() as u64)),
-            None => launch,
-        }
+        launch.takes(self.charges.as_ref().map(|charges| Duration::from_nanos(ns(charges).round() as u64)))
     }
 
     /// The scalar product of two vectors without their ghosts.

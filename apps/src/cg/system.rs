@@ -167,16 +167,22 @@ impl Dealt {
         }
     }
 
+    /// The rows of others that a shard's rows use on a level, in ascending order.
+    fn used(&self, shard: u32, level: usize) -> Vec<Place> {
+        let mut used = Vec::new();
+        for row in 0..self.rows(shard, level) {
+            self.row(shard, level, row, |place, _| used.push(place));
+        }
+        used.retain(|(owner, _)| *owner != shard);
+        used.sort_unstable();
+        used.dedup();
+        used
+    }
+
     /// The other shards with rows that use rows of this one on a level, in ascending order.
     pub fn neighbours(&self, shard: u32, level: usize) -> Vec<u32> {
         let mut near: Vec<u32> = match &self.system {
-            System::Given(_) => {
-                let mut near = Vec::new();
-                for row in 0..self.rows(shard, level) {
-                    self.row(shard, level, row, |(owner, _), _| near.push(owner));
-                }
-                near
-            }
+            System::Given(_) => self.used(shard, level).into_iter().map(|(owner, _)| owner).collect(),
             System::Stencil { .. } => {
                 let block = split(shard as usize, self.grid);
                 let near = |d: usize| block[d].saturating_sub(1)..self.grid[d].min(block[d] + 2);
@@ -204,16 +210,7 @@ impl Dealt {
     /// The number of rows of others that a shard's rows use on a level.
     pub fn ghosts(&self, shard: u32, level: usize) -> usize {
         match &self.system {
-            System::Given(_) => {
-                let mut used = Vec::new();
-                for row in 0..self.rows(shard, level) {
-                    self.row(shard, level, row, |place, _| used.push(place));
-                }
-                used.retain(|(owner, _)| *owner != shard);
-                used.sort_unstable();
-                used.dedup();
-                used.len()
-            }
+            System::Given(_) => self.used(shard, level).len(),
             System::Stencil { points } => {
                 let block = split(shard as usize, self.grid);
                 let own = points.map(|n| n >> level);

@@ -4,9 +4,10 @@ use super::{C, Charges, Problem};
 use std::time::Duration;
 
 /// The costs of a shard's tasks, if they are charged.
-pub struct Costs(Option<Shard>);
+pub struct Costs(Option<Charged>);
 
-struct Shard {
+/// What a shard is charged for.
+struct Charged {
     charges: Charges,
     /// The values of a shard.
     values: f64,
@@ -16,7 +17,7 @@ struct Shard {
 impl Costs {
     /// The costs of a shard, which has as many values as any other one.
     pub fn of_shard(problem: &Problem) -> Self {
-        let of = |charges: Charges| Shard {
+        let of = |charges: Charges| Charged {
             values: charges.lengths.iter().map(|length| *length as f64).product::<f64>() / f64::from(problem.shards),
             groups: problem.groups as f64,
             charges,
@@ -31,13 +32,13 @@ impl Costs {
 
     /// A task that packs a block for one of so many shards.
     pub fn pack(&self, members: usize) -> Option<Duration> {
-        let ns = |s: &Shard| s.values / members as f64 * size_of::<C>() as f64 * s.charges.byte_ns;
+        let ns = |s: &Charged| s.values / members as f64 * size_of::<C>() as f64 * s.charges.byte_ns;
         self.0.as_ref().map(|shard| nanoseconds(ns(shard)))
     }
 
     /// A task that transforms what has come from one of so many shards in an exchange: values by their residues.
     pub fn sub(&self, members: usize, exchange: usize, modulus: usize) -> Option<Duration> {
-        let each = |s: &Shard| (s.charges.lengths[1 - exchange] / modulus) as f64;
+        let each = |s: &Charged| (s.charges.lengths[1 - exchange] / modulus) as f64;
         self.operations(|s| s.values / members as f64 * 5.0 * each(s).log2())
     }
 
@@ -47,7 +48,7 @@ impl Costs {
         self.operations(|s| s.values / s.groups * (6.0 + 5.0 * (modulus as f64).log2()))
     }
 
-    fn operations(&self, of: impl Fn(&Shard) -> f64) -> Option<Duration> {
+    fn operations(&self, of: impl Fn(&Charged) -> f64) -> Option<Duration> {
         self.0.as_ref().map(|shard| nanoseconds(of(shard) * shard.charges.operation_ns))
     }
 }

@@ -84,6 +84,15 @@ impl Grid {
         }
     }
 
+    /// The indices in the array of a shard's values after so many exchanges, by the values' positions on its lines.
+    pub fn places(&self, shard: u32, exchanges: usize) -> impl Fn(usize) -> [usize; 3] + use<> {
+        let ([first, second], length) = (self.lines(shard, exchanges), self.length(exchanges));
+        move |at| {
+            let (line, place) = (at / length, at % length);
+            Self::indices(exchanges, [first[line / second.len()], second[line % second.len()]], place)
+        }
+    }
+
     /// The exchange number `number` of a shard.
     pub fn exchange(&self, shard: u32, number: usize) -> Exchange {
         let [first, second] = self.place(shard);

@@ -16,11 +16,12 @@ mod verify;
 pub use array::Array;
 
 use crate::Mode;
+use crate::gather::gather;
 use grid::Grid;
 use maniple::prelude::*;
 use maniple::runtime::Stats;
 use shard::{Found, Part};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use transform::Plans;
 use verify::Sums;
@@ -109,20 +110,6 @@ impl Problem {
         let values = self.array.values() as f64;
         5.0 * values * values.log2()
     }
-
-    /// Gives a shard's values of the array to a function that takes them by their positions on its lines.
-    fn set(&self, shard: u32, write: impl FnOnce(&mut dyn FnMut(usize) -> C)) {
-        let grid = self.grid();
-        let ([first, second], length) = (grid.lines(shard, 0), grid.length(0));
-        write(&mut |at| {
-            let (line, place) = (at / length, at % length);
-            self.array.get(Grid::indices(0, [first[line / second.len()], second[line % second.len()]], place))
-        });
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(self.array.lengths(), self.shards as usize)
-    }
 }
 
 /// What a run gave.
@@ -150,8 +137,9 @@ pub fn run(runtime: &Runtime, problem: &Problem) -> Result<Outcome, FftError> {
             return Err(FftError::Zero { what });
         }
     }
-    let (given, plans) = (Arc::new(problem.clone()), Arc::new(Plans::new(&problem.grid())));
-    let (found, stats) = runtime.run(move |top| whole(top, given.clone(), plans.clone()))?;
+    let grid = Grid::new(problem.array.lengths(), problem.shards as usize);
+    let (given, plans) = (Arc::new(problem.clone()), Arc::new(Plans::new(&grid)));
+    let (found, stats) = runtime.run(move |top| whole(top, (given.clone(), grid), plans.clone()))?;
     let times = (0..problem.iterations).map(|n| found.iter().map(|f| f.times[n]).max().unwrap_or_default()).collect();
     let sums = [0, 1].map(|n| Sums::all(found.iter().map(|f| f.sums[n])));
     let (error, most) = (verify::error(sums, problem.array.values()), verify::most(problem.array.values()));
@@ -160,21 +148,15 @@ pub fn run(runtime: &Runtime, problem: &Problem) -> Result<Outcome, FftError> {
     Ok(Outcome { times, error, failure, stats })
 }
 
-async fn whole(top: Top, problem: Arc<Problem>, plans: Arc<Plans>) -> Result<Vec<Found>, Error> {
-    let (grid, shards) = (problem.grid(), problem.shards);
+async fn whole(top: Top, (problem, grid): (Arc<Problem>, Grid), plans: Arc<Plans>) -> Result<Vec<Found>, Error> {
+    let shards = problem.shards;
     let gang = top.gang("shards", shards)?;
     let lines = |exchanges: usize| {
         let counts = (0..shards).map(|s| grid.lines(s, exchanges).map(|l| l.len()).iter().product());
         let counts: Vec<usize> = counts.collect();
         let rect = Rect::new([0, 0], [counts.iter().sum::<usize>() as i64, grid.length(exchanges) as i64]);
         let tree = top.region_tree("lines", rect, &[VALUES.info()])?;
-        let mut first = 0;
-        let block = |count: usize| {
-            let rows = first..first + count as i64;
-            first = rows.end;
-            Region::new(tree.tree, Rect::new([rows.start, 0], [rows.end, rect.hi(1)]))
-        };
-        Ok(counts.into_iter().map(block).collect::<Vec<Region>>())
+        Ok(Partition::blocks(tree, &counts)?.iter().collect::<Vec<Region>>())
     };
     let blocks: Vec<Vec<Region>> = (0..=grid.exchanges()).map(lines).collect::<Result<_, Error>>()?;
     let start = Collective::<()>::barrier().make(&top, &gang, "start")?;
@@ -195,7 +177,7 @@ async fn whole(top: Top, problem: Arc<Problem>, plans: Arc<Plans>) -> Result<Vec
     }
     let task = {
         let problem = problem.clone();
-        top.register("fft", move |shard, part| shard::transform(shard, part, problem.clone(), plans.clone()))
+        top.register("fft", move |shard, part| shard::transform(shard, part, (problem.clone(), grid), plans.clone()))
     };
     let launch = |s: u32| {
         let own: Vec<Region> = blocks.iter().map(|blocks| blocks[s as usize]).collect();
@@ -205,35 +187,11 @@ async fn whole(top: Top, problem: Arc<Problem>, plans: Arc<Plans>) -> Result<Vec
     let found = top.launch_gang(&gang, &task, launch)?.all().await?;
     if let Some(into) = &problem.spectrum {
         let last = &blocks[grid.exchanges()];
-        for (shard, block) in (0u32..).zip(last) {
-            gather(&top, &problem, (shard, *block), into)?;
-        }
-        top.done().await?;
+        let place = |shard: u32| {
+            let (array, index) = (problem.array.clone(), grid.places(shard, grid.exchanges()));
+            move |at: usize| array.position(index(at))
+        };
+        gather::<C, 2, _>(&top, (last, VALUES), (into, problem.array.values()), place).await?;
     }
     Ok(found)
-}
-
-/// Puts a shard's part of the spectrum into its place on the first node.
-fn gather(
-    top: &Top,
-    problem: &Arc<Problem>,
-    (shard, block): (u32, Region),
-    into: &Arc<Mutex<Vec<C>>>,
-) -> Result<(), Error> {
-    let (problem, into) = (problem.clone(), into.clone());
-    let put = move |lines: Read<C, 2>| {
-        let grid = problem.grid();
-        let [first, second] = grid.lines(shard, grid.exchanges());
-        let mut all = into.lock().unwrap_or_else(PoisonError::into_inner);
-        all.resize(problem.array.values(), C::ZERO);
-        let places = first.iter().flat_map(|a| second.iter().map(move |b| [*a, *b]));
-        for (place, line) in places.zip(lines.rows()) {
-            for (at, value) in line.iter().enumerate() {
-                all[problem.array.position(Grid::indices(grid.exchanges(), place, at))] = *value;
-            }
-        }
-    };
-    let lines = top.region(block)?;
-    top.launch(put, (lines.read(VALUES),)).on(maniple::mapper::NodeId(0)).named("gather").go()?.detach();
-    Ok(())
 }

@@ -2,12 +2,13 @@
 
 use super::costs::Costs;
 use super::deal::share;
+use super::grid::Grid;
 use super::transform::Plans;
 use super::verify::Sums;
 use super::{C, Problem, VALUES};
 use crate::Mode;
 use maniple::prelude::*;
-use maniple::runtime::{IndexLaunch, Leaf, now};
+use maniple::runtime::{Leaf, now};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,8 +30,13 @@ pub struct Found {
 }
 
 /// Transforms the shard's lines, exchanges them, transforms what has come, and so on, `problem.iterations` times.
-pub async fn transform(shard: Shard, part: Part, problem: Arc<Problem>, plans: Arc<Plans>) -> Result<Found, Error> {
-    let (me, grid, last) = (shard.index(), problem.grid(), part.exchanges.len());
+pub async fn transform(
+    shard: Shard,
+    part: Part,
+    (problem, grid): (Arc<Problem>, Grid),
+    plans: Arc<Plans>,
+) -> Result<Found, Error> {
+    let (me, last) = (shard.index(), part.exchanges.len());
     let costs = Costs::of_shard(&problem);
     let views: Vec<RegionView> = part.blocks.iter().map(|block| shard.region(*block)).collect::<Result<_, _>>()?;
     let sums = |exchanges: usize| {
@@ -41,12 +47,14 @@ pub async fn transform(shard: Shard, part: Part, problem: Arc<Problem>, plans: A
     for lines in &views[1..] {
         shard.launch(|mut lines: Write<C, 2>| lines.write_with(|_| C::ZERO), (lines.write(VALUES),)).go()?.detach();
     }
-    let (mut times, mut before) = (Vec::new(), None);
-    for _ in 0..problem.iterations {
-        let given = problem.clone();
-        let set = move |mut lines: Write<C, 2>| given.set(me, |value| lines.write_with(value));
-        shard.launch(set, (views[0].write(VALUES),)).named("set").go()?.detach();
-        before = Some(sums(0)?.await?);
+    let (mut times, mut before) = (Vec::new(), Sums::default());
+    for iteration in 0..problem.iterations {
+        let (given, index) = (problem.clone(), grid.places(me, 0));
+        let set = move |mut lines: Write<C, 2>| lines.write_with(|at| given.array.get(index(at)));
+        shard.launch(set, (views[0].write(VALUES),)).named("set").go()?.await?;
+        if iteration == 0 {
+            before = sums(0)?.await?;
+        }
         part.start.call(&shard, ())?.await?;
         let began = now();
         let plan = plans.lines.clone();
@@ -57,8 +65,8 @@ pub async fn transform(shard: Shard, part: Part, problem: Arc<Problem>, plans: A
             let (from, into, members) = (&views[number], &views[number + 1], exchange.group.len());
             let of = exchange.clone();
             let pack = move |lines: Read<C, 2>, to: Arg<usize>| of.pack(&lines.rows().collect::<Vec<_>>(), to.0);
-            let blocks = shard.index_launch(members, pack, |to| (from.read(VALUES), to.into()));
-            let blocks = costs.pack(members).into_iter().fold(blocks.named("pack"), IndexLaunch::takes).go()?;
+            let blocks = shard.index_launch(members, pack, |to| (from.read(VALUES), to.into())).named("pack");
+            let blocks = blocks.takes(costs.pack(members)).go()?;
             let parts = part.exchanges[number].call_parts(&shard, blocks)?;
             if problem.mode == Mode::Whole {
                 parts.all().await?;
@@ -68,9 +76,8 @@ pub async fn transform(shard: Shard, part: Part, problem: Arc<Problem>, plans: A
             let of = plan.clone();
             let sub = move |part: Arg<Vector<C>>, mut lines: ReadWrite<C, 2>| of.transform(&part, lines.rows_mut());
             let args = |n: usize| (parts.get(n).expect("a part").into(), columns[n].read_write(VALUES));
-            let subs = shard.index_launch(members, sub, args).named("sub");
             let takes = costs.sub(members, number, exchange.axis.modulus);
-            takes.into_iter().fold(subs, IndexLaunch::takes).go()?.detach();
+            shard.index_launch(members, sub, args).named("sub").takes(takes).go()?.detach();
             if plan.joins() {
                 let of = plan.clone();
                 let join = move |mut lines: ReadWrite<C, 2>| of.join(lines.rows_mut());
@@ -80,7 +87,6 @@ pub async fn transform(shard: Shard, part: Part, problem: Arc<Problem>, plans: A
         shard.launch(|_: Read<C, 2>| (), (views[last].read(VALUES),)).named("end").go()?.await?;
         times.push(now() - began);
     }
-    let before = before.unwrap_or_default();
     Ok(Found { times, sums: [before, sums(last)?.await?] })
 }
 
@@ -89,17 +95,18 @@ fn by_groups<F, M: 'static>(
     shard: &Shard,
     problem: &Problem,
     lines: &RegionView,
-    (name, costs): (&'static str, Option<Duration>),
+    (name, takes): (&'static str, Option<Duration>),
     task: F,
 ) -> Result<(), Error>
 where
     F: Leaf<M, Args = (Requirement<ReadWrite<'static, C, 2>>,)> + Clone,
 {
-    let (count, groups) = (lines.region().rect.extent(0), problem.groups);
-    let group = |n: usize| shard.region(cut(lines, 0, share(count, groups.min(count), n)));
-    let groups = (0..groups.min(count)).map(group).collect::<Result<Vec<_>, _>>()?;
-    let launch = shard.index_launch(groups.len(), task, |n| (groups[n].read_write(VALUES),)).named(name);
-    costs.into_iter().fold(launch, IndexLaunch::takes).go()?.detach();
+    let count = lines.region().rect.extent(0);
+    let groups = problem.groups.min(count);
+    let group = |n: usize| shard.region(cut(lines, 0, share(count, groups, n)));
+    let groups = (0..groups).map(group).collect::<Result<Vec<_>, _>>()?;
+    let launch = shard.index_launch(groups.len(), task, |n| (groups[n].read_write(VALUES),));
+    launch.named(name).takes(takes).go()?.detach();
     Ok(())
 }
 

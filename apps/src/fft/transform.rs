@@ -40,11 +40,6 @@ impl Plans {
     }
 }
 
-/// exp(−2πi part / whole), for a part below the whole.
-pub fn root(part: usize, whole: usize) -> C {
-    C::cis(-TAU * part as f64 / whole as f64)
-}
-
 fn scratch(length: usize) -> Vec<C> {
     vec![C::ZERO; length]
 }
@@ -61,7 +56,7 @@ impl Joined {
     fn new(axis: Residues, planner: &mut FftPlanner<f64>) -> Self {
         let (each, across) = (planner.plan_fft_forward(axis.each()), planner.plan_fft_forward(axis.modulus));
         let places = (0..axis.modulus).flat_map(|s| (0..axis.each()).map(move |j| s * j));
-        let twiddles = places.map(|place| root(place, axis.length)).collect();
+        let twiddles = places.map(|place| C::cis(-TAU * place as f64 / axis.length as f64)).collect();
         Self { axis, each, across, twiddles }
     }
 

@@ -19,7 +19,7 @@ pub struct Sums {
 }
 
 /// The weights of one sum: a table for each axis.
-pub type Weights = [Vec<C>; 3];
+type Weights = [Vec<C>; 3];
 
 /// exp(iπ part / whole), for a part of any size.
 fn half_turns(part: i64, whole: usize) -> C {

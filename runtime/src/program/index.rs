@@ -56,8 +56,8 @@ impl<'s, F: Leaf<M> + Clone, M: 'static, W> IndexLaunch<'s, F, M, W> {
     }
 
     /// Sets the time that each point takes in virtual time, as [`Launch::takes`] does for one task.
-    pub fn takes(mut self, time: Duration) -> Self {
-        self.takes = Some(time);
+    pub fn takes(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.takes = time.into();
         self
     }
 }
@@ -191,8 +191,11 @@ fn as_asked<'s, F: Leaf<M>, M: 'static>(
     priority: Option<Priority>,
     takes: Option<Duration>,
 ) -> Launch<'s, F, M> {
-    let launch = priority.into_iter().fold(launch, Launch::priority);
-    takes.into_iter().fold(launch, Launch::takes)
+    let launch = launch.takes(takes);
+    match priority {
+        Some(priority) => launch.priority(priority),
+        None => launch,
+    }
 }
 
 /// Refuses an index launch if two of its points interfere.

@@ -466,11 +466,12 @@ impl<'s, F: Leaf<M>, M: 'static, W> Launch<'s, F, M, W> {
         self
     }
 
-    /// Sets the time that the task takes in virtual time. Without this it takes the time that the
+    /// Sets the time that the task takes in virtual time. Without this, or with `None`, it takes the time that the
     /// [machine](crate::VirtualMachine) gives for it. Other drivers ignore it.
     #[inline]
-    pub fn takes(mut self, time: Duration) -> Self {
-        self.takes = u64::try_from(time.as_nanos()).unwrap_or(UNSAID - 1).min(UNSAID - 1);
+    pub fn takes(mut self, time: impl Into<Option<Duration>>) -> Self {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(UNSAID - 1).min(UNSAID - 1);
+        self.takes = time.into().map_or(UNSAID, ns);
         self
     }
 
