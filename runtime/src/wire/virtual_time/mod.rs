@@ -18,6 +18,7 @@
 mod machine;
 mod mail;
 mod meter;
+mod net;
 mod order;
 mod queue;
 mod shared;
@@ -27,25 +28,19 @@ use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::effects::Signal;
-use crate::error::Failure;
-use crate::ids::{EMPTY, NodeId, ObjectId, ProcessorId, TopLaunch};
-use crate::message::{BatchDone, Message, UNSAID, Wire, Work};
+use crate::ids::{NodeId, ObjectId, ProcessorId, TopLaunch};
+use crate::message::{Message, UNSAID, Wire, Work};
 use crate::names::short_name;
-use crate::payload::{Length, Payload};
+use crate::payload::Length;
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
 use crate::wire::{AnyResult, Begin, OUTSIDE, crashed, deadlock, one_thread, too_many_steps};
+use machine::Ps;
 pub use machine::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
-use machine::{LinkPs, Ps};
-use mail::Mail;
-use maniple_mapper::Machine;
 use meter::Meter;
-use order::Order;
-use queue::Queue;
-use shared::SharedWays;
+use net::{Net, What};
 use std::cell::{Cell, RefCell, RefMut};
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,225 +66,6 @@ fn after_the_end() -> Error {
         format!("a run of at most {days} days"),
         "more: are the machine's times in nanoseconds?",
     )
-}
-
-#[derive(Debug, Clone, Copy)]
-enum What {
-    /// A letter is ready for its node's way out.
-    Leaves(u32),
-    /// A letter has reached the other node's way in.
-    Reaches(u32),
-    /// A letter has come to its receiver.
-    Comes(u32),
-    /// A message that shares ways may have ended: its place and turn among those.
-    Ends(u32, u32),
-    Step(ProcessorId),
-    /// A timer of a processor may be over.
-    Alarm(ProcessorId),
-}
-
-struct Net {
-    events: Queue<What>,
-    /// Messages on their way, and those that have come but are not handled.
-    mail: Mail,
-    machine: Machine,
-    /// The link within a node, and the one between nodes.
-    links: [LinkPs; 2],
-    /// When each node's way out and way in become free.
-    out: Vec<Ps>,
-    into: Vec<Ps>,
-    /// The messages that share ways, if the machine lets them.
-    shared: Option<SharedWays>,
-    /// The bytes up to which a message moves at once.
-    rendezvous: Option<u64>,
-    order: Order,
-    acknowledge: bool,
-    noise: f64,
-    random: fastrand::Rng,
-    /// For each pair where messages could overtake: when its last message comes, or reaches the way in.
-    last: HashMap<(ProcessorId, ProcessorId), Ps>,
-    /// The objects whose values count for other lengths than their own.
-    lengths: HashMap<ObjectId, Length>,
-    /// Calls of top-level tasks, for processor 0 to compare. They take no time.
-    replicated: VecDeque<(ProcessorId, Message)>,
-    error: Option<Error>,
-}
-
-impl Net {
-    /// A duration with its noise.
-    fn noisy(&mut self, time: Ps) -> Ps {
-        if self.noise == 0.0 {
-            return time;
-        }
-        time.saturating_add((time as f64 * self.noise * self.random.f64()) as Ps).min(END)
-    }
-
-    fn link(&self, from: ProcessorId, to: ProcessorId) -> LinkPs {
-        self.links[usize::from(!self.machine.same_node(from, to))]
-    }
-
-    /// Whether a message takes no processor's time: see [`VirtualMachine::acknowledge`].
-    fn is_free(&self, message: &Message) -> bool {
-        match message {
-            Message::Left { .. } => true,
-            Message::Arrive { cell, payload: Payload::None, .. } => !self.acknowledge && cell & EMPTY != 0,
-            _ => false,
-        }
-    }
-
-    /// How long a message keeps its node's way busy, and how much of that is for its bytes.
-    fn busy(&self, link: LinkPs, message: Option<&Message>) -> (Ps, Ps) {
-        match message {
-            Some(message) if self.is_free(message) => (0, 0),
-            message => link.busy(|| message.map_or(0, |message| self.size(message))),
-        }
-    }
-
-    /// A processor sends a message at `now`. That may be later than the next event elsewhere.
-    fn carry(&mut self, now: Ps, from: ProcessorId, to: ProcessorId, message: Message) {
-        let is_long = |most| !self.is_free(&message) && self.size(&message) as u64 > most;
-        let is_long = !self.machine.same_node(from, to) && self.rendezvous.is_some_and(is_long);
-        // Values that share ways are in no order.
-        let shares = self.shared.is_some() && message.are_large_values();
-        let letter = self.mail.post(from, to, message);
-        if !shares {
-            self.order.sent((from, to), letter, is_long);
-        }
-        match is_long {
-            true => self.asks(now, from, to, (letter, false)),
-            false => self.goes(letter, now),
-        }
-    }
-
-    /// A processor asks whether a long message may come, or answers that it may.
-    fn asks(&mut self, now: Ps, from: ProcessorId, to: ProcessorId, (letter, answers): (u32, bool)) {
-        let letter = self.mail.post(from, to, Message::Rendezvous { letter, answers });
-        self.goes(letter, now);
-    }
-
-    /// A letter goes on its way at `now`.
-    fn goes(&mut self, letter: u32, now: Ps) {
-        let (from, to) = self.mail.address(letter);
-        let link = self.link(from, to);
-        if link.has_ways() && !self.machine.same_node(from, to) {
-            // Processors of a node share its way out, and which one is first is known only when the time comes.
-            match self.machine.processors() == self.machine.nodes() {
-                true => self.leaves(letter, now),
-                false => self.events.push(now, What::Leaves(letter)),
-            }
-            return;
-        }
-        let comes = now + self.noisy(link.latency) + self.busy(link, self.mail.message(letter)).1;
-        let comes = self.after_last(comes, from, to);
-        self.events.push(comes, What::Comes(letter));
-    }
-
-    /// A message waits for its node's way out from `now` on.
-    fn leaves(&mut self, letter: u32, now: Ps) {
-        let (from, to) = self.mail.address(letter);
-        let (link, own) = (self.link(from, to), self.machine.node_of(from).index());
-        let busy = self.busy(link, self.mail.message(letter)).0;
-        let is_large = self.mail.message(letter).is_some_and(Message::are_large_values);
-        if is_large && let Some(shared) = &mut self.shared {
-            let mut ends = Vec::new();
-            shared.begin(letter, (self.machine.node_of(from), self.machine.node_of(to)), busy, now, &mut ends);
-            return self.push_ends(ends);
-        }
-        let leaves = now.max(self.out[own]);
-        self.out[own] = leaves.saturating_add(busy);
-        if is_large {
-            self.tell_left(from, to, self.out[own]);
-        }
-        let reaches = leaves.saturating_add(self.noisy(link.latency));
-        let reaches = self.after_last(reaches, from, to);
-        self.events.push(reaches, What::Reaches(letter));
-    }
-
-    fn push_ends(&mut self, ends: Vec<shared::End>) {
-        ends.into_iter().for_each(|(at, turn, time)| self.events.push(time, What::Ends(at, turn)));
-    }
-
-    /// A message that shares ways may have ended.
-    fn ends(&mut self, at: u32, turn: u32, now: Ps) {
-        let (Some(shared), mut ends) = (&mut self.shared, Vec::new()) else { return };
-        let ended = shared.end((at, turn), now, &mut ends);
-        self.push_ends(ends);
-        if let Some(letter) = ended {
-            let (from, to) = self.mail.address(letter);
-            let latency = self.noisy(self.link(from, to).latency);
-            self.events.push(now.saturating_add(latency), What::Comes(letter));
-            self.tell_left(from, to, now);
-        }
-    }
-
-    /// Tells the sender of large values when they have left.
-    fn tell_left(&mut self, from: ProcessorId, to: ProcessorId, at: Ps) {
-        let letter = self.mail.post(from, from, Message::Left { to });
-        self.events.push(at, What::Comes(letter));
-    }
-
-    /// A message waits for the other node's way in from `now` on.
-    fn reaches(&mut self, letter: u32, now: Ps) {
-        let (from, to) = self.mail.address(letter);
-        let (busy, bytes) = self.busy(self.link(from, to), self.mail.message(letter));
-        let other = self.machine.node_of(to).index();
-        let comes = now.max(self.into[other]);
-        self.into[other] = comes.saturating_add(busy);
-        self.events.push(comes.saturating_add(bytes), What::Comes(letter));
-    }
-
-    /// The time `at`, or the time of the pair's last message if it is later, so that none overtakes another. Not needed
-    /// where all messages take the same time.
-    fn after_last(&mut self, at: Ps, from: ProcessorId, to: ProcessorId) -> Ps {
-        let link = self.link(from, to);
-        if self.noise == 0.0 && (!link.takes_bytes() || !self.machine.same_node(from, to)) {
-            return at;
-        }
-        let last = self.last.entry((from, to)).or_default();
-        *last = at.max(*last);
-        *last
-    }
-
-    /// Bytes of a message on the network.
-    fn size(&self, message: &Message) -> usize {
-        let length = |object| self.lengths.get(object).copied().unwrap_or(Length::OWN);
-        match message {
-            Message::Arrive { object, payload: Payload::Inline { len, .. }, .. } => {
-                HEAD + length(object).of(usize::from(*len))
-            }
-            Message::Arrive { object, payload, .. } => HEAD + length(object).of(payload.bytes().len()),
-            other => size(other),
-        }
-    }
-}
-
-/// Bytes of the parts of messages that every message has: the kind, the object, the generation and the like.
-const HEAD: usize = 32;
-
-/// Bytes of a message other than an arrival.
-fn size(message: &Message) -> usize {
-    /// A recipient on the way of values.
-    const HOP: usize = 16;
-    let results = |done: &BatchDone| {
-        let result = |r: &Result<crate::parcel::Parcel, Failure>| r.as_ref().map_or(0, |parcel| parcel.size());
-        HEAD + done.results.iter().map(|(_, r)| 8 + result(r)).sum::<usize>() + HEAD * done.valid.len()
-    };
-    match message {
-        Message::Got { bytes, .. } | Message::Put(_, bytes) => HEAD + bytes.len(),
-        Message::Values(came) => HEAD + HEAD * came.values.len() + came.length as usize + HOP * came.way.len(),
-        Message::Launch(part) => {
-            HEAD + part
-                .batch
-                .iter()
-                .flat_map(|batch| &batch.shards)
-                .map(|s| HEAD + s.args.size() + HEAD * s.held.len())
-                .sum::<usize>()
-        }
-        Message::BatchDone(done) => results(done),
-        Message::Results(all) => HEAD + all.blocks.iter().flatten().map(results).sum::<usize>(),
-        Message::Combine { values, .. } => HEAD + 12 * values.len(),
-        _ => HEAD,
-    }
 }
 
 /// The state that all processors share.
@@ -397,27 +173,9 @@ pub(crate) fn run(
     most_steps: u64,
     begin: &Begin<'_>,
 ) -> Result<(AnyResult, Stats), Error> {
-    let nodes = config.machine.nodes() as usize;
     let costs = Rc::new(machine.costs_ps(1));
     let shared = Rc::new(Shared {
-        net: RefCell::new(Net {
-            events: Queue::new(),
-            mail: Mail::default(),
-            machine: config.machine,
-            links: machine.links(),
-            out: vec![0; nodes],
-            into: vec![0; nodes],
-            shared: machine.sharing.then(|| SharedWays::new(nodes)),
-            rendezvous: machine.rendezvous_bytes,
-            order: Order::default(),
-            acknowledge: machine.acknowledge,
-            noise: machine.noise,
-            random: fastrand::Rng::with_seed(machine.seed),
-            last: HashMap::new(),
-            lengths: HashMap::new(),
-            replicated: VecDeque::new(),
-            error: None,
-        }),
+        net: RefCell::new(Net::new(config.machine, &machine)),
         machine,
         meters: (0..config.machine.processors()).map(|_| Meter::new(costs.clone())).collect(),
         turn: Cell::new(ProcessorId(0)),
