@@ -36,16 +36,16 @@ impl Costs {
         self.0.as_ref().map(|shard| nanoseconds(ns(shard)))
     }
 
-    /// A task that transforms what has come from one of so many shards in an exchange: values by their residues.
-    pub fn sub(&self, members: usize, exchange: usize, modulus: usize) -> Option<Duration> {
+    /// One of so many tasks that transform what has come in an exchange: values by their residues.
+    pub fn sub(&self, tasks: usize, exchange: usize, modulus: usize) -> Option<Duration> {
         let each = |s: &Charged| (s.charges.lengths[1 - exchange] / modulus) as f64;
-        self.operations(|s| s.values / members as f64 * 5.0 * each(s).log2())
+        self.operations(|s| s.values / tasks as f64 * 5.0 * each(s).log2())
     }
 
-    /// A task that joins the transforms of all residues on a group of lines: a multiplication, and a transform of each residue's
-    /// value.
-    pub fn join(&self, modulus: usize) -> Option<Duration> {
-        self.operations(|s| s.values / s.groups * (6.0 + 5.0 * (modulus as f64).log2()))
+    /// A task that joins so many transforms, each of them one of `of` on a group of lines: a multiplication, and a transform of a
+    /// value of each.
+    pub fn join(&self, of: usize, transforms: usize) -> Option<Duration> {
+        self.operations(|s| s.values / (s.groups * of as f64) * (6.0 + 5.0 * (transforms as f64).log2()))
     }
 
     fn operations(&self, of: impl Fn(&Charged) -> f64) -> Option<Duration> {

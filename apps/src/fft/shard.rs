@@ -71,17 +71,35 @@ pub async fn transform(
             if problem.mode == Mode::Whole {
                 parts.all().await?;
             }
-            let columns = (0..members).map(|from| shard.region(cut(into, 1, exchange.columns(from))));
-            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            // A part of few is cut, so that several tasks transform the last one.
+            let lines = into.region().rect.extent(0);
+            let pieces = (2 * problem.groups).div_ceil(members).min(lines);
+            let mut columns = Vec::new();
+            for from in 0..members {
+                let block = shard.region(cut(into, 1, exchange.columns(from)))?;
+                for piece in 0..pieces {
+                    columns.push(shard.region(cut(&block, 0, share(lines, pieces, piece)))?);
+                }
+            }
             let of = plan.clone();
-            let sub = move |part: Arg<Vector<C>>, mut lines: ReadWrite<C, 2>| of.transform(&part, lines.rows_mut());
-            let args = |n: usize| (parts.get(n).expect("a part").into(), columns[n].read_write(VALUES));
-            let takes = costs.sub(members, number, exchange.axis.modulus);
-            shard.index_launch(members, sub, args).named("sub").takes(takes).go()?.detach();
-            if plan.joins() {
-                let of = plan.clone();
-                let join = move |mut lines: ReadWrite<C, 2>| of.join(lines.rows_mut());
-                by_groups(&shard, &problem, into, ("join", costs.join(exchange.axis.modulus)), join)?;
+            let sub = move |part: Arg<Vector<C>>, mut columns: ReadWrite<C, 2>, piece: Arg<usize>| {
+                let own = share(lines, pieces, piece.0);
+                let length = part.len() / lines;
+                of.transform(&part[own.start * length..own.end * length], columns.rows_mut());
+            };
+            let args = |n: usize| {
+                (parts.get(n / pieces).expect("a part").into(), columns[n].read_write(VALUES), (n % pieces).into())
+            };
+            let takes = costs.sub(members * pieces, number, exchange.axis.modulus);
+            shard.index_launch(members * pieces, sub, args).named("sub").takes(takes).go()?.detach();
+            for join in plan.joins() {
+                let (count, length) = join.size();
+                let takes = costs.join(exchange.axis.length / length, count);
+                for start in (0..exchange.axis.length).step_by(length) {
+                    let (of, group) = (join.clone(), shard.region(cut(into, 1, start..start + length))?);
+                    let join = move |mut lines: ReadWrite<C, 2>| of.join(lines.rows_mut());
+                    by_groups(&shard, &problem, &group, ("join", takes), join)?;
+                }
             }
         }
         shard.launch(|_: Read<C, 2>| (), (views[last].read(VALUES),)).named("end").go()?.await?;

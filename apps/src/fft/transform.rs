@@ -19,12 +19,24 @@ pub struct Plans {
 #[derive(Clone)]
 pub struct Whole(Arc<dyn Fft<f64>>);
 
-/// Transforms of lines whose values come by their residues modulo K: first those with each residue, then all of them.
+/// Transforms of lines whose values come by their residues modulo K: first those with each residue, then those of each group of
+/// residues, then all of them.
 pub struct Joined {
-    axis: Residues,
-    /// Of the values with one residue.
+    /// The number of values with one residue.
+    length: usize,
+    /// Of these.
     each: Arc<dyn Fft<f64>>,
-    /// Of K values, one for each residue.
+    /// Of groups, if there are several, and of all.
+    joins: Vec<Arc<Join>>,
+}
+
+/// Makes several transforms, one after the other in a line, one transform: those of the values with each residue.
+pub struct Join {
+    /// How many.
+    count: usize,
+    /// The length of each.
+    each: usize,
+    /// Of a value of each.
     across: Arc<dyn Fft<f64>>,
     /// exp(−2πi s j / length) for residue s and place j, residue by residue.
     twiddles: Vec<C>,
@@ -54,15 +66,19 @@ impl Whole {
 
 impl Joined {
     fn new(axis: Residues, planner: &mut FftPlanner<f64>) -> Self {
-        let (each, across) = (planner.plan_fft_forward(axis.each()), planner.plan_fft_forward(axis.modulus));
-        let places = (0..axis.modulus).flat_map(|s| (0..axis.each()).map(move |j| s * j));
-        let twiddles = places.map(|place| C::cis(-TAU * place as f64 / axis.length as f64)).collect();
-        Self { axis, each, across, twiddles }
+        let (length, groups) = (axis.each(), axis.groups);
+        let mut joins = Vec::new();
+        for (count, each) in [(axis.modulus / groups, length), (groups, axis.length / groups)] {
+            if count > 1 {
+                joins.push(Arc::new(Join::new(count, each, planner)));
+            }
+        }
+        Self { length, each: planner.plan_fft_forward(length), joins }
     }
 
-    /// Whether anything is to be joined.
-    pub fn joins(&self) -> bool {
-        self.axis.modulus > 1
+    /// What is to be joined, in turn.
+    pub fn joins(&self) -> &[Arc<Join>] {
+        &self.joins
     }
 
     /// Transforms a part that has come: for each line the values with some residues, one residue after the other.
@@ -72,33 +88,46 @@ impl Joined {
         for line in lines {
             let (values, rest) = left.split_at(line.len());
             left = rest;
-            match self.axis.each() {
+            match self.length {
                 1 => line.copy_from_slice(values),
                 _ => self.each.process_immutable_with_scratch(values, line, scratch),
             }
         }
     }
+}
 
-    /// Makes the transforms of the values with each residue those of whole lines, in place.
+impl Join {
+    fn new(count: usize, each: usize, planner: &mut FftPlanner<f64>) -> Self {
+        let places = (0..count).flat_map(|s| (0..each).map(move |j| s * j));
+        let twiddles = places.map(|place| C::cis(-TAU * place as f64 / (count * each) as f64)).collect();
+        Self { count, each, across: planner.plan_fft_forward(count), twiddles }
+    }
+
+    /// The number of transforms that become one, and its length.
+    pub fn size(&self) -> (usize, usize) {
+        (self.count, self.count * self.each)
+    }
+
+    /// Joins the transforms on each line, or on a part of it that starts at the first of them, in place.
     pub fn join<'r>(&self, lines: impl Iterator<Item = &'r mut [C]>) {
-        let (length, modulus, each) = (self.axis.length, self.axis.modulus, self.axis.each());
-        if modulus == 2 {
+        let (count, each) = (self.count, self.each);
+        if count == 2 {
             return lines.for_each(|line| self.join_two(line));
         }
-        let (across, inner) = (&mut scratch(length), &mut scratch(self.across.get_inplace_scratch_len()));
+        let (across, inner) = (&mut scratch(count * each), &mut scratch(self.across.get_inplace_scratch_len()));
         for line in lines {
-            transpose(modulus, each, |s, j| {
+            transpose(count, each, |s, j| {
                 let at = s * each + j;
-                across[j * modulus + s] = line[at] * self.twiddles[at];
+                across[j * count + s] = line[at] * self.twiddles[at];
             });
             self.across.process_with_scratch(across, inner);
-            transpose(modulus, each, |s, j| line[s * each + j] = across[j * modulus + s]);
+            transpose(count, each, |s, j| line[s * each + j] = across[j * count + s]);
         }
     }
 
     fn join_two(&self, line: &mut [C]) {
-        let (even, odd) = line.split_at_mut(self.axis.each());
-        let twiddles = &self.twiddles[self.axis.each()..];
+        let (even, odd) = line.split_at_mut(self.each);
+        let twiddles = &self.twiddles[self.each..];
         for ((even, odd), twiddle) in even.iter_mut().zip(odd).zip(twiddles) {
             let turned = *odd * twiddle;
             (*even, *odd) = (*even + turned, *even - turned);

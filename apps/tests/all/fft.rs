@@ -34,7 +34,7 @@ fn shapes() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![
         prop::collection::vec(1usize..30, 2),
         prop::collection::vec(1usize..11, 3),
-        prop::sample::select(vec![vec![16, 16], vec![12, 30], vec![8, 8, 8], vec![6, 4, 9]]),
+        prop::sample::select(vec![vec![16, 16], vec![12, 30], vec![64, 40], vec![8, 8, 8], vec![6, 4, 9]]),
     ]
 }
 
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn spectra_are_those_of_the_definition(
-        shape in shapes(), shards in 1u32..11, groups in 1usize..9, whole: bool, again: bool, which in 0..6u32, seed: u64
+        shape in shapes(), shards in 1u32..20, groups in 1usize..9, whole: bool, again: bool, which in 0..6u32, seed: u64
     ) {
         let random = &mut fastrand::Rng::with_seed(seed);
         let number: usize = shape.iter().product();
