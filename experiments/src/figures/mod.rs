@@ -6,6 +6,7 @@ mod changes;
 mod curves;
 mod dissemination;
 mod founding;
+mod overlap;
 mod report;
 mod runs;
 mod study;
@@ -54,6 +55,14 @@ program there are two that gain from balance.
   Figure 5  the same on 64 and on 100 nodes
 Matrices of 10 to 200 rows of tiles run on plafrim and inti, with linear and with binomial broadcasts, and with one large message to each other node under way or one in all.
 
+--paper overlap: Optimizing computation-communication overlap in asynchronous task-based programs
+  Figures 9 and 13  an iteration of conjugate gradients, as in HPCG and MiniFE
+  Figure 10         2D and 3D FFT
+  Figure 11         traces of a 2D FFT
+  Figure 12         word count, and a matrix times a vector
+Programs run on processes of 8 cores of marenostrum4, whole and with tasks that start on parts, by polling, by callbacks and with a \
+communication thread.
+
 Bands show the results with each number of a machine halved and doubled. Narrow bands change one number at a time. Wide bands \
 change all at once: --draws times at random, and twice so that a result grows most and least. Shares are \
 d ln(result) / d ln(number), between half and twice the number.
@@ -80,8 +89,8 @@ pub struct FiguresOptions {
 
     /// Largest number of shards. For the founding paper 128, 256, 512, 1024, or 1024 times a power of four; 1048576 takes an hour
     /// and 23 GiB, 65536 four minutes. For dissemination at least 4. For aspen the largest number of elements of a vector, at least 4.
-    /// For broadcasts the largest number of rows of tiles, at least 10
-    /// [default: 1048576, for dissemination 512, for aspen 65536, for broadcasts 200]
+    /// For broadcasts the largest number of rows of tiles, at least 10. For overlap a power of two from 16 to 512
+    /// [default: 1048576, for dissemination and overlap 512, for aspen 65536, for broadcasts 200]
     #[arg(long, value_name = "P", value_parser = count, allow_negative_numbers = true)]
     to: Option<usize>,
 
@@ -112,13 +121,15 @@ enum Paper {
     Aspen,
     /// Using dynamic broadcasts to improve task-based runtime performances
     Broadcasts,
+    /// Optimizing computation-communication overlap in asynchronous task-based programs
+    Overlap,
 }
 
 /// Does the runs and writes the report.
 pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     match args.paper {
         Paper::Founding => founding::execute(args),
-        Paper::Dissemination | Paper::Aspen | Paper::Broadcasts
+        Paper::Dissemination | Paper::Aspen | Paper::Broadcasts | Paper::Overlap
             if args.machine.is_some() || args.host.is_some() || args.repeat.is_some() =>
         {
             Err(Failure::Usage("--machine, --host and --repeat are for --paper founding".into()))
@@ -126,5 +137,6 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
         Paper::Dissemination => dissemination::execute(args),
         Paper::Aspen => aspen::execute(args),
         Paper::Broadcasts => broadcasts::execute(args),
+        Paper::Overlap => overlap::execute(args),
     }
 }

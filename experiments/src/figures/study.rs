@@ -123,12 +123,17 @@ impl<P: Point + 'static> Study<P> {
 
     /// Whether a shape is there, also under the changes that may affect it.
     pub fn verdict(&self, shape: &Shape<P>) -> Verdict {
+        self.verdict_on(shape, self.figures())
+    }
+
+    /// Whether a shape is there in other points, and with changes in the points of this study.
+    pub fn verdict_on(&self, shape: &Shape<P>, figures: &Figures<P>) -> Verdict {
         let (one, all) = self.all[1..].split_at(2 * self.numbers.len());
         let affects = |number: &str| shape.numbers.iter().any(|start| number.starts_with(start));
         let numbers = self.numbers.iter().flat_map(|(number, _)| [number; 2]);
         let one = one.iter().zip(numbers).filter(|(_, number)| affects(number)).map(|(figures, _)| figures);
         let one: Vec<f64> = one.map(&shape.of).collect();
-        let values = [vec![(shape.of)(self.figures())], one.clone(), all.iter().map(&shape.of).collect()].concat();
+        let values = [vec![(shape.of)(figures)], one.clone(), all.iter().map(&shape.of).collect()].concat();
         Verdict::of(&shape.paper, &shape.ratio, &values, one.len(), shape.holds)
     }
 }

@@ -1,0 +1,242 @@
+//! The runs: programs on small data that stand for those of the paper, on processes of several cores.
+
+use super::mapreduce::{self, Program};
+use crate::figures::runs::Job;
+use maniple::mapper::{AnyMapper, CollectiveMapper};
+use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
+use maniple_apps::Mode;
+use maniple_apps::cg::{self, Preconditioner, System};
+use maniple_apps::fft::{self, Array};
+use maniple_command::Failure;
+use maniple_stencil::plural;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a process learns that something has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// A processor looks between its tasks: EV-PO in the paper.
+    Polling,
+    /// A communication thread on one of the cores: CT-DE.
+    Thread,
+    /// A function that is called on whichever thread is in the library: CB-SW.
+    Callback,
+    /// A function that the network card calls: CB-HW.
+    Hardware,
+}
+
+impl Delivery {
+    /// The machine with this delivery, whose processes have workers on all cores.
+    pub fn of(self, mut machine: VirtualMachine) -> VirtualMachine {
+        match self {
+            Delivery::Polling => {}
+            Delivery::Thread => machine.utility = 1,
+            Delivery::Callback | Delivery::Hardware => {
+                (machine.per_node, machine.utility) = (machine.per_node + 1, 1);
+                machine.utility_shares = self == Delivery::Callback;
+            }
+        }
+        machine
+    }
+}
+
+/// A program, with the paper's size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Work {
+    /// The transform of an array with these axes, the first of which is 1 for 2 dimensions.
+    Transform([usize; 3]),
+    /// Words of a text are counted, so many millions.
+    Words(usize),
+    /// A square matrix with so many rows times a vector.
+    Product(usize),
+    /// Iterations of conjugate gradients.
+    Gradients {
+        /// The points of each shard.
+        points: [usize; 3],
+        /// The shards of a process.
+        shards: u32,
+        /// With HPCG's preconditioner, or with none, as MiniFE.
+        multigrid: bool,
+    },
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// The machine, with a node for each process.
+    pub machine: VirtualMachine,
+    /// How processes learn what has come.
+    pub delivery: Delivery,
+    /// When tasks start.
+    pub mode: Mode,
+    /// The program.
+    pub work: Work,
+}
+
+/// What a run took.
+#[derive(Debug, Clone, Copy)]
+pub struct Took {
+    /// Of an iteration, if there are several.
+    pub seconds: f64,
+    /// Leaf tasks of all shards.
+    pub tasks: u64,
+}
+
+/// Iterations of conjugate gradients.
+pub const ITERATIONS: usize = 2;
+
+/// Different words in the texts.
+pub const WORDS: usize = 1 << 17;
+
+/// Bytes of a word with its count.
+pub const WORD: usize = 16;
+
+/// The points of a shard's small grid along an axis, which HPCG's four grids halve three times.
+const SMALL: usize = 8;
+
+/// A number of the machine's file by which the study multiplies.
+pub fn rate(machine: &VirtualMachine, name: &str) -> f64 {
+    machine.tasks.get(name).map_or(0.0, |cost| cost.task_ns)
+}
+
+impl Run {
+    /// The machine with its delivery, its processes and their workers.
+    fn parts(&self) -> (VirtualMachine, u32, u32) {
+        let machine = self.delivery.of(self.machine.clone());
+        let (processes, workers) = (machine.nodes, machine.per_node - machine.utility);
+        (machine, processes, workers)
+    }
+
+    fn wrong(&self, what: &str) -> Failure {
+        Failure::Run(format!("{}, {:?}, {:?}: {what}", self.size(), self.delivery, self.mode))
+    }
+
+    fn transform(&self, lengths: [usize; 3], trace: Option<TraceFile>) -> Result<Took, Failure> {
+        let (machine, processes, workers) = self.parts();
+        let charges =
+            fft::Charges { lengths, operation_ns: rate(&machine, "operation"), byte_ns: rate(&machine, "packed-byte") };
+        let array = Array::generated(&small(lengths, processes, workers)).map_err(|e| self.wrong(&e.to_string()))?;
+        let problem = fft::Problem {
+            mode: self.mode,
+            groups: workers as usize,
+            charges: Some(charges),
+            ..fft::Problem::new(array, processes)
+        };
+        let mut runtime = any(machine);
+        if let Some(trace) = trace {
+            runtime = runtime.trace(trace);
+        }
+        let found = fft::run(&runtime, &problem).map_err(|e| self.wrong(&e.to_string()))?;
+        match found.failure {
+            Some(failure) => Err(self.wrong(&failure)),
+            None => Ok(Took { seconds: found.times[0].as_secs_f64(), tasks: found.stats.leaf_tasks }),
+        }
+    }
+
+    /// Runs a transform and writes its trace.
+    ///
+    /// # Errors
+    /// A file that can't be written, and a run that failed.
+    pub fn traced(&self, file: &Path) -> Result<(), Failure> {
+        let Work::Transform(lengths) = self.work else { return Ok(()) };
+        let wrong = |e: maniple::runtime::Error| self.wrong(&e.to_string());
+        let trace = TraceFile::create(file).map_err(wrong)?;
+        self.transform(lengths, Some(trace.clone()))?;
+        trace.written().map_err(wrong)
+    }
+
+    /// A program that maps for so long in all, and makes and joins a part in so much time.
+    fn reduce(&self, map_ns: f64, [block_ns, join_ns]: [f64; 2], bytes: usize) -> Result<Took, Failure> {
+        let (mut machine, processes, workers) = self.parts();
+        machine.other_tasks.task_ns = join_ns;
+        // Small enough for all workers to end at about the same time.
+        let tasks = 8 * workers as usize;
+        let map_ns = map_ns / f64::from(processes) / tasks as f64;
+        let program = Program { mode: self.mode, tasks, map_ns, block_ns, bytes };
+        let time = mapreduce::run(&any(machine), processes, program).map_err(|e| self.wrong(&e.to_string()))?;
+        Ok(Took { seconds: time.as_secs_f64(), tasks: 0 })
+    }
+
+    fn gradients(&self, points: [usize; 3], shards: u32, multigrid: bool) -> Result<Took, Failure> {
+        let (machine, processes, _) = self.parts();
+        let finer = points.into_iter().min().unwrap_or(SMALL) / SMALL;
+        let charges = cg::Charges { finer, row_ns: rate(&machine, "row"), value_ns: rate(&machine, "value") };
+        let problem = cg::Problem {
+            mode: self.mode,
+            preconditioner: if multigrid { Preconditioner::Multigrid } else { Preconditioner::None },
+            iterations: ITERATIONS,
+            charges: Some(charges),
+            ..cg::Problem::new(System::Stencil { points: points.map(|n| n / finer) }, processes * shards)
+        };
+        let runtime = Runtime::virtual_time(machine).mapper(Arc::new(CollectiveMapper));
+        let found = cg::run(&runtime, &problem).map_err(|e| self.wrong(&e.to_string()))?;
+        match found.failure {
+            Some(failure) => Err(self.wrong(&failure)),
+            None => Ok(Took { seconds: found.time.as_secs_f64() / ITERATIONS as f64, tasks: found.stats.leaf_tasks }),
+        }
+    }
+}
+
+/// A run whose leaf tasks go to whoever is idle.
+fn any(machine: VirtualMachine) -> Runtime {
+    Runtime::virtual_time(machine).mapper(Arc::new(AnyMapper::new(Arc::new(CollectiveMapper))))
+}
+
+impl Job for Run {
+    type Took = Took;
+
+    fn size(&self) -> String {
+        let what = match self.work {
+            Work::Transform(lengths) => {
+                let lengths: Vec<String> = lengths.iter().filter(|n| **n > 1).map(usize::to_string).collect();
+                lengths.join("×")
+            }
+            Work::Words(millions) => format!("{millions} million words"),
+            Work::Product(rows) => format!("a matrix of {rows} rows"),
+            Work::Gradients { shards, .. } => format!("{shards} shards each"),
+        };
+        format!("{what} on {}", plural(self.machine.nodes as usize, "process"))
+    }
+
+    fn most_bytes(&self) -> u128 {
+        let processes = u128::from(self.machine.nodes);
+        match self.work {
+            // Values of the small array, four times, and the state of each pair.
+            Work::Transform(_) => processes * processes * (64 * 16 * 4 + 1500),
+            Work::Words(_) | Work::Product(_) => processes * processes * 3000,
+            // A small grid with its matrix, and the shard's tasks and edges.
+            Work::Gradients { shards, .. } => processes * u128::from(shards) * 1_000_000,
+        }
+    }
+
+    fn run(&self) -> Result<Took, Failure> {
+        let (rate, processes) = (|name| rate(&self.machine, name), self.machine.nodes as usize);
+        match self.work {
+            Work::Transform(lengths) => self.transform(lengths, None),
+            Work::Words(millions) => {
+                let words = WORDS as f64 / processes as f64;
+                let bytes = WORDS.div_ceil(processes) * WORD;
+                let times = [bytes as f64 * rate("packed-byte"), words * rate("word")];
+                self.reduce(millions as f64 * 1e6 * rate("word"), times, bytes)
+            }
+            Work::Product(rows) => {
+                let own = rows as f64 / processes as f64;
+                let times = [own * own * rate("value"), own * rate("value")];
+                self.reduce(0.0, times, rows.div_ceil(processes) * size_of::<f64>())
+            }
+            Work::Gradients { points, shards, multigrid } => self.gradients(points, shards, multigrid),
+        }
+    }
+}
+
+/// The shape of the array that stands for another one: before and after each exchange a process has at least a line for each
+/// worker.
+fn small(lengths: [usize; 3], processes: u32, workers: u32) -> Vec<usize> {
+    let (processes, workers) = (processes as usize, workers as usize);
+    if lengths[0] == 1 {
+        return vec![processes * workers; 2];
+    }
+    // The grid of shards that the transform uses.
+    let first = (1..=processes.isqrt()).rev().find(|n| processes.is_multiple_of(*n)).unwrap_or(1);
+    vec![first, processes / first * workers, processes / first * workers]
+}
