@@ -89,7 +89,7 @@ pub struct FiguresOptions {
 
     /// Largest number of shards. For the founding paper 128, 256, 512, 1024, or 1024 times a power of four; 1048576 takes an hour
     /// and 23 GiB, 65536 four minutes. For dissemination at least 4. For aspen the largest number of elements of a vector, at least 4.
-    /// For broadcasts the largest number of rows of tiles, at least 10. For overlap a power of two from 16 to 512
+    /// For broadcasts the largest number of rows of tiles, at least 10. For overlap a power of two from 4 to 512
     /// [default: 1048576, for dissemination and overlap 512, for aspen 65536, for broadcasts 200]
     #[arg(long, value_name = "P", value_parser = count, allow_negative_numbers = true)]
     to: Option<usize>,

@@ -139,16 +139,19 @@ const PRODUCT: usize = 3;
 const POINTS: [usize; 3] = [256, 128, 128];
 
 /// The most shards of a core, on few and on the most processes. More would take too long here.
-const DECOMPOSED: [(u32, u32); 2] = [(FEW, 16), (MOST, 1)];
+const DECOMPOSED: [(u32, u32); 2] = [(FEW, 4), (MOST, 1)];
 
 /// The shards of a process that are as many for each worker with 7 as with 8.
 const EVEN: u32 = 56;
 
 /// The processes of the runs by the length of tasks.
-const BY_LENGTH: u32 = 8;
+const BY_LENGTH: u32 = 2;
+
+/// The processes of the traces.
+const TRACED: u32 = 8;
 
 /// Factors on the times of their tasks.
-const LENGTHS: [f64; 7] = [0.03125, 0.125, 0.5, 1.0, 2.0, 8.0, 32.0];
+const LENGTHS: [f64; 5] = [0.0625, 0.25, 1.0, 4.0, 16.0];
 
 /// The times of a program.
 #[derive(Debug, Clone, Serialize)]
@@ -617,8 +620,8 @@ fn once_each(gains: &[Gains], predicted: &[Predicted], iterations: &[Iteration],
 /// Does the runs and writes the report.
 pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     let to = args.to.unwrap_or(MOST as usize);
-    if !(16..=MOST as usize).contains(&to) || !to.is_power_of_two() {
-        let expected = format!("a power of two from 16 to {MOST} processes for this paper");
+    if !(4..=MOST as usize).contains(&to) || !to.is_power_of_two() {
+        let expected = format!("a power of two from 4 to {MOST} processes for this paper");
         return Err(Failure::Usage(format!("--to: expected {expected}, found {to}")));
     }
     Files::new().fills("--output", Some(&args.output)).check()?;
@@ -633,8 +636,8 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
         ("figures.json", pretty(&results)?),
     ];
     for (name, mode) in [("whole.json", Mode::Whole), ("parts.json", Mode::Partial)] {
-        let machine = MachineFile::load(MACHINE)?.machine(Some(BY_LENGTH), 1);
-        let work = (BENCHMARKS[PLANE].work)(65536, BY_LENGTH);
+        let machine = MachineFile::load(MACHINE)?.machine(Some(TRACED), 1);
+        let work = (BENCHMARKS[PLANE].work)(65536, TRACED);
         Run { machine, delivery: Delivery::Callback, mode, work }.traced(&args.output.join(name))?;
     }
     report::write(&directory, page::page(&results, &figures, &pictures), &pictures, &written)?;
