@@ -228,7 +228,8 @@ impl ReplayCx<'_> {
     }
 
     /// Ends the calls of a group's followers after the leader's call has ended.
-    #[inline]
+    // Apart, as its loop would take registers from the subtasks of every chain.
+    #[inline(never)]
     fn hand_out<R: Replay>(&mut self, object: &mut R, group: u32, outcome: &Result<(), Box<Error>>) {
         let b = &mut self.progress.groups[group as usize];
         b.stage = GroupStage::Away;
