@@ -13,6 +13,7 @@ use crate::maps::HashMap;
 use crate::payload::Payload;
 use maniple_barriers::{Arrivals, BarrierError, CompactCells, Half, Waits, nearest};
 use maniple_mapper::Priority;
+use std::rc::Rc;
 
 /// One cell. There are many in the chains of a large collective, so they are small.
 pub(crate) type Cell = CompactCells<Payload>;
@@ -49,14 +50,41 @@ impl Poisons {
     }
 }
 
+/// For each cell of an object's chains the chain that takes the value as soon as it is there, if one does. A chain waits at one
+/// cell, and may want the values of many.
+#[derive(Clone)]
+pub(crate) struct Wanted(Rc<[std::cell::Cell<u32>]>);
+
+impl Wanted {
+    const BY_NOBODY: u32 = u32::MAX;
+
+    /// The chain that wants the value of a cell.
+    #[inline]
+    pub fn by(&self, cell: u32) -> Option<u32> {
+        Some(self.0[cell as usize].get()).filter(|chain| *chain != Self::BY_NOBODY)
+    }
+
+    /// From now on a chain wants the value of a cell.
+    #[inline]
+    pub fn add(&self, cell: usize, chain: u32) {
+        self.0[cell].set(chain);
+    }
+
+    /// The value of a cell has been taken.
+    #[inline]
+    pub fn remove(&self, cell: usize) {
+        self.0[cell].set(Self::BY_NOBODY);
+    }
+}
+
 /// Who waits at the cells of a bank.
 enum Waiters {
     /// The chains of an object. Each registers its number in the cell.
     Chains {
         object: ObjectId,
         priority: Priority,
-        /// Whether values that come before anybody waits for them are offered.
-        offers: bool,
+        /// The chains that want values before their turns to read them, if there have been some.
+        wanted: Option<Wanted>,
     },
     Edges(Edges),
 }
@@ -180,7 +208,7 @@ fn cells(number: usize) -> Vec<Cell> {
 impl Bank {
     /// Makes the cells of an object's chains, which have a priority.
     pub fn of_chains(number: u32, object: ObjectId, priority: Priority) -> Self {
-        let waiters = Waiters::Chains { object, priority, offers: false };
+        let waiters = Waiters::Chains { object, priority, wanted: None };
         Self { cells: cells(number as usize), poisons: Poisons::default(), waiters }
     }
 
@@ -203,11 +231,13 @@ impl Bank {
         }
     }
 
-    /// From now on a value that comes before its chain waits for it is offered.
-    pub fn offer(&mut self) {
-        if let Waiters::Chains { offers, .. } = &mut self.waiters {
-            *offers = true;
+    /// Makes a place for each cell's chain that wants its value. A value that is wanted is offered when it comes.
+    pub fn wanted(&mut self) -> Wanted {
+        let all = Wanted(self.cells.iter().map(|_| std::cell::Cell::new(Wanted::BY_NOBODY)).collect());
+        if let Waiters::Chains { wanted, .. } = &mut self.waiters {
+            *wanted = Some(all.clone());
         }
+        all
     }
 
     /// The half and the index of a cell's number.
@@ -236,16 +266,19 @@ impl Bank {
         }
         match &mut self.waiters {
             Waiters::Edges(edges) => edges.arrive(&mut self.cells, number, generation, value),
-            Waiters::Chains { object, priority, offers } => {
+            Waiters::Chains { object, priority, wanted } => {
                 let (object, priority, half) = (*object, *priority, Half::of(number));
                 let cell = self.cells.get_mut((number & !EMPTY) as usize).ok_or_else(|| no_cell(number))?;
                 let chain = cell.arrive(half, generation)?;
                 if half == Half::Ready {
                     cell.value = value.map_or(Payload::None, |value| value());
                 }
+                let is_wanted = || wanted.as_ref().is_some_and(|wanted| wanted.by(number).is_some());
                 let waiting = match chain {
                     Some(chain) => Some(Waiting::Chain { object, chain, priority }),
-                    None if *offers && half == Half::Ready => Some(Waiting::Offer { object, cell: number, priority }),
+                    None if half == Half::Ready && is_wanted() => {
+                        Some(Waiting::Offer { object, cell: number, priority })
+                    }
                     None => None,
                 };
                 Ok((waiting, false))

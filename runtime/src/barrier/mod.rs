@@ -23,7 +23,7 @@ use crate::plant::Bug;
 use crate::table::Table;
 
 use bank::no_cell;
-pub(crate) use bank::{Bank, Cell, Poisons};
+pub(crate) use bank::{Bank, Cell, Poisons, Wanted};
 pub(crate) use ends::{ConsumerEnd, PhaseEnd, ProducerEnd, ShardEnds};
 pub(crate) use phases::{PhaseMember, Phases};
 

@@ -6,7 +6,7 @@
 //! than a cache line. Otherwise a subtask is like any other: it waits, is counted, and is queued by priority. If its
 //! wait has ended and nothing more urgent is ready, it runs at once.
 
-use crate::barrier::{Bank, Cell, WithBank, refused};
+use crate::barrier::{Bank, Cell, Wanted, WithBank, refused};
 use crate::diagnose::Event;
 use crate::effects::{Asker, Effects, Item};
 use crate::ids::{CellAddress, ObjectId, ProcessorId, Run};
@@ -18,7 +18,7 @@ use crate::task::Owner;
 use crate::{Error, Length, Place};
 use maniple_barriers::{BarrierError, Half};
 use maniple_mapper::{CollectiveInput, CollectiveOutput, validate};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -272,8 +272,8 @@ pub(crate) struct Chains {
     pub(super) large: bool,
     /// Whether the calls of a slot use two sets of cells in turn.
     two_sets: bool,
-    /// Whether a call in parts has been made. From then on each value that comes before its chain's turn to read it is offered.
-    pub(super) offers: std::cell::Cell<bool>,
+    /// The chains that want values before their turns to read them. Made by the first call in parts.
+    pub(super) wanted: OnceCell<Wanted>,
 }
 
 impl Chains {
@@ -367,7 +367,7 @@ impl Chains {
             gives_back,
             large: length.of(bytes) > LARGE,
             two_sets: !gives_back && !effects.has(Bug::OneSet),
-            offers: std::cell::Cell::new(false),
+            wanted: OnceCell::new(),
         }
     }
 
@@ -461,16 +461,6 @@ impl Chains {
         Error::misuse(what, format!("{expected} bytes"), format!("{came} bytes"))
     }
 
-    /// The chain of this processor to which a cell belongs, and the cell's number among those of its shard and set.
-    pub(super) fn chain_at(&self, cell: u32) -> (u32, u16) {
-        let sets = if self.gives_back { 1 } else { 2 };
-        let (set, cell) = (cell / self.table.per_set, cell % self.table.per_set);
-        let shards = &self.gang.members[self.processor.index()];
-        let position = shards.partition_point(|&shard| self.table.first[shard as usize] <= cell).saturating_sub(1);
-        let at = cell - self.table.first[shards[position] as usize];
-        (position as u32 * self.slots + set / sets, at as u16)
-    }
-
     /// The shard of a processor to which a cell of slot 0 belongs.
     pub(super) fn shard_at(&self, processor: ProcessorId, cell: u32) -> u32 {
         self.table.shard_at(&self.gang.members[processor.index()], cell)
@@ -482,8 +472,11 @@ impl Chains {
     pub(super) fn arrive_here(&self, effects: &Effects, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
         match to.arrive(half, generation) {
             Ok(Some(chain)) => self.queue(effects, chain),
-            Ok(None) if half == Half::Ready && self.offers.get() => self.offer(effects, cell),
-            Ok(None) => {}
+            Ok(None) => {
+                if let (Half::Ready, Some(wanted)) = (half, self.wanted.get()) {
+                    self.offer(effects, wanted, cell);
+                }
+            }
             Err(source) => {
                 self.refuse(effects, cell, generation, source);
                 return false;
@@ -494,8 +487,10 @@ impl Chains {
 
     #[cold]
     #[inline(never)]
-    fn offer(&self, effects: &Effects, cell: u32) {
-        effects.queue.push(self.mapping.get().priority, Item::Offer { object: self.id, cell });
+    fn offer(&self, effects: &Effects, wanted: &Wanted, cell: u32) {
+        if wanted.by(cell).is_some() {
+            effects.queue.push(self.mapping.get().priority, Item::Offer { object: self.id, cell });
+        }
     }
 
     #[inline(never)]

@@ -19,9 +19,8 @@ impl ReplayCx<'_> {
     #[inline(never)]
     pub(super) fn begin_in_parts<R: Replay>(&mut self, object: &mut R, chain: u32) {
         self.progress.chains[chain as usize].state = ChainState::InParts;
-        self.progress.bank.offer();
-        self.chains.offers.set(true);
-        self.act_in_parts(object, chain, |active, value| active.take_what_is_there(value));
+        let wanted = self.chains.wanted.get_or_init(|| self.progress.bank.wanted());
+        self.act_in_parts(object, chain, |active, value| active.take_what_is_there(value, wanted));
         self.run_in_parts(object, chain);
     }
 
@@ -49,11 +48,13 @@ impl ReplayCx<'_> {
 
     /// A value has come before the chain's turn to read it.
     pub(super) fn offer<R: Replay>(&mut self, object: &mut R, cell: u32) {
-        let (chain, read) = self.chains.chain_at(cell);
+        // The chain may have come to the read meanwhile.
+        let Some(wanted) = self.chains.wanted.get() else { return };
+        let Some(chain) = wanted.by(cell) else { return };
         let now = &self.progress.chains[chain as usize];
-        // It may be for the next call, which looks for itself.
-        if now.state == ChainState::InParts && now.cells + u32::from(read) == cell {
-            self.act_in_parts(object, chain, |active, value| active.take_early(value, cell as usize, read));
+        if now.state == ChainState::InParts {
+            let read = (cell - now.cells) as u16;
+            self.act_in_parts(object, chain, |active, value| active.take_early(value, wanted, cell as usize, read));
             object.show(chain, self);
         }
     }
@@ -68,8 +69,8 @@ impl ReplayCx<'_> {
         outcome: Result<T, Error>,
     ) {
         let effects = &self.tasks.effects;
-        let next = (part + 1) % parts.len();
-        let to = if effects.strikes(Bug::WrongPart) { next } else { part };
+        let next = || (part + 1) % parts.len();
+        let to = if effects.strikes(Bug::WrongPart) { next() } else { part };
         if let Some(races) = effects.races() {
             let call = (self.chains.id, self.chains.call_of(self.progress, chain));
             parts[to].happens(&races.part_came(call, self.chains.shard_of(chain), of()));
@@ -78,7 +79,7 @@ impl ReplayCx<'_> {
             return;
         }
         if effects.strikes(Bug::DoubledPart) {
-            self.settle(chain, &parts[next], outcome.clone());
+            self.settle(chain, &parts[next()], outcome.clone());
         }
         self.settle(chain, &parts[to], outcome);
     }

@@ -4,7 +4,7 @@
 
 use super::chains::{Chain, ChainState, Chains, PlannedSubtask, SubtaskKind, Task, unknown};
 use crate::Error;
-use crate::barrier::{Cell, Poisons, times};
+use crate::barrier::{Cell, Poisons, Wanted, times};
 use crate::effects::Effects;
 use crate::ids::{CellAddress, EMPTY};
 use crate::maps::HashMap;
@@ -125,7 +125,7 @@ impl Active<'_> {
                 SubtaskKind::Read => {
                     if !value.is_taken(step.waits) {
                         self.wait_for(Half::Ready, at, self.chains.in_cell(self.now.generation))?;
-                        self.take(&mut value, at, step.waits);
+                        self.take_in_turn(&mut value, at, step.waits);
                     }
                     if self.chains.gives_back {
                         self.give_back_in_parts(step);
@@ -162,27 +162,37 @@ impl Active<'_> {
         for _ in 0..self.arrivals() {
             let wrong = self.effects.strikes(Bug::WrongPartner).then(|| self.with_wrong_partner(step));
             let step = wrong.as_ref().unwrap_or(step);
-            let payload = match value.block(step.part) {
-                Payload::Lent(lent) if staged => {
-                    self.effects.counters.staged_bytes.add(lent.as_bytes().len() as u64);
-                    Payload::copy_of(lent.as_bytes())
-                }
-                payload => payload,
-            };
+            let mut payload = value.block(step.part);
+            if staged && let Payload::Lent(lent) = &payload {
+                self.effects.counters.staged_bytes.add(lent.as_bytes().len() as u64);
+                payload = Payload::copy_of(lent.as_bytes());
+            }
             self.arrive(step, step.cell + self.now.offset, self.chains.in_cell(self.now.generation), payload);
         }
     }
 
-    /// Takes what all reads have found before their turns.
-    pub fn take_what_is_there<V: RunningValue>(&mut self, value: &mut V) {
+    /// Takes what all reads have found before their turns, and has the rest offered when it comes.
+    pub fn take_what_is_there<V: RunningValue>(&mut self, value: &mut V, wanted: &Wanted) {
         let plan = &self.chains.plan[self.now.first as usize..][..usize::from(self.now.len)];
         for step in plan.iter().filter(|step| step.task.kind() == SubtaskKind::Read) {
-            self.take_early(value, (self.now.cells + u32::from(step.waits)) as usize, step.waits);
+            if value.is_free(step.waits) {
+                let at = (self.now.cells + u32::from(step.waits)) as usize;
+                wanted.add(at, self.chain);
+                self.take_early(value, wanted, at, step.waits);
+            }
         }
     }
 
+    /// Takes what a read has found in its cell, at the chain's turn to read it.
+    fn take_in_turn<V: RunningValue>(&mut self, value: &mut V, at: usize, read: u16) {
+        if let Some(wanted) = self.chains.wanted.get() {
+            wanted.remove(at);
+        }
+        self.take(value, at, read);
+    }
+
     /// Takes what a read has found in its cell.
-    pub fn take<V: RunningValue>(&mut self, value: &mut V, at: usize, read: u16) {
+    fn take<V: RunningValue>(&mut self, value: &mut V, at: usize, read: u16) {
         let came = match self.effects.has(Bug::StalePart) {
             true => self.cells[at].value.clone(),
             false => std::mem::take(&mut self.cells[at].value),
@@ -193,13 +203,11 @@ impl Active<'_> {
         }
     }
 
-    /// Takes what a read has found before its turn, if that is there. `at` is the read's cell.
-    pub fn take_early<V: RunningValue>(&mut self, value: &mut V, at: usize, read: u16) {
+    /// Takes what a read has found before its turn, if that is there. `at` is the read's cell, whose value the chain wants.
+    pub fn take_early<V: RunningValue>(&mut self, value: &mut V, wanted: &Wanted, at: usize, read: u16) {
         let generation = self.chains.in_cell(self.now.generation);
-        if value.is_free(read)
-            && !value.is_taken(read)
-            && (self.cells[at].completed(Half::Ready, generation) > generation || self.is_stale(at))
-        {
+        if self.cells[at].completed(Half::Ready, generation) > generation || self.is_stale(at) {
+            wanted.remove(at);
             self.take(value, at, read);
         }
     }
