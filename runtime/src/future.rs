@@ -523,7 +523,10 @@ impl<T, B> FutureCell<T, B> {
         if let Some(Ok(mut cell)) = spare.map(Rc::downcast::<Self>)
             && let Some(fresh) = Rc::get_mut(&mut cell)
         {
-            debug_assert!(!fresh.promise.get_mut().is_settled(), "a spare cell was cleared");
+            let promise = fresh.promise.get_mut();
+            if promise.is_settled() {
+                promise.renew();
+            }
             fresh.task = task;
             fresh.forget_past();
             return cell;

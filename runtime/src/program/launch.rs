@@ -282,6 +282,10 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Work<F, M>> {
         self.discard();
         FutureCell::clear(self);
     }
+
+    fn may_stay(&self) -> bool {
+        !std::mem::needs_drop::<F::Output>()
+    }
 }
 
 impl<F: Leaf<M>, M: 'static> SendTask for Detached<F, M> {

@@ -107,10 +107,10 @@ impl Tasks {
             if Rc::strong_count(task) > 1 {
                 task.succeed(self);
             }
-            // Nobody holds the future any more, or another holder will drop it.
+            // Nobody holds the future any more, or another holder will drop the result.
             if Rc::strong_count(task) == 1 {
                 self.effects.guarded(|| body.place(), || task.clear());
-            } else {
+            } else if !task.may_stay() {
                 body.task = None;
             }
         }

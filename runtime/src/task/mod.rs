@@ -52,6 +52,8 @@ pub(crate) trait LeafTask: Sink + Any {
     fn discard(&self);
     /// Drops the result, in the future or kept back. Nobody else holds the future.
     fn clear(&self);
+    /// Whether the result has nothing to drop, so that it may stay in the future after its last holder has dropped that.
+    fn may_stay(&self) -> bool;
 }
 
 pub(super) fn task_place(name: impl std::fmt::Display, shard: u32) -> Place {
