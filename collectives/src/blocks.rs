@@ -107,8 +107,9 @@ impl<By: Reduction> Blocks<By> {
         if let Given::Blocks(blocks) = &self.given {
             if let Some(came) = blocks.at(position as usize) {
                 let what = || format!("block {position} of the input");
-                let came = came.and_then(|vector| self.check(what, 0, &(block..block + 1), vector));
-                self.put(0, block, came.map(lifted::<By>).map_err(Box::new));
+                let expected = self.layout.elements(0, &(block..block + 1));
+                let came = came.map_err(Box::new).and_then(|vector| self.check(what, expected, vector));
+                self.put(0, block, came.map(lifted::<By>));
                 self.show_given(block);
             }
             return;
@@ -121,31 +122,34 @@ impl<By: Reduction> Blocks<By> {
             Came::Many(vector) => vector,
         });
         let all = self.layout.contribution.clone();
-        let whole = whole.and_then(|whole| self.check(|| "the input".into(), 0, &all, whole));
-        self.whole = Some(whole.map(lifted::<By>).map_err(Box::new));
+        let expected = self.layout.elements(0, &all);
+        let whole = whole.map_err(Box::new).and_then(|whole| self.check(|| "the input".into(), expected, whole));
+        self.whole = Some(whole.map(lifted::<By>));
         all.for_each(|block| self.show_given(block));
     }
 
-    /// The vector of some blocks, unless it has another length than expected.
+    /// A vector, unless it has another length than expected.
     fn check<T>(
         &self,
         what: impl FnOnce() -> String,
-        register: u8,
-        blocks: &Range<u32>,
+        expected: Option<usize>,
         vector: Vector<T>,
-    ) -> Result<Vector<T>, Error> {
-        match self.layout.elements(register, blocks) {
-            Some(expected) if expected != vector.len() => Err(Error::Misuse {
+    ) -> Result<Vector<T>, Box<Error>> {
+        match expected {
+            Some(expected) if expected != vector.len() => Err(Box::new(Error::Misuse {
                 what: format!("{} of {}", what(), self.layout.name),
                 expected: format!("{expected} elements"),
                 came: vector.len().to_string(),
-            }),
+            })),
             _ => Ok(vector),
         }
     }
 
     /// Whether blocks of a part, or else of the contribution, are still to come. They are of the contribution.
     pub fn lacks(&mut self, part: Option<u16>) -> bool {
+        if self.whole.is_some() {
+            return false;
+        }
         let (register, blocks) =
             part.map_or_else(|| (0, self.layout.contribution.clone()), |part| self.layout.at(part));
         if register != 0 {
@@ -183,6 +187,7 @@ impl<By: Reduction> Blocks<By> {
     }
 
     /// The whole contribution, if it came as one vector and the block is one of it.
+    #[inline]
     fn of_whole(&self, register: u8, block: u32) -> Option<&Block<By::Element>> {
         self.whole.as_ref().filter(|_| register == 0 && self.layout.contribution.contains(&block))
     }
@@ -212,12 +217,16 @@ impl<By: Reduction> Blocks<By> {
                 *left == 0
             })
         });
-        if self.joins || self.layout.is_used(register, block) {
+        let Some(result) = shown.filter(|_| !self.joins) else {
+            if self.joins || self.layout.is_used(register, block) {
+                self.put(register, block, came);
+            }
+            return;
+        };
+        if self.layout.is_used(register, block) {
             self.put(register, block, came.clone());
         }
-        if let Some(result) = shown.filter(|_| !self.joins) {
-            self.came.push((result, came));
-        }
+        self.came.push((result, came));
     }
 
     /// What an update stores.
@@ -255,10 +264,12 @@ impl<By: Reduction> Blocks<By> {
         Ok(all.into())
     }
 
+    #[inline]
     pub fn is_free(&self, read: u16) -> bool {
         self.layout.read(read).1
     }
 
+    #[inline]
     pub fn is_taken(&self, read: u16) -> bool {
         self.taken[usize::from(read)]
     }
@@ -266,16 +277,17 @@ impl<By: Reduction> Blocks<By> {
     /// Takes what a read has found. Returns whether it was copied.
     pub fn take(&mut self, read: u16, came: Payload) -> bool {
         self.taken[usize::from(read)] = true;
-        let (register, blocks) = self.layout.at(self.layout.read(read).0);
+        let part = self.layout.read(read).0;
+        let ((register, blocks), expected) = (self.layout.at(part), self.layout.elements_at(part));
         let (vector, copied) = match came {
             Payload::Failed(error) => (Err(error), false),
             Payload::Lent(lent) => match borrowed(&lent) {
                 Some(vector) => (Ok(vector), false),
-                None => (Ok(self.copied(read, (register, &blocks), lent.as_bytes())), true),
+                None => (Ok(self.copied(read, expected, lent.as_bytes())), true),
             },
-            small => (Ok(self.copied(read, (register, &blocks), small.bytes())), true),
+            small => (Ok(self.copied(read, expected, small.bytes())), true),
         };
-        let vector = vector.and_then(|vector| Ok(self.check(|| "a value".into(), register, &blocks, vector)?));
+        let vector = vector.and_then(|vector| self.check(|| "a value".into(), expected, vector));
         if blocks.len() == 1 {
             self.change(register, blocks.start, vector);
             return copied;
@@ -288,10 +300,10 @@ impl<By: Reduction> Blocks<By> {
     }
 
     /// The elements in these bytes. Elements without bytes are as many as expected.
-    fn copied(&mut self, read: u16, (register, blocks): (u8, &Range<u32>), bytes: &[u8]) -> Vector<By::Element> {
+    fn copied(&mut self, read: u16, expected: Option<usize>, bytes: &[u8]) -> Vector<By::Element> {
         let size = size_of::<By::Element>();
         let count = match size {
-            0 => self.layout.elements(register, blocks).unwrap_or(0),
+            0 => expected.unwrap_or(0),
             _ => bytes.len() / size,
         };
         if bytes.len() > LARGE {

@@ -314,6 +314,7 @@ impl<By: Reduction> Live<'_, By> {
         self.shared.role_of_chain(self.number)
     }
 
+    #[inline]
     fn blocks(&mut self) -> Option<&mut Blocks<By>> {
         if let Running::Parts(blocks) = &mut self.chain.running { Some(blocks) } else { None }
     }
@@ -379,22 +380,27 @@ impl<By: Reduction> RunningValue for Live<'_, By> {
         true
     }
 
+    #[inline]
     fn lacks(&mut self, part: Option<u16>) -> bool {
         self.blocks().is_some_and(|blocks| blocks.lacks(part))
     }
 
+    #[inline]
     fn block(&mut self, part: u16) -> Payload {
         self.blocks().map_or(Payload::None, |blocks| blocks.payload(part))
     }
 
+    #[inline]
     fn is_free(&self, read: u16) -> bool {
         matches!(&self.chain.running, Running::Parts(blocks) if blocks.is_free(read))
     }
 
+    #[inline]
     fn is_taken(&self, read: u16) -> bool {
         matches!(&self.chain.running, Running::Parts(blocks) if blocks.is_taken(read))
     }
 
+    #[inline]
     fn take(&mut self, read: u16, came: Payload) -> bool {
         self.blocks().is_some_and(|blocks| blocks.take(read, came))
     }

@@ -9,6 +9,8 @@ use std::ops::Range;
 pub struct Layout {
     /// The register of each part, and its blocks.
     parts: Vec<(u8, Range<u32>)>,
+    /// The elements of each part, if they are known.
+    elements: Vec<Option<usize>>,
     /// The collective and the shard, for errors.
     pub name: String,
     /// The part of each read, and whether no earlier step uses the same blocks.
@@ -46,6 +48,7 @@ impl Layout {
         let mut made = Self {
             name: format!("`{name}` in shard {rank}"),
             parts: schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect(),
+            elements: Vec::new(),
             reads: Vec::new(),
             free_locals: Vec::new(),
             contribution,
@@ -62,6 +65,7 @@ impl Layout {
                 false => 0,
             },
         };
+        made.elements = made.parts.iter().map(|(register, blocks)| made.elements(*register, blocks)).collect();
         made.add_steps(schedule);
         made.change_again = made.changes.iter().any(|changes| *changes > 1);
         made
@@ -113,16 +117,25 @@ impl Layout {
         self.registers.iter().map(|(hull, _)| hull.clone())
     }
 
+    #[inline]
     pub fn at(&self, part: u16) -> (u8, Range<u32>) {
         self.parts[usize::from(part)].clone()
     }
 
+    /// The elements of a part, if they are known.
+    #[inline]
+    pub fn elements_at(&self, part: u16) -> Option<usize> {
+        self.elements[usize::from(part)]
+    }
+
     /// The place of a block among those of its register that are used.
+    #[inline]
     pub fn position(&self, register: u8, block: u32) -> usize {
         (block - self.registers[usize::from(register)].0.start) as usize
     }
 
     /// Where the elements of blocks are in a vector of all blocks.
+    #[inline]
     fn range(&self, register: u8, blocks: Range<u32>) -> Range<usize> {
         self.registers[usize::from(register)].1.range(blocks)
     }
@@ -133,15 +146,16 @@ impl Layout {
     }
 
     /// Where one of some blocks is in their vector, which has that many elements.
+    #[inline]
     pub fn place(&self, register: u8, blocks: &Range<u32>, block: u32, elements: usize) -> Range<usize> {
         if self.is_any {
             // As even as can be.
             let starts = Starts::Cut { elements, blocks: blocks.len() };
             return starts.range(block - blocks.start..block - blocks.start + 1);
         }
-        let (first, Range { start, end }) =
-            (self.range(register, blocks.clone()).start, self.range(register, block..block + 1));
-        start - first..end - first
+        let starts = &self.registers[usize::from(register)].1;
+        let first = starts.at(blocks.start);
+        starts.at(block) - first..starts.at(block + 1) - first
     }
 
     /// Whether a contribution has to come in blocks, as nobody knows where they would be in one vector.
@@ -154,15 +168,18 @@ impl Layout {
     }
 
     /// The part of a read, and whether no earlier step uses the same blocks.
+    #[inline]
     pub fn read(&self, read: u16) -> (u16, bool) {
         self.reads[usize::from(read)]
     }
 
+    #[inline]
     pub fn free_locals(&self) -> &[(u16, u16)] {
         &self.free_locals
     }
 
     /// How many steps change each block of the result. Empty if one step does for each, or none.
+    #[inline]
     pub fn changes(&self) -> &[u16] {
         if self.change_again { &self.changes } else { &[] }
     }
@@ -173,6 +190,7 @@ impl Layout {
     }
 
     /// Whether some step sends a block, or moves it.
+    #[inline]
     pub fn is_used(&self, register: u8, block: u32) -> bool {
         self.used[usize::from(register)][self.position(register, block)]
     }
@@ -188,6 +206,7 @@ impl Layout {
     }
 
     /// The position of a block in the result, if it is one of it.
+    #[inline]
     pub fn in_result(&self, register: u8, block: u32) -> Option<u32> {
         (register == self.result.0 && self.result.1.contains(&block)).then(|| block - self.result.1.start)
     }

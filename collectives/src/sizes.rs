@@ -108,6 +108,7 @@ pub enum Starts {
 
 impl Starts {
     /// The first element of a block, or the end if there is no such block.
+    #[inline]
     pub fn at(&self, block: u32) -> usize {
         let block = block as usize;
         match self {
@@ -118,6 +119,7 @@ impl Starts {
     }
 
     /// The elements of some blocks.
+    #[inline]
     pub fn range(&self, blocks: Range<u32>) -> Range<usize> {
         self.at(blocks.start)..self.at(blocks.end)
     }

@@ -35,8 +35,14 @@ impl<T> Vector<T> {
         match &self.0 {
             Elements::All(all) => all,
             Elements::Some(some) => some.as_slice(),
-            Elements::Slice(slice) => &slice.0.as_slice()[slice.1.clone()],
+            Elements::Slice(slice) => Self::of_slice(slice),
         }
+    }
+
+    /// Apart, as what calls itself is not inlined.
+    #[inline(never)]
+    fn of_slice((of, range): &(Self, Range<usize>)) -> &[T] {
+        &of.as_slice()[range.clone()]
     }
 
     /// Some of the elements. They are shared, and nothing is copied.

@@ -406,10 +406,12 @@ impl ReplayCx<'_> {
     /// seen when somebody sees it in either.
     #[inline(never)]
     pub fn settle<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
-        let owner = self.progress.owner(self.chains.position(chain));
         match outcome {
             Ok(value) => resolver.settle(Ok(value), self.tasks.teller()),
-            Err(error) => poison((self.tasks, self.chains), owner, chain, resolver, error),
+            Err(error) => {
+                let owner = self.progress.owner(self.chains.position(chain));
+                poison((self.tasks, self.chains), owner, chain, resolver, error);
+            }
         }
     }
 
