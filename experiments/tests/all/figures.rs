@@ -272,6 +272,46 @@ fn broadcasts_have_a_page_of_their_own() {
     page(&directory, 2, &words);
 }
 
+#[test]
+fn overlap_has_a_page_of_its_own() {
+    let refused = [
+        ("24", "--to: expected a power of two from 4 to 512 processes for this paper, found 24"),
+        ("1024", "--to: expected a power of two from 4 to 512 processes for this paper, found 1024"),
+    ];
+    let (directory, said) = small("overlap", "4", refused);
+    assert!(said.contains("Figure 10a: 2D FFT on 4 processes") && said.contains("index.html"), "{said}");
+
+    let points = csv(&directory.join("points.csv"));
+    let sizes = [
+        ("2D FFT", &["16384", "32768", "65536", "131072", "262144"][..]),
+        ("3D FFT", &["1024", "2048", "4096"]),
+        ("word count", &["262", "524", "1048"]),
+        ("matrix–vector product", &["1024", "2048", "4096"]),
+    ];
+    for (benchmark, sizes) in sizes {
+        for size in sizes {
+            let value = |curve: &str| value(&points, &[("benchmark", benchmark), ("size", size), ("curve", curve)]);
+            let [whole, polling, callback, hardware, thread] =
+                ["whole_ms", "ev_po_ms", "cb_sw_ms", "cb_hw_ms", "ct_de_ms"].map(value);
+            assert!((value("cb_sw_gain") - whole / callback).abs() < 1e-9);
+            // What costs nobody's time is the fastest, but for the order in which equal things happen.
+            assert!(hardware <= 1.01 * polling.min(callback) && hardware <= 1.01 * whole, "{benchmark} {size}");
+            // A core of eight is missing, and everything is waited for.
+            assert!(benchmark == "matrix–vector product" || thread > hardware, "{benchmark} {size}");
+        }
+    }
+    // The lines, at 4 GFlop/s for each of 8 cores, come before anything else. Nothing is faster than its tasks.
+    let whole = value(&points, &[("benchmark", "2D FFT"), ("size", "65536"), ("curve", "whole_ms")]);
+    let lines = 65536.0 * 512.0 / 4.0 * 5.0 * 16.0 * 0.25 / 8.0 * 1e-6;
+    assert!(whole > 2.0 * lines, "{whole} {lines}");
+    for name in ["whole.json", "parts.json"] {
+        let trace = fs::read_to_string(directory.join(name)).expect("a trace");
+        assert!(trace.contains("\"sub\"") && trace.contains("\"pack\""), "{name}");
+    }
+    let words = ["Figures 10 and 12", "Figure 11", "last part with its path", "rendezvous", "0 of 0"];
+    page(&directory, 9, &words);
+}
+
 /// The page as a browser draws it, in one of the two colour schemes: width, height, and colours row by row.
 fn seen(page: &Path, scheme: &str) -> (usize, Vec<[u8; 3]>) {
     // 0 is dark, 1 light.

@@ -240,3 +240,65 @@ fn small(lengths: [usize; 3], processes: u32, workers: u32) -> Vec<usize> {
     let first = (1..=processes.isqrt()).rev().find(|n| processes.is_multiple_of(*n)).unwrap_or(1);
     vec![first, processes / first * workers, processes / first * workers]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maniple_command::machines::file::MachineFile;
+
+    /// A transform of the array itself takes as long as that of a small one which stands for it.
+    #[test]
+    fn a_small_array_that_stands_for_another_takes_as_long() {
+        let file = MachineFile::load("marenostrum4").unwrap_or_else(|e| panic!("{e:?}"));
+        for (lengths, processes) in [([1, 256, 256], 4), ([1, 512, 128], 4), ([64, 64, 64], 4), ([1, 128, 512], 16)] {
+            for (delivery, mode) in [
+                (Delivery::Polling, Mode::Whole),
+                (Delivery::Callback, Mode::Partial),
+                (Delivery::Thread, Mode::Partial),
+            ] {
+                let machine = file.machine(Some(processes), 1);
+                let run = Run { machine: machine.clone(), delivery, mode, work: Work::Transform(lengths) };
+                let standing = run.run().unwrap_or_else(|e| panic!("{e:?}")).seconds;
+                let (machine, _, workers) = run.parts();
+                let charges = fft::Charges {
+                    lengths,
+                    operation_ns: rate(&machine, "operation"),
+                    byte_ns: rate(&machine, "packed-byte"),
+                };
+                let shape: Vec<usize> = lengths.into_iter().filter(|n| *n > 1).collect();
+                let array = Array::generated(&shape).unwrap_or_else(|e| panic!("{e}"));
+                let groups = workers as usize;
+                let problem =
+                    fft::Problem { mode, groups, charges: Some(charges), ..fft::Problem::new(array, processes) };
+                let found = fft::run(&any(machine), &problem).unwrap_or_else(|e| panic!("{e}"));
+                assert_eq!(found.failure, None);
+                let full = found.times[0].as_secs_f64();
+                assert!(
+                    (standing / full - 1.0).abs() < 0.01,
+                    "{lengths:?} {delivery:?}: {standing} s, {full} s in full"
+                );
+            }
+        }
+    }
+
+    /// A wrong sum, a wrong spectrum and a wrong solution fail a run: see the programs. Here: all programs run at small sizes.
+    #[test]
+    fn all_programs_run_and_are_verified() {
+        let file = MachineFile::load("marenostrum4").unwrap_or_else(|e| panic!("{e:?}"));
+        let works = [
+            Work::Words(1),
+            Work::Product(64),
+            Work::Gradients { points: [16, 8, 8], shards: 8, multigrid: true },
+            Work::Gradients { points: [16, 16, 8], shards: 9, multigrid: false },
+        ];
+        for work in works {
+            for delivery in [Delivery::Polling, Delivery::Thread, Delivery::Callback, Delivery::Hardware] {
+                for mode in [Mode::Whole, Mode::Partial] {
+                    let run = Run { machine: file.machine(Some(3), 1), delivery, mode, work };
+                    let took = run.run().unwrap_or_else(|e| panic!("{e:?}"));
+                    assert!(took.seconds > 0.0, "{work:?}");
+                }
+            }
+        }
+    }
+}
