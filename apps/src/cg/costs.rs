@@ -29,6 +29,16 @@ impl Charges {
         2.0 * self.finer(local.rows(), 3) * self.row_ns
     }
 
+    /// The same from 0, where the way forth is half as long.
+    pub fn smooth_zero(&self, local: &Local) -> f64 {
+        1.5 * self.finer(local.rows(), 3) * self.row_ns
+    }
+
+    /// The residual at the points of a coarser grid.
+    pub fn restrict(&self, coarse: &Local) -> f64 {
+        self.finer(coarse.rows(), 3) * self.row_ns
+    }
+
     /// The rows inside, times a vector.
     pub fn inside(&self, local: &Local) -> f64 {
         (self.finer(local.rows(), 3) - self.rows_of_borders(local)) * self.row_ns

@@ -3,6 +3,9 @@
 use super::system::{Dealt, Place};
 use std::ops::Range;
 
+/// Columns and values.
+type Entries<'a> = std::iter::Zip<std::slice::Iter<'a, u32>, std::slice::Iter<'a, f64>>;
+
 /// The rows of a shard on one level. Columns below the number of rows are its own; those from there on are *ghosts*, columns whose
 /// rows others have, by neighbour.
 #[derive(Debug)]
@@ -10,7 +13,8 @@ pub struct Local {
     starts: Vec<usize>,
     columns: Vec<u32>,
     values: Vec<f64>,
-    diagonal: Vec<f64>,
+    /// Where the diagonal is in each row.
+    middles: Vec<usize>,
     /// The other shards whose rows it uses.
     pub neighbours: Vec<Neighbour>,
     /// Rows that use no ghosts, in runs.
@@ -81,7 +85,7 @@ impl Local {
         };
         let columns: Vec<u32> = places.iter().map(column).collect();
         let own = |row: usize| (starts[row]..starts[row + 1]).find(|at| columns[*at] as usize == row);
-        let diagonal = (0..rows).map(|row| own(row).map_or(0.0, |at| values[at])).collect();
+        let middles = (0..rows).map(|row| own(row).expect("a value on the diagonal")).collect();
         let (mut inside, mut borders): (Vec<Range<usize>>, Vec<Border>) = (Vec::new(), Vec::new());
         for row in 0..rows {
             let mut from: Vec<usize> = places[starts[row]..starts[row + 1]]
@@ -101,7 +105,7 @@ impl Local {
             }
         }
         let finer = if level + 1 < levels { dealt.finer(shard, level + 1) } else { Vec::new() };
-        Self { starts, columns, values, diagonal, neighbours, inside, borders, finer }
+        Self { starts, columns, values, middles, neighbours, inside, borders, finer }
     }
 
     /// The number of rows.
@@ -109,15 +113,25 @@ impl Local {
         self.starts.len() - 1
     }
 
-    fn row(&self, row: usize) -> impl Iterator<Item = (&u32, &f64)> {
-        let range = self.starts[row]..self.starts[row + 1];
+    #[inline]
+    fn row(&self, row: usize) -> Entries<'_> {
+        self.entries(self.starts[row]..self.starts[row + 1])
+    }
+
+    #[inline]
+    fn entries(&self, range: Range<usize>) -> Entries<'_> {
         self.columns[range.clone()].iter().zip(&self.values[range])
+    }
+
+    #[inline]
+    fn product(&self, row: usize, x: &[f64]) -> f64 {
+        self.row(row).fold(0.0, |sum, (column, value)| sum + value * x[*column as usize])
     }
 
     /// The rows that use no ghosts, times a vector.
     pub fn multiply_inside(&self, x: &[f64], y: &mut [f64]) {
-        for row in self.inside.iter().flat_map(Range::clone) {
-            y[row] = self.row(row).fold(0.0, |sum, (column, value)| sum + value * x[*column as usize]);
+        for run in &self.inside {
+            run.clone().zip(&mut y[run.clone()]).for_each(|(row, y)| *y = self.product(row, x));
         }
     }
 
@@ -135,15 +149,40 @@ impl Local {
         border.rows.iter().map(product).collect()
     }
 
+    /// r − A x for the rows that the next level has. `x` has ghosts.
+    pub fn restrict<'a>(&'a self, r: &'a [f64], x: &'a [f64]) -> impl Fn(usize) -> f64 + 'a {
+        |coarse| {
+            let row = self.finer[coarse] as usize;
+            r[row] - self.product(row, x)
+        }
+    }
+
     /// A step of the symmetric Gauss–Seidel method for A x = r: through all rows and back. `x` has ghosts, which stay.
     pub fn smooth(&self, r: &[f64], x: &mut [f64]) {
-        let mut relax = |row: usize| {
-            let rest = self.row(row).fold(r[row], |rest, (column, value)| rest - value * x[*column as usize]);
-            let diagonal = self.diagonal[row];
-            x[row] = (rest + x[row] * diagonal) / diagonal;
-        };
-        (0..self.rows()).for_each(&mut relax);
-        (0..self.rows()).rev().for_each(relax);
+        (0..self.rows()).for_each(|row| self.relax(row, r, x));
+        (0..self.rows()).rev().for_each(|row| self.relax(row, r, x));
+    }
+
+    /// The same from x = 0, whatever `x` was. On the way forth only the columns before the diagonal count: the others are still 0.
+    pub fn smooth_zero(&self, r: &[f64], x: &mut [f64]) {
+        x[self.rows()..].fill(0.0);
+        for row in 0..self.rows() {
+            let middle = self.middles[row];
+            x[row] = self.rest(self.starts[row]..middle, r[row], x) / self.values[middle];
+        }
+        (0..self.rows()).rev().for_each(|row| self.relax(row, r, x));
+    }
+
+    #[inline]
+    fn relax(&self, row: usize, r: &[f64], x: &mut [f64]) {
+        let diagonal = self.values[self.middles[row]];
+        let rest = self.rest(self.starts[row]..self.starts[row + 1], r[row], x);
+        x[row] = (rest + x[row] * diagonal) / diagonal;
+    }
+
+    #[inline]
+    fn rest(&self, range: Range<usize>, r: f64, x: &[f64]) -> f64 {
+        self.entries(range).fold(r, |rest, (column, value)| rest - value * x[*column as usize])
     }
 
     /// The largest sum of the absolute values of a row.

@@ -87,10 +87,10 @@ pub async fn solve(shard: Shard, part: Part, (problem, dealt): (Arc<Problem>, Ar
     let began = now();
     let mut last = None;
     for k in 0..problem.iterations {
-        solver.precondition(problem.preconditioner).await?;
+        solver.precondition(problem.preconditioner)?;
         let rz = solver.dot(fine.rows.read(R), fine.own.read(Z))?;
         solver.turn(&rz, last.as_ref())?;
-        solver.multiply(0, P).await?;
+        solver.multiply().await?;
         let p_ap = solver.dot(fine.own.read(P), fine.rows.read(AP))?;
         squares.push(solver.step(&rz, &p_ap)?);
         last = Some(rz);
@@ -110,7 +110,7 @@ pub async fn solve(shard: Shard, part: Part, (problem, dealt): (Arc<Problem>, Ar
     }
     let time = now() - began;
     shard.copy(fine.rows.read(X), fine.own.write(P)).named("copy").go()?.detach();
-    solver.multiply(0, P).await?;
+    solver.multiply().await?;
     let sums = |b: Read<f64>, ax: Read<f64>, x: Read<f64>| {
         let squares = |of: &dyn Fn(usize) -> f64| (0..b.as_slice().len()).map(|row| of(row).powi(2)).sum::<f64>();
         let (b, ax, x) = (b.as_slice(), ax.as_slice(), x.as_slice());
@@ -162,20 +162,22 @@ fn ends<E>(
     Ok(local.neighbours.iter().filter_map(|neighbour| ends[neighbour.extent].next()).collect())
 }
 
+/// Puts what has come from the neighbours into a vector.
+fn receive(local: &Local, came: Many<Get<f64>>, x: &mut [f64]) {
+    for (neighbour, came) in local.neighbours.iter().zip(came) {
+        x[neighbour.ghosts.clone()].copy_from_slice(&came);
+    }
+}
+
 impl Solver {
     /// Writes to all vectors. Memory that is touched for the first time takes longer.
     fn touch(&self) -> Result<(), Error> {
-        for (n, level) in self.levels.iter().enumerate() {
-            let fields = if n == 0 { &[Z, P][..] } else { &[Z] };
-            for field in fields {
-                self.shard.fill(level.all.write(*field), 0.0).go()?.detach();
-            }
-            self.shard.fill(level.rows.write(AP), 0.0).go()?.detach();
-            if n > 0 {
-                self.shard.fill(level.rows.write(R), 0.0).go()?.detach();
-            }
-        }
-        Ok(())
+        let clear = |to| self.shard.fill(to, 0.0).go().map(TaskFuture::detach);
+        let (fine, coarse) = (&self.levels[0], &self.levels[1..]);
+        clear(fine.all.write(P))?;
+        clear(fine.rows.write(AP))?;
+        self.levels.iter().try_for_each(|level| clear(level.all.write(Z)))?;
+        coarse.iter().try_for_each(|level| clear(level.rows.write(R)))
     }
 
     /// In virtual time a task takes as long as the charges say.
@@ -253,21 +255,21 @@ impl Solver {
         Ok(())
     }
 
-    /// The product of a level's matrix and a vector. The rows that need ghosts start when those of their neighbours are there.
-    async fn multiply(&self, level: usize, vector: Field<f64>) -> Result<(), Error> {
-        let Level { local, all, own, ghosts, rows, into, .. } = &self.levels[level];
-        self.send(level, vector)?;
+    /// The product of the matrix and the direction. The rows that need ghosts start when those of their neighbours are there.
+    async fn multiply(&self) -> Result<(), Error> {
+        let Level { local, all, own, ghosts, rows, into, .. } = &self.levels[0];
+        self.send(0, P)?;
         for ((ghosts, from), neighbour) in ghosts.iter().zip(into).zip(&local.neighbours) {
             let receive = |mut ghosts: Write<f64>, came: Get<f64>| ghosts.write_with(|n| came[n]);
-            let receive = self.shard.launch(receive, (ghosts.write(vector), from.get())).named("receive");
+            let receive = self.shard.launch(receive, (ghosts.write(P), from.get())).named("receive");
             self.charged(receive, |c| c.receive(neighbour)).go()?.detach();
         }
         if self.mode == Mode::Whole {
-            self.shard.launch(|_: Read<f64>| (), (all.read(vector),)).named("all").go()?.await?;
+            self.shard.launch(|_: Read<f64>| (), (all.read(P),)).named("all").go()?.await?;
         }
         let of = local.clone();
         let inside = move |x: Read<f64>, mut y: ReadWrite<f64>| of.multiply_inside(x.as_slice(), y.as_mut_slice());
-        let inside = self.shard.launch(inside, (own.read(vector), rows.read_write(AP))).named("inside");
+        let inside = self.shard.launch(inside, (own.read(P), rows.read_write(AP))).named("inside");
         self.charged(inside, |c| c.inside(local)).go()?.detach();
         let border = |number: usize| {
             let of = local.clone();
@@ -275,8 +277,8 @@ impl Solver {
                 let ghosts: Vec<&[f64]> = ghosts.iter().map(|ghosts| ghosts.as_slice()).collect();
                 of.multiply_border(&of.borders[number], x.as_slice(), &ghosts)
             };
-            let needed = local.borders[number].from.iter().map(|n| ghosts[*n].read(vector)).collect();
-            let border = self.shard.launch(border, (own.read(vector), needed)).named("border");
+            let needed = local.borders[number].from.iter().map(|n| ghosts[*n].read(P)).collect();
+            let border = self.shard.launch(border, (own.read(P), needed)).named("border");
             self.charged(border, |c| c.border(&local.borders[number])).go()
         };
         if local.borders.is_empty() {
@@ -294,33 +296,52 @@ impl Solver {
         Ok(())
     }
 
-    /// Takes a step of the symmetric Gauss–Seidel method on a level. It starts when all ghosts are there.
-    fn smooth(&self, level: usize) -> Result<(), Error> {
-        let at = &self.levels[level];
-        self.send(level, Z)?;
-        let gets = at.into.iter().map(Consumer::get).collect();
-        let of = at.local.clone();
-        let smooth = move |r: Read<f64>, mut x: ReadWrite<f64>, came: Many<Get<f64>>| {
-            let x = x.as_mut_slice();
-            for (neighbour, came) in of.neighbours.iter().zip(came) {
-                x[neighbour.ghosts.clone()].copy_from_slice(&came);
-            }
-            of.smooth(r.as_slice(), x);
-        };
-        let smooth = self.shard.launch(smooth, (at.rows.read(R), at.all.read_write(Z), gets)).named("smooth");
-        self.charged(smooth, |c| c.smooth(&at.local)).go()?.detach();
+    /// Takes a step of the symmetric Gauss–Seidel method on a level, from 0.
+    fn smooth_zero(&self, level: usize) -> Result<(), Error> {
+        let Level { local, all, rows, .. } = &self.levels[level];
+        let of = local.clone();
+        let smooth = move |r: Read<f64>, mut x: ReadWrite<f64>| of.smooth_zero(r.as_slice(), x.as_mut_slice());
+        let smooth = self.shard.launch(smooth, (rows.read(R), all.read_write(Z))).named("smooth from 0");
+        self.charged(smooth, |c| c.smooth_zero(local)).go()?.detach();
         Ok(())
     }
 
-    fn clear(&self, level: usize) -> Result<(), Error> {
-        let Level { local, own, .. } = &self.levels[level];
-        let clear = self.shard.fill(own.write(Z), 0.0).named("clear");
-        self.charged(clear, |c| c.vectors(local.rows(), 1)).go()?.detach();
+    /// Takes another step. It starts when all ghosts are there.
+    fn smooth(&self, level: usize) -> Result<(), Error> {
+        let Level { local, all, rows, into, .. } = &self.levels[level];
+        self.send(level, Z)?;
+        let of = local.clone();
+        let smooth = move |r: Read<f64>, mut x: ReadWrite<f64>, came: Many<Get<f64>>| {
+            let x = x.as_mut_slice();
+            receive(&of, came, x);
+            of.smooth(r.as_slice(), x);
+        };
+        let args = (rows.read(R), all.read_write(Z), into.iter().map(Consumer::get).collect());
+        let smooth = self.shard.launch(smooth, args).named("smooth");
+        self.charged(smooth, |c| c.smooth(local)).go()?.detach();
+        Ok(())
+    }
+
+    /// Makes the right-hand side of the next level. It starts when all ghosts are there.
+    fn restrict(&self, level: usize) -> Result<(), Error> {
+        let Level { local, all, rows, into, .. } = &self.levels[level];
+        self.send(level, Z)?;
+        let coarse = &self.levels[level + 1];
+        let of = local.clone();
+        let restrict = move |r: Read<f64>, mut x: ReadWrite<f64>, mut coarse: Write<f64>, came: Many<Get<f64>>| {
+            let x = x.as_mut_slice();
+            receive(&of, came, x);
+            coarse.write_with(of.restrict(r.as_slice(), x));
+        };
+        let gets = into.iter().map(Consumer::get).collect();
+        let args = (rows.read(R), all.read_write(Z), coarse.rows.write(R), gets);
+        let restrict = self.shard.launch(restrict, args).named("restrict");
+        self.charged(restrict, |c| c.restrict(&coarse.local)).go()?.detach();
         Ok(())
     }
 
     /// An approximate solution of A z = r.
-    async fn precondition(&self, by: Preconditioner) -> Result<(), Error> {
+    fn precondition(&self, by: Preconditioner) -> Result<(), Error> {
         if by == Preconditioner::None {
             let Level { local, own, rows, .. } = &self.levels[0];
             let copy = self.shard.copy(rows.read(R), own.write(Z)).named("copy");
@@ -329,24 +350,10 @@ impl Solver {
         }
         let coarsest = self.levels.len() - 1;
         for level in 0..coarsest {
-            self.clear(level)?;
-            self.smooth(level)?;
-            self.multiply(level, Z).await?;
-            let (fine, coarse) = (&self.levels[level], &self.levels[level + 1]);
-            let of = fine.local.clone();
-            let restrict = move |r: Read<f64>, az: Read<f64>, mut coarse: Write<f64>| {
-                let (r, az) = (r.as_slice(), az.as_slice());
-                coarse.write_with(|row| {
-                    let fine = of.finer[row] as usize;
-                    r[fine] - az[fine]
-                });
-            };
-            let args = (fine.rows.read(R), fine.rows.read(AP), coarse.rows.write(R));
-            let restrict = self.shard.launch(restrict, args).named("restrict");
-            self.charged(restrict, |c| c.vectors(coarse.local.rows(), 1)).go()?.detach();
+            self.smooth_zero(level)?;
+            self.restrict(level)?;
         }
-        self.clear(coarsest)?;
-        self.smooth(coarsest)?;
+        self.smooth_zero(coarsest)?;
         for level in (0..coarsest).rev() {
             let (fine, coarse) = (&self.levels[level], &self.levels[level + 1]);
             let of = fine.local.clone();
