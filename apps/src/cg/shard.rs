@@ -87,9 +87,13 @@ pub async fn solve(shard: Shard, part: Part, (problem, dealt): (Arc<Problem>, Ar
     let began = now();
     let mut last = None;
     for k in 0..problem.iterations {
-        solver.precondition(problem.preconditioner)?;
-        let rz = solver.dot(fine.rows.read(R), fine.own.read(Z))?;
-        solver.turn(&rz, last.as_ref())?;
+        let (rz, z) = if problem.preconditioner == Preconditioner::None {
+            (squares[k].clone(), fine.rows.read(R))
+        } else {
+            solver.precondition()?;
+            (solver.dot(fine.rows.read(R), fine.own.read(Z))?, fine.own.read(Z))
+        };
+        solver.turn(z, &rz, last.as_ref())?;
         solver.multiply().await?;
         let p_ap = solver.dot(fine.own.read(P), fine.rows.read(AP))?;
         squares.push(solver.step(&rz, &p_ap)?);
@@ -203,13 +207,18 @@ impl Solver {
     }
 
     /// The new direction: z + β p.
-    fn turn(&self, rz: &TaskFuture<f64>, last: Option<&TaskFuture<f64>>) -> Result<(), Error> {
+    fn turn(
+        &self,
+        z: Requirement<Read<'static, f64>>,
+        rz: &TaskFuture<f64>,
+        last: Option<&TaskFuture<f64>>,
+    ) -> Result<(), Error> {
         let Level { local, own, .. } = &self.levels[0];
         let turn = |z: Read<f64>, mut p: ReadWrite<f64>, rz: Arg<f64>, last: Option<Arg<f64>>| {
             let beta = last.map_or(0.0, |last| part(*rz, *last));
             p.as_mut_slice().iter_mut().zip(z.as_slice()).for_each(|(p, z)| *p = z + beta * *p);
         };
-        let args = (own.read(Z), own.read_write(P), rz.into(), last.map(Into::into));
+        let args = (z, own.read_write(P), rz.into(), last.map(Into::into));
         let rows = local.rows();
         self.charged(self.shard.launch(turn, args).named("turn"), |c| c.vectors(rows, 1)).go()?.detach();
         Ok(())
@@ -341,13 +350,7 @@ impl Solver {
     }
 
     /// An approximate solution of A z = r.
-    fn precondition(&self, by: Preconditioner) -> Result<(), Error> {
-        if by == Preconditioner::None {
-            let Level { local, own, rows, .. } = &self.levels[0];
-            let copy = self.shard.copy(rows.read(R), own.write(Z)).named("copy");
-            self.charged(copy, |c| c.vectors(local.rows(), 1)).go()?.detach();
-            return Ok(());
-        }
+    fn precondition(&self) -> Result<(), Error> {
         let coarsest = self.levels.len() - 1;
         for level in 0..coarsest {
             self.smooth_zero(level)?;
