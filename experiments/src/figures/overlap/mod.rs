@@ -144,14 +144,11 @@ const DECOMPOSED: [(u32, u32); 2] = [(FEW, 4), (MOST, 1)];
 /// The shards of a process that are as many for each worker with 7 as with 8.
 const EVEN: u32 = 56;
 
-/// The processes of the runs by the length of tasks.
-const BY_LENGTH: u32 = 2;
-
-/// The processes of the traces.
-const TRACED: u32 = 8;
+/// The processes of the runs by the length of tasks, and of the traces.
+const SOME: u32 = 8;
 
 /// Factors on the times of their tasks.
-const LENGTHS: [f64; 5] = [0.0625, 0.25, 1.0, 4.0, 16.0];
+const LENGTHS: [f64; 6] = [0.015625, 0.0625, 0.25, 1.0, 4.0, 16.0];
 
 /// The times of a program.
 #[derive(Debug, Clone, Serialize)]
@@ -536,7 +533,7 @@ impl Results {
                 });
             }
         }
-        let late = late(&machine(BY_LENGTH), runs)?;
+        let late = late(&machine(to.min(SOME)), runs)?;
         let iterations = iterations(&file, to, runs)?;
         let mut verdicts: Vec<Verdict> = shapes.iter().map(|shape| study.verdict_on(shape, &all)).collect();
         verdicts.extend(once_each(&known, &predictions, &iterations, &late));
@@ -636,8 +633,8 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
         ("figures.json", pretty(&results)?),
     ];
     for (name, mode) in [("whole.json", Mode::Whole), ("parts.json", Mode::Partial)] {
-        let machine = MachineFile::load(MACHINE)?.machine(Some(TRACED), 1);
-        let work = (BENCHMARKS[PLANE].work)(65536, TRACED);
+        let machine = MachineFile::load(MACHINE)?.machine(Some(SOME), 1);
+        let work = (BENCHMARKS[PLANE].work)(65536, SOME);
         Run { machine, delivery: Delivery::Callback, mode, work }.traced(&args.output.join(name))?;
     }
     report::write(&directory, page::page(&results, &figures, &pictures), &pictures, &written)?;

@@ -205,7 +205,7 @@ impl Job for Run {
             Work::Transform(_) => processes * processes * (64 * 16 * 4 + 1500),
             Work::Words(_) | Work::Product(_) => processes * processes * 3000,
             // A small grid with its matrix, and the shard's tasks and edges.
-            Work::Gradients { shards, .. } => processes * u128::from(shards) * 1_000_000,
+            Work::Gradients { shards, .. } => processes * u128::from(shards) * 3_000_000,
         }
     }
 
