@@ -16,9 +16,9 @@ use std::sync::{Arc, PoisonError};
 /// Solve a sparse symmetric positive definite system by conjugate gradients (CG), with HPCG's operator or a matrix of a file
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "Each shard has rows of the matrix and sends its neighbours the values that they need. In mode partial the rows at a border are \
-computed when the values of their neighbours are there, and in mode whole all rows when all values are there. \
-The residuals have the same bits in both.\n\n",
+    "Each shard has rows of the matrix and sends its neighbours the values that they need. In mode partial the rows of a product \
+at a border are computed when the values of their neighbours are there, and in mode whole all rows when all values are there. Steps of \
+the preconditioner wait for all values in both. The residuals have the same bits.\n\n",
     "Without --input the system is that of HPCG: a grid of --points for each shard, in which a point and its up to 26 neighbours make \
 an equation. Preconditioners: multigrid (HPCG's, on up to 4 grids), gauss-seidel (a symmetric step on each shard's rows), none \
 (as MiniFE). All values of the solution are 1 unless --right gives another right-hand side. Every run is verified: b − A x is computed anew.\n\n",
