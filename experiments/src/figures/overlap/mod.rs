@@ -406,7 +406,8 @@ fn iterations(file: &MachineFile, to: u32, runs: &mut Runs<Run>) -> Result<Vec<I
         let points = points_of_shard(CORES * shards);
         let work = Work::Gradients { points, shards: CORES * shards, multigrid };
         let mode = if way.delivery == Delivery::Thread { Mode::Partial } else { way.mode };
-        Run { machine: file.machine(Some(processes), 1), delivery: way.delivery, mode, work }
+        let machine = file.machine(Some(processes), processes * CORES * shards);
+        Run { machine, delivery: way.delivery, mode, work }
     };
     let jobs: Vec<Run> = cases.iter().flat_map(|case| WAYS.iter().map(|way| run(*case, way))).collect();
     let took = runs.all(&jobs)?;
@@ -633,7 +634,7 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
         ("figures.json", pretty(&results)?),
     ];
     for (name, mode) in [("whole.json", Mode::Whole), ("parts.json", Mode::Partial)] {
-        let machine = MachineFile::load(MACHINE)?.machine(Some(SOME), 1);
+        let machine = MachineFile::load(MACHINE)?.machine(Some(SOME), SOME);
         let work = (BENCHMARKS[PLANE].work)(65536, SOME);
         Run { machine, delivery: Delivery::Callback, mode, work }.traced(&args.output.join(name))?;
     }
