@@ -159,8 +159,8 @@ impl Local {
 
     /// A step of the symmetric Gauss–Seidel method for A x = r: through all rows and back. `x` has ghosts, which stay.
     pub fn smooth(&self, r: &[f64], x: &mut [f64]) {
-        self.relax(0..self.rows(), r, x);
-        self.relax((0..self.rows()).rev(), r, x);
+        (0..self.rows()).for_each(|row| self.relax(row, r, x));
+        (0..self.rows()).rev().for_each(|row| self.relax(row, r, x));
     }
 
     /// The same from x = 0, whatever `x` was. On the way forth only the columns before the diagonal count: the others are still 0.
@@ -170,15 +170,14 @@ impl Local {
             let middle = self.middles[row];
             x[row] = self.rest(self.starts[row]..middle, r[row], x) / self.values[middle];
         }
-        self.relax((0..self.rows()).rev(), r, x);
+        (0..self.rows()).rev().for_each(|row| self.relax(row, r, x));
     }
 
-    fn relax(&self, rows: impl Iterator<Item = usize>, r: &[f64], x: &mut [f64]) {
-        for row in rows {
-            let diagonal = self.values[self.middles[row]];
-            let rest = self.rest(self.starts[row]..self.starts[row + 1], r[row], x);
-            x[row] = (rest + x[row] * diagonal) / diagonal;
-        }
+    #[inline]
+    fn relax(&self, row: usize, r: &[f64], x: &mut [f64]) {
+        let diagonal = self.values[self.middles[row]];
+        let rest = self.rest(self.starts[row]..self.starts[row + 1], r[row], x);
+        x[row] = (rest + x[row] * diagonal) / diagonal;
     }
 
     #[inline]
