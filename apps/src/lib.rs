@@ -8,6 +8,11 @@ pub mod cholesky;
 pub mod fft;
 mod gather;
 
+/// A duration of so many nanoseconds, rounded.
+pub fn nanoseconds(ns: f64) -> std::time::Duration {
+    std::time::Duration::from_nanos(ns.round() as u64)
+}
+
 /// When a shard's tasks on what comes from others start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {

@@ -3,7 +3,7 @@
 use super::local::Local;
 use super::system::Dealt;
 use super::{Charges, Preconditioner, Problem};
-use crate::Mode;
+use crate::{Mode, nanoseconds};
 use maniple::prelude::*;
 use maniple::runtime::{Consumer, Launch, Leaf, Producer, now};
 use serde::{Deserialize, Serialize};
@@ -190,7 +190,7 @@ impl Solver {
         launch: Launch<'s, F, M>,
         ns: impl FnOnce(&Charges) -> f64,
     ) -> Launch<'s, F, M> {
-        launch.takes(self.charges.as_ref().map(|charges| Duration::from_nanos(ns(charges).round() as u64)))
+        launch.takes(self.charges.as_ref().map(|charges| nanoseconds(ns(charges))))
     }
 
     /// The scalar product of two vectors without their ghosts.

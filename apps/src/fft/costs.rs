@@ -1,6 +1,7 @@
 //! What the tasks of a transform cost in virtual time.
 
 use super::{C, Charges, Problem};
+use crate::nanoseconds;
 use std::time::Duration;
 
 /// The costs of a shard's tasks, if they are charged.
@@ -51,8 +52,4 @@ impl Costs {
     fn operations(&self, of: impl Fn(&Charged) -> f64) -> Option<Duration> {
         self.0.as_ref().map(|shard| nanoseconds(of(shard) * shard.charges.operation_ns))
     }
-}
-
-fn nanoseconds(ns: f64) -> Duration {
-    Duration::from_nanos(ns.round() as u64)
 }

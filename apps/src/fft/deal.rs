@@ -53,6 +53,11 @@ impl Residues {
     }
 }
 
+/// The pieces into which a shard that cuts its work into so many tasks cuts the part of each of some members.
+pub fn pieces(groups: usize, members: usize) -> usize {
+    (16 * groups).div_ceil(members).min(groups)
+}
+
 /// A part of an axis that has been transformed: one of `parts` runs of nearly equal length.
 pub fn share(length: usize, parts: usize, part: usize) -> Range<usize> {
     let start = |part: usize| (length as u128 * part as u128 / parts as u128) as usize;

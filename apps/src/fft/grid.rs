@@ -29,12 +29,18 @@ pub struct Exchange {
     stride: usize,
 }
 
+/// The sides of the grid of so many shards for an array with these axes: shards along the first axis, and along the second. It is as
+/// square as can be. A 2D array, whose first axis has length 1, has one row of shards.
+pub fn sides(shape: [usize; 3], shards: usize) -> [usize; 2] {
+    let square = || (1..=shards.isqrt()).rev().find(|n| shards.is_multiple_of(*n)).unwrap_or(1);
+    let first = if shape[0] == 1 { 1 } else { square() };
+    [first, shards / first]
+}
+
 impl Grid {
     /// The grid for an array with these axes. The first axis of a 2D array has length 1.
     pub fn new(shape: [usize; 3], shards: usize) -> Self {
-        let square = (1..=shards.isqrt()).rev().find(|n| shards.is_multiple_of(*n)).unwrap_or(1);
-        let first = if shape[0] == 1 { 1 } else { square };
-        let shards = [first, shards / first];
+        let shards = sides(shape, shards);
         Self { shape, shards, residues: [0, 1].map(|d| Residues::new(shape[d], shards[d])) }
     }
 

@@ -14,6 +14,8 @@ mod transform;
 mod verify;
 
 pub use array::Array;
+pub use deal::{Residues, pieces};
+pub use grid::sides;
 
 use crate::Mode;
 use crate::gather::gather;

@@ -1,14 +1,14 @@
 //! The shard task, and its leaf tasks.
 
 use super::costs::Costs;
-use super::deal::share;
+use super::deal::{pieces, share};
 use super::grid::Grid;
 use super::transform::Plans;
 use super::verify::Sums;
 use super::{C, Problem, VALUES};
 use crate::Mode;
 use maniple::prelude::*;
-use maniple::runtime::{FutureMap, Leaf, now};
+use maniple::runtime::{Leaf, now};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,18 +65,16 @@ pub async fn transform(
             let (from, into, members) = (&views[number], &views[number + 1], exchange.group.len());
             let of = exchange.clone();
             let pack = move |lines: Read<C, 2>, to: Arg<usize>| of.pack(&lines.rows().collect::<Vec<_>>(), to.0);
-            // Each member begins with the next one's block, and so do the messages: nobody gets all first blocks.
-            let order = |n: usize| (exchange.place + 1 + n) % members;
-            let blocks = shard.index_launch(members, pack, |n| (from.read(VALUES), order(n).into())).named("pack");
-            let mut blocks: Vec<_> = blocks.takes(costs.pack(members)).go()?.into_iter().collect();
-            blocks.rotate_right((exchange.place + 1) % members);
-            let parts = part.exchanges[number].call_parts(&shard, blocks.into_iter().collect::<FutureMap<_>>())?;
+            let blocks = shard.index_launch(members, pack, |to| (from.read(VALUES), to.into())).named("pack");
+            // The next member's block leaves first: nobody gets all first blocks.
+            let blocks = blocks.first(exchange.place + 1).takes(costs.pack(members)).go()?;
+            let parts = part.exchanges[number].call_parts(&shard, blocks)?;
             if problem.mode == Mode::Whole {
                 parts.all().await?;
             }
             // Parts of few are cut, so that several tasks transform the last one.
             let lines = into.region().rect.extent(0);
-            let pieces = (16 * problem.groups).div_ceil(members).min(problem.groups).min(lines);
+            let pieces = pieces(problem.groups, members).min(lines);
             let mut columns = Vec::new();
             for from in 0..members {
                 let block = shard.region(cut(into, 1, exchange.columns(from)))?;

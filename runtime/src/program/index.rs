@@ -30,6 +30,7 @@ pub struct IndexLaunch<'s, F: Leaf<M>, M, W = InShard> {
     name: TaskName,
     priority: Option<Priority>,
     takes: Option<Duration>,
+    first: usize,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
     kind: PhantomData<fn() -> W>,
@@ -40,7 +41,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static, W> IndexLaunch<'s, F, M, W> {
     pub(crate) fn new(shard: &'s Shard, function: F, args: Vec<F::Args>) -> Self {
         let name = TaskName::new(std::any::type_name::<F>());
         let (waits, arrivals) = (SmallVec::new(), SmallVec::new());
-        Self { shard, function, args, name, priority: None, takes: None, waits, arrivals, kind: PhantomData }
+        Self { shard, function, args, name, priority: None, takes: None, first: 0, waits, arrivals, kind: PhantomData }
     }
 
     /// Names the tasks in reports, errors and traces. Without this they have the name of their function.
@@ -104,6 +105,14 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         self
     }
 
+    /// Launches this point first, then those behind it, and then those from 0 on. A point beyond the last is taken modulo their
+    /// number. The futures stay in the order of the points. So a shard makes the blocks of an exchange in the order in which they
+    /// leave.
+    pub fn first(mut self, point: usize) -> Self {
+        self.first = point;
+        self
+    }
+
     /// Launches all points. Local, not collective; returns at once.
     ///
     /// # Errors
@@ -113,7 +122,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     ///
     /// After an error no point is launched, and no generation has been taken. The same launch can be made again.
     pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
-        let Self { shard, function, args, name, priority, takes, waits, arrivals, .. } = self;
+        let Self { shard, function, mut args, name, priority, takes, first, waits, arrivals, .. } = self;
         check::<F, M>(shard, &args, name)?;
         let (task, points) = (short_name(name.of_type), args.len());
         let slices = match points {
@@ -137,9 +146,11 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
             mapped.into_iter().for_each(|(_, leaf)| leaf.cancel(tasks));
             Err(*error)
         };
-        let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
+        let targets = slices.iter().flat_map(|(run, processor)| run.clone().map(move |_| *processor));
+        let first = first % points.max(1);
+        args.rotate_left(first);
         let here = shard.core().effects().machine().near(shard.processor(), shard.index());
-        for (args, target) in args.into_iter().zip(targets) {
+        for (args, target) in args.into_iter().zip(targets.clone().skip(first).chain(targets)) {
             let anywhere = target == ProcessorId::ANYWHERE;
             let target = if anywhere { here } else { target };
             let launch = shard.launch(function.clone(), args).called(name).meant_for(target);
@@ -175,8 +186,9 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
             Err(error) => return refused(mapped, error),
         };
         let waits: Vec<WaitAt> = waits.iter().map(|barrier| barrier.next_wait().0).collect();
-        let futures: Vec<TaskFuture<F::Output>> =
+        let mut futures: Vec<TaskFuture<F::Output>> =
             mapped.into_iter().map(|(launch, leaf)| launch.go_mapped(leaf, &waits)).collect();
+        futures.rotate_right(first);
         if let Some(mut end) = end {
             // Futures are never refused.
             let last = last.with_args((futures.iter().cloned().collect(),), &mut end)?;

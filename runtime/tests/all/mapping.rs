@@ -69,9 +69,10 @@ impl Mapper for Answers {
     }
 }
 
+/// Launches points, beginning with the sixth. None of them runs elsewhere for that.
 async fn points(shard: Shard, n: usize) -> Result<Vec<(usize, Option<u32>)>, Error> {
     let point = |i: Arg<usize>| (*i, here());
-    shard.index_launch(n, point, |i| (i.into(),)).go()?.all().await
+    shard.index_launch(n, point, |i| (i.into(),)).first(5).go()?.all().await
 }
 
 fn index_launch(runtime: &Runtime, n: usize) -> Result<Vec<(usize, Option<u32>)>, Error> {
@@ -80,6 +81,38 @@ fn index_launch(runtime: &Runtime, n: usize) -> Result<Vec<(usize, Option<u32>)>
         Ok(top.launch_gang(&gang, &task, |_| ShardLaunch::new(n))?.all().await?.concat())
     };
     watched("an index launch", || runtime.run(program)).map(|r| r.0)
+}
+
+/// On one worker points run in the order in which they are launched, also if all wait for the same future.
+#[test]
+fn an_index_launch_may_begin_with_another_point() {
+    for (first, points, expected) in
+        [(0, 4, &[0, 1, 2, 3][..]), (3, 4, &[3, 0, 1, 2]), (9, 4, &[1, 2, 3, 0]), (2, 0, &[])]
+    {
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let ran = order.clone();
+        let shard = move |shard: Shard, ()| {
+            let ran = ran.clone();
+            let point = move |point: Arg<usize>, _: Arg<()>| {
+                ran.lock().expect("no panic").push(*point);
+                *point
+            };
+            async move {
+                let before = shard.launch(|| (), ()).go()?;
+                shard.index_launch(points, point, |i| (i.into(), (&before).into())).first(first).go()?.all().await
+            }
+        };
+        let program = move |top: Top| {
+            let shard = shard.clone();
+            async move {
+                let (gang, task) = (top.gang("one", 1)?, top.register("points", shard));
+                Ok(top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?.concat())
+            }
+        };
+        let came = watched("points", || Runtime::threads(1).run(program)).expect("a run").0;
+        assert_eq!(came, (0..points).collect::<Vec<_>>());
+        assert_eq!(*order.lock().expect("no panic"), expected, "from {first}");
+    }
 }
 
 #[test]

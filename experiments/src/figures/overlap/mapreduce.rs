@@ -2,8 +2,8 @@
 //! together in pairs.
 
 use maniple::prelude::*;
-use maniple::runtime::{FutureMap, now};
-use maniple_apps::Mode;
+use maniple::runtime::now;
+use maniple_apps::{Mode, nanoseconds};
 use std::time::Duration;
 
 /// What a shard does, in nanoseconds of one core and in bytes.
@@ -19,10 +19,6 @@ pub struct Program {
     pub block_ns: f64,
     /// The bytes of a block.
     pub bytes: usize,
-}
-
-fn nanoseconds(ns: f64) -> Option<Duration> {
-    Some(Duration::from_nanos(ns.round() as u64))
 }
 
 /// The sum that a shard gets: of its number and a number of each other one, both from 1, for each task.
@@ -44,13 +40,11 @@ async fn work(
     let add = |maps: Many<Arg<u64>>| maps.into_iter().map(|one| *one).sum::<u64>();
     let mapped =
         shard.launch(add, (maps.iter().map(Into::into).collect(),)).named("mapped").takes(Duration::ZERO).go()?;
-    // Each shard begins with the next one's block: nobody gets all first blocks.
-    let order = |n: usize| (me as usize + 1 + n) % shards;
     let block = move |mapped: Arg<u64>, to: Arg<usize>| vec![*mapped * (u64::from(me) + 1 + to.0 as u64 + 1)];
-    let blocks = shard.index_launch(shards, block, |n| ((&mapped).into(), order(n).into())).named("block");
-    let mut blocks: Vec<_> = blocks.takes(nanoseconds(program.block_ns)).go()?.into_iter().collect();
-    blocks.rotate_right((me as usize + 1) % shards);
-    let parts = exchange.call_parts(&shard, blocks.into_iter().collect::<FutureMap<_>>())?;
+    let blocks = shard.index_launch(shards, block, |to| ((&mapped).into(), to.into())).named("block");
+    // The next shard's block leaves first: nobody gets all first blocks.
+    let blocks = blocks.first(me as usize + 1).takes(nanoseconds(program.block_ns)).go()?;
+    let parts = exchange.call_parts(&shard, blocks)?;
     if program.mode == Mode::Whole {
         parts.all().await?;
     }

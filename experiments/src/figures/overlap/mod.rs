@@ -4,13 +4,14 @@
 mod mapreduce;
 mod page;
 mod runs;
+mod shapes;
 
 use super::FiguresOptions;
 use super::changes::{Band, numbers_as};
 use super::curves::draw;
 use super::report::{self, Figure, Row, points_csv};
 use super::runs::Runs;
-use super::study::{self, Figures, Ratio, Shape, Study};
+use super::study::{self, Figures, Study};
 use super::verdicts::Verdict;
 use maniple::runtime::VirtualMachine;
 use maniple_apps::Mode;
@@ -19,8 +20,9 @@ use maniple_command::files::Files;
 use maniple_command::machines::file::MachineFile;
 use maniple_command::measure::directory::{Directory, pretty};
 use maniple_command::output::{Stdout, quoted};
-use runs::{Delivery, Run, Work, rate};
+use runs::{Delivery, Run, Work};
 use serde::Serialize;
+use shapes::{once_each, predicted, shapes};
 
 /// The machine. A node of it is a process.
 const MACHINE: &str = "marenostrum4";
@@ -185,8 +187,15 @@ struct Iteration {
     shards: u32,
     /// Milliseconds, by the ways of [`WAYS`], but a communication thread with parts.
     ms: [f64; 5],
-    /// By [`Library`](Self::tests): milliseconds of the version that tests requests between tasks.
+    /// Milliseconds by polling, if requests are tested between tasks, as TAMPI does.
     tested_ms: f64,
+}
+
+impl Iteration {
+    /// The paper's benchmark.
+    fn name(&self) -> &'static str {
+        if self.multigrid { "HPCG" } else { "MiniFE" }
+    }
 }
 
 /// The times of an iteration where messages move once both processors have looked, or at once.
@@ -226,105 +235,6 @@ fn named(number: &str) -> String {
         _ => "the runtime",
     }
     .into()
-}
-
-fn most(values: impl Iterator<Item = f64>) -> f64 {
-    values.fold(f64::NEG_INFINITY, f64::max)
-}
-
-fn least(values: impl Iterator<Item = f64>) -> f64 {
-    values.fold(f64::INFINITY, f64::min)
-}
-
-/// The mean of gains, as a ratio.
-fn mean(points: &[Timed], way: usize) -> f64 {
-    points.iter().map(|point| point.gain(way)).sum::<f64>() / points.len() as f64
-}
-
-/// The shapes of Figures 10 and 12.
-fn shapes() -> Vec<Shape<Timed>> {
-    let mut shapes: Vec<Shape<Timed>> = Vec::new();
-    let mut shape = |paper: &str, ratio: &str, of: Box<Ratio<Timed>>, holds| {
-        let (paper, ratio) = (paper.into(), ratio.into());
-        shapes.push(Shape { paper, ratio, numbers: &[""], of, holds });
-    };
-    let gains = |all: &Figures<Timed>, of: usize, way: usize| -> Vec<f64> {
-        all[of].iter().map(|point| point.gain(way)).collect()
-    };
-    shape(
-        "2D FFT: callbacks gain at all sizes",
-        "time of the whole version ÷ by CB-SW, the least, to be at least 1.15",
-        Box::new(move |all| least(gains(all, PLANE, CALLBACK).into_iter())),
-        |gain| gain >= 1.15,
-    );
-    shape(
-        "… 21.9 % in the mean",
-        "the mean, to be half to twice that",
-        Box::new(|all| mean(&all[PLANE], CALLBACK)),
-        |gain| (1.1095..=1.438).contains(&gain),
-    );
-    shape(
-        "… a communication thread is behind",
-        "time with it ÷ of the whole version by polling, the least, to be above 1",
-        Box::new(move |all| 1.0 / most(gains(all, PLANE, THREAD).into_iter())),
-        |ratio| ratio > 1.0,
-    );
-    shape(
-        "… by 4 %",
-        "the same, the largest, to be at most 9/8",
-        Box::new(move |all| 1.0 / least(gains(all, PLANE, THREAD).into_iter())),
-        |ratio| ratio <= 1.125,
-    );
-    shape(
-        "collectives: polling, callbacks in software and by hardware are equal",
-        "time of the slowest of the three ÷ of the fastest, over both FFTs the largest, to be at most 1.05",
-        Box::new(|all| {
-            let apart = |p: &Timed| {
-                let three = || p.ms[POLLING..=HARDWARE].iter().copied();
-                most(three()) / least(three())
-            };
-            most(all[..=CUBE].iter().flatten().map(apart))
-        }),
-        |ratio| ratio <= 1.05,
-    );
-    shape(
-        "3D FFT: 21.2 % in the mean",
-        "time of the whole version ÷ by CB-SW, the mean, to be half to twice that",
-        Box::new(|all| mean(&all[CUBE], CALLBACK)),
-        |gain| (1.106..=1.424).contains(&gain),
-    );
-    shape(
-        "… its best gain is above that of 2D FFT, 34.5 against 26.8 %",
-        "best gain of 3D ÷ of 2D, to be above 1",
-        Box::new(move |all| {
-            most(gains(all, CUBE, CALLBACK).into_iter()) / most(gains(all, PLANE, CALLBACK).into_iter())
-        }),
-        |ratio| ratio > 1.0,
-    );
-    shape(
-        "… a communication thread is 9.8 % behind in the mean",
-        "time with it ÷ of the whole version by polling, the mean, to be half to twice that",
-        Box::new(|all| 1.0 / mean(&all[CUBE], THREAD)),
-        |ratio| (1.049..=1.196).contains(&ratio),
-    );
-    shape(
-        "word count: the gain falls with the size",
-        "gain with the fewest words ÷ with the most, to be above 1",
-        Box::new(move |all| {
-            let gains = gains(all, WORDS, CALLBACK);
-            gains[0] / gains[gains.len() - 1]
-        }),
-        |ratio| ratio > 1.0,
-    );
-    shape(
-        "matrix–vector product: gains more than word count",
-        "its least gain ÷ the most of word count, to be above 1",
-        Box::new(move |all| {
-            least(gains(all, PRODUCT, CALLBACK).into_iter()) / most(gains(all, WORDS, CALLBACK).into_iter())
-        }),
-        |ratio| ratio > 1.0,
-    );
-    shapes
 }
 
 /// The times of some works, on each of some machines.
@@ -411,13 +321,13 @@ fn iterations(file: &MachineFile, to: u32, runs: &mut Runs<Run>) -> Result<Vec<I
     };
     let jobs: Vec<Run> = cases.iter().flat_map(|case| WAYS.iter().map(|way| run(*case, way))).collect();
     let took = runs.all(&jobs)?;
+    let poll_ns = file.machine(Some(1), 1).costs.poll_ns;
     let iteration = |((processes, multigrid, shards), took): (&(u32, bool, u32), &[runs::Took])| {
-        let machine = file.machine(Some(1), 1);
         // Between two of its tasks a worker tests the requests of its shards: half of those of an exchange, on average.
         let tasks = took[POLLING].tasks as f64 / runs::ITERATIONS as f64 / f64::from(processes * CORES);
         let tests = tasks * 26.0 * f64::from(*shards) / 2.0;
         let ms = std::array::from_fn(|way| took[way].seconds * 1e3);
-        let tested_ms = took[POLLING].seconds * 1e3 + tests * machine.costs.poll_ns * 1e-6;
+        let tested_ms = took[POLLING].seconds * 1e3 + tests * poll_ns * 1e-6;
         Iteration { multigrid: *multigrid, processes: *processes, shards: *shards, ms, tested_ms }
     };
     Ok(cases.iter().zip(took.chunks(WAYS.len())).map(iteration).collect())
@@ -441,45 +351,6 @@ fn late(machine: &VirtualMachine, runs: &mut Runs<Run>) -> Result<Vec<Late>, Fai
     Ok(LENGTHS.iter().zip(took.chunks(6)).map(late).collect())
 }
 
-/// The part of the time that late polls cost where polling and a communication thread are equally fast, if they are.
-fn crossing(late: &[Late]) -> Option<f64> {
-    let behind = |late: &Late| (late.ms[0][0] / late.ms[0][2]).ln();
-    let cost = |late: &Late| late.ms[0][0] / late.ms[0][1] - 1.0;
-    late.windows(2).find_map(|two| {
-        let (a, b) = (behind(&two[0]), behind(&two[1]));
-        (a * b <= 0.0).then(|| cost(&two[0]) + (cost(&two[1]) - cost(&two[0])) * a / (a - b))
-    })
-}
-
-/// The time of a transform by what nothing can hide: the first lines, the first blocks, the exchange, and then the last part and
-/// its path.
-fn predicted(machine: &VirtualMachine, lengths: [usize; 3]) -> f64 {
-    let (processes, workers) = (machine.nodes as usize, f64::from(machine.per_node));
-    let (operation, byte) = (rate(machine, "operation"), rate(machine, "packed-byte"));
-    let values = lengths.iter().map(|n| *n as f64).product::<f64>() / processes as f64;
-    let log = |n: usize| (n as f64).log2();
-    let first = (1..=processes.isqrt()).rev().find(|n| processes.is_multiple_of(*n)).unwrap_or(1);
-    let exchanges: &[(usize, usize)] = match lengths[0] {
-        1 => &[(processes, lengths[1])],
-        _ => &[(processes / first, lengths[1]), (first, lengths[0])],
-    };
-    let mut ns = values * 5.0 * log(lengths[2]) * operation / workers;
-    for (members, length) in exchanges {
-        let bytes = values * 16.0;
-        let pieces = (16.0 * workers / *members as f64).ceil().min(workers);
-        let groups = (4..=8).rev().find(|g| g * g <= *members && members.is_multiple_of(*g)).unwrap_or(1);
-        ns += bytes / *members as f64 * byte;
-        ns += (bytes * (*members - 1) as f64 / *members as f64 * machine.network.byte_ns).max(bytes * byte / workers);
-        ns += values / (*members as f64 * pieces) * 5.0 * log(length / members) * operation;
-        for (count, of) in [(members / groups, groups), (groups, 1)] {
-            if count > 1 {
-                ns += values / (of as f64 * workers) * (6.0 + 5.0 * log(count)) * operation;
-            }
-        }
-    }
-    ns * 1e-6
-}
-
 /// All results.
 #[derive(Serialize)]
 struct Results {
@@ -498,8 +369,7 @@ struct Results {
 
 impl Results {
     /// Does all runs, on up to `to` processes.
-    fn make(to: u32, draws: usize, runs: &mut Runs<Run>) -> Result<Self, Failure> {
-        let file = MachineFile::load(MACHINE)?;
+    fn make(file: &MachineFile, to: u32, draws: usize, runs: &mut Runs<Run>) -> Result<Self, Failure> {
         let machine = |processes: u32| file.machine(Some(processes), 1);
         let shapes = shapes();
         let few = machine(to.min(FEW));
@@ -535,7 +405,7 @@ impl Results {
             }
         }
         let late = late(&machine(to.min(SOME)), runs)?;
-        let iterations = iterations(&file, to, runs)?;
+        let iterations = iterations(file, to, runs)?;
         let mut verdicts: Vec<Verdict> = shapes.iter().map(|shape| study.verdict_on(shape, &all)).collect();
         verdicts.extend(once_each(&known, &predictions, &iterations, &late));
         Ok(Self {
@@ -569,52 +439,6 @@ impl Results {
     }
 }
 
-/// Verdicts on results that have no bands.
-fn once_each(gains: &[Gains], predicted: &[Predicted], iterations: &[Iteration], late: &[Late]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    let mut verdict = |paper: &str, ratio: &str, value: f64, holds: fn(f64) -> bool| {
-        verdicts.push(Verdict::of(paper, ratio, &[value], 0, holds));
-    };
-    let last = |benchmark: &str| gains.iter().rfind(|g| g.benchmark == benchmark);
-    let apart = |g: &Gains| {
-        let last = last(g.benchmark).map_or(&[][..], |last| &last.percent);
-        most(g.percent.iter().zip(last).map(|(a, b)| (a - b).abs()))
-    };
-    verdict(
-        "trends over 16 to 128 nodes: gains differ by at most 4 points",
-        "percentage points between the gain on fewer nodes and on the most, the largest, to be at most 4",
-        most(gains.iter().map(apart)),
-        |points| points <= 4.0,
-    );
-    let off = |benchmark: &str| {
-        most(predicted.iter().filter(|p| p.benchmark == benchmark).map(|p| (p.ms / p.predicted_ms - 1.0).abs()))
-    };
-    for (at, holds) in [(PLANE, (|off| off <= 0.08) as fn(f64) -> bool), (CUBE, |off| off <= 0.1)] {
-        verdict(
-            &format!("not in the paper: the time of the {} follows from the exchange", BENCHMARKS[at].name),
-            "time by CB-HW ÷ that of first lines, first block, exchange, last part and its path, farthest from 1",
-            off(BENCHMARKS[at].name),
-            holds,
-        );
-    }
-    if !iterations.is_empty() {
-        let order = |i: &Iteration| (i.ms[HARDWARE] / i.ms[CALLBACK]).max(i.ms[CALLBACK] / i.ms[POLLING]);
-        verdict(
-            "Figure 9: CB-HW is at least as fast as CB-SW, and that as EV-PO",
-            "time of a better way ÷ of the next one, the largest, to be at most 1.01",
-            most(iterations.iter().map(order)),
-            |ratio| ratio <= 1.01,
-        );
-    }
-    verdict(
-        "not in the paper: a communication thread is better where late polls cost more than a core of eight",
-        "time by polling ÷ by hardware − 1 where polling and the thread are equal, to be 1/8 within a quarter",
-        crossing(late).unwrap_or(f64::NAN),
-        |cost| (0.75..=1.25).contains(&(cost * 8.0)),
-    );
-    verdicts
-}
-
 /// Does the runs and writes the report.
 pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     let to = args.to.unwrap_or(MOST as usize);
@@ -625,7 +449,8 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     Files::new().fills("--output", Some(&args.output)).check()?;
     let directory = Directory::prepare(&args.output)?;
     let mut runs = Runs::default();
-    let results = Results::make(to as u32, args.draws, &mut runs)?;
+    let file = MachineFile::load(MACHINE)?;
+    let results = Results::make(&file, to as u32, args.draws, &mut runs)?;
     let figures = results.figures();
     let pictures = draw(page::plots(&results, &figures))?;
     let written = [
@@ -634,7 +459,7 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
         ("figures.json", pretty(&results)?),
     ];
     for (name, mode) in [("whole.json", Mode::Whole), ("parts.json", Mode::Partial)] {
-        let machine = MachineFile::load(MACHINE)?.machine(Some(SOME), SOME);
+        let machine = file.machine(Some(SOME), SOME);
         let work = (BENCHMARKS[PLANE].work)(65536, SOME);
         Run { machine, delivery: Delivery::Callback, mode, work }.traced(&args.output.join(name))?;
     }

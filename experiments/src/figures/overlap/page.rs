@@ -1,8 +1,9 @@
 //! The report.
 
+use super::shapes::{crossing, most};
 use super::{
     BENCHMARKS, CALLBACK, CORES, EVEN, FEW, HARDWARE, Iteration, MACHINE, ON_A_COMPUTER, POLLING, Results, THREAD,
-    WAYS, WHOLE, crossing, most,
+    WAYS, WHOLE,
 };
 use crate::figures::curves::{Curve, ORANGE, PURPLE, Plot};
 use crate::figures::report::Figure;
@@ -64,8 +65,7 @@ fn iterations(results: &Results) -> (Vec<String>, Vec<Vec<String>>) {
     let gains = WAYS[1..].iter().map(|way| way.name).chain(once("TAMPI")).map(|way| format!("gain, {way}"));
     let row = |i: &Iteration| {
         let times = || i.ms.iter().copied().chain(once(i.tested_ms));
-        let name = if i.multigrid { "HPCG" } else { "MiniFE" };
-        let start = [name.into(), i.processes.to_string(), i.shards.to_string()].into_iter();
+        let start = [i.name().into(), i.processes.to_string(), i.shards.to_string()].into_iter();
         let gains = times().skip(1).map(|ms| microseconds(i.ms[WHOLE] / ms));
         start.chain(times().map(microseconds)).chain(gains).collect()
     };
@@ -77,9 +77,8 @@ pub fn iterations_csv(results: &Results) -> String {
     let mut text =
         String::from("benchmark,processes,shards_per_core,whole_ms,ev_po_ms,cb_sw_ms,cb_hw_ms,ct_de_ms,tampi_ms\n");
     for i in &results.iterations {
-        let name = if i.multigrid { "HPCG" } else { "MiniFE" };
         let times: Vec<String> = i.ms.iter().chain([&i.tested_ms]).map(|ms| format!("{ms:?}")).collect();
-        let _ = writeln!(text, "{name},{},{},{}", i.processes, i.shards, times.join(","));
+        let _ = writeln!(text, "{},{},{},{}", i.name(), i.processes, i.shards, times.join(","));
     }
     text
 }
@@ -92,9 +91,15 @@ pub fn summary(results: &Results, figures: &[Figure], output: &Path) -> String {
         two.iter().for_each(|figure| text += &figure.summary(heads.iter().map(String::as_str)));
     }
     for i in &results.iterations {
-        let name = if i.multigrid { "HPCG" } else { "MiniFE" };
         let ms: Vec<String> = i.ms.iter().map(|ms| microseconds(*ms)).collect();
-        let _ = writeln!(text, "{name} on {} processes, {} shards a core: {} ms", i.processes, i.shards, ms.join(", "));
+        let _ = writeln!(
+            text,
+            "{} on {} processes, {} shards a core: {} ms",
+            i.name(),
+            i.processes,
+            i.shards,
+            ms.join(", ")
+        );
     }
     for verdict in &results.verdicts {
         let _ = writeln!(text, "{}", verdict.line());
@@ -258,8 +263,7 @@ pub fn page(results: &Results, figures: &[Figure], pictures: &[(String, String)]
         page.paragraph(&format!(
             "Milliseconds of an iteration, with 1024 × 512 × 512 points on {FEW} processes and as many for each on more. Shards are HPCG’s ranks. CT-DE \
              has 7 workers for shards that are dealt evenly, so with 8 shards one worker has two: it needs many shards. TAMPI is EV-PO plus its tests of requests: between two tasks a worker tests half of the \
-             requests of an exchange of its shards, at {} ns each. With more than 1 shard a core on 512 processes a run would take minutes.",
-            200.0 / 2.0
+             requests of an exchange of its shards, and each test takes as long as a poll. With more than 1 shard a core on 512 processes a run would take minutes."
         ));
         let mut table = Table::of_figures();
         table.head(head);

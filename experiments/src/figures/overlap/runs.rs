@@ -107,15 +107,25 @@ impl Run {
         (machine, processes, workers)
     }
 
+    /// The shape of the array that stands for another one: before and after each exchange a process has at least a line for each
+    /// worker.
+    fn small(&self, lengths: [usize; 3]) -> Vec<usize> {
+        let (_, processes, workers) = self.parts();
+        let [first, second] = fft::sides(lengths, processes as usize);
+        let long = second * workers as usize;
+        if lengths[0] == 1 { vec![long; 2] } else { vec![first, long, long] }
+    }
+
     fn wrong(&self, what: &str) -> Failure {
         Failure::Run(format!("{}, {:?}, {:?}: {what}", self.size(), self.delivery, self.mode))
     }
 
-    fn transform(&self, lengths: [usize; 3], trace: Option<TraceFile>) -> Result<Took, Failure> {
+    /// Transforms an array of this shape, which stands for one with these axes.
+    fn transform(&self, lengths: [usize; 3], shape: &[usize], trace: Option<TraceFile>) -> Result<Took, Failure> {
         let (machine, processes, workers) = self.parts();
         let charges =
             fft::Charges { lengths, operation_ns: rate(&machine, "operation"), byte_ns: rate(&machine, "packed-byte") };
-        let array = Array::generated(&small(lengths, processes, workers)).map_err(|e| self.wrong(&e.to_string()))?;
+        let array = Array::generated(shape).map_err(|e| self.wrong(&e.to_string()))?;
         let problem = fft::Problem {
             mode: self.mode,
             groups: workers as usize,
@@ -141,7 +151,7 @@ impl Run {
         let Work::Transform(lengths) = self.work else { return Ok(()) };
         let wrong = |e: maniple::runtime::Error| self.wrong(&e.to_string());
         let trace = TraceFile::create(file).map_err(wrong)?;
-        self.transform(lengths, Some(trace.clone()))?;
+        self.transform(lengths, &self.small(lengths), Some(trace.clone()))?;
         trace.written().map_err(wrong)
     }
 
@@ -212,7 +222,7 @@ impl Job for Run {
     fn run(&self) -> Result<Took, Failure> {
         let (rate, processes) = (|name| rate(&self.machine, name), self.machine.nodes as usize);
         match self.work {
-            Work::Transform(lengths) => self.transform(lengths, None),
+            Work::Transform(lengths) => self.transform(lengths, &self.small(lengths), None),
             Work::Words(millions) => {
                 let words = WORDS as f64 / processes as f64;
                 let bytes = WORDS.div_ceil(processes) * WORD;
@@ -227,18 +237,6 @@ impl Job for Run {
             Work::Gradients { points, shards, multigrid } => self.gradients(points, shards, multigrid),
         }
     }
-}
-
-/// The shape of the array that stands for another one: before and after each exchange a process has at least a line for each
-/// worker.
-fn small(lengths: [usize; 3], processes: u32, workers: u32) -> Vec<usize> {
-    let (processes, workers) = (processes as usize, workers as usize);
-    if lengths[0] == 1 {
-        return vec![processes * workers; 2];
-    }
-    // The grid of shards that the transform uses.
-    let first = (1..=processes.isqrt()).rev().find(|n| processes.is_multiple_of(*n)).unwrap_or(1);
-    vec![first, processes / first * workers, processes / first * workers]
 }
 
 #[cfg(test)]
@@ -257,22 +255,10 @@ mod tests {
                 (Delivery::Thread, Mode::Partial),
             ] {
                 let machine = file.machine(Some(processes), 1);
-                let run = Run { machine: machine.clone(), delivery, mode, work: Work::Transform(lengths) };
-                let standing = run.run().unwrap_or_else(|e| panic!("{e:?}")).seconds;
-                let (machine, _, workers) = run.parts();
-                let charges = fft::Charges {
-                    lengths,
-                    operation_ns: rate(&machine, "operation"),
-                    byte_ns: rate(&machine, "packed-byte"),
-                };
+                let run = Run { machine, delivery, mode, work: Work::Transform(lengths) };
                 let shape: Vec<usize> = lengths.into_iter().filter(|n| *n > 1).collect();
-                let array = Array::generated(&shape).unwrap_or_else(|e| panic!("{e}"));
-                let groups = workers as usize;
-                let problem =
-                    fft::Problem { mode, groups, charges: Some(charges), ..fft::Problem::new(array, processes) };
-                let found = fft::run(&any(machine), &problem).unwrap_or_else(|e| panic!("{e}"));
-                assert_eq!(found.failure, None);
-                let full = found.times[0].as_secs_f64();
+                let seconds = |took: Result<Took, Failure>| took.unwrap_or_else(|e| panic!("{e:?}")).seconds;
+                let [standing, full] = [run.run(), run.transform(lengths, &shape, None)].map(seconds);
                 assert!(
                     (standing / full - 1.0).abs() < 0.01,
                     "{lengths:?} {delivery:?}: {standing} s, {full} s in full"

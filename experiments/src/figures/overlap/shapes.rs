@@ -1,0 +1,193 @@
+//! What the paper's figures look like, and what is predicted: ratios of results, and whether they are in some range.
+
+use super::runs::rate;
+use super::{
+    BENCHMARKS, CALLBACK, CUBE, Gains, HARDWARE, Iteration, Late, PLANE, POLLING, PRODUCT, Predicted, THREAD, Timed,
+    WORDS,
+};
+use crate::figures::study::{Figures, Ratio, Shape};
+use crate::figures::verdicts::Verdict;
+use maniple::runtime::VirtualMachine;
+use maniple_apps::fft;
+
+/// The largest value.
+pub fn most(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn least(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(f64::INFINITY, f64::min)
+}
+
+/// The mean of gains, as a ratio.
+fn mean(points: &[Timed], way: usize) -> f64 {
+    points.iter().map(|point| point.gain(way)).sum::<f64>() / points.len() as f64
+}
+
+/// The shapes of Figures 10 and 12.
+pub fn shapes() -> Vec<Shape<Timed>> {
+    let mut shapes: Vec<Shape<Timed>> = Vec::new();
+    let mut shape = |paper: &str, ratio: &str, of: Box<Ratio<Timed>>, holds| {
+        let (paper, ratio) = (paper.into(), ratio.into());
+        shapes.push(Shape { paper, ratio, numbers: &[""], of, holds });
+    };
+    let gains = |all: &Figures<Timed>, of: usize, way: usize| -> Vec<f64> {
+        all[of].iter().map(|point| point.gain(way)).collect()
+    };
+    shape(
+        "2D FFT: callbacks gain at all sizes",
+        "time of the whole version ÷ by CB-SW, the least, to be at least 1.15",
+        Box::new(move |all| least(gains(all, PLANE, CALLBACK).into_iter())),
+        |gain| gain >= 1.15,
+    );
+    shape(
+        "… 21.9 % in the mean",
+        "the mean, to be half to twice that",
+        Box::new(|all| mean(&all[PLANE], CALLBACK)),
+        |gain| (1.1095..=1.438).contains(&gain),
+    );
+    shape(
+        "… a communication thread is behind",
+        "time with it ÷ of the whole version by polling, the least, to be above 1",
+        Box::new(move |all| 1.0 / most(gains(all, PLANE, THREAD).into_iter())),
+        |ratio| ratio > 1.0,
+    );
+    shape(
+        "… by 4 %",
+        "the same, the largest, to be at most 9/8",
+        Box::new(move |all| 1.0 / least(gains(all, PLANE, THREAD).into_iter())),
+        |ratio| ratio <= 1.125,
+    );
+    shape(
+        "collectives: polling, callbacks in software and by hardware are equal",
+        "time of the slowest of the three ÷ of the fastest, over both FFTs the largest, to be at most 1.05",
+        Box::new(|all| {
+            let apart = |p: &Timed| {
+                let three = || p.ms[POLLING..=HARDWARE].iter().copied();
+                most(three()) / least(three())
+            };
+            most(all[..=CUBE].iter().flatten().map(apart))
+        }),
+        |ratio| ratio <= 1.05,
+    );
+    shape(
+        "3D FFT: 21.2 % in the mean",
+        "time of the whole version ÷ by CB-SW, the mean, to be half to twice that",
+        Box::new(|all| mean(&all[CUBE], CALLBACK)),
+        |gain| (1.106..=1.424).contains(&gain),
+    );
+    shape(
+        "… its best gain is above that of 2D FFT, 34.5 against 26.8 %",
+        "best gain of 3D ÷ of 2D, to be above 1",
+        Box::new(move |all| {
+            most(gains(all, CUBE, CALLBACK).into_iter()) / most(gains(all, PLANE, CALLBACK).into_iter())
+        }),
+        |ratio| ratio > 1.0,
+    );
+    shape(
+        "… a communication thread is 9.8 % behind in the mean",
+        "time with it ÷ of the whole version by polling, the mean, to be half to twice that",
+        Box::new(|all| 1.0 / mean(&all[CUBE], THREAD)),
+        |ratio| (1.049..=1.196).contains(&ratio),
+    );
+    shape(
+        "word count: the gain falls with the size",
+        "gain with the fewest words ÷ with the most, to be above 1",
+        Box::new(move |all| {
+            let gains = gains(all, WORDS, CALLBACK);
+            gains[0] / gains[gains.len() - 1]
+        }),
+        |ratio| ratio > 1.0,
+    );
+    shape(
+        "matrix–vector product: gains more than word count",
+        "its least gain ÷ the most of word count, to be above 1",
+        Box::new(move |all| {
+            least(gains(all, PRODUCT, CALLBACK).into_iter()) / most(gains(all, WORDS, CALLBACK).into_iter())
+        }),
+        |ratio| ratio > 1.0,
+    );
+    shapes
+}
+
+/// Verdicts on results that have no bands.
+pub fn once_each(gains: &[Gains], predicted: &[Predicted], iterations: &[Iteration], late: &[Late]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    let mut verdict = |paper: &str, ratio: &str, value: f64, holds: fn(f64) -> bool| {
+        verdicts.push(Verdict::of(paper, ratio, &[value], 0, holds));
+    };
+    let last = |benchmark: &str| gains.iter().rfind(|g| g.benchmark == benchmark);
+    let apart = |g: &Gains| {
+        let last = last(g.benchmark).map_or(&[][..], |last| &last.percent);
+        most(g.percent.iter().zip(last).map(|(a, b)| (a - b).abs()))
+    };
+    verdict(
+        "trends over 16 to 128 nodes: gains differ by at most 4 points",
+        "percentage points between the gain on fewer nodes and on the most, the largest, to be at most 4",
+        most(gains.iter().map(apart)),
+        |points| points <= 4.0,
+    );
+    let off = |benchmark: &str| {
+        most(predicted.iter().filter(|p| p.benchmark == benchmark).map(|p| (p.ms / p.predicted_ms - 1.0).abs()))
+    };
+    for (at, holds) in [(PLANE, (|off| off <= 0.08) as fn(f64) -> bool), (CUBE, |off| off <= 0.1)] {
+        verdict(
+            &format!("not in the paper: the time of the {} follows from the exchange", BENCHMARKS[at].name),
+            "time by CB-HW ÷ that of first lines, first block, exchange, last part and its path, farthest from 1",
+            off(BENCHMARKS[at].name),
+            holds,
+        );
+    }
+    if !iterations.is_empty() {
+        let order = |i: &Iteration| (i.ms[HARDWARE] / i.ms[CALLBACK]).max(i.ms[CALLBACK] / i.ms[POLLING]);
+        verdict(
+            "Figure 9: CB-HW is at least as fast as CB-SW, and that as EV-PO",
+            "time of a better way ÷ of the next one, the largest, to be at most 1.01",
+            most(iterations.iter().map(order)),
+            |ratio| ratio <= 1.01,
+        );
+    }
+    verdict(
+        "not in the paper: a communication thread is better where late polls cost more than a core of eight",
+        "time by polling ÷ by hardware − 1 where polling and the thread are equal, to be 1/8 within a quarter",
+        crossing(late).unwrap_or(f64::NAN),
+        |cost| (0.75..=1.25).contains(&(cost * 8.0)),
+    );
+    verdicts
+}
+
+/// The part of the time that late polls cost where polling and a communication thread are equally fast, if they are.
+pub fn crossing(late: &[Late]) -> Option<f64> {
+    let behind = |late: &Late| (late.ms[0][0] / late.ms[0][2]).ln();
+    let cost = |late: &Late| late.ms[0][0] / late.ms[0][1] - 1.0;
+    late.windows(2).find_map(|two| {
+        let (a, b) = (behind(&two[0]), behind(&two[1]));
+        (a * b <= 0.0).then(|| cost(&two[0]) + (cost(&two[1]) - cost(&two[0])) * a / (a - b))
+    })
+}
+
+/// The time of a transform by what nothing can hide: the first lines, the first blocks, the exchange, and then the last part and
+/// its path.
+pub fn predicted(machine: &VirtualMachine, lengths: [usize; 3]) -> f64 {
+    let (processes, workers) = (machine.nodes as usize, f64::from(machine.per_node));
+    let (operation, byte) = (rate(machine, "operation"), rate(machine, "packed-byte"));
+    let values = lengths.iter().map(|n| *n as f64).product::<f64>() / processes as f64;
+    let log = |n: usize| (n as f64).log2();
+    let [first, second] = fft::sides(lengths, processes);
+    let exchanges = [(second, lengths[1]), (first, lengths[0])];
+    let mut ns = values * 5.0 * log(lengths[2]) * operation / workers;
+    for (members, length) in exchanges.into_iter().take(if lengths[0] == 1 { 1 } else { 2 }) {
+        let (bytes, parts) = (values * 16.0, members as f64);
+        let fft::Residues { groups, .. } = fft::Residues::new(length, members);
+        let pieces = fft::pieces(machine.per_node as usize, members) as f64;
+        ns += bytes / parts * byte;
+        ns += (bytes * (parts - 1.0) / parts * machine.network.byte_ns).max(bytes * byte / workers);
+        ns += values / (parts * pieces) * 5.0 * log(length / members) * operation;
+        for (count, of) in [(members / groups, groups), (groups, 1)] {
+            if count > 1 {
+                ns += values / (of as f64 * workers) * (6.0 + 5.0 * log(count)) * operation;
+            }
+        }
+    }
+    ns * 1e-6
+}
