@@ -1,7 +1,12 @@
 //! A shard's rows of a matrix, and its kernels.
 
 use super::system::{Dealt, Place};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+/// The most borders of a shard. A box has 26: its faces, edges and corners.
+const BORDERS: usize = 32;
 
 /// Columns and values.
 type Entries<'a> = std::iter::Zip<std::slice::Iter<'a, u32>, std::slice::Iter<'a, f64>>;
@@ -43,6 +48,63 @@ pub struct Border {
     pub from: Vec<usize>,
     /// The rows.
     pub rows: Vec<u32>,
+    /// The columns and values of these rows, which may be far apart in the matrix. Ghosts are numbered from the number of the shard's
+    /// rows on, those of the first of these neighbours first.
+    entries: Vec<(u32, f64)>,
+    /// Where each row ends there.
+    ends: Vec<usize>,
+}
+
+impl Border {
+    /// The rows, times a vector: the shard's own rows of it, and the ghosts that come from each neighbour that is needed.
+    pub fn multiply(&self, x: &[f64], ghosts: &[&[f64]]) -> Vec<f64> {
+        let ghost = |mut at: usize| {
+            for ghosts in ghosts {
+                match ghosts.get(at) {
+                    Some(value) => return *value,
+                    None => at -= ghosts.len(),
+                }
+            }
+            unreachable!("a column of a neighbour that is needed")
+        };
+        let value = |column: usize| x.get(column).copied().unwrap_or_else(|| ghost(column - x.len()));
+        let mut start = 0;
+        let product = |end: &usize| {
+            let row = &self.entries[start..*end];
+            start = *end;
+            row.iter().fold(0.0, |sum, (column, a)| sum + a * value(*column as usize))
+        };
+        self.ends.iter().map(product).collect()
+    }
+}
+
+/// Few groups of rows by what they need: where there are too many, the smallest become one, which needs what each of them needs.
+fn few(groups: BTreeMap<Vec<usize>, Vec<u32>>) -> Vec<(Vec<usize>, Vec<u32>)> {
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    if groups.len() <= BORDERS {
+        return groups;
+    }
+    groups.sort_by_key(|(_, rows)| Reverse(rows.len()));
+    let (mut from, mut rows) = (BTreeSet::new(), Vec::new());
+    for (needs, group) in groups.drain(BORDERS - 1..) {
+        from.extend(needs);
+        rows.extend(group);
+    }
+    rows.sort_unstable();
+    groups.push((from.into_iter().collect(), rows));
+    groups
+}
+
+/// The sum of what a function has for 0 to `len` − 1. It is the sum of four: of every fourth from the first, second, third and
+/// fourth on, which don't wait for each other's additions.
+#[inline]
+pub fn sum(len: usize, mut of: impl FnMut(usize) -> f64) -> f64 {
+    let mut sums = [0.0; 4];
+    for n in (0..len / 4 * 4).step_by(4) {
+        (0..4).for_each(|k| sums[k] += of(n + k));
+    }
+    (len / 4 * 4..len).for_each(|n| sums[n % 4] += of(n));
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 impl Local {
@@ -86,26 +148,40 @@ impl Local {
         let columns: Vec<u32> = places.iter().map(column).collect();
         let own = |row: usize| (starts[row]..starts[row + 1]).find(|at| columns[*at] as usize == row);
         let middles = (0..rows).map(|row| own(row).expect("a value on the diagonal")).collect();
-        let (mut inside, mut borders): (Vec<Range<usize>>, Vec<Border>) = (Vec::new(), Vec::new());
+        let mut inside: Vec<Range<usize>> = Vec::new();
+        let mut groups = BTreeMap::<Vec<usize>, Vec<u32>>::new();
         for row in 0..rows {
-            let mut from: Vec<usize> = places[starts[row]..starts[row + 1]]
-                .iter()
-                .filter(|(owner, _)| *owner != shard)
-                .map(|(owner, _)| place(*owner))
-                .collect();
-            from.sort_unstable();
-            from.dedup();
-            match (from.is_empty(), borders.iter_mut().find(|border| border.from == from)) {
-                (true, _) => match inside.last_mut().filter(|run| run.end == row) {
-                    Some(run) => run.end += 1,
-                    None => inside.push(row..row + 1),
-                },
-                (false, Some(border)) => border.rows.push(row as u32),
-                (false, None) => borders.push(Border { from, rows: vec![row as u32] }),
+            let others = places[starts[row]..starts[row + 1]].iter().filter(|(owner, _)| *owner != shard);
+            let from: BTreeSet<usize> = others.map(|(owner, _)| place(*owner)).collect();
+            match inside.last_mut().filter(|run| run.end == row) {
+                _ if !from.is_empty() => groups.entry(from.into_iter().collect()).or_default().push(row as u32),
+                Some(run) => run.end += 1,
+                None => inside.push(row..row + 1),
             }
         }
         let finer = if level + 1 < levels { dealt.finer(shard, level + 1) } else { Vec::new() };
-        Self { starts, columns, values, middles, neighbours, inside, borders, finer }
+        let mut local = Self { starts, columns, values, middles, neighbours, inside, borders: Vec::new(), finer };
+        local.borders = few(groups).into_iter().map(|(from, rows)| local.border(from, rows)).collect();
+        local
+    }
+
+    /// The rows that need the ghosts of some neighbours.
+    fn border(&self, from: Vec<usize>, rows: Vec<u32>) -> Border {
+        let (mut entries, mut ends) = (Vec::new(), Vec::new());
+        for row in &rows {
+            entries.extend(self.row(*row as usize).map(|(column, value)| {
+                let mut came = self.rows();
+                for ghosts in from.iter().map(|n| &self.neighbours[*n].ghosts) {
+                    if ghosts.contains(&(*column as usize)) {
+                        return ((came + *column as usize - ghosts.start) as u32, *value);
+                    }
+                    came += ghosts.len();
+                }
+                (*column, *value)
+            }));
+            ends.push(entries.len());
+        }
+        Border { from, rows, entries, ends }
     }
 
     /// The number of rows.
@@ -133,20 +209,6 @@ impl Local {
         for run in &self.inside {
             run.clone().zip(&mut y[run.clone()]).for_each(|(row, y)| *y = self.product(row, x));
         }
-    }
-
-    /// The rows of a border, times a vector. Its ghosts are given for each neighbour that the border needs.
-    pub fn multiply_border(&self, border: &Border, x: &[f64], ghosts: &[&[f64]]) -> Vec<f64> {
-        let value = |column: u32| match x.get(column as usize) {
-            Some(value) => *value,
-            None => {
-                let from = |n: &usize| self.neighbours[*n].ghosts.end <= column as usize;
-                let nth = border.from.iter().take_while(|n| from(n)).count();
-                ghosts[nth][column as usize - self.neighbours[border.from[nth]].ghosts.start]
-            }
-        };
-        let product = |row: &u32| self.row(*row as usize).fold(0.0, |sum, (column, a)| sum + a * value(*column));
-        border.rows.iter().map(product).collect()
     }
 
     /// r − A x for the rows that the next level has. `x` has ghosts.

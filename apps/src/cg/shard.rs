@@ -1,6 +1,6 @@
 //! The shard task, and its leaf tasks.
 
-use super::local::Local;
+use super::local::{Local, sum};
 use super::system::Dealt;
 use super::{Charges, Preconditioner, Problem};
 use crate::{Mode, nanoseconds};
@@ -199,8 +199,11 @@ impl Solver {
         a: Requirement<Read<'static, f64>>,
         b: Requirement<Read<'static, f64>>,
     ) -> Result<TaskFuture<f64>, Error> {
-        let dot =
-            |a: Read<f64>, b: Read<f64>| a.as_slice().iter().zip(b.as_slice()).fold(0.0, |sum, (a, b)| sum + a * b);
+        let dot = |a: Read<f64>, b: Read<f64>| {
+            let (a, b) = (a.as_slice(), b.as_slice());
+            let b = &b[..a.len()];
+            sum(a.len(), |n| a[n] * b[n])
+        };
         let rows = self.levels[0].local.rows();
         let own = self.charged(self.shard.launch(dot, (a, b)).named("dot"), |c| c.vectors(rows, 1)).go()?;
         self.sum.call(&self.shard, &own)
@@ -235,9 +238,11 @@ impl Solver {
                     p_ap: Arg<f64>| {
             let alpha = part(*rz, *p_ap);
             x.as_mut_slice().iter_mut().zip(p.as_slice()).for_each(|(x, p)| *x += alpha * p);
-            r.as_mut_slice().iter_mut().zip(ap.as_slice()).fold(0.0, |sum, (r, ap)| {
-                *r -= alpha * ap;
-                sum + *r * *r
+            let (r, ap) = (r.as_mut_slice(), ap.as_slice());
+            let ap = &ap[..r.len()];
+            sum(r.len(), |n| {
+                r[n] -= alpha * ap[n];
+                r[n] * r[n]
             })
         };
         let args = (own.read(P), rows.read(AP), rows.read_write(X), rows.read_write(R), rz.into(), p_ap.into());
@@ -284,7 +289,7 @@ impl Solver {
             let of = local.clone();
             let border = move |x: Read<f64>, ghosts: Many<Read<f64>>| {
                 let ghosts: Vec<&[f64]> = ghosts.iter().map(|ghosts| ghosts.as_slice()).collect();
-                of.multiply_border(&of.borders[number], x.as_slice(), &ghosts)
+                of.borders[number].multiply(x.as_slice(), &ghosts)
             };
             let needed = local.borders[number].from.iter().map(|n| ghosts[*n].read(P)).collect();
             let border = self.shard.launch(border, (own.read(P), needed)).named("border");
