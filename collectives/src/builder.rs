@@ -227,19 +227,19 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         self.with_sizes(Sizes::Between(Arc::new(size)))
     }
 
-    /// Blocks whose sizes only their senders know, others in each call. There is no round for the sizes: each block says its own.
-    /// For collectives that combine nothing. A contribution of several blocks is given
+    /// Lets each block have any size, which only its sender knows and which may change from call to call. Nothing is exchanged for
+    /// the sizes: each block carries its own. For collectives that combine nothing. A contribution of several blocks is given
     /// [in blocks](crate::Contribution::in_blocks), or as the futures of blocks; a whole result has all blocks one after another.
     ///
-    /// Only algorithms that send each block by itself are for this.
+    /// Algorithms that join blocks in one message, such as Bruck's, are refused.
     pub fn any_sizes(self) -> CollectiveBuilder<[I::Element], [O::Element], S> {
         self.with_sizes(Sizes::Any)
     }
 
-    /// Each element of a contribution stands for so many bytes, or for its own with 0. In virtual time it counts as many, when it
-    /// moves and where it is combined, and the mapper chooses as for so many: a small program shows how long a large one would
-    /// take, as with [`FieldInfo::standing_for`](maniple_regions::FieldInfo::standing_for). A vector should have at least as many
-    /// elements as the algorithm cuts it into blocks. Results stay the same.
+    /// In virtual time each element counts as `bytes` bytes: in messages, in combinations, and for the choice of an algorithm. 0
+    /// means its own size. So a small program shows how long a large one would take, as with
+    /// [`FieldInfo::standing_for`](maniple_regions::FieldInfo::standing_for). A vector should have at least as many elements as the
+    /// blocks into which the algorithm cuts it. Results don't change.
     pub fn standing_for(mut self, bytes: usize) -> Self {
         self.asked.stands_for = bytes;
         self

@@ -17,9 +17,9 @@ use std::marker::PhantomData;
 ///
 /// | shard | calls |
 /// |---|---|
-/// | contributes and receives | [`call`](Self::call), or [`contribute`](Self::contribute) and later [`receive`](Self::receive) |
+/// | contributes and receives | [`call`](Self::call) or [`call_parts`](Self::call_parts), or [`contribute`](Self::contribute) and later [`receive`](Self::receive) |
 /// | only contributes | [`contribute`](Self::contribute) |
-/// | only receives | [`receive`](Self::receive) |
+/// | only receives | [`receive`](Self::receive) or [`receive_parts`](Self::receive_parts) |
 /// | neither | nothing, and no message reaches it |
 ///
 /// A collective that reduces with a [`Stateful`](maniple_regions::Stateful) operator combines states `S`, and converts
@@ -162,12 +162,12 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
     /// A gather, an allgather or an all-to-all has a part of each contributor, in their order. A scatter has one part. A
     /// broadcast has as many as its algorithm cuts the value into.
     ///
-    /// By [`direct`](crate::Algorithm::Direct) parts come in any order. By other algorithms they come as its rounds go. A
-    /// part is on loan from its sender, and its memory stays while somebody holds it.
+    /// With [`direct`](crate::Algorithm::Direct) parts come in any order. With other algorithms a part comes when the message that
+    /// has it does. Within a node a part is not copied: it is on loan from its sender.
     ///
     /// # Errors
     /// Those of [`call`](Self::call), or a collective that combines contributions. A contribution that fails is the error of
-    /// its own part, and other parts come.
+    /// its own part. Other parts come with `direct` and with blocks of any sizes. With other algorithms some may fail with it.
     pub fn call_parts(
         &self,
         shard: &Shard,
@@ -176,8 +176,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         self.in_parts(shard, Takes::Both, input.into().given)
     }
 
-    /// The parts of what a shard receives that does not contribute; see [`call_parts`](Self::call_parts). Collective; returns at
-    /// once.
+    /// Receives the result in parts, in a shard that does not contribute; see [`call_parts`](Self::call_parts). Collective; returns
+    /// at once.
     ///
     /// # Errors
     /// Those of [`receive`](Self::receive), a shard that also contributes, or a collective that combines contributions.

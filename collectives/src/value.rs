@@ -61,7 +61,7 @@ impl<T: Element> Value for [T] {
 }
 
 /// What a shard contributes to a call: a value, or the future of one, for which the call waits, and with which it fails. A
-/// vector comes as a `Vec` or a [`Vector`].
+/// vector comes as a `Vec` or a [`Vector`], or in blocks: [`in_blocks`](Self::in_blocks), or the [`FutureMap`] of an index launch.
 ///
 /// It is made `from` any of these, or from an [`Input`].
 pub struct Contribution<V: Value + ?Sized> {

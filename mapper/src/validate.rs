@@ -171,8 +171,8 @@ pub fn route(mapper: &str, input: &RouteInput<'_>, out: Route) -> Result<Route, 
 /// its processor.
 ///
 /// # Errors
-/// The runs are not all points in order, each once, or a processor is of another node or a utility processor
-/// and not [`ProcessorId::ANYWHERE`].
+/// The runs are not all points in order, each once, or a processor is neither [`ProcessorId::ANYWHERE`] nor one of
+/// the node that runs leaf tasks.
 pub fn slices(
     mapper: &str,
     input: &SliceInput<'_>,

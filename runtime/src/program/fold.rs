@@ -12,8 +12,8 @@ impl<T: Clone + Send + 'static> FutureMap<T> {
     /// the last value comes. Local, not collective; returns at once.
     ///
     /// The brackets are those of an allreduce by recursive doubling, whatever the order in which values come, so the result has the
-    /// same bits in every run. The lower of two numbers is the first argument. A value that nobody else holds is moved into its
-    /// task, and else cloned.
+    /// same bits in every run. The value with the lower number is the first argument. A value is moved into its task if nobody else
+    /// holds it, and otherwise cloned.
     ///
     /// ```
     /// # use maniple_runtime::*;

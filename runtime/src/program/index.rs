@@ -105,9 +105,9 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         self
     }
 
-    /// Launches this point first, then those behind it, and then those from 0 on. A point beyond the last is taken modulo their
-    /// number. The futures stay in the order of the points. So a shard makes the blocks of an exchange in the order in which they
-    /// leave.
+    /// Launches this point first, then those behind it, and then those from 0 on. `point` is taken modulo the number of
+    /// points. The futures stay in the order of the points. The blocks of an all-to-all by `direct` leave in the order that begins
+    /// with `first(shard.index() as usize + 1)`.
     pub fn first(mut self, point: usize) -> Self {
         self.first = point;
         self

@@ -305,8 +305,8 @@ impl Top {
         self.edges_standing_for(name, gang, edges, depth, 0)
     }
 
-    /// The same, where each element of a value stands for so many bytes, or for its own with 0. In virtual time it counts as many,
-    /// when it moves and where leaf tasks get and put it: a small program shows how long a large one would take, as with
+    /// The same, where in virtual time each element of a value counts as `bytes` bytes: in messages, and where leaf tasks get and
+    /// put it. 0 means its own size. So a small program shows how long a large one would take, as with
     /// [`FieldInfo::standing_for`]. Outside virtual time nothing changes.
     ///
     /// # Errors
