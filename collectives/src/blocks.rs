@@ -104,8 +104,8 @@ impl<By: Reduction> Blocks<By> {
             return;
         }
         let position = block - self.layout.contribution.start;
-        if let Given::Blocks(blocks) = &self.given {
-            if let Some(came) = blocks.at(position as usize) {
+        if let Given::Blocks(blocks) = &mut self.given {
+            if let Some(came) = blocks.take(position as usize) {
                 let what = || format!("block {position} of the input");
                 let expected = self.layout.elements(0, &(block..block + 1));
                 let came = came.map_err(Box::new).and_then(|vector| self.check(what, expected, vector));
@@ -114,7 +114,7 @@ impl<By: Reduction> Blocks<By> {
             }
             return;
         }
-        let Some(came) = self.given.came() else { return };
+        let Some(came) = self.given.take() else { return };
         self.given = Given::Nothing;
         let whole = came.map(|came| match came {
             Came::Nothing => Vector::default(),

@@ -278,8 +278,8 @@ impl<By: Reduction> Replay for Engine<By> {
         }
         let Self { shared, chains, .. } = self;
         let c = &mut chains[chain as usize];
-        let Running::Later(given) = &c.running else { return Ok(true) };
-        let Some(came) = given.came() else { return Ok(false) };
+        let Running::Later(given) = &mut c.running else { return Ok(true) };
+        let Some(came) = given.take() else { return Ok(false) };
         // The input lets go of a vector before `came` is looked at.
         c.running = Running::Registers;
         let came = came?;

@@ -108,12 +108,20 @@ impl<T: Element> GivenBlocks<T> {
         }
     }
 
-    /// A block, or none if it has not come.
-    pub fn at(&self, block: usize) -> Option<Result<Vector<T>, Error>> {
+    /// Takes a block, or none if it has not come. A task's vector that nobody else holds moves.
+    pub fn take(&mut self, block: usize) -> Option<Result<Vector<T>, Error>> {
         match self {
-            GivenBlocks::Now(blocks) => Some(Ok(blocks.get(block)?.clone())),
-            GivenBlocks::Later(blocks) => blocks.get(block).ok()?.input(),
-            GivenBlocks::VecsLater(blocks) => Some(blocks.get(block).ok()?.input()?.map(Vector::from)),
+            GivenBlocks::Now(blocks) => Some(Ok(std::mem::take(blocks.get_mut(block)?))),
+            GivenBlocks::Later(blocks) => blocks.get_mut(block)?.take_input(),
+            GivenBlocks::VecsLater(blocks) => Some(blocks.get_mut(block)?.take_input()?.map(Vector::from)),
+        }
+    }
+
+    fn have_come(&self) -> bool {
+        match self {
+            GivenBlocks::Now(_) => true,
+            GivenBlocks::Later(blocks) => blocks.iter().all(TaskFuture::is_over),
+            GivenBlocks::VecsLater(blocks) => blocks.iter().all(TaskFuture::is_over),
         }
     }
 
@@ -134,10 +142,12 @@ impl<T: Element> GivenBlocks<T> {
         }
     }
 
-    /// All blocks one after another, or none if some have not come.
-    fn all(&self) -> Option<Result<Vector<T>, Error>> {
-        let blocks: Vec<_> = (0..self.len()).map(|block| self.at(block)).collect::<Option<_>>()?;
-        let blocks: Result<Vec<Vector<T>>, Error> = blocks.into_iter().collect();
+    /// Takes all blocks one after another, or none if some have not come.
+    fn take_all(&mut self) -> Option<Result<Vector<T>, Error>> {
+        if !self.have_come() {
+            return None;
+        }
+        let blocks: Result<Vec<Vector<T>>, Error> = (0..self.len()).filter_map(|block| self.take(block)).collect();
         Some(blocks.map(|blocks| blocks.iter().flat_map(|block| block.iter().copied()).collect::<Vec<T>>().into()))
     }
 }
@@ -253,16 +263,16 @@ impl<T: Element> Given<T> {
         }
     }
 
-    /// The value, or none if it has not come.
-    pub fn came(&self) -> Option<Result<Came<T>, Error>> {
+    /// Takes the value, or none if it has not come. A task's vector that nobody else holds moves.
+    pub fn take(&mut self) -> Option<Result<Came<T>, Error>> {
         Some(match self {
             Given::Nothing => Ok(Came::Nothing),
             Given::One(element) => Ok(Came::One(*element)),
             Given::OneLater(future) => future.input()?.map(Came::One),
-            Given::Many(vector) => Ok(Came::Many(vector.clone())),
-            Given::ManyLater(future) => future.input()?.map(Came::Many),
-            Given::VecLater(future) => future.input()?.map(|vector| Came::Many(vector.into())),
-            Given::Blocks(blocks) => blocks.all()?.map(Came::Many),
+            Given::Many(vector) => Ok(Came::Many(std::mem::take(vector))),
+            Given::ManyLater(future) => future.take_input()?.map(Came::Many),
+            Given::VecLater(future) => future.take_input()?.map(|vector| Came::Many(vector.into())),
+            Given::Blocks(blocks) => blocks.take_all()?.map(Came::Many),
         })
     }
 }

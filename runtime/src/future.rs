@@ -257,7 +257,8 @@ impl<T: 'static> TaskFuture<T> {
     }
 
     /// The same for the runtime itself: nobody counts as having seen the outcome.
-    pub(crate) fn is_over(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_over(&self) -> bool {
         self.cell.promise.borrow().is_settled()
     }
 
@@ -295,15 +296,16 @@ impl<T: 'static> TaskFuture<T> {
         Some(outcome)
     }
 
-    /// The same for the one that held the last reference to the future, mostly: then the value moves.
+    /// The same for the one that holds the last reference to the future, mostly: then the value moves.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn into_input(mut self) -> Option<Result<T, Error>>
+    pub fn take_input(&mut self) -> Option<Result<T, Error>>
     where
         T: Clone,
     {
         let Some(own) = Rc::get_mut(&mut self.cell) else { return self.input() };
-        own.is_seen();
         let outcome = own.promise.get_mut().take()?;
+        own.is_seen();
         Some(outcome.map_err(|poison| poison.failure.poison().clone()))
     }
 
@@ -652,6 +654,12 @@ impl<T: 'static> FutureMap<T> {
     pub fn get(&self, point: usize) -> Result<&TaskFuture<T>, Error> {
         let legal = self.futures.len();
         self.futures.get(point).ok_or_else(|| Error::misuse("FutureMap::get", format!("a point in 0..{legal}"), point))
+    }
+
+    /// For a call that takes the values.
+    #[doc(hidden)]
+    pub fn get_mut(&mut self, point: usize) -> Option<&mut TaskFuture<T>> {
+        self.futures.get_mut(point)
     }
 
     /// Gives the values up, as dropping the map does. The tasks still run. If one fails and the shard, the inner task or

@@ -9,8 +9,8 @@ use maniple_runtime::{
     Arg, Check, Error, FutureMap, PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter, Runtime, Shard, ShardLaunch,
     TaskFuture,
 };
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SHARDS: u32 = 5;
@@ -350,6 +350,31 @@ fn a_task_that_holds_the_last_reference_to_a_future_takes_its_value() {
 /// Where the elements of a vector are.
 fn place(vector: &[u64]) -> usize {
     vector.as_ptr() as usize
+}
+
+/// Within a node a part is the vector that a task of the sender returned.
+#[test]
+fn vectors_of_tasks_are_not_copied() {
+    type Places = Vec<(usize, usize)>;
+    async fn shard(shard: Shard, (all, _, elements): (AllToAll, PhaseBarrier, usize)) -> Result<Places, Error> {
+        let places = Arc::new(Mutex::new(vec![0; SHARDS as usize]));
+        let made = places.clone();
+        let pack = move |to: Arg<usize>| {
+            let block = vec![to.0 as u64; elements];
+            made.lock().unwrap()[to.0] = place(&block);
+            block
+        };
+        let blocks = shard.index_launch(SHARDS as usize, pack, |to| (to.into(),)).go()?;
+        let parts = all.call_parts(&shard, blocks)?.all().await?;
+        let made = places.lock().unwrap().clone();
+        Ok(made.into_iter().zip(parts.iter().map(|part| place(part))).collect())
+    }
+    let shards = run(&Runtime::threads(2), (1000, 2), shard).unwrap();
+    for (from, sent) in shards.iter().enumerate() {
+        for (to, came) in shards.iter().enumerate() {
+            assert_eq!(sent[to].0, came[from].1, "the block of shard {from} for shard {to}");
+        }
+    }
 }
 
 /// Within a node a part is the sender's memory, also if others have passed it on.

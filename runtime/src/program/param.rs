@@ -422,7 +422,7 @@ impl<T: Clone + Send + 'static> Param for Arg<T> {
     fn resolve(kept: Input<T>) -> Result<T, Error> {
         match kept {
             Input::Now(value) => Ok(value),
-            Input::Later(future) => future.into_input().unwrap_or_else(unsettled),
+            Input::Later(mut future) => future.take_input().unwrap_or_else(unsettled),
         }
     }
     #[inline]
