@@ -48,6 +48,9 @@ pub async fn transform(
         shard.launch(|mut lines: Write<C, 2>| lines.write_with(|_| C::ZERO), (lines.write(VALUES),)).go()?.detach();
     }
     let (mut times, mut before) = (Vec::new(), Sums::default());
+    // The blocks of the transform before, whose memory is used again.
+    let mut sent: Vec<Vec<TaskFuture<Vector<C>>>> = Vec::new();
+    sent.resize_with(last, Vec::new);
     for iteration in 0..problem.iterations {
         let (given, index) = (problem.clone(), grid.places(me, 0));
         let set = move |mut lines: Write<C, 2>| lines.write_with(|at| given.array.get(index(at)));
@@ -64,10 +67,17 @@ pub async fn transform(
             let (exchange, plan) = (Arc::new(grid.exchange(me, number)), &plans.exchanges[number]);
             let (from, into, members) = (&views[number], &views[number + 1], exchange.group.len());
             let of = exchange.clone();
-            let pack = move |lines: Read<C, 2>, to: Arg<usize>| of.pack(&lines.rows().collect::<Vec<_>>(), to.0);
-            let blocks = shard.index_launch(members, pack, |to| (from.read(VALUES), to.into())).named("pack");
+            let pack = move |lines: Read<C, 2>, to: Arg<usize>, before: Option<Arg<Vector<C>>>| {
+                let lines = lines.rows().collect::<Vec<_>>();
+                Vector::from(of.pack(&lines, to.0, unshared(before.map(|before| before.0))))
+            };
+            let mut before = sent[number].drain(..);
+            let args = |to: usize| (from.read(VALUES), to.into(), before.next().map(Input::Later));
+            let blocks = shard.index_launch(members, pack, args).named("pack");
             // The next member's block leaves first: nobody gets all first blocks.
             let blocks = blocks.first(exchange.place + 1).takes(costs.pack(members)).go()?;
+            drop(before);
+            sent[number].extend(blocks.iter().cloned());
             let parts = part.exchanges[number].call_parts(&shard, blocks)?;
             if problem.mode == Mode::Whole {
                 parts.all().await?;
@@ -107,6 +117,11 @@ pub async fn transform(
         times.push(now() - began);
     }
     Ok(Found { times, sums: [before, sums(last)?.await?] })
+}
+
+/// The memory of a vector that nobody else holds, or none.
+fn unshared(vector: Option<Vector<C>>) -> Vec<C> {
+    vector.and_then(|vector| vector.into_shared().ok()).and_then(Arc::into_inner).unwrap_or_default()
 }
 
 /// Launches a task for each of some groups of lines.

@@ -137,10 +137,10 @@ impl Join {
 
 impl Exchange {
     /// The values for a member of the group: for each other line and each value of the member's share, those of all indices that
-    /// this shard has.
-    pub fn pack(&self, lines: &[&[C]], to: usize) -> Vec<C> {
+    /// this shard has. They are put into `block`.
+    pub fn pack(&self, lines: &[&[C]], to: usize, mut block: Vec<C>) -> Vec<C> {
         let (share, count) = (self.share(to), self.axis.count(self.place));
-        let mut block = scratch(self.values(self.place, to));
+        block.resize(self.values(self.place, to), C::ZERO);
         for other in 0..self.others.0 {
             let block = &mut block[other * share.len() * count..];
             transpose(count, share.len(), |position, n| {

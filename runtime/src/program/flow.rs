@@ -441,7 +441,7 @@ impl Top {
         &self,
         points: usize,
         function: F,
-        args: impl Fn(usize) -> F::Args,
+        args: impl FnMut(usize) -> F::Args,
     ) -> IndexLaunch<'_, F, M, InFlow> {
         self.flow().index_launch_of(points, function, args)
     }

@@ -62,14 +62,14 @@ impl Shard {
     /// Begins the launch of `function` once for each point in `0..points`. [`IndexLaunch::go`] launches the tasks.
     /// Local; never waits.
     ///
-    /// `args` gives the arguments of each point; it is called once for each. The points run in any order and in
+    /// `args` gives the arguments of each point; it is called once for each, from 0 on. The points run in any order and in
     /// parallel, on the processors that the mapper's slices name.
     #[track_caller]
     pub fn index_launch<F: Leaf<M> + Clone, M: 'static>(
         &self,
         points: usize,
         function: F,
-        args: impl Fn(usize) -> F::Args,
+        args: impl FnMut(usize) -> F::Args,
     ) -> IndexLaunch<'_, F, M> {
         self.index_launch_of(points, function, args)
     }
@@ -79,7 +79,7 @@ impl Shard {
         &self,
         points: usize,
         function: F,
-        args: impl Fn(usize) -> F::Args,
+        args: impl FnMut(usize) -> F::Args,
     ) -> IndexLaunch<'_, F, M, W> {
         let points = points - usize::from(points > 1 && self.core().effects().strikes(Bug::ForgottenPoint));
         IndexLaunch::new(self, function, (0..points).map(args).collect())
