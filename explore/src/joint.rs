@@ -141,6 +141,11 @@ impl Joint {
         self.receivers.contains(&shard)
     }
 
+    /// Whether a shard gives or gets something.
+    pub fn takes_part(&self, shard: u32) -> bool {
+        self.gives(shard) || self.gets(shard)
+    }
+
     /// Whether results can be taken in parts, and contributions given in blocks.
     pub fn has_parts(&self) -> bool {
         !self.combines() && self.kind != Kind::Barrier

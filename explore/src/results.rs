@@ -16,6 +16,8 @@ pub struct Calls {
     pending: VecDeque<PendingCall>,
     /// For each slot, the position from which on contributors are stuck in an earlier call.
     stuck: Vec<Option<usize>>,
+    /// For each slot, whether a shard has not made an earlier call.
+    lost: Vec<bool>,
 }
 
 struct PendingCall {
@@ -26,6 +28,8 @@ struct PendingCall {
     hit: Option<(usize, usize, u32)>,
     /// The position from which on its slot is never free.
     stuck: Option<usize>,
+    /// Whether a shard has not made an earlier call of its slot.
+    lost: bool,
 }
 
 impl PendingCall {
@@ -52,7 +56,8 @@ type Gives = (Number, Option<(u32, u32)>, Given);
 
 impl Calls {
     pub fn of(joint: &Joint) -> Self {
-        Self { made: 0, pending: VecDeque::new(), stuck: vec![None; joint.slots as usize] }
+        let slots = joint.slots as usize;
+        Self { made: 0, pending: VecDeque::new(), stuck: vec![None; slots], lost: vec![false; slots] }
     }
 }
 
@@ -96,6 +101,7 @@ impl Play<'_> {
                 self.shards[s].values.push(looked.blown(Some(bomb)));
             }
         }
+        let gone = (0..self.stage.shards).any(|s| joint.takes_part(s) && self.since[s as usize].is_some());
         let calls = &mut self.joints[which];
         let slot = calls.made % calls.stuck.len();
         calls.made += 1;
@@ -103,21 +109,27 @@ impl Play<'_> {
         let first = inputs.iter().position(Known::is_stuck);
         // After a call that failed, the next finds everything in order. After one that is stuck, the slot is not free.
         calls.stuck[slot] = stuck.into_iter().chain(first).min();
-        PendingCall { inputs, given, hit, stuck }
+        let lost = calls.lost[slot];
+        calls.lost[slot] |= gone;
+        PendingCall { inputs, given, hit, stuck, lost }
     }
 
     /// Gives each shard that takes part its result, and news of the end of its part. `split` says whether all that
     /// contribute have news.
     fn results(&mut self, which: usize, call: &PendingCall, taken: &Taken, split: bool) {
         let joint = &self.stage.joints[which];
-        let mut may = self.spread(joint, call);
+        let mut may = self.spread(joint, call, |_| true);
         let mut all = may.clone();
         all.extend((0..call.inputs.len()).flat_map(|from| call.whole(from).causes));
+        // A shard that fails spoils its own part only, if each comes straight from its contributor.
+        let mut spoils_own = false;
         if joint.has_parts() {
-            let mut takers = (0..self.stage.shards).filter(|&s| joint.gives(s) || joint.gets(s));
-            let apart = joint.keeps_blocks_apart(takers.all(|s| call.is_in_parts(joint, s, taken, split)));
+            let mut takers = (0..self.stage.shards).filter(|&s| joint.takes_part(s));
+            let in_parts = takers.all(|s| call.is_in_parts(joint, s, taken, split));
+            let apart = joint.keeps_blocks_apart(in_parts);
             // A block that never comes holds up others, unless each comes straight from its contributor.
             let holds_up = joint.algorithm != Some(Algorithm::Direct);
+            spoils_own = in_parts && !holds_up && !call.lost;
             may.extend(all.iter().filter(|cause| if **cause == Cause::Stuck { holds_up } else { !apart }));
         }
         for s in self.live() {
@@ -132,7 +144,9 @@ impl Play<'_> {
             let taking = joint.taking(s, taken, split);
             let came: Vec<Known> = match to {
                 Some(to) if joint.has_values_of_parts(taking) => {
-                    parts(joint, call, to).into_iter().map(|part| part.may(&may)).collect()
+                    let parts = joint.contributors.iter().zip(parts(joint, call, to));
+                    let mut spread = |s| if spoils_own { self.spread(joint, call, |other| other == s) } else { may.clone() };
+                    parts.map(|(&from, part)| part.may(&spread(from))).collect()
                 }
                 _ => result.into_iter().collect(),
             };
@@ -155,10 +169,10 @@ impl Play<'_> {
         }
     }
 
-    /// The causes for which any result of a call may be missing: failures of shards that take part.
-    fn spread(&mut self, joint: &Joint, call: &PendingCall) -> BTreeSet<Cause> {
+    /// The causes for which any result of a call may be missing: failures of shards that take part, and are `among` some.
+    fn spread(&mut self, joint: &Joint, call: &PendingCall, among: impl Fn(u32) -> bool) -> BTreeSet<Cause> {
         let mut may = BTreeSet::new();
-        for s in (0..self.stage.shards).filter(|&s| joint.gives(s) || joint.gets(s)) {
+        for s in (0..self.stage.shards).filter(|&s| joint.takes_part(s) && among(s)) {
             match self.since[s as usize] {
                 Some((Cause::Stuck, _)) if !joint.gives(s) => self.uncertain |= joint.receivers.len() > 1,
                 Some((Cause::Stuck, _)) => {}

@@ -286,6 +286,58 @@ fn a_shard_that_fails_leaves_the_parts_that_have_come() {
     }
 }
 
+/// One shard fails before it calls. Another contributes only once the third has seen the error of that part. So nobody's error
+/// waits for anybody's contribution, and what comes after it is not spoilt.
+#[test]
+fn an_error_in_place_of_a_part_waits_for_no_other_part() {
+    type Arguments = (AllToAll, PhaseBarrier, [u32; 3]);
+    async fn shard(shard: Shard, (exchange, seen, [sees, fails, late]): Arguments) -> Result<(), Error> {
+        let me = shard.index();
+        if me == fails {
+            return Err(Error::user("no more"));
+        }
+        if me == late {
+            shard.wait(&seen.waiter(&shard)?).await?;
+        }
+        let parts = exchange.call_parts(&shard, blocks(&shard, 0, 3))?;
+        let error = parts.get(fails as usize)?.clone().await.expect_err("it contributes nothing");
+        assert!(error.to_string().contains("no more"), "{error}");
+        if me == sees {
+            shard.arrive(&seen.arriver(&shard)?);
+        }
+        for from in [sees, late] {
+            assert_eq!(parts.get(from as usize)?.clone().await?, block(from, me, 0, 3));
+        }
+        // Later calls fail, and end.
+        for part in exchange.call_parts(&shard, blocks(&shard, 1, 3))?.iter() {
+            drop(part.clone().await);
+        }
+        Ok(())
+    }
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for (number, roles) in (0..).zip(orders.repeat(10)) {
+        let (at, runtime) = any_runtime(number);
+        let at = format!("{at}, {roles:?}");
+        let run = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", 3)?;
+                let of = Collective::<u64>::all_to_all().elements(3).slots(1 + number as u32 % 2);
+                let exchange = of.algorithm(Algorithm::Direct).make(&top, &gang, "exchange")?;
+                let seen = top.phase_barrier("seen", &gang, PhaseOptions::between([roles[0]], [roles[2]]))?;
+                let task = top.register("shard", shard);
+                let ends = top.launch_gang(&gang, &task, |_| ShardLaunch::new((exchange, seen, roles)))?;
+                let mut failed = Vec::new();
+                for end in ends.iter() {
+                    failed.push(end.clone().await.is_err());
+                }
+                Ok(failed)
+            })
+        });
+        let (failed, _) = run.unwrap_or_else(|e| panic!("{at}: {e}"));
+        assert_eq!(failed, [0, 1, 2].map(|shard| shard == roles[1]), "{at}");
+    }
+}
+
 /// Parts that tasks combine, in brackets that no order of arrival changes.
 #[test]
 fn a_fold_has_the_brackets_of_recursive_doubling() {
@@ -474,6 +526,10 @@ fn on_processes() {
         &[
             ("a_shard_that_is_late_holds_up_nobody_elses_parts", a_shard_that_is_late_holds_up_nobody_elses_parts),
             ("a_block_that_fails_spoils_its_own_part_only", a_block_that_fails_spoils_its_own_part_only),
+            (
+                "an_error_in_place_of_a_part_waits_for_no_other_part",
+                an_error_in_place_of_a_part_waits_for_no_other_part,
+            ),
             ("blocks_of_any_sizes_come_as_they_were_sent", blocks_of_any_sizes_come_as_they_were_sent),
             (
                 "next_gives_each_part_once_in_the_order_in_which_they_come",

@@ -196,6 +196,23 @@ impl Edges {
     }
 }
 
+/// The chain that waits for half of its cell, or the offer to the one that wants the value before its turn.
+#[inline(always)]
+fn whom_it_concerns(
+    waits: Option<u32>,
+    number: u32,
+    (object, priority, wanted): (ObjectId, Priority, &Option<Wanted>),
+) -> Option<Waiting> {
+    let is_wanted = || wanted.as_ref().is_some_and(|wanted| wanted.by(number).is_some());
+    match waits {
+        Some(chain) => Some(Waiting::Chain { object, chain, priority }),
+        None if Half::of(number) == Half::Ready && is_wanted() => {
+            Some(Waiting::Offer { object, cell: number, priority })
+        }
+        None => None,
+    }
+}
+
 #[cold]
 pub(super) fn no_cell(number: u32) -> BarrierError {
     BarrierError::NotAnArriver { arriver: number & !EMPTY, arrivers: 0 }
@@ -273,15 +290,7 @@ impl Bank {
                 if half == Half::Ready {
                     cell.value = value.map_or(Payload::None, |value| value());
                 }
-                let is_wanted = || wanted.as_ref().is_some_and(|wanted| wanted.by(number).is_some());
-                let waiting = match chain {
-                    Some(chain) => Some(Waiting::Chain { object, chain, priority }),
-                    None if half == Half::Ready && is_wanted() => {
-                        Some(Waiting::Offer { object, cell: number, priority })
-                    }
-                    None => None,
-                };
-                Ok((waiting, false))
+                Ok((whom_it_concerns(chain, number, (object, priority, wanted)), false))
             }
         }
     }
@@ -328,11 +337,11 @@ impl Bank {
         self.poisons.0.insert(number, (from, error.clone()));
         match &mut self.waiters {
             Waiters::Edges(edges) => edges.waits(at, completed).take_from(from),
-            Waiters::Chains { object, priority, .. } => {
-                // It waits for the first incomplete generation. It finds the error itself.
-                let chain = if from == completed { self.cells[at].release(half) } else { None };
-                let waiting = |chain| Waiting::Chain { object: *object, chain, priority: *priority };
-                chain.into_iter().map(waiting).collect()
+            // It waits for the first incomplete generation, or wants its value. It finds the error itself.
+            Waiters::Chains { .. } if from != completed => Vec::new(),
+            Waiters::Chains { object, priority, wanted } => {
+                let chain = self.cells[at].release(half);
+                whom_it_concerns(chain, number, (*object, *priority, wanted)).into_iter().collect()
             }
         }
     }

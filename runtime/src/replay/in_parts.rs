@@ -21,7 +21,10 @@ impl ReplayCx<'_> {
         self.progress.chains[chain as usize].state = ChainState::InParts;
         let wanted = self.chains.wanted.get_or_init(|| self.progress.bank.wanted());
         self.act_in_parts(object, chain, |active, value| active.take_what_is_there(value, wanted));
-        self.run_in_parts(object, chain);
+        // Unless that has failed the chain.
+        if self.progress.chains[chain as usize].state == ChainState::InParts {
+            self.run_in_parts(object, chain);
+        }
     }
 
     /// Runs subtasks of a call in parts.
@@ -39,6 +42,10 @@ impl ReplayCx<'_> {
                 Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
                 Err(error) => return self.fail(object, chain, error),
             }
+        }
+        if let Some(error) = self.progress.errors.remove(&chain) {
+            // A peer is lost, which owes later calls, too.
+            return self.fail(object, chain, error);
         }
         self.progress.chains[chain as usize].done = 0;
         if self.end_call(chain, |cx| object.end(chain, Ok(()), cx)) && !object.waits(chain, self) {

@@ -114,18 +114,22 @@ impl Active<'_> {
             let (kind, at) = (step.task.kind(), (self.now.cells + u32::from(step.waits)) as usize);
             match kind {
                 SubtaskKind::Update => {
-                    if self.chains.gives_back {
-                        self.wait_for(Half::Empty, at, self.now.generation)?;
-                    }
-                    if value.lacks(Some(step.part)) {
+                    let lost = match self.chains.gives_back {
+                        true => self.wait_or_lose(Half::Empty, at, self.now.generation)?,
+                        false => None,
+                    };
+                    if let Some(error) = lost {
+                        self.lose_update(step, error);
+                    } else if value.lacks(Some(step.part)) {
                         return Ok(false);
+                    } else {
+                        self.update_in_parts(&mut value, step);
                     }
-                    self.update_in_parts(&mut value, step);
                 }
                 SubtaskKind::Read => {
                     if !value.is_taken(step.waits) {
-                        self.wait_for(Half::Ready, at, self.chains.in_cell(self.now.generation))?;
-                        self.take_in_turn(&mut value, at, step.waits);
+                        let lost = self.wait_or_lose(Half::Ready, at, self.chains.in_cell(self.now.generation))?;
+                        self.take_in_turn(&mut value, at, step.waits, lost);
                     }
                     if self.chains.gives_back {
                         self.give_back_in_parts(step);
@@ -183,12 +187,42 @@ impl Active<'_> {
         }
     }
 
-    /// Takes what a read has found in its cell, at the chain's turn to read it.
-    fn take_in_turn<V: RunningValue>(&mut self, value: &mut V, at: usize, read: u16) {
+    /// [Waits](Self::wait_for) in a call in parts. A peer that is lost spoils no other block, so its error stops nothing.
+    #[inline(always)]
+    fn wait_or_lose(&mut self, half: Half, at: usize, awaited: u64) -> Result<Option<Box<Error>>, Stop> {
+        match self.wait_for(half, at, awaited) {
+            Err(Stop::Lost(error)) => Ok(Some(error)),
+            other => other.map(|()| None),
+        }
+    }
+
+    /// An update whose peer is lost. If others go on as if it were not, they get the error.
+    #[cold]
+    #[inline(never)]
+    fn lose_update(&mut self, step: &PlannedSubtask, error: Box<Error>) {
+        let at =
+            CellAddress { processor: step.task.to(), object: self.chains.id, cell: step.cell + self.now.offset };
+        self.effects.send_poison(at, self.chains.in_cell(self.now.generation), &error);
+        self.errors.entry(self.chain).or_insert(*error);
+    }
+
+    /// A read whose peer is lost takes the error in place of a value. The chain fails when its call has ended.
+    #[cold]
+    #[inline(never)]
+    fn lose_read<V: RunningValue>(&mut self, value: &mut V, read: u16, error: Box<Error>) {
+        self.errors.entry(self.chain).or_insert_with(|| (*error).clone());
+        value.take(read, Payload::Failed(error));
+    }
+
+    /// Takes what a read has found in its cell, at the chain's turn to read it, or the error of a peer that is lost.
+    fn take_in_turn<V: RunningValue>(&mut self, value: &mut V, at: usize, read: u16, lost: Option<Box<Error>>) {
         if let Some(wanted) = self.chains.wanted.get() {
             wanted.remove(at);
         }
-        self.take(value, at, read);
+        match lost {
+            Some(error) => self.lose_read(value, read, error),
+            None => self.take(value, at, read),
+        }
     }
 
     /// Takes what a read has found in its cell.
@@ -203,12 +237,15 @@ impl Active<'_> {
         }
     }
 
-    /// Takes what a read has found before its turn, if that is there. `at` is the read's cell, whose value the chain wants.
+    /// Takes what a read has found before its turn, if that or an error is there. `at` is the read's cell, whose value the chain wants.
     pub fn take_early<V: RunningValue>(&mut self, value: &mut V, wanted: &Wanted, at: usize, read: u16) {
         let generation = self.chains.in_cell(self.now.generation);
         if self.cells[at].completed(Half::Ready, generation) > generation || self.is_stale(at) {
             wanted.remove(at);
             self.take(value, at, read);
+        } else if let Some(error) = self.poisons.of(at as u32, generation) {
+            wanted.remove(at);
+            self.lose_read(value, read, Box::new(error.clone()));
         }
     }
 
