@@ -75,8 +75,9 @@ impl<By: Reduction> Chain<By> {
     /// The futures of the parts of a call, mostly with the memory of those of the last one.
     pub fn parts(&mut self, count: usize) -> (Output<By::Out>, FutureMap<Vector<By::Out>>) {
         let mut parts = made(&mut self.aside).parts.take().unwrap_or_default();
-        parts.0.resize_with(count, || TaskFuture::pending().0);
-        let futures = parts.0.iter_mut().map(Resolver::renew).collect();
+        parts.0.resize_with(count, || None);
+        let renew = |part: &mut Option<Resolver<_>>| part.get_or_insert_with(|| TaskFuture::pending().0).renew();
+        let futures = parts.0.iter_mut().map(renew).collect();
         (Output::Parts(parts), futures)
     }
 
@@ -223,10 +224,17 @@ impl<By: Reduction> Chain<By> {
 
     /// Shows the parts of the result that have come since the last time.
     pub fn show(&mut self, chain: u32, shared: &Shared<By>, cx: &mut ReplayCx<'_>) {
-        let (Running::Parts(blocks), Some(Output::Parts(parts))) = (&mut self.running, &self.output) else { return };
+        let (Running::Parts(blocks), Some(Output::Parts(parts))) = (&mut self.running, &mut self.output) else {
+            return;
+        };
         while let Some((part, came)) = blocks.show_next() {
             let came = came.map(|vector| shared.by.lower_all(vector)).map_err(|error| *error);
+            // A small one is a copy.
+            let is_copy = came.as_ref().is_ok_and(|vector| size_of_val(&vector[..]) <= Payload::INLINE);
             cx.settle_part(chain, (&parts.0, part), || blocks.origin(part), came);
+            if !is_copy {
+                parts.0[part] = None;
+            }
         }
     }
 

@@ -287,8 +287,8 @@ pub enum Output<T> {
     Over(Box<Contributed<T>>),
 }
 
-/// The futures of a result's blocks.
-pub struct Parts<T>(pub Vec<Resolver<Vector<T>>>);
+/// The futures of a result's blocks. One that has a loan is let go, as the memory of others would stay with it.
+pub struct Parts<T>(pub Vec<Option<Resolver<Vector<T>>>>);
 
 impl<T> Default for Parts<T> {
     fn default() -> Self {
@@ -309,7 +309,7 @@ impl<T: Element> Output<T> {
             Output::Many(out) => cx.resolve_rarely(chain, out, Err(error)),
             Output::Parts(parts) => {
                 // Those that have come stay: an error would be one of which the shard could not learn.
-                let missing = parts.0.iter().filter(|part| !part.is_settled());
+                let missing = parts.0.iter().flatten().filter(|part| !part.is_settled());
                 missing.for_each(|part| cx.settle(chain, part, Err(error.clone())));
                 cx.over(chain);
             }
@@ -336,7 +336,7 @@ impl<T: Element> Output<T> {
         match self {
             Output::One(out) => watch.look(out),
             Output::Many(out) => watch.look(out),
-            Output::Parts(parts) => parts.0.iter().for_each(|part| watch.look(part)),
+            Output::Parts(parts) => parts.0.iter().flatten().for_each(|part| watch.look(part)),
             Output::Over(out) => {
                 watch.look(&out.over);
                 out.result.iter().for_each(|result| result.look(watch));

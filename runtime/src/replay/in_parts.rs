@@ -66,29 +66,30 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Settles the future of a part of the result, one of `parts`. `of` gives the shard that contributes it, and the number of the
+    /// Settles the future of a part of the result, one of `parts` that are not settled for good. `of` gives the shard that contributes it, and the number of the
     /// block there.
     pub fn settle_part<T: Clone + 'static>(
         &mut self,
         chain: u32,
-        (parts, part): (&[Resolver<T>], usize),
+        (parts, part): (&[Option<Resolver<T>>], usize),
         of: impl FnOnce() -> (u32, u32),
         outcome: Result<T, Error>,
     ) {
         let effects = &self.tasks.effects;
         let next = || (part + 1) % parts.len();
         let to = if effects.strikes(Bug::WrongPart) { next() } else { part };
+        let Some(to) = &parts[to] else { return };
         if let Some(races) = effects.races() {
             let call = (self.chains.id, self.chains.call_of(self.progress, chain));
-            parts[to].happens(&races.part_came(call, self.chains.shard_of(chain), of()));
+            to.happens(&races.part_came(call, self.chains.shard_of(chain), of()));
         }
         if effects.strikes(Bug::LostPart) {
             return;
         }
         if effects.strikes(Bug::DoubledPart) {
-            self.settle(chain, &parts[next()], outcome.clone());
+            parts[next()].iter().for_each(|next| self.settle(chain, next, outcome.clone()));
         }
-        self.settle(chain, &parts[to], outcome);
+        self.settle(chain, to, outcome);
     }
 
     /// A panic fails the call.
