@@ -165,7 +165,8 @@ impl<T> TaskFuture<T> {
             place => place as usize,
         };
         let waiting = self.cell.promise.borrow_mut().waiters_mut().and_then(|w| w.remove(place));
-        if waiting.is_some() {
+        // Whether a map of futures is awaited is another question.
+        if waiting.as_ref().is_some_and(|waiting| !matches!(waiting, Waiting::OneOf { .. })) {
             polling::note_awaited();
         }
         // Its waker's destructor is not ours: nothing is borrowed any more.
@@ -350,6 +351,18 @@ impl<T: 'static> TaskFuture<T> {
     /// Registers a waiter; false when the future is settled already.
     pub(crate) fn wait(&self, waiting: Waiting) -> bool {
         self.cell.promise.borrow_mut().wait(waiting)
+    }
+
+    /// Registers the waiter of this clone, which goes with it; false when the future is settled already.
+    fn wait_here(&self, waiting: Waiting) -> bool {
+        if self.registered.get() != NOBODY {
+            self.withdraw();
+        }
+        let place = self.cell.promise.borrow_mut().waiters_mut().map(|waiters| waiters.push(waiting));
+        place.is_some_and(|place| {
+            self.registered.set(place as u32);
+            true
+        })
     }
 
     /// Registers the poller of this clone of the unsettled future, in place of its earlier poller.
@@ -618,7 +631,10 @@ pub(crate) trait Sink {
 impl<T, B> Sink for FutureCell<T, B> {
     fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
         if let PromiseState::Pending(waiters) = self.promise.borrow().state() {
-            waiters.iter().for_each(each);
+            waiters.iter().for_each(|waiting| match waiting {
+                Waiting::OneOf { arrivals, .. } => arrivals.look(each),
+                waiting => each(waiting),
+            });
         }
     }
 }
@@ -672,6 +688,15 @@ impl<T: 'static> FutureMap<T> {
     }
 }
 
+/// Somebody awaits the next of several futures, until this is dropped.
+struct Awaits<'a>(&'a Arrivals);
+
+impl Drop for Awaits<'_> {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
 impl<T: Clone + 'static> FutureMap<T> {
     /// The next value or error in the order in which they come, with the number of its point, shard or part. `None` if each has
     /// been given. Local; may wait. With a deadline, call it again afterwards: nothing is lost.
@@ -685,15 +710,19 @@ impl<T: Clone + 'static> FutureMap<T> {
             let arrivals = Rc::new(Arrivals::default());
             for (number, future) in (0..).zip(&self.futures) {
                 future.ask();
-                if !future.wait(Waiting::OneOf { number, arrivals: arrivals.clone() }) {
+                if !future.wait_here(Waiting::OneOf { number, arrivals: arrivals.clone() }) {
                     arrivals.arrive(number);
                 }
             }
             arrivals
         });
-        let number = poll_fn(|cx| arrivals.next(cx.waker()).map_or(Poll::Pending, Poll::Ready)).await as usize;
+        let waits = Awaits(arrivals);
+        let number = poll_fn(|cx| waits.0.next(cx.waker()).map_or(Poll::Pending, Poll::Ready)).await as usize;
+        drop(waits);
         self.given += 1;
-        Some((number, self.futures[number].clone().await))
+        let future = &self.futures[number];
+        future.is_got();
+        Some((number, future.clone().await))
     }
 
     /// Awaits all values, in the order of the points or shards. Local; may wait.
@@ -805,6 +834,31 @@ mod tests {
             let polled = all.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(Silent))));
             assert!(matches!(&polled, Poll::Ready(Err(e)) if *e == expected), "{polled:?}");
         }
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_map_that_was_dropped_or_of_a_next_that_was_given_up() {
+        let waiters = |of: &Resolver<u32>| {
+            let mut promise = of.cell.promise.borrow_mut();
+            promise.waiters_mut().unwrap().len()
+        };
+        let waker = Waker::from(Arc::new(Silent));
+        let (stop, stopped) = TaskFuture::<u32>::pending();
+        for round in 0..100 {
+            let (work, worked) = TaskFuture::<u32>::pending();
+            let mut map: FutureMap<u32> = [stopped.clone(), worked].into_iter().collect();
+            {
+                let mut next = std::pin::pin!(map.next());
+                assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                let mut awaited = 0;
+                stop.each_waiter(&mut |_| awaited += 1);
+                assert_eq!((awaited, waiters(&stop)), (1, 1));
+            }
+            // It awaits something else, or nothing.
+            stop.each_waiter(&mut |_| panic!("nobody awaits it"));
+            work.settle(Ok(round), |_, _: Option<&Error>| {});
+        }
+        assert_eq!(waiters(&stop), 0);
     }
 
     #[test]

@@ -56,9 +56,17 @@ impl Arrivals {
         next
     }
 
-    /// Shows who awaits the next one.
-    pub fn look<T>(&self, f: impl FnOnce(Option<&Waiting>) -> T) -> T {
-        f(self.waiter.borrow().as_ref())
+    /// Nobody awaits the next one any more.
+    pub fn give_up(&self) {
+        // It is dropped while nothing is borrowed.
+        if self.waiter.take().is_some() {
+            polling::note_awaited();
+        }
+    }
+
+    /// Shows who awaits the next one, if somebody does.
+    pub fn look(&self, each: &mut dyn FnMut(&Waiting)) {
+        self.waiter.borrow().iter().for_each(each);
     }
 }
 

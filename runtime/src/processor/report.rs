@@ -13,10 +13,7 @@ impl Core {
             Waiting::Task(id) => self.tasks.node_of_task(*id),
             Waiting::Chain { object, chain, .. } => self.replays.with(*object, |c| c.node(*chain)).unwrap_or(other),
             Waiting::Shard(slot) => self.effects().slot_node(*slot),
-            Waiting::OneOf { arrivals, .. } => {
-                arrivals.look(|waiter| waiter.map_or(other, |waiter| self.node_of(waiter)))
-            }
-            Waiting::Waker(_) | Waiting::Offer { .. } => other,
+            Waiting::Waker(_) | Waiting::Offer { .. } | Waiting::OneOf { .. } => other,
         }
     }
 

@@ -200,8 +200,7 @@ impl Active<'_> {
     #[cold]
     #[inline(never)]
     fn lose_update(&mut self, step: &PlannedSubtask, error: Box<Error>) {
-        let at =
-            CellAddress { processor: step.task.to(), object: self.chains.id, cell: step.cell + self.now.offset };
+        let at = CellAddress { processor: step.task.to(), object: self.chains.id, cell: step.cell + self.now.offset };
         self.effects.send_poison(at, self.chains.in_cell(self.now.generation), &error);
         self.errors.entry(self.chain).or_insert(*error);
     }
