@@ -106,7 +106,7 @@ impl<By: Reduction> Blocks<By> {
         let position = block - self.layout.contribution.start;
         if let Given::Blocks(blocks) = &mut self.given {
             if let Some(came) = blocks.take(position as usize) {
-                let what = || format!("block {position} of the input");
+                let what = |of: &str| format!("block {position} of the input of {of}");
                 let expected = self.layout.elements(0, &(block..block + 1));
                 let came = came.map_err(Box::new).and_then(|vector| self.check(what, expected, vector));
                 self.put(0, block, came.map(lifted::<By>));
@@ -123,7 +123,8 @@ impl<By: Reduction> Blocks<By> {
         });
         let all = self.layout.contribution.clone();
         let expected = self.layout.elements(0, &all);
-        let whole = whole.map_err(Box::new).and_then(|whole| self.check(|| "the input".into(), expected, whole));
+        let whole =
+            whole.map_err(Box::new).and_then(|whole| self.check(|of| format!("the input of {of}"), expected, whole));
         self.whole = Some(whole.map(lifted::<By>));
         all.for_each(|block| self.show_given(block));
     }
@@ -131,13 +132,13 @@ impl<By: Reduction> Blocks<By> {
     /// A vector, unless it has another length than expected.
     fn check<T>(
         &self,
-        what: impl FnOnce() -> String,
+        what: impl FnOnce(&str) -> String,
         expected: Option<usize>,
         vector: Vector<T>,
     ) -> Result<Vector<T>, Box<Error>> {
         match expected {
             Some(expected) if expected != vector.len() => Err(Box::new(Error::Misuse {
-                what: format!("{} of {}", what(), self.layout.name),
+                what: what(&self.layout.name),
                 expected: format!("{expected} elements"),
                 came: vector.len().to_string(),
             })),
@@ -279,6 +280,7 @@ impl<By: Reduction> Blocks<By> {
         self.taken[usize::from(read)] = true;
         let part = self.layout.read(read).0;
         let ((register, blocks), expected) = (self.layout.at(part), self.layout.elements_at(part));
+        let peer = self.layout.peers[usize::from(read)];
         let (vector, copied) = match came {
             Payload::Failed(error) => (Err(error), false),
             Payload::Lent(lent) => match borrowed(&lent) {
@@ -287,7 +289,8 @@ impl<By: Reduction> Blocks<By> {
             },
             small => (Ok(self.copied(read, expected, small.bytes())), true),
         };
-        let vector = vector.and_then(|vector| self.check(|| "a value".into(), expected, vector));
+        let vector =
+            vector.and_then(|vector| self.check(|of| format!("{of}: the value of shard {peer}"), expected, vector));
         if blocks.len() == 1 {
             self.change(register, blocks.start, vector);
             return copied;

@@ -99,12 +99,14 @@ enum Takes {
 impl Takes {
     /// Refuses a call that is not for the shard.
     #[inline(never)]
-    fn check<By: Reduction>(self, engine: &Engine<By>, at: u32, shard: &Shard) -> Result<(), Error> {
+    fn check<By: Reduction>(self, engine: &Engine<By>, at: u32, shard: &Shard, in_parts: bool) -> Result<(), Error> {
         let role = engine.role(at);
         let (contributes, receives) = (role.contributes.is_some(), role.receives.is_some());
         let (call, is_for) = match self {
             Takes::Contributes => ("contribute", contributes),
+            Takes::Receives if in_parts => ("receive_parts", receives),
             Takes::Receives => ("receive", receives),
+            Takes::Both if in_parts => ("call_parts", contributes && receives),
             Takes::Both => ("call", contributes && receives),
         };
         if is_for {
@@ -112,6 +114,7 @@ impl Takes {
         }
         let does = match (contributes, receives) {
             (true, _) => "only contributes: use `contribute`",
+            (_, true) if in_parts => "only receives: use `receive_parts`",
             (_, true) => "only receives: use `receive`",
             _ => "takes no part",
         };
@@ -141,7 +144,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         let input = input.into();
         let admit = |engine: &mut Engine<S::By>, at| match engine.is_one() {
             true => Ok(None),
-            false => Takes::Both.check(engine, at, shard).map(|()| None),
+            false => Takes::Both.check(engine, at, shard, false).map(|()| None),
         };
         match input.given {
             // One element stays in a register.
@@ -192,7 +195,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
         given: Given<I::Element>,
     ) -> Result<FutureMap<Vector<O::Element>>, Error> {
         let admit = |engine: &mut Engine<S::By>, at| {
-            takes.check(engine, at, shard)?;
+            takes.check(engine, at, shard, true)?;
             let refused = |expected: &str, came: &str| Error::Misuse {
                 what: format!("a call in parts of `{}` in shard {}", engine.name(), shard.index()),
                 expected: expected.into(),
@@ -223,7 +226,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
     /// the future.
     pub fn contribute(&self, shard: &Shard, input: impl Into<Contribution<I>>) -> Result<TaskFuture<()>, Error> {
         let given = input.into().given;
-        let admit = |engine: &mut Engine<S::By>, at| Takes::Contributes.check(engine, at, shard).map(|()| None);
+        let admit = |engine: &mut Engine<S::By>, at| Takes::Contributes.check(engine, at, shard, false).map(|()| None);
         shard.replay(self.object, admit, |engine: &mut Engine<S::By>, at, cx| {
             let (over, future) = TaskFuture::pending();
             let result = engine.role(at.0).receives.map(|_| {
@@ -248,7 +251,7 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
     /// of another run.
     pub fn receive(&self, shard: &Shard) -> Result<TaskFuture<O::Own>, Error> {
         let admit = |engine: &mut Engine<S::By>, at| {
-            Takes::Receives.check(engine, at, shard)?;
+            Takes::Receives.check(engine, at, shard, false)?;
             if engine.role(at).contributes.is_none() {
                 return Ok(None);
             }

@@ -15,6 +15,8 @@ pub struct Layout {
     pub name: String,
     /// The part of each read, and whether no earlier step uses the same blocks.
     reads: Vec<(u16, bool)>,
+    /// The peers of the reads, for errors.
+    pub peers: Vec<u32>,
     /// The steps that move blocks of the contribution to where no earlier step does anything.
     free_locals: Vec<(u16, u16)>,
     /// The blocks of each register that are used, and where each begins.
@@ -50,6 +52,7 @@ impl Layout {
             parts: schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect(),
             elements: Vec::new(),
             reads: Vec::new(),
+            peers: Vec::new(),
             free_locals: Vec::new(),
             contribution,
             changes: vec![0; result.len()],
@@ -81,7 +84,10 @@ impl Layout {
                 blocks.any(|block| used[usize::from(register)][layout.position(register, block)][changed])
             };
             match *step {
-                Step::Read { part, .. } => self.reads.push((part, !is(self, &used, part, 0))),
+                Step::Read { part, peer, .. } => {
+                    self.reads.push((part, !is(self, &used, part, 0)));
+                    self.peers.push(peer);
+                }
                 Step::Local { from, part, .. } => {
                     let (register, blocks) = self.at(from);
                     let own = |block| self.contribution.contains(&block);

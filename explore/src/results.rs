@@ -145,7 +145,8 @@ impl Play<'_> {
             let came: Vec<Known> = match to {
                 Some(to) if joint.has_values_of_parts(taking) => {
                     let parts = joint.contributors.iter().zip(parts(joint, call, to));
-                    let mut spread = |s| if spoils_own { self.spread(joint, call, |other| other == s) } else { may.clone() };
+                    let mut spread =
+                        |s| if spoils_own { self.spread(joint, call, |other| other == s) } else { may.clone() };
                     parts.map(|(&from, part)| part.may(&spread(from))).collect()
                 }
                 _ => result.into_iter().collect(),

@@ -146,6 +146,44 @@ fn a_call_that_nobody_joins_times_out_and_then_is_a_deadlock() {
     }
 }
 
+/// A report says who awaits parts, and leaves out who has given that up.
+#[test]
+fn a_report_says_who_awaits_the_next_part_and_who_does_no_more() {
+    for (number, (at, runtime)) in runtimes(20).into_iter().enumerate() {
+        let gives_up = number % 2 == 1;
+        let at = format!("{at}, gives up: {gives_up}");
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", 3)?;
+                let all = Collective::<u64>::allgather().algorithm(Algorithm::Direct).make(&top, &gang, "values")?;
+                let never = top.phase_barrier("never", &gang, PhaseOptions::all(&gang))?;
+                let task = top.register("alone", move |shard: Shard, _: ()| async move {
+                    if shard.index() == 0 {
+                        return Ok(());
+                    }
+                    let mut parts = all.call_parts(&shard, 1_u64)?;
+                    for _ in 1..3 {
+                        parts.next().await.expect("a part").1?;
+                    }
+                    let late = shard.timeout(Duration::from_millis(1), async { Ok(parts.next().await) }).await;
+                    assert!(late.is_err_and(|e| is_time_out(&e)));
+                    if gives_up {
+                        shard.wait(&never.waiter(&shard)?).await?;
+                    }
+                    parts.next().await.expect("a part").1.map(drop)
+                });
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await
+            })
+        });
+        let Err(Error::Deadlock { report, .. }) = outcome else {
+            panic!("{at}: expected a deadlock, came {outcome:?}")
+        };
+        assert!(report.contains("missing in call 0 of `values`: shard 0"), "{at}: {report}");
+        assert_eq!(report.contains("waits for the result of `values`"), !gives_up, "{at}: {report}");
+        assert!(!report.contains("a task "), "{at}: {report}");
+    }
+}
+
 /// Those whose results are values, on several processes.
 #[cfg(target_os = "linux")]
 #[test]

@@ -451,14 +451,48 @@ fn parts_are_not_copied_within_a_node() {
     }
 }
 
+/// Once nobody holds a part any more its sender's memory is free, also if no other call follows.
+#[test]
+fn nothing_keeps_a_part_that_was_dropped() {
+    async fn shard(shard: Shard, (exchange, all, elements): (AllToAll, PhaseBarrier, usize)) -> Result<(), Error> {
+        let all = Meeting(all.arriver(&shard)?, all.waiter(&shard)?);
+        let own: Vec<_> = (0..SHARDS).map(|to| Arc::new(block(shard.index(), to, 0, elements))).collect();
+        let weak: Vec<_> = own.iter().map(Arc::downgrade).collect();
+        let parts = exchange.call_parts(&shard, Contribution::in_blocks(own.into_iter().map(Vector::from)))?;
+        let tasks: Vec<_> = parts.iter().map(|part| first(&shard, part)).collect::<Result<_, _>>()?;
+        for task in tasks {
+            task.await?;
+        }
+        drop(parts.all().await?);
+        drop(parts);
+        // The others do so as well, and calls end.
+        for _ in 0..3 {
+            all.meet(&shard).await?;
+        }
+        // A small part stays, which for others is a copy.
+        let kept = (0..).zip(&weak).find(|(to, own)| own.upgrade().is_some() && (elements > 3 || *to != shard.index()));
+        assert!(kept.is_none(), "of {elements} elements");
+        Ok(())
+    }
+    for elements in [1, 3, 4, 1000] {
+        for slots in [1, 2] {
+            run(&Runtime::threads(1), (elements, slots), shard).unwrap();
+            run(&Runtime::threads(2), (elements, slots), shard).unwrap();
+        }
+    }
+}
+
 #[test]
 fn what_has_no_parts_is_refused() {
-    async fn shard(shard: Shard, (sum, all): (Collective<f64>, Collective<[u64]>)) -> Result<Vec<String>, Error> {
+    type Arguments = (Collective<f64>, Collective<[u64]>, Collective<u64, [u64]>);
+    async fn shard(shard: Shard, (sum, all, some): Arguments) -> Result<Vec<String>, Error> {
         let refused = [
             sum.call_parts(&shard, 1.0).map(FutureMap::detach),
             all.receive_parts(&shard).map(FutureMap::detach),
             all.call_parts(&shard, Contribution::in_blocks([vec![1_u64], vec![]]))?.all().await.map(drop),
             all.call_parts(&shard, Contribution::in_blocks([vec![1_u64, 2], vec![1], vec![]]))?.all().await.map(drop),
+            some.call_parts(&shard, 1_u64).map(FutureMap::detach),
+            if shard.index() == 2 { Ok(()) } else { some.receive_parts(&shard).map(FutureMap::detach) },
         ];
         Ok(refused.map(|refused| refused.err().map_or_else(String::new, |error| error.to_string())).into())
     }
@@ -466,8 +500,10 @@ fn what_has_no_parts_is_refused() {
         let gang = top.gang("all", 3)?;
         let sum = Collective::allreduce(Operator::sum()).make(&top, &gang, "sum")?;
         let all = Collective::<u64>::all_to_all().make(&top, &gang, "all")?;
+        let some = Collective::<u64>::gather([2]).participants([1]).make(&top, &gang, "some")?;
         let task = top.register("shard", shard);
-        top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, all)))?.all().await
+        let outcomes = top.launch_gang(&gang, &task, |_| ShardLaunch::new((sum, all, some)))?;
+        outcomes.all().await
     });
     let (said, _) = run.unwrap();
     assert_eq!(
@@ -477,6 +513,17 @@ fn what_has_no_parts_is_refused() {
              combination",
             "a call in parts of `all` in shard 1: expected `call_parts`, as the shard contributes, too, got `receive_parts`",
             "task `all` of shard 1 cannot go on: input of `all` in shard 1: expected 3 blocks, got 2",
+        ]
+    );
+    assert_eq!(
+        [&said[1][4..], &said[2][4..5]].concat(),
+        [
+            "`call_parts` of `some` in shard 1: expected a shard that contributes and receives, got one that only contributes: \
+             use `contribute`",
+            "`receive_parts` of `some` in shard 1: expected a shard that receives, got one that only contributes: use \
+             `contribute`",
+            "`call_parts` of `some` in shard 2: expected a shard that contributes and receives, got one that only receives: use \
+             `receive_parts`",
         ]
     );
     // Blocks that are too long or too short are errors of those who would receive them.
