@@ -5,13 +5,14 @@ use crate::sizes::Sizes;
 use crate::subtasks::subtasks;
 use crate::{Groups, Schedule, Schedules, Step};
 
-/// Refuses schedules that the engine can't run: says what was expected and what came. The largest vector has `most` elements
-/// of together `bytes` bytes; `placed` are the runs of ranks on one processor. Every node gives the same answer.
+/// Refuses schedules that the engine can't run: says what was expected and what came. The largest vector has `most` elements,
+/// which count for `bytes` bytes; `placed` are the runs of ranks on one processor. Every node gives the same answer.
 ///
 /// - The ranks of a [group](Schedule::in_group) share a processor.
 /// - A processor counts the steps of a rank in 16 bits.
 /// - A part of all of register 0 is read as one of the largest vector.
 /// - Blocks may differ in size, and a step must not take one for another.
+/// - A message of several blocks does not tell where each begins, so their sizes must be known.
 pub fn fit(
     schedules: &Schedules,
     sizes: &Sizes,
@@ -39,6 +40,16 @@ pub fn fit(
             return Err((format!("at most {} steps of a rank", u16::MAX), format!("{steps} of rank {rank}")));
         }
         for (number, step) in schedule.steps().iter().enumerate() {
+            if let Step::Update { part, .. } = *step
+                && matches!(sizes, Sizes::Any)
+                && goal.kind().has_blocks()
+            {
+                let joined = schedule.parts()[usize::from(part)].blocks.len();
+                if joined > 1 {
+                    let expected = "steps that send one block each, with blocks of any sizes".into();
+                    return Err((expected, format!("step {number} of rank {rank}, of {joined} blocks: {step:?}")));
+                }
+            }
             let elements = |parts: &Parts, part| parts.at(part).1.len();
             let (from, to) = match *step {
                 Step::Local { from, part, .. } => (elements(parts, from), elements(parts, part)),

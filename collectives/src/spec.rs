@@ -249,7 +249,8 @@ impl<R: Reduction> Request<R> {
                     let expected = "schedules that combine in the order of a loop".into();
                     return Ok(Err((expected, format!("{schedules}, which has other brackets"))));
                 }
-                return Ok(own::fit(&schedules, &self.sizes, &groups, self.most, self.bytes()).map(|()| schedules));
+                let bytes = self.length.of(self.bytes());
+                return Ok(own::fit(&schedules, &self.sizes, &groups, self.most, bytes).map(|()| schedules));
             }
             Source::Algorithm(algorithm) => {
                 let algorithm = &algorithm.taken_for(goal);

@@ -2,7 +2,8 @@
 
 use crate::common::watched;
 use maniple_collectives::{
-    Collective, CollectiveBuilder, Combine, Goal, Operator, Part, Schedule, halving_doubling, recursive_doubling,
+    Collective, CollectiveBuilder, Combine, Goal, Operator, Order, Part, Schedule, binomial_gather, direct,
+    halving_doubling, recursive_doubling,
 };
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 
@@ -119,6 +120,48 @@ fn a_rank_has_at_most_65535_steps() {
     };
     made(1, move |sums| sums.schedules("many", many(65_535))).unwrap();
     refused(1, "at most 65535 steps of a rank", "65536 of rank 0", move |sums| sums.schedules("more", many(65_536)));
+}
+
+/// What counts as large is lent. Here the end of the call waits for that, which is a step more.
+#[test]
+fn waits_for_what_is_lent_are_steps_too() {
+    let sum = |_: &Goal, rank: u32| {
+        let mut schedule = Schedule::new(rank, 2, 1);
+        let [own, other] = [Part::block(0, 0), Part::block(1, 0)];
+        schedule.update(1 - rank, 0, own.clone());
+        schedule.read(1 - rank, 0, other.clone(), Combine::Replace);
+        let how = if rank == 0 { Combine::IncomingIsHigher } else { Combine::IncomingIsLower };
+        schedule.local(other.clone(), own.clone(), how);
+        schedule.update(1 - rank, 1, own.clone());
+        schedule.read(1 - rank, 1, other.clone(), Combine::Replace);
+        (5..65_535).for_each(|_| schedule.local(own.clone(), other.clone(), Combine::Replace));
+        schedule
+    };
+    made(2, move |sums| sums.schedules("many", sum)).unwrap();
+    refused(2, "at most 65535 steps of a rank", "65536 of rank 0", move |sums| {
+        sums.standing_for(10_000).schedules("many", sum)
+    });
+}
+
+/// A message of blocks of any sizes does not tell where each begins.
+#[test]
+fn blocks_of_any_sizes_are_sent_one_by_one() {
+    let made = |joins: bool| {
+        watched("any sizes", move || {
+            Runtime::threads(1).run(move |top| async move {
+                let gang = top.gang("all", 4)?;
+                let gather = Collective::<u64>::gather([0]).any_sizes().schedules("gather", move |goal, rank| {
+                    let all = goal.contributors();
+                    if joins { binomial_gather(rank, 4, 0, all) } else { direct(goal, rank, Order::Any) }
+                });
+                gather.make(&top, &gang, "gather").map(drop)
+            })
+        })
+    };
+    made(false).unwrap();
+    let text = made(true).unwrap_err().to_string();
+    let expected = "gather `gather`: expected steps that send one block each, with blocks of any sizes, got step ";
+    assert!(text.starts_with(expected) && text.contains(" of rank 2, of 2 blocks: Update"), "{text}");
 }
 
 /// Two ranks of an all-to-all, with less to send than a third one, also read all that the other has.
