@@ -180,17 +180,18 @@ impl<By: Reduction> Blocks<By> {
     }
 
     fn has(&self, register: u8, block: u32) -> bool {
-        self.of_whole(register, block).is_some() || self.get(register, block).is_some()
+        self.get(register, block).is_some() || self.of_whole(register, block).is_some()
     }
 
     fn get(&self, register: u8, block: u32) -> &Option<Block<By::Element>> {
         &self.registers[usize::from(register)][self.layout.position(register, block)]
     }
 
-    /// The whole contribution, if it came as one vector and the block is one of it.
+    /// The whole contribution, if it came as one vector and the block is one of it that no read has replaced.
     #[inline]
     fn of_whole(&self, register: u8, block: u32) -> Option<&Block<By::Element>> {
-        self.whole.as_ref().filter(|_| register == 0 && self.layout.contribution.contains(&block))
+        let is_own = register == 0 && self.layout.contribution.contains(&block);
+        self.whole.as_ref().filter(|_| is_own && !(self.puts && self.get(register, block).is_some()))
     }
 
     /// A block that has come.

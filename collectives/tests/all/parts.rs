@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::common::{any_runtime, mix, tree, watched};
-use maniple_collectives::{Algorithm, Collective, Contribution, Kind, Operator, Ranks};
+use maniple_collectives::{Algorithm, Collective, Combine, Contribution, Goal, Kind, Operator, Part, Ranks, Schedule};
 use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region, Vector};
 use maniple_runtime::{
     Arg, Check, Error, FutureMap, PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter, Runtime, Shard, ShardLaunch,
@@ -479,6 +479,57 @@ fn nothing_keeps_a_part_that_was_dropped() {
             run(&Runtime::threads(1), (elements, slots), shard).unwrap();
             run(&Runtime::threads(2), (elements, slots), shard).unwrap();
         }
+    }
+}
+
+/// An all-to-all of four ranks in place: in round k a block changes bit k of its rank with bit k of its position. So round 1
+/// passes on what round 0 brought, from where the contribution was.
+fn in_place(_: &Goal, rank: u32) -> Schedule {
+    Schedule::linked(rank, |rank| {
+        let mut schedule = Schedule::new(rank, 4, 4);
+        for bit in [1, 2] {
+            let moved = |block: &u32| block & bit != rank & bit;
+            (0..4).filter(moved).for_each(|block| schedule.send(rank ^ bit, Part::block(0, block)));
+            // What comes has the places of what goes: bit k is the other rank's, in both.
+            (0..4)
+                .filter(moved)
+                .for_each(|block| schedule.receive(rank ^ bit, Part::block(0, block), Combine::Replace));
+        }
+        schedule
+    })
+}
+
+#[test]
+fn blocks_that_came_in_the_place_of_the_contribution_are_passed_on() {
+    async fn shard(shard: Shard, (all, elements): (AllToAll, usize)) -> Result<(), Error> {
+        let me = shard.index();
+        for call in 0..CALLS {
+            let own: Vec<Vec<u64>> = (0..4).map(|to| block(me, to, call, elements)).collect();
+            let own: Contribution<[u64]> = match (call + u64::from(me)) % 3 {
+                0 => own.concat().into(),
+                1 => (&shard.launch(|own: Arg<Vec<u64>>| own.0, (own.concat().into(),)).go()?).into(),
+                _ => Contribution::in_blocks(own),
+            };
+            let came = match (call + u64::from(me)) % 4 {
+                0 => all.call(&shard, own)?.await?,
+                _ => all.call_parts(&shard, own)?.all().await?.concat().into(),
+            };
+            assert_eq!(came, (0..4).map(|from| block(from, me, call, elements)).collect::<Vec<_>>().concat());
+        }
+        Ok(())
+    }
+    for (number, elements) in (0..).zip([1, 5, 600].repeat(4)) {
+        let (at, runtime) = any_runtime(number);
+        let run = || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", 4)?;
+                let all = Collective::<u64>::all_to_all().elements(elements).schedules("in place", in_place);
+                let all = all.make(&top, &gang, "all")?;
+                let task = top.register("shard", shard);
+                top.launch_gang(&gang, &task, |_| ShardLaunch::new((all, elements)))?.all().await
+            })
+        };
+        watched(&at, run).unwrap_or_else(|e| panic!("{at}: {e}"));
     }
 }
 
