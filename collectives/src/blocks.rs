@@ -106,15 +106,14 @@ impl<By: Reduction> Blocks<By> {
         let position = block - self.layout.contribution.start;
         if let Given::Blocks(blocks) = &mut self.given {
             if let Some(came) = blocks.take(position as usize) {
-                let what = |of: &str| format!("block {position} of the input of {of}");
-                let expected = self.layout.elements(0, &(block..block + 1));
-                let came = came.map_err(Box::new).and_then(|vector| self.check(what, expected, vector));
-                self.put(0, block, came.map(lifted::<By>));
+                let checked = came
+                    .and_then(|vector| self.layout.check_block(position, vector.len()).map(|()| lifted::<By>(vector)));
+                self.put(0, block, checked.map_err(Box::new));
                 self.show_given(block);
             }
             return;
         }
-        let Some(came) = self.given.take() else { return };
+        let Some(came) = self.given.take(|_| Ok(())) else { return };
         self.given = Given::Nothing;
         let whole = came.map(|came| match came {
             Came::Nothing => Vector::default(),
@@ -123,27 +122,12 @@ impl<By: Reduction> Blocks<By> {
         });
         let all = self.layout.contribution.clone();
         let expected = self.layout.elements(0, &all);
-        let whole =
-            whole.map_err(Box::new).and_then(|whole| self.check(|of| format!("the input of {of}"), expected, whole));
-        self.whole = Some(whole.map(lifted::<By>));
+        let checked = whole.and_then(|whole| {
+            let checked = self.layout.check_length(|of| format!("the input of {of}"), expected, whole.len());
+            checked.map(|()| lifted::<By>(whole))
+        });
+        self.whole = Some(checked.map_err(Box::new));
         all.for_each(|block| self.show_given(block));
-    }
-
-    /// A vector, unless it has another length than expected.
-    fn check<T>(
-        &self,
-        what: impl FnOnce(&str) -> String,
-        expected: Option<usize>,
-        vector: Vector<T>,
-    ) -> Result<Vector<T>, Box<Error>> {
-        match expected {
-            Some(expected) if expected != vector.len() => Err(Box::new(Error::Misuse {
-                what: what(&self.layout.name),
-                expected: format!("{expected} elements"),
-                came: vector.len().to_string(),
-            })),
-            _ => Ok(vector),
-        }
     }
 
     /// Whether blocks of a part, or else of the contribution, are still to come. They are of the contribution.
@@ -290,8 +274,11 @@ impl<By: Reduction> Blocks<By> {
             },
             small => (Ok(self.copied(read, expected, small.bytes())), true),
         };
-        let vector =
-            vector.and_then(|vector| self.check(|of| format!("{of}: the value of shard {peer}"), expected, vector));
+        let vector = vector.and_then(|vector| {
+            let what = |of: &str| format!("{of}: the value of shard {peer}");
+            self.layout.check_length(what, expected, vector.len()).map_err(Box::new)?;
+            Ok(vector)
+        });
         if blocks.len() == 1 {
             self.change(register, blocks.start, vector);
             return copied;

@@ -21,15 +21,16 @@ pub struct Engine<By: Reduction> {
     chains: Vec<Chain<By>>,
     /// For each shard the results that it has not asked for yet, from the first call on. Made when one is needed.
     claims: Vec<VecDeque<Box<dyn Any>>>,
-    /// Where the blocks of calls in parts are, if nothing is combined.
-    layouts: Option<Layouts>,
+    /// Where the blocks of vectors are.
+    layouts: Layouts,
 }
 
-/// The layouts of a processor's shards, by position. Each is made for the first call in parts.
+/// The layouts of a processor's shards, by position. Each is made for the first call in parts or with blocks.
 pub struct Layouts {
     pub make: Box<dyn Fn(u32) -> Layout>,
     pub made: Vec<Option<Rc<Layout>>>,
-    /// Whether all calls are in parts.
+    /// Whether calls can be in parts, as nothing is combined, and whether all are.
+    pub can_part: bool,
     pub always: bool,
 }
 
@@ -42,20 +43,14 @@ impl Layouts {
 }
 
 impl<By: Reduction> Engine<By> {
-    pub fn new(
-        name: &str,
-        by: (By, bool),
-        slots: u32,
-        roles: Vec<Role<By::Element>>,
-        layouts: Option<Layouts>,
-    ) -> Self {
+    pub fn new(name: &str, by: (By, bool), slots: u32, roles: Vec<Role<By::Element>>, layouts: Layouts) -> Self {
         let chains = (0..roles.len() * slots as usize).map(|_| Chain::new()).collect();
         Self { shared: Shared::new(name, by, slots, roles), chains, claims: Vec::new(), layouts }
     }
 
     /// Whether results can come in parts.
     pub fn has_parts(&self) -> bool {
-        self.layouts.is_some()
+        self.layouts.can_part
     }
 
     /// A call whose result comes in parts.
@@ -65,7 +60,7 @@ impl<By: Reduction> Engine<By> {
         given: Given<By::In>,
         cx: &mut ReplayCx<'_>,
     ) -> FutureMap<Vector<By::Out>> {
-        let parts = self.layouts.as_mut().map_or(0, |layouts| layouts.of(at.0).result().1.len());
+        let parts = self.layouts.of(at.0).result().1.len();
         let number = self.chain(at);
         let (output, futures) = self.chains[number as usize].parts(parts);
         self.call_for(at, given, output, cx);
@@ -76,7 +71,7 @@ impl<By: Reduction> Engine<By> {
     fn is_in_parts(&self, chain: u32, given: &Given<By::In>) -> bool {
         let output = &self.chains[chain as usize].output;
         let asked = matches!(output, Some(Output::Parts(_))) || matches!(given, Given::Blocks(_));
-        self.layouts.as_ref().is_some_and(|layouts| layouts.always || asked)
+        self.layouts.can_part && (self.layouts.always || asked)
     }
 
     /// Whether every shard contributes one element and gets one, and the values of the collective are elements.
@@ -186,17 +181,10 @@ impl<By: Reduction> Engine<By> {
         let Self { shared, chains, layouts, .. } = self;
         let c = &mut chains[chain as usize];
         let Running::Later(given) = std::mem::replace(&mut c.running, Running::Registers) else { return Ok(()) };
-        let Some(layouts) = layouts else { return Ok(()) };
         let layout = layouts.of(chain / shared.slots);
         let given = if let Given::Blocks(blocks) = given { blocks.or_whole() } else { given };
-        if let Given::Blocks(blocks) = &given
-            && blocks.len() != layout.contribution.len()
-        {
-            return Err(Error::Misuse {
-                what: format!("input of {}", layout.name),
-                expected: format!("{} blocks", layout.contribution.len()),
-                came: blocks.len().to_string(),
-            });
+        if let Given::Blocks(blocks) = &given {
+            layout.check_number(blocks.len())?;
         }
         if layout.needs_blocks() && !matches!(given, Given::Blocks(_) | Given::Nothing) {
             return Err(Error::Misuse {
@@ -276,10 +264,11 @@ impl<By: Reduction> Replay for Engine<By> {
         if self.is_in_parts(chain, given) {
             return self.begin_in_parts(chain).map(|()| true);
         }
-        let Self { shared, chains, .. } = self;
+        let Self { shared, chains, layouts, .. } = self;
         let c = &mut chains[chain as usize];
         let Running::Later(given) = &mut c.running else { return Ok(true) };
-        let Some(came) = given.take() else { return Ok(false) };
+        let check = |blocks: &[Vector<By::In>]| layouts.of(chain / shared.slots).check_blocks(blocks);
+        let Some(came) = given.take(check) else { return Ok(false) };
         // The input lets go of a vector before `came` is looked at.
         c.running = Running::Registers;
         let came = came?;

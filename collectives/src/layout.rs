@@ -3,6 +3,8 @@
 use crate::parts::{parts_of, used_blocks};
 use crate::sizes::{Sizes, Starts, ends};
 use crate::{Goal, Ranks, Schedule, Step};
+use maniple_regions::Vector;
+use maniple_runtime::Error;
 use std::ops::Range;
 
 /// The blocks of a rank's steps, of its contribution and of its result. Blocks that it does not use are left out.
@@ -167,6 +169,53 @@ impl Layout {
     /// Whether a contribution has to come in blocks, as nobody knows where they would be in one vector.
     pub fn needs_blocks(&self) -> bool {
         self.is_any && self.has_block_for_each && self.contribution.len() > 1
+    }
+
+    /// Refuses a contribution in another number of blocks than one for each receiver, or one vector.
+    pub fn check_number(&self, blocks: usize) -> Result<(), Error> {
+        let expected = if self.has_block_for_each { self.contribution.len() } else { 1 };
+        if blocks == expected {
+            return Ok(());
+        }
+        Err(Error::Misuse {
+            what: format!("input of {}", self.name),
+            expected: format!("{expected} block{}", if expected == 1 { "" } else { "s" }),
+            came: blocks.to_string(),
+        })
+    }
+
+    /// Refuses another number of elements than expected.
+    pub fn check_length(
+        &self,
+        what: impl FnOnce(&str) -> String,
+        expected: Option<usize>,
+        came: usize,
+    ) -> Result<(), Error> {
+        match expected {
+            Some(expected) if expected != came => Err(Error::Misuse {
+                what: what(&self.name),
+                expected: format!("{expected} elements"),
+                came: came.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a block of the contribution, by position, that has another number of elements than expected.
+    pub fn check_block(&self, position: u32, elements: usize) -> Result<(), Error> {
+        let block = self.contribution.start + position;
+        let expected = self.elements(0, &(block..block + 1));
+        self.check_length(|of| format!("block {position} of the input of {of}"), expected, elements)
+    }
+
+    /// Refuses a contribution in blocks that are not those of the collective.
+    #[cold]
+    pub fn check_blocks<T>(&self, blocks: &[Vector<T>]) -> Result<(), Error> {
+        self.check_number(blocks.len())?;
+        if self.has_block_for_each {
+            (0..).zip(blocks).try_for_each(|(position, block)| self.check_block(position, block.len()))?;
+        }
+        Ok(())
     }
 
     pub fn reads(&self) -> usize {

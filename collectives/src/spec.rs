@@ -99,13 +99,13 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
             (subtasks(&schedule, goal, self.counts_for()), Role::of(&schedule, goal, sizes, *identity))
         };
         let (subtasks, roles) = shards.iter().map(of).unzip();
-        let layouts = (!goal.combines() && !in_groups).then(|| {
+        let layouts = {
+            let (can_part, always, name) = (!goal.combines() && !in_groups, self.request.is_any(), self.name.clone());
             let (schedules, goal, sizes, shards) =
                 (self.schedules.clone(), goal.clone(), sizes.clone(), shards.to_vec());
-            let (always, name) = (self.request.is_any(), self.name.clone());
             let make = move |position: u32| Layout::of(&name, &schedules.of(shards[position as usize]), &goal, &sizes);
-            Layouts { make: Box::new(make), made: Vec::new(), always }
-        });
+            Layouts { make: Box::new(make), made: Vec::new(), can_part, always }
+        };
         (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles, layouts)))
     }
 }

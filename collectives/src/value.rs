@@ -142,13 +142,16 @@ impl<T: Element> GivenBlocks<T> {
         }
     }
 
-    /// Takes all blocks one after another, or none if some have not come.
-    fn take_all(&mut self) -> Option<Result<Vector<T>, Error>> {
+    /// Takes all blocks one after another, if a check of them finds nothing, or none if some have not come.
+    fn take_all(&mut self, check: impl FnOnce(&[Vector<T>]) -> Result<(), Error>) -> Option<Result<Vector<T>, Error>> {
         if !self.have_come() {
             return None;
         }
         let blocks: Result<Vec<Vector<T>>, Error> = (0..self.len()).filter_map(|block| self.take(block)).collect();
-        Some(blocks.map(|blocks| blocks.iter().flat_map(|block| block.iter().copied()).collect::<Vec<T>>().into()))
+        Some(blocks.and_then(|blocks| {
+            check(&blocks)?;
+            Ok(blocks.iter().flat_map(|block| block.iter().copied()).collect::<Vec<T>>().into())
+        }))
     }
 }
 
@@ -191,7 +194,7 @@ impl<T: Element> From<&TaskFuture<Vector<T>>> for Contribution<[T]> {
     }
 }
 impl<T: Element> Contribution<[T]> {
-    /// A contribution in blocks, one for each receiver, in their order.
+    /// A contribution in blocks, one for each receiver, in their order. Where all receivers get the same, it is one block.
     pub fn in_blocks(blocks: impl IntoIterator<Item = impl Into<Vector<T>>>) -> Self {
         Given::Blocks(Box::new(GivenBlocks::Now(blocks.into_iter().map(Into::into).collect()))).into()
     }
@@ -263,8 +266,8 @@ impl<T: Element> Given<T> {
         }
     }
 
-    /// Takes the value, or none if it has not come. A task's vector that nobody else holds moves.
-    pub fn take(&mut self) -> Option<Result<Came<T>, Error>> {
+    /// Takes the value, or none if it has not come. A task's vector that nobody else holds moves. Blocks are checked.
+    pub fn take(&mut self, check: impl FnOnce(&[Vector<T>]) -> Result<(), Error>) -> Option<Result<Came<T>, Error>> {
         Some(match self {
             Given::Nothing => Ok(Came::Nothing),
             Given::One(element) => Ok(Came::One(*element)),
@@ -272,7 +275,7 @@ impl<T: Element> Given<T> {
             Given::Many(vector) => Ok(Came::Many(std::mem::take(vector))),
             Given::ManyLater(future) => future.take_input()?.map(Came::Many),
             Given::VecLater(future) => future.take_input()?.map(|vector| Came::Many(vector.into())),
-            Given::Blocks(blocks) => blocks.take_all()?.map(Came::Many),
+            Given::Blocks(blocks) => blocks.take_all(check)?.map(Came::Many),
         })
     }
 }

@@ -582,6 +582,45 @@ fn what_has_no_parts_is_refused() {
     assert_eq!(blocks.collect::<Vec<_>>(), [true, false, true], "{said:?}");
 }
 
+/// Blocks one after another are as long as the whole contribution, but not where the others look for them.
+#[test]
+fn blocks_that_are_not_the_collectives_are_refused() {
+    type Objects = (Collective<[u64]>, Collective<[u64]>, Collective<[u64]>);
+    async fn shard(shard: Shard, (sums, sum, one): Objects) -> Result<Vec<String>, Error> {
+        let blocks = |sizes: [usize; 2]| Contribution::in_blocks(sizes.map(|elements| vec![1_u64; elements]));
+        assert_eq!(sums.call(&shard, blocks([3, 3]))?.await?, [2; 3]);
+        assert_eq!(sum.call(&shard, Contribution::in_blocks([vec![1_u64; 6]]))?.await?, [2; 6]);
+        let mut refused = vec![sums.call(&shard, blocks([2, 4]))?.await, sum.call(&shard, blocks([3, 3]))?.await];
+        refused.push(if shard.index() == 0 {
+            one.call(&shard, blocks([3, 3]))?.await
+        } else {
+            one.receive(&shard)?.await
+        });
+        Ok(refused
+            .into_iter()
+            .map(|refused| refused.map_or_else(|error| error.to_string(), |_| String::new()))
+            .collect())
+    }
+    let run = Runtime::threads(1).run(|top| async move {
+        let gang = top.gang("all", 2)?;
+        let sums = Collective::reduce_scatter(Operator::<u64>::sum()).elements(3).make(&top, &gang, "sums")?;
+        let sum = Collective::allreduce(Operator::<u64>::sum()).elements(6).make(&top, &gang, "sum")?;
+        let one = Collective::<u64>::broadcast(0).elements(6).make(&top, &gang, "one")?;
+        let task = top.register("shard", shard);
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((sums, sum, one)))?.all().await
+    });
+    let (said, _) = run.unwrap();
+    for said in said {
+        for (said, expected) in said.iter().zip([
+            "block 0 of the input of `sums` in shard 0: expected 3 elements, got 2",
+            "input of `sum` in shard 0: expected 1 block, got 2",
+            "input of `one` in shard 0: expected 1 block, got 2",
+        ]) {
+            assert!(said.replace("shard 1", "shard 0").contains(expected), "{said}");
+        }
+    }
+}
+
 /// A part comes after its contributor's input, and after nobody else's: the check for races finds what only that orders.
 #[test]
 fn a_part_comes_after_its_own_contributor_only() {
