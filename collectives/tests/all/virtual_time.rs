@@ -158,6 +158,42 @@ fn a_local_step_takes_the_time_of_a_subtask_and_of_its_bytes() {
     }
 }
 
+/// Each of two shards has an update, a read and a local step. A whole call copies the block that comes and the shard's own one. In
+/// parts nothing is copied but what comes from another node.
+#[test]
+fn parts_take_the_time_of_what_is_copied() {
+    async fn once(shard: Shard, (all, elements, parts): (Collective<[u64]>, usize, bool)) -> Result<u64, Error> {
+        let own = vec![u64::from(shard.index()); 2 * elements];
+        let came = match parts {
+            true => all.call_parts(&shard, own)?.all().await?.concat(),
+            false => all.call(&shard, own)?.await?.into_vec(),
+        };
+        assert_eq!(came, [vec![0; elements], vec![1; elements]].concat());
+        Ok(now().as_nanos() as u64)
+    }
+    let costs = Costs { replayed_ns: 100.0, combine_byte_ns: 0.25, ..Costs::default() };
+    let took = |nodes: u32, elements: usize, parts: bool| {
+        let machine = VirtualMachine { nodes, per_node: 2 / nodes, costs, ..VirtualMachine::default() };
+        let run = Runtime::virtual_time(machine).run(move |top| async move {
+            let gang = top.gang("all", 2)?;
+            let all = Collective::<u64>::all_to_all().elements(elements).algorithm(Algorithm::Direct);
+            let all = all.make(&top, &gang, "all")?;
+            let task = top.register("once", once);
+            top.launch_gang(&gang, &task, move |_| ShardLaunch::new((all, elements, parts)))?.all().await
+        });
+        let (ends, stats) = run.unwrap();
+        assert_eq!(ends[0], ends[1], "{nodes} nodes, {elements} elements, parts: {parts}");
+        (ends[0], stats.combined_bytes)
+    };
+    for (elements, bytes) in [(1, 0), (3, 0), (4, 32), (400, 3200), (4000, 32_000)] {
+        let at = format!("{elements} elements");
+        assert_eq!(took(2, elements, false), (300 + 2 * bytes / 4, 2 * 2 * bytes), "{at}, whole");
+        assert_eq!(took(2, elements, true), (300 + bytes / 4, 2 * bytes), "{at}, in parts");
+        assert_eq!(took(1, elements, false), (300 + 2 * bytes / 4, 2 * 2 * bytes), "{at}, whole on one node");
+        assert_eq!(took(1, elements, true), (300, 0), "{at}, in parts on one node");
+    }
+}
+
 /// The values of a barrier have no bytes, so the local steps of dissemination are left out.
 #[test]
 fn a_barrier_has_no_local_steps() {
