@@ -117,8 +117,8 @@ impl Problem {
 /// What a run gave.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The time of each transform, from the start of the first shard until the last one has its part of the spectrum, by the run's
-    /// own clock.
+    /// The time of each transform by the run's own clock: the longest that a shard takes until it has its part of the spectrum. All
+    /// shards start together.
     pub times: Vec<Duration>,
     /// The largest error of some sums over the spectrum, as a part of the most that they can be.
     pub error: f64,
@@ -143,7 +143,7 @@ pub fn run(runtime: &Runtime, problem: &Problem) -> Result<Outcome, FftError> {
     let (given, plans) = (Arc::new(problem.clone()), Arc::new(Plans::new(&grid)));
     let (found, stats) = runtime.run(move |top| whole(top, (given.clone(), grid), plans.clone()))?;
     let times = (0..problem.iterations).map(|n| found.iter().map(|f| f.times[n]).max().unwrap_or_default()).collect();
-    let sums = [0, 1].map(|n| Sums::all(found.iter().map(|f| f.sums[n])));
+    let sums = [0, 1].map(|n| Sums::all(&found.iter().map(|f| f.sums[n]).collect::<Vec<_>>()));
     let (error, most) = (verify::error(sums, problem.array.values()), verify::most(problem.array.values()));
     let wrong = || format!("expected an error of the sums of at most {most:e}, found {error:e}");
     let failure = (error > most || error.is_nan()).then(wrong);

@@ -7,6 +7,7 @@ use super::C;
 use super::grid::Grid;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
+use std::ops::Range;
 
 /// How many sums there are, each with its own numbers u.
 const SUMS: usize = 3;
@@ -14,7 +15,9 @@ const SUMS: usize = 3;
 /// Weighted sums of a shard's values, and the sum of the squares of their absolute values.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Sums {
-    weighted: [(f64, f64); SUMS],
+    /// The largest part of a value, by which all are divided before they are added: then no square overflows.
+    scale: f64,
+    weighted: [C; SUMS],
     squares: f64,
 }
 
@@ -39,42 +42,52 @@ fn weights(shape: [usize; 3], number: usize, of_spectrum: bool) -> Weights {
     })
 }
 
+/// A sum in pairs, whose rounding error does not grow with the number of terms, as that of one term after the other does.
+fn sum<T: std::iter::Sum + std::ops::Add<Output = T>>(range: Range<usize>, of: &impl Fn(usize) -> T) -> T {
+    if range.len() <= 16 {
+        return range.map(of).sum();
+    }
+    let middle = range.start + range.len() / 2;
+    sum(range.start..middle, of) + sum(middle..range.end, of)
+}
+
 impl Sums {
     /// The sums of a shard's lines, after so many exchanges.
     pub fn of(grid: &Grid, shard: u32, exchanges: usize, lines: &[&[C]]) -> Self {
         let of_spectrum = exchanges == grid.exchanges();
         let [first, second] = grid.lines(shard, exchanges);
-        let places = || first.iter().flat_map(|a| second.iter().map(move |b| [*a, *b]));
-        let values = || places().zip(lines);
-        let sum = |number: usize| {
+        let place = |line: usize| [first[line / second.len()], second[line % second.len()]];
+        let parts = lines.iter().flat_map(|line| line.iter()).flat_map(|x| [x.re.abs(), x.im.abs()]);
+        let scale = parts.fold(f64::MIN_POSITIVE, f64::max);
+        let weighted = |number: usize| {
             let weights = weights(grid.shape(), number, of_spectrum);
-            let of_line = |(place, line): ([usize; 2], &&[C])| {
-                let at = |n: usize| Grid::indices(exchanges, place, n);
+            let of_line = |line: usize| {
+                let at = |n: usize| Grid::indices(exchanges, place(line), n);
                 let weight = |n: usize| weights.iter().zip(at(n)).map(|(table, at)| table[at]).product::<C>();
-                line.iter().enumerate().map(|(n, x)| x * weight(n)).sum::<C>()
+                sum(0..lines[line].len(), &|n| lines[line][n] / scale * weight(n))
             };
-            let sum: C = values().map(of_line).sum();
-            (sum.re, sum.im)
+            sum(0..lines.len(), &of_line)
         };
-        let squares = values().map(|(_, line)| line.iter().map(C::norm_sqr).sum::<f64>()).sum();
-        Self { weighted: std::array::from_fn(sum), squares }
+        let of_line = |line: usize| sum(0..lines[line].len(), &|n| (lines[line][n] / scale).norm_sqr());
+        Self { scale, weighted: std::array::from_fn(weighted), squares: sum(0..lines.len(), &of_line) }
     }
 
     /// The sums of all shards.
-    pub fn all(parts: impl Iterator<Item = Self>) -> Self {
-        parts.fold(Self::default(), |all, part| {
-            let add = |(a, b): ((f64, f64), (f64, f64))| (a.0 + b.0, a.1 + b.1);
-            let weighted = std::array::from_fn(|n| add((all.weighted[n], part.weighted[n])));
-            Self { weighted, squares: all.squares + part.squares }
-        })
+    pub fn all(parts: &[Self]) -> Self {
+        let scale = parts.iter().fold(0.0, |largest, part| part.scale.max(largest));
+        let part = |n: usize| parts[n].scale / scale;
+        let weighted = |number: usize| sum(0..parts.len(), &|n| parts[n].weighted[number] * part(n));
+        let squares = sum(0..parts.len(), &|n| parts[n].squares * part(n).powi(2));
+        Self { scale, weighted: std::array::from_fn(weighted), squares }
     }
 }
 
 /// The largest error of a sum of the spectrum, as a part of the most that it can be, and of the sum of its squares.
 pub fn error([before, after]: [Sums; 2], values: usize) -> f64 {
     let most = (after.squares * values as f64).sqrt().max(f64::MIN_POSITIVE);
-    let apart = |(a, b): (&(f64, f64), &(f64, f64))| (a.0 - b.0).hypot(a.1 - b.1) / most;
-    let squares = before.squares * values as f64;
+    let scale = before.scale / after.scale;
+    let apart = |(a, b): (&C, &C)| (a * scale - b).norm() / most;
+    let squares = before.squares * values as f64 * scale.powi(2);
     let of_squares = (squares - after.squares).abs() / squares.max(f64::MIN_POSITIVE);
     // What is no number is the largest.
     let larger = |a: f64, b: f64| if b <= a { a } else { b };
@@ -84,4 +97,41 @@ pub fn error([before, after]: [Sums; 2], values: usize) -> f64 {
 /// The most that the error of a transform of so many values is.
 pub fn most(values: usize) -> f64 {
     16.0 * f64::EPSILON * (values.max(2) as f64).log2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_spectrum_is_found() {
+        let (grid, shape) = (Grid::new([1, 4, 6], 1), [1, 4, 6]);
+        let sums = |values: &[C], exchanges: usize| {
+            let place = grid.places(0, exchanges);
+            let line = |line: usize| {
+                let length = grid.length(exchanges);
+                let at = |n: usize| place(line * length + n);
+                (0..length).map(|n| values[at(n)[1] * 6 + at(n)[2]]).collect::<Vec<C>>()
+            };
+            let lines: Vec<Vec<C>> = (0..24 / grid.length(exchanges)).map(line).collect();
+            Sums::of(&grid, 0, exchanges, &lines.iter().map(|line| &line[..]).collect::<Vec<_>>())
+        };
+        let array: Vec<C> = (0..24).map(|n| C::new((n * n % 7) as f64, (n * 5 % 11) as f64)).collect();
+        let value = |k: usize| {
+            let turn = |n: usize| C::cis(-2.0 * PI * ((n / 6 * (k / 6)) as f64 / 4.0 + (n % 6 * (k % 6)) as f64 / 6.0));
+            (0..24).map(|n| array[n] * turn(n)).sum::<C>()
+        };
+        let spectrum: Vec<C> = (0..24).map(value).collect();
+        let error = |spectrum: &[C]| error([sums(&array, 0), sums(spectrum, 1)], shape.iter().product());
+        assert!(error(&spectrum) < most(24), "{}", error(&spectrum));
+        for at in 0..24 {
+            let (mut changed, mut turned, mut swapped) = (spectrum.clone(), spectrum.clone(), spectrum.clone());
+            changed[at] *= 1.0 + 1e-9;
+            turned[at] = -spectrum[at];
+            swapped.swap(at, (at + 1) % 24);
+            for wrong in [changed, turned, swapped] {
+                assert!(error(&wrong) > most(24), "{at}: {}", error(&wrong));
+            }
+        }
+    }
 }

@@ -76,3 +76,22 @@ fn what_is_no_array_is_refused() {
     assert_eq!(refused(&Problem { shards: 0, ..problem.clone() }), "shards: expected at least 1, found 0");
     assert_eq!(refused(&Problem { groups: 0, ..problem }), "groups: expected at least 1, found 0");
 }
+
+#[test]
+fn spectra_of_equal_and_of_large_and_small_values_are_verified() {
+    let one = |x: f64| move |_: usize| C::new(x, 0.0);
+    let some = |x: f64| move |at: usize| C::new(x, (at % 7) as f64 * x);
+    let check = |shape: &[usize], value: &dyn Fn(usize) -> C| {
+        let values = (0..shape.iter().product()).map(value).collect();
+        let problem = Problem::new(Array::given(shape, values).expect("an array"), 3);
+        run(&Runtime::threads(2), &problem).expect("a spectrum")
+    };
+    for (shape, value) in [([2, 1_000_000], 0.1), ([1 << 10, 1 << 10], 0.1), ([1_000_000, 3], 1e300)] {
+        assert_eq!(check(&shape, &one(value)).failure, None, "{shape:?}, {value}");
+    }
+    for value in [1e160, 1e300, 1e-200, 0.0] {
+        assert_eq!(check(&[6, 20], &some(value)).failure, None, "{value}");
+    }
+    // The spectrum overflows.
+    assert!(check(&[6, 20], &some(1e307)).failure.is_some_and(|failure| failure.ends_with("found NaN")));
+}
