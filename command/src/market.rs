@@ -6,8 +6,9 @@ use maniple_apps::cg::Sparse;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Bytes of memory that are needed at most to read one byte of a file: for the byte itself, and for both places of a value.
-const MEMORY_FACTOR: u64 = 9;
+/// Bytes of memory that are needed at most to read one byte of a file. A line has at least 4 bytes, and becomes a value at two places:
+/// 16 bytes each, which are sorted where they are, and 12 in the matrix. A row, which has a line of its own, has 8 more there.
+const MEMORY_FACTOR: u64 = 1 + (2 * (16 + 12) + 8) / 4;
 
 /// Reads a symmetric matrix. A file that says `symmetric` has one triangle; one that says `general` has both.
 ///
@@ -48,11 +49,17 @@ fn parse(text: &str) -> Result<Sparse, String> {
     let (at, head) = lines.next().ok_or("expected a line with rows, columns and number of values, found none")?;
     let mut head = head.split_whitespace();
     let mut next = |what| number::<usize>(at, what, head.next());
-    let (rows, columns, values) = (next("rows")?, next("columns")?, next("number of values")?);
+    let (rows, columns, values) = (next("number of rows")?, next("number of columns")?, next("number of values")?);
+    no_more(at, head)?;
     if rows != columns || rows > u32::MAX as usize {
         return Err(format!(
             "line {at}: expected a square matrix of at most {} rows, found {rows} × {columns}",
             u32::MAX
+        ));
+    }
+    if values < rows {
+        return Err(format!(
+            "line {at}: expected at least one value for each of {rows} rows, on the diagonal, found {values}"
         ));
     }
     // Not more than the file can have.
@@ -65,10 +72,17 @@ fn parse(text: &str) -> Result<Sparse, String> {
             other => Err(format!("line {at}: expected a {what} from 1 to {rows}, found {other}")),
         };
         let (row, column) = (place("row")?, place("column")?);
+        if is_symmetric && row < column {
+            let [row, column] = [row + 1, column + 1];
+            return Err(format!(
+                "line {at}: expected a value of the lower triangle, as line 1 says `symmetric`, found row {row}, column {column}"
+            ));
+        }
         let value = if is_pattern { 1.0 } else { number::<f64>(at, "value", words.next())? };
         if !value.is_finite() {
             return Err(format!("line {at}: expected a finite number, found {value}"));
         }
+        no_more(at, words)?;
         all.push((row, column, value));
         if is_symmetric && row != column {
             all.push((column, row, value));
@@ -79,6 +93,11 @@ fn parse(text: &str) -> Result<Sparse, String> {
         return Err(format!("expected {values} values, as line {at} says, found {found}"));
     }
     Sparse::new(rows, all).map_err(|e| e.to_string())
+}
+
+fn no_more<'a>(line: usize, mut words: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let more = |word: &str| format!("line {line}: expected the end of the line, found `{}`", shown(word.as_bytes()));
+    words.next().map_or(Ok(()), |word| Err(more(word)))
 }
 
 fn number<T: FromStr>(line: usize, what: &str, word: Option<&str>) -> Result<T, String> {
@@ -120,17 +139,31 @@ mod tests {
             (head, "expected a line with rows, columns and number of values, found none"),
             (&format!("{head}2 3 1\n"), "line 2: expected a square matrix of at most 4294967295 rows, found 2 × 3"),
             (&format!("{head}2 2\n"), "line 2: expected a number of values, found the end of the line"),
-            (&format!("{head}2 2 1\n1 3 1\n"), "line 3: expected a column from 1 to 2, found 3"),
-            (&format!("{head}2 2 1\n0 1 1\n"), "line 3: expected a row from 1 to 2, found 0"),
-            (&format!("{head}2 2 1\n1 1 one\n"), "line 3: expected a value, found `one`"),
-            (&format!("{head}2 2 1\n1 1 inf\n"), "line 3: expected a finite number, found inf"),
+            (&format!("{head}2 2 2\n1 3 1\n"), "line 3: expected a column from 1 to 2, found 3"),
+            (&format!("{head}2 2 2\n0 1 1\n"), "line 3: expected a row from 1 to 2, found 0"),
+            (&format!("{head}2 2 2\n1 1 one\n"), "line 3: expected a value, found `one`"),
+            (&format!("{head}2 2 2\n1 1 inf\n"), "line 3: expected a finite number, found inf"),
             (
                 &format!("{head}2 2 9000000000000000000\n1 1 1\n"),
                 "expected 9000000000000000000 values, as line 2 says, found 1",
             ),
             (
-                &format!("{head}2 2 1\n1 1 1\n"),
+                &format!("{head}2 2 2\n1 1 1\n2 1 1\n"),
                 "row 1 (from 0): expected a positive number on the diagonal, found nothing",
+            ),
+            (
+                &format!("{head}4000000000 4000000000 0\n"),
+                "line 2: expected at least one value for each of 4000000000 rows, on the diagonal, found 0",
+            ),
+            (
+                &format!("{head}2 2 4\n1 1 4\n2 1 -1\n1 2 -1\n2 2 4\n"),
+                "line 5: expected a value of the lower triangle, as line 1 says `symmetric`, found row 1, column 2",
+            ),
+            (&format!("{head}2 2 2 2\n"), "line 2: expected the end of the line, found `2`"),
+            (&format!("{head}1 1 1\n1 1 4 0.5\n"), "line 3: expected the end of the line, found `0.5`"),
+            (
+                &format!("{}1 1 1\n1 1 4\n", head.replace("real", "pattern")),
+                "line 3: expected the end of the line, found `4`",
             ),
         ] {
             let said = parse(text).expect_err(text);

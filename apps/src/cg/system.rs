@@ -13,7 +13,8 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// The matrix with these values, each given as row, column and value. Values for the same place are added up.
+    /// The matrix with these values, each given as row, column and value. Values for the same place are added up, and
+    /// those that are 0 beside the diagonal are left out.
     ///
     /// # Errors
     /// No rows, or a row or column beyond them. A matrix that is not symmetric, or with a diagonal that is not positive.
@@ -24,7 +25,8 @@ impl Sparse {
         if let Some((row, column, _)) = values.iter().find(|(row, column, _)| *row.max(column) as usize >= rows) {
             return Err(CgError::Outside { row: *row, column: *column, rows });
         }
-        values.sort_by_key(|(row, column, _)| (*row, *column));
+        // By their values, too: then those of a place and of the one that mirrors it are added in the same order.
+        values.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)));
         values.dedup_by(|next, first| {
             let same = (first.0, first.1) == (next.0, next.1);
             if same {
@@ -32,6 +34,7 @@ impl Sparse {
             }
             same
         });
+        values.retain(|(row, column, value)| row == column || *value != 0.0);
         let starts = (0..=rows).map(|row| values.partition_point(|(at, ..)| (*at as usize) < row)).collect();
         let (columns, values) = values.into_iter().map(|(_, column, value)| (column, value)).unzip();
         let matrix = Self { starts, columns, values };
