@@ -39,10 +39,10 @@ impl Format {
         }
     }
 
-    /// Bytes of memory that are needed at most to read one byte of a file: for the byte itself, and for the numbers.
-    fn memory_factor(self) -> u64 {
+    /// Bytes of memory that are needed at most to read one byte of a file: for the byte itself, and for numbers of so many bytes.
+    fn memory_factor(self, number: usize) -> u64 {
         match self {
-            Self::Npy => 3,
+            Self::Npy => 1 + number as u64 / 4,
             Self::Text => 5,
         }
     }
@@ -57,10 +57,10 @@ impl Format {
 pub fn read_vector(path: &Path) -> Result<Vec<f64>, Failure> {
     let read = |content: &[u8], format| match format {
         _ if content.is_empty() => Err("expected at least one number, found an empty file".into()),
-        Format::Npy => npy_vector(content),
-        Format::Text => text(content),
+        Format::Npy => Ok(((), npy_vector(content)?)),
+        Format::Text => Ok(((), text(content)?)),
     };
-    read_with(path, false, read)
+    Ok(read_with(path, false, read)?.1)
 }
 
 /// Reads the lower triangle of a square matrix: its rows, with zeros above the diagonal.
@@ -82,8 +82,12 @@ pub fn read_complex(path: &Path) -> Result<(Vec<usize>, Vec<[f64; 2]>), Failure>
     read_with(path, true, |content, _| npy_complex(content))
 }
 
-fn read_with<T>(path: &Path, is_array: bool, read: impl Fn(&[u8], Format) -> Result<T, Fault>) -> Result<T, Failure> {
-    let read = |format: Format| read(&content(path, format.memory_factor())?, format);
+fn read_with<T, N>(
+    path: &Path,
+    is_array: bool,
+    read: impl Fn(&[u8], Format) -> Result<(T, Vec<N>), Fault>,
+) -> Result<(T, Vec<N>), Failure> {
+    let read = |format: Format| read(&content(path, format.memory_factor(size_of::<N>()))?, format);
     Format::of(path, is_array).and_then(read).map_err(|fault| Failure::Usage(format!("{}: {fault}", path.display())))
 }
 
@@ -189,32 +193,23 @@ fn npy_complex(content: &[u8]) -> Result<(Vec<usize>, Vec<[f64; 2]>), Fault> {
     if array.data.len() == 0 {
         return Err(format!("expected at least one number, found an array of shape {shape:?}"));
     }
-    let float = |(at, bytes): (usize, &[u8])| {
-        let (at, x) = (at / array.floats, (array.read)(bytes));
-        finite(x, || format!("number {at} of the file"), || x.to_string())
-    };
-    let floats = array.data.enumerate().map(float).collect::<Result<Vec<_>, _>>()?;
-    let number = |at: usize| match array.floats {
-        1 => [floats[at], 0.0],
-        _ => [floats[2 * at], floats[2 * at + 1]],
-    };
-    let values = match array.fortran_order {
-        false => (0..floats.len() / array.floats).map(number).collect(),
-        true => row_major(&shape).map(number).collect(),
-    };
+    let mut values = vec![[0.0; 2]; array.data.len() / array.floats];
+    for (at, bytes) in array.data.enumerate() {
+        let (at, part, x) = (at / array.floats, at % array.floats, (array.read)(bytes));
+        let place = if array.fortran_order { row_major(&shape, at) } else { at };
+        values[place][part] = finite(x, || format!("number {at} of the file"), || x.to_string())?;
+    }
     Ok((shape, values))
 }
 
-/// The places in an array in Fortran's order of its numbers in row-major order.
-fn row_major(shape: &[usize]) -> impl Iterator<Item = usize> {
-    let place = move |mut at: usize| {
-        let mut index = vec![0; shape.len()];
-        for (index, length) in index.iter_mut().zip(shape).rev() {
-            (*index, at) = (at % length, at / length);
-        }
-        index.iter().zip(shape).rev().fold(0, |place, (index, length)| place * length + index)
-    };
-    (0..shape.iter().product()).map(place)
+/// The place in row-major order of a number of an array in Fortran's order.
+fn row_major(shape: &[usize], mut at: usize) -> usize {
+    let (mut place, mut stride) = (0, shape.iter().product::<usize>());
+    for length in shape {
+        stride /= length;
+        (place, at) = (place + at % length * stride, at / length);
+    }
+    place
 }
 
 /// An array of real numbers with so many dimensions, or one of any kind.
