@@ -76,6 +76,22 @@ pub enum CgError {
         /// The number of values.
         found: usize,
     },
+    /// The right-hand side for a solution of ones is 0, but for rounding errors.
+    #[error("the values of each row add up to 0, so the right-hand side for a solution of ones is 0: give another one")]
+    NoRightSide,
+    /// A step could not be taken.
+    #[error(
+        "the matrix is not positive definite, or values are too large or too small: iteration {iteration} (from 1) has \
+         p·Ap = {p_ap:e} and r·z = {rz:e}"
+    )]
+    NotPositiveDefinite {
+        /// The iteration.
+        iteration: usize,
+        /// The product of the direction with the matrix and itself.
+        p_ap: f64,
+        /// The product of the residual with the preconditioned residual.
+        rz: f64,
+    },
     /// The runtime failed.
     #[error("the run failed: {0}")]
     Runtime(#[from] Error),
@@ -90,6 +106,17 @@ pub enum Preconditioner {
     GaussSeidel,
     /// The same before and after a correction by a grid with twice the spacing, on up to 4 grids.
     Multigrid,
+}
+
+impl Preconditioner {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::GaussSeidel => "gauss-seidel",
+            Self::Multigrid => "multigrid",
+        }
+    }
 }
 
 /// A system to solve.
@@ -190,14 +217,27 @@ pub struct Outcome {
 /// Solves a system and verifies the solution: b − A x has to be the residual that the method has. May wait.
 ///
 /// # Errors
-/// Numbers that are 0, a right-hand side of another length, and errors of the runtime.
+/// Numbers that are 0, a right-hand side of another length, one that is 0 because none was given, a matrix that is not positive
+/// definite, and errors of the runtime.
 pub fn run(runtime: &Runtime, problem: &Problem) -> Result<Outcome, CgError> {
     problem.check()?;
     let given = Arc::new(problem.clone());
     let (found, stats) = runtime.run(move |top| whole(top, given.clone()))?;
+    outcome(problem, &found, stats)
+}
+
+/// Judges what the shards have found.
+fn outcome(problem: &Problem, found: &[Found], stats: Stats) -> Result<Outcome, CgError> {
     let time = found.iter().map(|f| f.time).max().unwrap_or_default();
     let [left, b, x, from_one] = std::array::from_fn(|n| found.iter().map(|f| f.sums[n]).sum::<f64>().sqrt());
     let norm = found.iter().map(|f| f.norm).fold(0.0, f64::max);
+    let ones = (problem.size().0 as f64).sqrt();
+    if problem.right.is_none() && b <= f64::EPSILON * norm * ones {
+        return Err(CgError::NoRightSide);
+    }
+    if let Some((iteration, rz, p_ap)) = found[0].broken {
+        return Err(CgError::NotPositiveDefinite { iteration, p_ap, rz });
+    }
     let residuals: Vec<f64> = found[0].squares.iter().map(|square| square.sqrt()).collect();
     let last = residuals.last().copied().unwrap_or_default();
     // What is lost in sums of numbers as large as A x.
@@ -205,7 +245,7 @@ pub fn run(runtime: &Runtime, problem: &Problem) -> Result<Outcome, CgError> {
     let apart = (left - last).abs();
     let wrong = || format!("expected a residual within {most:e} of {last:e}, as the method has it, found {left:e}");
     let failure = (apart > most || apart.is_nan()).then(wrong);
-    let error = problem.right.is_none().then(|| from_one / (problem.size().0 as f64).sqrt());
+    let error = problem.right.is_none().then(|| from_one / ones);
     Ok(Outcome { time, residuals, residual: left / b.max(f64::MIN_POSITIVE), error, failure, stats })
 }
 
@@ -264,4 +304,30 @@ fn blocks(
 ) -> Result<Vec<Region>, Error> {
     let tree = top.region_tree(name, Rect::line(0, sizes.iter().sum::<usize>() as i64), fields)?;
     Ok(Partition::blocks(tree, sizes)?.iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::local::Local;
+    use super::*;
+
+    #[test]
+    fn a_wrong_solution_is_found() {
+        let values = [(0, 0, 4.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 4.0), (2, 2, 2.0)];
+        let matrix = Sparse::new(3, values.to_vec()).expect("a matrix");
+        let problem = Problem::new(System::Given(Arc::new(matrix)), 1);
+        let local = Local::new(&problem.dealt(), 0, 0, 1);
+        let failure = |x: [f64; 3]| {
+            let mut ax = [0.0; 3];
+            local.multiply_inside(&x, &mut ax);
+            let sums = shard::sums(&[3.0, 3.0, 2.0], &ax, &x);
+            let squares = vec![22.0, 1e-40];
+            let found = Found { time: Duration::ZERO, squares, broken: None, sums, norm: local.norm() };
+            outcome(&problem, &[found], Stats::default()).expect("an outcome").failure
+        };
+        assert_eq!(failure([1.0; 3]), None);
+        for wrong in [[1.0 + 1e-9, 1.0, 1.0], [1.0, 1.0, f64::NAN], [0.0; 3]] {
+            assert!(failure(wrong).is_some(), "{wrong:?}");
+        }
+    }
 }

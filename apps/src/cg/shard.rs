@@ -34,6 +34,8 @@ pub struct Found {
     pub time: Duration,
     /// The squares of the norm of the residual, before the first iteration and after each.
     pub squares: Vec<f64>,
+    /// The step that could not be taken, and r·z and p·Ap in it.
+    pub broken: Option<(usize, f64, f64)>,
     /// Sums over its rows, of squares: of b − A x, b, x, and x − 1.
     pub sums: [f64; 4],
     /// The largest sum of the absolute values of a row.
@@ -85,7 +87,7 @@ pub async fn solve(shard: Shard, part: Part, (problem, dealt): (Arc<Problem>, Ar
     let mut squares = vec![solver.dot(fine.rows.read(R), fine.rows.read(R))?];
     squares[0].clone().await?;
     let began = now();
-    let mut last = None;
+    let mut products: Vec<(TaskFuture<f64>, TaskFuture<f64>)> = Vec::new();
     for k in 0..problem.iterations {
         let (rz, z) = if problem.preconditioner == Preconditioner::None {
             (squares[k].clone(), fine.rows.read(R))
@@ -93,36 +95,40 @@ pub async fn solve(shard: Shard, part: Part, (problem, dealt): (Arc<Problem>, Ar
             solver.precondition()?;
             (solver.dot(fine.rows.read(R), fine.own.read(Z))?, fine.own.read(Z))
         };
-        solver.turn(z, &rz, last.as_ref())?;
+        solver.turn(z, &rz, products.last().map(|(last, _)| last))?;
         solver.multiply().await?;
         let p_ap = solver.dot(fine.own.read(P), fine.rows.read(AP))?;
         squares.push(solver.step(&rz, &p_ap)?);
-        last = Some(rz);
+        products.push((rz, p_ap));
         // Two iterations are under way, unless the last residual decides whether there is another one.
         let looked_at = if problem.tolerance > 0.0 { k + 1 } else { k };
         let square = squares[looked_at].clone().await?;
-        if square.sqrt() <= problem.tolerance * squares[0].clone().await?.sqrt() {
+        let is_small =
+            square <= f64::MIN_POSITIVE || square.sqrt() <= problem.tolerance * squares[0].clone().await?.sqrt();
+        if is_small || no_step(&products, looked_at).await?.is_some() {
             break;
         }
     }
-    let mut found = Vec::new();
-    for square in squares {
+    let (mut found, mut broken) = (Vec::new(), None);
+    for (k, square) in squares.into_iter().enumerate() {
+        if let Some((rz, p_ap)) = no_step(&products, k).await? {
+            // After a residual that is far below rounding errors, products underflow.
+            let is_solved = found[k - 1] < f64::EPSILON.powi(4) * found[0];
+            broken = (!is_solved).then_some((k, rz, p_ap));
+            break;
+        }
         found.push(square.await?);
-        if found.last() == Some(&0.0) {
+        if found[k] <= f64::MIN_POSITIVE {
             break;
         }
     }
     let time = now() - began;
     shard.copy(fine.rows.read(X), fine.own.write(P)).named("copy").go()?.detach();
     solver.multiply().await?;
-    let sums = |b: Read<f64>, ax: Read<f64>, x: Read<f64>| {
-        let squares = |of: &dyn Fn(usize) -> f64| (0..b.as_slice().len()).map(|row| of(row).powi(2)).sum::<f64>();
-        let (b, ax, x) = (b.as_slice(), ax.as_slice(), x.as_slice());
-        [squares(&|i| b[i] - ax[i]), squares(&|i| b[i]), squares(&|i| x[i]), squares(&|i| x[i] - 1.0)]
-    };
+    let sums = |b: Read<f64>, ax: Read<f64>, x: Read<f64>| sums(b.as_slice(), ax.as_slice(), x.as_slice());
     let args = (fine.rows.read(B), fine.rows.read(AP), fine.rows.read(X));
     let sums = shard.launch(sums, args).named("sums").go()?.await?;
-    Ok(Found { time, squares: found, sums, norm: fine.local.norm() })
+    Ok(Found { time, squares: found, broken, sums, norm: fine.local.norm() })
 }
 
 impl Level {
@@ -148,9 +154,25 @@ impl Level {
     }
 }
 
-/// A quotient of scalar products. Where the solution has been found exactly, both are 0, and what follows changes nothing.
+/// Sums of squares: of b − A x, b, x, and x − 1.
+pub fn sums(b: &[f64], ax: &[f64], x: &[f64]) -> [f64; 4] {
+    let squares = |of: &dyn Fn(usize) -> f64| (0..b.len()).map(|row| of(row).powi(2)).sum::<f64>();
+    [squares(&|i| b[i] - ax[i]), squares(&|i| b[i]), squares(&|i| x[i]), squares(&|i| x[i] - 1.0)]
+}
+
+/// A quotient of scalar products. It is 0 where it is no number, as after the exact solution: then a step changes nothing.
 fn part(of: f64, whole: f64) -> f64 {
-    if of == 0.0 { 0.0 } else { of / whole }
+    let part = of / whole;
+    if part.is_finite() { part } else { 0.0 }
+}
+
+/// r·z and p·Ap of the step before the residual number `k`, if they allow no step: with a positive definite matrix p·Ap is positive.
+/// They are there once that residual is.
+async fn no_step(products: &[(TaskFuture<f64>, TaskFuture<f64>)], k: usize) -> Result<Option<(f64, f64)>, Error> {
+    let Some((rz, p_ap)) = k.checked_sub(1).map(|step| &products[step]) else { return Ok(None) };
+    let (rz, p_ap) = (rz.clone().await?, p_ap.clone().await?);
+    let is_step = rz.is_finite() && p_ap.is_finite() && p_ap > 0.0;
+    Ok((!is_step).then_some((rz, p_ap)))
 }
 
 /// The ends of edges, in the order of the neighbours.

@@ -213,3 +213,57 @@ fn what_is_no_system_is_refused() {
     let wrong = refused(&Problem { right, ..problem });
     assert_eq!(wrong, "the right-hand side: expected 8 numbers, one for each row, found 9");
 }
+
+fn sparse(rows: &[&[f64]]) -> System {
+    let row =
+        |(i, row): (u32, &&[f64])| (0..).zip(row.to_vec()).map(move |(j, value)| (i, j, value)).collect::<Vec<_>>();
+    System::Given(Arc::new(Sparse::new(rows.len(), (0..).zip(rows).flat_map(row).collect()).expect("a matrix")))
+}
+
+#[test]
+fn a_matrix_that_is_not_positive_definite_is_refused() {
+    let singular = (sparse(&[&[1.0, 1.0], &[1.0, 1.0]]), vec![1.0, -1.0], "p·Ap = 0e0 and r·z = 2e0");
+    let indefinite = (sparse(&[&[1.0, 3.0], &[3.0, 1.0]]), vec![1.0, -1.0], "p·Ap = -4e0 and r·z = 2e0");
+    let large = (sparse(&[&[1.0, 0.0], &[0.0, 2.0]]), vec![1e200, 1.0], "p·Ap = inf and r·z = inf");
+    for (system, right, words) in [singular, indefinite, large] {
+        for (shards, tolerance) in [(1, 0.0), (2, 1e-6)] {
+            let (right, preconditioner) = (Some(Arc::new(right.clone())), Preconditioner::None);
+            let problem = Problem { right, preconditioner, tolerance, ..Problem::new(system.clone(), shards) };
+            let said = run(&Runtime::threads(2), &problem).map_err(|e| e.to_string()).expect_err("no solution");
+            let expected =
+                "the matrix is not positive definite, or values are too large or too small: iteration 1 (from 1) has ";
+            assert_eq!(said, format!("{expected}{words}"));
+        }
+    }
+}
+
+#[test]
+fn a_right_hand_side_of_zeros_has_to_be_given() {
+    let problem = Problem::new(sparse(&[&[0.3, -0.1, -0.2], &[-0.1, 0.1, 0.0], &[-0.2, 0.0, 0.2]]), 2);
+    let said = run(&Runtime::threads(1), &problem).map_err(|e| e.to_string()).expect_err("no solution");
+    assert!(said.ends_with("the right-hand side for a solution of ones is 0: give another one"), "{said}");
+    let (outcome, x) =
+        solved(&Runtime::threads(1), &Problem { right: Some(Arc::new(vec![0.0; 3])), ..problem }).expect("0");
+    assert_eq!((outcome.residuals, x), (vec![0.0], vec![0.0; 3]));
+}
+
+#[test]
+fn many_iterations_after_the_solution_change_nothing() {
+    for scale in [1.0, 1e-30, 1e30] {
+        for preconditioner in [Preconditioner::None, Preconditioner::GaussSeidel] {
+            let [a, b] = [4.0 * scale, -scale];
+            let system = sparse(&[&[a, b, 0.0, 0.0], &[b, a, b, 0.0], &[0.0, b, a, b], &[0.0, 0.0, b, a]]);
+            let problem = Problem { preconditioner, iterations: 2000, ..Problem::new(system, 2) };
+            let (outcome, _) = solved(&Runtime::threads(1), &problem).expect("a solution");
+            assert!(outcome.error.is_some_and(|error| error < 1e-14), "{scale}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn places_given_twice_and_zeros_do_not_make_a_matrix_unsymmetric() {
+    let ones = [(0, 0, 1.0), (1, 1, 1.0), (2, 2, 1.0)];
+    let twice = [(0, 1, 0.1), (0, 1, 0.2), (0, 1, 0.3), (1, 0, 0.3), (1, 0, 0.2), (1, 0, 0.1)];
+    let matrix = Sparse::new(3, [&ones[..], &twice, &[(0, 2, 0.0)]].concat()).expect("a matrix");
+    assert_eq!(matrix.stored(), 5);
+}
