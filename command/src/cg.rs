@@ -11,17 +11,17 @@ use crate::runs::{AppOptions, Ran};
 use maniple_apps::cg::{self, CgError, Outcome, Problem, System, run};
 use maniple_stencil::plural;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Solve a sparse symmetric positive definite system by conjugate gradients (CG), with HPCG's operator or a matrix of a file
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "Each shard has rows of the matrix and sends its neighbours the values that they need. In mode partial the rows of a product \
-at a border are computed when the values of their neighbours are there, and in mode whole all rows when all values are there. Steps of \
-the preconditioner wait for all values in both. The residuals have the same bits.\n\n",
-    "Without --input the system is that of HPCG: a grid of --points for each shard, in which a point and its up to 26 neighbours make \
+    "Each shard has rows of the matrix and sends its neighbours the values that they need. With `partial`, rows of the product \
+that need a neighbour's values wait for that neighbour only; with `whole`, all rows wait for all neighbours. Steps of the preconditioner \
+wait for all values in both. The residuals have the same bits.\n\n",
+    "Without --input the system is that of HPCG: a grid of N × N × N points for each shard, in which a point and its up to 26 neighbours make \
 an equation. Preconditioners: multigrid (HPCG's, on up to 4 grids), gauss-seidel (a symmetric step on each shard's rows), none \
-(as MiniFE). All values of the solution are 1 unless --right gives another right-hand side. Every run is verified: b − A x is computed anew.\n\n",
+(as MiniFE). Without --right, b is such that every x is 1. Every run is verified.\n\n",
     "Columns of the report:\n",
     machine_columns!(),
     "  shards          number of shards
@@ -29,7 +29,7 @@ an equation. Preconditioners: multigrid (HPCG's, on up to 4 grids), gauss-seidel
   preconditioner, grids  as asked for, and the number of grids
   mode            whole or partial
   iterations      steps that were taken
-  verified        whether b − A x is the residual that the method has
+  verified        whether b − A x, computed anew, agrees with the residual of the iteration
   residual        ‖b − A x‖ / ‖b‖
   error           ‖x − 1‖ / ‖1‖, without --right
   seconds         time of all iterations
@@ -47,7 +47,7 @@ pub struct CgOptions {
     #[arg(long, value_name = "P", value_parser = count, allow_negative_numbers = true)]
     shards: Option<usize>,
 
-    /// When tasks on what has come start
+    /// When a task that needs data of others may start
     #[arg(long, value_enum, default_value_t = Mode::Partial)]
     mode: Mode,
 
@@ -59,7 +59,7 @@ pub struct CgOptions {
     #[arg(long, value_name = "I", default_value_t = 50, value_parser = count, allow_negative_numbers = true)]
     iterations: usize,
 
-    /// End when the norm of the residual is at most this part of that of the right-hand side
+    /// Stop when ‖r‖ / ‖b‖ is at most T [0: never]
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = number, allow_negative_numbers = true)]
     tolerance: f64,
 
@@ -90,6 +90,16 @@ pub enum Preconditioner {
     Multigrid,
 }
 
+impl From<Preconditioner> for cg::Preconditioner {
+    fn from(preconditioner: Preconditioner) -> Self {
+        match preconditioner {
+            Preconditioner::None => Self::None,
+            Preconditioner::GaussSeidel => Self::GaussSeidel,
+            Preconditioner::Multigrid => Self::Multigrid,
+        }
+    }
+}
+
 /// Does the runs and reports them.
 pub fn execute(args: &CgOptions) -> Result<(), Failure> {
     at_least_one("iterations", args.iterations)?;
@@ -100,7 +110,7 @@ pub fn execute(args: &CgOptions) -> Result<(), Failure> {
         )));
     }
     let inputs = [("--input", args.input.as_deref()), ("--right", args.right.as_deref())];
-    let target = args.app.target(&inputs, args.output.as_deref())?;
+    let wanted = args.app.target(&inputs, args.output.as_deref())?;
     let count = args.app.on.workers.shards_or_processors(args.shards)?;
     let shards = shards(count)?;
     let mut problem = Problem { mode: args.mode.into(), ..Problem::new(system(args, shards)?, shards) };
@@ -111,24 +121,18 @@ pub fn execute(args: &CgOptions) -> Result<(), Failure> {
                 "--preconditioner multigrid needs a grid; use gauss-seidel for a matrix".into(),
             ));
         }
-        Some(Preconditioner::Multigrid) => problem.preconditioner = cg::Preconditioner::Multigrid,
-        Some(Preconditioner::GaussSeidel) => problem.preconditioner = cg::Preconditioner::GaussSeidel,
-        Some(Preconditioner::None) => problem.preconditioner = cg::Preconditioner::None,
+        Some(preconditioner) => problem.preconditioner = preconditioner.into(),
         None => {}
     }
     problem.right = args.right.as_deref().map(arrays::read_vector).transpose()?.map(Arc::new);
-    args.app.run("cg", count, None, |runtime, is_last| {
-        if is_last && args.output.is_some() {
-            problem.solution = Some(Arc::default());
-        }
+    let solve = |runtime: &_, solution| {
+        problem.solution = solution;
         let outcome = run(runtime, &problem).map_err(failure)?;
         Ok(Ran { fields: fields(args, &problem, &outcome), failure: outcome.failure, stats: outcome.stats })
-    })?;
-    if let (Some(target), Some(solution)) = (target, &problem.solution) {
-        let solution = solution.lock().unwrap_or_else(PoisonError::into_inner);
-        target.write_array("<f8", &[solution.len()], solution.iter().map(|x| x.to_le_bytes()))?;
-    }
-    Ok(())
+    };
+    args.app.run("cg", (count, None), wanted, solve, |target, solution: &[f64]| {
+        target.write_array("<f8", &[solution.len()], solution.iter().map(|x| x.to_le_bytes()))
+    })
 }
 
 fn fields(args: &CgOptions, problem: &Problem, outcome: &Outcome) -> Record {
@@ -138,14 +142,7 @@ fn fields(args: &CgOptions, problem: &Problem, outcome: &Outcome) -> Record {
         field("shards", problem.shards),
         field("rows", rows),
         field("values", values),
-        field(
-            "preconditioner",
-            match problem.preconditioner {
-                cg::Preconditioner::None => "none",
-                cg::Preconditioner::GaussSeidel => "gauss-seidel",
-                cg::Preconditioner::Multigrid => "multigrid",
-            },
-        ),
+        field("preconditioner", problem.preconditioner.name()),
         field("grids", problem.levels()),
         field("mode", args.mode.name()),
         field("iterations", iterations),
@@ -177,7 +174,8 @@ fn system(args: &CgOptions, shards: u32) -> Result<System, Failure> {
 
 fn failure(e: CgError) -> Failure {
     match e {
-        CgError::Runtime(_) => Failure::Run(e.to_string()),
+        CgError::Runtime(_) | CgError::NotPositiveDefinite { .. } => Failure::Run(e.to_string()),
+        CgError::NoRightSide => Failure::Usage(format!("{e} with --right")),
         e => Failure::Usage(e.to_string()),
     }
 }

@@ -11,25 +11,24 @@ use crate::runs::{AppOptions, Ran};
 use maniple_apps::fft::{Array, C, FftError, Outcome, Problem, run};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Transform a complex array of 2 or 3 dimensions (FFT), with tasks that start on parts of an exchange
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
-    "Each shard transforms its lines along one axis and exchanges them with others, for lines along the next axis. In mode partial a \
+    "Each shard transforms lines (rows along one axis) and exchanges blocks, so that it then has lines along the next axis. In mode partial a \
 task transforms what has come from one shard as soon as it is there, and in mode whole when everything is there. \
 The spectrum has the same bits in both.\n\n",
-    "Without --input the values are pseudo-random. Every run is verified: some weighted sums over the whole spectrum are compared with \
-what they have to be by the array.\n\n",
+    "Without --input the values are pseudo-random. Every run is verified: weighted sums of the spectrum are compared with \
+values computed from the array.\n\n",
     "Columns of the report:\n",
     machine_columns!(),
     "  shape, shards   the array, and the number of shards
   mode            whole or partial
   verified        whether the error is small: at most 16 ε log₂ N
-  error           the largest error of a sum, as a part of the most that such a sum can be
+  error           the largest error of such a sum, relative to its largest possible value
   seconds         time of a transform, the median of --iterations
-  gflops          5 N log₂ N operations in that time, in thousand millions a second
+  gflops          10⁹ operations per second, counting 5 N log₂ N
 
 ",
     exit_codes!()
@@ -43,11 +42,11 @@ pub struct FftOptions {
     #[arg(long, value_name = "P", value_parser = count, allow_negative_numbers = true)]
     shards: Option<usize>,
 
-    /// When tasks on what has come start
+    /// When a task that needs data of others may start
     #[arg(long, value_enum, default_value_t = Mode::Partial)]
     mode: Mode,
 
-    /// The most tasks into which a shard cuts the work on its lines
+    /// Cut a shard's work on its lines into at most this many tasks
     #[arg(long, value_name = "G", default_value_t = 8, value_parser = count, allow_negative_numbers = true)]
     groups: usize,
 
@@ -87,7 +86,7 @@ impl FromStr for Shape {
 pub fn execute(args: &FftOptions) -> Result<(), Failure> {
     at_least_one("groups", args.groups)?;
     at_least_one("iterations", args.iterations)?;
-    let target = args.app.target(&[("--input", args.input.as_deref())], args.output.as_deref())?;
+    let wanted = args.app.target(&[("--input", args.input.as_deref())], args.output.as_deref())?;
     let count = args.app.on.workers.shards_or_processors(args.shards)?;
     let mut problem = Problem {
         mode: args.mode.into(),
@@ -95,19 +94,16 @@ pub fn execute(args: &FftOptions) -> Result<(), Failure> {
         iterations: args.iterations,
         ..Problem::new(array(args)?, shards(count)?)
     };
-    args.app.run("fft", count, None, |runtime, is_last| {
-        if is_last && args.output.is_some() {
-            problem.spectrum = Some(Arc::default());
-        }
+    let shape = problem.array.shape().to_vec();
+    let transform = |runtime: &_, spectrum| {
+        problem.spectrum = spectrum;
         let outcome = run(runtime, &problem).map_err(failure)?;
         Ok(Ran { fields: fields(args, &problem, &outcome), failure: outcome.failure, stats: outcome.stats })
-    })?;
-    if let (Some(target), Some(spectrum)) = (target, &problem.spectrum) {
-        let spectrum = spectrum.lock().unwrap_or_else(PoisonError::into_inner);
+    };
+    args.app.run("fft", (count, None), wanted, transform, |target, spectrum: &[C]| {
         let numbers = spectrum.iter().flat_map(|x| [x.re.to_le_bytes(), x.im.to_le_bytes()]);
-        target.write_array("<c16", problem.array.shape(), numbers)?;
-    }
-    Ok(())
+        target.write_array("<c16", &shape, numbers)
+    })
 }
 
 fn fields(args: &FftOptions, problem: &Problem, outcome: &Outcome) -> Record {

@@ -11,6 +11,7 @@ use crate::options::{RepeatByWire, Reported, Traced};
 use crate::output::{Output, Record, expect_verified, field, table};
 use maniple::runtime::{Runtime, Stats};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// The options of every application.
@@ -39,26 +40,36 @@ pub struct Ran {
     pub stats: Stats,
 }
 
+/// Where the result of the last run goes.
+pub struct Wanted {
+    /// Whether the user asked for it. Then all processes give it to the first one.
+    is_asked: bool,
+    /// The file, in the process that writes it.
+    target: Option<Target>,
+}
+
+/// The values of a result, once a run has put them together.
+pub type Values<T> = Arc<Mutex<Vec<T>>>;
+
 impl AppOptions {
     /// Checks the files of a command, and that the output can be written. The first of several processes writes it.
-    pub fn target(
-        &self,
-        inputs: &[(&'static str, Option<&Path>)],
-        output: Option<&Path>,
-    ) -> Result<Option<Target>, Failure> {
+    pub fn target(&self, inputs: &[(&'static str, Option<&Path>)], output: Option<&Path>) -> Result<Wanted, Failure> {
         let files = inputs.iter().fold(self.on.files()?, |files, (option, path)| files.reads(option, *path));
         files.writes("--output", output).writes("--trace", self.traced.trace.as_deref()).check()?;
-        output.filter(|_| Runtime::process_number() == 0).map(Target::for_array).transpose()
+        let target = output.filter(|_| Runtime::process_number() == 0).map(Target::for_array).transpose()?;
+        Ok(Wanted { is_asked: output.is_some(), target })
     }
 
-    /// Does the runs and reports them. `run` gets a runtime, and whether it is the last one.
-    pub fn run(
+    /// Does the runs, reports them, and writes what the last one gave. `run` gets a runtime, and where the result goes if it is wanted.
+    pub fn run<T>(
         &self,
         program: &str,
-        shards: usize,
-        sends: Option<&Sends>,
-        mut run: impl FnMut(&Runtime, bool) -> Result<Ran, Failure>,
+        (shards, sends): (usize, Option<&Sends>),
+        wanted: Wanted,
+        mut run: impl FnMut(&Runtime, Option<Values<T>>) -> Result<Ran, Failure>,
+        write: impl FnOnce(&Target, &[T]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let values = Values::default();
         let machine = self.on.workers.place(shards)?.0.machine();
         let runs = self.repeat.or(3, machine.is_some())?;
         let change = |mapper: &_| sends.into_iter().for_each(|sends| sends.change(mapper));
@@ -69,7 +80,8 @@ impl AppOptions {
         let mut unverified = Vec::new();
         let mut reported = |number: usize| {
             let began = Instant::now();
-            let ran = run(&runtime, number + 1 == runs)?;
+            let is_wanted = wanted.is_asked && number + 1 == runs;
+            let ran = run(&runtime, is_wanted.then(|| values.clone()))?;
             let host = HostRun::of(&ran.stats, began.elapsed());
             unverified.extend(ran.failure.as_ref().map(|failure| format!("run {number}: {failure}")));
             let mut record = vec![
@@ -88,6 +100,9 @@ impl AppOptions {
         done?;
         finished?;
         expect_verified(runs, "run", &unverified)?;
+        if let Some(target) = &wanted.target {
+            write(target, &values.lock().unwrap_or_else(PoisonError::into_inner))?;
+        }
         check_trace(trace.as_ref())
     }
 }

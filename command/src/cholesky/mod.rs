@@ -10,7 +10,6 @@ use crate::runs::{AppOptions, Ran};
 use maniple_apps::cholesky::{CholeskyError, Matrix, Outcome, Problem, Real, run};
 use maniple_stencil::plural;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
 
 /// Factor a symmetric positive definite matrix, A = L Lᵀ, by a flow of tasks on tiles
 #[derive(Debug, clap::Args)]
@@ -83,12 +82,11 @@ pub fn execute(args: &CholeskyOptions) -> Result<(), Failure> {
 
 fn execute_on<T: Real, const B: usize>(args: &CholeskyOptions, bytes: fn(T) -> [u8; B]) -> Result<(), Failure> {
     at_least_one("tile", args.tile)?;
-    let target = args.app.target(&[("--input", args.input.as_deref())], args.output.as_deref())?;
+    let wanted = args.app.target(&[("--input", args.input.as_deref())], args.output.as_deref())?;
     let mut problem = Problem::new(matrix::<T>(args)?, args.tile);
-    args.app.run("cholesky", 1, Some(&args.sends), |runtime, is_last| {
-        if is_last && args.output.is_some() {
-            problem.factor = Some(Arc::default());
-        }
+    let size = problem.matrix.size();
+    let factor = |runtime: &_, factor| {
+        problem.factor = factor;
         let outcome = run(runtime, &problem).map_err(failure)?;
         let mut fields = vec![
             field("size", problem.matrix.size()),
@@ -99,12 +97,10 @@ fn execute_on<T: Real, const B: usize>(args: &CholeskyOptions, bytes: fn(T) -> [
         fields.extend(args.sends.fields());
         fields.extend(measured(&outcome, problem.operations()));
         Ok(Ran { fields, failure: outcome.failure, stats: outcome.stats })
-    })?;
-    if let (Some(target), Some(factor)) = (target, &problem.factor) {
-        let factor = factor.lock().unwrap_or_else(PoisonError::into_inner);
-        target.write_array(&format!("<f{B}"), &[problem.matrix.size(); 2], factor.iter().map(|x| bytes(*x)))?;
-    }
-    Ok(())
+    };
+    args.app.run("cholesky", (1, Some(&args.sends)), wanted, factor, |target, factor: &[T]| {
+        target.write_array(&format!("<f{B}"), &[size; 2], factor.iter().map(|x| bytes(*x)))
+    })
 }
 
 fn measured(outcome: &Outcome, operations: f64) -> Record {

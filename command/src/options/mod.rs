@@ -138,12 +138,12 @@ impl RepeatByWire {
     }
 }
 
-/// When a shard's tasks on what comes from others start.
+/// When a task that needs data of other shards may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// When everything has come
+    /// When all of it has come
     Whole,
-    /// When their own part has come
+    /// When its own part has come
     Partial,
 }
 

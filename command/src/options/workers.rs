@@ -179,13 +179,15 @@ impl Workers {
     /// The number of shards that the user gave, or else one for each processor that runs leaf tasks.
     ///
     /// # Errors
-    /// Those of [`place`](Self::place).
+    /// Those of [`place`](Self::place), and without a number given those of [`Processors::check`].
     pub fn shards_or_processors(&self, given: Option<usize>) -> Result<usize, Failure> {
         match given {
             Some(shards) => Ok(shards),
             None => {
                 let (place, workers) = self.place(1)?;
-                Ok(Processors { place, workers, bind: self.bind, utility: self.utility }.count())
+                let processors = Processors { place, workers, bind: self.bind, utility: self.utility };
+                processors.check()?;
+                Ok(processors.count())
             }
         }
     }

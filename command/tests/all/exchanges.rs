@@ -140,6 +140,7 @@ fn arguments_of_transforms_and_solutions_are_checked() {
         ("fft --groups 0", "--groups: expected at least 1, found 0"),
         ("fft --iterations 0", "--iterations: expected at least 1, found 0"),
         ("fft --shards 0", "--shards: expected at least 1, found 0"),
+        ("fft --workers 0", "--workers: expected at least 1, found 0"),
         ("fft --input none.npy", "none.npy: can't be read: "),
         (&format!("fft --input {nan}"), "number 1 of the file: expected a finite number, found NaN"),
         (&format!("fft --input {line}"), "line.npy: expected an array of 2 or 3 dimensions, found 1"),
@@ -156,5 +157,23 @@ fn arguments_of_transforms_and_solutions_are_checked() {
         ),
     ] {
         refuses(args, words);
+    }
+}
+
+#[test]
+fn a_result_is_written_though_the_trace_can_not_be() {
+    let (output, trace) = (path("kept.npy"), path("large.json"));
+    // Files of at most 8 KiB: enough for the result, and not for the trace.
+    let limited = "trap '' XFSZ; ulimit -f 8; exec \"$@\"";
+    for program in ["fft --size 4x4", "cg --points 2", "cholesky --size 10 --tile 2"] {
+        let _ = fs::remove_file(&output);
+        let files = format!("--output {} --trace {}", output.display(), trace.display());
+        let args = format!("{program} {files} --workers 1 --repeat 1");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_maniple")]).args(args.split(' '));
+        let ran = command.output().expect("a shell");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.contains("large.json: can't be written: File too large"), "{program}: {ran:?}");
+        assert!(ran.status.code() == Some(1) && output.exists(), "{program}: {ran:?}");
     }
 }
