@@ -2,7 +2,7 @@
 //! word's hash names. Only senders know the sizes of these blocks. They are added up in the order in which they come.
 use maniple::prelude::*;
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 mod common;
@@ -13,18 +13,18 @@ type Counts = BTreeMap<String, u64>;
 fn count(text: &str, shards: u32) -> Vec<Counts> {
     let mut counts = vec![Counts::new(); shards as usize];
     for word in text.split_whitespace() {
-        let mut hash = DefaultHasher::new();
-        word.hash(&mut hash);
-        *counts[(hash.finish() % u64::from(shards)) as usize].entry(word.into()).or_default() += 1;
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(word);
+        *counts[(hash % u64::from(shards)) as usize].entry(word.into()).or_default() += 1;
     }
     counts
 }
 
-/// A shard's piece of a text: from the first space in it to the first space behind it.
+/// A shard's piece of a text: from the first blank in it to the first blank behind it.
 fn piece(text: &str, shard: u32, shards: u32) -> &str {
     let start = |part: u32| {
         let at = text.len() * part as usize / shards as usize;
-        if part == 0 { 0 } else { text.bytes().skip(at).position(|b| b == b' ').map_or(text.len(), |next| at + next) }
+        let blank = text.bytes().skip(at).position(|b| b.is_ascii_whitespace());
+        if part == 0 { 0 } else { blank.map_or(text.len(), |next| at + next) }
     };
     &text[start(shard)..start(shard + 1)]
 }
@@ -35,11 +35,11 @@ fn pack(counts: Arg<Arc<Vec<Counts>>>, to: Arg<usize>) -> Vec<u8> {
 }
 
 fn add(block: &[u8], all: &mut Counts) -> Option<()> {
-    for line in std::str::from_utf8(block).ok()?.lines() {
+    std::str::from_utf8(block).ok()?.lines().try_for_each(|line| {
         let (word, count) = line.split_once(' ')?;
         *all.entry(word.into()).or_default() += count.parse::<u64>().ok()?;
-    }
-    Some(())
+        Some(())
+    })
 }
 
 async fn shard(shard: Shard, (shuffle, text): (Collective<[u8]>, String)) -> Result<Counts, Error> {
