@@ -34,28 +34,21 @@ fn pack(counts: Arg<Arc<Vec<Counts>>>, to: Arg<usize>) -> Vec<u8> {
     counts[to.0].iter().map(|(word, count)| format!("{word} {count}\n")).collect::<String>().into_bytes()
 }
 
-fn add(block: &[u8], all: &mut Counts) -> Option<()> {
-    std::str::from_utf8(block).ok()?.lines().try_for_each(|line| {
-        let (word, count) = line.split_once(' ')?;
-        *all.entry(word.into()).or_default() += count.parse::<u64>().ok()?;
-        Some(())
-    })
-}
-
 async fn shard(shard: Shard, (shuffle, text): (Collective<[u8]>, String)) -> Result<Counts, Error> {
     let shards = shard.shards();
     let counted = shard.launch(move || Arc::new(count(&text, shards)), ()).go()?;
     let blocks = shard.index_launch(shards as usize, pack, |to| ((&counted).into(), to.into())).go()?;
     let (mut parts, mut all) = (shuffle.call_parts(&shard, blocks)?, Counts::new());
     while let Some((_, block)) = parts.next().await {
-        add(&block?, &mut all).ok_or_else(|| Error::user("a line that is not a word and its count"))?;
+        for (word, count) in String::from_utf8_lossy(&block?).lines().filter_map(|line| line.split_once(' ')) {
+            *all.entry(word.into()).or_default() += count.parse::<u64>().map_err(|_| Error::user("no count"))?;
+        }
     }
     Ok(all)
 }
 
 fn run(shards: u32, workers: u32, files: &[PathBuf]) -> Result<String, Error> {
-    let read =
-        |file: &PathBuf| std::fs::read_to_string(file).map_err(|e| Error::user(format!("{}: {e}", file.display())));
+    let read = |file: &PathBuf| std::fs::read_to_string(file).map_err(|e| Error::user(format!("{file:?}: {e}")));
     let text = files.iter().map(read).collect::<Result<Vec<_>, _>>()?.join(" ");
     let whole = if files.is_empty() { include_str!("word_count.rs").to_string() } else { text };
     let pieces = Arc::new((0..shards).map(|s| piece(&whole, s, shards).to_string()).collect::<Vec<_>>());
