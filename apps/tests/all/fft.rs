@@ -79,7 +79,7 @@ fn what_is_no_array_is_refused() {
 
 #[test]
 fn spectra_of_equal_and_of_large_and_small_values_are_verified() {
-    let one = |x: f64| move |_: usize| C::new(x, 0.0);
+    let one = |x: f64| move |_: usize| C::new(x, 0.3 * x);
     let some = |x: f64| move |at: usize| C::new(x, (at % 7) as f64 * x);
     let check = |shape: &[usize], value: &dyn Fn(usize) -> C| {
         let values = (0..shape.iter().product()).map(value).collect();
