@@ -128,6 +128,9 @@ pub struct Problem {
     pub right: Option<Arc<Vec<f64>>>,
     /// The number of shards.
     pub shards: u32,
+    /// Shards of a grid with numbers in a row that are a compact block of it, as those of a node should be. If it does not divide
+    /// the number of shards, it counts as 1.
+    pub together: u32,
     /// When tasks start.
     pub mode: Mode,
     /// The preconditioner.
@@ -160,8 +163,18 @@ impl Problem {
             System::Stencil { .. } => Preconditioner::Multigrid,
             System::Given(_) => Preconditioner::GaussSeidel,
         };
-        let (mode, iterations, tolerance) = (Mode::Partial, 50, 0.0);
-        Self { system, right: None, shards, mode, preconditioner, iterations, tolerance, solution: None, charges: None }
+        Self {
+            system,
+            right: None,
+            shards,
+            together: 1,
+            mode: Mode::Partial,
+            preconditioner,
+            iterations: 50,
+            tolerance: 0.0,
+            solution: None,
+            charges: None,
+        }
     }
 
     /// The number of rows, and of values that are not 0.
@@ -174,8 +187,14 @@ impl Problem {
         self.dealt().levels(if self.preconditioner == Preconditioner::Multigrid { LEVELS } else { 1 })
     }
 
+    /// The neighbours of all shards, each of which gets ghosts in an exchange, on the finest grid.
+    pub fn neighbours(&self) -> usize {
+        let dealt = self.dealt();
+        (0..self.shards).map(|shard| dealt.neighbours(shard, 0).len()).sum()
+    }
+
     fn dealt(&self) -> Dealt {
-        Dealt::new(self.system.clone(), self.shards)
+        Dealt::new(self.system.clone(), self.shards, self.together)
     }
 
     fn check(&self) -> Result<(), CgError> {

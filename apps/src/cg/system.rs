@@ -100,15 +100,40 @@ pub struct Dealt {
     shards: u32,
     /// The shards along x, y and z.
     grid: [usize; 3],
+    /// Those of a block, whose numbers follow each other.
+    block: [usize; 3],
 }
 
 /// A row, as the shard that has it and its number among the rows of that shard.
 pub type Place = (u32, u32);
 
 impl Dealt {
-    /// The system for so many shards.
-    pub fn new(system: System, shards: u32) -> Self {
-        Self { system, shards, grid: cubes(shards as usize) }
+    /// The system for so many shards, of which `together` are a block.
+    pub fn new(system: System, shards: u32, together: u32) -> Self {
+        let grid = compact(shards, [1; 3], |[x, y, z]| x >= y && y >= z).unwrap_or([shards as usize, 1, 1]);
+        let points = if let System::Stencil { points } = &system { *points } else { [1; 3] };
+        let block = compact(together, points, |block| (0..3).all(|d| grid[d].is_multiple_of(block[d])));
+        Self { system, shards, grid, block: block.unwrap_or([1; 3]) }
+    }
+
+    /// The blocks of shards along x, y and z, and the shards of each.
+    fn blocks(&self) -> ([usize; 3], usize) {
+        (std::array::from_fn(|d| self.grid[d] / self.block[d]), self.block.iter().product())
+    }
+
+    /// The place of a shard in the grid.
+    fn place(&self, shard: u32) -> [usize; 3] {
+        let (blocks, each) = self.blocks();
+        let (block, within) = (split(shard as usize / each, blocks), split(shard as usize % each, self.block));
+        std::array::from_fn(|d| block[d] * self.block[d] + within[d])
+    }
+
+    /// The shard at a place in the grid.
+    fn shard(&self, place: [usize; 3]) -> u32 {
+        let (blocks, each) = self.blocks();
+        let [block, within] = [|at, long| at / long, |at, long| at % long]
+            .map(|part: fn(usize, usize) -> usize| std::array::from_fn(|d| part(place[d], self.block[d])));
+        (joined(block, blocks) * each + joined(within, self.block)) as u32
     }
 
     /// How many grids there are if each has twice the spacing of the one before, at most `most`.
@@ -146,7 +171,7 @@ impl Dealt {
             }
             System::Stencil { points } => {
                 let own = points.map(|n| n >> level);
-                let block = split(shard as usize, self.grid);
+                let block = self.place(shard);
                 let at = split(row, own);
                 let near = |d: usize| {
                     let (at, end) = (block[d] * own[d] + at[d], self.grid[d] * own[d]);
@@ -157,11 +182,12 @@ impl Dealt {
                     for y in near(1) {
                         for x in near(0) {
                             let point = [x, y, z];
-                            let [block, within] = [0, 1].map(|part| {
+                            let [owner, within] = [0, 1].map(|part| {
                                 std::array::from_fn(|d| if part == 0 { point[d] / own[d] } else { point[d] % own[d] })
                             });
                             let is_own = (0..3).all(|d| point[d] == whole(d));
-                            let place = (joined(block, self.grid) as u32, joined(within, own) as u32);
+                            let owner = if owner == block { shard } else { self.shard(owner) };
+                            let place = (owner, joined(within, own) as u32);
                             each(place, if is_own { 26.0 } else { -1.0 });
                         }
                     }
@@ -187,10 +213,10 @@ impl Dealt {
         let mut near: Vec<u32> = match &self.system {
             System::Given(_) => self.used(shard, level).into_iter().map(|(owner, _)| owner).collect(),
             System::Stencil { .. } => {
-                let block = split(shard as usize, self.grid);
+                let block = self.place(shard);
                 let near = |d: usize| block[d].saturating_sub(1)..self.grid[d].min(block[d] + 2);
                 let points = near(2).flat_map(|z| near(1).flat_map(move |y| near(0).map(move |x| [x, y, z])));
-                points.map(|point| joined(point, self.grid) as u32).collect()
+                points.map(|point| self.shard(point)).collect()
             }
         };
         near.sort_unstable();
@@ -204,7 +230,7 @@ impl Dealt {
         match &self.system {
             System::Given(_) => 0,
             System::Stencil { .. } => {
-                let [a, b] = [shard, other].map(|shard| split(shard as usize, self.grid));
+                let [a, b] = [shard, other].map(|shard| self.place(shard));
                 (0..3).filter(|d| a[*d] == b[*d]).count()
             }
         }
@@ -215,7 +241,7 @@ impl Dealt {
         match &self.system {
             System::Given(_) => self.used(shard, level).len(),
             System::Stencil { points } => {
-                let block = split(shard as usize, self.grid);
+                let block = self.place(shard);
                 let own = points.map(|n| n >> level);
                 let around = |d: usize| own[d] + usize::from(block[d] > 0) + usize::from(block[d] + 1 < self.grid[d]);
                 (0..3).map(around).product::<usize>() - own.iter().product::<usize>()
@@ -247,7 +273,7 @@ impl Dealt {
         match &self.system {
             System::Given(matrix) => self.run(matrix, shard) + row,
             System::Stencil { points } => {
-                let (block, at) = (split(shard as usize, self.grid), split(row, *points));
+                let (block, at) = (self.place(shard), split(row, *points));
                 let whole = std::array::from_fn(|d| points[d] * self.grid[d]);
                 joined(std::array::from_fn(|d| block[d] * points[d] + at[d]), whole)
             }
@@ -265,11 +291,66 @@ fn joined([a, b, c]: [usize; 3], [x, y, _]: [usize; 3]) -> usize {
     (c * y + b) * x + a
 }
 
-/// The most cube-like grid of so many shards, longest along x.
-fn cubes(shards: usize) -> [usize; 3] {
+/// The grid of so many blocks with the least surface, among those that fit.
+fn compact(count: u32, block: [usize; 3], fits: impl Fn(&[usize; 3]) -> bool) -> Option<[usize; 3]> {
     let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
-    let grids = divisors(shards).flat_map(|x| divisors(shards / x).map(move |y| [x, y, shards / x / y]));
-    let surface = |[x, y, z]: &[usize; 3]| x * y + y * z + z * x;
-    let ordered = grids.filter(|[x, y, z]| x >= y && y >= z);
-    ordered.min_by_key(surface).unwrap_or([shards, 1, 1])
+    let count = count as usize;
+    let grids = divisors(count).flat_map(|x| divisors(count / x).map(move |y| [x, y, count / x / y]));
+    let surface = |grid: &[usize; 3]| {
+        let [x, y, z] = [0, 1, 2].map(|d| grid[d] * block[d]);
+        x * y + y * z + z * x
+    };
+    grids.filter(fits).min_by_key(surface)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_with_numbers_in_a_row_are_a_compact_block() {
+        for (points, shards, together, block) in [
+            ([2; 3], 512, 8, [2, 2, 2]),
+            ([2; 3], 1024, 16, [2, 2, 4]),
+            ([2, 4, 4], 2048, 32, [4, 2, 4]),
+            ([2; 3], 448, 56, [2, 4, 7]),
+            ([2; 3], 36, 6, [2, 1, 3]),
+            ([2; 3], 7, 2, [1; 3]),
+        ] {
+            let dealt = Dealt::new(System::Stencil { points }, shards, together);
+            let mut places: Vec<_> = (0..shards).map(|shard| dealt.place(shard)).collect();
+            assert!((0..shards).all(|shard| dealt.shard(places[shard as usize]) == shard), "{shards} {together}");
+            for block_of in places.chunks(dealt.blocks().1) {
+                let extent = |d: usize| {
+                    let along = || block_of.iter().map(|place| place[d]);
+                    along().max().unwrap_or(0) - along().min().unwrap_or(0) + 1
+                };
+                assert_eq!([0, 1, 2].map(extent), block, "{shards} {together}");
+            }
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), shards as usize);
+        }
+    }
+
+    /// All rows are there once, and neighbours agree on them: a wrong number would lose or repeat a row.
+    #[test]
+    fn numbers_of_shards_do_not_change_the_matrix() {
+        let values = |together: u32| {
+            let dealt = Dealt::new(System::Stencil { points: [2, 3, 2] }, 12, together);
+            let mut values = Vec::new();
+            for shard in 0..12 {
+                for row in 0..dealt.rows(shard, 0) {
+                    dealt.row(shard, 0, row, |(owner, at), value| {
+                        let [row, column] = [(shard, row), (owner, at as usize)];
+                        assert!(owner == shard || dealt.neighbours(shard, 0).contains(&owner));
+                        values.push((dealt.position(row.0, row.1), dealt.position(column.0, column.1), value as i64));
+                    });
+                }
+            }
+            values.sort_unstable();
+            values
+        };
+        assert!([2, 3, 4, 6, 12].into_iter().all(|together| values(together) == values(1)));
+    }
 }
