@@ -22,7 +22,7 @@ use std::path::PathBuf;
 /// Redo a paper's figures on machines in virtual time
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!("\
-Programs run on machines in virtual time, with one shard for each node. The same code runs as on threads, and every run is \
+Programs run on machines in virtual time, with one shard for each node, except conjugate gradients in `overlap`. The same code runs as on threads, and every run is \
 verified. Times follow from the machines' files, so the shapes of the curves come from the structure of the programs.
 
 --paper founding: Scalable collectives for distributed asynchronous many-task runtimes
@@ -68,7 +68,7 @@ change all at once: --draws times at random, and twice so that a result grows mo
 d ln(result) / d ln(number), between half and twice the number.
 
 The directory gets a page (index.html), plots (SVG), points.csv, shares.csv and figures.json, for the founding paper also \
-predictions.csv. With the founding paper they are written after 512 shards, and again after each larger number.
+predictions.csv. For overlap it gets iterations.csv, whole.json and parts.json in place of shares.csv. With the founding paper they are written after 512 shards, and again after each larger number.
 
 ", exit_codes!("the arguments or the files are at fault")))]
 pub struct FiguresOptions {

@@ -40,9 +40,12 @@ impl Verdict {
 
     /// A line for the terminal.
     pub fn line(&self) -> String {
-        let ([one, all], value) = (self.held.map(held), microseconds(self.value));
         let Self { paper, ratio, .. } = self;
-        format!("{paper}: {}; {ratio} = {value}; with one number changed it {one}, with all it {all}", said(self.holds))
+        let line = format!("{paper}: {}; {ratio} = {}", said(self.holds), microseconds(self.value));
+        match self.held {
+            [(_, 0), (_, 0)] => line,
+            [one, all] => format!("{line}; with one number changed it {}, with all it {}", held(one), held(all)),
+        }
     }
 }
 
@@ -67,7 +70,10 @@ pub fn table(verdicts: &[Verdict]) -> Table {
     for v in verdicts {
         let said = Cell::from(said(v.holds));
         let said = if v.holds { said } else { said.bad() };
-        let [one, all] = [0, 1].map(|i| Cell::from(format!("{}; {}", range(v.bands[i]), held(v.held[i]))));
+        let [one, all] = [0, 1].map(|i| match v.held[i] {
+            (_, 0) => Cell::from("–"),
+            of => Cell::from(format!("{}; {}", range(v.bands[i]), held(of))),
+        });
         table.row([v.paper.as_str().into(), v.ratio.as_str().into(), microseconds(v.value).into(), said, one, all]);
     }
     table
@@ -85,5 +91,7 @@ mod tests {
         assert_eq!(verdict.bands, [Band { low: 0.5, high: 2.0 }, Band { low: 0.25, high: 3.0 }]);
         let line = "more: yes; a ÷ b = 1.500; with one number changed it holds in 1 of 2, with all it holds in 1 of 2";
         assert_eq!(verdict.line(), line);
+        let alone = Verdict::of("more", "a ÷ b", &[1.5], 0, |value| value > 1.0);
+        assert_eq!(alone.line(), "more: yes; a ÷ b = 1.500");
     }
 }

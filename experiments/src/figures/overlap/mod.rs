@@ -20,9 +20,10 @@ use maniple_command::files::Files;
 use maniple_command::machines::file::MachineFile;
 use maniple_command::measure::directory::{Directory, pretty};
 use maniple_command::output::{Stdout, quoted};
-use runs::{Delivery, Run, Work};
+use runs::{Delivery, ITERATIONS, Run, Work};
 use serde::Serialize;
 use shapes::{once_each, predicted, shapes};
+use std::iter::once;
 
 /// The machine. A node of it is a process.
 const MACHINE: &str = "marenostrum4";
@@ -36,10 +37,14 @@ const CORES: u32 = 8;
 /// The most processes, on 128 computers.
 const MOST: u32 = 512;
 
-/// The processes of runs with bands, and of the iterations with many shards: 16 computers.
+/// The fewest processes of the paper, on 16 computers.
 const FEW: u32 = 64;
 
+/// The processes of runs with bands, of which there are thousands.
+const BANDED: u32 = 32;
+
 /// Ways to run a program: its mode, and how a process learns that something has come.
+#[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
     delivery: Delivery,
@@ -47,13 +52,15 @@ struct Way {
 }
 
 /// In the order of results.
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
     Way { name: "whole, EV-PO", delivery: Delivery::Polling, mode: Mode::Whole },
     Way { name: "EV-PO", delivery: Delivery::Polling, mode: Mode::Partial },
     Way { name: "CB-SW", delivery: Delivery::Callback, mode: Mode::Partial },
     Way { name: "CB-HW", delivery: Delivery::Hardware, mode: Mode::Partial },
     // Communication threads are older than results in parts. Halos need none, so there it is partial.
     Way { name: "CT-DE", delivery: Delivery::Thread, mode: Mode::Whole },
+    // What of the gain of callbacks is due to delivery, and not to parts.
+    Way { name: "whole, CB-HW", delivery: Delivery::Hardware, mode: Mode::Whole },
 ];
 
 /// The places of some.
@@ -62,18 +69,21 @@ const POLLING: usize = 1;
 const CALLBACK: usize = 2;
 const HARDWARE: usize = 3;
 const THREAD: usize = 4;
+const WHOLE_HARDWARE: usize = 5;
 
 /// Names of a point's values in files.
-const CURVES: [&str; 9] = [
+const CURVES: [&str; 11] = [
     "whole_ms",
     "ev_po_ms",
     "cb_sw_ms",
     "cb_hw_ms",
     "ct_de_ms",
+    "whole_cb_hw_ms",
     "ev_po_gain",
     "cb_sw_gain",
     "cb_hw_gain",
     "ct_de_gain",
+    "whole_cb_hw_gain",
 ];
 
 /// A benchmark of the paper with collectives.
@@ -149,6 +159,9 @@ const EVEN: u32 = 56;
 /// The processes of the runs by the length of tasks, and of the traces.
 const SOME: u32 = 8;
 
+/// The points of a shard of the former. Values at its faces are longer than the file's `rendezvous_bytes`.
+const LATE: [usize; 3] = [96; 3];
+
 /// Factors on the times of their tasks.
 const LENGTHS: [f64; 6] = [0.015625, 0.0625, 0.25, 1.0, 4.0, 16.0];
 
@@ -157,13 +170,18 @@ const LENGTHS: [f64; 6] = [0.015625, 0.0625, 0.25, 1.0, 4.0, 16.0];
 struct Timed {
     size: usize,
     /// Milliseconds, by the ways of [`WAYS`].
-    ms: [f64; 5],
+    ms: [f64; WAYS.len()],
 }
 
 impl Timed {
     /// The whole version's time by polling divided by that of a way.
     fn gain(&self, way: usize) -> f64 {
         self.ms[WHOLE] / self.ms[way]
+    }
+
+    /// What parts gain alone: the time of the whole version by hardware divided by that in parts.
+    fn parts(&self) -> f64 {
+        self.ms[WHOLE_HARDWARE] / self.ms[HARDWARE]
     }
 }
 
@@ -186,7 +204,7 @@ struct Iteration {
     /// Shards of a core.
     shards: u32,
     /// Milliseconds, by the ways of [`WAYS`], but a communication thread with parts.
-    ms: [f64; 5],
+    ms: [f64; WAYS.len()],
     /// Milliseconds by polling, if requests are tested between tasks, as TAMPI does.
     tested_ms: f64,
 }
@@ -196,15 +214,31 @@ impl Iteration {
     fn name(&self) -> &'static str {
         if self.multigrid { "HPCG" } else { "MiniFE" }
     }
+
+    /// The whole version's time by polling divided by that of a way.
+    fn gain(&self, way: usize) -> f64 {
+        self.ms[WHOLE] / self.ms[way]
+    }
+
+    /// The same, divided by that of TAMPI.
+    fn tested_gain(&self) -> f64 {
+        self.ms[WHOLE] / self.tested_ms
+    }
 }
 
-/// The times of an iteration where messages move once both processors have looked, or at once.
+/// Which messages of an iteration move once both processors have looked: those that are long by the file, all, or none.
+const RENDEZVOUS: [&str; 3] = ["by the file", "all", "none"];
+
+/// The place of all of them.
+const ALL: usize = 1;
+
+/// The times of an iteration by the messages that move once both processors have looked.
 #[derive(Debug, Clone, Serialize)]
 struct Late {
     /// The factor on the times of tasks.
     factor: f64,
-    /// Milliseconds of an iteration by polling, by hardware, and with a communication thread: with rendezvous, and without.
-    ms: [[f64; 3]; 2],
+    /// Milliseconds of an iteration by polling, by hardware, and with a communication thread, for each of [`RENDEZVOUS`].
+    ms: [[f64; 3]; RENDEZVOUS.len()],
 }
 
 /// A time, and what it is predicted to be.
@@ -237,60 +271,48 @@ fn named(number: &str) -> String {
     .into()
 }
 
-/// The times of some works, on each of some machines.
-fn times(
-    machines: &[VirtualMachine],
-    works: &[(usize, Work)],
-    runs: &mut Runs<Run>,
-) -> Result<Vec<Vec<Timed>>, Failure> {
-    let job = |machine: &VirtualMachine, work: Work, Way { delivery, mode, .. }: &Way| Run {
-        machine: machine.clone(),
-        delivery: *delivery,
-        mode: *mode,
-        work,
-    };
-    let all =
-        machines.iter().flat_map(|m| works.iter().flat_map(move |(_, w)| WAYS.iter().map(move |way| job(m, *w, way))));
-    let took = runs.all(&all.collect::<Vec<_>>())?;
-    let ms = |took: &[runs::Took]| std::array::from_fn(|way| took[way].seconds * 1e3);
-    let of_machine = |took: &[runs::Took]| {
-        works.iter().zip(took.chunks(WAYS.len())).map(|((size, _), took)| Timed { size: *size, ms: ms(took) }).collect()
-    };
-    Ok(took.chunks(WAYS.len() * works.len()).map(of_machine).collect())
+/// The milliseconds of some works by some ways, on each of some machines in turn.
+fn times(machines: &[VirtualMachine], works: &[Work], ways: &[Way], runs: &mut Runs<Run>) -> Result<Vec<f64>, Failure> {
+    let mut jobs = Vec::new();
+    for machine in machines {
+        for work in works {
+            let run = |Way { delivery, mode, .. }: &Way| Run {
+                machine: machine.clone(),
+                delivery: *delivery,
+                mode: *mode,
+                work: *work,
+            };
+            jobs.extend(ways.iter().map(run));
+        }
+    }
+    Ok(runs.all(&jobs)?.iter().map(|took| took.seconds * 1e3).collect())
 }
 
 /// The points of all benchmarks on each of some machines: those with bands, or all.
 fn points(machines: &[VirtualMachine], banded: bool, runs: &mut Runs<Run>) -> Result<Vec<Figures<Timed>>, Failure> {
     let sizes = |b: &Benchmark| if banded { b.banded } else { b.sizes };
     let processes = machines.first().map_or(MOST, |machine| machine.nodes);
-    let works: Vec<(usize, Work)> =
-        BENCHMARKS.iter().flat_map(|b| sizes(b).iter().map(|size| (*size, (b.work)(*size, processes)))).collect();
-    let cut = |mut all: Vec<Timed>| {
-        let cut = |b: &Benchmark| all.drain(..sizes(b).len()).collect();
-        BENCHMARKS.iter().map(cut).collect()
-    };
-    Ok(times(machines, &works, runs)?.into_iter().map(cut).collect())
+    let works: Vec<Work> =
+        BENCHMARKS.iter().flat_map(|b| sizes(b).iter().map(|size| (b.work)(*size, processes))).collect();
+    let ms = times(machines, &works, &WAYS, runs)?;
+    let mut ms = ms.chunks(WAYS.len()).map(|ms| std::array::from_fn(|way| ms[way]));
+    let mut of = |b: &Benchmark| sizes(b).iter().zip(&mut ms).map(|(size, ms)| Timed { size: *size, ms }).collect();
+    Ok(machines.iter().map(|_| BENCHMARKS.iter().map(&mut of).collect()).collect())
 }
 
 /// The gains by callbacks on fewer processes, with as much work for each.
 fn gains(machine: &VirtualMachine, runs: &mut Runs<Run>) -> Result<Vec<Gains>, Failure> {
-    let mut jobs = Vec::new();
-    for b in &BENCHMARKS {
-        for size in b.sizes {
-            jobs.extend([WHOLE, CALLBACK].map(|way| {
-                let Way { delivery, mode, .. } = WAYS[way];
-                Run { machine: machine.clone(), delivery, mode, work: (b.work)(*size, machine.nodes) }
-            }));
-        }
-    }
-    let took = runs.all(&jobs)?;
-    let mut gains = took.chunks(2).map(|took| (took[0].seconds / took[1].seconds - 1.0) * 100.0);
-    let of = |b: &Benchmark| Gains {
-        benchmark: b.name,
-        processes: machine.nodes,
-        percent: gains.by_ref().take(b.sizes.len()).collect(),
-    };
-    Ok(BENCHMARKS.iter().map(of).collect())
+    let processes = machine.nodes;
+    let works = BENCHMARKS.iter().flat_map(|b| b.sizes.iter().map(|size| (b.work)(*size, processes)));
+    let ms = times(
+        std::slice::from_ref(machine),
+        &works.collect::<Vec<_>>(),
+        &[WHOLE, CALLBACK].map(|way| WAYS[way]),
+        runs,
+    )?;
+    let mut gains = ms.chunks(2).map(|ms| (ms[0] / ms[1] - 1.0) * 100.0);
+    let mut of = |b: &Benchmark| gains.by_ref().take(b.sizes.len()).collect();
+    Ok(BENCHMARKS.iter().map(|b| Gains { benchmark: b.name, processes, percent: of(b) }).collect())
 }
 
 /// The points of a shard, where a process has so many. The longest axis is halved first.
@@ -312,43 +334,52 @@ fn iterations(file: &MachineFile, to: u32, runs: &mut Runs<Run>) -> Result<Vec<I
             cases.extend(shards.filter(|_| processes <= to).map(|shards| (processes, multigrid, shards)));
         }
     }
-    let run = |(processes, multigrid, shards): (u32, bool, u32), way: &Way| {
+    let run = |(processes, multigrid, shards): (u32, bool, u32), way: &Way, iterations: usize| {
         let points = points_of_shard(CORES * shards);
-        let work = Work::Gradients { points, shards: CORES * shards, multigrid };
+        let work = Work::Gradients { points, shards: CORES * shards, multigrid, iterations };
         let mode = if way.delivery == Delivery::Thread { Mode::Partial } else { way.mode };
         let machine = file.machine(Some(processes), processes * CORES * shards);
         Run { machine, delivery: way.delivery, mode, work }
     };
-    let jobs: Vec<Run> = cases.iter().flat_map(|case| WAYS.iter().map(|way| run(*case, way))).collect();
-    let took = runs.all(&jobs)?;
-    let poll_ns = file.machine(Some(1), 1).costs.poll_ns;
-    let iteration = |((processes, multigrid, shards), took): (&(u32, bool, u32), &[runs::Took])| {
-        // Between two of its tasks a worker tests the requests of its shards: half of those of an exchange, on average.
-        let tasks = took[POLLING].tasks as f64 / runs::ITERATIONS as f64 / f64::from(processes * CORES);
-        let tests = tasks * 26.0 * f64::from(*shards) / 2.0;
-        let ms = std::array::from_fn(|way| took[way].seconds * 1e3);
-        let tested_ms = took[POLLING].seconds * 1e3 + tests * poll_ns * 1e-6;
-        Iteration { multigrid: *multigrid, processes: *processes, shards: *shards, ms, tested_ms }
+    // The last run is for the tasks of an iteration.
+    let runs_of = |case: &(u32, bool, u32)| {
+        let one = run(*case, &WAYS[POLLING], ITERATIONS - 1);
+        WAYS.map(|way| run(*case, &way, ITERATIONS)).into_iter().chain(once(one))
     };
-    Ok(cases.iter().zip(took.chunks(WAYS.len())).map(iteration).collect())
+    let took = runs.all(&cases.iter().flat_map(runs_of).collect::<Vec<_>>())?;
+    let poll_ns = file.machine(Some(1), 1).costs.poll_ns;
+    let iteration = |(case, took): (&(u32, bool, u32), &[runs::Took])| {
+        let (processes, multigrid, shards) = *case;
+        // Between two of its tasks a worker tests the requests of its shards: half of those of an exchange, on average.
+        let workers = f64::from(processes * CORES);
+        let tasks = (took[POLLING].tasks - took[WAYS.len()].tasks) as f64 / workers;
+        let Run { machine, mode, .. } = run(*case, &WAYS[POLLING], ITERATIONS);
+        let problem = runs::problem(&machine, mode, points_of_shard(CORES * shards), CORES * shards);
+        let requests = problem.neighbours() as f64 / workers;
+        let ms = std::array::from_fn(|way| took[way].seconds * 1e3);
+        let tested_ms = ms[POLLING] + tasks * requests / 2.0 * poll_ns * 1e-6;
+        Iteration { multigrid, processes, shards, ms, tested_ms }
+    };
+    Ok(cases.iter().zip(took.chunks(WAYS.len() + 1)).map(iteration).collect())
 }
 
-/// The times of iterations by the length of their tasks, with and without rendezvous.
+/// The times of iterations by the length of their tasks.
 fn late(machine: &VirtualMachine, runs: &mut Runs<Run>) -> Result<Vec<Late>, Failure> {
-    let run = |factor: f64, rendezvous: Option<u64>, delivery| {
-        let mut machine = VirtualMachine { rendezvous_bytes: rendezvous, ..machine.clone() };
+    let machines = |factor: &f64| {
+        let mut machine = machine.clone();
         machine.tasks.values_mut().for_each(|cost| cost.task_ns *= factor);
-        let work = Work::Gradients { points: [32; 3], shards: EVEN, multigrid: true };
-        Run { machine, delivery, mode: Mode::Partial, work }
+        [machine.rendezvous_bytes, Some(0), None]
+            .map(|rendezvous_bytes| VirtualMachine { rendezvous_bytes, ..machine.clone() })
     };
-    let deliveries = [Delivery::Polling, Delivery::Hardware, Delivery::Thread];
-    let of = |factor| [Some(0), None].map(|bytes| deliveries.map(|delivery| run(factor, bytes, delivery)));
-    let took = runs.all(&LENGTHS.iter().flat_map(|factor| of(*factor)).flatten().collect::<Vec<_>>())?;
-    let late = |(factor, took): (&f64, &[runs::Took])| {
-        let ms = [0, 3].map(|from| [0, 1, 2].map(|k| took[from + k].seconds * 1e3));
-        Late { factor: *factor, ms }
+    let work = Work::Gradients { points: LATE, shards: EVEN, multigrid: true, iterations: ITERATIONS };
+    let ways = [POLLING, HARDWARE, THREAD].map(|way| Way { mode: Mode::Partial, ..WAYS[way] });
+    let machines: Vec<_> = LENGTHS.iter().flat_map(machines).collect();
+    let ms = times(&machines, &[work], &ways, runs)?;
+    let late = |(factor, ms): (&f64, &[f64])| Late {
+        factor: *factor,
+        ms: [0, 3, 6].map(|from| [0, 1, 2].map(|way| ms[from + way])),
     };
-    Ok(LENGTHS.iter().zip(took.chunks(6)).map(late).collect())
+    Ok(LENGTHS.iter().zip(ms.chunks(9)).map(late).collect())
 }
 
 /// All results.
@@ -372,7 +403,7 @@ impl Results {
     fn make(file: &MachineFile, to: u32, draws: usize, runs: &mut Runs<Run>) -> Result<Self, Failure> {
         let machine = |processes: u32| file.machine(Some(processes), 1);
         let shapes = shapes();
-        let few = machine(to.min(FEW));
+        let few = machine(to.min(BANDED));
         let numbers = numbers_as([machine(1)], |_, number| named(number));
         let gain = shapes.iter().take(1).map(|shape| &*shape.of);
         let study = Study::make(numbers, draws, gain, |changes| {
@@ -426,7 +457,7 @@ impl Results {
     fn figures(&self) -> Vec<Figure> {
         let mut figures = Vec::new();
         for (at, b) in BENCHMARKS.iter().enumerate() {
-            let few = self.processes.min(FEW);
+            let few = self.processes.min(BANDED);
             let title = |processes: u32| format!("{}: {} on {processes} processes, in milliseconds", b.figure, b.name);
             let key = |processes: u32| format!("{},{processes},", quoted(b.name));
             let rows = self.all[at].iter().map(|point| Row::new(point, None)).collect();

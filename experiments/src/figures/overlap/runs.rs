@@ -57,6 +57,8 @@ pub enum Work {
         shards: u32,
         /// With HPCG's preconditioner, or with none, as MiniFE.
         multigrid: bool,
+        /// The number of iterations.
+        iterations: usize,
     },
 }
 
@@ -82,7 +84,7 @@ pub struct Took {
     pub tasks: u64,
 }
 
-/// Iterations of conjugate gradients.
+/// Iterations of conjugate gradients, of which the times are means.
 pub const ITERATIONS: usize = 2;
 
 /// Different words in the texts.
@@ -167,24 +169,25 @@ impl Run {
         Ok(Took { seconds: time.as_secs_f64(), tasks: 0 })
     }
 
-    fn gradients(&self, points: [usize; 3], shards: u32, multigrid: bool) -> Result<Took, Failure> {
-        let (machine, processes, _) = self.parts();
-        let finer = points.into_iter().min().unwrap_or(SMALL) / SMALL;
-        let charges = cg::Charges { finer, row_ns: rate(&machine, "row"), value_ns: rate(&machine, "value") };
-        let problem = cg::Problem {
-            mode: self.mode,
-            preconditioner: if multigrid { Preconditioner::Multigrid } else { Preconditioner::None },
-            iterations: ITERATIONS,
-            charges: Some(charges),
-            ..cg::Problem::new(System::Stencil { points: points.map(|n| n / finer) }, processes * shards)
-        };
+    fn gradients(&self, problem: cg::Problem) -> Result<Took, Failure> {
+        let (machine, iterations) = (self.delivery.of(self.machine.clone()), problem.iterations);
         let runtime = Runtime::virtual_time(machine).mapper(Arc::new(CollectiveMapper));
         let found = cg::run(&runtime, &problem).map_err(|e| self.wrong(&e.to_string()))?;
         match found.failure {
             Some(failure) => Err(self.wrong(&failure)),
-            None => Ok(Took { seconds: found.time.as_secs_f64() / ITERATIONS as f64, tasks: found.stats.leaf_tasks }),
+            None => Ok(Took { seconds: found.time.as_secs_f64() / iterations as f64, tasks: found.stats.leaf_tasks }),
         }
     }
+}
+
+/// The problem that stands for conjugate gradients with so many points and shards for each of some processes.
+pub fn problem(machine: &VirtualMachine, mode: Mode, points: [usize; 3], shards: u32) -> cg::Problem {
+    let finer = points.into_iter().min().unwrap_or(SMALL) / SMALL;
+    let charges = cg::Charges { finer, row_ns: rate(machine, "row"), value_ns: rate(machine, "value") };
+    let system = System::Stencil { points: points.map(|n| n / finer) };
+    let problem = cg::Problem::new(system, machine.nodes * shards);
+    // A process has a block of the grid, as in the paper.
+    cg::Problem { mode, together: shards, charges: Some(charges), ..problem }
 }
 
 /// A run whose leaf tasks go to whoever is idle.
@@ -234,7 +237,11 @@ impl Job for Run {
                 let times = [own * own * rate("value"), own * rate("value")];
                 self.reduce(0.0, times, rows.div_ceil(processes) * size_of::<f64>())
             }
-            Work::Gradients { points, shards, multigrid } => self.gradients(points, shards, multigrid),
+            Work::Gradients { points, shards, multigrid, iterations } => {
+                let preconditioner = if multigrid { Preconditioner::Multigrid } else { Preconditioner::None };
+                let problem = problem(&self.machine, self.mode, points, shards);
+                self.gradients(cg::Problem { preconditioner, iterations, ..problem })
+            }
         }
     }
 }
@@ -274,8 +281,8 @@ mod tests {
         let works = [
             Work::Words(1),
             Work::Product(64),
-            Work::Gradients { points: [16, 8, 8], shards: 8, multigrid: true },
-            Work::Gradients { points: [16, 16, 8], shards: 9, multigrid: false },
+            Work::Gradients { points: [16, 8, 8], shards: 8, multigrid: true, iterations: 2 },
+            Work::Gradients { points: [16, 16, 8], shards: 9, multigrid: false, iterations: 2 },
         ];
         for work in works {
             for delivery in [Delivery::Polling, Delivery::Thread, Delivery::Callback, Delivery::Hardware] {
