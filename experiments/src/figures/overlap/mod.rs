@@ -153,13 +153,13 @@ const POINTS: [usize; 3] = [256, 128, 128];
 /// The most shards of a core, on few and on the most processes. More would take too long here.
 const DECOMPOSED: [(u32, u32); 2] = [(FEW, 4), (MOST, 1)];
 
-/// The shards of a process that are as many for each worker with 7 as with 8.
+/// Shards or tasks of a process that are as many for each worker with 7 as with 8.
 const EVEN: u32 = 56;
 
 /// The processes of the runs by the length of tasks, and of the traces.
 const SOME: u32 = 8;
 
-/// The points of a shard of the former. Values at its faces are longer than the file's `rendezvous_bytes`.
+/// The points of a shard in runs by the length of tasks. Values at its faces are longer than the file's `rendezvous_bytes`.
 const LATE: [usize; 3] = [96; 3];
 
 /// Factors on the times of their tasks.

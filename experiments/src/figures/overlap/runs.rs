@@ -1,5 +1,6 @@
 //! The runs: programs on small data that stand for those of the paper, on processes of several cores.
 
+use super::EVEN;
 use super::mapreduce::{self, Program};
 use crate::figures::runs::Job;
 use maniple::mapper::{AnyMapper, CollectiveMapper};
@@ -159,10 +160,10 @@ impl Run {
 
     /// A program that maps for so long in all, and makes and joins a part in so much time.
     fn reduce(&self, map_ns: f64, [block_ns, join_ns]: [f64; 2], bytes: usize) -> Result<Took, Failure> {
-        let (mut machine, processes, workers) = self.parts();
+        let (mut machine, processes, _) = self.parts();
         machine.other_tasks.task_ns = join_ns;
-        // Small enough for all workers to end at about the same time.
-        let tasks = 8 * workers as usize;
+        // As many for each worker with 7 as with 8, and small enough for all to end at about the same time.
+        let tasks = EVEN as usize;
         let map_ns = map_ns / f64::from(processes) / tasks as f64;
         let program = Program { mode: self.mode, tasks, map_ns, block_ns, bytes };
         let time = mapreduce::run(&any(machine), processes, program).map_err(|e| self.wrong(&e.to_string()))?;
