@@ -247,6 +247,10 @@ impl Mapper for RoundRobinMapper {
 ///
 /// This balances tasks that take different times. A task that runs elsewhere costs about a microsecond more, so while tasks
 /// are shorter than that, those of a shard mostly stay on its own processor.
+///
+/// The processor of the shard gives each of the others one task and then a second one, to hide the way there and back. It does not
+/// know what else they do, and takes nothing back: two tasks wait as long as their processor is in a long task that another
+/// mapper, or another shard, has put there. So leave all long tasks of a node to any processor, or none.
 pub struct AnyMapper {
     inner: Arc<dyn Mapper>,
     name: String,

@@ -1,7 +1,8 @@
 //! The pool of a node: ready leaf tasks that any processor of the node may run.
 //!
 //! They wait at the node's home, which has their data. Another processor has at most two of them, so that it has one to go on
-//! with while the home learns that it has ended one. The home runs one itself once each of the others has one, and all of them
+//! with while the home learns that it has ended one, or runs a task of its own. Tasks are not taken back: those of a processor that
+//! is in a long task of another origin wait for it. The home runs one itself once each of the others has one, and all of them
 //! while they are so short that to give one away takes longer.
 
 use super::Tasks;
