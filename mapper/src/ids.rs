@@ -34,8 +34,8 @@ impl NodeId {
 }
 
 impl ProcessorId {
-    /// Any processor of the task's node, whichever is free first. It is an answer of
-    /// [`map_leaf`](crate::Mapper::map_leaf) only, and no processor of a machine has this number.
+    /// Any processor of the task's node, whichever is free first. It is an answer of [`map_leaf`](crate::Mapper::map_leaf) and
+    /// [`slice_index`](crate::Mapper::slice_index) only, and no processor of a machine has this number.
     pub const ANYWHERE: ProcessorId = ProcessorId(u32::MAX);
 
     /// The number as a position in a list with one entry for each processor.

@@ -255,9 +255,10 @@ impl<T: Element, const D: usize> HaloEnds<T, D> {
     /// # Panics
     /// If there is no such piece.
     pub fn ghost(&self, number: usize) -> GetFrom<T> {
-        let pieces = self.ends.ghosts.pieces.len();
-        assert!(number < pieces, "piece {number} of a halo: the block {} has {pieces}", self.ends.ghosts.block);
-        self.ends.edges.incoming(number as u32).get()
+        let Some(edge) = self.ends.edges.incoming(number) else {
+            panic!("piece {number} of a halo: the block {} has {}", self.ends.ghosts.block, self.pieces().len())
+        };
+        edge.get()
     }
 
     /// The argument for a [`Borders`] parameter: the task fills the cells that the neighbours need next. The task

@@ -150,7 +150,7 @@ static int32_t slice_index(void *mapper, const struct maniple_slice_index_input 
     }
     output->slicing = MANIPLE_SLICE_EXPLICIT;
     output->add(output->list, 0, 3, 4);
-    output->add(output->list, 3, UINT64_MAX, 5);
+    output->add(output->list, 3, UINT64_MAX, MANIPLE_ANYWHERE);
     return MANIPLE_OK;
 }
 

@@ -251,9 +251,10 @@ pub struct AllEnds<T> {
 }
 
 impl<T> AllEnds<T> {
-    /// The end of edge `number` of those that lead to the shard.
-    pub fn incoming(&self, number: u32) -> Consumer<T> {
-        Consumer { ends: self.ends.clone(), number, values: PhantomData }
+    /// The end of edge `number` of those that lead to the shard, if there are so many.
+    pub fn incoming(&self, number: usize) -> Option<Consumer<T>> {
+        let end = Consumer { ends: self.ends.clone(), number: number as u32, values: PhantomData };
+        (number < self.ends.into.len()).then_some(end)
     }
 
     /// Number of edges that lead to the shard, and of those that lead from it.
