@@ -105,7 +105,7 @@ bugs! {
     EarlyReceive,
     /// A task of a node's pool is given to no processor.
     LostPoolTask,
-    /// A task of a node's pool is given to two processors.
+    /// A task of a node's pool that is given away runs twice.
     DoubledPoolTask,
     /// A part of a result goes into the future of the next part.
     WrongPart,

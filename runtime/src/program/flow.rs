@@ -23,7 +23,7 @@ use crate::message::{BatchDone, LaunchPart, Message, Move, Results};
 use crate::names::TaskName;
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
-use crate::task::{Body, Pool, Tasks};
+use crate::task::{Body, Tasks};
 use crate::{Error, Place, Requirement};
 use maniple_mapper::Priority;
 use maniple_regions::{Coherence, Element, Read, Region, Write};
@@ -298,13 +298,10 @@ impl Launcher {
 
     #[cold]
     fn begin_flow(&self) {
-        let (core, effects) = (&self.core, self.core.effects());
+        let core = &self.core;
         self.has_flow.set(true);
         core.gangs.begin_flow(&core.tasks);
-        let pool = Pool::of(effects);
-        if pool.has_others() {
-            core.tasks.pool.get_or_init(|| Box::new(pool));
-        }
+        core.tasks.pool_flow();
     }
 
     /// Gives the processors of this node their parts of a move.

@@ -88,7 +88,7 @@ pub trait Leaf<Marker>: Send + 'static {
     #[doc(hidden)]
     type Kept: 'static;
     #[doc(hidden)]
-    type Sent: Send + 'static;
+    type Sent: Clone + Send + 'static;
     #[doc(hidden)]
     fn declare(args: &Self::Args, declaring: &mut Declaring<'_>) -> Result<(), Error>;
     /// The number of regions that each argument names.
@@ -234,6 +234,8 @@ impl<F: Leaf<M>, M: 'static> Maker<F::Output> for Work<F, M> {
 struct Detached<F: Leaf<M>, M> {
     call: Option<(F, F::Sent)>,
     output: Option<F::Output>,
+    /// Whether a planted bug has it run twice.
+    twice: bool,
     marker: PhantomData<fn() -> M>,
 }
 
@@ -248,12 +250,12 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Work<F, M>> {
         Ok(())
     }
 
-    fn detach(&self) -> Result<Box<dyn SendTask>, Error> {
+    fn detach(&self, twice: bool) -> Result<Box<dyn SendTask>, Error> {
         let call = match self.task().stage.replace(LeafStage::Gone) {
             LeafStage::Waits(function, kept) => Some((function, F::resolve(kept)?)),
             _ => None,
         };
-        Ok(Box::new(Detached { call, output: None, marker: PhantomData }))
+        Ok(Box::new(Detached { call, output: None, twice, marker: PhantomData }))
     }
 
     fn take_back(&self, ran: &mut dyn SendTask) {
@@ -291,6 +293,9 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Work<F, M>> {
 impl<F: Leaf<M>, M: 'static> SendTask for Detached<F, M> {
     fn run(&mut self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         if let Some((function, sent)) = self.call.take() {
+            if cfg!(feature = "plant") && self.twice {
+                drop(function.call(sent.clone(), Bindings::new(leases, values)));
+            }
             let bindings = Bindings::new(leases, values);
             self.output = Some(function.call(sent, bindings)?);
         }

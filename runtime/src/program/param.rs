@@ -134,8 +134,8 @@ pub trait Param {
     /// The part of the argument that is kept until the task runs.
     #[doc(hidden)]
     type Kept: 'static;
-    /// The part of the argument that travels with the task to another processor.
-    type Sent: Send + 'static;
+    /// The part of the argument that travels with the task to another processor. A planted bug uses it twice.
+    type Sent: Clone + Send + 'static;
     #[doc(hidden)]
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error>;
     /// The number of regions that the argument names.

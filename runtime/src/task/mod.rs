@@ -15,7 +15,7 @@ mod run;
 mod slab;
 
 pub(crate) use owner::Owner;
-pub(crate) use pool::Pool;
+use pool::Pool;
 
 use crate::barrier::Barriers;
 use crate::data::{Data, UseAt};
@@ -41,8 +41,8 @@ use std::rc::Rc;
 pub(crate) trait LeafTask: Sink + Any {
     /// Binds the accessors and calls the function. The result is kept back.
     fn run(&self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>>;
-    /// Takes values out of input futures, so that the task can run on another thread.
-    fn detach(&self) -> Result<Box<dyn SendTask>, Error>;
+    /// Takes values out of input futures, so that the task can run on another thread. It runs `twice` by a planted bug.
+    fn detach(&self, twice: bool) -> Result<Box<dyn SendTask>, Error>;
     /// Takes over the result of the detached task.
     fn take_back(&self, ran: &mut dyn SendTask);
     /// Settles the future with the result.
@@ -161,7 +161,8 @@ pub(crate) struct Tasks {
     pub has_chores: Cell<bool>,
     /// Orders that are to be carried out.
     due: RefCell<VecDeque<TaskId>>,
-    /// Made for the flow of the top-level task, if the node has other processors.
+    /// Made for the flow of the top-level task if the node has other processors, and for the first task that a mapper leaves to
+    /// any of them.
     pub pool: OnceCell<Box<Pool>>,
     /// The failures of launchers with failed shards, for reports.
     failures: RefCell<Vec<WeakFailures>>,

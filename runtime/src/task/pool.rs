@@ -42,13 +42,11 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// A pool of a processor for the leaf processors of its node.
-    pub fn of(effects: &Effects) -> Self {
-        let machine = effects.machine();
-        let others = machine.leaf_processors_of(machine.node_of(effects.id)).filter(|at| *at != effects.id).collect();
+    fn of(effects: &Effects) -> Self {
         Self {
             ready: ReadyQueue::default(),
-            others,
-            runs_some: !machine.is_utility(effects.id),
+            others: Self::others(effects).collect(),
+            runs_some: !effects.machine().is_utility(effects.id),
             given: RefCell::default(),
             own: Cell::new(TaskId::NONE),
             took: Cell::new(2 * SHORT),
@@ -56,9 +54,10 @@ impl Pool {
         }
     }
 
-    /// Whether any other processor runs its tasks.
-    pub fn has_others(&self) -> bool {
-        !self.others.is_empty()
+    /// The other processors of its node that run leaf tasks.
+    fn others(effects: &Effects) -> impl Iterator<Item = ProcessorId> + '_ {
+        let machine = effects.machine();
+        machine.leaf_processors_of(machine.node_of(effects.id)).filter(|at| *at != effects.id)
     }
 
     /// Another processor has run a task, which took this long.
@@ -80,10 +79,31 @@ impl Pool {
 }
 
 impl Tasks {
+    /// The pool, which is made when it is first needed.
+    fn open_pool(&self) -> &Pool {
+        self.pool.get_or_init(|| Box::new(Pool::of(&self.effects)))
+    }
+
+    /// Has the tasks of a flow use the pool, if other processors can run some of them.
+    pub fn pool_flow(&self) {
+        if Pool::others(&self.effects).next().is_some() {
+            self.open_pool();
+        }
+    }
+
+    /// Whether a planted bug runs a task twice that the pool has given to another processor.
+    #[cold]
+    pub(super) fn doubles(&self, id: TaskId) -> bool {
+        let given = |pool: &Pool| pool.given.borrow().iter().any(|(given, _)| *given == id);
+        self.effects.has(Bug::DoubledPoolTask)
+            && self.pool.get().is_some_and(|pool| given(pool))
+            && self.effects.strikes(Bug::DoubledPoolTask)
+    }
+
     /// Adds a ready task to the pool. It is given to a processor with the next [`refill`](Self::refill).
     #[cold]
     pub(super) fn pool_leaf(&self, id: TaskId, priority: Priority) {
-        let pool = self.pool.get_or_init(|| Box::new(Pool::of(&self.effects)));
+        let pool = self.open_pool();
         // The first of several comes as an item, of no task, after which tasks are given away. When processors end theirs, they
         // get the others.
         if pool.ready.is_empty() {
@@ -144,9 +164,6 @@ impl Tasks {
         leaf.processor = to;
         let priority = leaf.priority;
         drop(leaves);
-        if self.effects.strikes(Bug::DoubledPoolTask) {
-            pool.ready.push(priority, Item::Leaf(id));
-        }
         match to == self.effects.id {
             true => {
                 pool.own.set(id);

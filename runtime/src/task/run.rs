@@ -51,7 +51,7 @@ impl Tasks {
                 }
                 outcome
             }
-            (Ok(()), Some(task)) => match self.detach(&body, &**task) {
+            (Ok(()), Some(task)) => match self.detach(id, &body, &**task) {
                 Ok(detached) => return self.offload_leaf(id, body, std::mem::take(held), detached, processor),
                 Err(error) => Err(Box::new(error)),
             },
@@ -101,8 +101,9 @@ impl Tasks {
     }
 
     #[cold]
-    fn detach(&self, body: &Body, task: &dyn LeafTask) -> Result<Box<dyn SendTask>, Error> {
-        catch_unwind(AssertUnwindSafe(|| task.detach()))
+    fn detach(&self, id: TaskId, body: &Body, task: &dyn LeafTask) -> Result<Box<dyn SendTask>, Error> {
+        let twice = self.doubles(id);
+        catch_unwind(AssertUnwindSafe(|| task.detach(twice)))
             .unwrap_or_else(|panic| Err(Error::Panicked { place: body.place(), message: panic_message(panic) }))
     }
 

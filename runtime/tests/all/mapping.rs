@@ -115,6 +115,42 @@ fn an_index_launch_may_begin_with_another_point() {
     }
 }
 
+/// The planted bug is what it says: the function of a task that was given away is called twice.
+#[cfg(feature = "plant")]
+#[test]
+fn a_doubled_task_of_a_pool_runs_twice() {
+    let calls = |period: Option<u64>| {
+        let (points, ran) = (40, Arc::new(AtomicU64::new(0)));
+        let counted = ran.clone();
+        let program = move |top: Top| {
+            let ran = counted.clone();
+            async move {
+                let shard = move |shard: Shard, ()| {
+                    let ran = ran.clone();
+                    let point = move |at: Arg<usize>| {
+                        ran.fetch_add(1, Ordering::Relaxed);
+                        at.0
+                    };
+                    async move { shard.index_launch(points, point, |i| (i.into(),)).go()?.all().await }
+                };
+                let (gang, task) = (top.gang("one", 1)?, top.register("points", shard));
+                Ok(top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?.concat())
+            }
+        };
+        let slices = |input: &SliceInput<'_>| Slicing::Explicit(vec![(0..input.points, ProcessorId::ANYWHERE)]);
+        let runtime =
+            Runtime::threads(2).mapper(Arc::new(Answers { slices: Some(Box::new(slices)), ..Answers::default() }));
+        let runtime = match period {
+            Some(period) => runtime.plant(maniple_runtime::Bug::DoubledPoolTask, 0, period),
+            None => runtime,
+        };
+        let (came, _) = watched("points", || runtime.run(program)).expect("a run");
+        assert_eq!(came, (0..points).collect::<Vec<_>>());
+        ran.load(Ordering::Relaxed)
+    };
+    assert_eq!([None, Some(1_000_000)].map(calls), [40, 41]);
+}
+
 #[test]
 fn points_of_an_index_launch_run_where_their_slices_say() {
     type Slices = fn(&SliceInput<'_>) -> Slicing;
