@@ -220,3 +220,34 @@ fn large_values_move_by_rendezvous_whether_they_share_ways_or_not() {
         assert_eq!(moves(Some(90_000), sharing), at_once + 2 * (100 + 1000 + 32 + 150));
     }
 }
+
+/// The request and the answer of a long message don't wait for another long message that is on its way.
+#[test]
+fn long_messages_in_both_directions_do_not_wait_for_each_other() {
+    async fn shard(shard: Shard, edges: Edges<u64>) -> Result<u64, Error> {
+        let me = shard.index();
+        let (out, into) = (edges.producer(&shard, 1 - me)?, edges.consumer(&shard, 1 - me)?);
+        let began = now();
+        let never = std::future::pending::<Result<(), Error>>();
+        let late = Duration::from_micros(50) * me;
+        shard.timeout(late, never).await.expect_err("it is over");
+        shard.launch(|mut to: Put<u64>| to.fill(7), (out.put(12_500),)).go()?.detach();
+        let came = shard.launch(|came: Get<u64>| assert_eq!(came.len(), 12_500), (into.get(),)).go()?;
+        came.await?;
+        Ok((now() - began).as_nanos() as u64)
+    }
+    let network = Link { latency_ns: 1000.0, send_ns: 100.0, receive_ns: 150.0, byte_ns: 1.0, ..Link::default() };
+    let machine = VirtualMachine { nodes: 2, network, rendezvous_bytes: Some(90_000), ..VirtualMachine::default() };
+    let all = run("both", &Runtime::virtual_time(machine), |top| async move {
+        let gang = top.gang("both", 2)?;
+        let edges = top.edges("both", &gang, [(0, 1), (1, 0)], 1)?;
+        top.launch_gang(&gang, &top.register("shard", shard), move |_| ShardLaunch::new(edges))?.all().await
+    });
+    // A request, an answer, and the data, from the time at which it is put.
+    let takes = 3 * (100 + 1000 + 32 + 150) + 100_000;
+    let [first, second] = all.unwrap()[..] else { panic!("two shards") };
+    // They don't begin at the very same time.
+    for (took, expected) in [(first, 50_000 + takes), (second, takes)] {
+        assert!((expected..expected + 1000).contains(&took), "{took} ns, expected {expected}");
+    }
+}

@@ -137,7 +137,9 @@ impl Net {
     pub fn goes(&mut self, letter: u32, now: Ps) {
         let (from, to) = self.mail.address(letter);
         let link = self.link(from, to);
-        if link.has_ways() && !self.machine.same_node(from, to) {
+        // What asks and answers goes between the packets of long messages.
+        let is_between = matches!(self.mail.message(letter), Some(Message::Rendezvous { .. }));
+        if link.has_ways() && !self.machine.same_node(from, to) && !is_between {
             // Processors of a node share its way out, and which one is first is known only when the time comes.
             match self.machine.processors() == self.machine.nodes() {
                 true => self.leaves(letter, now),
@@ -146,7 +148,7 @@ impl Net {
             return;
         }
         let comes = now + self.noisy(link.latency) + self.busy(link, self.mail.message(letter)).1;
-        let comes = self.after_last(comes, from, to);
+        let comes = if is_between { comes } else { self.after_last(comes, from, to) };
         self.events.push(comes, What::Comes(letter));
     }
 
