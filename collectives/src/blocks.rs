@@ -106,9 +106,11 @@ impl<By: Reduction> Blocks<By> {
         let position = block - self.layout.contribution.start;
         if let Given::Blocks(blocks) = &mut self.given {
             if let Some(came) = blocks.take(position as usize) {
-                let checked = came
-                    .and_then(|vector| self.layout.check_block(position, vector.len()).map(|()| lifted::<By>(vector)));
-                self.put(0, block, checked.map_err(Box::new));
+                let checked = came.map_err(Box::new).and_then(|vector| {
+                    self.layout.check_block(position, vector.len())?;
+                    Ok(lifted::<By>(vector))
+                });
+                self.put(0, block, checked);
                 self.show_given(block);
             }
             return;
@@ -122,11 +124,11 @@ impl<By: Reduction> Blocks<By> {
         });
         let all = self.layout.contribution.clone();
         let expected = self.layout.elements(0, &all);
-        let checked = whole.and_then(|whole| {
-            let checked = self.layout.check_length(|of| format!("the input of {of}"), expected, whole.len());
-            checked.map(|()| lifted::<By>(whole))
+        let checked = whole.map_err(Box::new).and_then(|whole| {
+            self.layout.check_length(|of| format!("the input of {of}"), expected, whole.len())?;
+            Ok(lifted::<By>(whole))
         });
-        self.whole = Some(checked.map_err(Box::new));
+        self.whole = Some(checked);
         all.for_each(|block| self.show_given(block));
     }
 
@@ -265,7 +267,6 @@ impl<By: Reduction> Blocks<By> {
         self.taken[usize::from(read)] = true;
         let part = self.layout.read(read).0;
         let ((register, blocks), expected) = (self.layout.at(part), self.layout.elements_at(part));
-        let peer = self.layout.peers[usize::from(read)];
         let (vector, copied) = match came {
             Payload::Failed(error) => (Err(error), false),
             Payload::Lent(lent) => match borrowed(&lent) {
@@ -275,8 +276,8 @@ impl<By: Reduction> Blocks<By> {
             small => (Ok(self.copied(read, expected, small.bytes())), true),
         };
         let vector = vector.and_then(|vector| {
-            let what = |of: &str| format!("{of}: the value of shard {peer}");
-            self.layout.check_length(what, expected, vector.len()).map_err(Box::new)?;
+            let what = |of: &str| format!("{of}: the value of shard {}", self.layout.peers[usize::from(read)]);
+            self.layout.check_length(what, expected, vector.len())?;
             Ok(vector)
         });
         if blocks.len() == 1 {

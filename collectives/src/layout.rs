@@ -40,6 +40,12 @@ pub struct Layout {
     has_block_for_each: bool,
 }
 
+#[cold]
+#[inline(never)]
+fn wrong_length(what: String, expected: usize, came: usize) -> Box<Error> {
+    Box::new(Error::Misuse { what, expected: format!("{expected} elements"), came: came.to_string() })
+}
+
 impl Layout {
     pub fn of(name: &str, schedule: &Schedule, goal: &Goal, sizes: &Sizes) -> Self {
         let (rank, blocks) = (schedule.rank(), schedule.blocks());
@@ -185,24 +191,21 @@ impl Layout {
     }
 
     /// Refuses another number of elements than expected.
+    #[inline(always)]
     pub fn check_length(
         &self,
         what: impl FnOnce(&str) -> String,
         expected: Option<usize>,
         came: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Box<Error>> {
         match expected {
-            Some(expected) if expected != came => Err(Error::Misuse {
-                what: what(&self.name),
-                expected: format!("{expected} elements"),
-                came: came.to_string(),
-            }),
+            Some(expected) if expected != came => Err(wrong_length(what(&self.name), expected, came)),
             _ => Ok(()),
         }
     }
 
     /// Refuses a block of the contribution, by position, that has another number of elements than expected.
-    pub fn check_block(&self, position: u32, elements: usize) -> Result<(), Error> {
+    pub fn check_block(&self, position: u32, elements: usize) -> Result<(), Box<Error>> {
         let block = self.contribution.start + position;
         let expected = self.elements(0, &(block..block + 1));
         self.check_length(|of| format!("block {position} of the input of {of}"), expected, elements)
@@ -213,7 +216,8 @@ impl Layout {
     pub fn check_blocks<T>(&self, blocks: &[Vector<T>]) -> Result<(), Error> {
         self.check_number(blocks.len())?;
         if self.has_block_for_each {
-            (0..).zip(blocks).try_for_each(|(position, block)| self.check_block(position, block.len()))?;
+            let check = |(position, block): (u32, &Vector<T>)| self.check_block(position, block.len());
+            return (0..).zip(blocks).try_for_each(check).map_err(|error| *error);
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl<T: Element> GivenBlocks<T> {
     /// Takes a block, or none if it has not come. A task's vector that nobody else holds moves.
     pub fn take(&mut self, block: usize) -> Option<Result<Vector<T>, Error>> {
         match self {
-            GivenBlocks::Now(blocks) => Some(Ok(std::mem::take(blocks.get_mut(block)?))),
+            GivenBlocks::Now(blocks) => Some(Ok(blocks.get(block)?.clone())),
             GivenBlocks::Later(blocks) => blocks.get_mut(block)?.take_input(),
             GivenBlocks::VecsLater(blocks) => Some(blocks.get_mut(block)?.take_input()?.map(Vector::from)),
         }
@@ -272,7 +272,7 @@ impl<T: Element> Given<T> {
             Given::Nothing => Ok(Came::Nothing),
             Given::One(element) => Ok(Came::One(*element)),
             Given::OneLater(future) => future.input()?.map(Came::One),
-            Given::Many(vector) => Ok(Came::Many(std::mem::take(vector))),
+            Given::Many(vector) => Ok(Came::Many(vector.clone())),
             Given::ManyLater(future) => future.take_input()?.map(Came::Many),
             Given::VecLater(future) => future.take_input()?.map(|vector| Came::Many(vector.into())),
             Given::Blocks(blocks) => blocks.take_all(check)?.map(Came::Many),
