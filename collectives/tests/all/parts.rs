@@ -2,6 +2,7 @@
 //! compared in `kinds`.
 
 use crate::common;
+use crate::common::size::part;
 use crate::common::{any_runtime, mix, tree, watched};
 use maniple_collectives::{Algorithm, Collective, Combine, Contribution, Goal, Kind, Operator, Part, Ranks, Schedule};
 use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region, Vector};
@@ -136,6 +137,102 @@ fn a_block_that_fails_spoils_its_own_part_only() {
         let (at, runtime) = any_runtime(number);
         watched(&at, || run(&runtime, (elements, 2), failing)).unwrap_or_else(|e| panic!("{at}: {e}"));
     }
+}
+
+/// What a kind gives from one shard to another in a call, of so many elements.
+fn of_kind(kind: Kind, from: u32, to: u32, call: u64, elements: usize) -> Vec<u64> {
+    block(from, if kind == Kind::AllToAll || kind == Kind::Scatter { to } else { 0 }, call, elements)
+}
+
+/// In every other call the contribution of one shard fails. Parts are awaited, dropped, or taken as a whole.
+async fn failing_or_dropped(
+    shard: Shard,
+    (on, kind, elements, seed): (AllToAll, Kind, usize, u64),
+) -> Result<(), Error> {
+    let (me, all) = (shard.index(), matches!(kind, Kind::AllToAll | Kind::Gather));
+    for call in 0..CALLS {
+        let from = if all { (mix(seed ^ call) % u64::from(SHARDS)) as u32 } else { 1 };
+        let fails = call % 2 == 0;
+        let to = if kind == Kind::AllToAll || kind == Kind::Scatter { SHARDS } else { 1 };
+        let own: Vec<u64> = (0..to).flat_map(|to| of_kind(kind, me, to, call, elements)).collect();
+        let own = shard.try_launch(
+            move |own: Arg<Vec<u64>>| if fails && me == from { Err(Error::user("no block")) } else { Ok(own.0) },
+            (own.into(),),
+        );
+        let contributes = all || me == 1;
+        let own = if contributes { Some(own.go()?) } else { None };
+        let expected: Vec<Vec<u64>> = match all {
+            true => (0..SHARDS).map(|from| of_kind(kind, from, me, call, elements)).collect(),
+            false => vec![of_kind(kind, 1, me, call, elements)],
+        };
+        let is_expected = |error: &Error| assert!(fails && error.to_string().contains("no block"), "{error}");
+        if mix(seed ^ call << 8 ^ u64::from(me)) % 3 == 0 {
+            let whole = match &own {
+                Some(own) => on.call(&shard, own)?,
+                None => on.receive(&shard)?,
+            };
+            match whole.await {
+                Ok(whole) => assert_eq!(whole, expected.concat()),
+                Err(error) => is_expected(&error),
+            }
+        } else {
+            let parts = match &own {
+                Some(own) => on.call_parts(&shard, own)?,
+                None => on.receive_parts(&shard)?,
+            };
+            if !fails && mix(seed ^ call << 16 ^ u64::from(me)) % 2 == 0 {
+                parts.detach();
+            } else {
+                let cut = parts.len() != expected.len();
+                let mut came = Vec::new();
+                for (at, part) in parts.iter().enumerate() {
+                    match part.clone().await {
+                        Ok(part) if cut => came.extend_from_slice(&part),
+                        Ok(part) => assert_eq!(part, expected[at]),
+                        Err(error) => is_expected(&error),
+                    }
+                }
+                assert!(!cut || fails || came == expected.concat());
+            }
+        }
+        if let Some(own) = own {
+            assert_eq!(own.await.is_err(), fails && me == from);
+        }
+    }
+    Ok(())
+}
+
+/// By every algorithm a part is what it should be or the error of a contribution of that call, and later calls are not affected.
+#[test]
+fn failing_contributors_and_dropped_parts_by_every_algorithm() {
+    let mut tried = 0;
+    for kind in [Kind::AllToAll, Kind::Gather, Kind::Scatter, Kind::Broadcast] {
+        for (number, &algorithm) in (0..).zip(Algorithm::ALL) {
+            for seed in 0..part(40).max(4) {
+                let elements = [1, 5, 600][seed as usize % 3];
+                let (at, runtime) = any_runtime(mix(seed << 8 | number));
+                let at = format!("{kind:?} by {algorithm}, {elements} elements, {at}");
+                let run = || {
+                    runtime.run(move |top| async move {
+                        let gang = top.gang("all", SHARDS)?;
+                        let of = match kind {
+                            Kind::AllToAll => Collective::<u64>::all_to_all().elements(elements),
+                            Kind::Gather => Collective::<u64>::allgather().elements(elements),
+                            Kind::Scatter => Collective::<u64>::scatter(1).elements(elements),
+                            _ => Collective::<u64>::broadcast(1).elements(elements),
+                        };
+                        let Ok(on) = of.algorithm(algorithm).make(&top, &gang, "on") else { return Ok(0) };
+                        let task = top.register("shard", failing_or_dropped);
+                        let start = |_| ShardLaunch::new((on, kind, elements, seed));
+                        top.launch_gang(&gang, &task, start)?.all().await.map(|all| all.len())
+                    })
+                };
+                let (shards, _) = watched(&at, run).unwrap_or_else(|e| panic!("{at}: {e}"));
+                tried += shards;
+            }
+        }
+    }
+    assert!(tried >= 4 * 10 * SHARDS as usize, "{tried}");
 }
 
 /// Each part comes once by `next`, the late one last, and a deadline loses nothing.
