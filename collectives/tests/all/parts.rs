@@ -166,7 +166,7 @@ async fn failing_or_dropped(
             false => vec![of_kind(kind, 1, me, call, elements)],
         };
         let is_expected = |error: &Error| assert!(fails && error.to_string().contains("no block"), "{error}");
-        if mix(seed ^ call << 8 ^ u64::from(me)) % 3 == 0 {
+        if mix(seed ^ call << 8 ^ u64::from(me)).is_multiple_of(3) {
             let whole = match &own {
                 Some(own) => on.call(&shard, own)?,
                 None => on.receive(&shard)?,
@@ -180,7 +180,7 @@ async fn failing_or_dropped(
                 Some(own) => on.call_parts(&shard, own)?,
                 None => on.receive_parts(&shard)?,
             };
-            if !fails && mix(seed ^ call << 16 ^ u64::from(me)) % 2 == 0 {
+            if !fails && mix(seed ^ call << 16 ^ u64::from(me)).is_multiple_of(2) {
                 parts.detach();
             } else {
                 let cut = parts.len() != expected.len();
