@@ -1,4 +1,5 @@
-//! Instructions of one allreduce of 8 bytes, and of a part of 8 bytes with its leaf task, counted by callgrind and compared with `instructions.toml` beside this file.
+//! Instructions of one allreduce of 8 bytes, and of a part of 8 bytes with its leaf task, counted by callgrind and compared with
+//! `instructions.toml` beside this file.
 //!
 //! ```text
 //! cargo bench -p maniple-benches --bench instructions                # compare; differences beyond 3% fail
@@ -54,6 +55,7 @@ impl FromStr for What {
         }
     }
 }
+
 /// Calls of all shards in the shorter run. Start and end of two runs differ by some 10^4 instructions, as threads happen to
 /// free what they share; this many calls make 0.03% of that.
 const CALLS: u32 = 16_000;

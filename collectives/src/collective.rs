@@ -102,21 +102,19 @@ impl Takes {
     fn check<By: Reduction>(self, engine: &Engine<By>, at: u32, shard: &Shard, in_parts: bool) -> Result<(), Error> {
         let role = engine.role(at);
         let (contributes, receives) = (role.contributes.is_some(), role.receives.is_some());
+        let (both, receive) = if in_parts { ("call_parts", "receive_parts") } else { ("call", "receive") };
         let (call, is_for) = match self {
             Takes::Contributes => ("contribute", contributes),
-            Takes::Receives if in_parts => ("receive_parts", receives),
-            Takes::Receives => ("receive", receives),
-            Takes::Both if in_parts => ("call_parts", contributes && receives),
-            Takes::Both => ("call", contributes && receives),
+            Takes::Receives => (receive, receives),
+            Takes::Both => (both, contributes && receives),
         };
         if is_for {
             return Ok(());
         }
         let does = match (contributes, receives) {
-            (true, _) => "only contributes: use `contribute`",
-            (_, true) if in_parts => "only receives: use `receive_parts`",
-            (_, true) => "only receives: use `receive`",
-            _ => "takes no part",
+            (true, _) => "only contributes: use `contribute`".to_owned(),
+            (_, true) => format!("only receives: use `{receive}`"),
+            _ => "takes no part".to_owned(),
         };
         Err(Error::Misuse {
             what: format!("`{call}` of `{}` in shard {}", engine.name(), shard.index()),

@@ -77,7 +77,9 @@ pub async fn transform(
             // The next member's block leaves first: nobody gets all first blocks.
             let blocks = blocks.first(exchange.place + 1).takes(costs.pack(members)).go()?;
             drop(before);
-            sent[number].extend(blocks.iter().cloned());
+            if iteration + 1 < problem.iterations {
+                sent[number].extend(blocks.iter().cloned());
+            }
             let parts = part.exchanges[number].call_parts(&shard, blocks)?;
             if problem.mode == Mode::Whole {
                 parts.all().await?;

@@ -66,8 +66,8 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Settles the future of a part of the result, one of `parts` that are not settled for good. `of` gives the shard that contributes it, and the number of the
-    /// block there.
+    /// Settles the future of a part of the result, one of `parts` that are not settled for good. `of` gives the shard that
+    /// contributes it, and the number of the block there.
     pub fn settle_part<T: Clone + 'static>(
         &mut self,
         chain: u32,

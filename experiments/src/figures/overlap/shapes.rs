@@ -5,7 +5,7 @@ use super::{
     ALL, BENCHMARKS, CALLBACK, CUBE, Gains, HARDWARE, Iteration, Late, PLANE, POLLING, PRODUCT, Predicted, THREAD,
     Timed, WORDS,
 };
-use crate::figures::study::{Figures, Ratio, Shape};
+use crate::figures::study::{Ratio, Shape};
 use crate::figures::verdicts::Verdict;
 use maniple::runtime::VirtualMachine;
 use maniple_apps::fft;
@@ -19,9 +19,13 @@ fn least(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(f64::INFINITY, f64::min)
 }
 
-/// The mean of gains, as a ratio.
+/// The gains of a benchmark's points by a way, as ratios.
+fn gains(points: &[Timed], way: usize) -> impl Iterator<Item = f64> {
+    points.iter().map(move |point| point.gain(way))
+}
+
 fn mean(points: &[Timed], way: usize) -> f64 {
-    points.iter().map(|point| point.gain(way)).sum::<f64>() / points.len() as f64
+    gains(points, way).sum::<f64>() / points.len() as f64
 }
 
 /// The shapes of Figures 10 and 12.
@@ -31,13 +35,10 @@ pub fn shapes() -> Vec<Shape<Timed>> {
         let (paper, ratio) = (paper.into(), ratio.into());
         shapes.push(Shape { paper, ratio, numbers: &[""], of, holds });
     };
-    let gains = |all: &Figures<Timed>, of: usize, way: usize| -> Vec<f64> {
-        all[of].iter().map(|point| point.gain(way)).collect()
-    };
     shape(
         "2D FFT: callbacks gain at all sizes",
         "time of the whole version ÷ by CB-SW, the least, to be at least 1.15",
-        Box::new(move |all| least(gains(all, PLANE, CALLBACK).into_iter())),
+        Box::new(|all| least(gains(&all[PLANE], CALLBACK))),
         |gain| gain >= 1.15,
     );
     shape(
@@ -49,13 +50,13 @@ pub fn shapes() -> Vec<Shape<Timed>> {
     shape(
         "… a communication thread is behind",
         "time with it ÷ of the whole version by polling, the least, to be above 1",
-        Box::new(move |all| 1.0 / most(gains(all, PLANE, THREAD).into_iter())),
+        Box::new(|all| 1.0 / most(gains(&all[PLANE], THREAD))),
         |ratio| ratio > 1.0,
     );
     shape(
         "… by 4 %",
         "the same, the largest, to be at most 9/8",
-        Box::new(move |all| 1.0 / least(gains(all, PLANE, THREAD).into_iter())),
+        Box::new(|all| 1.0 / least(gains(&all[PLANE], THREAD))),
         |ratio| ratio <= 1.125,
     );
     shape(
@@ -79,9 +80,7 @@ pub fn shapes() -> Vec<Shape<Timed>> {
     shape(
         "… its best gain is above that of 2D FFT, 34.5 against 26.8 %",
         "best gain of 3D ÷ of 2D, to be above 1",
-        Box::new(move |all| {
-            most(gains(all, CUBE, CALLBACK).into_iter()) / most(gains(all, PLANE, CALLBACK).into_iter())
-        }),
+        Box::new(|all| most(gains(&all[CUBE], CALLBACK)) / most(gains(&all[PLANE], CALLBACK))),
         |ratio| ratio > 1.0,
     );
     shape(
@@ -93,18 +92,16 @@ pub fn shapes() -> Vec<Shape<Timed>> {
     shape(
         "word count: the gain falls with the size",
         "gain with the fewest words ÷ with the most, to be above 1",
-        Box::new(move |all| {
-            let gains = gains(all, WORDS, CALLBACK);
-            gains[0] / gains[gains.len() - 1]
+        Box::new(|all| {
+            let [fewest, most] = [0, all[WORDS].len() - 1].map(|at| all[WORDS][at].gain(CALLBACK));
+            fewest / most
         }),
         |ratio| ratio > 1.0,
     );
     shape(
         "matrix–vector product: gains more than word count",
         "its least gain ÷ the most of word count, to be above 1",
-        Box::new(move |all| {
-            least(gains(all, PRODUCT, CALLBACK).into_iter()) / most(gains(all, WORDS, CALLBACK).into_iter())
-        }),
+        Box::new(|all| least(gains(&all[PRODUCT], CALLBACK)) / most(gains(&all[WORDS], CALLBACK))),
         |ratio| ratio > 1.0,
     );
     shape(
@@ -116,7 +113,7 @@ pub fn shapes() -> Vec<Shape<Timed>> {
     shape(
         "… a communication thread is behind, by up to 10.7 %",
         "time with it ÷ of the whole version by polling, the largest, to be above 1",
-        Box::new(move |all| 1.0 / least(gains(all, PRODUCT, THREAD).into_iter())),
+        Box::new(|all| 1.0 / least(gains(&all[PRODUCT], THREAD))),
         |ratio| ratio > 1.0,
     );
     shapes
@@ -188,7 +185,8 @@ pub fn best(iterations: &[Iteration], processes: u32, multigrid: bool) -> Iterat
     Iteration { multigrid, processes, shards: 0, ms, tested_ms: least(these().map(|i| i.tested_ms)) }
 }
 
-/// The part of the time that late polls cost where all messages are by rendezvous and polling and a communication thread are equally fast, if they are.
+/// The part of the time that late polls cost where all messages are by rendezvous, and polling and a communication thread are
+/// equally fast, if they are.
 pub fn crossing(late: &[Late]) -> Option<f64> {
     let behind = |late: &Late| (late.ms[ALL][0] / late.ms[ALL][2]).ln();
     let cost = |late: &Late| late.ms[ALL][0] / late.ms[ALL][1] - 1.0;

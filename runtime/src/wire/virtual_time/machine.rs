@@ -174,7 +174,8 @@ pub struct VirtualMachine {
     ///
     /// A longer one moves by *rendezvous*: its processor sends a request without the data, the other processor handles that
     /// between its tasks and answers, and when the first one has handled the answer, the data leaves. Both messages are of 32 bytes
-    /// and cost what messages cost, but go between the packets of others and don't wait for them. Messages keep their order all the same: a later one that comes before the data waits for it.
+    /// and cost what messages cost, but go between the packets of others and don't wait for them. Messages keep their order all the
+    /// same: a later one that comes before the data waits for it.
     pub rendezvous_bytes: Option<u64>,
     /// The link between processors of a node.
     pub memory: Link,
