@@ -44,7 +44,7 @@ struct CollectiveSpec<R: Reduction> {
     /// The size of the largest vector of any rank.
     bytes: usize,
     request: Request<R>,
-    schedules: Schedules,
+    schedules: Arc<Schedules>,
 }
 
 impl<R: Reduction> CollectiveSpec<R> {
@@ -155,7 +155,8 @@ impl<R: Reduction> Request<R> {
             let came = format!("{} slots in each of {} shards", self.slots, gang.shards());
             return self.refuse(name, "fewer than 2^31 slots of all shards together", came);
         }
-        let spec = CollectiveSpec { name: name.into(), bytes: self.bytes(), request: self, schedules };
+        let spec =
+            CollectiveSpec { name: name.into(), bytes: self.bytes(), request: self, schedules: Arc::new(schedules) };
         top.replayed(gang, Arc::new(spec))
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A set of ranks in ascending order. The *position* of a rank is its place in the set, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub struct Ranks(Set);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Set {
     Range(Range<u32>),
-    List(Vec<u32>),
+    List(Arc<[u32]>),
 }
 
 impl Ranks {
@@ -35,7 +36,7 @@ impl Ranks {
             (Some(&first), Some(&last)) if last < u32::MAX && (last - first) as usize + 1 == list.len() => {
                 Set::Range(first..last + 1)
             }
-            _ => Set::List(list),
+            _ => Set::List(list.into()),
         })
     }
 
