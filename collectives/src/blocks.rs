@@ -5,7 +5,7 @@ use crate::reduction::Reduction;
 use crate::value::{Came, Given};
 use bytemuck::Zeroable;
 use maniple_regions::{Element, Loan, Vector};
-use maniple_runtime::replay::{LARGE, ReplayCx};
+use maniple_runtime::replay::ReplayCx;
 use maniple_runtime::{Error, Lent, Payload};
 use std::any::Any;
 use std::ops::Range;
@@ -262,18 +262,15 @@ impl<By: Reduction> Blocks<By> {
         self.taken[usize::from(read)]
     }
 
-    /// Takes what a read has found. Returns whether it was copied.
-    pub fn take(&mut self, read: u16, came: Payload) -> bool {
+    /// Takes what a read has found. A small value is copied.
+    pub fn take(&mut self, read: u16, came: Payload) {
         self.taken[usize::from(read)] = true;
         let part = self.layout.read(read).0;
         let ((register, blocks), expected) = (self.layout.at(part), self.layout.elements_at(part));
-        let (vector, copied) = match came {
-            Payload::Failed(error) => (Err(error), false),
-            Payload::Lent(lent) => match borrowed(&lent) {
-                Some(vector) => (Ok(vector), false),
-                None => (Ok(self.copied(read, expected, lent.as_bytes())), true),
-            },
-            small => (Ok(self.copied(read, expected, small.bytes())), true),
+        let vector = match came {
+            Payload::Failed(error) => Err(error),
+            Payload::Lent(lent) => Ok(borrowed(&lent).unwrap_or_else(|| self.copied(read, expected, lent.as_bytes()))),
+            small => Ok(self.copied(read, expected, small.bytes())),
         };
         let vector = vector.and_then(|vector| {
             let what = |of: &str| format!("{of}: the value of shard {}", self.layout.peers[usize::from(read)]);
@@ -281,14 +278,12 @@ impl<By: Reduction> Blocks<By> {
             Ok(vector)
         });
         if blocks.len() == 1 {
-            self.change(register, blocks.start, vector);
-            return copied;
+            return self.change(register, blocks.start, vector);
         }
         for block in blocks.clone() {
             let one = vector.as_ref().map(|all| all.slice(self.layout.place(register, &blocks, block, all.len())));
             self.change(register, block, one.map_err(Clone::clone));
         }
-        copied
     }
 
     /// The elements in these bytes. Elements without bytes are as many as expected.
@@ -298,9 +293,6 @@ impl<By: Reduction> Blocks<By> {
             0 => expected.unwrap_or(0),
             _ => bytes.len() / size,
         };
-        if bytes.len() > LARGE {
-            return bytemuck::pod_collect_to_vec(&bytes[..count * size]).into();
-        }
         let last = &mut self.copies[usize::from(read)];
         let vector = match last.as_mut().and_then(Arc::get_mut) {
             Some(vector) => vector,
@@ -372,15 +364,19 @@ fn lifted<By: Reduction>(vector: Vector<By::In>) -> Vector<By::Element> {
     By::unlifted(vector).unwrap_or_default()
 }
 
-/// The vector of a value on loan, if it is one of these elements.
+/// The vector of a value on loan, if it is one of these elements. What has come from another address space is in a buffer.
 pub fn borrowed<T: Element>(lent: &Arc<dyn Lent>) -> Option<Vector<T>> {
     let lent = lent.clone() as Arc<dyn Any + Send + Sync>;
     let lent = match lent.downcast::<Vec<T>>() {
         Ok(all) => return Some(all.into()),
         Err(lent) => lent,
     };
-    match lent.downcast::<Loan<T>>() {
-        Ok(some) => Some(some.into()),
-        Err(lent) => lent.downcast::<Vector<T>>().ok().map(|some| Vector::clone(&some)),
+    let lent = match lent.downcast::<Loan<T>>() {
+        Ok(some) => return Some(some.into()),
+        Err(lent) => lent,
+    };
+    match lent.downcast::<Vector<T>>() {
+        Ok(some) => Some(Vector::clone(&some)),
+        Err(lent) => lent.downcast().ok().and_then(|buffer| Vector::in_buffer(buffer).ok()),
     }
 }

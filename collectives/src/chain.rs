@@ -409,8 +409,10 @@ impl<By: Reduction> RunningValue for Live<'_, By> {
     }
 
     #[inline]
-    fn take(&mut self, read: u16, came: Payload) -> bool {
-        self.blocks().is_some_and(|blocks| blocks.take(read, came))
+    fn take(&mut self, read: u16, came: Payload) {
+        if let Some(blocks) = self.blocks() {
+            blocks.take(read, came);
+        }
     }
 
     fn combine_own(&mut self, from: u16, part: u16, how: u8) {

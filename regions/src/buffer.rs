@@ -124,7 +124,7 @@ impl Buffer {
     }
 
     #[cold]
-    fn not_whole<T>(&self) -> RegionError {
+    pub(crate) fn not_whole<T>(&self) -> RegionError {
         RegionError::NotWholeElements { element: type_name::<T>().into(), size: size_of::<T>(), came: self.len() }
     }
 }

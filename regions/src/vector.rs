@@ -1,6 +1,6 @@
 //! A vector that several may read.
 
-use crate::Loan;
+use crate::{Buffer, Element, Loan, RegionError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Borrow;
 use std::fmt;
@@ -26,6 +26,13 @@ enum Elements<T> {
     All(Arc<Vec<T>>),
     Some(Arc<Loan<T>>),
     Slice(Arc<(Vector<T>, Range<usize>)>),
+    Buffer(Arc<InBuffer<T>>),
+}
+
+/// Elements in a buffer that nobody changes, and the function that reads them there.
+struct InBuffer<T> {
+    buffer: Arc<Buffer>,
+    read: fn(&Buffer) -> &[T],
 }
 
 impl<T> Vector<T> {
@@ -36,6 +43,7 @@ impl<T> Vector<T> {
             Elements::All(all) => all,
             Elements::Some(some) => some.as_slice(),
             Elements::Slice(slice) => Self::of_slice(slice),
+            Elements::Buffer(buffer) => (buffer.read)(&buffer.buffer),
         }
     }
 
@@ -64,26 +72,43 @@ impl<T> Vector<T> {
     }
 
     /// The elements as a vector. They are copied if somebody else holds them, or if they are lent by a
-    /// [`Lendable`](crate::Lendable) or a [slice](Self::slice).
+    /// [`Lendable`](crate::Lendable), [in a buffer](Self::in_buffer) or a [slice](Self::slice).
     pub fn into_vec(self) -> Vec<T>
     where
         T: Clone,
     {
         match self.0 {
             Elements::All(all) => Arc::unwrap_or_clone(all),
-            Elements::Some(_) | Elements::Slice(_) => self.as_slice().to_vec(),
+            _ => self.as_slice().to_vec(),
         }
     }
 
     /// The vector whose elements these are.
     ///
     /// # Errors
-    /// The vector unchanged, if its elements are lent by a [`Lendable`](crate::Lendable) or a [slice](Self::slice) of another one.
+    /// The vector unchanged, if its elements are lent by a [`Lendable`](crate::Lendable), [in a buffer](Self::in_buffer) or a
+    /// [slice](Self::slice) of another one.
     pub fn into_shared(self) -> Result<Arc<Vec<T>>, Self> {
         match self.0 {
             Elements::All(all) => Ok(all),
             some => Err(Self(some)),
         }
+    }
+}
+
+impl<T: Element> Vector<T> {
+    /// The elements in a buffer, in native byte order. Nothing is copied.
+    ///
+    /// # Errors
+    /// [`RegionError::NotWholeElements`] if the length is not a multiple of the element size.
+    pub fn in_buffer(buffer: Arc<Buffer>) -> Result<Self, RegionError> {
+        fn read<T: Element>(buffer: &Buffer) -> &[T] {
+            bytemuck::try_cast_slice(buffer.as_bytes()).unwrap_or_default()
+        }
+        if bytemuck::try_cast_slice::<u8, T>(buffer.as_bytes()).is_err() {
+            return Err(buffer.not_whole::<T>());
+        }
+        Ok(Self(Elements::Buffer(Arc::new(InBuffer { buffer, read: read::<T> }))))
     }
 }
 
@@ -129,6 +154,7 @@ impl<T> Clone for Vector<T> {
             Elements::All(all) => Elements::All(all.clone()),
             Elements::Some(some) => Elements::Some(some.clone()),
             Elements::Slice(slice) => Elements::Slice(slice.clone()),
+            Elements::Buffer(buffer) => Elements::Buffer(buffer.clone()),
         })
     }
 }
@@ -255,6 +281,19 @@ mod tests {
         assert_eq!(all.slice(4..4).len(), 0);
         assert_eq!(some.into_shared().expect_err("it is a part").into_vec(), [3]);
         assert_eq!(all.into_shared().map(std::sync::Arc::try_unwrap).unwrap().unwrap(), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn elements_in_a_buffer_stay_there() {
+        let buffer = Arc::new(Buffer::from_slice(&[1_u64, 2, 3]));
+        let at = buffer.as_bytes().as_ptr();
+        let all = Vector::<u64>::in_buffer(buffer.clone()).unwrap();
+        let some = all.slice(1..3);
+        assert_eq!((all.as_ptr().cast(), &some[..]), (at, &[2, 3][..]));
+        assert_eq!(all.clone().into_shared().expect_err("it is in a buffer").into_vec(), [1, 2, 3]);
+        assert_eq!(Vector::<[u8; 3]>::in_buffer(buffer.clone()).unwrap().len(), 8);
+        let error = Vector::<[u64; 2]>::in_buffer(buffer).unwrap_err();
+        assert!(matches!(error, RegionError::NotWholeElements { size: 16, came: 24, .. }), "{error}");
     }
 
     #[test]

@@ -205,10 +205,9 @@ pub trait RunningValue {
         false
     }
 
-    /// Takes what a read has found, in a call in parts. Returns whether its bytes were copied.
-    fn take(&mut self, read: u16, came: Payload) -> bool {
+    /// Takes what a read has found, in a call in parts.
+    fn take(&mut self, read: u16, came: Payload) {
         let _ = (read, came);
-        false
     }
 }
 

@@ -230,21 +230,7 @@ impl Active<'_> {
             true => self.cells[at].value.clone(),
             false => std::mem::take(&mut self.cells[at].value),
         };
-        let bytes = came.bytes().len();
-        let copied = value.take(read, came);
-        // A small value is copied, but not if it stands for a large one. Virtual nodes share an address space, so what comes from
-        // another one is taken where it is, and counts as a copy all the same.
-        if bytes > self.chains.inline && (copied && bytes > Payload::INLINE || !self.reads_on_node(read)) {
-            self.count_combined(bytes);
-        }
-    }
-
-    /// Whether a read's value comes from a processor of this node.
-    fn reads_on_node(&self, read: u16) -> bool {
-        let plan = &self.chains.plan[self.now.first as usize..][..usize::from(self.now.len)];
-        let of = |step: &&PlannedSubtask| step.task.kind() == SubtaskKind::Read && step.waits == read;
-        self.effects.machine().nodes() == 1
-            || plan.iter().find(of).is_none_or(|step| self.effects.same_node(step.task.to()))
+        value.take(read, came);
     }
 
     /// Takes what a read has found before its turn, if that or an error is there. `at` is the read's cell, whose value the chain wants.

@@ -24,8 +24,8 @@ use std::time::Duration;
 pub trait Carrier: Send + Sync {
     /// Sends a frame to a process. Never waits.
     fn send(&self, to: u32, frame: Frame);
-    /// Goes on with what is under way, unless another thread is at it, and tells what has happened. True if there was news.
-    /// Never waits.
+    /// Goes on with what is under way, unless another thread is at it, and tells what has happened. True if there was news, or
+    /// something is still under way. Never waits.
     fn progress(&self, tell: &mut dyn FnMut(News)) -> bool;
     /// Whether nothing is being sent.
     fn is_idle(&self) -> bool;
@@ -239,7 +239,7 @@ impl Link {
         ends.collect()
     }
 
-    /// Goes on with what is under way. True if there was news. Never waits.
+    /// Goes on with what is under way. True if there was news, or something is still under way. Never waits.
     pub fn progress(&self, publics: &Publics) -> bool {
         let news = self.carrier.progress(&mut |news| self.hear_of(publics, news));
         if let Some(talk) = &self.talk {

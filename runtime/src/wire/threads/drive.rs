@@ -10,9 +10,13 @@ use super::outbox::Outbox;
 use super::post::Post;
 use crate::Progress;
 use crate::ids::ProcessorId;
+use std::time::{Duration, Instant};
 
-/// Turns with work between two looks for messages of other hosts.
+/// Turns with work between two looks for messages of other hosts, unless they take longer than this.
 const BETWEEN: u32 = 16;
+const LONG: Duration = Duration::from_micros(50);
+/// The part of the time of long turns that is given to messages of other hosts that are under way.
+const PART: u32 = 16;
 
 /// The work that messages are about: a processor's core, or a few numbers in a model.
 pub trait Driven<M> {
@@ -43,7 +47,7 @@ pub fn drive<M: Send + 'static>(
     mut patience: Patience,
 ) {
     let me = &post.processors[id.index()];
-    let mut turns = 0u32;
+    let (mut turns, mut looked) = (0u32, Instant::now());
     while !driven.stopped() && !post.is_given_up() {
         let before = inbox.received();
         inbox.take_in(post, id, |source, message| driven.receive(source, message));
@@ -53,14 +57,21 @@ pub fn drive<M: Send + 'static>(
             patience.works();
             if post.other_hosts == Some(Progress::Poll) {
                 turns += 1;
-                if turns.is_multiple_of(BETWEEN) {
-                    post.progress();
+                let took = looked.elapsed();
+                if turns.is_multiple_of(BETWEEN) || took > LONG {
+                    let until = looked + took + took / PART;
+                    while post.progress() && Instant::now() < until {}
+                    looked = Instant::now();
                 }
             }
             continue;
         }
         let rest = patience.idles();
         if post.other_hosts == Some(Progress::Poll) && post.progress() {
+            // Messages may be under way for long.
+            if matches!(rest, Rest::Yields | Rest::Sleeps) {
+                yield_now();
+            }
             continue;
         }
         match rest {

@@ -119,7 +119,7 @@ pub trait Abroad<M>: Send + Sync {
     /// The receiving ends of the ways that other processes have opened to `me`, without the ends from `known`.
     fn fetch(&self, me: ProcessorId, known: &[ProcessorId]) -> Vec<(ProcessorId, Box<dyn Origin<M>>)>;
     /// Goes on with messages to and from other hosts, and finds out with them whether the run can't go on. True if there
-    /// was news. Never waits.
+    /// was news, or some are still under way. Never waits.
     fn progress(&self, publics: &Publics) -> bool;
     /// Whether the sender of a large message is told when it has left.
     fn tells_when_left(&self, from: ProcessorId, to: ProcessorId) -> bool;
@@ -194,7 +194,7 @@ impl<M> Post<M> {
         self.processors.give_up();
     }
 
-    /// Goes on with messages to and from other hosts. True if there was news.
+    /// Goes on with messages to and from other hosts. True if there was news, or some are still under way.
     #[cold]
     pub fn progress(&self) -> bool {
         self.abroad.as_ref().is_some_and(|abroad| abroad.progress(&self.processors))

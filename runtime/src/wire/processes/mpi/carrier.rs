@@ -104,7 +104,7 @@ impl MpiCarrier {
         }
     }
 
-    /// Goes on with what is under way, but delivers nothing of a run.
+    /// Goes on with what is under way, but delivers nothing of a run. True as for [`Carrier::progress`].
     pub fn go_on(&self) -> bool {
         self.with_state(|state| self.go_on_with(state)).unwrap_or(false)
     }
@@ -248,8 +248,8 @@ impl MpiCarrier {
             }
             !frames.is_empty()
         });
-        // Somebody waits to be told. So nobody sleeps until then.
-        news || state.sending.iter().any(|sending| sending.tell.is_some())
+        // MPI moves what is under way only while it is called. So nobody sleeps until then.
+        news || !state.sending.is_empty() || !state.arriving.is_empty()
     }
 
     /// Takes a head that has come, and lets MPI receive the parts of its frame. False if there is none.
