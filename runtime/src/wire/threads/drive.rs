@@ -47,6 +47,7 @@ pub fn drive<M: Send + 'static>(
     mut patience: Patience,
 ) {
     let me = &post.processors[id.index()];
+    let polls = post.other_hosts == Some(Progress::Poll);
     let (mut turns, mut looked) = (0u32, Instant::now());
     while !driven.stopped() && !post.is_given_up() {
         let before = inbox.received();
@@ -55,35 +56,30 @@ pub fn drive<M: Send + 'static>(
         outbox.tend();
         if ran || inbox.received() != before {
             patience.works();
-            if post.other_hosts == Some(Progress::Poll) {
-                turns += 1;
-                let took = looked.elapsed();
-                if turns.is_multiple_of(BETWEEN) || took > LONG {
-                    let until = looked + took + took / PART;
-                    while post.progress() && Instant::now() < until {}
-                    looked = Instant::now();
-                }
+            turns += 1;
+            if polls && (turns.is_multiple_of(BETWEEN) || looked.elapsed() > LONG) {
+                let until = Instant::now() + looked.elapsed() / PART;
+                while post.progress() && Instant::now() < until {}
+                looked = Instant::now();
             }
             continue;
         }
         let rest = patience.idles();
-        if post.other_hosts == Some(Progress::Poll) && post.progress() {
-            // Messages may be under way for long.
-            if matches!(rest, Rest::Yields | Rest::Sleeps) {
-                yield_now();
-            }
-            continue;
-        }
+        let is_under_way = polls && post.progress();
         match rest {
             _ if outbox.has_backlog() => yield_now(),
             Rest::LooksAgain => {}
             // A pause is about as long as a message takes.
             Rest::Pauses => spin_loop(),
             Rest::Yields => yield_now(),
+            Rest::Sleeps if is_under_way => yield_now(),
             Rest::Sleeps => {
                 let woken = sleep(driven, post, id, outbox, inbox);
                 patience.has_slept(woken, || me.parker.lateness());
             }
+        }
+        if polls {
+            looked = Instant::now();
         }
     }
     linger(id, driven, post, outbox, inbox);
