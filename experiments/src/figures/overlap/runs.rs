@@ -33,7 +33,8 @@ impl Delivery {
             Delivery::Polling => {}
             Delivery::Thread => machine.utility = 1,
             Delivery::Callback | Delivery::Hardware => {
-                (machine.per_node, machine.utility) = (machine.per_node + 1, 1);
+                // Callbacks for several shards of a process run at once, as their threads are in the library at once.
+                (machine.per_node, machine.utility) = (2 * machine.per_node, machine.per_node);
                 machine.utility_shares = self == Delivery::Callback;
             }
         }
