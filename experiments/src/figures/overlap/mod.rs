@@ -229,8 +229,9 @@ impl Iteration {
 /// Which messages of an iteration move once both processors have looked: those that are long by the file, all, or none.
 const RENDEZVOUS: [&str; 3] = ["by the file", "all", "none"];
 
-/// The place of all of them.
+/// The places of the last two.
 const ALL: usize = 1;
+const NONE: usize = 2;
 
 /// The times of an iteration by the messages that move once both processors have looked.
 #[derive(Debug, Clone, Serialize)]

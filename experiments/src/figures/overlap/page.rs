@@ -232,7 +232,12 @@ fn by_length(late: &[Late]) -> String {
     let each = RENDEZVOUS.iter().enumerate().map(of).collect::<Vec<_>>().join("; ");
     let crossed = crossing(late).map_or_else(
         || "Where all move so, they are equal at no length.".to_owned(),
-        |cost| format!("Where all move so, they are equal if late polls cost {:.1} % of CB-HW’s time.", cost * 100.0),
+        |cost| {
+            format!(
+                "Where all move so, they are equal if late polls cost {:.1} % of the time without rendezvous.",
+                cost * 100.0
+            )
+        },
     );
     format!(
         "Polling and the thread, by the messages that move by rendezvous: {each}. {crossed} The paper varies no lengths; it has the \
