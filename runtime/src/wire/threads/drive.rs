@@ -65,21 +65,24 @@ pub fn drive<M: Send + 'static>(
             continue;
         }
         let rest = patience.idles();
-        let is_under_way = polls && post.progress();
+        if polls {
+            post.progress();
+            looked = Instant::now();
+            if !inbox.is_empty(post, id) {
+                continue;
+            }
+        }
         match rest {
             _ if outbox.has_backlog() => yield_now(),
             Rest::LooksAgain => {}
             // A pause is about as long as a message takes.
             Rest::Pauses => spin_loop(),
             Rest::Yields => yield_now(),
-            Rest::Sleeps if is_under_way => yield_now(),
             Rest::Sleeps => {
                 let woken = sleep(driven, post, id, outbox, inbox);
                 patience.has_slept(woken, || me.parker.lateness());
+                looked = Instant::now();
             }
-        }
-        if polls {
-            looked = Instant::now();
         }
     }
     linger(id, driven, post, outbox, inbox);

@@ -183,7 +183,7 @@ pub fn counts<'a>(publics: impl Iterator<Item = &'a Public>) -> Option<(u64, u64
 }
 
 /// Sleeps until woken, or until `deadline`. Where the processors see to messages from other hosts, it gets up now and then
-/// to do so, less and less often as long as there is no news.
+/// to do so, less and less often as long as there is no news and nothing is under way.
 pub fn rest<M>(post: &Post<M>, me: &Public, mut still_idle: impl FnMut() -> bool, deadline: Option<Instant>) -> Wake {
     if post.other_hosts != Some(Progress::Poll) {
         return me.parker.park(still_idle, deadline);

@@ -248,7 +248,7 @@ impl MpiCarrier {
             }
             !frames.is_empty()
         });
-        // MPI moves what is under way only while it is called. So nobody sleeps until then.
+        // MPI moves what is under way only while it is called. So nobody naps for long until then.
         news || !state.sending.is_empty() || !state.arriving.is_empty()
     }
 
