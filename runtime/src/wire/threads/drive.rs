@@ -56,11 +56,14 @@ pub fn drive<M: Send + 'static>(
         outbox.tend();
         if ran || inbox.received() != before {
             patience.works();
-            turns += 1;
-            if polls && (turns.is_multiple_of(BETWEEN) || looked.elapsed() > LONG) {
-                let until = Instant::now() + looked.elapsed() / PART;
-                while post.progress() && Instant::now() < until {}
-                looked = Instant::now();
+            if polls {
+                turns = (turns + 1) % BETWEEN;
+                let took = looked.elapsed();
+                if turns == 0 || took > LONG {
+                    let until = looked + took + took / PART;
+                    while post.progress() && Instant::now() < until {}
+                    looked = Instant::now();
+                }
             }
             continue;
         }
