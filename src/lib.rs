@@ -134,11 +134,11 @@ pub mod runtime {
     #[doc(inline)]
     pub use maniple_runtime::{
         Arg, Arrivable, Binding, Check, Consumer, CostLevel, Costs, Destroy, Driver, Edge, Edges, Error, Faults,
-        FutureMap, Gang, Get, Idle, InFlow, InShard, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many, MayFail,
-        NeverFails, Outcome, Param, Pause, PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter, Place, Portable,
-        Processes, ProcessorLoss, Producer, Progress, Put, RacingAccess, ReduceRequirement, RegionView, Requirement,
-        Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp, Stats, TaskCost, TaskFuture, Top, TraceFile,
-        UnderWay, VirtualMachine, Waitable, now,
+        FutureMap, Gang, Get, GetFrom, Idle, InFlow, InShard, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many,
+        MayFail, NeverFails, Outcome, Param, Pause, PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter, Place,
+        Portable, Processes, ProcessorLoss, Producer, Progress, Put, PutTo, RacingAccess, ReduceRequirement,
+        RegionView, Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp, Stats, TaskCost,
+        TaskFuture, Top, TraceFile, UnderWay, VirtualMachine, Waitable, now,
     };
 }
 

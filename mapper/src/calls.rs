@@ -358,7 +358,7 @@ pub struct LeafOutput {
 
 impl LeafOutput {
     /// The task runs on the processor it is meant for, at normal priority, with all regions in place. If that is a
-    /// utility processor, it runs on another processor of the node, which depends on the shard's number.
+    /// utility processor, it runs on another processor of the node; see [`Machine::near`](crate::Machine::near).
     pub fn local(input: &LeafInput<'_>) -> Self {
         Self {
             processor: input.machine.near(input.processor, input.shard),

@@ -5,7 +5,7 @@ use super::system::Dealt;
 use super::{Charges, Preconditioner, Problem};
 use crate::{Mode, nanoseconds};
 use maniple::prelude::*;
-use maniple::runtime::{Consumer, Launch, Leaf, Producer, now};
+use maniple::runtime::{Consumer, Launch, Leaf, Producer, PutTo, now};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,7 +123,12 @@ pub async fn solve(shard: Shard, part: Part, (problem, dealt): (Arc<Problem>, Ar
         }
     }
     let time = now() - began;
-    shard.copy(fine.rows.read(X), fine.own.write(P)).named("copy").go()?.detach();
+    let of = fine.local.clone();
+    let copy = move |x: Read<f64>, mut p: Write<f64>, puts: Many<Put<f64>>| {
+        p.write_with(|row| x.as_slice()[row]);
+        send(&of, x.as_slice(), puts);
+    };
+    shard.launch(copy, (fine.rows.read(X), fine.own.write(P), solver.puts(0))).named("copy").go()?.detach();
     solver.multiply().await?;
     let sums = |b: Read<f64>, ax: Read<f64>, x: Read<f64>| sums(b.as_slice(), ax.as_slice(), x.as_slice());
     let args = (fine.rows.read(B), fine.rows.read(AP), fine.rows.read(X));
@@ -188,6 +193,13 @@ fn ends<E>(
     Ok(local.neighbours.iter().filter_map(|neighbour| ends[neighbour.extent].next()).collect())
 }
 
+/// Sends the rows of a vector that the neighbours use.
+fn send(local: &Local, x: &[f64], mut puts: Many<Put<f64>>) {
+    for (put, neighbour) in puts.iter_mut().zip(&local.neighbours) {
+        put.iter_mut().zip(&neighbour.sends).for_each(|(put, row)| *put = x[*row as usize]);
+    }
+}
+
 /// Puts what has come from the neighbours into a vector.
 fn receive(local: &Local, came: Many<Get<f64>>, x: &mut [f64]) {
     for (neighbour, came) in local.neighbours.iter().zip(came) {
@@ -239,13 +251,17 @@ impl Solver {
         last: Option<&TaskFuture<f64>>,
     ) -> Result<(), Error> {
         let Level { local, own, .. } = &self.levels[0];
-        let turn = |z: Read<f64>, mut p: ReadWrite<f64>, rz: Arg<f64>, last: Option<Arg<f64>>| {
-            let beta = last.map_or(0.0, |last| part(*rz, *last));
-            p.as_mut_slice().iter_mut().zip(z.as_slice()).for_each(|(p, z)| *p = z + beta * *p);
-        };
-        let args = (z, own.read_write(P), rz.into(), last.map(Into::into));
-        let rows = local.rows();
-        self.charged(self.shard.launch(turn, args).named("turn"), |c| c.vectors(rows, 1)).go()?.detach();
+        let of = local.clone();
+        let turn =
+            move |z: Read<f64>, mut p: ReadWrite<f64>, rz: Arg<f64>, last: Option<Arg<f64>>, puts: Many<Put<f64>>| {
+                let beta = last.map_or(0.0, |last| part(*rz, *last));
+                let p = p.as_mut_slice();
+                p.iter_mut().zip(z.as_slice()).for_each(|(p, z)| *p = z + beta * *p);
+                send(&of, p, puts);
+            };
+        let args = (z, own.read_write(P), rz.into(), last.map(Into::into), self.puts(0));
+        let turn = self.shard.launch(turn, args).named("turn");
+        self.charged(turn, |c| c.vectors(local.rows(), 1) + c.pack(local)).go()?.detach();
         Ok(())
     }
 
@@ -273,28 +289,15 @@ impl Solver {
         self.sum.call(&self.shard, &own)
     }
 
-    /// Sends the rows of a vector that the neighbours use.
-    fn send(&self, level: usize, vector: Field<f64>) -> Result<(), Error> {
-        let Level { local, own, out, .. } = &self.levels[level];
-        if out.is_empty() {
-            return Ok(());
-        }
-        let puts = out.iter().zip(&local.neighbours).map(|(to, n)| to.put(n.sends.len())).collect();
-        let of = local.clone();
-        let pack = move |x: Read<f64>, mut puts: Many<Put<f64>>| {
-            for (put, neighbour) in puts.iter_mut().zip(&of.neighbours) {
-                put.iter_mut().zip(&neighbour.sends).for_each(|(put, row)| *put = x.as_slice()[*row as usize]);
-            }
-        };
-        let pack = self.shard.launch(pack, (own.read(vector), puts)).named("pack");
-        self.charged(pack, |c| c.pack(local)).go()?.detach();
-        Ok(())
+    /// What the neighbours use of a level's vector.
+    fn puts(&self, level: usize) -> Many<PutTo<f64>> {
+        let Level { local, out, .. } = &self.levels[level];
+        out.iter().zip(&local.neighbours).map(|(to, n)| to.put(n.sends.len())).collect()
     }
 
     /// The product of the matrix and the direction. The rows that need ghosts start when those of their neighbours are there.
     async fn multiply(&self) -> Result<(), Error> {
         let Level { local, all, own, ghosts, rows, into, .. } = &self.levels[0];
-        self.send(0, P)?;
         for ((ghosts, from), neighbour) in ghosts.iter().zip(into).zip(&local.neighbours) {
             let receive = |mut ghosts: Write<f64>, came: Get<f64>| ghosts.write_with(|n| came[n]);
             let receive = self.shard.launch(receive, (ghosts.write(P), from.get())).named("receive");
@@ -336,16 +339,24 @@ impl Solver {
     fn smooth_zero(&self, level: usize) -> Result<(), Error> {
         let Level { local, all, rows, .. } = &self.levels[level];
         let of = local.clone();
-        let smooth = move |r: Read<f64>, mut x: ReadWrite<f64>| of.smooth_zero(r.as_slice(), x.as_mut_slice());
-        let smooth = self.shard.launch(smooth, (rows.read(R), all.read_write(Z))).named("smooth from 0");
-        self.charged(smooth, |c| c.smooth_zero(local)).go()?.detach();
+        let smooth = move |r: Read<f64>, mut x: ReadWrite<f64>, puts: Option<Many<Put<f64>>>| {
+            let x = x.as_mut_slice();
+            of.smooth_zero(r.as_slice(), x);
+            puts.into_iter().for_each(|puts| send(&of, x, puts));
+        };
+        // Nobody needs rows of the coarsest one.
+        let is_coarsest = level + 1 == self.levels.len();
+        let puts = (!is_coarsest).then(|| self.puts(level));
+        let args = (rows.read(R), all.read_write(Z), puts);
+        let smooth = self.shard.launch(smooth, args).named("smooth from 0");
+        let pack = |c: &Charges| if is_coarsest { 0.0 } else { c.pack(local) };
+        self.charged(smooth, |c| c.smooth_zero(local) + pack(c)).go()?.detach();
         Ok(())
     }
 
     /// Takes another step. It starts when all ghosts are there.
     fn smooth(&self, level: usize) -> Result<(), Error> {
         let Level { local, all, rows, into, .. } = &self.levels[level];
-        self.send(level, Z)?;
         let of = local.clone();
         let smooth = move |r: Read<f64>, mut x: ReadWrite<f64>, came: Many<Get<f64>>| {
             let x = x.as_mut_slice();
@@ -361,7 +372,6 @@ impl Solver {
     /// Makes the right-hand side of the next level. It starts when all ghosts are there.
     fn restrict(&self, level: usize) -> Result<(), Error> {
         let Level { local, all, rows, into, .. } = &self.levels[level];
-        self.send(level, Z)?;
         let coarse = &self.levels[level + 1];
         let of = local.clone();
         let restrict = move |r: Read<f64>, mut x: ReadWrite<f64>, mut coarse: Write<f64>, came: Many<Get<f64>>| {
@@ -387,12 +397,15 @@ impl Solver {
         for level in (0..coarsest).rev() {
             let (fine, coarse) = (&self.levels[level], &self.levels[level + 1]);
             let of = fine.local.clone();
-            let prolong = move |coarse: Read<f64>, mut z: ReadWrite<f64>| {
+            let prolong = move |coarse: Read<f64>, mut z: ReadWrite<f64>, puts: Many<Put<f64>>| {
                 let z = z.as_mut_slice();
                 of.finer.iter().zip(coarse.as_slice()).for_each(|(row, coarse)| z[*row as usize] += coarse);
+                send(&of, z, puts);
             };
-            let prolong = self.shard.launch(prolong, (coarse.own.read(Z), fine.own.read_write(Z))).named("prolong");
-            self.charged(prolong, |c| c.vectors(coarse.local.rows(), 1)).go()?.detach();
+            let args = (coarse.own.read(Z), fine.own.read_write(Z), self.puts(level));
+            let prolong = self.shard.launch(prolong, args).named("prolong");
+            let takes = |c: &Charges| c.vectors(coarse.local.rows(), 1) + c.pack(&fine.local);
+            self.charged(prolong, takes).go()?.detach();
             self.smooth(level)?;
         }
         Ok(())
