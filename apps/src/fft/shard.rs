@@ -63,6 +63,8 @@ pub async fn transform(
         let plan = plans.lines.clone();
         let rows = move |mut lines: ReadWrite<C, 2>| plan.transform(lines.rows_mut());
         by_groups(&shard, &problem, &views[0], ("lines", costs.lines()), rows)?;
+        // They begin before many others are launched.
+        shard.yield_now().await;
         for number in 0..last {
             let (exchange, plan) = (Arc::new(grid.exchange(me, number)), &plans.exchanges[number]);
             let (from, into, members) = (&views[number], &views[number + 1], exchange.group.len());

@@ -209,14 +209,6 @@ fn what_came_out(results: &Results) -> Vec<String> {
         results.processes,
         tested.join(" and "),
     ));
-    let behind = most(results.iterations.iter().map(|i| i.ms[CALLBACK] / i.ms[POLLING]));
-    if behind > 1.01 {
-        texts.push(format!(
-            "<b>Callbacks in software</b> take up to {} longer than polling. Their time is taken from workers, but that does not \
-             explain all of it where CB-HW is behind, too. The rest is not explained here.",
-            percent(behind),
-        ));
-    }
     texts
 }
 
@@ -307,8 +299,9 @@ pub fn page(results: &Results, figures: &[Figure], pictures: &[(String, String)]
     );
     page.section("Times that follow from the exchange");
     page.paragraph(
-        "The time of a transform by CB-HW, and what nothing can hide: the first lines, the first block, the bytes of the exchange, and the last part with its path. \
-         The runtime’s own time is not in it.",
+        "The time of a transform by CB-HW, and what nothing can hide: the first lines, the first block, the bytes of the exchange, and \
+         the last part with its path. Messages that give the memory of blocks back come right behind the last block, and a process \
+         handles them before it goes on. Their time is in the prediction, and the rest of the runtime’s own time is not.",
     );
     let mut table = Table::of_figures();
     table.head(["benchmark", "size", "time (ms)", "predicted (ms)", "ratio"]);
