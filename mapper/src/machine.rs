@@ -136,9 +136,9 @@ impl Machine {
         self.utility > 0 && !self.leaf_processors_of(self.node_of(processor)).contains(processor)
     }
 
-    /// A processor that may run a leaf task meant for `processor`: the same one, unless it is a utility processor. Each of
-    /// a node's utility processors has its share of the others, at least one. The nth of these runs the task, modulo their
-    /// number. So neighbours stay together.
+    /// A processor that may run a leaf task meant for `processor`: the same one, unless it is a utility processor. Then
+    /// it is the nth of the node's processors that run leaf tasks, modulo their number. But where the node has as many
+    /// utility processors or more, each has one of the others, so shards that are neighbours stay together.
     #[inline]
     pub fn near(&self, processor: ProcessorId, nth: u32) -> ProcessorId {
         if !self.is_utility(processor) {
@@ -146,11 +146,9 @@ impl Machine {
         }
         let node = self.node_of(processor);
         let leaves = self.leaf_processors_of(node);
-        let (number, utility) = (leaves.len() as u32, (self.processors_of(node).len() - leaves.len()) as u32);
-        let place = processor.0 - leaves.at(number).0;
-        let share = |place: u32| (u64::from(place) * u64::from(number) / u64::from(utility)) as u32;
-        let (first, end) = (share(place), share(place + 1));
-        leaves.at(first + nth % (end - first).max(1))
+        let (number, utility) = (leaves.len() as u64, (self.processors_of(node).len() - leaves.len()) as u64);
+        let place = u64::from(processor.0 - leaves.at(number as u32).0);
+        leaves.at(if utility >= number { place * number / utility } else { u64::from(nth) % number } as u32)
     }
 
     /// Whether two processors are on one node, and so share an address space.
@@ -204,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn each_utility_processor_has_a_share_of_the_others() {
+    fn as_many_utility_processors_as_others_have_one_of_them_each() {
         let near = |per_node, utility, place, nth| {
             let m = Machine::new(2 * per_node, per_node).with_utility(utility);
             m.near(ProcessorId(2 * per_node - utility + place), nth).0 - per_node
         };
         let of = |per_node, utility, place| [0, 1, 2, 3, 4, 5].map(|nth| near(per_node, utility, place, nth));
         assert_eq!(of(4, 1, 0), [0, 1, 2, 0, 1, 2]);
-        assert_eq!([of(7, 2, 0), of(7, 2, 1)], [[0, 1, 0, 1, 0, 1], [2, 3, 4, 2, 3, 4]]);
+        assert_eq!([of(7, 3, 0), of(7, 3, 2)], [[0, 1, 2, 3, 0, 1]; 2]);
         assert_eq!([of(6, 3, 0), of(6, 3, 1), of(6, 3, 2)], [[0; 6], [1; 6], [2; 6]]);
         assert_eq!([of(5, 3, 0), of(5, 3, 1), of(5, 3, 2)], [[0; 6], [0; 6], [1; 6]]);
         assert_eq!(near(1 << 30, 1 << 29, (1 << 29) - 1, 9), (1 << 29) - 1);

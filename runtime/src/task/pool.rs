@@ -10,6 +10,7 @@ use crate::effects::{Effects, Item, ReadyQueue};
 use crate::ids::{ProcessorId, TaskId};
 use crate::plant::Bug;
 use maniple_mapper::Priority;
+use smallvec::{SmallVec, smallvec};
 use std::cell::{Cell, RefCell};
 
 /// How many tasks of the pool another processor has at most.
@@ -34,6 +35,8 @@ pub(crate) struct Pool {
     given: RefCell<Vec<(TaskId, ProcessorId)>>,
     /// The last task that the home got, which may be over.
     own: Cell<TaskId>,
+    /// When the home got short tasks, and how many, if no later look has found that they are over.
+    batch: Cell<(u64, u32)>,
     /// Nanoseconds that tasks have taken of late.
     took: Cell<u64>,
     /// How many more tasks are run here before one is given away, while they are short.
@@ -49,6 +52,7 @@ impl Pool {
             runs_some: !effects.machine().is_utility(effects.id),
             given: RefCell::default(),
             own: Cell::new(TaskId::NONE),
+            batch: Cell::default(),
             took: Cell::new(2 * SHORT),
             left: Cell::new(0),
         }
@@ -60,12 +64,31 @@ impl Pool {
         machine.leaf_processors_of(machine.node_of(effects.id)).filter(|at| *at != effects.id)
     }
 
-    /// Another processor has run a task, which took this long.
+    /// How many tasks the other processor has that has fewest.
+    fn fewest(&self) -> Option<(usize, ProcessorId)> {
+        let mut has: SmallVec<[usize; 16]> = smallvec![0; self.others.len()];
+        for (_, to) in self.given.borrow().iter() {
+            // In the order of their numbers.
+            has[self.others.partition_point(|at| at < to)] += 1;
+        }
+        has.into_iter().zip(self.others.iter().copied()).min()
+    }
+
+    /// A task took this long.
     pub fn took(&self, nanoseconds: u64) {
         self.took.set((3 * self.took.get() + nanoseconds) / 4);
     }
 
-    /// Whether the home runs tasks itself.
+    /// The home has run the short tasks that it got. They have taken at most this long, as it may have done something else, too.
+    fn is_through(&self, now: u64) {
+        let (since, count) = self.batch.take();
+        if let Some(each) = now.saturating_sub(since).checked_div(u64::from(count)) {
+            // More than a few times as long says nothing about the next ones.
+            self.took(each.min(4 * SHORT));
+        }
+    }
+
+    /// Whether tasks are so short that the home runs them itself.
     fn are_short(&self) -> bool {
         self.runs_some && self.took.get() < SHORT
     }
@@ -125,23 +148,24 @@ impl Tasks {
             return;
         }
         let mut is_busy = !pool.runs_some || self.leaves.borrow().is_ready(pool.own.get());
+        if !is_busy && pool.batch.get().1 > 0 {
+            pool.is_through(self.effects.wire.now());
+        }
         if pool.are_short() {
-            let mut left = if is_busy { 0 } else { AT_ONCE };
-            while left > 0 && !pool.shows_next() {
-                left -= u32::from(self.give(pool, self.effects.id));
-                if pool.ready.is_empty() {
-                    return;
-                }
+            let mut given = 0;
+            while !is_busy && given < AT_ONCE && !pool.ready.is_empty() && !pool.shows_next() {
+                given += u32::from(self.give(pool, self.effects.id));
             }
-            if is_busy || left == 0 {
+            if given > 0 {
+                pool.batch.set((self.effects.wire.now(), given));
+            }
+            if is_busy || given == AT_ONCE || pool.ready.is_empty() {
                 return;
             }
         }
         pool.given.borrow_mut().retain(|(id, _)| self.leaves.borrow().is_ready(*id));
         while !pool.ready.is_empty() {
-            let has = |at: ProcessorId| pool.given.borrow().iter().filter(|(_, to)| *to == at).count();
-            let fewest = pool.others.iter().map(|&at| (has(at), at)).min();
-            match fewest {
+            match pool.fewest() {
                 Some((0, at)) => self.give(pool, at),
                 _ if !is_busy => {
                     is_busy = true;

@@ -9,7 +9,7 @@ use maniple_mapper::{
 use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
 };
-use maniple_runtime::{Arg, Edges, Error, Many, Runtime, Shard, ShardLaunch, Top};
+use maniple_runtime::{Arg, Edges, Error, Many, Runtime, Shard, ShardLaunch, Top, VirtualMachine, now};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -209,6 +209,31 @@ fn points_of_an_index_launch_run_where_their_slices_say() {
         let mapper = Arc::new(Answers { slices: Some(Box::new(|_| panic!("never asked"))), ..Answers::default() });
         assert_eq!(index_launch(&runtime.mapper(mapper), 0), Ok(vec![]), "{at}: nothing to slice");
     }
+}
+
+/// Short tasks run at home. Long ones after them are given away, once the home has found that they are long.
+#[test]
+fn long_tasks_after_short_ones_are_given_away() {
+    let anywhere = |input: &SliceInput<'_>| Slicing::Explicit(vec![(0..input.points, ProcessorId::ANYWHERE)]);
+    let mapper = Answers { slices: Some(Box::new(anywhere)), ..Answers::default() };
+    let machine = VirtualMachine { per_node: 8, ..VirtualMachine::default() };
+    let program = |top: Top| async move {
+        let shard = |shard: Shard, ()| async move {
+            let all = |points: usize, takes: Duration| {
+                shard.index_launch(points, |at: Arg<usize>| at.0, |i| (i.into(),)).takes(Some(takes)).go()
+            };
+            all(400, Duration::from_nanos(300))?.all().await?;
+            let began = now();
+            all(56, Duration::from_millis(1))?.all().await?;
+            Ok(now() - began)
+        };
+        let (gang, task) = (top.gang("one", 1)?, top.register("points", shard));
+        Ok(top.launch_gang(&gang, &task, |_| ShardLaunch::new(()))?.all().await?[0])
+    };
+    let took =
+        watched("points", || Runtime::virtual_time(machine).mapper(Arc::new(mapper)).run(program)).expect("a run").0;
+    // 7 ms, and 7 more while the home runs the first 8 alone.
+    assert!(took <= Duration::from_millis(15), "{took:?}");
 }
 
 /// Three launches that read and write the same blocks, and a region that is shared; the sum of all.
