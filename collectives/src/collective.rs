@@ -164,8 +164,8 @@ impl<I: Value + ?Sized, O: Value + ?Sized, S: State<I::Element, O::Element>> Col
     /// broadcast has as many as its algorithm cuts the value into.
     ///
     /// With [`direct`](crate::Algorithm::Direct) parts come in any order. With other algorithms a part comes when the message that
-    /// has it does. No part is copied: within a process it is on loan from its sender, and otherwise it stays in the memory in
-    /// which it came.
+    /// has it does. A part is not copied when it comes: it refers to the memory of the message, within a process that of the
+    /// sender. An algorithm that sends several blocks in one message copies them into it.
     ///
     /// # Errors
     /// Those of [`call`](Self::call), or a collective that combines contributions. A contribution that fails is the error of

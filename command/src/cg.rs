@@ -59,7 +59,7 @@ pub struct CgOptions {
     #[arg(long, value_name = "I", default_value_t = 50, value_parser = count, allow_negative_numbers = true)]
     iterations: usize,
 
-    /// Stop when ‖r‖ / ‖b‖ is at most T [0: never]
+    /// Stop when ‖r‖ / ‖b‖ is at most T [0: never]. If it never is, the solution is written, and the exit code is 1
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = number, allow_negative_numbers = true)]
     tolerance: f64,
 
@@ -125,14 +125,27 @@ pub fn execute(args: &CgOptions) -> Result<(), Failure> {
         None => {}
     }
     problem.right = args.right.as_deref().map(arrays::read_vector).transpose()?.map(Arc::new);
+    let mut missed = None;
     let solve = |runtime: &_, solution| {
         problem.solution = solution;
         let outcome = run(runtime, &problem).map_err(failure)?;
+        missed = is_missed(args.tolerance, &outcome);
         Ok(Ran { fields: fields(args, &problem, &outcome), failure: outcome.failure, stats: outcome.stats })
     };
     args.app.run("cg", (count, None), wanted, solve, |target, solution: &[f64]| {
         target.write_array("<f8", &[solution.len()], solution.iter().map(|x| x.to_le_bytes()))
-    })
+    })?;
+    missed.map_or(Ok(()), |missed| Err(Failure::Run(missed)))
+}
+
+/// What is said if the tolerance is not reached.
+fn is_missed(tolerance: f64, outcome: &Outcome) -> Option<String> {
+    let (first, last) = (outcome.residuals.first()?, outcome.residuals.last()?);
+    let found = last / first.max(f64::MIN_POSITIVE);
+    let iterations = plural(outcome.residuals.len() - 1, "iteration");
+    let what =
+        || format!("--tolerance: expected ‖r‖ / ‖b‖ of at most {tolerance:e}, found {found:e} after {iterations}");
+    (tolerance > 0.0 && found > tolerance).then(|| what() + ". More --iterations may reach it")
 }
 
 fn fields(args: &CgOptions, problem: &Problem, outcome: &Outcome) -> Record {

@@ -8,7 +8,8 @@ use crate::options::help::{exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count, shards};
 use crate::output::{Record, field};
 use crate::runs::{AppOptions, Ran};
-use maniple_apps::fft::{Array, C, FftError, Outcome, Problem, run};
+use maniple_apps::fft::{Array, C, FftError, Outcome, Problem, run, sides};
+use maniple_stencil::plural;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -88,11 +89,13 @@ pub fn execute(args: &FftOptions) -> Result<(), Failure> {
     at_least_one("iterations", args.iterations)?;
     let wanted = args.app.target(&[("--input", args.input.as_deref())], args.output.as_deref())?;
     let count = args.app.on.workers.shards_or_processors(args.shards)?;
+    let array = array(args)?;
+    let shards = exchanging(count, array.shape())?;
     let mut problem = Problem {
         mode: args.mode.into(),
         groups: args.groups,
         iterations: args.iterations,
-        ..Problem::new(array(args)?, shards(count)?)
+        ..Problem::new(array, shards)
     };
     let shape = problem.array.shape().to_vec();
     let transform = |runtime: &_, spectrum| {
@@ -118,6 +121,22 @@ fn fields(args: &FftOptions, problem: &Problem, outcome: &Outcome) -> Record {
         field("seconds", seconds),
         field("gflops", problem.operations() / seconds / 1e9),
     ]
+}
+
+/// So many shards. Those of a group exchange blocks, for which each pair has its state.
+fn exchanging(count: usize, shape: &[usize]) -> Result<u32, Failure> {
+    const MOST: usize = 8192;
+    /// Measured: 1075 with 2000 shards.
+    const OF_A_PAIR: u128 = 1000;
+    let shards = shards(count)?;
+    let groups = sides(<[usize; 3]>::try_from(shape).unwrap_or([1; 3]), count);
+    if let Some(found) = groups.into_iter().find(|found| *found > MOST) {
+        let expected = format!("expected at most {MOST} that exchange blocks with each other");
+        return Err(Failure::Usage(format!("--shards: {expected}, found {found}")));
+    }
+    let pairs = groups.iter().map(|members| *members as u128).sum::<u128>();
+    check_memory(&format!("exchanges among {}", plural(count, "shard")), count, pairs * OF_A_PAIR)?;
+    Ok(shards)
 }
 
 fn array(args: &FftOptions) -> Result<Array, Failure> {

@@ -643,8 +643,9 @@ impl<T, B> Sink for FutureCell<T, B> {
 #[must_use = "await it with `all()`, or `detach()` it: a failure that no await returns fails whoever launched it"]
 pub struct FutureMap<T> {
     futures: Vec<TaskFuture<T>>,
-    /// Made when the first value is asked for in the order in which they come; and how many have been given.
-    arrivals: Option<Rc<Arrivals>>,
+    /// Made when the first value is asked for in the order in which they come, with what stands in the places of those that
+    /// have been given; and how many have.
+    arrivals: Option<(Rc<Arrivals>, TaskFuture<T>)>,
     given: usize,
 }
 
@@ -701,28 +702,47 @@ impl<T: Clone + 'static> FutureMap<T> {
     /// The next value or error in the order in which they come, with the number of its point, shard or part. `None` if each has
     /// been given. Local; may wait. With a deadline, call it again afterwards: nothing is lost.
     ///
+    /// ```
+    /// # use maniple_runtime::*;
+    /// # async fn some(shard: &Shard, parts: &mut FutureMap<u64>) -> Result<(), Error> {
+    /// let limit = std::time::Duration::from_millis(5);
+    /// match shard.timeout(limit, async { Ok(parts.next().await) }).await {
+    ///     Ok(Some((from, value))) => println!("{from}: {}", value?),
+    ///     Ok(None) => println!("that was all"),
+    ///     Err(error) => println!("not yet: {error}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A value is moved out of the map, unless somebody else has a clone of its future. So memory on loan goes when the program
+    /// drops the value, and whoever awaits the map's own future afterwards gets [`Error::Misuse`].
+    ///
     /// The order differs from run to run, and in the top-level task from node to node. So this is for what commutes.
     pub async fn next(&mut self) -> Option<(usize, Result<T, Error>)> {
         if self.given == self.futures.len() {
             return None;
         }
-        let arrivals = self.arrivals.get_or_insert_with(|| {
+        let (arrivals, gone) = self.arrivals.get_or_insert_with(|| {
             let arrivals = Rc::new(Arrivals::default());
+            let (resolver, gone) = TaskFuture::pending();
+            let expected = "one that `FutureMap::next` has not given";
+            let error = Error::misuse("a value of a map of futures", expected, "one that it has given");
+            resolver.settle(Err(Poison::of_the_run(&error)), |_, _: Option<&Error>| {});
             for (number, future) in (0..).zip(&self.futures) {
                 future.ask();
                 if !future.wait_here(Waiting::OneOf { number, arrivals: arrivals.clone() }) {
                     arrivals.arrive(number);
                 }
             }
-            arrivals
+            (arrivals, gone)
         });
         let waits = Awaits(arrivals);
         let number = poll_fn(|cx| waits.0.next(cx.waker()).map_or(Poll::Pending, Poll::Ready)).await as usize;
         drop(waits);
         self.given += 1;
-        let future = &self.futures[number];
-        future.is_got();
-        Some((number, future.clone().await))
+        let future = std::mem::replace(&mut self.futures[number], gone.clone());
+        Some((number, future.take().await))
     }
 
     /// Awaits all values, in the order of the points or shards. Local; may wait.
@@ -859,6 +879,27 @@ mod tests {
             work.settle(Ok(round), |_, _: Option<&Error>| {});
         }
         assert_eq!(waiters(&stop), 0);
+    }
+
+    #[test]
+    fn next_moves_values_out_of_the_map() {
+        let held = Rc::new(());
+        let (first, mut map) = (TaskFuture::ready(held.clone()), FutureMap::new(vec![TaskFuture::ready(held.clone())]));
+        map.futures.push(first.clone());
+        let waker = Waker::from(Arc::new(Silent));
+        let mut cx = Context::from_waker(&waker);
+        for at in [0, 1] {
+            // Nobody else has the first one's future.
+            let Poll::Ready(Some((number, Ok(value)))) = std::pin::pin!(map.next()).poll(&mut cx) else { panic!() };
+            assert_eq!(number, at);
+            drop(value);
+            assert_eq!(Rc::strong_count(&held), 2);
+            let again = std::pin::pin!(map.get(at).unwrap().clone()).poll(&mut cx);
+            assert!(matches!(again, Poll::Ready(Err(Error::Misuse { .. }))), "{again:?}");
+        }
+        assert!(matches!(std::pin::pin!(map.next()).poll(&mut cx), Poll::Ready(None)));
+        drop(first);
+        assert_eq!(Rc::strong_count(&held), 1);
     }
 
     #[test]

@@ -108,6 +108,13 @@ fn systems_of_files_are_solved() {
             assert!(x.len() == 50 && x.iter().enumerate().all(|(at, x)| (x - at as f64).abs() < 1e-9), "{on}: {x:?}");
         }
     }
+    // A tolerance that is not reached is an error, and the approximation is there.
+    fs::remove_file(&output).expect("an output");
+    let ran = maniple(&format!("cg --repeat 1 --tolerance 1e-12 --iterations 2 {files}"));
+    let said = String::from_utf8_lossy(&ran.stderr);
+    let expected = "--tolerance: expected ‖r‖ / ‖b‖ of at most 1e-12, found ";
+    assert!(ran.status.code() == Some(1) && said.contains(expected) && said.contains(" after 2 iterations"), "{ran:?}");
+    assert_eq!(values(&output).len(), 50);
 }
 
 #[test]
@@ -140,6 +147,7 @@ fn arguments_of_transforms_and_solutions_are_checked() {
         ("fft --groups 0", "--groups: expected at least 1, found 0"),
         ("fft --iterations 0", "--iterations: expected at least 1, found 0"),
         ("fft --shards 0", "--shards: expected at least 1, found 0"),
+        ("fft --shards 8193", "--shards: expected at most 8192 that exchange blocks with each other, found 8193"),
         ("fft --workers 0", "--workers: expected at least 1, found 0"),
         ("fft --input none.npy", "none.npy: can't be read: "),
         (&format!("fft --input {nan}"), "number 1 of the file: expected a finite number, found NaN"),

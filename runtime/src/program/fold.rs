@@ -5,6 +5,7 @@ use super::param::Input;
 use super::shard::Shard;
 use crate::Error;
 use crate::future::{FutureMap, TaskFuture};
+use crate::names::TaskName;
 use maniple_schedules::fold_in_pairs;
 
 impl<T: Clone + Send + 'static> FutureMap<T> {
@@ -34,16 +35,18 @@ impl<T: Clone + Send + 'static> FutureMap<T> {
     /// # Errors
     /// [`Error::Misuse`] for a map without futures, and those of [`Launch::go`](crate::Launch::go). If a value or a task fails, so
     /// does the result.
+    #[track_caller]
     pub fn fold<F, M>(self, shard: &Shard, combine: F) -> Result<TaskFuture<T>, Error>
     where
         F: Leaf<M, Args = (Input<T>, Input<T>), Output = T> + Clone,
         M: 'static,
     {
+        let name = TaskName::new(std::any::type_name::<F>());
         let mut values: Vec<Option<TaskFuture<T>>> = self.into_iter().map(Some).collect();
         let mut failed = None;
         let mut pair = |values: &mut [Option<TaskFuture<T>>], lower: usize, higher: usize| {
             let (Some(a), Some(b)) = (values[lower].take(), values[higher].take()) else { return };
-            match shard.launch(combine.clone(), (Input::Later(a), Input::Later(b))).go() {
+            match shard.launch(combine.clone(), (Input::Later(a), Input::Later(b))).called(name).go() {
                 Ok(future) => values[lower] = Some(future),
                 Err(error) => failed = failed.take().or(Some(error)),
             }

@@ -2,7 +2,9 @@
 
 use crate::common::{any_virtual, run, virtual_nodes};
 use maniple_regions::{Field, Rect, Region, Write};
-use maniple_runtime::{Arg, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture, Top};
+use maniple_runtime::{
+    Arg, Edges, Error, FutureMap, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture, Top,
+};
 use std::collections::BTreeSet;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -77,14 +79,22 @@ fn a_closure_is_called_by_its_function_and_line() {
                 let launch = || shard.launch(|_: Arg<u64>| bomb(), (1.into(),)).go();
                 launch()?.await
             }
-            _ => generic::<Vec<u64>>(shard).await,
+            2 => generic::<Vec<u64>>(shard).await,
+            _ => {
+                [(), ()]
+                    .map(TaskFuture::ready)
+                    .into_iter()
+                    .collect::<FutureMap<()>>()
+                    .fold(&shard, |_: Arg<()>, _: Arg<()>| bomb())?
+                    .await
+            }
         }
     }
     async fn generic<T: 'static>(shard: Shard) -> Result<(), Error> {
         shard.launch(|_: Arg<u64>| bomb_of::<T>(), (1.into(),)).go()?.await
     }
     for (at, runtime) in drivers() {
-        for (how, function, line) in [(0, "explodes", 3), (1, "explodes", 5), (2, "generic", 12)] {
+        for (how, function, line) in [(0, "explodes", 3), (1, "explodes", 5), (2, "generic", 20), (3, "explodes", 14)] {
             let name = format!("closure in {function}, {}:{}", file!(), FIRST + line);
             let outcome = run(&at, &runtime, move |top| async move {
                 let (gang, task) = (top.gang("one", 1)?, top.register("main", explodes));

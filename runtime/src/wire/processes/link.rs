@@ -417,10 +417,9 @@ impl Link {
         let here = || sent.iter().all(|(from, n)| self.peers[*from as usize].received.load(Ordering::Relaxed) >= *n);
         let mut pause = Duration::from_micros(1);
         while !(over() || here() && self.carrier.is_idle()) {
-            if !self.carrier.progress(&mut |news| self.hear_of(publics, news)) {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(1));
-            }
+            let goes_on = self.carrier.progress(&mut |news| self.hear_of(publics, news));
+            pause = if goes_on { Duration::from_micros(1) } else { (pause * 2).min(Duration::from_millis(1)) };
+            std::thread::sleep(pause);
         }
     }
 }
