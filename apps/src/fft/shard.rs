@@ -63,8 +63,6 @@ pub async fn transform(
         let plan = plans.lines.clone();
         let rows = move |mut lines: ReadWrite<C, 2>| plan.transform(lines.rows_mut());
         by_groups(&shard, &problem, &views[0], ("lines", costs.lines()), rows)?;
-        // They begin before many others are launched.
-        shard.yield_now().await;
         for number in 0..last {
             let (exchange, plan) = (Arc::new(grid.exchange(me, number)), &plans.exchanges[number]);
             let (from, into, members) = (&views[number], &views[number + 1], exchange.group.len());
@@ -83,9 +81,9 @@ pub async fn transform(
                 sent[number].extend(blocks.iter().cloned());
             }
             let parts = part.exchanges[number].call_parts(&shard, blocks)?;
-            if problem.mode == Mode::Whole {
-                parts.all().await?;
-            }
+            // In the whole version each task on a part waits for this one.
+            let every = || shard.launch(|_: Many<Arg<Vector<C>>>| (), (parts.iter().map(Into::into).collect(),));
+            let all = (problem.mode == Mode::Whole).then(|| every().named("all").go()).transpose()?;
             // Parts of few are cut, so that several tasks transform the last one.
             let lines = into.region().rect.extent(0);
             let pieces = pieces(problem.groups, members).min(lines);
@@ -97,13 +95,15 @@ pub async fn transform(
                 }
             }
             let of = plan.clone();
-            let sub = move |part: Arg<Vector<C>>, mut columns: ReadWrite<C, 2>, piece: Arg<usize>| {
-                let own = share(lines, pieces, piece.0);
-                let length = part.len() / lines;
-                of.transform(&part[own.start * length..own.end * length], columns.rows_mut());
-            };
+            let sub =
+                move |part: Arg<Vector<C>>, mut columns: ReadWrite<C, 2>, piece: Arg<usize>, _: Option<Arg<()>>| {
+                    let own = share(lines, pieces, piece.0);
+                    let length = part.len() / lines;
+                    of.transform(&part[own.start * length..own.end * length], columns.rows_mut());
+                };
             let args = |n: usize| {
-                (parts.get(n / pieces).expect("a part").into(), columns[n].read_write(VALUES), (n % pieces).into())
+                let (part, columns) = (parts.get(n / pieces).expect("a part"), columns[n].read_write(VALUES));
+                (part.into(), columns, (n % pieces).into(), all.as_ref().map(Into::into))
             };
             let takes = costs.sub(members * pieces, number, exchange.axis.modulus);
             shard.index_launch(members * pieces, sub, args).named("sub").takes(takes).go()?.detach();

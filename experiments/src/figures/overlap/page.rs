@@ -138,9 +138,8 @@ fn what_came_out(results: &Results) -> Vec<String> {
     ));
     texts.push(format!(
         "<b>Polling</b> gains {} and {}. In the paper it is as good as callbacks on collectives, because any idle worker polls. Here \
-         one processor of a process, its home, handles all messages, between its own tasks. A block of more than 64,000 bytes moves \
-         once the homes at both ends have looked, so while one of them computes, both wait. Where that matters, a process should have \
-         a utility processor.",
+         one processor of a process, its home, handles all messages, between its own tasks. A long block moves by rendezvous, once the homes at both ends have looked, so while one of them computes, \
+         both wait. Where that matters, a process should have a utility processor.",
         gains(PLANE, POLLING),
         gains(CUBE, POLLING),
     ));
@@ -152,9 +151,9 @@ fn what_came_out(results: &Results) -> Vec<String> {
     ));
     texts.push(format!(
         "<b>Word count</b> gains {} by CB-SW; the paper has 10.7 % falling to 4.9 %. Its map tasks grow with the text, and the \
-         exchange and what follows do not. Nor do these take long: there are few different words. After the map tasks a process \
-         has messages and tasks to handle, as many as the matrix–vector product has. That takes longer than the exchange and the \
-         joining, which are hidden behind it in all versions. The paper does not give the number of different words.",
+         exchange and what follows do not, and these are short, as there are few different words. After the map tasks a process \
+         has messages and tasks to handle, as many as the matrix–vector product has. In all versions that takes longer than the \
+         exchange and the joining, so nothing is gained by hiding these. The paper does not give the number of different words.",
         gains(WORDS, CALLBACK),
     ));
     let fewer = results.gains.iter().map(|gains| gains.processes).min().filter(|fewer| *fewer < results.processes);
@@ -163,9 +162,10 @@ fn what_came_out(results: &Results) -> Vec<String> {
             |processes: u32| fft::sides([4096; 3], processes as usize).map(|side| side.to_string()).join(" and ");
         texts.push(format!(
             "<b>On fewer processes</b> gains are others: the paper’s differ by at most 4 points. The two exchanges of the 3D FFT are \
-             among {} of {fewer} processes and among {} of {}. The fewer there are, the more of the work waits for the last part, and \
-             nothing hides that. Word count has fewer messages and tasks to handle after its map tasks. So the exchange and the joining \
-             are no longer hidden behind these in the whole version, and parts gain.",
+             among {} of {fewer} processes and among {} of {}. With fewer parts, a larger share of the work is on the last one, and \
+             nothing hides that. If all axes are shorter, and not only one, the gains differ by 2 points more. Word count has fewer \
+             messages and tasks to handle after its map tasks, so there the exchange and the joining take longer than these, and parts \
+             gain.",
             among(fewer),
             among(results.processes),
             results.processes,
@@ -183,7 +183,7 @@ fn what_came_out(results: &Results) -> Vec<String> {
         gains(PRODUCT, THREAD),
         gains(PRODUCT, POLLING),
         percent(parts),
-        if parts < 1.05 { ", so the rest is due to a processor that does nothing but handle messages and tasks" } else { "" },
+        if parts < 1.05 { ", so the rest is due to the processor that has nothing to do but handle messages and launch tasks" } else { "" },
         results.processes,
     ));
     if results.iterations.is_empty() {
@@ -195,7 +195,8 @@ fn what_came_out(results: &Results) -> Vec<String> {
         "<b>Conjugate gradients</b> on {FEW} processes gain {} by CB-HW with HPCG’s preconditioner and without one, {} by EV-PO, and {} \
          by the whole version with CB-HW, each with its best number of shards. The paper has 23.5 and 28.4 % by CB-HW, and 9.3 and \
          22.5 % by EV-PO. Its baseline blocks a worker in each call of MPI. Here no thread is blocked: the whole version merely \
-         multiplies no row until all ghost values have come, and other shards of the processor go on. So little is left to gain. \
+         multiplies no row until all ghost values have come, and meanwhile the processor works for its other shards. So little is \
+         left to gain. \
          HPCG’s iteration has 11 exchanges. Four would send only zeros and are left out; six belong to steps that need all ghosts at \
          their start.",
         two(HARDWARE),
@@ -224,10 +225,11 @@ fn by_length(late: &[Late]) -> String {
     };
     let each = RENDEZVOUS.iter().enumerate().map(of).collect::<Vec<_>>().join("; ");
     let crossed = crossing(late).map_or_else(
-        || "Where all move so, they are equal at no length.".to_owned(),
+        || "If all messages move by rendezvous, the two are equal at no length.".to_owned(),
         |cost| {
             format!(
-                "Where all move so, they are equal if late polls cost {:.1} % of the time without rendezvous.",
+                "If all messages move by rendezvous, the two are equal where polling takes {:.1} % longer than it does with none by \
+                 rendezvous.",
                 cost * 100.0
             )
         },
@@ -300,8 +302,9 @@ pub fn page(results: &Results, figures: &[Figure], pictures: &[(String, String)]
     page.section("Times that follow from the exchange");
     page.paragraph(
         "The time of a transform by CB-HW, and what nothing can hide: the first lines, the first block, the bytes of the exchange, and \
-         the last part with its path. Messages that give the memory of blocks back come right behind the last block, and a process \
-         handles them before it goes on. Their time is in the prediction, and the rest of the runtime’s own time is not.",
+         the last part with its path. Of the runtime’s own time it has two things, which were added when a trace had shown them. A shard \
+         launches all tasks before a processor gets the first. And messages that give the memory of blocks back come right behind the last \
+         block, and are handled before a task starts on that. Without these two the prediction for the smallest size is 22 % lower.",
     );
     let mut table = Table::of_figures();
     table.head(["benchmark", "size", "time (ms)", "predicted (ms)", "ratio"]);
@@ -333,7 +336,7 @@ pub fn page(results: &Results, figures: &[Figure], pictures: &[(String, String)]
         page.paragraph(&format!(
             "Milliseconds of an iteration, with 1024 × 512 × 512 points on {FEW} processes and as many for each on more. Shards are HPCG’s \
              ranks, and a process has a block of them. With {CORES} shards one of CT-DE’s 7 workers has two, so CT-DE is fair only with \
-             many. TAMPI is EV-PO plus its tests of requests: between two tasks a worker tests half of the requests of an exchange of its \
+             many. TAMPI’s time is that of EV-PO plus its tests of requests: between two tasks a worker tests half of the requests of an exchange of its \
              shards, and each test takes as long as a poll. The paper has up to 16 shards a core. Here {} have up to {}, and {} up to {}: \
              a run with more takes minutes.",
             DECOMPOSED[0].0, DECOMPOSED[0].1, DECOMPOSED[1].0, DECOMPOSED[1].1,

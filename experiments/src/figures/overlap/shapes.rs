@@ -143,10 +143,13 @@ pub fn once_each(gains: &[Gains], predicted: &[Predicted], iterations: &[Iterati
     let off = |benchmark: &str| {
         most(predicted.iter().filter(|p| p.benchmark == benchmark).map(|p| (p.ms / p.predicted_ms - 1.0).abs()))
     };
-    for (at, holds) in [(PLANE, (|off| off <= 0.08) as fn(f64) -> bool), (CUBE, |off| off <= 0.1)] {
+    for (at, most, holds) in [(PLANE, 0.08, (|off| off <= 0.08) as fn(f64) -> bool), (CUBE, 0.1, |off| off <= 0.1)] {
         verdict(
             &format!("not in the paper: the time of the {} follows from the exchange", BENCHMARKS[at].name),
-            "time by CB-HW ÷ that of first lines, first block, exchange, its last messages, last part and its path, farthest from 1",
+            &format!(
+                "time by CB-HW ÷ that of launches, first lines, first block, exchange, its last messages, last part and its path \
+                 − 1, the largest, to be at most {most}"
+            ),
             off(BENCHMARKS[at].name),
             holds,
         );
@@ -196,8 +199,8 @@ pub fn crossing(late: &[Late]) -> Option<f64> {
     })
 }
 
-/// The time of a transform by what nothing can hide: the first lines, the first blocks, the exchange, the messages that give its
-/// blocks back, and then the last part and its path.
+/// The time of a transform by what nothing can hide: the launch of its tasks, the first lines, the first blocks, the exchange, the
+/// messages that give its blocks back, and then the last part and its path.
 pub fn predicted(machine: &VirtualMachine, lengths: [usize; 3]) -> f64 {
     let (processes, workers) = (machine.nodes as usize, f64::from(machine.per_node));
     let (operation, byte) = (rate(machine, "operation"), rate(machine, "packed-byte"));
@@ -206,10 +209,12 @@ pub fn predicted(machine: &VirtualMachine, lengths: [usize; 3]) -> f64 {
     let [first, second] = fft::sides(lengths, processes);
     let exchanges = [(second, lengths[1]), (first, lengths[0])];
     let mut ns = values * 5.0 * log(lengths[2]) * operation / workers;
+    let mut tasks = workers;
     for (members, length) in exchanges.into_iter().take(if lengths[0] == 1 { 1 } else { 2 }) {
         let (bytes, parts) = (values * 16.0, members as f64);
         let fft::Residues { groups, .. } = fft::Residues::new(length, members);
         let pieces = fft::pieces(machine.per_node as usize, members) as f64;
+        tasks += parts + parts * pieces;
         ns += bytes / parts * byte;
         ns += (bytes * (parts - 1.0) / parts * machine.network.byte_ns).max(bytes * byte / workers);
         // Messages that give blocks back come right behind the last block, and are handled first.
@@ -217,9 +222,12 @@ pub fn predicted(machine: &VirtualMachine, lengths: [usize; 3]) -> f64 {
         ns += values / (parts * pieces) * 5.0 * log(length / members) * operation;
         for (count, of) in [(members / groups, groups), (groups, 1)] {
             if count > 1 {
+                tasks += of as f64 * workers;
                 ns += values / (of as f64 * workers) * (6.0 + 5.0 * log(count)) * operation;
             }
         }
     }
+    // A processor gets the first task once the shard has launched all.
+    ns += tasks * (machine.costs.launch_ns + machine.costs.requirement_ns);
     ns * 1e-6
 }
