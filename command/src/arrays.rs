@@ -235,7 +235,7 @@ fn npy(content: &[u8], real: Option<usize>) -> Result<Array<'_>, Fault> {
     let broken = || format!("expected a header with descr, fortran_order and shape, found `{}`", shown(header));
     let [descr, order, shape] = std::str::from_utf8(header).ok().and_then(entries).ok_or_else(broken)?;
     let expected = match real {
-        None => "floats or complex numbers, such as '<f8' or '>c16'",
+        None => "floats, complex numbers or integers, such as '<f8', '>c16' or '|u1'",
         Some(_) => "the type '<f8', '>f8', '<f4' or '>f4'",
     };
     let wrong_type = |found: &str| Err(format!("expected {expected}, found {found}"));
@@ -246,6 +246,12 @@ fn npy(content: &[u8], real: Option<usize>) -> Result<Array<'_>, Fault> {
         Some(">f8" | ">c16") => (8, |b| f64::from_be_bytes(b.try_into().expect("eight bytes"))),
         Some("<f4" | "<c8") => (4, |b| f32::from_le_bytes(b.try_into().expect("four bytes")).into()),
         Some(">f4" | ">c8") => (4, |b| f32::from_be_bytes(b.try_into().expect("four bytes")).into()),
+        Some("|u1") if real.is_none() => (1, |b| b[0].into()),
+        Some("<u2") if real.is_none() => (2, |b| u16::from_le_bytes(b.try_into().expect("two bytes")).into()),
+        Some("<i2") if real.is_none() => (2, |b| i16::from_le_bytes(b.try_into().expect("two bytes")).into()),
+        Some("<i4") if real.is_none() => (4, |b| i32::from_le_bytes(b.try_into().expect("four bytes")).into()),
+        // Those beyond 2⁵³ are rounded.
+        Some("<i8") if real.is_none() => (8, |b| i64::from_le_bytes(b.try_into().expect("eight bytes")) as f64),
         Some(other) => return wrong_type(&format!("'{}'", shown(other.as_bytes()))),
         None if descr.starts_with('[') => return wrong_type("a structured type"),
         None => return Err(broken()),

@@ -55,7 +55,7 @@ pub struct FftOptions {
     #[arg(long, value_name = "I", default_value_t = 3, value_parser = count, allow_negative_numbers = true)]
     iterations: usize,
 
-    /// Transform the array in this file, of complex or real numbers. Each process reads it
+    /// Transform the array in this file, of complex, real or whole numbers. Each process reads it
     #[arg(long, value_name = "FILE.npy")]
     input: Option<PathBuf>,
 

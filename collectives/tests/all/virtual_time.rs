@@ -161,7 +161,7 @@ fn a_local_step_takes_the_time_of_a_subtask_and_of_its_bytes() {
 /// Each of two shards has an update, a read and a local step. A whole call copies the block that comes and the shard's own one. In
 /// parts nothing is copied, as what comes from another process is read where it came.
 #[test]
-fn parts_take_the_time_of_what_is_copied() {
+fn whole_results_take_the_time_of_their_copies_and_parts_have_none() {
     async fn once(shard: Shard, (all, elements, parts): (Collective<[u64]>, usize, bool)) -> Result<u64, Error> {
         let own = vec![u64::from(shard.index()); 2 * elements];
         let came = match parts {

@@ -37,7 +37,34 @@ fn spectra_of_files_are_those_of_the_definition() {
     let c8 = |x: &C| [(x.0 as f32).to_be_bytes(), (x.1 as f32).to_be_bytes()].concat();
     let fortran = |at: usize| all[(at % 4 * 6 + at / 4 % 6) * 5 + at / 24];
     let real: Vec<C> = all.iter().map(|x| (x.0, 0.0)).collect();
+    // Images: bytes, and whole numbers of several sizes.
+    let whole: Vec<i8> = (0..120).map(|_| random.i8(..)).collect();
+    let image: Vec<C> = whole.iter().map(|x| (f64::from(*x), 0.0)).collect();
+    let bytes: Vec<C> = whole.iter().map(|x| (f64::from(*x as u8), 0.0)).collect();
+    let large: Vec<C> = whole.iter().map(|x| (1000.0 * f64::from(*x), 0.0)).collect();
+    let plane = [1, 12, 10];
+    let integers = |x: &i8, size: usize| (1000 * i64::from(*x)).to_le_bytes()[..size].to_vec();
+    let of = |size: usize| whole.iter().flat_map(|x| integers(x, size)).collect::<Vec<u8>>();
     let cases = [
+        ("u1.npy", ("|u1", false, "(12, 10)"), whole.iter().map(|x| *x as u8).collect(), plane, &bytes, 1e-9),
+        (
+            "i2.npy",
+            ("<i2", false, "(12, 10)"),
+            whole.iter().flat_map(|x| i16::from(*x).to_le_bytes()).collect(),
+            plane,
+            &image,
+            1e-9,
+        ),
+        (
+            "u2.npy",
+            ("<u2", false, "(12, 10)"),
+            whole.iter().flat_map(|x| u16::from(*x as u8).to_le_bytes()).collect(),
+            plane,
+            &bytes,
+            1e-9,
+        ),
+        ("i4.npy", ("<i4", false, "(12, 10)"), of(4), plane, &large, 1e-6),
+        ("i8.npy", ("<i8", false, "(12, 10)"), of(8), plane, &large, 1e-6),
         ("c.npy", ("<c16", false, "(4, 6, 5)"), all.iter().flat_map(c16).collect::<Vec<u8>>(), shape, &all, 1e-12),
         (
             "f.npy",
@@ -57,7 +84,7 @@ fn spectra_of_files_are_those_of_the_definition() {
         ),
         ("s.npy", (">c8", false, "(4, 6, 5)"), all.iter().flat_map(c8).collect(), shape, &all, 1e-5),
     ];
-    for ((name, head, data, shape, expected, most), on) in cases.into_iter().zip(WIRES) {
+    for ((name, head, data, shape, expected, most), on) in cases.into_iter().zip(WIRES.into_iter().cycle()) {
         let (input, output) = (npy(name, head, &data), path(&format!("spectrum-{name}")));
         let files = format!("--input {} --output {}", input.display(), output.display());
         for mode in ["whole", "partial"] {
