@@ -107,8 +107,10 @@ async fn parts(shard: Shard, (all, calls): (Collective<[f64]>, u32)) -> Result<f
     for _ in 0..calls {
         let own: Vec<f64> = (0..shard.shards()).map(f64::from).collect();
         let parts = all.call_parts(&shard, own)?;
-        let first = |part: &_| shard.launch(|part: Arg<Vector<f64>>| part[0], (Input::from(part),)).go();
-        let tasks: Vec<TaskFuture<f64>> = parts.iter().map(first).collect::<Result<_, _>>()?;
+        let mut tasks: Vec<TaskFuture<f64>> = Vec::with_capacity(parts.len());
+        for part in parts.iter() {
+            tasks.push(shard.launch(|part: Arg<Vector<f64>>| part[0], (Input::from(part),)).go()?);
+        }
         last = 0.0;
         for task in tasks {
             last += task.await? / f64::from(shard.shards());

@@ -15,10 +15,19 @@ use std::sync::Arc;
 /// A block that has come, or the error in its place.
 pub type Block<T> = Result<Vector<T>, Box<Error>>;
 
-/// The blocks of one call. The next call of the chain uses the same memory.
+/// A block of the result that has come.
+pub struct Shown<T> {
+    /// Its position in the result.
+    pub part: u32,
+    /// Whether it is a copy, and of a small value. A block on loan may keep others in memory.
+    pub is_copy: bool,
+    pub came: Block<T>,
+}
+
+/// The blocks of one call. A later one of the shard uses the same memory.
 pub struct Blocks<By: Reduction> {
     layout: Rc<Layout>,
-    /// Blocks that some step uses, by register, and there by position.
+    /// Blocks that some step uses, by register, and there by position. A register has room for them from its first one on.
     registers: Vec<Vec<Option<Block<By::Element>>>>,
     /// Whether there are some.
     puts: bool,
@@ -33,8 +42,8 @@ pub struct Blocks<By: Reduction> {
     moved: Vec<bool>,
     /// How many steps are still to change each block of the result, if more than one change some.
     changes: Vec<u16>,
-    /// Blocks of the result that have come and are not shown yet, by position.
-    came: Vec<(u32, Block<By::Element>)>,
+    /// Blocks of the result that have come and are not shown yet.
+    came: Vec<Shown<By::Element>>,
     /// Whether the result is put together, so that all its blocks are kept.
     joins: bool,
     /// The vectors of small values that were copied, by read. The next call uses those that nobody else holds any more.
@@ -46,7 +55,7 @@ pub struct Blocks<By: Reduction> {
 impl<By: Reduction> Blocks<By> {
     pub fn new(layout: &Rc<Layout>) -> Self {
         Self {
-            registers: layout.registers().map(|used| vec![None; used.len()]).collect(),
+            registers: layout.registers().map(|_| Vec::new()).collect(),
             puts: false,
             given: Given::Nothing,
             whole: None,
@@ -87,6 +96,8 @@ impl<By: Reduction> Blocks<By> {
         }
         self.taken.fill(false);
         self.came.clear();
+        // Mostly few come at a time.
+        self.came.shrink_to(8);
         (self.given, self.whole, self.joined) = (Given::Nothing, None, None);
     }
 
@@ -94,7 +105,7 @@ impl<By: Reduction> Blocks<By> {
     fn show_given(&mut self, block: u32) {
         if let Some(result) = self.layout.in_result(0, block).filter(|&result| self.layout.is_given(result)) {
             let came = self.block(0, block);
-            self.came.push((result, came));
+            self.came.push(Shown { part: result, is_copy: false, came });
         }
     }
 
@@ -129,7 +140,9 @@ impl<By: Reduction> Blocks<By> {
             Ok(lifted::<By>(whole))
         });
         self.whole = Some(checked);
-        all.for_each(|block| self.show_given(block));
+        if self.layout.result().0 == 0 {
+            all.for_each(|block| self.show_given(block));
+        }
     }
 
     /// Whether blocks of a part, or else of the contribution, are still to come. They are of the contribution.
@@ -169,8 +182,8 @@ impl<By: Reduction> Blocks<By> {
         self.get(register, block).is_some() || self.of_whole(register, block).is_some()
     }
 
-    fn get(&self, register: u8, block: u32) -> &Option<Block<By::Element>> {
-        &self.registers[usize::from(register)][self.layout.position(register, block)]
+    fn get(&self, register: u8, block: u32) -> Option<&Block<By::Element>> {
+        self.registers[usize::from(register)].get(self.layout.position(register, block))?.as_ref()
     }
 
     /// The whole contribution, if it came as one vector and the block is one of it that no read has replaced.
@@ -186,18 +199,22 @@ impl<By: Reduction> Blocks<By> {
         match self.of_whole(register, block) {
             Some(Ok(whole)) => Ok(whole.slice(self.layout.place(0, &self.layout.contribution, block, whole.len()))),
             Some(Err(error)) => Err(error.clone()),
-            None => self.get(register, block).clone().unwrap_or_else(missing),
+            None => self.get(register, block).cloned().unwrap_or_else(missing),
         }
     }
 
     fn put(&mut self, register: u8, block: u32, came: Block<By::Element>) {
         let at = self.layout.position(register, block);
-        self.registers[usize::from(register)][at] = Some(came);
+        let blocks = &mut self.registers[usize::from(register)];
+        if blocks.is_empty() {
+            blocks.resize(self.layout.used(register), None);
+        }
+        blocks[at] = Some(came);
         self.puts = true;
     }
 
     /// Puts a block into its place in a step.
-    fn change(&mut self, register: u8, block: u32, came: Block<By::Element>) {
+    fn change(&mut self, register: u8, block: u32, (came, is_copy): (Block<By::Element>, bool)) {
         let shown = self.layout.in_result(register, block).filter(|&result| {
             // Mostly one step changes a block.
             self.changes.get_mut(result as usize).is_none_or(|left| {
@@ -214,7 +231,7 @@ impl<By: Reduction> Blocks<By> {
         if self.layout.is_used(register, block) {
             self.put(register, block, came.clone());
         }
-        self.came.push((result, came));
+        self.came.push(Shown { part: result, is_copy, came });
     }
 
     /// What an update stores.
@@ -266,41 +283,56 @@ impl<By: Reduction> Blocks<By> {
     pub fn take(&mut self, read: u16, came: Payload) {
         self.taken[usize::from(read)] = true;
         let part = self.layout.read(read).0;
-        let ((register, blocks), expected) = (self.layout.at(part), self.layout.elements_at(part));
-        let vector = match came {
-            Payload::Failed(error) => Err(error),
-            Payload::Lent(lent) => Ok(borrowed(&lent).unwrap_or_else(|| self.copied(read, expected, lent.as_bytes()))),
-            small => Ok(self.copied(read, expected, small.bytes())),
+        let (register, blocks) = self.layout.at(part);
+        let expected = self.layout.elements(register, &blocks);
+        let (vector, is_copy) = match came {
+            Payload::Failed(error) => (Err(error), false),
+            Payload::Lent(lent) => (self.held(read, expected, &lent), false),
+            small => (self.copied(read, expected, small.bytes()), true),
         };
-        let vector = vector.and_then(|vector| {
-            let what = |of: &str| format!("{of}: the value of shard {}", self.layout.peers[usize::from(read)]);
-            self.layout.check_length(what, expected, vector.len())?;
-            Ok(vector)
-        });
         if blocks.len() == 1 {
-            return self.change(register, blocks.start, vector);
+            return self.change(register, blocks.start, (vector, is_copy));
         }
         for block in blocks.clone() {
             let one = vector.as_ref().map(|all| all.slice(self.layout.place(register, &blocks, block, all.len())));
-            self.change(register, block, one.map_err(Clone::clone));
+            self.change(register, block, (one.map_err(Clone::clone), is_copy));
+        }
+    }
+
+    /// The elements of a value on loan.
+    fn held(&mut self, read: u16, expected: Option<usize>, lent: &Arc<dyn Lent>) -> Block<By::Element> {
+        match borrowed::<By::Element>(lent) {
+            Some(vector) => self.check_came(read, expected, vector.len()).map(|()| vector),
+            None => self.copied(read, expected, lent.as_bytes()),
         }
     }
 
     /// The elements in these bytes. Elements without bytes are as many as expected.
-    fn copied(&mut self, read: u16, expected: Option<usize>, bytes: &[u8]) -> Vector<By::Element> {
+    #[inline]
+    fn copied(&mut self, read: u16, expected: Option<usize>, bytes: &[u8]) -> Block<By::Element> {
         let size = size_of::<By::Element>();
         let count = match size {
             0 => expected.unwrap_or(0),
             _ => bytes.len() / size,
         };
+        self.check_came(read, expected, count)?;
         let last = &mut self.copies[usize::from(read)];
         let vector = match last.as_mut().and_then(Arc::get_mut) {
             Some(vector) => vector,
             None => Arc::get_mut(last.insert(Arc::default())).expect("nobody else holds it"),
         };
-        vector.resize(count, By::Element::zeroed());
+        if vector.len() != count {
+            *vector = vec![By::Element::zeroed(); count];
+        }
         bytemuck::cast_slice_mut::<_, u8>(vector).copy_from_slice(&bytes[..count * size]);
-        last.clone().map_or_else(Vector::default, Vector::from)
+        Ok(last.clone().map_or_else(Vector::default, Vector::from))
+    }
+
+    /// Refuses another number of elements than expected.
+    #[inline]
+    fn check_came(&self, read: u16, expected: Option<usize>, came: usize) -> Result<(), Box<Error>> {
+        let what = |of: &str| format!("{of}: the value of shard {}", self.layout.peers[usize::from(read)]);
+        self.layout.check_length(what, expected, came)
     }
 
     /// Moves blocks, unless that was done when the call began.
@@ -315,13 +347,14 @@ impl<By: Reduction> Blocks<By> {
         let ((source, from), (register, to)) = (self.layout.at(from), self.layout.at(part));
         for (from, to) in from.zip(to) {
             let block = self.block(source, from);
-            self.change(register, to, block);
+            self.change(register, to, (block, false));
         }
     }
 
-    /// The next block of the result that has come and is not shown yet, by position.
-    pub fn show_next(&mut self) -> Option<(usize, Block<By::Element>)> {
-        self.came.pop().map(|(block, came)| (block as usize, came))
+    /// The next block of the result that has come and is not shown yet.
+    #[inline]
+    pub fn show_next(&mut self) -> Option<Shown<By::Element>> {
+        self.came.pop()
     }
 
     /// The shard that contributes a block of the result, and the number of its block.
@@ -353,7 +386,7 @@ impl<By: Reduction> Blocks<By> {
 
     /// The first error of the contribution.
     pub fn failed(&self) -> Option<Error> {
-        let mut blocks = self.layout.contribution.clone().filter_map(|block| self.get(0, block).as_ref());
+        let mut blocks = self.layout.contribution.clone().filter_map(|block| self.get(0, block));
         let whole = self.whole.as_ref().and_then(|whole| whole.as_ref().err());
         whole.or(blocks.find_map(|block| block.as_ref().err())).map(|error| (**error).clone())
     }

@@ -1,21 +1,19 @@
 //! One slot of one shard: its call, the running value, and the steps that change it.
 
 use crate::Combine;
-use crate::blocks::{Blocks, borrowed};
+use crate::blocks::{Blocks, Shown, borrowed};
 use crate::fold::combine_in_place;
-use crate::layout::Layout;
 use crate::reduction::Reduction;
 use crate::registers::Registers;
 use crate::role::Place;
 use crate::role::Role;
 use crate::shared::Shared;
-use crate::value::{Came, Given, Output, Parts};
+use crate::value::{Came, Given, Output};
 use bytemuck::Zeroable;
 use maniple_regions::{Operator, Vector};
 use maniple_runtime::replay::{ReplayCx, RunningValue};
-use maniple_runtime::{Error, FutureMap, Lent, Payload, Resolver, TaskFuture};
+use maniple_runtime::{Error, Lent, Payload};
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// There are many, so the state that only some need is in `aside`.
@@ -47,17 +45,12 @@ struct Aside<By: Reduction> {
     registers: Registers<By::Element>,
     /// Calls that wait for this slot.
     queued: VecDeque<Queued<By::In, By::Out>>,
-    /// The memory of the last call in parts, and of its futures.
-    blocks: Option<Box<Blocks<By>>>,
-    parts: Option<Box<Parts<By::Out>>>,
 }
 
 type Queued<I, O> = (Given<I>, Output<O>);
 
 fn made<By: Reduction>(aside: &mut Option<Box<Aside<By>>>) -> &mut Aside<By> {
-    aside.get_or_insert_with(|| {
-        Box::new(Aside { registers: Registers::new(), queued: VecDeque::new(), blocks: None, parts: None })
-    })
+    aside.get_or_insert_with(|| Box::new(Aside { registers: Registers::new(), queued: VecDeque::new() }))
 }
 
 /// A state of more bytes is kept where it is, and not moved from hand to hand.
@@ -72,21 +65,9 @@ impl<By: Reduction> Chain<By> {
         &mut made(&mut self.aside).registers
     }
 
-    /// The futures of the parts of a call, mostly with the memory of those of the last one.
-    pub fn parts(&mut self, count: usize) -> (Output<By::Out>, FutureMap<Vector<By::Out>>) {
-        let mut parts = made(&mut self.aside).parts.take().unwrap_or_default();
-        parts.0.resize_with(count, || None);
-        let renew = |part: &mut Option<Resolver<_>>| part.get_or_insert_with(|| TaskFuture::pending().0).renew();
-        let futures = parts.0.iter_mut().map(renew).collect();
-        (Output::Parts(parts), futures)
-    }
-
-    /// Begins a call in parts, with the memory of the last one.
-    pub fn begin_in_parts(&mut self, layout: &Rc<Layout>, given: Given<By::In>) {
-        let joins = self.output.as_ref().is_some_and(Output::is_whole);
-        let last = made(&mut self.aside).blocks.take();
-        let mut blocks = last.unwrap_or_else(|| Box::new(Blocks::new(layout)));
-        blocks.begin(given, joins);
+    /// Begins a call in parts.
+    pub fn begin_in_parts(&mut self, mut blocks: Box<Blocks<By>>, given: Given<By::In>) {
+        blocks.begin(given, self.output.as_ref().is_some_and(Output::is_whole));
         self.running = Running::Parts(blocks);
     }
 
@@ -190,14 +171,14 @@ impl<By: Reduction> Chain<By> {
                     deliver(chain, &output, (self, true), shared, cx);
                     self.output = Some(output);
                 }
-                self.over(role.result().0 == 0);
+                self.over(chain, role.result().0 == 0, shared);
             }
             Err(error) => {
                 self.running = Running::Registers;
                 if let Some(output) = self.output.take() {
                     output.fail(chain, *error, cx);
                 }
-                self.over(false);
+                self.over(chain, false, shared);
             }
         }
         // The followers of a group end before their leader.
@@ -211,7 +192,7 @@ impl<By: Reduction> Chain<By> {
             deliver(chain, &output, (leader, false), shared, cx);
             self.output = Some(output);
         }
-        self.over(false);
+        self.over(chain, false, shared);
     }
 
     /// Puts the parts of a call together, if its result is to be whole.
@@ -227,10 +208,8 @@ impl<By: Reduction> Chain<By> {
         let (Running::Parts(blocks), Some(Output::Parts(parts))) = (&mut self.running, &mut self.output) else {
             return;
         };
-        while let Some((part, came)) = blocks.show_next() {
-            let came = came.map(|vector| shared.by.lower_all(vector)).map_err(|error| *error);
-            // A small one is a copy.
-            let is_copy = came.as_ref().is_ok_and(|vector| size_of_val(&vector[..]) <= Payload::INLINE);
+        while let Some(Shown { part, is_copy, came }) = blocks.show_next() {
+            let (part, came) = (part as usize, came.map(|vector| shared.by.lower_all(vector)));
             cx.settle_part(chain, (&parts.0, part), || blocks.origin(part), came);
             if !is_copy {
                 parts.0[part] = None;
@@ -239,9 +218,9 @@ impl<By: Reduction> Chain<By> {
     }
 
     /// Puts away what the call has used, once its result has been delivered.
-    fn over(&mut self, has_result: bool) {
+    fn over(&mut self, chain: u32, has_result: bool, shared: &Shared<By>) {
         if matches!(self.running, Running::Parts(_)) {
-            self.over_in_parts();
+            self.over_in_parts(chain, shared);
         }
         if !matches!(self.output, Some(Output::One(_))) {
             self.output = None;
@@ -253,16 +232,15 @@ impl<By: Reduction> Chain<By> {
 
     /// Keeps the memory of a call in parts.
     #[inline(never)]
-    fn over_in_parts(&mut self) {
-        let aside = made(&mut self.aside);
+    fn over_in_parts(&mut self, chain: u32, shared: &Shared<By>) {
         if let Running::Parts(mut blocks) = std::mem::replace(&mut self.running, Running::Registers) {
             blocks.end();
-            aside.blocks = Some(blocks);
+            shared.keep_blocks(chain, blocks);
         }
         if let Some(Output::Parts(_)) = self.output
             && let Some(Output::Parts(parts)) = self.output.take()
         {
-            aside.parts = Some(parts);
+            shared.keep_parts(chain, parts);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::chain::{Chain, Live, Running};
 use crate::layout::Layout;
+use crate::parts::Parts;
 use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::shared::Shared;
@@ -25,9 +26,12 @@ pub struct Engine<By: Reduction> {
     layouts: Layouts,
 }
 
+/// Makes the layout of the shard at a position, whose parts there may be already.
+type MakeLayout = dyn Fn(u32, Option<&Parts>) -> Layout;
+
 /// The layouts of a processor's shards, by position. Each is made for the first call in parts or with blocks.
 pub struct Layouts {
-    pub make: Box<dyn Fn(u32) -> Layout>,
+    pub make: Box<MakeLayout>,
     pub made: Vec<Option<Rc<Layout>>>,
     /// Whether calls can be in parts, as nothing is combined, and whether all are.
     pub can_part: bool,
@@ -35,10 +39,10 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    fn of(&mut self, position: u32) -> &Rc<Layout> {
+    fn of<T>(&mut self, position: u32, role: &Role<T>) -> &Rc<Layout> {
         let at = position as usize;
         self.made.resize(self.made.len().max(at + 1), None);
-        self.made[at].get_or_insert_with(|| Rc::new((self.make)(position)))
+        self.made[at].get_or_insert_with(|| Rc::new((self.make)(position, role.parts.as_deref())))
     }
 }
 
@@ -60,9 +64,8 @@ impl<By: Reduction> Engine<By> {
         given: Given<By::In>,
         cx: &mut ReplayCx<'_>,
     ) -> FutureMap<Vector<By::Out>> {
-        let parts = self.layouts.of(at.0).result().1.len();
-        let number = self.chain(at);
-        let (output, futures) = self.chains[number as usize].parts(parts);
+        let parts = self.layouts.of(at.0, self.shared.role(at.0)).result().1.len();
+        let (output, futures) = self.shared.futures(at.0, parts);
         self.call_for(at, given, output, cx);
         futures
     }
@@ -181,7 +184,7 @@ impl<By: Reduction> Engine<By> {
         let Self { shared, chains, layouts, .. } = self;
         let c = &mut chains[chain as usize];
         let Running::Later(given) = std::mem::replace(&mut c.running, Running::Registers) else { return Ok(()) };
-        let layout = layouts.of(chain / shared.slots);
+        let layout = layouts.of(chain / shared.slots, shared.role_of_chain(chain));
         let given = if let Given::Blocks(blocks) = given { blocks.or_whole() } else { given };
         if let Given::Blocks(blocks) = &given {
             layout.check_number(blocks.len())?;
@@ -193,7 +196,7 @@ impl<By: Reduction> Engine<By> {
                 came: "one vector".into(),
             });
         }
-        c.begin_in_parts(layout, given);
+        c.begin_in_parts(shared.blocks(chain / shared.slots, layout), given);
         Ok(())
     }
 
@@ -267,7 +270,9 @@ impl<By: Reduction> Replay for Engine<By> {
         let Self { shared, chains, layouts, .. } = self;
         let c = &mut chains[chain as usize];
         let Running::Later(given) = &mut c.running else { return Ok(true) };
-        let check = |blocks: &[Vector<By::In>]| layouts.of(chain / shared.slots).check_blocks(blocks);
+        let check = |blocks: &[Vector<By::In>]| {
+            layouts.of(chain / shared.slots, shared.role_of_chain(chain)).check_blocks(blocks)
+        };
         let Some(came) = given.take(check) else { return Ok(false) };
         // The input lets go of a vector before `came` is looked at.
         c.running = Running::Registers;

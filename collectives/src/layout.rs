@@ -1,6 +1,6 @@
 //! Where the steps of one rank find blocks, for calls in parts.
 
-use crate::parts::{parts_of, used_blocks};
+use crate::parts::{PartBlocks, Parts, part_blocks, parts_of, used_blocks};
 use crate::sizes::{Sizes, Starts, ends};
 use crate::{Goal, Ranks, Schedule, Step};
 use maniple_regions::Vector;
@@ -9,10 +9,7 @@ use std::ops::Range;
 
 /// The blocks of a rank's steps, of its contribution and of its result. Blocks that it does not use are left out.
 pub struct Layout {
-    /// The register of each part, and its blocks.
-    parts: Vec<(u8, Range<u32>)>,
-    /// The elements of each part, if they are known.
-    elements: Vec<Option<usize>>,
+    parts: PartBlocks,
     /// The collective and the shard, for errors.
     pub name: String,
     /// The part of each read, and whether no earlier step uses the same blocks.
@@ -47,7 +44,8 @@ fn wrong_length(what: String, expected: usize, came: usize) -> Box<Error> {
 }
 
 impl Layout {
-    pub fn of(name: &str, schedule: &Schedule, goal: &Goal, sizes: &Sizes) -> Self {
+    /// The layout of a schedule's rank, whose parts there are already if its value is not one vector.
+    pub fn of(name: &str, schedule: &Schedule, goal: &Goal, sizes: &Sizes, parts: Option<&Parts>) -> Self {
         let (rank, blocks) = (schedule.rank(), schedule.blocks());
         let [contributes, receives] = ends(goal, rank, blocks);
         let used = used_blocks(schedule, [&contributes, &receives]);
@@ -57,8 +55,7 @@ impl Layout {
         let has_block_for_each = goal.kind().has_block_for_each_receiver();
         let mut made = Self {
             name: format!("`{name}` in shard {rank}"),
-            parts: schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect(),
-            elements: Vec::new(),
+            parts: parts.map_or_else(|| part_blocks(schedule), |parts| parts.parts.clone()),
             reads: Vec::new(),
             peers: Vec::new(),
             free_locals: Vec::new(),
@@ -76,7 +73,6 @@ impl Layout {
                 false => 0,
             },
         };
-        made.elements = made.parts.iter().map(|(register, blocks)| made.elements(*register, blocks)).collect();
         made.add_steps(schedule);
         made.change_again = made.changes.iter().any(|changes| *changes > 1);
         made
@@ -131,15 +127,14 @@ impl Layout {
         self.registers.iter().map(|(hull, _)| hull.clone())
     }
 
+    /// How many blocks of a register are used.
+    pub fn used(&self, register: u8) -> usize {
+        self.registers[usize::from(register)].0.len()
+    }
+
     #[inline]
     pub fn at(&self, part: u16) -> (u8, Range<u32>) {
         self.parts[usize::from(part)].clone()
-    }
-
-    /// The elements of a part, if they are known.
-    #[inline]
-    pub fn elements_at(&self, part: u16) -> Option<usize> {
-        self.elements[usize::from(part)]
     }
 
     /// The place of a block among those of its register that are used.
@@ -148,15 +143,10 @@ impl Layout {
         (block - self.registers[usize::from(register)].0.start) as usize
     }
 
-    /// Where the elements of blocks are in a vector of all blocks.
-    #[inline]
-    fn range(&self, register: u8, blocks: Range<u32>) -> Range<usize> {
-        self.registers[usize::from(register)].1.range(blocks)
-    }
-
     /// The elements of some blocks together, if they are known.
+    #[inline]
     pub fn elements(&self, register: u8, blocks: &Range<u32>) -> Option<usize> {
-        (!self.is_any).then(|| self.range(register, blocks.clone()).len())
+        (!self.is_any).then(|| self.registers[usize::from(register)].1.count(blocks))
     }
 
     /// Where one of some blocks is in their vector, which has that many elements.
@@ -167,9 +157,7 @@ impl Layout {
             let starts = Starts::Cut { elements, blocks: blocks.len() };
             return starts.range(block - blocks.start..block - blocks.start + 1);
         }
-        let starts = &self.registers[usize::from(register)].1;
-        let first = starts.at(blocks.start);
-        starts.at(block) - first..starts.at(block + 1) - first
+        self.registers[usize::from(register)].1.place(blocks.start, block)
     }
 
     /// Whether a contribution has to come in blocks, as nobody knows where they would be in one vector.

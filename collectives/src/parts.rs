@@ -3,6 +3,7 @@
 use crate::sizes::{Sizes, Starts, ends};
 use crate::{Goal, Schedule, Step};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The part that a step reads, and the one that it changes.
 pub fn parts_of(step: &Step) -> [Option<u16>; 2] {
@@ -30,13 +31,22 @@ pub fn used_blocks(schedule: &Schedule, [contributes, receives]: [&Option<Range<
     hulls.into_iter().map(Option::unwrap_or_default).collect()
 }
 
+/// The register of each part of a schedule, and its blocks there.
+pub type PartBlocks = Arc<[(u8, Range<u32>)]>;
+
+/// The parts of a schedule.
+pub fn part_blocks(schedule: &Schedule) -> PartBlocks {
+    schedule.parts().iter().map(|part| (part.register, part.blocks.clone())).collect()
+}
+
 /// Where the parts of one rank's steps are, and its contribution and its result.
 pub struct Parts {
-    /// The register of each part, and its elements there.
-    parts: Vec<(u8, Range<usize>)>,
+    pub parts: PartBlocks,
     /// Whether steps combine parts with each other.
     has_locals: bool,
-    /// The elements of each register. Blocks that the rank does not use are left out.
+    /// Where the blocks of each register begin, and the first element that the rank uses. Blocks that it does not use are left out.
+    starts: Vec<(Starts, usize)>,
+    /// The elements of each register.
     pub registers: Vec<usize>,
     /// The contribution in register 0, and the result with its register, if the rank has them.
     pub contribution: Option<Range<usize>>,
@@ -49,34 +59,39 @@ impl Parts {
         let [contributes, receives] = ends(goal, rank, blocks);
         let has_locals = schedule.steps().iter().any(|step| matches!(step, Step::Local { .. }));
         let hulls = used_blocks(schedule, [&contributes, &receives]);
-        let registers: Vec<(Starts, usize, usize)> = (0..=u8::MAX)
-            .zip(hulls)
-            .map(|(register, hull)| {
-                let starts = sizes.of(goal, rank, blocks, register);
-                let Range { start, end } = starts.range(hull);
-                (starts, start, end - start)
-            })
-            .collect();
-        let place = |register: u8, blocks: &Range<u32>| {
-            let (starts, first, _) = &registers[usize::from(register)];
-            let Range { start, end } = starts.range(blocks.clone());
-            // A part that no step uses may lie outside.
-            start.saturating_sub(*first)..end.saturating_sub(*first)
-        };
-        Self {
-            parts: schedule.parts().iter().map(|p| (p.register, place(p.register, &p.blocks))).collect(),
+        let mut made = Self {
+            parts: part_blocks(schedule),
             has_locals,
-            contribution: contributes.map(|blocks| place(0, &blocks)),
-            result: receives.map(|blocks| (schedule.result(), place(schedule.result(), &blocks))),
-            registers: registers.into_iter().map(|(_, _, elements)| elements).collect(),
+            starts: Vec::new(),
+            registers: Vec::new(),
+            contribution: None,
+            result: None,
+        };
+        for (register, hull) in (0..=u8::MAX).zip(hulls) {
+            let starts = sizes.of(goal, rank, blocks, register);
+            let Range { start, end } = starts.range(hull);
+            made.starts.push((starts, start));
+            made.registers.push(end - start);
         }
+        made.contribution = contributes.map(|blocks| made.place(0, &blocks));
+        made.result = receives.map(|blocks| (schedule.result(), made.place(schedule.result(), &blocks)));
+        made
+    }
+
+    /// The elements of some blocks of a register.
+    #[inline]
+    fn place(&self, register: u8, blocks: &Range<u32>) -> Range<usize> {
+        let (starts, first) = &self.starts[usize::from(register)];
+        let Range { start, end } = starts.range(blocks.clone());
+        // A part that no step uses may lie outside.
+        start.saturating_sub(*first)..end.saturating_sub(*first)
     }
 
     /// The register of a part, and its elements.
     #[inline]
     pub fn at(&self, part: u16) -> (usize, Range<usize>) {
-        let (register, range) = &self.parts[usize::from(part)];
-        (usize::from(*register), range.clone())
+        let (register, blocks) = &self.parts[usize::from(part)];
+        (usize::from(*register), self.place(*register, blocks))
     }
 
     /// The elements of the value, if it is one vector that all steps use as a whole, and combine with other shards'
@@ -84,8 +99,8 @@ impl Parts {
     pub fn whole(&self) -> Option<usize> {
         let [elements] = self.registers[..] else { return None };
         let is_whole = |range: &Range<usize>| *range == (0..elements);
-        let all = self.parts.iter().map(|(_, range)| range);
-        let ends = self.contribution.iter().chain(self.result.iter().map(|(_, range)| range));
-        (self.parts.len() == 1 && !self.has_locals && all.chain(ends).all(is_whole)).then_some(elements)
+        let mut ends = self.contribution.iter().chain(self.result.iter().map(|(_, range)| range));
+        let is_one = self.parts.len() == 1 && !self.has_locals && is_whole(&self.at(0).1);
+        (is_one && ends.all(is_whole)).then_some(elements)
     }
 }

@@ -1,14 +1,19 @@
 //! What all chains of a collective on one processor share.
 
+use crate::blocks::Blocks;
 use crate::gathered::Gathered;
+use crate::layout::Layout;
 use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::samples::Samples;
+use crate::value::{Output, Parts};
 use crate::{Combine, Operator};
 use maniple_regions::Vector;
-use maniple_runtime::Error;
 use maniple_runtime::replay::ReplayCx;
+use maniple_runtime::{Error, FutureMap, Resolver, TaskFuture};
 use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 pub struct Shared<By: Reduction> {
     pub name: String,
@@ -24,8 +29,17 @@ pub struct Shared<By: Reduction> {
     samples: Option<RefCell<Samples<By::Element>>>,
     /// Memory for the values of a group.
     pub gathered: Gathered<By::Element>,
+    /// By position of the shard, from its first call in parts on.
+    spare: RefCell<Vec<Spare<By>>>,
     /// The result that a member of the present group has got from its state, if one has.
     lowered: RefCell<Lowered<By::Out>>,
+}
+
+/// The memory of a shard's calls in parts that are over, which the next ones use again: the oldest first, as the shard may still
+/// hold parts of the last one.
+struct Spare<By: Reduction> {
+    blocks: VecDeque<Box<Blocks<By>>>,
+    parts: VecDeque<Box<Parts<By::Out>>>,
 }
 
 /// A result that was lowered from states.
@@ -55,6 +69,7 @@ impl<By: Reduction> Shared<By> {
             roles,
             samples: laws.then(RefCell::default),
             gathered: Gathered::new(),
+            spare: RefCell::default(),
             lowered: RefCell::new(Lowered::None),
         }
     }
@@ -101,6 +116,40 @@ impl<By: Reduction> Shared<By> {
             self.lowered.replace(Lowered::Many(results.clone()));
         }
         Ok(results)
+    }
+
+    /// The memory of a shard's calls in parts that are over.
+    fn spare<R>(&self, position: u32, f: impl FnOnce(&mut Spare<By>) -> R) -> R {
+        let (mut all, at) = (self.spare.borrow_mut(), position as usize);
+        if at >= all.len() {
+            all.resize_with(at + 1, || Spare { blocks: VecDeque::new(), parts: VecDeque::new() });
+        }
+        f(&mut all[at])
+    }
+
+    /// The futures of the parts of a call.
+    pub fn futures(&self, position: u32, count: usize) -> (Output<By::Out>, FutureMap<Vector<By::Out>>) {
+        let mut parts = self.spare(position, |spare| spare.parts.pop_front()).unwrap_or_default();
+        parts.0.resize_with(count, || None);
+        let renew = |part: &mut Option<Resolver<_>>| part.get_or_insert_with(|| TaskFuture::pending().0).renew();
+        let futures = parts.0.iter_mut().map(renew).collect();
+        (Output::Parts(parts), futures)
+    }
+
+    /// The memory of the blocks of a call.
+    pub fn blocks(&self, position: u32, layout: &Rc<Layout>) -> Box<Blocks<By>> {
+        let spare = self.spare(position, |spare| spare.blocks.pop_front());
+        spare.unwrap_or_else(|| Box::new(Blocks::new(layout)))
+    }
+
+    /// Keeps the memory of a call that is over.
+    pub fn keep_blocks(&self, chain: u32, blocks: Box<Blocks<By>>) {
+        self.spare(chain / self.slots, |spare| spare.blocks.push_back(blocks));
+    }
+
+    /// The same of its futures.
+    pub fn keep_parts(&self, chain: u32, parts: Box<Parts<By::Out>>) {
+        self.spare(chain / self.slots, |spare| spare.parts.push_back(parts));
     }
 
     /// Ends the calls of a group, or of one chain.

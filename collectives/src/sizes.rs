@@ -118,6 +118,26 @@ impl Starts {
         }
     }
 
+    /// How many elements some blocks have.
+    #[inline]
+    pub fn count(&self, blocks: &Range<u32>) -> usize {
+        match self {
+            Starts::Each(size) => blocks.len() * size,
+            _ => self.range(blocks.clone()).len(),
+        }
+    }
+
+    /// The elements of a block in a vector that begins with the block `first`.
+    #[inline]
+    pub fn place(&self, first: u32, block: u32) -> Range<usize> {
+        if let Starts::Each(size) = self {
+            let start = (block - first) as usize * size;
+            return start..start + size;
+        }
+        let first = self.at(first);
+        self.at(block) - first..self.at(block + 1) - first
+    }
+
     /// The elements of some blocks.
     #[inline]
     pub fn range(&self, blocks: Range<u32>) -> Range<usize> {

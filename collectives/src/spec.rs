@@ -3,6 +3,7 @@
 use crate::engine::{Engine, Layouts};
 use crate::layout::Layout;
 use crate::own;
+use crate::parts::Parts;
 use crate::reduction::Reduction;
 use crate::role::Role;
 use crate::sizes::Sizes;
@@ -103,7 +104,9 @@ impl<R: Reduction> ReplaySpec for CollectiveSpec<R> {
             let (can_part, always, name) = (!goal.combines() && !in_groups, self.request.is_any(), self.name.clone());
             let (schedules, goal, sizes, shards) =
                 (self.schedules.clone(), goal.clone(), sizes.clone(), shards.to_vec());
-            let make = move |position: u32| Layout::of(&name, &schedules.of(shards[position as usize]), &goal, &sizes);
+            let make = move |position: u32, parts: Option<&Parts>| {
+                Layout::of(&name, &schedules.of(shards[position as usize]), &goal, &sizes, parts)
+            };
             Layouts { make: Box::new(make), made: Vec::new(), can_part, always }
         };
         (subtasks, Box::new(Engine::new(&self.name, (reduction.clone(), laws), *slots, roles, layouts)))

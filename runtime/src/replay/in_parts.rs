@@ -73,7 +73,7 @@ impl ReplayCx<'_> {
         chain: u32,
         (parts, part): (&[Option<Resolver<T>>], usize),
         of: impl FnOnce() -> (u32, u32),
-        outcome: Result<T, Error>,
+        outcome: Result<T, Box<Error>>,
     ) {
         let effects = &self.tasks.effects;
         let next = || (part + 1) % parts.len();
@@ -87,9 +87,17 @@ impl ReplayCx<'_> {
             return;
         }
         if effects.strikes(Bug::DoubledPart) {
-            parts[next()].iter().for_each(|next| self.settle(chain, next, outcome.clone()));
+            parts[next()].iter().for_each(|next| self.settle_one(chain, next, outcome.clone()));
         }
-        self.settle(chain, to, outcome);
+        self.settle_one(chain, to, outcome);
+    }
+
+    #[inline]
+    fn settle_one<T: 'static>(&mut self, chain: u32, part: &Resolver<T>, outcome: Result<T, Box<Error>>) {
+        match outcome {
+            Ok(value) => part.settle(Ok(value), self.tasks.teller()),
+            Err(error) => self.settle(chain, part, Err(*error)),
+        }
     }
 
     /// A panic fails the call.
