@@ -6,7 +6,7 @@ use crate::common::asleep;
 use crate::common::processes::{alone, on_processes};
 use crate::common::resident::resident;
 use crate::common::steps as asked;
-use maniple_collectives::{Collective, Operator};
+use maniple_collectives::{Algorithm, Collective, Operator};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
 use maniple_runtime::{
     Edges, Error, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top,
@@ -174,5 +174,46 @@ fn a_region_tree_in_each_step_leaves_nothing() {
             assert!(grown < data, "{name}: 300 steps left {grown} kB behind");
             assert!(after.saturating_sub(first) < 4 * data + 2000, "{name}: {after} kB, {first} kB at first");
         }
+    });
+}
+
+/// Blocks of 8 bytes between all pairs of 128 shards, in parts: a shard's two slots share the memory of what is over.
+#[test]
+fn a_pair_of_shards_takes_little_memory() {
+    alone("destroyed::a_pair_of_shards_takes_little_memory", || {
+        const SHARDS: u32 = 128;
+        let run = Runtime::threads(1).run(|top| async move {
+            let gang = top.gang("gang", SHARDS)?;
+            let task = top.register(
+                "exchange",
+                |shard: Shard, (all, sum): (Collective<[u64]>, Collective<u64>)| async move {
+                    let mut after = 0;
+                    for _ in 0..6 {
+                        let parts = all.call_parts(&shard, (0..u64::from(SHARDS)).collect::<Vec<_>>())?;
+                        let mut got = 0;
+                        for part in parts.iter() {
+                            got += part.clone().await?[0];
+                        }
+                        assert_eq!(got, u64::from(shard.index() * SHARDS));
+                        drop(parts);
+                        // Until all have done so.
+                        sum.call(&shard, got)?.await?;
+                        after = resident();
+                        sum.call(&shard, got)?.await?;
+                    }
+                    Ok(after)
+                },
+            );
+            let before = resident();
+            let sum = Collective::allreduce(Operator::sum()).make(&top, &gang, "sum")?;
+            let all =
+                Collective::<u64>::all_to_all().elements(1).algorithm(Algorithm::Direct).make(&top, &gang, "all")?;
+            let after = top.launch_gang(&gang, &task, |_| ShardLaunch::new((all, sum)))?.all().await?;
+            Ok((before, after[0]))
+        });
+        let (before, after) = run.expect("nothing is wrong").0;
+        let each = (after - before) * 1024 / u64::from(SHARDS).pow(2);
+        println!("{each} bytes for a pair");
+        assert!(each < 600, "{each} bytes for a pair");
     });
 }
