@@ -184,9 +184,8 @@ fn a_pair_of_shards_takes_little_memory() {
         const SHARDS: u32 = 128;
         let run = Runtime::threads(1).run(|top| async move {
             let gang = top.gang("gang", SHARDS)?;
-            let task = top.register(
-                "exchange",
-                |shard: Shard, (all, sum): (Collective<[u64]>, Collective<u64>)| async move {
+            let task =
+                top.register("exchange", |shard: Shard, (all, sum): (Collective<[u64]>, Collective<u64>)| async move {
                     let mut after = 0;
                     for _ in 0..6 {
                         let parts = all.call_parts(&shard, (0..u64::from(SHARDS)).collect::<Vec<_>>())?;
@@ -202,8 +201,7 @@ fn a_pair_of_shards_takes_little_memory() {
                         sum.call(&shard, got)?.await?;
                     }
                     Ok(after)
-                },
-            );
+                });
             let before = resident();
             let sum = Collective::allreduce(Operator::sum()).make(&top, &gang, "sum")?;
             let all =
