@@ -1,70 +1,70 @@
 //! Word count, as in MapReduce: each shard counts the words of its piece of a text, and sends each count to the shard that the
-//! word's hash names. Only senders know the sizes of these blocks. They are added up in the order in which they come.
+//! word names. Only senders know the sizes of these blocks. They are added up in the order in which they come.
 use maniple::prelude::*;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::path::PathBuf;
 use std::sync::Arc;
-mod common;
-type Counts = BTreeMap<String, u64>;
+pub(crate) mod common;
+use common::{How, piece};
+pub(crate) type Counts = BTreeMap<String, u64>;
 
-/// Counts the words of a text, apart for each shard that adds them up.
-fn count(text: &str, shards: u32) -> Vec<Counts> {
-    let mut counts = vec![Counts::new(); shards as usize];
-    for word in text.split_whitespace() {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(word);
-        *counts[(hash % u64::from(shards)) as usize].entry(word.into()).or_default() += 1;
-    }
+pub(crate) fn count(text: &str) -> Counts {
+    let mut counts = Counts::new();
+    text.split_whitespace().for_each(|word| *counts.entry(word.into()).or_default() += 1);
     counts
 }
 
-/// A shard's piece of a text: from the first blank in it to the first blank behind it.
-fn piece(text: &str, shard: u32, shards: u32) -> &str {
-    let start = |part: u32| {
-        let at = text.len() * part as usize / shards as usize;
-        let blank = text.bytes().skip(at).position(|b| b.is_ascii_whitespace());
-        if part == 0 { 0 } else { blank.map_or(text.len(), |next| at + next) }
-    };
-    &text[start(shard)..start(shard + 1)]
+/// The shard that adds up the counts of a word.
+pub(crate) fn owner(word: &str, shards: usize) -> usize {
+    word.bytes().fold(0, |hash: usize, byte| hash.wrapping_mul(31).wrapping_add(byte.into())) % shards
 }
 
-/// One line for each word, with its count.
-fn pack(counts: Arg<Arc<Vec<Counts>>>, to: Arg<usize>) -> Vec<u8> {
-    counts[to.0].iter().map(|(word, count)| format!("{word} {count}\n")).collect::<String>().into_bytes()
-}
-
-async fn shard(shard: Shard, (shuffle, text): (Collective<[u8]>, String)) -> Result<Counts, Error> {
-    let shards = shard.shards();
-    let counted = shard.launch(move || Arc::new(count(&text, shards)), ()).go()?;
-    let blocks = shard.index_launch(shards as usize, pack, |to| ((&counted).into(), to.into())).go()?;
-    let (mut parts, mut all) = (shuffle.call_parts(&shard, blocks)?, Counts::new());
-    while let Some((_, block)) = parts.next().await {
-        for (word, count) in String::from_utf8_lossy(&block?).lines().filter_map(|line| line.split_once(' ')) {
-            *all.entry(word.into()).or_default() += count.parse::<u64>().map_err(|_| Error::user("no count"))?;
-        }
+/// For each shard a line for each word, with its count.
+fn deal(all: Many<Arg<Counts>>, shards: Arg<usize>) -> Arc<Vec<String>> {
+    let mut lines = vec![String::new(); *shards];
+    for (word, count) in all.into_iter().flat_map(|counts| counts.0) {
+        lines[owner(&word, *shards)] += &format!("{word} {count}\n");
     }
-    Ok(all)
+    Arc::new(lines)
 }
 
-fn run(shards: u32, workers: u32, files: &[PathBuf]) -> Result<String, Error> {
-    let read = |file: &PathBuf| std::fs::read_to_string(file).map_err(|e| Error::user(format!("{file:?}: {e}")));
-    let text = files.iter().map(read).collect::<Result<Vec<_>, _>>()?.join(" ");
-    let whole = if files.is_empty() { include_str!("word_count.rs").to_string() } else { text };
-    let pieces = Arc::new((0..shards).map(|s| piece(&whole, s, shards).to_string()).collect::<Vec<_>>());
+fn add(mut sums: Arg<Counts>, block: Arg<Vector<u8>>) -> Counts {
+    for (word, count) in String::from_utf8_lossy(&block).lines().filter_map(|line| line.split_once(' ')) {
+        *sums.0.entry(word.into()).or_default() += count.parse::<u64>().expect("a count");
+    }
+    sums.0
+}
+
+pub(crate) async fn shard(shard: Shard, shuffle: Collective<[u8]>, text: Arc<str>, how: How) -> Result<Counts, Error> {
+    let (me, shards) = (shard.index() as usize, shard.shards() as usize);
+    let map = move |n: Arg<usize>| count(piece(piece(&text, me, shards), *n, how.tasks));
+    let maps = shard.index_launch(how.tasks, map, |n| (n.into(),)).takes(how.takes[0]).go()?;
+    let lines = shard.launch(deal, (maps.into_iter().map(Into::into).collect(), shards.into())).go()?;
+    let pack = |lines: Arg<Arc<Vec<String>>>, to: Arg<usize>| lines[*to].clone().into_bytes();
+    let blocks = shard.index_launch(shards, pack, |to| ((&lines).into(), to.into())).takes(how.takes[1]);
+    let mut parts = shuffle.call_parts(&shard, blocks.first(me + 1).go()?)?;
+    how.wait(&parts).await?;
+    let mut sums = TaskFuture::ready(Counts::new());
+    while let Some((_, block)) = parts.next().await {
+        sums = shard.launch(add, (sums.into(), block?.into())).go()?;
+    }
+    sums.take().await
+}
+
+fn run(shards: u32, workers: u32, text: Arc<str>) -> Result<String, Error> {
+    let expected = count(&text);
+    let found = format!("{} words, {} different", expected.values().sum::<u64>(), expected.len());
     let (counts, _) = Runtime::threads(workers).run(move |top| {
-        let pieces = pieces.clone();
+        let text = text.clone();
         async move {
             let gang = top.gang("all", shards)?;
             let shuffle = Collective::<u8>::all_to_all().any_sizes().make(&top, &gang, "shuffle")?;
-            let launch = |s: u32| ShardLaunch::new((shuffle, pieces[s as usize].clone()));
-            top.launch_gang(&gang, &top.register("words", shard), launch)?.all().await
+            let words = top.register("words", move |s, shuffle| shard(s, shuffle, text.clone(), common::USUAL));
+            top.launch_gang(&gang, &words, |_| ShardLaunch::new(shuffle))?.all().await
         }
     })?;
-    let expected = count(&whole, 1).remove(0);
-    let found = format!("{} words, {} different", expected.values().sum::<u64>(), expected.len());
     common::verify("counts", counts.into_iter().flatten().collect(), expected).map(|()| found)
 }
 
 fn main() -> std::process::ExitCode {
-    common::main_with_files(run)
+    common::main_with_text(include_str!("word_count.rs"), run)
 }

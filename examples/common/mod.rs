@@ -2,11 +2,41 @@
 //! end with a code that says whether all is well.
 
 use maniple::prelude::Error;
+use maniple::runtime::FutureMap;
 use std::fmt::Debug;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a figure sets in an example that it runs.
+#[derive(Debug, Clone, Copy)]
+#[allow(dead_code, reason = "few examples map")]
+pub struct How {
+    /// Whether nothing is done with a part until all have come.
+    pub whole: bool,
+    /// How many tasks map.
+    pub tasks: usize,
+    /// The times in virtual time of a task that maps, and of one that makes a part.
+    pub takes: [Option<Duration>; 2],
+}
+
+impl How {
+    /// Waits for all parts if nothing is to be done with one before.
+    #[allow(dead_code, reason = "few examples are in figures")]
+    pub async fn wait<T: Clone + 'static>(self, parts: &FutureMap<T>) -> Result<(), Error> {
+        if self.whole {
+            parts.all().await?;
+        }
+        Ok(())
+    }
+}
+
+/// What an example does by itself.
+#[allow(dead_code, reason = "few examples are in figures")]
+pub const USUAL: How = How { whole: false, tasks: 1, takes: [None; 2] };
 
 const USAGE: &str = "4 shards and one worker a core, unless told otherwise";
 
@@ -16,10 +46,14 @@ pub fn main(example: fn(u32, u32) -> Result<String, Error>) -> ExitCode {
     run(false, |shards, workers, _| example(shards, workers))
 }
 
-/// The same for an example that reads files: `[SHARDS [WORKERS [FILE...]]]`.
+/// The same for an example that reads a text: `[SHARDS [WORKERS [FILE...]]]`. Without files it is `text`.
 #[allow(dead_code, reason = "most examples read none")]
-pub fn main_with_files(example: fn(u32, u32, &[PathBuf]) -> Result<String, Error>) -> ExitCode {
-    run(true, example)
+pub fn main_with_text(text: &str, example: fn(u32, u32, Arc<str>) -> Result<String, Error>) -> ExitCode {
+    let read = |file: &PathBuf| std::fs::read_to_string(file).map_err(|e| Error::user(format!("{file:?}: {e}")));
+    run(true, |shards, workers, files| {
+        let all = files.iter().map(read).collect::<Result<Vec<_>, _>>()?.join(" ");
+        example(shards, workers, if files.is_empty() { text.into() } else { all.into() })
+    })
 }
 
 fn run(has_files: bool, example: impl Fn(u32, u32, &[PathBuf]) -> Result<String, Error>) -> ExitCode {
@@ -67,6 +101,17 @@ fn print(text: &str) -> ExitCode {
 
 fn is_file(name: &str) -> bool {
     std::fs::File::open(name).and_then(|file| file.metadata()).is_ok_and(|data| data.is_file())
+}
+
+/// A piece of a text: from the first blank in it to the first blank behind it.
+#[allow(dead_code, reason = "few examples read text")]
+pub fn piece(text: &str, number: usize, pieces: usize) -> &str {
+    let start = |number: usize| {
+        let at = text.len() * number / pieces;
+        let blank = text.bytes().skip(at).position(|b| b.is_ascii_whitespace());
+        if number == 0 { 0 } else { blank.map_or(text.len(), |next| at + next) }
+    };
+    &text[start(number)..start(number + 1)]
 }
 
 fn positive(name: &str, text: &str) -> Result<u32, String> {

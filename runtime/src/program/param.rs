@@ -110,6 +110,12 @@ impl<T> From<T> for Input<T> {
         Input::Now(value)
     }
 }
+/// The task gets the value itself if nobody else holds the future, and else a clone of it.
+impl<T: 'static> From<TaskFuture<T>> for Input<T> {
+    fn from(future: TaskFuture<T>) -> Self {
+        Input::Later(future)
+    }
+}
 impl<T: 'static> From<&TaskFuture<T>> for Input<T> {
     fn from(future: &TaskFuture<T>) -> Self {
         Input::Later(future.clone())

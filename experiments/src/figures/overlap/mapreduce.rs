@@ -1,9 +1,17 @@
-//! A program in the form of MapReduce: tasks on pieces of the data, a block for each other shard, and tasks that put what has come
-//! together in pairs.
+//! Programs in the form of MapReduce: the examples, on small data that stand for large ones.
+
+#[allow(dead_code, clippy::duplicate_mod, reason = "the example runs by itself, too")]
+#[path = "../../../../examples/matrix_vector.rs"]
+mod matrix_vector;
+#[allow(dead_code, clippy::duplicate_mod, reason = "the example runs by itself, too")]
+#[path = "../../../../examples/word_count.rs"]
+mod word_count;
 
 use maniple::prelude::*;
 use maniple::runtime::now;
 use maniple_apps::{Mode, nanoseconds};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a shard does, in nanoseconds of one core and in bytes.
@@ -21,54 +29,90 @@ pub struct Program {
     pub bytes: usize,
 }
 
-/// The sum that a shard gets: of its number and a number of each other one, both from 1, for each task.
-fn sum(shard: u32, shards: u32, tasks: usize) -> u64 {
-    let (shard, shards) = (u64::from(shard) + 1, u64::from(shards));
-    tasks as u64 * (shards * shard + shards * (shards + 1) / 2)
-}
+/// The bytes of a word with its count, 1, in the small text.
+const LINE: usize = 8;
 
-async fn work(
-    shard: Shard,
-    (exchange, start): (Collective<[u64]>, Collective<()>),
-    program: Program,
-) -> Result<(Duration, bool), Error> {
-    let (me, shards) = (shard.index(), shard.shards() as usize);
-    start.call(&shard, ())?.await?;
-    let began = now();
-    let maps = shard.index_launch(program.tasks, |_: Arg<usize>| 1u64, |n| (n.into(),)).named("map");
-    let maps = maps.takes(nanoseconds(program.map_ns)).go()?;
-    let add = |maps: Many<Arg<u64>>| maps.into_iter().map(|one| *one).sum::<u64>();
-    let mapped =
-        shard.launch(add, (maps.iter().map(Into::into).collect(),)).named("mapped").takes(Duration::ZERO).go()?;
-    let block = move |mapped: Arg<u64>, to: Arg<usize>| vec![*mapped * (u64::from(me) + 1 + to.0 as u64 + 1)];
-    let blocks = shard.index_launch(shards, block, |to| ((&mapped).into(), to.into())).named("block");
-    // The next shard's block leaves first: nobody gets all first blocks.
-    let blocks = blocks.first(me as usize + 1).takes(nanoseconds(program.block_ns)).go()?;
-    let parts = exchange.call_parts(&shard, blocks)?;
-    if program.mode == Mode::Whole {
-        parts.all().await?;
+/// The result of a shard, and the time from when all are ready to begin.
+type Timed<T> = (Duration, T);
+
+impl Program {
+    /// The times of the examples' tasks. Others take as long as the machine says.
+    fn takes(&self) -> [Option<Duration>; 2] {
+        [self.map_ns, self.block_ns].map(|ns| Some(nanoseconds(ns)))
     }
-    // In virtual time these take as long as the machine's other tasks.
-    let join = |a: Arg<Vector<u64>>, b: Arg<Vector<u64>>| Vector::from(vec![a[0] + b[0]]);
-    let all = parts.fold(&shard, join)?.await?;
-    Ok((now() - began, all[0] == sum(me, shards as u32, program.tasks)))
+
+    fn whole(&self) -> bool {
+        self.mode == Mode::Whole
+    }
 }
 
-/// Runs the program and verifies its sums. Returns the time of the slowest shard.
+/// Words of 5 letters, one for each of so many shards that add up counts.
+fn words(shards: u32) -> BTreeSet<String> {
+    let mut missing: BTreeSet<usize> = (0..shards as usize).collect();
+    let all = (0..).map(|n: u32| format!("{n:05}"));
+    let mut of_missing = |word: &String| missing.remove(&word_count::owner(word, shards as usize));
+    all.filter(|word| of_missing(word)).take(shards as usize).collect()
+}
+
+/// Counts the words of a text in which each shard's piece has one word for each shard.
 ///
 /// # Errors
-/// Errors of the runtime, and a wrong sum.
-pub fn run(runtime: &Runtime, shards: u32, program: Program) -> Result<Duration, Error> {
+/// Errors of the runtime, and wrong counts.
+pub fn count_words(runtime: &Runtime, shards: u32, program: Program) -> Result<Duration, Error> {
+    let line: String = words(shards).iter().map(|word| format!(" {word}")).collect();
+    let text: Arc<str> = line.repeat(shards as usize).into();
+    let expected = word_count::count(&text);
+    let how = word_count::common::How { whole: program.whole(), tasks: program.tasks, takes: program.takes() };
+    let (found, _) = runtime.run(move |top| {
+        let text = text.clone();
+        async move {
+            let gang = top.gang("shards", shards)?;
+            let shuffle = Collective::<u8>::all_to_all().any_sizes().standing_for(program.bytes / LINE);
+            let shuffle = shuffle.make(&top, &gang, "shuffle")?;
+            let start = Collective::<()>::barrier().make(&top, &gang, "start")?;
+            let task = top.register("words", move |shard: Shard, (start, shuffle): (Collective<()>, _)| {
+                let text = text.clone();
+                async move {
+                    start.call(&shard, ())?.await?;
+                    let began = now();
+                    let counts = word_count::shard(shard, shuffle, text, how).await?;
+                    Ok((now() - began, counts))
+                }
+            });
+            top.launch_gang(&gang, &task, |_| ShardLaunch::new((start, shuffle)))?.all().await
+        }
+    })?;
+    slowest(found, |counts| counts.into_iter().flatten().collect::<word_count::Counts>() == expected)
+}
+
+/// Multiplies a matrix that has one row for each shard with a vector.
+///
+/// # Errors
+/// Errors of the runtime, and a wrong product.
+pub fn multiply(runtime: &Runtime, shards: u32, program: Program) -> Result<Duration, Error> {
+    let how = matrix_vector::common::How { whole: program.whole(), tasks: program.tasks, takes: program.takes() };
+    let n = shards as usize;
     let (found, _) = runtime.run(move |top| async move {
         let gang = top.gang("shards", shards)?;
-        let exchange = Collective::<u64>::all_to_all().any_sizes().standing_for(program.bytes);
+        let exchange = Collective::<f64>::all_to_all().any_sizes().standing_for(program.bytes);
         let exchange = exchange.make(&top, &gang, "exchange")?;
         let start = Collective::<()>::barrier().make(&top, &gang, "start")?;
-        let task = top.register("map-reduce", move |shard, part| work(shard, part, program));
-        top.launch_gang(&gang, &task, |_| ShardLaunch::new((exchange, start)))?.all().await
+        let task = top.register("product", move |shard: Shard, (start, exchange): (Collective<()>, _)| async move {
+            start.call(&shard, ())?.await?;
+            let began = now();
+            let rows = matrix_vector::shard(shard, exchange, n, how).await?;
+            Ok((now() - began, rows))
+        });
+        top.launch_gang(&gang, &task, |_| ShardLaunch::new((start, exchange)))?.all().await
     })?;
-    match found.iter().position(|(_, right)| !right) {
-        None => Ok(found.iter().map(|(time, _)| *time).max().unwrap_or_default()),
-        Some(shard) => Err(Error::user(format!("shard {shard} has another sum"))),
+    slowest(found, |rows| rows.concat().into_iter().eq((0..n).map(|i| matrix_vector::row(i, 0..n))))
+}
+
+/// The time of the slowest shard, if the results are right.
+fn slowest<T>(found: Vec<Timed<T>>, is_right: impl FnOnce(Vec<T>) -> bool) -> Result<Duration, Error> {
+    let (times, results): (Vec<Duration>, Vec<T>) = found.into_iter().unzip();
+    if !is_right(results) {
+        return Err(Error::user("the shards have another result"));
     }
+    Ok(times.into_iter().max().unwrap_or_default())
 }

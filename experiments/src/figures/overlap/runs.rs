@@ -1,10 +1,10 @@
 //! The runs: programs on small data that stand for those of the paper, on processes of several cores.
 
 use super::EVEN;
-use super::mapreduce::{self, Program};
+use super::mapreduce::{Program, count_words, multiply};
 use crate::figures::runs::Job;
 use maniple::mapper::{AnyMapper, CollectiveMapper};
-use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
+use maniple::runtime::{Error, Runtime, TraceFile, VirtualMachine};
 use maniple_apps::Mode;
 use maniple_apps::cg::{self, Preconditioner, System};
 use maniple_apps::fft::{self, Array};
@@ -12,6 +12,7 @@ use maniple_command::Failure;
 use maniple_stencil::plural;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a process learns that something has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,14 +161,20 @@ impl Run {
     }
 
     /// A program that maps for so long in all, and makes and joins a part in so much time.
-    fn reduce(&self, map_ns: f64, [block_ns, join_ns]: [f64; 2], bytes: usize) -> Result<Took, Failure> {
+    fn reduce(
+        &self,
+        run: impl Fn(&Runtime, u32, Program) -> Result<Duration, Error>,
+        map_ns: f64,
+        [block_ns, join_ns]: [f64; 2],
+        bytes: usize,
+    ) -> Result<Took, Failure> {
         let (mut machine, processes, _) = self.parts();
         machine.other_tasks.task_ns = join_ns;
         // As many for each worker with 7 as with 8, and small enough for all to end at about the same time.
         let tasks = EVEN as usize;
         let map_ns = map_ns / f64::from(processes) / tasks as f64;
         let program = Program { mode: self.mode, tasks, map_ns, block_ns, bytes };
-        let time = mapreduce::run(&any(machine), processes, program).map_err(|e| self.wrong(&e.to_string()))?;
+        let time = run(&any(machine), processes, program).map_err(|e| self.wrong(&e.to_string()))?;
         Ok(Took { seconds: time.as_secs_f64(), tasks: 0 })
     }
 
@@ -232,12 +239,12 @@ impl Job for Run {
                 let words = WORDS as f64 / processes as f64;
                 let bytes = WORDS.div_ceil(processes) * WORD;
                 let times = [bytes as f64 * rate("packed-byte"), words * rate("word")];
-                self.reduce(millions as f64 * 1e6 * rate("word"), times, bytes)
+                self.reduce(count_words, millions as f64 * 1e6 * rate("word"), times, bytes)
             }
             Work::Product(rows) => {
                 let own = rows as f64 / processes as f64;
                 let times = [own * own * rate("value"), own * rate("value")];
-                self.reduce(0.0, times, rows.div_ceil(processes) * size_of::<f64>())
+                self.reduce(multiply, 0.0, times, rows.div_ceil(processes) * size_of::<f64>())
             }
             Work::Gradients { points, shards, multigrid, iterations } => {
                 let preconditioner = if multigrid { Preconditioner::Multigrid } else { Preconditioner::None };
