@@ -72,6 +72,8 @@
 //! | `vectors` | an allreduce of vectors of structs, with an operator of its own |
 //! | `torus` | an allreduce by an algorithm of its own |
 //! | `chemistry` | a fit of rate constants: reductions and broadcasts with different roots, in flight at the same time |
+//! | `word_count` | parts of an all-to-all whose blocks have any size, in the order in which they come |
+//! | `matrix_vector` | parts of an all-to-all, folded in pairs |
 //! | `mapper` | a mapper in 20 lines |
 //! | `explore` | a program under many orders of its messages and tasks |
 //!

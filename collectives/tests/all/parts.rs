@@ -475,7 +475,7 @@ impl Clone for Counted {
 
 #[test]
 fn a_task_that_holds_the_last_reference_to_a_future_takes_its_value() {
-    async fn shard(shard: Shard, (): ()) -> Result<(u32, u32), Error> {
+    async fn shard(shard: Shard, (): ()) -> Result<[u32; 3], Error> {
         let clones = Arc::new(AtomicU32::new(0));
         let counted = clones.clone();
         let values = shard.index_launch(7, move |_: Arg<usize>| Counted(counted.clone()), |at| (at.into(),)).go()?;
@@ -485,15 +485,16 @@ fn a_task_that_holds_the_last_reference_to_a_future_takes_its_value() {
         let value = shard.launch(move || Counted(value.0.clone()), ()).go()?;
         let other = shard.launch(|_: Arg<Counted>| {}, ((&value).into(),)).go()?;
         other.await?;
-        drop(value);
-        Ok((folded, clones.load(Ordering::Relaxed)))
+        let cloned = clones.load(Ordering::Relaxed);
+        shard.launch(|_: Arg<Counted>| {}, (value.into(),)).go()?.await?;
+        Ok([folded, cloned, clones.load(Ordering::Relaxed)])
     }
     let run = Runtime::threads(2).run(|top| async move {
         let gang = top.gang("all", 1)?;
         top.launch_gang(&gang, &top.register("shard", shard), |_| ShardLaunch::new(()))?.all().await
     });
     // One that somebody else holds is cloned.
-    assert_eq!(run.unwrap().0, [(0, 1)]);
+    assert_eq!(run.unwrap().0, [[0, 1, 1]]);
 }
 
 /// Where the elements of a vector are.

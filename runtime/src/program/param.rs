@@ -96,7 +96,8 @@ impl<T> Deref for Arg<T> {
     }
 }
 
-/// The argument for an [`Arg`] parameter, or for a call of a collective: `value.into()` or `(&future).into()`.
+/// The argument for an [`Arg`] parameter, or for a call of a collective: `value.into()`, `(&future).into()`, or `future.into()`, which
+/// gives the task the value itself where nobody else holds the future.
 #[derive(Debug)]
 pub enum Input<T> {
     /// A value that is known now.
@@ -110,7 +111,6 @@ impl<T> From<T> for Input<T> {
         Input::Now(value)
     }
 }
-/// The task gets the value itself if nobody else holds the future, and else a clone of it.
 impl<T: 'static> From<TaskFuture<T>> for Input<T> {
     fn from(future: TaskFuture<T>) -> Self {
         Input::Later(future)
