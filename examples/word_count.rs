@@ -1,5 +1,5 @@
-//! Word count, as in MapReduce: each shard counts the words of its piece of a text, and sends each count to the shard that the
-//! word names. Only senders know the sizes of these blocks. They are added up in the order in which they come.
+//! Word count, as in MapReduce: each shard counts the words of its piece of a text, and sends each count to the shard that owns
+//! the word. Only senders know the sizes of these blocks. They are added up in the order in which they come.
 use maniple::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ pub(crate) fn count(text: &str) -> Counts {
 
 /// The shard that adds up the counts of a word.
 pub(crate) fn owner(word: &str, shards: usize) -> usize {
-    word.bytes().fold(0, |hash: usize, byte| hash.wrapping_mul(31).wrapping_add(byte.into())) % shards
+    word.bytes().fold(0, |hash: usize, byte| hash.wrapping_mul(1_000_003).wrapping_add(byte.into())) % shards
 }
 
-/// For each shard a line for each word, with its count.
+/// For each shard lines of words that it owns and their counts.
 fn deal(all: Many<Arg<Counts>>, shards: Arg<usize>) -> Arc<Vec<String>> {
     let mut lines = vec![String::new(); *shards];
     for (word, count) in all.into_iter().flat_map(|counts| counts.0) {

@@ -19,7 +19,8 @@ pub type Block<T> = Result<Vector<T>, Box<Error>>;
 pub struct Shown<T> {
     /// Its position in the result.
     pub part: u32,
-    /// Whether it is a copy, and of a small value. A block on loan may keep others in memory.
+    /// Whether it is a copy of a small value. Then its future may be kept for a later call. A future with a block on loan would
+    /// keep the memory of others, too.
     pub is_copy: bool,
     pub came: Block<T>,
 }
@@ -27,7 +28,7 @@ pub struct Shown<T> {
 /// The blocks of one call. A later one of the shard uses the same memory.
 pub struct Blocks<By: Reduction> {
     layout: Rc<Layout>,
-    /// Blocks that some step uses, by register, and there by position. A register has room for them from its first one on.
+    /// Blocks that some step uses, by register, and there by position. A register's list is empty until one is put into it.
     registers: Vec<Vec<Option<Block<By::Element>>>>,
     /// Whether there are some.
     puts: bool,
@@ -46,7 +47,7 @@ pub struct Blocks<By: Reduction> {
     came: Vec<Shown<By::Element>>,
     /// Whether the result is put together, so that all its blocks are kept.
     joins: bool,
-    /// The vectors of small values that were copied, by read. The next call uses those that nobody else holds any more.
+    /// The vectors of small values that were copied, by read. A later call uses those that nobody else holds any more.
     copies: Vec<Option<Arc<Vec<By::Element>>>>,
     /// The whole result, if it is asked for.
     joined: Option<Vector<By::Element>>,
@@ -288,7 +289,11 @@ impl<By: Reduction> Blocks<By> {
         let (vector, is_copy) = match came {
             Payload::Failed(error) => (Err(error), false),
             Payload::Lent(lent) => (self.held(read, expected, &lent), false),
-            small => (self.copied(read, expected, small.bytes()), true),
+            small => {
+                let copied = self.copied(read, expected, small.bytes());
+                let is_copy = copied.is_ok();
+                (copied, is_copy)
+            }
         };
         if blocks.len() == 1 {
             return self.change(register, blocks.start, (vector, is_copy));
@@ -322,7 +327,9 @@ impl<By: Reduction> Blocks<By> {
             None => Arc::get_mut(last.insert(Arc::default())).expect("nobody else holds it"),
         };
         if vector.len() != count {
-            *vector = vec![By::Element::zeroed(); count];
+            vector.clear();
+            vector.reserve_exact(count);
+            vector.resize(count, By::Element::zeroed());
         }
         bytemuck::cast_slice_mut::<_, u8>(vector).copy_from_slice(&bytes[..count * size]);
         Ok(last.clone().map_or_else(Vector::default, Vector::from))

@@ -26,7 +26,7 @@ pub struct Engine<By: Reduction> {
     layouts: Layouts,
 }
 
-/// Makes the layout of the shard at a position, whose parts there may be already.
+/// Makes the layout of the shard at a position, from the parts of its role if that has them.
 type MakeLayout = dyn Fn(u32, Option<&Parts>) -> Layout;
 
 /// The layouts of a processor's shards, by position. Each is made for the first call in parts or with blocks.

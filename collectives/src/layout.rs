@@ -44,7 +44,7 @@ fn wrong_length(what: String, expected: usize, came: usize) -> Box<Error> {
 }
 
 impl Layout {
-    /// The layout of a schedule's rank, whose parts there are already if its value is not one vector.
+    /// The layout of a schedule's rank. `parts` has its parts, if its [role](crate::role::Role) has them.
     pub fn of(name: &str, schedule: &Schedule, goal: &Goal, sizes: &Sizes, parts: Option<&Parts>) -> Self {
         let (rank, blocks) = (schedule.rank(), schedule.blocks());
         let [contributes, receives] = ends(goal, rank, blocks);

@@ -44,9 +44,9 @@ pub struct Parts {
     pub parts: PartBlocks,
     /// Whether steps combine parts with each other.
     has_locals: bool,
-    /// Where the blocks of each register begin, and the first element that the rank uses. Blocks that it does not use are left out.
+    /// Where the blocks of each register begin in a vector of all blocks, and the first element there that the rank uses.
     starts: Vec<(Starts, usize)>,
-    /// The elements of each register.
+    /// The elements of each register, from the first to the last that the rank uses.
     pub registers: Vec<usize>,
     /// The contribution in register 0, and the result with its register, if the rank has them.
     pub contribution: Option<Range<usize>>,

@@ -29,7 +29,7 @@ pub struct Shared<By: Reduction> {
     samples: Option<RefCell<Samples<By::Element>>>,
     /// Memory for the values of a group.
     pub gathered: Gathered<By::Element>,
-    /// By position of the shard, from its first call in parts on.
+    /// The memory that each shard's calls in parts leave, by its position. A shard that has made none may have no entry.
     spare: RefCell<Vec<Spare<By>>>,
     /// The result that a member of the present group has got from its state, if one has.
     lowered: RefCell<Lowered<By::Out>>,
@@ -147,9 +147,13 @@ impl<By: Reduction> Shared<By> {
         self.spare(chain / self.slots, |spare| spare.blocks.push_back(blocks));
     }
 
-    /// The same of its futures.
+    /// Keeps the futures of its parts, as many as calls can be in flight.
     pub fn keep_parts(&self, chain: u32, parts: Box<Parts<By::Out>>) {
-        self.spare(chain / self.slots, |spare| spare.parts.push_back(parts));
+        self.spare(chain / self.slots, |spare| {
+            if spare.parts.len() < self.slots as usize {
+                spare.parts.push_back(parts);
+            }
+        });
     }
 
     /// Ends the calls of a group, or of one chain.

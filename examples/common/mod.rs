@@ -103,7 +103,7 @@ fn is_file(name: &str) -> bool {
     std::fs::File::open(name).and_then(|file| file.metadata()).is_ok_and(|data| data.is_file())
 }
 
-/// A piece of a text: from the first blank in it to the first blank behind it.
+/// One of several pieces of a text. They begin at the first blanks behind equal shares of it, but the first one at 0.
 #[allow(dead_code, reason = "few examples read text")]
 pub fn piece(text: &str, number: usize, pieces: usize) -> &str {
     let start = |number: usize| {

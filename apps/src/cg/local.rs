@@ -203,7 +203,8 @@ impl Local {
         self.rest_of_product(0.0, self.starts[row]..self.starts[row + 1], x)
     }
 
-    /// The rows that use no ghosts, times a vector. Two rows at a time, as the additions of one wait for each other.
+    /// The rows that use no ghosts, times a vector. Two rows at a time: each addition waits for the one before it in its
+    /// row, and meanwhile the other row goes on.
     pub fn multiply_inside(&self, x: &[f64], y: &mut [f64]) {
         for run in &self.inside {
             let mut pairs = y[run.clone()].chunks_exact_mut(2);

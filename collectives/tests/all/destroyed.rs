@@ -177,7 +177,7 @@ fn a_region_tree_in_each_step_leaves_nothing() {
     });
 }
 
-/// Blocks of 8 bytes between all pairs of 128 shards, in parts: a shard's two slots share the memory of what is over.
+/// Blocks of 8 bytes between all pairs of 128 shards, in parts: a call uses the memory of the last one, which was in another slot.
 #[test]
 fn a_pair_of_shards_takes_little_memory() {
     alone("destroyed::a_pair_of_shards_takes_little_memory", || {
@@ -195,7 +195,7 @@ fn a_pair_of_shards_takes_little_memory() {
                         }
                         assert_eq!(got, u64::from(shard.index() * SHARDS));
                         drop(parts);
-                        // Until all have done so.
+                        // After it all shards have got their parts.
                         sum.call(&shard, got)?.await?;
                         after = resident();
                         sum.call(&shard, got)?.await?;

@@ -96,8 +96,8 @@ impl<T> Deref for Arg<T> {
     }
 }
 
-/// The argument for an [`Arg`] parameter, or for a call of a collective: `value.into()`, `(&future).into()`, or `future.into()`, which
-/// gives the task the value itself where nobody else holds the future.
+/// The argument for an [`Arg`] parameter, or for a call of a collective: `value.into()` or `(&future).into()`. For a
+/// parameter, `future.into()` saves the clone of the value if nobody else holds the future.
 #[derive(Debug)]
 pub enum Input<T> {
     /// A value that is known now.

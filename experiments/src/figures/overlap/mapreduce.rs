@@ -46,10 +46,10 @@ impl Program {
     }
 }
 
-/// Words of 5 letters, one for each of so many shards that add up counts.
+/// Words of 5 digits, one that each of so many shards owns.
 fn words(shards: u32) -> BTreeSet<String> {
     let mut missing: BTreeSet<usize> = (0..shards as usize).collect();
-    let all = (0..).map(|n: u32| format!("{n:05}"));
+    let all = (0..100_000).map(|n| format!("{n:05}"));
     let mut of_missing = |word: &String| missing.remove(&word_count::owner(word, shards as usize));
     all.filter(|word| of_missing(word)).take(shards as usize).collect()
 }
