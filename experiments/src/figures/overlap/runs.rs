@@ -283,7 +283,7 @@ mod tests {
         }
     }
 
-    /// A wrong sum, a wrong spectrum and a wrong solution fail a run: see the programs. Here: all programs run at small sizes.
+    /// A wrong result fails a run: see the programs. Here: all programs run at small sizes.
     #[test]
     fn all_programs_run_and_are_verified() {
         let file = MachineFile::load("marenostrum4").unwrap_or_else(|e| panic!("{e:?}"));
