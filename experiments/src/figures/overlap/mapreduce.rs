@@ -72,12 +72,7 @@ pub fn count_words(runtime: &Runtime, shards: u32, program: Program) -> Result<D
             let start = Collective::<()>::barrier().make(&top, &gang, "start")?;
             let task = top.register("words", move |shard: Shard, (start, shuffle): (Collective<()>, _)| {
                 let text = text.clone();
-                async move {
-                    start.call(&shard, ())?.await?;
-                    let began = now();
-                    let counts = word_count::shard(shard, shuffle, text, how).await?;
-                    Ok((now() - began, counts))
-                }
+                timed(shard, start, move |shard| word_count::shard(shard, shuffle, text, how))
             });
             top.launch_gang(&gang, &task, |_| ShardLaunch::new((start, shuffle)))?.all().await
         }
@@ -97,15 +92,24 @@ pub fn multiply(runtime: &Runtime, shards: u32, program: Program) -> Result<Dura
         let exchange = Collective::<f64>::all_to_all().any_sizes().standing_for(program.bytes);
         let exchange = exchange.make(&top, &gang, "exchange")?;
         let start = Collective::<()>::barrier().make(&top, &gang, "start")?;
-        let task = top.register("product", move |shard: Shard, (start, exchange): (Collective<()>, _)| async move {
-            start.call(&shard, ())?.await?;
-            let began = now();
-            let rows = matrix_vector::shard(shard, exchange, n, how).await?;
-            Ok((now() - began, rows))
+        let task = top.register("product", move |shard: Shard, (start, exchange): (Collective<()>, _)| {
+            timed(shard, start, move |shard| matrix_vector::shard(shard, exchange, n, how))
         });
         top.launch_gang(&gang, &task, |_| ShardLaunch::new((start, exchange)))?.all().await
     })?;
     slowest(found, |rows| rows.concat().into_iter().eq((0..n).map(|i| matrix_vector::row(i, 0..n))))
+}
+
+/// Does a shard's work once all are ready to begin.
+async fn timed<T, F: Future<Output = Result<T, Error>>>(
+    shard: Shard,
+    start: Collective<()>,
+    work: impl FnOnce(Shard) -> F,
+) -> Result<Timed<T>, Error> {
+    start.call(&shard, ())?.await?;
+    let began = now();
+    let result = work(shard).await?;
+    Ok((now() - began, result))
 }
 
 /// The time of the slowest shard, if the results are right.
