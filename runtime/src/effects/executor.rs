@@ -43,9 +43,8 @@ pub(crate) trait Resident {
 struct FutureSlot {
     /// None if the slot is free.
     whose: Option<Rc<dyn Resident>>,
-    future: Option<ShardFuture>,
-    /// None while the future is polled.
-    waker: Option<Waker>,
+    /// The future, and the waker that it is polled with. None while it is polled.
+    future: Option<(ShardFuture, Waker)>,
     handle: Arc<ShardWaker>,
     queued: bool,
 }
@@ -142,8 +141,7 @@ impl Executor {
         self.free.pop().unwrap_or_else(|| {
             let slot = self.slots.len() as u32;
             let handle = Arc::new(ShardWaker::new(slot, self.wakes.clone()));
-            let waker = Some(Waker::from(handle.clone()));
-            self.slots.push(FutureSlot { whose: None, future: None, waker, handle, queued: false });
+            self.slots.push(FutureSlot { whose: None, future: None, handle, queued: false });
             slot
         })
     }
@@ -167,7 +165,7 @@ impl Effects {
             let mut exec = self.exec.borrow_mut();
             let slot = exec.slot();
             let s = &mut exec.slots[slot as usize];
-            (s.whose, s.future) = (Some(whose), Some(future));
+            (s.whose, s.future) = (Some(whose), Some((future, Waker::from(s.handle.clone()))));
             slot
         };
         if let Some(place) = place {
@@ -221,10 +219,9 @@ impl Effects {
             let s = &mut exec.slots[slot as usize];
             s.queued = false;
             s.handle.polled();
-            let Some(future) = s.future.take() else { return };
-            // The slot's own waker is moved out and back. A clone would cost an atomic operation.
-            let Some(waker) = s.waker.take() else { unreachable!("it is out as long as the future is") };
-            (future, waker)
+            // The waker is moved out and back, too. A clone would cost an atomic operation.
+            let Some(parked) = s.future.take() else { return };
+            parked
         };
         let polled = polling::polling(slot, &waker, || {
             catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))))
@@ -233,7 +230,8 @@ impl Effects {
             Ok(Poll::Pending) => {
                 let mut exec = self.exec.borrow_mut();
                 let s = &mut exec.slots[slot as usize];
-                (s.future, s.waker) = (Some(future), Some(waker));
+                // Nobody has put a future here meanwhile, which the compiler does not see.
+                std::mem::forget(s.future.replace((future, waker)));
                 return;
             }
             Ok(Poll::Ready(())) => None,
@@ -248,7 +246,6 @@ impl Effects {
         let whose = {
             let mut exec = self.exec.borrow_mut();
             let s = &mut exec.slots[slot as usize];
-            s.waker = Some(waker);
             let whose = s.whose.take();
             exec.free.push(slot);
             whose
