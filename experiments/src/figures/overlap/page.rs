@@ -153,10 +153,12 @@ fn what_came_out(results: &Results) -> Vec<String> {
     texts.push(format!(
         "<b>Word count</b> gains {} by CB-SW; the paper has 10.7 % falling to 4.9 %. Its map tasks grow with the text. The exchange and \
          what follows do not: a process adds up the counts that come from the others, one block after another, of {} different words \
-         in all. In parts it does so as blocks come, in the whole version after all have come. The paper does not give the number of \
-         different words.",
+         in all. In parts it does so as blocks come, in the whole version after all have come. But each sum waits for the one before, and \
+         the processor that starts it has {} blocks to send and to take in first. With fewer processes, whose blocks are longer, it \
+         has time for both, and parts gain more. The paper does not give the number of different words.",
         gains(WORDS, CALLBACK),
         runs::WORDS,
+        results.processes.saturating_sub(1),
     ));
     let fewer = results.gains.iter().map(|gains| gains.processes).min().filter(|fewer| *fewer < results.processes);
     if let Some(fewer) = fewer {
