@@ -103,6 +103,7 @@ pub mod regions {
         BrokenLaw, Coherence, Element, ExactSum, Field, FieldId, FieldInfo, Integer, Law, Laws, Located, Number,
         Operator, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, ReductionId,
         Region, RegionError, Stateful, Summand, Vector, Write, WriteShared, argmax, argmin, exact_sum,
+        vec_in_huge_pages,
     };
 }
 

@@ -22,7 +22,7 @@ pub use error::RegionError;
 pub use field::{Element, Field, FieldId, FieldInfo, FieldSpace};
 pub use memory::{
     ForeignMemory, Instance, Lease, Lendable, Loan, MemoryId, OwnedMemory, Returned, Rows, RowsMut, SharedInstance,
-    WriteOnly,
+    WriteOnly, vec_in_huge_pages,
 };
 pub use operator::{
     BrokenLaw, ExactSum, Integer, Law, Laws, Located, Number, Operator, ReductionId, Stateful, Summand, argmax, argmin,

@@ -39,6 +39,7 @@ mod view;
 mod words;
 
 pub(crate) use bytes::Bytes;
+pub use bytes::vec_in_huge_pages;
 pub use foreign::{ForeignMemory, OwnedMemory};
 pub use instance::{Instance, Returned};
 pub use lease::Lease;

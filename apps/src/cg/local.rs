@@ -1,6 +1,7 @@
 //! A shard's rows of a matrix, and its kernels.
 
 use super::system::{Dealt, Place};
+use maniple::regions::vec_in_huge_pages;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -144,7 +145,8 @@ impl Local {
                 (neighbours[from].ghosts.start + uses[from].partition_point(|used| used < at)) as u32
             }
         };
-        let columns: Vec<u32> = places.iter().map(column).collect();
+        let mut columns: Vec<u32> = vec_in_huge_pages(places.len());
+        columns.extend(places.iter().map(column));
         let own = |row: usize| (starts[row]..starts[row + 1]).find(|at| columns[*at] as usize == row);
         let middles = (0..rows).map(|row| own(row).expect("a value on the diagonal")).collect();
         let mut inside: Vec<Range<usize>> = Vec::new();
@@ -159,7 +161,9 @@ impl Local {
             }
         }
         let finer = if level + 1 < levels { dealt.finer(shard, level + 1) } else { Vec::new() };
-        let mut local = Self { starts, columns, values, middles, neighbours, inside, borders: Vec::new(), finer };
+        let mut kept: Vec<f64> = vec_in_huge_pages(values.len());
+        kept.append(&mut values);
+        let mut local = Self { starts, columns, values: kept, middles, neighbours, inside, borders: Vec::new(), finer };
         local.borders = few(groups).into_iter().map(|(from, rows)| local.border(from, rows)).collect();
         local
     }
