@@ -145,8 +145,7 @@ impl Local {
                 (neighbours[from].ghosts.start + uses[from].partition_point(|used| used < at)) as u32
             }
         };
-        let mut columns: Vec<u32> = vec_in_huge_pages(places.len());
-        columns.extend(places.iter().map(column));
+        let columns: Vec<u32> = vec_in_huge_pages(places.iter().map(column));
         let own = |row: usize| (starts[row]..starts[row + 1]).find(|at| columns[*at] as usize == row);
         let middles = (0..rows).map(|row| own(row).expect("a value on the diagonal")).collect();
         let mut inside: Vec<Range<usize>> = Vec::new();
@@ -161,9 +160,8 @@ impl Local {
             }
         }
         let finer = if level + 1 < levels { dealt.finer(shard, level + 1) } else { Vec::new() };
-        let mut kept: Vec<f64> = vec_in_huge_pages(values.len());
-        kept.append(&mut values);
-        let mut local = Self { starts, columns, values: kept, middles, neighbours, inside, borders: Vec::new(), finer };
+        let values = vec_in_huge_pages(values.into_iter());
+        let mut local = Self { starts, columns, values, middles, neighbours, inside, borders: Vec::new(), finer };
         local.borders = few(groups).into_iter().map(|(from, rows)| local.border(from, rows)).collect();
         local
     }

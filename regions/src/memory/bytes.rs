@@ -22,14 +22,12 @@ const LARGE: usize = usize::MAX;
 /// From this many bytes on, the system is asked for huge pages.
 const HUGE: usize = 1 << 22;
 
-/// An empty vector with room for `capacity` elements. If these are 4 MiB or more, Linux is asked for huge pages, as it is for
+/// A vector of these elements. If they have 4 MiB or more, Linux is asked for huge pages, as it is for
 /// [buffers](crate::Buffer) and blocks of regions of this size. Aborts if memory is exhausted, as `Vec` does.
-pub fn vec_in_huge_pages<T>(capacity: usize) -> Vec<T> {
-    let vec: Vec<T> = Vec::with_capacity(capacity);
-    let bytes = vec.capacity() * size_of::<T>();
-    if let Some(base) = NonNull::new(vec.as_ptr().cast_mut().cast()) {
-        pages::ask_if_many(base, bytes);
-    }
+pub fn vec_in_huge_pages<T>(elements: impl ExactSizeIterator<Item = T>) -> Vec<T> {
+    let mut vec = Vec::<T>::with_capacity(elements.len());
+    pages::ask_if_many(vec.as_ptr().cast(), vec.capacity() * size_of::<T>());
+    vec.extend(elements);
     vec
 }
 
@@ -231,7 +229,7 @@ mod pages {
                 // SAFETY: they are mapped, and nobody uses them. Where this fails they stay as they are, and are unmapped.
                 let resized = unsafe { mremap(at.as_ptr().cast(), self.bytes, bytes, MREMAP_MAYMOVE) };
                 at = NonNull::new(resized.cast()).filter(|_| resized != MAP_FAILED)?;
-                ask_if_many(at, bytes);
+                ask_if_many(at.as_ptr(), bytes);
             }
             std::mem::forget(self);
             Some(at)
@@ -270,20 +268,20 @@ mod pages {
         // SAFETY: a new mapping, at a place that the system chooses.
         let at = unsafe { mmap(null_mut(), bytes, access, kind, -1, 0) };
         let at = NonNull::new(at.cast()).filter(|_| at != MAP_FAILED)?;
-        ask_if_many(at, bytes);
+        ask_if_many(at.as_ptr(), bytes);
         Some(at)
     }
 
     /// Asks for huge pages for bytes that this process has, if they are many. Where the system has none, nothing is lost.
-    pub fn ask_if_many(at: NonNull<u8>, bytes: usize) {
+    pub fn ask_if_many(at: *const u8, bytes: usize) {
         if bytes < HUGE {
             return;
         }
         // Whole pages, whatever the system's are.
-        let before = at.as_ptr().align_offset(GRAIN).min(bytes);
+        let before = at.align_offset(GRAIN).min(bytes);
         let whole = (bytes - before) / GRAIN * GRAIN;
         // SAFETY: within the bytes. The call changes none of them.
-        let _ = unsafe { madvise(at.as_ptr().add(before).cast(), whole, MADV_HUGEPAGE) };
+        let _ = unsafe { madvise(at.wrapping_add(before).cast_mut().cast(), whole, MADV_HUGEPAGE) };
     }
 
     /// Linux marks what it was asked for, whether or not it has huge pages.
@@ -308,8 +306,9 @@ mod pages {
         }
         let middle = |len: usize| Bytes::zeroed(len).map(|bytes| is_asked(bytes.base().as_ptr().wrapping_add(len / 2)));
         assert_eq!([HUGE - GRAIN, HUGE, 3 * HUGE + 1].map(middle), [Some(false), Some(true), Some(true)]);
-        let vec = vec_in_huge_pages::<u64>(HUGE / 8);
-        assert!(is_asked(vec.as_ptr().wrapping_add(vec.capacity() / 2).cast()));
+        let vec = vec_in_huge_pages(0..HUGE as i32 / 4);
+        assert!(vec.iter().copied().eq(0..HUGE as i32 / 4));
+        assert!(is_asked(vec.as_ptr().wrapping_add(vec.len() / 2).cast()));
     }
 }
 
@@ -322,7 +321,7 @@ mod pages {
         None
     }
     pub unsafe fn give(_: NonNull<u8>, _: usize) {}
-    pub fn ask_if_many(_: NonNull<u8>, _: usize) {}
+    pub fn ask_if_many(_: *const u8, _: usize) {}
 }
 
 #[cfg(test)]

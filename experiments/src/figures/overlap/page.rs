@@ -158,7 +158,7 @@ fn what_came_out(results: &Results) -> Vec<String> {
          has time for both, and parts gain more. The paper does not give the number of different words.",
         gains(WORDS, CALLBACK),
         runs::WORDS,
-        results.processes.saturating_sub(1),
+        results.processes - 1,
     ));
     let fewer = results.gains.iter().map(|gains| gains.processes).min().filter(|fewer| *fewer < results.processes);
     if let Some(fewer) = fewer {
