@@ -84,7 +84,7 @@ pub enum Command {
     Machine(machines::show::MachineOptions),
     Compare(compare::CompareOptions),
     /// One rank of the MPI reference
-    #[cfg(feature = "mpi")]
+    #[cfg(target_os = "linux")]
     #[command(hide = true)]
     MpiRank(compare::rank::RankOptions),
     WeakScaling(weak_scaling::WeakScalingOptions),
@@ -169,7 +169,7 @@ impl Command {
             Command::Memory(args) => micro::memory::execute(args),
             Command::Machine(args) => machines::show::execute(args),
             Command::Compare(args) => compare::execute(args),
-            #[cfg(feature = "mpi")]
+            #[cfg(target_os = "linux")]
             Command::MpiRank(args) => compare::rank::execute(args),
             Command::WeakScaling(args) => weak_scaling::execute(args),
             Command::Explore(args) => explore::execute(args),
@@ -186,7 +186,7 @@ impl Command {
             | Command::Cg(_)
             | Command::Broadcast(_) => true,
             Command::Barrier(_) | Command::Gang(_) | Command::Remote(_) | Command::Machine(_) => true,
-            #[cfg(feature = "mpi")]
+            #[cfg(target_os = "linux")]
             Command::MpiRank(_) => true,
             _ => false,
         }
@@ -196,7 +196,7 @@ impl Command {
     pub fn is_part_of_another(&self) -> bool {
         match self {
             Command::Memory(args) => args.is_part_of_another(),
-            #[cfg(feature = "mpi")]
+            #[cfg(target_os = "linux")]
             Command::MpiRank(_) => true,
             _ => false,
         }
@@ -210,7 +210,7 @@ pub fn run<P: Program>() -> ExitCode {
     if log::set_logger(&WARNINGS).is_ok() {
         log::set_max_level(log::LevelFilter::Warn);
     }
-    #[cfg(feature = "mpi")]
+    #[cfg(target_os = "linux")]
     meet();
     let program = match P::try_parse() {
         Ok(program) => program,
@@ -243,7 +243,7 @@ fn check_launcher(program: &impl Program) -> Result<(), Failure> {
 
 /// Meets the other processes of a launcher, before anything that may end this one alone: they would wait for it. A rank of
 /// the reference initialises MPI in its own way.
-#[cfg(feature = "mpi")]
+#[cfg(target_os = "linux")]
 fn meet() {
     if Runtime::launched().is_some() && std::env::args_os().nth(1).is_none_or(|command| command != "mpi-rank") {
         // If they can't meet, the run says why.

@@ -4,7 +4,10 @@ use std::fmt;
 
 use crate::Rect;
 
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod read;
+mod rows;
 mod shared;
 mod write;
 

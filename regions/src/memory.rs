@@ -26,6 +26,8 @@
 //!    element size, so that all accesses to one byte have the same width. Other processes that share a block do the same.
 //! 6. A view is made only for the element type and dimension of the storage, so that its offsets are the offsets of `layout`.
 
+#[cfg(feature = "ndarray")]
+mod array;
 mod bytes;
 mod foreign;
 mod instance;

@@ -32,9 +32,9 @@ mod time;
 pub mod wire;
 
 /// What a program that uses MPI itself has to know.
-#[cfg(all(feature = "mpi", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 pub mod mpi {
-    pub use crate::wire::processes::mpi::{library, world};
+    pub use crate::wire::processes::mpi::{Communicator, Element, Operation, library, world};
 }
 
 pub use config::UnderWay;

@@ -1,8 +1,8 @@
 //! Runs on the processes of MPI, on this host and on two hosts made of network namespaces. Each test has `mpirun` start its
-//! own binary; those processes run the test's body. A test that is built with MPICH finds its launcher in
-//! `MANIPLE_TEST_MPIRUN`, and has no second host.
+//! own binary; those processes run the test's body. `MANIPLE_TEST_MPIRUN` names the launcher of another MPI than Open MPI, which
+//! has no second host.
 
-#![cfg(all(target_os = "linux", feature = "mpi"))]
+#![cfg(target_os = "linux")]
 
 use crate::say::say;
 use crate::{denied, mappers, stacks, stuck};
@@ -224,6 +224,7 @@ fn nothing() {}
 const ALL: [On; 3] = [On::Here(2), On::Here(4), On::TwoHosts];
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn sums_have_the_exact_answer_and_mpi_is_finalised() {
     let jobs = on_mpi("on_mpi::sums_have_the_exact_answer_and_mpi_is_finalised", &ALL, || {
         for workers in 1..=2 {
@@ -242,6 +243,7 @@ fn sums_have_the_exact_answer_and_mpi_is_finalised() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_panic_is_told_once() {
     let jobs = on_mpi("on_mpi::a_panic_is_told_once", &ALL, || {
         let error = sums(&Runtime::mpi().workers(1), 1, || panic!("on purpose")).expect_err("a panic");
@@ -253,6 +255,7 @@ fn a_panic_is_told_once() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_lost_process_is_named_with_its_shards() {
     let jobs =
         on_mpi("on_mpi::a_lost_process_is_named_with_its_shards", &[On::Here(2), On::Here(4), On::TwoHosts], || {
@@ -278,6 +281,7 @@ fn a_lost_process_is_named_with_its_shards() {
 
 /// As on old kernels and under the rules of old containers: results are right, and a lost process is named.
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn calls_that_the_system_refuses_are_done_without() {
     let test = "on_mpi::calls_that_the_system_refuses_are_done_without";
     let errors = [denied::ENOSYS, denied::EPERM].map(|error| error.to_string());
@@ -308,6 +312,7 @@ fn calls_that_the_system_refuses_are_done_without() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn tasks_have_the_stack_of_the_run() {
     for job in on_mpi("on_mpi::tasks_have_the_stack_of_the_run", &[On::Here(2)], || {
         stacks::tasks_have_the_stack_of_the_run("MPI", &Runtime::mpi().workers(1));
@@ -318,6 +323,7 @@ fn tasks_have_the_stack_of_the_run() {
 
 /// A task farm: each process is a program of its own, and none believes that another one prints.
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn runs_on_threads_under_a_launcher_are_the_first_process_each() {
     let test = "on_mpi::runs_on_threads_under_a_launcher_are_the_first_process_each";
     for job in on_mpi(test, &[On::Here(4)], || {
@@ -333,6 +339,7 @@ fn runs_on_threads_under_a_launcher_are_the_first_process_each() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn an_error_of_one_process_between_runs_is_told_by_those_who_miss_it() {
     let jobs = on_mpi("on_mpi::an_error_of_one_process_between_runs_is_told_by_those_who_miss_it", &ALL, || {
         let runtime = Runtime::mpi().workers(1);
@@ -350,6 +357,7 @@ fn an_error_of_one_process_between_runs_is_told_by_those_who_miss_it() {
 
 /// Whoever leaves, and however, the others do not wait: neither the launcher nor MPI sees to that.
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_process_that_ends_before_its_first_run_is_missed() {
     let test = "on_mpi::a_process_that_ends_before_its_first_run_is_missed";
     let cases = ["0 well", "0 with an error", "0 in a panic", "3 well", "3 with an error"];
@@ -384,6 +392,7 @@ fn a_process_that_ends_before_its_first_run_is_missed() {
 
 /// Nobody of that host is left to miss the others: before the first run, and between two.
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_host_that_has_left_is_missed() {
     if !can_have_two_hosts() {
         return;
@@ -409,6 +418,7 @@ fn a_host_that_has_left_is_missed() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_panic_outside_of_runs_ends_all() {
     let jobs = on_mpi("on_mpi::a_panic_outside_of_runs_ends_all", &[On::Here(4)], || {
         sums(&Runtime::mpi().workers(1), 1, nothing).expect("runs");
@@ -423,6 +433,7 @@ fn a_panic_outside_of_runs_ends_all() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn the_loss_of_a_whole_host_ends_the_others() {
     let test = "on_mpi::the_loss_of_a_whole_host_ends_the_others";
     let place = |process: u32| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test} {process}"));
@@ -449,6 +460,7 @@ fn the_loss_of_a_whole_host_ends_the_others() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_deadlock_and_a_divergence_are_told_once() {
     let test = "on_mpi::a_deadlock_and_a_divergence_are_told_once";
     let jobs = cases_on_mpi(test, &["deadlock", "divergence"], &ALL, |case| {
@@ -468,6 +480,7 @@ fn a_deadlock_and_a_divergence_are_told_once() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn another_program_and_other_arguments_are_refused() {
     let test = "on_mpi::another_program_and_other_arguments_are_refused";
     if is_in(test) {
@@ -504,6 +517,7 @@ fn used() -> u64 {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_process_that_waits_leaves_the_processors_to_others() {
     let test = "on_mpi::a_process_that_waits_leaves_the_processors_to_others";
     let jobs = on_mpi(test, &[On::Here(2), On::TwoHosts], || {
@@ -534,6 +548,7 @@ fn a_process_that_waits_leaves_the_processors_to_others() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn mappers_are_replaced_in_all_processes() {
     let jobs = on_mpi("on_mpi::mappers_are_replaced_in_all_processes", &ALL, || {
         for progress in [maniple::runtime::Progress::Poll, maniple::runtime::Progress::Dedicated] {
@@ -548,6 +563,7 @@ fn mappers_are_replaced_in_all_processes() {
 /// The tasks on the other host get their values one after the other, the most urgent ones first, although these are launched
 /// last.
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn large_values_leave_a_host_by_priority() {
     const BLOCKS: i64 = 8;
     /// 8 MiB of values.

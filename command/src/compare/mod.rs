@@ -2,10 +2,10 @@
 
 mod launcher;
 pub mod mpi;
-#[cfg(feature = "mpi")]
+#[cfg(target_os = "linux")]
 pub mod rank;
 mod sides;
-#[cfg(feature = "mpi")]
+#[cfg(target_os = "linux")]
 mod world;
 
 use crate::Failure;

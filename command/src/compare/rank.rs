@@ -14,11 +14,9 @@ use crate::measure::stats::median;
 use crate::micro::remote::{add, changes, warm_up};
 use crate::output::Stdout;
 use maniple::collectives::Kind;
+use maniple_runtime::mpi::{Communicator, Operation};
 use maniple_stencil::reference::{DominantMode, verify_mode};
 use maniple_stencil::{StencilError, plural};
-use mpi::collective::SystemOperation;
-use mpi::topology::SimpleCommunicator;
-use mpi::traits::*;
 use std::panic;
 use std::time::Instant;
 
@@ -61,7 +59,7 @@ pub fn execute(args: &RankOptions) -> Result<(), Failure> {
     let answer = if size != args.ranks as usize {
         let ranks = plural(args.ranks as usize, "rank");
         Err(format!(
-            "expected {ranks}, found {size}; this program was built with {library}: is the launcher of the same MPI?"
+            "expected {ranks}, found {size}; this program has loaded {library}: is the launcher of the same MPI?"
         ))
     } else {
         measure(args, &world, library)
@@ -74,7 +72,7 @@ pub fn execute(args: &RankOptions) -> Result<(), Failure> {
     Stdout::lock().write(&format!("{MARK}{answer}\n"))
 }
 
-fn measure(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Result<Side, String> {
+fn measure(args: &RankOptions, world: &Communicator, mpi: String) -> Result<Side, String> {
     match (args.program, args.kind) {
         (Some(Program::Allreduce), _) => Ok(allreduce(args, world, mpi)),
         (Some(Program::Stencil), _) => stencil(args, world, mpi).map_err(|e| e.to_string()),
@@ -85,25 +83,22 @@ fn measure(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Resul
 }
 
 /// MPI's operator under the same name.
-fn operation(op: Op) -> SystemOperation {
+fn operation(op: Op) -> Operation {
     match op {
-        Op::Sum => SystemOperation::sum(),
-        Op::Product => SystemOperation::product(),
-        Op::Min => SystemOperation::min(),
-        Op::Max => SystemOperation::max(),
+        Op::Sum => Operation::Sum,
+        Op::Product => Operation::Product,
+        Op::Min => Operation::Min,
+        Op::Max => Operation::Max,
     }
 }
 
 /// A kind of collective. Only rank 0 learns what all ranks found.
-fn collective(args: &RankOptions, kind: Kind, world: &SimpleCommunicator, mpi: String) -> Side {
+fn collective(args: &RankOptions, kind: Kind, world: &Communicator, mpi: String) -> Side {
     let workload = Workload::usual(kind, args.ranks, args.elements, args.op, args.iterations);
     let found = if kind == Kind::Barrier { passes(&workload, world) } else { calls(&workload, world) };
     let own = words(&found);
     let mut all = vec![0; if world.rank() == 0 { own.len() * world.size() as usize } else { 0 }];
-    match world.rank() {
-        0 => world.this_process().gather_into_root(&own[..], &mut all[..]),
-        _ => world.process_at_rank(0).gather_into(&own[..]),
-    }
+    world.gather(&own, &mut all, 0);
     let found: Vec<Found> = all.chunks_exact(own.len()).map(from_words).collect();
     let (mean, most) = mean_and_most(found.iter().map(|found| found.us(workload.iterations)));
     let failure = (world.rank() == 0).then(|| wrong(&workload.parties, &found)).flatten();
@@ -112,14 +107,14 @@ fn collective(args: &RankOptions, kind: Kind, world: &SimpleCommunicator, mpi: S
 
 /// Makes the calls of a rank as `maniple collective` makes the calls of a shard: each begins after a barrier, and its
 /// result is compared after another one.
-fn calls(workload: &Workload, world: &SimpleCommunicator) -> Found {
-    let (kind, rank) = (workload.parties.kind, world.rank() as u32);
+fn calls(workload: &Workload, world: &Communicator) -> Found {
+    let (kind, rank) = (workload.parties.kind, world.rank());
     let oracle = Oracle::<f64>::new(&workload.parties, workload.elements, workload.op);
     let contributions = workload.parties.participants.position(rank).map(|position| oracle.contributions(position));
     let right = workload.parties.receivers.position(rank).map(|position| oracle.results(position));
     let mut own = contributions.unwrap_or_default();
     let mut received = vec![0.0; workload.elements * workload.parties.blocks_out() as usize];
-    let (root, mut found) = (world.process_at_rank(0), Found::default());
+    let mut found = Found::default();
     for call in 0..workload.warm_up + workload.iterations {
         let (given, into, with) = (&mut own[call % VARIANTS][..], &mut received[..], operation(workload.op));
         // Who sends a broadcast has the result before.
@@ -127,20 +122,17 @@ fn calls(workload: &Workload, world: &SimpleCommunicator) -> Found {
         world.barrier();
         let began = Instant::now();
         match kind {
-            Kind::Allreduce => world.all_reduce_into(&*given, into, with),
-            Kind::Reduce if rank == 0 => root.reduce_into_root(&*given, into, with),
-            Kind::Reduce => root.reduce_into(&*given, with),
-            Kind::Broadcast => root.broadcast_into(if sends { &mut *given } else { &mut *into }),
+            Kind::Allreduce => world.all_reduce(given, into, with),
+            Kind::Reduce => world.reduce(given, into, with, 0),
+            Kind::Broadcast => world.broadcast(if sends { &mut *given } else { &mut *into }, 0),
             Kind::Barrier => world.barrier(),
-            Kind::Gather if rank == 0 => root.gather_into_root(&*given, into),
-            Kind::Gather => root.gather_into(&*given),
-            Kind::Allgather => world.all_gather_into(&*given, into),
-            Kind::Scatter if rank == 0 => root.scatter_into_root(&*given, into),
-            Kind::Scatter => root.scatter_into(into),
-            Kind::ReduceScatter => world.reduce_scatter_block_into(&*given, into, with),
-            Kind::AllToAll => world.all_to_all_into(&*given, into),
-            Kind::Scan => world.scan_into(&*given, into, with),
-            Kind::Exscan => world.exclusive_scan_into(&*given, into, with),
+            Kind::Gather => world.gather(given, into, 0),
+            Kind::Allgather => world.all_gather(given, into),
+            Kind::Scatter => world.scatter(given, into, 0),
+            Kind::ReduceScatter => world.reduce_scatter(given, into, with),
+            Kind::AllToAll => world.all_to_all(given, into),
+            Kind::Scan => world.scan(given, into, with),
+            Kind::Exscan => world.exclusive_scan(given, into, with),
         }
         let ns = began.elapsed().as_nanos() as u64;
         if call >= workload.warm_up {
@@ -158,7 +150,7 @@ fn calls(workload: &Workload, world: &SimpleCommunicator) -> Found {
 }
 
 /// The passes of a rank through a barrier.
-fn passes(workload: &Workload, world: &SimpleCommunicator) -> Found {
+fn passes(workload: &Workload, world: &Communicator) -> Found {
     let clock = Clock::Host;
     let mut found = Found { clock: clock.number(), ..Found::default() };
     for call in 0..workload.warm_up + workload.iterations {
@@ -184,15 +176,15 @@ fn from_words(words: &[u64]) -> Found {
     Found { ns: words[0], clock: words[1], wrong, passed }
 }
 
-fn allreduce(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Side {
-    let (iterations, rank) = (args.iterations, world.rank() as u32);
+fn allreduce(args: &RankOptions, world: &Communicator, mpi: String) -> Side {
+    let (iterations, rank) = (args.iterations, world.rank());
     let workload = Workload::usual(Kind::Allreduce, args.ranks, args.elements, args.op, iterations);
     let own = |last| own(args.op, last, rank);
     let (result, us) = world::allreduce(world, operation(args.op), args.elements, workload.warm_up, iterations, own);
     Side { mpi, result: Some(result), collective_us: Some(us), ..Side::default() }
 }
 
-fn remote(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Side {
+fn remote(args: &RankOptions, world: &Communicator, mpi: String) -> Side {
     let (elements, iterations) = (args.elements, args.iterations);
     let change = |iteration, x: &mut [f64]| changes(iteration, elements).for_each(|(at, value)| x[at] = value);
     let sum = |x: &[f64]| {
@@ -205,7 +197,7 @@ fn remote(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Side {
     Side { mpi, failure, result: Some(result), collective_us: Some(us), ..Side::default() }
 }
 
-fn stencil(args: &RankOptions, world: &SimpleCommunicator, mpi: String) -> Result<Side, StencilError> {
+fn stencil(args: &RankOptions, world: &Communicator, mpi: String) -> Result<Side, StencilError> {
     // The first run makes connections, and is not measured.
     world::stencil(world, args.cells, args.iterations)?;
     let outcome = world::stencil(world, args.cells, args.iterations)?;

@@ -6,17 +6,17 @@
 //!
 //! An error inside MPI ends all ranks, which is the default of its standard.
 
+use maniple_runtime::mpi::{Communicator, Operation};
 use maniple_stencil::reference::DominantMode;
 use maniple_stencil::{Blocks, StencilError, kernel};
-use mpi::collective::SystemOperation;
-use mpi::request;
-use mpi::topology::SimpleCommunicator;
-use mpi::traits::*;
 use std::time::Instant;
 
 /// Tags of messages with ghost cells, by their direction. Between two ranks both directions lead to the same neighbour.
 const LEFTWARDS: i32 = 0;
 const RIGHTWARDS: i32 = 1;
+/// Tags of a vector, and of the answer that it has been summed.
+const VECTOR: i32 = 2;
+const SUMMED: i32 = 3;
 
 /// A run of the stencil.
 pub struct Outcome {
@@ -35,7 +35,7 @@ pub struct Outcome {
 /// # Errors
 ///
 /// The same on all ranks: fewer than 4 cells for each rank, more than can be addressed, or an S that vanishes or overflows.
-pub fn stencil(world: &SimpleCommunicator, cells: usize, iterations: usize) -> Result<Outcome, StencilError> {
+pub fn stencil(world: &Communicator, cells: usize, iterations: usize) -> Result<Outcome, StencilError> {
     let rank = world.rank() as usize;
     let blocks = Blocks::uniform(world.size() as usize, cells)?;
     let mode = DominantMode::new(blocks.total());
@@ -49,42 +49,33 @@ pub fn stencil(world: &SimpleCommunicator, cells: usize, iterations: usize) -> R
         let (left, right) = ghosts(world, &d);
         let local = kernel::step(&mut d, left, right, root, h);
         let summed = Instant::now();
-        let mut total = 0.0;
-        world.all_reduce_into(&local, &mut total, SystemOperation::sum());
+        let mut total = [0.0];
+        world.all_reduce(&[local], &mut total, Operation::Sum);
         let combined = Instant::now();
         outcome.iteration_us.push(microseconds(last, combined));
         outcome.collective_us.push(microseconds(summed, combined));
         last = combined;
-        root = kernel::root(iteration, total)?;
+        root = kernel::root(iteration, total[0])?;
         outcome.roots.push(root);
     }
     let mut u = vec![0.0; cells];
     kernel::scale(&d, root, &mut u);
-    let first = world.process_at_rank(0);
-    if rank == 0 {
-        let mut all = vec![0.0; blocks.total()];
-        first.gather_into_root(&u[..], &mut all[..]);
-        outcome.last = Some(all);
-    } else {
-        first.gather_into(&u[..]);
-    }
+    let mut all = vec![0.0; if rank == 0 { blocks.total() } else { 0 }];
+    world.gather(&u, &mut all, 0);
+    outcome.last = (rank == 0).then_some(all);
     Ok(outcome)
 }
 
 /// Exchanges ghost cells: returns the last cells of the left neighbour and the first cells of the right one.
-fn ghosts(world: &SimpleCommunicator, d: &[f64]) -> ([f64; kernel::GHOSTS], [f64; kernel::GHOSTS]) {
+fn ghosts(world: &Communicator, d: &[f64]) -> ([f64; kernel::GHOSTS], [f64; kernel::GHOSTS]) {
     let (rank, size) = (world.rank(), world.size());
-    let (left, right) = (world.process_at_rank((rank + size - 1) % size), world.process_at_rank((rank + 1) % size));
+    let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
     let (mut from_left, mut from_right) = ([0.0; kernel::GHOSTS], [0.0; kernel::GHOSTS]);
-    request::scope(|scope| {
-        let receives = [
-            left.immediate_receive_into_with_tag(scope, &mut from_left[..], RIGHTWARDS),
-            right.immediate_receive_into_with_tag(scope, &mut from_right[..], LEFTWARDS),
-        ];
+    let receives = [(&mut from_left[..], left, RIGHTWARDS), (&mut from_right[..], right, LEFTWARDS)];
+    world.receive_beside(receives, || {
         // Every rank has posted its receives, so blocking sends end. They cost less than nonblocking ones.
-        left.send_with_tag(&d[..kernel::GHOSTS], LEFTWARDS);
-        right.send_with_tag(&d[d.len() - kernel::GHOSTS..], RIGHTWARDS);
-        receives.into_iter().for_each(|request| request.wait_without_status());
+        world.send(&d[..kernel::GHOSTS], left, LEFTWARDS);
+        world.send(&d[d.len() - kernel::GHOSTS..], right, RIGHTWARDS);
     });
     (from_left, from_right)
 }
@@ -97,8 +88,8 @@ fn ghosts(world: &SimpleCommunicator, d: &[f64]) -> ([f64; kernel::GHOSTS], [f64
 /// Returns the last result, and the microseconds of a call on the rank that took longest. Both are the same on all
 /// ranks. The result is NaN if elements or ranks disagree.
 pub fn allreduce(
-    world: &SimpleCommunicator,
-    operation: SystemOperation,
+    world: &Communicator,
+    operation: Operation,
     elements: usize,
     warm_up: usize,
     iterations: usize,
@@ -112,7 +103,7 @@ pub fn allreduce(
         }
         let at = call % elements;
         given[at] = own(last);
-        world.all_reduce_into(&given[..], &mut all[..], operation);
+        world.all_reduce(&given, &mut all, operation);
         last = std::mem::take(&mut all[at]);
         given[at] = 0.0;
     }
@@ -123,10 +114,10 @@ pub fn allreduce(
     }
     // MPI does not specify the minimum of a NaN.
     let (low, high) = if last.is_nan() { (f64::NEG_INFINITY, f64::INFINITY) } else { (last, last) };
-    let (mut least, mut most) = (0.0, [0.0; 2]);
-    world.all_reduce_into(&low, &mut least, SystemOperation::min());
-    world.all_reduce_into(&[high, us], &mut most, SystemOperation::max());
-    (if least == most[0] { last } else { f64::NAN }, most[1])
+    let (mut least, mut most) = ([0.0], [0.0; 2]);
+    world.all_reduce(&[low], &mut least, Operation::Min);
+    world.all_reduce(&[high, us], &mut most, Operation::Max);
+    (if least[0] == most[0] { last } else { f64::NAN }, most[1])
 }
 
 /// Measures vectors that rank 0 sends and rank 1 sums; collective, and waits. Rank 0 changes a vector of `elements` by
@@ -136,7 +127,7 @@ pub fn allreduce(
 /// It does `warm_up` iterations, and then `iterations` that are measured. Returns the last sum, how many sums were not
 /// the number of their iteration, and the microseconds of an iteration on rank 1; the same on all ranks.
 pub fn remote(
-    world: &SimpleCommunicator,
+    world: &Communicator,
     elements: usize,
     (warm_up, iterations): (usize, usize),
     mut change: impl FnMut(usize, &mut [f64]),
@@ -147,15 +138,13 @@ pub fn remote(
     for iteration in 1..=warm_up + iterations {
         if world.rank() == 0 {
             change(iteration, &mut x);
-            let other = world.process_at_rank(1);
-            other.send(&x[..]);
-            other.receive::<u8>();
+            world.send(&x, 1, VECTOR);
+            world.receive(&mut [0u8], 1, SUMMED);
         } else if world.rank() == 1 {
-            let other = world.process_at_rank(0);
-            other.receive_into(&mut x[..]);
+            world.receive(&mut x, 0, VECTOR);
             last = sum(&x);
             wrong += f64::from(u8::from(last != iteration as f64));
-            other.send(&0u8);
+            world.send(&[0u8], 0, SUMMED);
         }
         if iteration == warm_up {
             start = Instant::now();
@@ -163,7 +152,7 @@ pub fn remote(
     }
     let us = microseconds(start, Instant::now()) / iterations as f64;
     let mut found = [last, wrong, us];
-    world.process_at_rank(1).broadcast_into(&mut found[..]);
+    world.broadcast(&mut found, 1);
     (found[0], found[1] as usize, found[2])
 }
 

@@ -1,8 +1,7 @@
 //! `maniple --wire mpi` under a launcher, on this host and on two hosts made of network namespaces: the bits of the threads
-//! wire, and one report. A command that is built with MPICH finds its launcher in `MANIPLE_TEST_MPIRUN`, and has no second
-//! host.
+//! wire, and one report. `MANIPLE_TEST_MPIRUN` names the launcher of another MPI than Open MPI, which has no second host.
 
-#![cfg(all(target_os = "linux", feature = "mpi"))]
+#![cfg(target_os = "linux")]
 
 use crate::MANIPLE;
 use serde_json::Value;
@@ -17,7 +16,7 @@ fn other_launcher() -> Option<String> {
     std::env::var("MANIPLE_TEST_MPIRUN").ok()
 }
 
-/// Whether the command is built with Open MPI. Says so if it is not.
+/// Whether the launcher is Open MPI's. Says so if it is not.
 fn is_open_mpi() -> bool {
     let is = other_launcher().is_none();
     if !is {
@@ -91,6 +90,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn the_stencil_has_the_bits_of_the_threads_wire() {
     let on_two = launchers().into_iter().nth(1);
     for collective in ["recursive-doubling", "aggregation"] {
@@ -126,6 +126,7 @@ fn the_stencil_has_the_bits_of_the_threads_wire() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn the_microbenchmarks_run() {
     for launcher in launchers() {
         for args in [
@@ -146,6 +147,7 @@ fn the_microbenchmarks_run() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_failed_run_leaves_the_output_file_as_it_was() {
     let (input, output) = (path("zeros.txt"), path("kept.npy"));
     std::fs::write(&input, "0\n".repeat(64)).expect("a file");
@@ -162,6 +164,7 @@ fn a_failed_run_leaves_the_output_file_as_it_was() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_trace_is_one_file_on_one_clock() {
     for launcher in launchers() {
         let file = path("trace.json");
@@ -204,6 +207,7 @@ fn a_trace_is_one_file_on_one_clock() {
 /// In a trace of a build for tests each message is received under the name under which it was sent. Notices that values have left
 /// for another host, which nobody has sent, must not be taken for messages.
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn messages_of_a_flow_are_traced_as_they_were_sent() {
     for launcher in launchers() {
         let file = path("flow.json");
@@ -218,6 +222,7 @@ fn messages_of_a_flow_are_traced_as_they_were_sent() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_trace_that_cannot_be_written_is_told_once() {
     for launcher in launchers() {
         for command in ["stencil", "collective --kind allreduce"] {
@@ -231,6 +236,7 @@ fn a_trace_that_cannot_be_written_is_told_once() {
 }
 
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn ctrl_c_ends_all_processes_with_one_message() {
     for (launcher, iterations) in launchers().iter().zip(["1000001", "1000002"]) {
         let args = format!("stencil --workers 1 --shards 4 --cells 40 --repeat 1000000 --iterations {iterations}");
@@ -261,6 +267,7 @@ fn ctrl_c_ends_all_processes_with_one_message() {
 
 /// In namespaces of their own, as in containers, processes can't open what processes of other containers have.
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn processes_in_containers_of_one_machine_say_that_they_use_mpi_and_share_its_processors() {
     if !is_open_mpi() {
         return;
@@ -293,6 +300,7 @@ fn processes_in_containers_of_one_machine_say_that_they_use_mpi_and_share_its_pr
 
 /// With the variables that srun gives a shell, Open MPI ends the process before it can say anything.
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn an_interactive_shell_of_slurm_is_told_the_way_out() {
     if !is_open_mpi() {
         return;
@@ -313,6 +321,7 @@ fn an_interactive_shell_of_slurm_is_told_the_way_out() {
 
 /// Before it has parsed its options a process has met the others, so they miss it.
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_process_with_other_options_ends_all() {
     for (first, said) in [
         ("stencil --shards none", "invalid value 'none'"),
@@ -331,18 +340,48 @@ fn a_process_with_other_options_ends_all() {
 }
 
 #[test]
-fn the_launcher_of_another_mpi_is_told() {
-    let other = other_launcher();
-    let launcher = if other.is_some() { "mpirun.openmpi --oversubscribe -n 2" } else { "mpirun.mpich -n 2" };
-    let launcher: Vec<String> = launcher.split(' ').map(str::to_owned).collect();
-    let output = command(&launcher, "collective --kind allreduce --iterations 10").output().expect("timeout is there");
-    // What `timeout` says of a program that is not there.
-    if other.is_none() && output.status.code() == Some(127) {
-        return eprintln!("SKIPPED: {} is not there", launcher[0]);
+#[ignore = "needs mpirun; `./check full` runs it"]
+fn a_library_of_another_mpi_is_told() {
+    let other = if other_launcher().is_none() { "libmpich.so.12" } else { "libmpi.so.40" };
+    let mut job = command(&mpirun(2), "collective --kind allreduce --iterations 10");
+    let output = job.env("MANIPLE_MPI", other).output().expect("timeout is there");
+    if errors(&output).contains(&format!("{other}: cannot open")) {
+        return eprintln!("SKIPPED: {other} is not there");
     }
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
     // They have not met, so each may tell it, but the launcher ends the others when the first has ended.
     let told = text.lines().filter(|line| line.contains("maniple: error: ") && line.contains("another MPI")).count();
     assert!((1..=2).contains(&told) && text.matches("maniple: error").count() == told, "{text}");
+}
+
+/// Libraries that break one promise each, and else do what the real one does.
+#[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
+fn a_library_that_is_not_what_it_says_is_refused() {
+    let real = if other_launcher().is_none() { "libmpi.so.40" } else { "libmpich.so.12" };
+    for (index, (function, told)) in [
+        ("int MPI_Type_size(long type, int *size) { *size = 4; return 0; }", "the size of its datatypes: MPI_BYTE has 4 bytes"),
+        ("int MPI_Comm_rank(long of, int *rank) { *rank = 7; return 0; }", "ranks: this process is rank 7 of 2"),
+        ("int MPI_Allreduce() { return 0; }", "an allreduce: Sum is NaN, not 3"),
+        ("int MPI_Isend() { return 13; }", "a message to itself: error 13"),
+        ("int MPI_Mrecv() { return 0; }", "a message to itself: 9 bytes from rank"),
+        ("int MPI_Improbe(int from, int tag, long of, int *found) { *found = 0; return 0; }", "a message to itself: none in"),
+        ("int MPI_Get_library_version(char *to, int *len) { to[0] = 'X'; to[1] = 0; return 0; }
+          int MPI_Abi_get_version(int *major, int *minor) { *major = 2; return 0; }", "X has version 2 of MPI's binary interface"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (source, library) = (path(&format!("{index}.c")), path(&format!("libmpi-{index}.so")));
+        std::fs::write(&source, function).expect("a file");
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-o"]).args([&library, &source]).args(["-Wl,--no-as-needed", &format!("-l:{real}")]);
+        assert!(cc.status().expect("a C compiler").success());
+        let mut job = command(&mpirun(2), "collective --kind allreduce --iterations 10");
+        let output = job.env("MANIPLE_MPI", &library).output().expect("timeout is there");
+        let text = errors(&output);
+        assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+        assert!(text.contains(told) && text.contains(&library.display().to_string()), "{function}: {text}");
+    }
 }

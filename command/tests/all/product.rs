@@ -113,16 +113,14 @@ fn a_third() -> Vec<Case> {
 }
 
 /// Says in a process of MPI how many there are, which run the product.
-#[cfg(feature = "mpi")]
 const PROCESSES: &str = "MANIPLE_TEST_PROCESSES";
 
-#[cfg(feature = "mpi")]
 #[test]
+#[ignore = "needs mpirun; `./check full` runs it"]
 fn a_third_of_the_product_on_mpi() {
     on_mpi("product::a_third_of_the_product_on_mpi", &a_third());
 }
 
-#[cfg(feature = "mpi")]
 #[test]
 #[ignore = "takes minutes; see CONTRIBUTING.md"]
 fn nightly_the_full_product_on_mpi() {
@@ -130,7 +128,6 @@ fn nightly_the_full_product_on_mpi() {
 }
 
 /// One job for each number of processes, since a launcher takes long to start. Two hosts have two processes each.
-#[cfg(feature = "mpi")]
 fn on_mpi(test: &str, cases: &[Case]) {
     if let Ok(processes) = std::env::var(PROCESSES) {
         return in_this_job(processes.parse().expect("a number"), cases);
@@ -155,7 +152,6 @@ fn on_mpi(test: &str, cases: &[Case]) {
     }
 }
 
-#[cfg(feature = "mpi")]
 fn in_this_job(processes: usize, cases: &[Case]) {
     use maniple::runtime::Runtime;
     use maniple_stencil::{Collective, Keep, Problem, Start, simulate};

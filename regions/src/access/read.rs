@@ -42,7 +42,7 @@ use crate::{Element, Lease, Privilege, Rect, RegionError, Rows, RowsMut};
 /// }
 /// ```
 pub struct Read<'a, T, const D: usize = 1> {
-    view: View<'a, T, D>,
+    pub(super) view: View<'a, T, D>,
 }
 
 impl<'a, T: Element, const D: usize> Read<'a, T, D> {
@@ -146,7 +146,7 @@ impl<T: Element> Read<'_, T, 2> {
 /// }
 /// ```
 pub struct ReadWrite<'a, T, const D: usize = 1> {
-    view: ViewMut<'a, T, D>,
+    pub(super) view: ViewMut<'a, T, D>,
 }
 
 impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {

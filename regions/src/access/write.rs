@@ -34,7 +34,7 @@ use crate::{Element, Lease, Operator, Privilege, Rect, RegionError, RowsMut, Wri
 /// }
 /// ```
 pub struct Write<'a, T, const D: usize = 1> {
-    view: ViewMut<'a, WriteOnly<T>, D>,
+    pub(super) view: ViewMut<'a, WriteOnly<T>, D>,
 }
 
 impl<'a, T: Element, const D: usize> Write<'a, T, D> {
@@ -141,7 +141,7 @@ impl<T: Element> Write<'_, T> {
 /// }
 /// ```
 pub struct Reduce<'a, T, const D: usize = 1> {
-    view: ViewMut<'a, T, D>,
+    pub(super) view: ViewMut<'a, T, D>,
     operator: Operator<T>,
 }
 

@@ -63,6 +63,26 @@ impl<const D: usize> Layout<D> {
         offset
     }
 
+    /// The offset of the row whose points begin with these coordinates, one for each dimension but the last; `None` outside.
+    #[inline]
+    pub fn row_at(&self, start: &[i64]) -> Option<usize> {
+        debug_assert!(start.len() == D - 1);
+        let mut point = self.lo;
+        point[..D - 1].copy_from_slice(start);
+        self.offset(point)
+    }
+
+    #[cfg(feature = "ndarray")]
+    pub fn extents(&self) -> [usize; D] {
+        self.extent
+    }
+
+    /// The distances between neighbours in each dimension.
+    #[cfg(feature = "ndarray")]
+    pub fn strides(&self) -> [usize; D] {
+        self.stride
+    }
+
     /// Whether the elements are contiguous.
     #[inline]
     pub fn contiguous(&self) -> bool {

@@ -83,6 +83,20 @@ impl<'a, T, const D: usize> View<'a, T, D> {
         Some(unsafe { slice::from_raw_parts(self.first.add(first).as_ptr(), self.layout.row_len()) })
     }
 
+    /// The row whose points begin with these coordinates; `None` outside. There is one for each dimension but the last.
+    #[inline]
+    pub fn row_at(&self, start: &[i64]) -> Option<&'a [T]> {
+        let first = self.layout.row_at(start)?;
+        // SAFETY: as in `row`.
+        Some(unsafe { slice::from_raw_parts(self.first.add(first).as_ptr(), self.layout.row_len()) })
+    }
+
+    /// The first element, and the extents and the distances between neighbours in each dimension.
+    #[cfg(feature = "ndarray")]
+    pub fn parts(&self) -> (NonNull<T>, [usize; D], [usize; D]) {
+        (self.first, self.layout.extents(), self.layout.strides())
+    }
+
     /// All elements, if there is no gap between them.
     #[inline]
     pub fn slice(&self) -> Option<&'a [T]> {
@@ -168,6 +182,29 @@ impl<'a, T, const D: usize> ViewMut<'a, T, D> {
         let first = self.layout.row_offset(row);
         // SAFETY: as in `get_mut`, for all elements of the row, which are neighbours.
         Some(unsafe { slice::from_raw_parts_mut(self.first.add(first).as_ptr(), self.layout.row_len()) })
+    }
+
+    /// A row, mutably; see [`View::row_at`].
+    #[inline]
+    pub fn row_at_mut(&mut self, start: &[i64]) -> Option<&mut [T]> {
+        let first = self.layout.row_at(start)?;
+        // SAFETY: as in `row_mut`.
+        Some(unsafe { slice::from_raw_parts_mut(self.first.add(first).as_ptr(), self.layout.row_len()) })
+    }
+
+    /// Two different rows, the first of them mutably; see [`View::row_at`].
+    #[inline]
+    pub fn two_rows(&mut self, changed: &[i64], read: &[i64]) -> Option<(&mut [T], &[T])> {
+        let (changed, read) = (self.layout.row_at(changed)?, self.layout.row_at(read)?);
+        let len = self.layout.row_len();
+        if changed == read {
+            return None;
+        }
+        // SAFETY: as in `row_mut`; different rows have no element in common.
+        Some(unsafe {
+            let changed = slice::from_raw_parts_mut(self.first.add(changed).as_ptr(), len);
+            (changed, slice::from_raw_parts(self.first.add(read).as_ptr(), len))
+        })
     }
 
     /// All elements, if there is no gap between them.

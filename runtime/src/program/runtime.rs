@@ -38,7 +38,7 @@ pub enum Driver {
         /// Processors of each process, at least 1.
         workers: u32,
     },
-    /// The processes that a launcher of MPI has started, on one host or several, each a node. Needs the feature `mpi`.
+    /// The processes that a launcher of MPI has started, on one host or several, each a node. On Linux.
     Mpi {
         /// Processors of each process, at least 1. By default the processes of a host share its processors.
         workers: Option<u32>,
@@ -203,15 +203,19 @@ impl Runtime {
     /// processes of a host divide its CPUs, with one worker for each. The host with the fewest CPUs per process sets the number
     /// for all. [`workers`](Self::workers) sets another number. On Linux only.
     ///
-    /// This needs the feature `mpi`, an MPI library and its launcher. Each process runs the program, and takes part in all
-    /// runs on MPI, in the same order. Code outside the runs is executed by every process.
+    /// Each process runs the program, and takes part in all runs on MPI, in the same order. Code outside the runs is executed by
+    /// every process.
+    ///
+    /// The MPI library is loaded now: that of the launcher, or the file that the environment variable `MANIPLE_MPI` names. It is
+    /// Open MPI, MPICH or a library that shares its binary interface (Intel MPI, Cray MPICH, MVAPICH), or any with the one
+    /// of MPI 5 (`libmpi_abi`). Nothing of MPI is needed to build the program.
     ///
     /// The first call initialises MPI and meets the other processes; it is collective, and waits for them. If they can't
     /// meet, runs say why. MPI is finalised at the end of the program. Make this call at the beginning of `main`:
     /// launchers may not notice a process that ends before it, and the others wait for that one for ever.
     pub fn mpi() -> Self {
         let runtime = Self::new(Driver::Mpi { workers: None });
-        #[cfg(feature = "mpi")]
+        #[cfg(target_os = "linux")]
         let _ = runtime.meet();
         runtime
     }
@@ -256,7 +260,7 @@ impl Runtime {
     }
 
     /// The number of processes that an MPI launcher (Open MPI, MPICH, SLURM) has started, this one included; `None` for one
-    /// process. It is read from environment variables, so it works without the feature `mpi` too.
+    /// process. It is read from environment variables, so it works without an MPI library too.
     pub fn launched() -> Option<u32> {
         #[cfg(target_os = "linux")]
         return wire::processes::launched().map(|job| job.size);

@@ -538,12 +538,16 @@ fn a_full_disk_is_one_message() {
     assert_eq!(stderr(&output), "maniple: error: can't write to stdout: No space left on device (os error 28)\n");
 }
 
-#[cfg(not(feature = "mpi"))]
+/// Nothing of MPI is needed until a run asks for it, and then it is said what is missing.
+#[cfg(target_os = "linux")]
 #[test]
-fn without_mpi_the_comparison_says_how_to_build_it() {
-    let output = maniple(&["compare", "mpi", "--shards", "4"]);
+fn a_missing_mpi_library_is_told() {
+    let output = Command::new(crate::MANIPLE)
+        .args(["stencil", "--wire", "mpi", "--shards", "2"])
+        .env("MANIPLE_MPI", "/nowhere/libmpi.so.40")
+        .output()
+        .expect("starts");
     let message = refused(&output);
-    assert!(message.starts_with("this maniple was built without MPI"), "{message}");
-    assert!(message.contains("apt-get install openmpi-bin libopenmpi-dev libclang-dev"), "{message}");
-    assert!(message.ends_with("cargo build --release --features mpi --bin maniple"), "{message}");
+    assert!(message.contains("expected an MPI library: Open MPI, MPICH"), "{message}");
+    assert!(message.contains("MANIPLE_MPI=/nowhere/libmpi.so.40: /nowhere/libmpi.so.40: cannot open"), "{message}");
 }

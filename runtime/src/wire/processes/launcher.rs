@@ -25,12 +25,14 @@ impl Launched {
 
 /// Each launcher with its variables for the number of processes and the number of this process.
 const LAUNCHERS: [(&str, &str, &str); 3] = [
-    ("Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
-    ("MPICH", "PMI_SIZE", "PMI_RANK"),
+    (OPEN_MPI, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    (MPICH, "PMI_SIZE", "PMI_RANK"),
     // Not SLURM_NTASKS, which a batch script has too.
     (SLURM, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
 ];
 
+pub const OPEN_MPI: &str = "Open MPI";
+pub const MPICH: &str = "MPICH";
 pub const SLURM: &str = "SLURM";
 
 /// The launcher of this process, if it has started several.
@@ -41,7 +43,6 @@ pub fn launched() -> Option<&'static Launched> {
 
 /// For the first process of a job of SLURM in which MPI may not find the others: says so. That is a job of an interactive
 /// shell, or one started without a plug-in for MPI.
-#[cfg(feature = "mpi")]
 pub fn unfound() -> Option<String> {
     let job = launched().filter(|job| job.by == SLURM && job.rank == 0)?;
     let of_plugin = |name: &str| ["PMI", "PALS"].iter().any(|plugin| name.starts_with(plugin));

@@ -38,7 +38,6 @@ pub struct Frame {
     pub head: Vec<u8>,
     pub parts: Vec<FramePart>,
     /// What the carrier tells when it has left, if anything.
-    #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
     pub tell: Option<Leaving>,
 }
 
@@ -51,7 +50,6 @@ pub struct Leaving {
 }
 
 /// What a carrier tells.
-#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
 pub enum News {
     /// A frame has come from this process.
     Came(u32, Frame),
@@ -74,7 +72,6 @@ impl FramePart {
     }
 
     /// The bytes of a buffer, to receive into.
-    #[cfg(feature = "mpi")]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         match self {
             FramePart::Bulk(Bulk::Buffer(buffer)) => buffer.as_bytes_mut(),

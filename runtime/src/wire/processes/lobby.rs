@@ -215,7 +215,6 @@ impl Lobby {
     }
 
     /// A number that tells this lobby from any other.
-    #[cfg(feature = "mpi")]
     pub fn token(&self) -> u64 {
         self.word::<AtomicU64>(TOKEN).load(Ordering::Relaxed)
     }
@@ -378,7 +377,6 @@ impl Lobby {
     }
 
     /// This process ends. If that is orderly, so can be the ends of those who miss it.
-    #[cfg(any(feature = "mpi", test))]
     pub fn leave(&self, orderly: bool) {
         if orderly {
             self.status(self.index).store(LEFT_STATUS, Ordering::Release);
@@ -387,19 +385,16 @@ impl Lobby {
     }
 
     /// The error of those who miss this process after it has left.
-    #[cfg(feature = "mpi")]
     pub fn own_end(&self) -> Error {
         self.loss(self.ranks[self.index])
     }
 
     /// Sets how other hosts are told of a lost process.
-    #[cfg(feature = "mpi")]
     pub fn tell_with(&self, tell: Tell) {
         let _ = self.tell.set(tell);
     }
 
     /// A process of another host is lost, or has left in an orderly way: the run ends, and all allgathers fail.
-    #[cfg(feature = "mpi")]
     pub fn lose(&self, error: Error, has_left: bool) {
         let Error::ProcessLost { process, .. } = error else { return };
         // For who reports it, on whichever host: known before anybody fails.
@@ -413,20 +408,17 @@ impl Lobby {
     }
 
     /// The allgather that is under way, or the last one.
-    #[cfg(feature = "mpi")]
     pub fn allgather_number(&self) -> u32 {
         self.begun.load(Ordering::Relaxed)
     }
 
     /// Whether all other processes of this host have ended, or are about to.
-    #[cfg(feature = "mpi")]
     pub fn is_last(&self) -> bool {
         (0..self.ranks.len()).all(|index| index == self.index || self.gone(index).load() != 0)
     }
 
     /// Another host's processes have all left in an orderly way after this allgather, the last of them with this error for
     /// whoever misses it.
-    #[cfg(feature = "mpi")]
     pub fn host_has_left(&self, after: u32, error: Error) {
         lock(&self.left).push((after, error));
     }
@@ -438,7 +430,6 @@ impl Lobby {
     }
 
     /// Fails the allgather that is under way if a host has left before it.
-    #[cfg(feature = "mpi")]
     pub fn miss_hosts(&self) {
         let now = self.allgather_number();
         let left = lock(&self.left).iter().find(|(after, _)| *after < now).map(|(_, error)| error.clone());
@@ -538,7 +529,6 @@ impl Lobby {
     }
 
     /// Waits until the process that reports the errors of all has ended, but no longer than `limit`.
-    #[cfg(feature = "mpi")]
     pub fn wait_for_report(&self, limit: std::time::Duration) {
         let gone = self.gone(self.reporter());
         let until = Instant::now() + limit;

@@ -113,18 +113,11 @@ impl Meeting {
                 let (rank, hosts) = (copies::number().unwrap_or(0), vec![0; lobby.ranks().len()]);
                 Self::new(started, rank, hosts, lobby, None)
             }
-            #[cfg(feature = "mpi")]
             Started::Launcher => match super::mpi::meet() {
                 Ok(met) => met,
                 // Meeting is collective: this process does not try it alone.
                 Err(e) => return MET.get_or_init(|| Err(e)).clone(),
             },
-            #[cfg(not(feature = "mpi"))]
-            Started::Launcher => {
-                let came = "one without; build it with `--features mpi`";
-                let came = super::launched().map_or_else(|| came.to_owned(), |job| job.explained(came));
-                return Err(Error::misuse("a run on MPI", "a program built with the feature `mpi`", came));
-            }
         };
         let cpus: Vec<u32> = Topology::here().cpus.iter().map(|cpu| cpu.os).collect();
         match met.all(&(super::host(), machine(), cpus)) {

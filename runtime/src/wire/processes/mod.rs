@@ -21,7 +21,6 @@ mod link;
 mod lobby;
 mod meeting;
 mod memory;
-#[cfg(feature = "mpi")]
 pub(crate) mod mpi;
 mod packet;
 mod rings;
@@ -183,17 +182,10 @@ pub(crate) fn run(config: Arc<Config>, how: How<'_>, begin: &Begin<'_>) -> Resul
     };
     *one += 1;
     let meeting = Meeting::of(how.started)?;
-    under_way(true);
+    mpi::under_way(true);
     let ended = run_of(&meeting, config, how, *one, begin);
-    under_way(false);
+    mpi::under_way(false);
     ended
-}
-
-/// Says whether a run is under way. If this process ends meanwhile, it leaves the others alone.
-fn under_way(so: bool) {
-    #[cfg(feature = "mpi")]
-    mpi::under_way(so);
-    let _ = so;
 }
 
 fn run_of(

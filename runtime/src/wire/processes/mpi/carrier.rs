@@ -5,15 +5,13 @@
 
 use super::super::link::{Carrier, Frame, FramePart, Leaving, News};
 use super::super::lobby::Lobby;
-use super::{Handle, World};
+use super::World;
+use super::calls::{Came, Communicator, Failed, Request};
 use crate::Error;
 use crate::message::Bulk;
 use maniple_regions::Buffer;
-use mpi::ffi;
-use mpi::traits::AsRaw;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,7 +36,7 @@ const HOST_LEFT: u8 = 3;
 
 pub struct MpiCarrier {
     world: &'static World,
-    all: Handle,
+    all: Communicator,
     /// Frames that MPI has not been given yet: the kind, and to whom.
     queue: (crossbeam_channel::Sender<Queued>, crossbeam_channel::Receiver<Queued>),
     state: Mutex<State>,
@@ -62,7 +60,7 @@ struct State {
 /// A frame that MPI reads.
 struct Sending {
     to: u32,
-    requests: Vec<ffi::MPI_Request>,
+    requests: Vec<Request>,
     _head: Vec<u8>,
     _parts: Vec<FramePart>,
     tell: Option<Leaving>,
@@ -70,20 +68,14 @@ struct Sending {
 
 /// A frame whose parts MPI writes.
 struct Arriving {
-    requests: Vec<ffi::MPI_Request>,
+    requests: Vec<Request>,
     frame: Frame,
     kind: u8,
 }
 
-// SAFETY: The requests are used by whoever holds the lock of the world.
-unsafe impl Send for Sending {}
-// SAFETY: As for `Sending`.
-unsafe impl Send for Arriving {}
-
 impl MpiCarrier {
-    pub fn new(world: &'static World, all: Handle, lobby: Arc<Lobby>, others: Vec<u32>) -> Self {
-        // SAFETY: A communicator of this carrier alone.
-        unsafe { ffi::MPI_Comm_set_errhandler(all.0.as_raw(), ffi::RSMPI_ERRORS_RETURN) };
+    pub fn new(world: &'static World, all: Communicator, lobby: Arc<Lobby>, others: Vec<u32>) -> Self {
+        all.return_errors();
         Self { world, all, queue: crossbeam_channel::unbounded(), state: Mutex::default(), lobby, others }
     }
 
@@ -168,15 +160,8 @@ impl MpiCarrier {
         let messages: Vec<_> = std::iter::once((HEAD, &with_lens[..])).chain(messages).collect();
         let mut requests = Vec::with_capacity(messages.len());
         for (tag, bytes) in messages {
-            // SAFETY: The null handle, which the operation replaces. `Sending` keeps the bytes until it has ended.
-            let (request, code) = unsafe {
-                let mut request = ffi::RSMPI_REQUEST_NULL;
-                let (from, len, byte) = (bytes.as_ptr().cast(), bytes.len() as c_int, ffi::RSMPI_UINT8_T);
-                let code = ffi::MPI_Isend(from, len, byte, to as c_int, tag, self.all.0.as_raw(), &mut request);
-                (request, code)
-            };
-            self.check(to, code);
-            requests.push(request);
+            // SAFETY: `Sending` keeps the bytes until it has ended.
+            requests.extend(self.check(to, unsafe { self.all.start_send(bytes, to, tag) }));
         }
         self.send_on(state, Sending { to, requests, _head: with_lens, _parts: parts, tell });
     }
@@ -191,24 +176,24 @@ impl MpiCarrier {
         has_left
     }
 
-    /// Whether the operations with a process have ended.
-    fn is_over(&self, with: u32, requests: &mut [ffi::MPI_Request]) -> bool {
-        let mut over = 0;
-        // SAFETY: Requests that have been started, or the null handle for requests that have ended.
-        let code = unsafe {
-            let count = requests.len() as c_int;
-            ffi::MPI_Testall(count, requests.as_mut_ptr(), &mut over, ffi::RSMPI_STATUSES_IGNORE)
-        };
-        self.check(with, code);
-        over != 0
+    /// Whether the operations with a process have ended. Those that have are forgotten.
+    fn is_over(&self, with: u32, requests: &mut Vec<Request>) -> bool {
+        while let Some(last) = requests.last_mut() {
+            if self.check(with, self.world.mpi.has_ended(last)) == Some(false) {
+                return false;
+            }
+            requests.pop();
+        }
+        true
     }
 
     /// A failed operation means that the other process is lost.
-    fn check(&self, with: u32, code: c_int) {
-        if code != ffi::MPI_SUCCESS as c_int {
+    fn check<T>(&self, with: u32, done: Result<T, Failed>) -> Option<T> {
+        done.map_err(|Failed(code)| {
             let why = format!("MPI can't reach it (error {code})");
             self.lobby.lose(Error::ProcessLost { process: with, host: "another host".into(), why }, false);
-        }
+        })
+        .ok()
     }
 
     fn go_on_with(&self, state: &mut State) -> bool {
@@ -254,24 +239,7 @@ impl MpiCarrier {
 
     /// Takes a head that has come, and lets MPI receive the parts of its frame. False if there is none.
     fn receive_head(&self, state: &mut State) -> bool {
-        let mut status = MaybeUninit::<ffi::MPI_Status>::uninit();
-        let (mut found, mut len) = (0, 0);
-        // SAFETY: The places are this function's own; the message is received once, into as many bytes as it has.
-        let (from, head) = unsafe {
-            let mut message = ffi::RSMPI_MESSAGE_NULL;
-            let (any, all) = (ffi::RSMPI_ANY_SOURCE, self.all.0.as_raw());
-            let code = ffi::MPI_Improbe(any, HEAD, all, &mut found, &mut message, status.as_mut_ptr());
-            if found == 0 || code != ffi::MPI_SUCCESS as c_int {
-                return false;
-            }
-            let status = status.assume_init();
-            ffi::MPI_Get_count(&status, ffi::RSMPI_UINT8_T, &mut len);
-            let mut head = vec![0u8; len as usize];
-            let into = head.as_mut_ptr().cast();
-            let code = ffi::MPI_Mrecv(into, len, ffi::RSMPI_UINT8_T, &mut message, ffi::RSMPI_STATUS_IGNORE);
-            self.check(status.MPI_SOURCE as u32, code);
-            (status.MPI_SOURCE as u32, head)
-        };
+        let Ok(Some(Came { from, bytes: head })) = self.all.take(HEAD) else { return false };
         let Some((kind, lens, start)) = lens_of(&head) else { return true };
         let parts = lens.iter().map(|len| FramePart::Bulk(Bulk::Buffer(Buffer::zeroed(*len as usize)))).collect();
         let frame = Frame { head: head[start..].to_vec(), parts, tell: None };
@@ -279,15 +247,8 @@ impl MpiCarrier {
         let mut arriving = Box::new(Arriving { requests: Vec::new(), frame, kind });
         let Arriving { requests, frame, .. } = &mut *arriving;
         for chunk in frame.parts.iter_mut().flat_map(|part| part.as_bytes_mut().chunks_mut(CHUNK)) {
-            // SAFETY: The null handle, which the operation replaces. `Arriving` keeps the bytes until it has ended.
-            let code = unsafe {
-                let mut request = ffi::RSMPI_REQUEST_NULL;
-                let (into, len, byte) = (chunk.as_mut_ptr().cast(), chunk.len() as c_int, ffi::RSMPI_UINT8_T);
-                let code = ffi::MPI_Irecv(into, len, byte, from as c_int, PART, self.all.0.as_raw(), &mut request);
-                requests.push(request);
-                code
-            };
-            self.check(from, code);
+            // SAFETY: `Arriving` keeps the bytes until it has ended.
+            requests.extend(self.check(from, unsafe { self.all.start_receive(chunk, from, PART) }));
         }
         state.arriving.entry(from).or_default().push_back(arriving);
         true

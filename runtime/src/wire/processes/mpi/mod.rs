@@ -3,19 +3,20 @@
 //! MPI is initialised once a process, for any thread that holds the lock of [`World`], and finalised when the process
 //! ends in an orderly way.
 
+mod abi;
+mod calls;
 mod carrier;
+mod library;
+
+pub use calls::{Communicator, Element, Operation};
 
 use super::link::Carrier;
 use super::lobby::Lobby;
 use super::meeting::{Between, Meeting, Started};
 use super::watch::{Watched, life, watch};
 use crate::Error;
+use calls::{Failed, Mpi, Request};
 use carrier::MpiCarrier;
-use mpi::collective::SystemOperation;
-use mpi::environment::{Threading, Universe};
-use mpi::ffi;
-use mpi::topology::{Color, SimpleCommunicator};
-use mpi::traits::*;
 use rustix::process::{Pid, getpid};
 use rustix::thread::gettid;
 use std::ffi::c_int;
@@ -23,8 +24,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// MPI, once it has been initialised. Dropping it finalises MPI.
-static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
 /// A run is under way: the others may never come to finalise MPI.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 /// The thread that has initialised MPI.
@@ -44,42 +43,30 @@ unsafe extern "C" {
 
 /// Called when the process ends by `exit` or by the end of `main`.
 extern "C" fn finalise() {
-    let universe = UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner).take();
     // Another thread ends the process for a signal, whatever this one and that one are in.
     let thread = gettid();
     let by_program = thread == getpid() || INITIALISER.get() == Some(&thread);
     let orderly = by_program && !UNDER_WAY.load(Ordering::SeqCst);
     let orderly = LEAVE.get().map_or(orderly, |leave| leave(orderly));
-    match orderly {
-        true => {
-            // A thread may be about to tell others of a lost process. Whoever has the lock for longer is in the middle of meeting.
-            match WORLD.get().and_then(|world| world.as_ref().ok()).map(World::calls_soon) {
-                Some(None) => std::mem::forget(universe),
-                _calls => {
-                    FINALISED.store(true, Ordering::SeqCst);
-                    drop(universe);
-                }
-            }
-        }
-        false => std::mem::forget(universe),
+    // A thread may be about to tell others of a lost process. Whoever has the lock for longer is in the middle of meeting.
+    if orderly
+        && let Some(Ok(world)) = WORLD.get()
+        && let Some(_calls) = world.calls_soon()
+    {
+        FINALISED.store(true, Ordering::SeqCst);
+        world.mpi.finalise();
     }
 }
 
-/// A communicator, to be used by one thread at a time.
-struct Handle(SimpleCommunicator);
-
-// SAFETY: A handle of MPI, which allows calls from any thread, one at a time: the lock of `World` sees to that.
-unsafe impl Send for Handle {}
-// SAFETY: As for `Send`.
-unsafe impl Sync for Handle {}
-
 /// The processes of a launcher.
 struct World {
+    mpi: &'static Mpi,
     /// All processes of the job, apart from what the program sends.
-    all: Handle,
+    all: Communicator,
     rank: u32,
     size: u32,
-    threads: Threading,
+    /// Whether any thread may call MPI, one at a time.
+    any_thread: bool,
     /// Held during each call of MPI.
     calls: Mutex<()>,
 }
@@ -87,26 +74,28 @@ struct World {
 static WORLD: OnceLock<Result<World, Error>> = OnceLock::new();
 
 impl World {
-    /// The processes of this program's launcher. The first call initialises MPI; it is collective.
+    /// The processes of this program's launcher. The first call loads and initialises MPI; it is collective.
     ///
     /// # Errors
     ///
-    /// The launcher belongs to another MPI library.
-    fn here(threads: Threading) -> Result<&'static Self, Error> {
-        let world = WORLD.get_or_init(|| Self::join(threads)).as_ref().map_err(Clone::clone)?;
-        if world.threads < threads {
-            let came = format!("initialised for {:?}", world.threads);
-            return Err(Error::misuse("threads and MPI", format!("at least {threads:?}"), came));
+    /// There is no library of MPI, it can't be used, or the launcher belongs to another one.
+    fn here(any_thread: bool) -> Result<&'static Self, Error> {
+        let world = WORLD.get_or_init(|| Self::join(any_thread)).as_ref().map_err(Clone::clone)?;
+        if any_thread && !world.any_thread {
+            let came = "initialised for the thread that did it, or a library that can no more";
+            return Err(Error::misuse("threads and MPI", "MPI for one thread at a time (MPI_THREAD_SERIALIZED)", came));
         }
         Ok(world)
     }
 
-    fn join(threads: Threading) -> Result<Self, Error> {
+    fn join(any_thread: bool) -> Result<Self, Error> {
         // Some MPI libraries end the process if they do not find its launcher.
         if let Some(unfound) = super::launcher::unfound() {
             log::warn!("{unfound}");
         }
-        let Some((universe, given)) = mpi::initialize_with_threading(threads) else {
+        // For the rest of the program.
+        let mpi: &'static Mpi = Box::leak(Box::new(library::load()?));
+        let Some(any_thread) = mpi.initialise(any_thread) else {
             return Err(Error::misuse(
                 "MPI",
                 "to be initialised by maniple only",
@@ -114,21 +103,27 @@ impl World {
             ));
         };
         let _ = INITIALISER.set(gettid());
-        let world = universe.world();
-        let (rank, size) = (world.rank() as u32, world.size() as u32);
+        let world = mpi.world();
+        let (rank, size) = (world.rank(), world.size());
         if let Some(job) = super::launcher::launched()
             && job.size != size
         {
             let expected = format!("the {} processes that its launcher ({}) has started", job.size, job.by);
-            let came =
-                format!("{size}: the program is built with {}, and the launcher belongs to another MPI", library());
+            let name = library::VARIABLE;
+            let came = format!(
+                "{size}: the launcher belongs to another MPI than {}, which was loaded from {}; name its library with {name}",
+                mpi.version, mpi.path
+            );
             return Err(Error::misuse("a run on MPI", expected, job.explained(came)));
         }
-        let all = Handle(world.duplicate());
-        *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = Some(universe);
+        if let Err(wrong) = mpi.test_itself(&world.duplicate()) {
+            let expected = format!("{} at {} to be what it says", mpi.version, mpi.path);
+            let came = format!("{wrong}; name another library with {}", library::VARIABLE);
+            return Err(Error::misuse("a run on MPI", expected, came));
+        }
         // SAFETY: A function of the C library, which any program may call.
         unsafe { atexit(finalise) };
-        Ok(Self { all, rank, size, threads: given, calls: Mutex::new(()) })
+        Ok(Self { mpi, all: world.duplicate(), rank, size, any_thread, calls: Mutex::new(()) })
     }
 
     /// The right to call MPI, unless another thread keeps it.
@@ -159,23 +154,19 @@ impl World {
 }
 
 /// The world of MPI, for a program that uses MPI itself. The first call, of this or of a run on MPI, initialises MPI; it
-/// is collective. With `threads` false, only the thread of that call may use MPI, and runs on MPI are errors. MPI is
+/// is collective. With `any_thread` false, only the thread of that call may use MPI, and runs on MPI are errors. MPI is
 /// finalised when the program ends by `exit` or at the end of `main`.
 ///
 /// # Errors
 ///
-/// MPI was initialised by somebody else, or its launcher belongs to another MPI library.
-pub fn world(threads: bool) -> Result<SimpleCommunicator, Error> {
-    World::here(if threads { Threading::Serialized } else { Threading::Single })?;
-    Ok(SimpleCommunicator::world())
+/// There is no library of MPI, it can't be used, or its launcher belongs to another one. MPI was initialised by somebody else.
+pub fn world(any_thread: bool) -> Result<Communicator, Error> {
+    Ok(World::here(any_thread)?.mpi.world())
 }
 
-/// The name and version of the MPI library that this program is linked with.
+/// The name and version of the MPI library that [`world`] has loaded; empty before.
 pub fn library() -> String {
-    let text = mpi::environment::library_version().unwrap_or_default();
-    // Open MPI goes on with who built it, MPICH with tables.
-    let name = text.split([',', '\n', '\0']).next().unwrap_or_default();
-    name.split_whitespace().collect::<Vec<_>>().join(" ")
+    WORLD.get().and_then(|world| world.as_ref().ok()).map(|world| world.mpi.version.clone()).unwrap_or_default()
 }
 
 /// Says whether a run is under way. Ending the process now would be out of order.
@@ -185,21 +176,21 @@ pub fn under_way(so: bool) {
 
 /// Meets the processes of the launcher; collective.
 pub fn meet() -> Result<Meeting, Error> {
-    let world = World::here(Threading::Serialized)?;
+    let world = World::here(true)?;
     let _calls = world.calls();
-    let all = &world.all.0;
-    let host = all.split_shared(world.rank as c_int);
+    let all = &world.all;
+    let host = all.sharing_memory();
     let (lobby, unshared) = all_or_none(all, open_lobby(world, &host))?;
     let lobby = Arc::new(lobby);
     let of_host = lobby.ranks().len();
     let first = lobby.ranks()[0];
     let mut hosts = vec![0; world.size as usize];
-    all.all_gather_into(&first, &mut hosts[..]);
+    all.all_gather(&[first], &mut hosts);
     let several = hosts.iter().any(|host| *host != hosts[0]);
     // All of them: MPI may not get through to one that this process has never talked to.
     let others = || (0..).zip(&hosts).filter(|(_, host)| **host != first).map(|(rank, _)| rank);
     let carrier = several.then(|| {
-        let carrier = MpiCarrier::new(world, Handle(all.duplicate()), lobby.clone(), others().collect());
+        let carrier = MpiCarrier::new(world, all.duplicate(), lobby.clone(), others().collect());
         Arc::new(carrier)
     });
     if let Some(carrier) = carrier.clone() {
@@ -209,7 +200,7 @@ pub fn meet() -> Result<Meeting, Error> {
     let life = life();
     let own = [std::process::id(), life.as_ref().map_or(u32::MAX, |life| life.cast_unsigned())];
     let mut lives = vec![0u32; 2 * host.size() as usize];
-    host.all_gather_into(&own[..], &mut lives[..]);
+    host.all_gather(&own, &mut lives);
     let watch_others = || {
         let unwatched = |e| super::copies::cannot("watch each other", &e);
         life.map_err(unwatched)?;
@@ -240,9 +231,9 @@ pub fn meet() -> Result<Meeting, Error> {
         }
         orderly
     }));
-    let firsts = all.split_by_color(if world.rank == first { Color::with_value(0) } else { Color::undefined() });
+    let firsts = all.of_those(world.rank == first);
     let between = carrier.map(|carrier| {
-        let between = Hosts { world, firsts: firsts.map(Handle), lobby: lobby.clone(), carrier };
+        let between = Hosts { world, firsts, lobby: lobby.clone(), carrier };
         Arc::new(between) as Arc<dyn Between>
     });
     let mut met = Meeting::new(Started::Launcher, world.rank, hosts, lobby, between);
@@ -251,11 +242,11 @@ pub fn meet() -> Result<Meeting, Error> {
 }
 
 /// What this process has done, unless some process has an error; collective. Otherwise the others would wait for that one.
-fn all_or_none<T>(all: &SimpleCommunicator, done: Result<T, Error>) -> Result<T, Error> {
-    let (ok, mut all_ok) = (u8::from(done.is_ok()), 0u8);
-    all.all_reduce_into(&ok, &mut all_ok, SystemOperation::min());
+fn all_or_none<T>(all: &Communicator, done: Result<T, Error>) -> Result<T, Error> {
+    let (ok, mut all_ok) = (f64::from(u8::from(done.is_ok())), [0.0]);
+    all.all_reduce(&[ok], &mut all_ok, Operation::Min);
     match done {
-        Ok(_) if all_ok == 0 => Err(Error::misuse(
+        Ok(_) if all_ok == [0.0] => Err(Error::misuse(
             "processes of MPI",
             "all of them to meet",
             "another process that can't; its own message has the cause",
@@ -266,10 +257,10 @@ fn all_or_none<T>(all: &SimpleCommunicator, done: Result<T, Error>) -> Result<T,
 
 /// The lobby of this host. Where processes of a host can't share memory, the lobby of this process alone; then the first one
 /// that can't gets the cause, too.
-fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<(Lobby, Option<String>), Error> {
+fn open_lobby(world: &World, host: &Communicator) -> Result<(Lobby, Option<String>), Error> {
     let unshared = |e: &std::io::Error| super::unshared(e);
     let mut ranks = vec![0; host.size() as usize];
-    host.all_gather_into(&world.rank, &mut ranks[..]);
+    host.all_gather(&[world.rank], &mut ranks);
     let index = host.rank() as usize;
     let made = (index == 0).then(|| Lobby::new(ranks.clone()));
     // The number in the system, the file's number, and a token that only the right file has.
@@ -277,7 +268,7 @@ fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<(Lobby, Option
     if let Some(Ok(lobby)) = &made {
         place = [u64::from(std::process::id()), lobby.file() as u64, lobby.token()];
     }
-    host.process_at_rank(0).broadcast_into(&mut place[..]);
+    host.broadcast(&mut place, 0);
     let [process, file, token] = place;
     let mine = match made {
         Some(made) => made,
@@ -288,12 +279,12 @@ fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<(Lobby, Option
             })
         }
     };
-    let (refused, mut first_refused) = (if mine.is_ok() { u32::MAX } else { index as u32 }, 0);
-    host.all_reduce_into(&refused, &mut first_refused, SystemOperation::min());
+    let (refused, mut first_refused) = (if mine.is_ok() { f64::INFINITY } else { index as f64 }, [0.0]);
+    host.all_reduce(&[refused], &mut first_refused, Operation::Min);
     match mine {
-        Ok(lobby) if first_refused == u32::MAX => Ok((lobby, None)),
+        Ok(lobby) if first_refused == [f64::INFINITY] => Ok((lobby, None)),
         alone => {
-            let why = alone.err().filter(|_| first_refused == index as u32).map(|e| e.to_string());
+            let why = alone.err().filter(|_| first_refused == [index as f64]).map(|e| e.to_string());
             Ok((Lobby::new(vec![world.rank]).map_err(|e| unshared(&e))?, why))
         }
     }
@@ -303,15 +294,14 @@ fn open_lobby(world: &World, host: &SimpleCommunicator) -> Result<(Lobby, Option
 struct Hosts {
     world: &'static World,
     /// The first processes of the hosts, if this is one.
-    firsts: Option<Handle>,
+    firsts: Option<Communicator>,
     lobby: Arc<Lobby>,
     carrier: Arc<MpiCarrier>,
 }
 
 impl Between for Hosts {
     fn allgather(&self, bytes: &[u8], for_all: bool) -> Result<Vec<Vec<u8>>, Error> {
-        let firsts = self.firsts.as_ref().map(|firsts| &firsts.0);
-        let Some(firsts) = firsts else { return Err(Error::Stopped { what: "the first process had agreed".into() }) };
+        let Some(firsts) = &self.firsts else { return Err(Error::Stopped { what: "the first process had agreed".into() }) };
         let each = vec![size_of::<u64>(); firsts.size() as usize];
         let lens = self.gather(firsts, &(bytes.len() as u64).to_ne_bytes(), &each, true)?;
         let lens: Vec<usize> = lens.as_chunks().0.iter().map(|len| u64::from_ne_bytes(*len) as usize).collect();
@@ -336,7 +326,7 @@ impl Between for Hosts {
 
 impl Hosts {
     /// The bytes of all hosts, of these lengths. If they are not for all, only the first one gets them.
-    fn gather(&self, firsts: &SimpleCommunicator, own: &[u8], lens: &[usize], for_all: bool) -> Result<Vec<u8>, Error> {
+    fn gather(&self, firsts: &Communicator, own: &[u8], lens: &[usize], for_all: bool) -> Result<Vec<u8>, Error> {
         let count = |len: usize| {
             c_int::try_from(len)
                 .map_err(|_| Error::misuse("what hosts agree on", "at most 2 GiB", format!("{len} bytes")))
@@ -353,15 +343,7 @@ impl Hosts {
         let mut buffers = Box::new((own.to_vec(), vec![0u8; bytes], counts, places));
         let (own, all, counts, places) = &mut *buffers;
         // SAFETY: The buffers are as long as MPI is told, and live until the request has ended.
-        let waited = self.wait(|request| unsafe {
-            let (own_len, bytes) = (own.len() as c_int, ffi::RSMPI_UINT8_T);
-            let (from, into) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
-            let (counts, places, hosts) = (counts.as_ptr(), places.as_ptr(), firsts.as_raw());
-            match for_all {
-                true => ffi::MPI_Iallgatherv(from, own_len, bytes, into, counts, places, bytes, hosts, request),
-                false => ffi::MPI_Igatherv(from, own_len, bytes, into, counts, places, bytes, 0, hosts, request),
-            }
-        });
+        let waited = self.wait(|| unsafe { firsts.start_gather(own, all, (counts, places), for_all) });
         if let Err(e) = waited {
             // MPI may go on using them.
             Box::leak(buffers);
@@ -371,22 +353,19 @@ impl Hosts {
     }
 
     /// Starts an operation and waits until it has ended, or a process of this host is lost.
-    fn wait(&self, start: impl FnOnce(*mut ffi::MPI_Request) -> c_int) -> Result<(), Error> {
-        // SAFETY: The null handle, which the operation replaces.
-        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
-        {
+    fn wait(&self, start: impl FnOnce() -> Result<Request, Failed>) -> Result<(), Error> {
+        let failed = |Failed(code)| Error::misuse("what hosts agree on", "MPI to carry it", format!("error {code} of MPI"));
+        let mut request = {
             let _calls = self.world.calls();
-            start(&mut request);
-        }
+            start().map_err(failed)?
+        };
         let mut pause = Duration::from_micros(1);
         loop {
-            let mut over = 0;
-            {
+            let over = {
                 let _calls = self.world.calls();
-                // SAFETY: The request has been started and has not ended.
-                unsafe { ffi::MPI_Test(&mut request, &mut over, ffi::RSMPI_STATUS_IGNORE) };
-            }
-            if over != 0 {
+                self.world.mpi.has_ended(&mut request).map_err(failed)?
+            };
+            if over {
                 return Ok(());
             }
             // Another host may say that a process is lost.
