@@ -178,6 +178,35 @@ impl Rect {
         hi
     }
 
+    /// This rectangle with so many more points on each side of each dimension; an empty one is grown like others. `None`
+    /// if there are no such coordinates, or if `D` is not [`Rect::dim`].
+    ///
+    /// ```
+    /// use maniple_regions::Rect;
+    /// assert_eq!(Rect::new([0, 0], [2, 3]).grow([1, 0]), Some(Rect::new([-1, 0], [3, 3])));
+    /// ```
+    pub fn grow<const D: usize>(&self, width: [usize; D]) -> Option<Rect> {
+        let width = |d: usize| i64::try_from(width[d]).ok();
+        self.moved::<D>(|d| Some((self.lo[d].checked_sub(width(d)?)?, self.hi[d].checked_add(width(d)?)?)))
+    }
+
+    /// This rectangle, moved by so much in each dimension. `None` if there are no such coordinates, or if `D` is not
+    /// [`Rect::dim`].
+    pub fn shift<const D: usize>(&self, by: [i64; D]) -> Option<Rect> {
+        self.moved::<D>(|d| Some((self.lo[d].checked_add(by[d])?, self.hi[d].checked_add(by[d])?)))
+    }
+
+    fn moved<const D: usize>(&self, range: impl Fn(usize) -> Option<(i64, i64)>) -> Option<Rect> {
+        let mut moved = *self;
+        if D != self.dim() {
+            return None;
+        }
+        for d in 0..D {
+            (moved.lo[d], moved.hi[d]) = range(d)?;
+        }
+        Some(moved)
+    }
+
     /// The points of this rectangle that are not in `other`, as at most `2 * dim()` disjoint, non-empty rectangles.
     pub fn subtract(&self, other: &Rect) -> Vec<Rect> {
         if self.is_empty() {

@@ -175,13 +175,3 @@ pub(super) fn pieces<const D: usize>(
     }
     pieces
 }
-
-/// A rectangle with `width` more points on each side, if there are such coordinates.
-pub(super) fn grown<const D: usize>(rect: &Rect, width: [usize; D]) -> Option<Rect> {
-    let (mut lo, mut hi) = ([0; D], [0; D]);
-    for d in 0..D {
-        let width = i64::try_from(width[d]).ok()?;
-        (lo[d], hi[d]) = (rect.lo(d).checked_sub(width)?, rect.hi(d).checked_add(width)?);
-    }
-    Some(Rect::new(lo, hi))
-}

@@ -48,7 +48,7 @@ mod task;
 
 pub use task::{Around, Borders, Ghosts};
 
-use grid::{cuts, grown, pieces, places};
+use grid::{cuts, pieces, places};
 use maniple_regions::{Element, Partition, Read, Rect, Region};
 use maniple_runtime::{Destroy, Doomed, Edge, Edges, Error, Gang, GetFrom, Requirement, Shard, Top};
 use serde::{Deserialize, Serialize};
@@ -165,7 +165,7 @@ impl<T: Element, const D: usize> Halos<T, D> {
             Error::misuse(what(), expected, came)
         })?;
         let shape = |block: Region| {
-            let around = grown(&block.rect, options.width).filter(|rect| rect.bytes(size_of::<T>().max(1)).is_some());
+            let around = block.rect.grow(options.width).filter(|rect| rect.bytes(size_of::<T>().max(1)).is_some());
             let around = around.ok_or_else(|| {
                 let expected = format!("a halo with which a block has at most {} bytes", isize::MAX);
                 Error::misuse(what(), expected, format!("width {:?} round block {}", options.width, block.rect))

@@ -1,6 +1,5 @@
 //! `maniple compare mpi` from outside: both programs under a real `mpirun`, and launchers that fail in every way.
 
-
 use crate::common::kinds::KINDS;
 use serde_json::Value;
 use std::f64::consts::TAU;

@@ -361,14 +361,23 @@ fn a_library_of_another_mpi_is_told() {
 fn a_library_that_is_not_what_it_says_is_refused() {
     let real = if other_launcher().is_none() { "libmpi.so.40" } else { "libmpich.so.12" };
     for (index, (function, told)) in [
-        ("int MPI_Type_size(long type, int *size) { *size = 4; return 0; }", "the size of its datatypes: MPI_BYTE has 4 bytes"),
+        (
+            "int MPI_Type_size(long type, int *size) { *size = 4; return 0; }",
+            "the size of its datatypes: MPI_BYTE has 4 bytes",
+        ),
         ("int MPI_Comm_rank(long of, int *rank) { *rank = 7; return 0; }", "ranks: this process is rank 7 of 2"),
         ("int MPI_Allreduce() { return 0; }", "an allreduce: Sum is NaN, not 3"),
         ("int MPI_Isend() { return 13; }", "a message to itself: error 13"),
         ("int MPI_Mrecv() { return 0; }", "a message to itself: 9 bytes from rank"),
-        ("int MPI_Improbe(int from, int tag, long of, int *found) { *found = 0; return 0; }", "a message to itself: none in"),
-        ("int MPI_Get_library_version(char *to, int *len) { to[0] = 'X'; to[1] = 0; return 0; }
-          int MPI_Abi_get_version(int *major, int *minor) { *major = 2; return 0; }", "X has version 2 of MPI's binary interface"),
+        (
+            "int MPI_Improbe(int from, int tag, long of, int *found) { *found = 0; return 0; }",
+            "a message to itself: none in",
+        ),
+        (
+            "int MPI_Get_library_version(char *to, int *len) { to[0] = 'X'; to[1] = 0; return 0; }
+          int MPI_Abi_get_version(int *major, int *minor) { *major = 2; return 0; }",
+            "X has version 2 of MPI's binary interface",
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -376,7 +385,9 @@ fn a_library_that_is_not_what_it_says_is_refused() {
         let (source, library) = (path(&format!("{index}.c")), path(&format!("libmpi-{index}.so")));
         std::fs::write(&source, function).expect("a file");
         let mut cc = Command::new("cc");
-        cc.args(["-shared", "-fPIC", "-o"]).args([&library, &source]).args(["-Wl,--no-as-needed", &format!("-l:{real}")]);
+        cc.args(["-shared", "-fPIC", "-o"])
+            .args([&library, &source])
+            .args(["-Wl,--no-as-needed", &format!("-l:{real}")]);
         assert!(cc.status().expect("a C compiler").success());
         let mut job = command(&mpirun(2), "collective --kind allreduce --iterations 10");
         let output = job.env("MANIPLE_MPI", &library).output().expect("timeout is there");

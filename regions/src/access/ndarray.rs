@@ -7,8 +7,8 @@ use crate::{Element, Read, ReadWrite, Write, WriteOnly};
 macro_rules! views {
     ($($dimensions:literal: $index:ty;)*) => {$(
         impl<'a, T: Element> Read<'a, T, $dimensions> {
-            /// The elements as a view of the crate `ndarray`, in place: index 0 is the leased rectangle's first point. Needs the
-            /// feature `ndarray`.
+            /// The elements as a view of the crate `ndarray`, in place: index 0 is the leased rectangle's first point. Without
+            /// elements all its extents are 0. Needs the feature `ndarray`.
             pub fn view(&self) -> ArrayView<'a, T, $index> {
                 self.view.array()
             }

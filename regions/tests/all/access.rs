@@ -391,3 +391,127 @@ fn reductions_follow_the_rules_of_the_operator() {
     // A new instance is zero, and so is the sum of nothing.
     assert_eq!(folded(&ExactSum::operator(), ExactSum::zero(), &[one, other]).value(), 1.0);
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Rows by the coordinates of the tree, in two dimensions and in three.
+    #[test]
+    fn rows_are_found_by_their_coordinates((whole, part) in nested()) {
+        let model = numbered(whole);
+        let row = |i: i64| (part.lo(1)..part.hi(1)).map(|j| model[&[i, j]]).collect::<Vec<_>>();
+        let instance = instance(whole, &model);
+        let mut reading = lease(&instance, part, Privilege::Read);
+        let u = Read::<i64, 2>::bind(&mut reading).unwrap();
+        for i in part.lo(0)..part.hi(0) {
+            if !part.is_empty() {
+                prop_assert_eq!(u.row_at(i), &row(i)[..]);
+            }
+        }
+        instance.release(reading).unwrap();
+
+        let deep = |rect: Rect| Rect::new([rect.lo(0), 5, rect.lo(1)], [rect.hi(0), 7, rect.hi(1)]);
+        let cube = Instance::new(deep(whole), U.info(), MemoryId(0)).unwrap();
+        let mut writing = lease(&cube, deep(part), Privilege::ReadWrite);
+        let mut u = ReadWrite::<i64, 3>::bind(&mut writing).unwrap();
+        if !part.is_empty() {
+            for i in part.lo(0)..part.hi(0) {
+                u.row_at_mut([i, 6]).copy_from_slice(&row(i));
+            }
+            for i in part.lo(0)..part.hi(0) {
+                let (changed, read) = u.two_rows([i, 5], [part.hi(0) - 1, 6]);
+                changed.copy_from_slice(read);
+            }
+            for [i, _, j] in deep(part).points() {
+                prop_assert_eq!(u.get([i, 6, j]), model[&[i, j]]);
+                prop_assert_eq!(u.get([i, 5, j]), model[&[part.hi(0) - 1, j]]);
+                prop_assert_eq!(u.row_at([i, 6]), &row(i)[..]);
+            }
+        }
+        cube.release(writing).unwrap();
+    }
+}
+
+#[test]
+fn rows_outside_and_one_row_twice_are_refused() {
+    let whole = Rect::new([2, 0], [4, 3]);
+    let instance = instance(whole, &numbered(whole));
+    let refused = |body: &dyn Fn(&mut ReadWrite<i64, 2>)| {
+        let mut lease = lease(&instance, Rect::new([3, 0], [4, 3]), Privilege::ReadWrite);
+        let mut u = ReadWrite::<i64, 2>::bind(&mut lease).unwrap();
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&mut u))).unwrap_err();
+        instance.release(lease).unwrap();
+        *panic.downcast::<String>().unwrap()
+    };
+    assert_eq!(refused(&|u| _ = u.row_at(2)), "point 2 lies outside the leased rectangle [3, 4) x [0, 3)");
+    assert!(refused(&|u| _ = u.row_at_mut(4)).starts_with("point 4 lies outside"));
+    assert!(refused(&|u| _ = u.two_rows(3, 2)).starts_with("point (3, 2) lies outside"));
+    assert!(refused(&|u| _ = u.two_rows(3, 3)).starts_with("two different rows are needed, and 3 is given twice"));
+}
+
+/// Views of `ndarray` have the elements of the points, also where other elements lie between the rows.
+#[cfg(feature = "ndarray")]
+mod views {
+    use super::*;
+    use ndarray::Axis;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn views_are_the_block_in_place((whole, part) in nested()) {
+            let mut model = numbered(whole);
+            let instance = instance(whole, &model);
+            let mut lease = lease(&instance, part, Privilege::ReadWrite);
+            {
+                let mut u = ReadWrite::<i64, 2>::bind(&mut lease).unwrap();
+                let shape = if part.is_empty() { (0, 0) } else { (part.extent(0), part.extent(1)) };
+                prop_assert_eq!(u.view().dim(), shape);
+                for ((i, j), value) in u.view().indexed_iter() {
+                    prop_assert_eq!(*value, model[&[part.lo(0) + i as i64, part.lo(1) + j as i64]]);
+                }
+                let mut view = u.view_mut();
+                for mut column in view.axis_iter_mut(Axis(1)).step_by(2) {
+                    column += 7;
+                }
+            }
+            instance.release(lease).unwrap();
+            for [i, j] in part.points() {
+                if (j - part.lo(1)) % 2 == 0 {
+                    *model.get_mut(&[i, j]).unwrap() += 7;
+                }
+            }
+            let mut all = super::lease(&instance, whole, Privilege::Read);
+            let u = Read::<i64, 2>::bind(&mut all).unwrap();
+            prop_assert!(whole.points().all(|at| u.get(at) == model[&at]));
+            let of_rows = u.view().rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>();
+            prop_assert_eq!(of_rows, u.rows().map(<[i64]>::to_vec).collect::<Vec<_>>());
+            instance.release(all).unwrap();
+        }
+    }
+
+    #[test]
+    fn lines_cubes_and_elements_to_be_set_have_views() {
+        let line = Instance::new(Rect::line(-2, 5), U.info(), MemoryId(0)).unwrap();
+        let mut writing = lease(&line, Rect::line(0, 4), Privilege::WriteDiscard);
+        Write::<i64>::bind(&mut writing)
+            .unwrap()
+            .view_mut()
+            .indexed_iter_mut()
+            .for_each(|(i, slot)| slot.set(i as i64));
+        line.release(writing).unwrap();
+        let mut reading = lease(&line, Rect::line(-2, 5), Privilege::Read);
+        assert_eq!(Read::<i64>::bind(&mut reading).unwrap().view().to_vec(), [0, 0, 0, 1, 2, 3, 0]);
+        line.release(reading).unwrap();
+
+        let whole = Rect::new([0, 0, 0], [3, 4, 5]);
+        let cube = Instance::new(whole, U.info(), MemoryId(0)).unwrap();
+        let mut writing = lease(&cube, Rect::new([1, 1, 1], [3, 3, 4]), Privilege::ReadWrite);
+        let mut u = ReadWrite::<i64, 3>::bind(&mut writing).unwrap();
+        for ((i, j, k), u) in u.view_mut().indexed_iter_mut() {
+            *u = (100 * i + 10 * j + k) as i64;
+        }
+        assert_eq!((u.get([2, 1, 3]), u.view().shape()), (102, &[2, 2, 3][..]));
+        cube.release(writing).unwrap();
+    }
+}

@@ -55,6 +55,23 @@ proptest! {
         prop_assert_eq!(rest, left.difference(&right).copied().collect());
     }
 
+    #[test]
+    fn growing_and_moving_change_each_coordinate(a in rects(), by in prop::array::uniform3(-3_i64..4)) {
+        let (grown, moved) = match a.dim() {
+            1 => (a.grow([by[0].unsigned_abs() as usize]), a.shift([by[0]])),
+            2 => (a.grow([by[0], by[1]].map(|by| by.unsigned_abs() as usize)), a.shift([by[0], by[1]])),
+            _ => (a.grow(by.map(|by| by.unsigned_abs() as usize)), a.shift(by)),
+        };
+        let by = |d: usize| if d < a.dim() { by[d] } else { 0 };
+        let expected: HashSet<_> =
+            set(&a).into_iter().map(|(dim, at)| (dim, [0, 1, 2].map(|d| at[d] + by(d)))).collect();
+        prop_assert_eq!(set(&moved.unwrap()), expected);
+        let grown = grown.unwrap();
+        for d in 0..3 {
+            prop_assert_eq!((grown.lo(d), grown.hi(d)), (a.lo(d) - by(d).abs(), a.hi(d) + by(d).abs()));
+        }
+    }
+
     /// The exact number is a product of three that have 64 bits each.
     #[test]
     fn volumes_near_the_limits_are_exact_or_the_most(
@@ -154,4 +171,15 @@ fn the_largest_boxes_do_not_overflow() {
 fn displays_as_intervals() {
     assert_eq!(Rect::line(-1, 4).to_string(), "[-1, 4)");
     assert_eq!(format!("{:?}", Rect::new([0, 1, 2], [3, 4, 5])), "[0, 3) x [1, 4) x [2, 5)");
+}
+
+#[test]
+fn coordinates_end_and_dimensions_must_agree() {
+    let end = Rect::line(i64::MAX - 1, i64::MAX);
+    assert_eq!(
+        (end.grow([1]), end.shift([1]), end.shift([-1])),
+        (None, None, Some(Rect::line(i64::MAX - 2, i64::MAX - 1)))
+    );
+    assert_eq!((Rect::line(0, 1).grow([usize::MAX]), Rect::line(i64::MIN, 0).shift([-1])), (None, None));
+    assert_eq!((end.grow([0, 0]), Rect::new([0, 0], [1, 1]).shift([1])), (None, None));
 }

@@ -315,10 +315,7 @@ impl Communicator {
     pub fn sharing_memory(&self) -> Self {
         let (abi, key) = (&self.mpi.abi, self.rank() as c_int);
         self.made(|made| unsafe {
-            _ = call!(
-                self.mpi,
-                comm_split_type(self.handle.into(), abi.shared, key, abi.no_info.into(), made.place())
-            )
+            _ = call!(self.mpi, comm_split_type(self.handle.into(), abi.shared, key, abi.no_info.into(), made.place()))
         })
     }
 
@@ -378,10 +375,7 @@ impl Communicator {
             call!(self.mpi, get_count(&mut status, byte.into(), &mut len));
             let mut bytes = vec![0; len as usize];
             let from = status[self.mpi.abi.source] as u32;
-            ok(call!(
-                self.mpi,
-                mrecv(bytes.as_mut_ptr().cast(), len, byte.into(), message.place(), &mut status)
-            ))?;
+            ok(call!(self.mpi, mrecv(bytes.as_mut_ptr().cast(), len, byte.into(), message.place(), &mut status)))?;
             Ok(Some(Came { from, bytes }))
         }
     }
@@ -438,11 +432,7 @@ impl Communicator {
     }
 
     /// Is ready to receive these elements, each from a process and with a tag, while it does `body`. Then waits for them.
-    pub fn receive_beside<T: Element, const N: usize>(
-        &self,
-        receives: [(&mut [T], u32, i32); N],
-        body: impl FnOnce(),
-    ) {
+    pub fn receive_beside<T: Element, const N: usize>(&self, receives: [(&mut [T], u32, i32); N], body: impl FnOnce()) {
         /// Waits for what is left, also when `body` panics.
         struct All(&'static Mpi, Vec<Request>);
         impl Drop for All {

@@ -57,7 +57,8 @@ pub fn load() -> Result<Mpi, Error> {
             }
         }
     }
-    let mut came = "none: install one (on Debian, as root: apt-get install openmpi-bin), or name its file with ".to_owned();
+    let mut came =
+        "none: install one (on Debian, as root: apt-get install openmpi-bin), or name its file with ".to_owned();
     came += VARIABLE;
     tried.iter().for_each(|why| came += &format!("; {why}"));
     Err(unusable(launched().map_or(came.clone(), |job| job.explained(came))))

@@ -301,7 +301,9 @@ struct Hosts {
 
 impl Between for Hosts {
     fn allgather(&self, bytes: &[u8], for_all: bool) -> Result<Vec<Vec<u8>>, Error> {
-        let Some(firsts) = &self.firsts else { return Err(Error::Stopped { what: "the first process had agreed".into() }) };
+        let Some(firsts) = &self.firsts else {
+            return Err(Error::Stopped { what: "the first process had agreed".into() });
+        };
         let each = vec![size_of::<u64>(); firsts.size() as usize];
         let lens = self.gather(firsts, &(bytes.len() as u64).to_ne_bytes(), &each, true)?;
         let lens: Vec<usize> = lens.as_chunks().0.iter().map(|len| u64::from_ne_bytes(*len) as usize).collect();
@@ -354,7 +356,8 @@ impl Hosts {
 
     /// Starts an operation and waits until it has ended, or a process of this host is lost.
     fn wait(&self, start: impl FnOnce() -> Result<Request, Failed>) -> Result<(), Error> {
-        let failed = |Failed(code)| Error::misuse("what hosts agree on", "MPI to carry it", format!("error {code} of MPI"));
+        let failed =
+            |Failed(code)| Error::misuse("what hosts agree on", "MPI to carry it", format!("error {code} of MPI"));
         let mut request = {
             let _calls = self.world.calls();
             start().map_err(failed)?
