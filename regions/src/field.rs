@@ -115,6 +115,7 @@ impl<T: Element> Field<T> {
             size: size_of::<T>(),
             align: align_of::<T>(),
             stands_for: 0,
+            padding: 0,
             element: TypeId::of::<T>(),
         }
     }
@@ -136,6 +137,7 @@ pub struct FieldInfo {
     pub align: usize,
     /// The bytes that an element stands for, or 0 for its own.
     stands_for: usize,
+    padding: usize,
     element: TypeId,
 }
 
@@ -145,7 +147,10 @@ impl From<FieldInfo> for &'static FieldInfo {
         static ALL: Mutex<Vec<&FieldInfo>> = Mutex::new(Vec::new());
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         // Equal descriptions may have their names at different addresses.
-        if let Some(known) = all.iter().find(|known| ***known == info && known.stands_for == info.stands_for) {
+        if let Some(known) = all
+            .iter()
+            .find(|known| ***known == info && known.stands_for == info.stands_for && known.padding == info.padding)
+        {
             return known;
         }
         let kept: &'static FieldInfo = Box::leak(Box::new(info));
@@ -154,7 +159,7 @@ impl From<FieldInfo> for &'static FieldInfo {
     }
 }
 
-// The element type stands for its name, size and alignment. What an element stands for concerns its tree only.
+// The element type stands for its name, size and alignment. What an element stands for, and padding, concern a tree only.
 impl PartialEq for FieldInfo {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -190,6 +195,18 @@ impl FieldInfo {
     #[inline]
     pub fn length(&self) -> usize {
         if self.stands_for == 0 { self.size } else { self.stands_for }
+    }
+
+    /// The same field for a tree whose instances have room for so many more cells on each side, in each dimension: for ghost
+    /// cells, so that a task works on one array ([`ReadWrite::padded`](crate::ReadWrite::padded)). These cells are not points of the
+    /// tree. Instances for simultaneous coherence have none.
+    pub fn with_padding(self, cells: usize) -> Self {
+        Self { padding: cells, ..self }
+    }
+
+    /// The cells on each side for which instances have room.
+    pub fn padding(&self) -> usize {
+        self.padding
     }
 
     /// Whether both describe the same field. Compares a hash of the name, because every use by a task asks this.

@@ -16,7 +16,8 @@
 //!    over, or in a [`ForeignMemory`]. They never move,
 //!    and live until the last `Arc` to it is gone. Elements are plain old data, so any bytes are a valid value.
 //! 2. The bytes of a **plain** storage are touched in two ways only. (a) Through a view of a lease, within the lease's
-//!    rectangle. It writes only if the lease's privilege writes. (b) By a method of the instance, on the instance's
+//!    rectangle. If the lease is for all of the storage and writes, the padding counts as a part of its rectangle. A view writes
+//!    only if the lease's privilege writes. (b) By a method of the instance, on the instance's
 //!    thread. It stays within a rectangle for which the ledger has just said that no lease in the way is out.
 //! 3. The ledger never has two overlapping leases out unless both only read. A lease that is lost is never given back,
 //!    so it counts as out for ever.

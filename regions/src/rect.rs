@@ -196,6 +196,15 @@ impl Rect {
         self.moved::<D>(|d| Some((self.lo[d].checked_add(by[d])?, self.hi[d].checked_add(by[d])?)))
     }
 
+    /// This rectangle with so many more points on each side of each dimension that it has.
+    pub(crate) fn padded(&self, cells: usize) -> Option<Rect> {
+        match self.dim {
+            1 => self.grow([cells]),
+            2 => self.grow([cells; 2]),
+            _ => self.grow([cells; 3]),
+        }
+    }
+
     fn moved<const D: usize>(&self, range: impl Fn(usize) -> Option<(i64, i64)>) -> Option<Rect> {
         let mut moved = *self;
         if D != self.dim() {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [A first program](first_program) | write, run and check a program of four shards |
 //! | [Shards, regions and barriers](regions_and_barriers) | give shards data, order their tasks, send values along edges |
+//! | [Values that move](values) | keep state that is no region, and hand it from task to task without a copy |
 //! | [Halos](halos) | exchange the cells around a block with its neighbours |
 //! | [Flows](flows) | launch tasks on all nodes from the top-level task, and know when that is better than shards |
 //! | [Collectives](collectives) | combine values of all shards |
@@ -28,6 +29,9 @@ pub mod first_program {}
 
 #[doc = include_str!("regions_and_barriers.md")]
 pub mod regions_and_barriers {}
+
+#[doc = include_str!("values.md")]
+pub mod values {}
 
 #[doc = include_str!("halos.md")]
 pub mod halos {}

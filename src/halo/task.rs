@@ -1,6 +1,6 @@
 //! The parameters of leaf tasks that belong to a halo.
 
-use maniple_regions::{Element, Rect, RegionError};
+use maniple_regions::{Element, ReadWrite, Rect, RegionError};
 use maniple_runtime::{AllEnds, Bindings, Declaring, Error, Param, Payload, Taking};
 use std::fmt;
 use std::ops::Index;
@@ -12,6 +12,17 @@ pub struct Shape {
     pub(super) block: Rect,
     pub(super) around: Rect,
     pub(super) pieces: Vec<Rect>,
+    /// What is around the block, but in no piece.
+    pub(super) beyond: Vec<Rect>,
+}
+
+impl Shape {
+    pub(super) fn new(block: Rect, around: Rect, pieces: Vec<Rect>) -> Self {
+        let beyond = std::iter::once(&block)
+            .chain(&pieces)
+            .fold(vec![around], |left, taken| left.iter().flat_map(|rect| rect.subtract(taken)).collect());
+        Self { block, around, pieces, beyond }
+    }
 }
 
 /// A shard's ends of the edges of a halo.
@@ -107,12 +118,58 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     }
 }
 
+impl<T: Element, const D: usize> Ghosts<'_, T, D> {
+    /// Puts the ghost cells into the room around the block: one array in the coordinates of the grid, without a copy of the block.
+    /// Cells beyond an end of the grid, and in corners that are not sent, get the value `outside`.
+    ///
+    /// The field of the tree needs as much [padding](maniple_regions::FieldInfo::with_padding) as the halo is wide:
+    /// `&[U.info().with_padding(1)]`.
+    ///
+    /// # Panics
+    /// If the field has less padding, or if `u` is not the block of the shard.
+    #[track_caller]
+    pub fn fill<'u>(&self, u: &'u mut ReadWrite<'_, T, D>, outside: T) -> ReadWrite<'u, T, D> {
+        let Shape { block, around, beyond, .. } = self.known.shape();
+        check_block(block, u.rect());
+        let width = std::array::from_fn(|d| block.lo(d).abs_diff(around.lo(d)) as usize);
+        let Some(mut padded) = u.padded(width) else {
+            panic!(
+                "a halo of width {width:?} needs a field with as much padding: make the tree with                  `info().with_padding({})`",
+                width.iter().max().unwrap_or(&0)
+            )
+        };
+        if block.is_empty() {
+            return padded;
+        }
+        let mut put = |at: &[i64; D], length: usize, write: &mut dyn FnMut(&mut [T])| {
+            let row = row_within(around, at).and_then(|row| padded.row_mut(row)).expect("a row around the block");
+            write(&mut row[at[D - 1].abs_diff(around.lo(D - 1)) as usize..][..length]);
+        };
+        for piece in beyond {
+            rows_of(piece).for_each(|at| put(&at, piece.extent(D - 1), &mut |row| row.fill(outside)));
+        }
+        for (piece, values) in self.pieces() {
+            let length = piece.extent(D - 1);
+            let mut rows = values.chunks_exact(length);
+            rows_of(&piece)
+                .zip(&mut rows)
+                .for_each(|(at, values)| put(&at, length, &mut |row| row.copy_from_slice(values)));
+        }
+        padded
+    }
+}
+
+/// Panics unless `rect` is the block. Two rectangles without cells count as the same.
+#[track_caller]
+fn check_block(block: &Rect, rect: Rect) {
+    let same = rect == *block || (rect.is_empty() && block.is_empty());
+    assert!(same, "the halo is round the block {block}, the region is {rect}: use the shard's own block");
+}
+
 impl<T: Element, const D: usize> Borders<'_, T, D> {
     /// Panics unless `rect` is the block. Two rectangles without cells count as the same.
     pub(super) fn check_block(&self, rect: Rect) {
-        let block = self.known.shape().block;
-        let same = rect == block || (rect.is_empty() && block.is_empty());
-        assert!(same, "the halo is round the block {block}, the region is {rect}: send the shard's own block");
+        check_block(&self.known.shape().block, rect);
     }
 
     /// Fills all cells that the neighbours need, from the rows of the block.
@@ -147,6 +204,16 @@ impl<T, const D: usize> Around<T, D> {
     /// The rectangle of the block and its halo.
     pub fn rect(&self) -> Rect {
         self.rect
+    }
+
+    /// All values in row-major order: those of the points of [`rect`](Self::rect).
+    pub fn as_slice(&self) -> &[T] {
+        &self.values
+    }
+
+    /// The rows, from first to last. A row runs along the last dimension.
+    pub fn rows(&self) -> std::slice::ChunksExact<'_, T> {
+        self.values.chunks_exact(self.rect.extent(D - 1).max(1))
     }
 
     fn row_mut(&mut self, first: [i64; D], length: usize) -> &mut [T] {

@@ -78,7 +78,7 @@ impl<'a, T: Element, const D: usize> Read<'a, T, D> {
     }
 
     /// All elements in row-major order, if they are contiguous in memory. In one dimension they always are. In more,
-    /// they are if the rectangle spans the instance in all dimensions but the first.
+    /// they are if the rectangle spans the instance in all dimensions but the first, and the field has no padding.
     #[inline]
     pub fn slice(&self) -> Option<&'a [T]> {
         self.view.slice()
@@ -229,6 +229,17 @@ impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
     #[inline]
     pub fn rows_mut(&mut self) -> RowsMut<'_, T, D> {
         self.view.rows_mut()
+    }
+}
+
+impl<T: Element, const D: usize> ReadWrite<'_, T, D> {
+    /// The elements and `width` cells around them in each dimension, in one array. The field of the tree has
+    /// [padding](crate::FieldInfo::with_padding), and the task uses the whole region of its shard, or `None`.
+    ///
+    /// The cells around are the task's own: they have no values when it begins, and nobody sees them afterwards. An empty
+    /// region has none.
+    pub fn padded(&mut self, width: [usize; D]) -> Option<ReadWrite<'_, T, D>> {
+        Some(ReadWrite { view: self.view.padded(width)? })
     }
 }
 

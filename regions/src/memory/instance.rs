@@ -12,7 +12,7 @@ use crate::{Buffer, Coherence, FieldInfo, Privilege, Rect, RegionError};
 
 /// The values of one field over one rectangle, in one memory, with one owner.
 ///
-/// The values are a row-major array that starts on a cache line. They are zero at first, or those of a buffer. The owner gives leases
+/// The values are a row-major array that starts on a cache line, or if the field has padding a part of such an array. They are zero at first, or those of a buffer. The owner gives leases
 /// out and takes them back. The instance may move to another thread, but two threads cannot use it at once:
 ///
 /// ```compile_fail,E0277
@@ -61,18 +61,24 @@ impl Instance {
     }
 
     /// Makes an instance of `field` over `rect` of the values in `buffer`, in row-major order and native byte order. Its memory is
-    /// the buffer's, and counts as `memory`.
+    /// the buffer's, unless the field has padding, and counts as `memory`.
     ///
     /// # Errors
     ///
-    /// [`RegionError::WrongLength`] if the buffer has another length than the values of `rect`.
+    /// [`RegionError::WrongLength`] if the buffer has another length than the values of `rect`. [`RegionError::OutOfMemory`].
     pub fn from_buffer(
         rect: Rect,
         field: impl Into<&'static FieldInfo>,
         memory: MemoryId,
         buffer: Buffer,
     ) -> Result<Self, RegionError> {
-        let storage = Arc::new(Storage::of_buffer(rect, field.into(), memory, buffer)?);
+        let field = field.into();
+        if field.padding() > 0 {
+            let instance = Self::new(rect, field, memory)?;
+            instance.write_bytes(rect, buffer.as_bytes())?;
+            return Ok(instance);
+        }
+        let storage = Arc::new(Storage::of_buffer(rect, field, memory, buffer)?);
         Ok(Instance { storage, ledger: RefCell::default() })
     }
 

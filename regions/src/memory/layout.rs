@@ -72,6 +72,15 @@ impl<const D: usize> Layout<D> {
         self.offset(point)
     }
 
+    /// Makes the rectangle wider by so much on each side, and returns how many elements the first one moves.
+    pub fn widen(&mut self, width: [usize; D]) -> usize {
+        for d in 0..D {
+            self.lo[d] -= width[d] as i64;
+            self.extent[d] += 2 * width[d];
+        }
+        width.iter().zip(&self.stride).map(|(width, stride)| width * stride).sum()
+    }
+
     #[cfg(feature = "ndarray")]
     pub fn extents(&self) -> [usize; D] {
         self.extent

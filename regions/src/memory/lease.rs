@@ -72,7 +72,7 @@ impl Lease {
     #[inline]
     pub(crate) fn view<T: Element, const D: usize>(&mut self, accessor: &str) -> Result<View<'_, T, D>, RegionError> {
         self.allows::<T, D>(accessor, Privilege::Read, Access::Plain)?;
-        let (first, layout) = Layout::new(self.slip.storage.rect(), &self.slip.rect);
+        let (first, layout) = Layout::new(self.slip.storage.room(), &self.slip.rect);
         // SAFETY: the view borrows this lease mutably and reads within its rectangle; element type, dimension and
         // access were checked (rules 2 and 6). By rules 3 and 4 nobody writes there meanwhile.
         Ok(unsafe { View::new(self.slip.storage.base().cast::<T>().add(first), layout) })
@@ -87,11 +87,13 @@ impl Lease {
     ) -> Result<ViewMut<'_, T, D>, RegionError> {
         assert!(asked.writes(), "{accessor} must ask to write");
         self.allows::<T, D>(accessor, asked, Access::Plain)?;
-        let (first, layout) = Layout::new(self.slip.storage.rect(), &self.slip.rect);
+        let (first, layout) = Layout::new(self.slip.storage.room(), &self.slip.rect);
         // SAFETY: the view borrows this lease mutably and stays within its rectangle; element type, dimension and access
         // were checked (rules 2 and 6). The lease writes, since it allows what writes, so that by rules 3 and 4 nobody
-        // else is there meanwhile.
-        Ok(unsafe { ViewMut::new(self.slip.storage.base().cast::<T>().add(first), layout) })
+        // else is there meanwhile. That goes for the padding, too, if this is the lease of all.
+        let padding = self.slip.storage.field().padding();
+        let padding = if padding > 0 && self.slip.rect.same_box(self.slip.storage.rect()) { padding } else { 0 };
+        Ok(unsafe { ViewMut::new(self.slip.storage.base().cast::<T>().add(first), layout, padding) })
     }
 
     /// A view through atomic words for what `asked` says; see [`Lease::allows`] for the errors.
@@ -102,7 +104,7 @@ impl Lease {
         asked: Privilege,
     ) -> Result<SharedView<'_, T, D>, RegionError> {
         self.allows::<T, D>(accessor, asked, Access::Atomic)?;
-        let (first, layout) = Layout::new(self.slip.storage.rect(), &self.slip.rect);
+        let (first, layout) = Layout::new(self.slip.storage.room(), &self.slip.rect);
         // SAFETY: the storage is atomic, the view stays within the lease's rectangle, which lies within the storage, and
         // its element type and dimension are the storage's (rules 5 and 6). The borrow keeps the storage alive.
         Ok(unsafe { SharedView::new(self.slip.storage.base().cast::<T>().add(first), layout) })

@@ -30,12 +30,13 @@ pub(super) enum Access {
     Atomic,
 }
 
-/// One block of initialised bytes for the elements of `rect`, row-major.
+/// One block of initialised bytes for the elements of `room`, row-major. Those of `rect` are the storage's.
 pub(super) struct Storage {
     /// The first byte; dangling if there are none.
     base: NonNull<u8>,
     bytes: usize,
     rect: Rect,
+    room: Rect,
     field: &'static FieldInfo,
     memory: MemoryId,
     access: Access,
@@ -73,13 +74,18 @@ unsafe impl Send for Storage {}
 unsafe impl Sync for Storage {}
 
 impl Storage {
-    /// A storage of zero bytes.
+    /// A storage of zero bytes. A plain one has room for the padding of its field, unless it is empty.
     pub fn new(rect: Rect, field: &'static FieldInfo, memory: MemoryId, access: Access) -> Result<Self, RegionError> {
-        let zeros = rect.bytes(field.size).and_then(|bytes| Some((bytes, Bytes::zeroed(bytes)?)));
+        let padded = access == Access::Plain && field.padding() > 0 && !rect.is_empty();
+        let room = if padded { rect.padded(field.padding()) } else { Some(rect) };
+        let zeros = room.and_then(|room| {
+            let bytes = room.bytes(field.size)?;
+            Some((room, Bytes::zeroed(bytes)?))
+        });
         let refused = || RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory };
-        let (bytes, zeros) = zeros.ok_or_else(refused)?;
+        let (room, zeros) = zeros.ok_or_else(refused)?;
         let (base, owned) = (zeros.base(), Owned::Bytes { _until_dropped: zeros });
-        Ok(Storage { base, bytes, rect, field, memory, access, owned })
+        Ok(Storage { base, bytes: rect.volume() * field.size, rect, room, field, memory, access, owned })
     }
 
     /// A plain storage of the values in a buffer.
@@ -92,7 +98,7 @@ impl Storage {
         check_len(field, &rect, buffer.len())?;
         let (base, bytes) = (buffer.base(), buffer.len());
         let owned = Owned::Buffer { _until_dropped: buffer };
-        Ok(Storage { base, bytes, rect, field, memory, access: Access::Plain, owned })
+        Ok(Storage { base, bytes, rect, room: rect, field, memory, access: Access::Plain, owned })
     }
 
     /// An atomic storage of the first bytes of a block, with the values that these have.
@@ -116,7 +122,8 @@ impl Storage {
         })?;
         let base = block.start();
         assert!(base.as_ptr().addr().is_multiple_of(CACHE_LINE), "a block begins on a cache line");
-        Ok(Storage { base, bytes, rect, field, memory, access: Access::Atomic, owned: Owned::Foreign(block) })
+        let owned = Owned::Foreign(block);
+        Ok(Storage { base, bytes, rect, room: rect, field, memory, access: Access::Atomic, owned })
     }
 
     /// The block that the bytes are in, if an atomic storage was made in one.
@@ -130,6 +137,12 @@ impl Storage {
     #[inline]
     pub fn rect(&self) -> &Rect {
         &self.rect
+    }
+
+    /// The rectangle that the bytes are for: [`rect`](Self::rect), and around it the padding of the field.
+    #[inline]
+    pub fn room(&self) -> &Rect {
+        &self.room
     }
 
     #[inline]
@@ -146,7 +159,7 @@ impl Storage {
         self.access
     }
 
-    /// The number of bytes.
+    /// The number of bytes of its elements.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -187,7 +200,7 @@ impl Storage {
     pub fn runs(&self, rect: &Rect) -> impl Iterator<Item = (usize, usize)> + use<> {
         assert!(self.rect.contains_rect(rect), "{rect} lies outside {}", self.rect);
         let size = self.field.size;
-        runs(&self.rect, rect).map(move |(at, len)| (at * size, len * size))
+        runs(&self.room, rect).map(move |(at, len)| (at * size, len * size))
     }
 }
 

@@ -131,6 +131,8 @@ impl<'a, T> View<'a, T, 1> {
 pub(crate) struct ViewMut<'a, T, const D: usize> {
     first: NonNull<T>,
     layout: Layout<D>,
+    /// The cells on each side for which there is room.
+    padding: usize,
     lease: PhantomData<&'a mut T>,
 }
 
@@ -138,10 +140,21 @@ impl<'a, T, const D: usize> ViewMut<'a, T, D> {
     /// # Safety
     ///
     /// `first` and `layout` belong to a rectangle of a plain storage with elements `T`, which outlives `'a`, and
-    /// nobody else reads or writes that rectangle during `'a`.
+    /// nobody else reads or writes that rectangle, with so much padding around it, during `'a`.
     #[inline]
-    pub unsafe fn new(first: NonNull<T>, layout: Layout<D>) -> Self {
-        ViewMut { first, layout, lease: PhantomData }
+    pub unsafe fn new(first: NonNull<T>, layout: Layout<D>, padding: usize) -> Self {
+        ViewMut { first, layout, padding, lease: PhantomData }
+    }
+
+    /// The elements and so many cells around them in each dimension, if there is room. An empty rectangle has no cells around it.
+    pub fn padded(&mut self, width: [usize; D]) -> Option<ViewMut<'_, T, D>> {
+        let mut padded = ViewMut { first: self.first, layout: self.layout, padding: 0, lease: PhantomData };
+        if self.layout.len() > 0 {
+            let before = padded.layout.widen(width.iter().all(|width| *width <= self.padding).then_some(width)?);
+            // SAFETY: `new` was promised that the storage has these cells, too.
+            padded.first = unsafe { self.first.sub(before) };
+        }
+        Some(padded)
     }
 
     /// The same elements, never to be read.
@@ -149,7 +162,7 @@ impl<'a, T, const D: usize> ViewMut<'a, T, D> {
     pub fn write_only(self) -> ViewMut<'a, WriteOnly<T>, D> {
         // A write-only element has the layout of the element itself (`repr(transparent)`), so the promise given to
         // `new` carries over.
-        ViewMut { first: self.first.cast(), layout: self.layout, lease: PhantomData }
+        ViewMut { first: self.first.cast(), layout: self.layout, padding: self.padding, lease: PhantomData }
     }
 
     #[inline]
@@ -219,7 +232,8 @@ impl<'a, T, const D: usize> ViewMut<'a, T, D> {
 
     #[inline]
     pub fn rows_mut(&mut self) -> RowsMut<'_, T, D> {
-        RowsMut { view: ViewMut { first: self.first, layout: self.layout, lease: PhantomData }, next: 0 }
+        let view = ViewMut { first: self.first, layout: self.layout, padding: 0, lease: PhantomData };
+        RowsMut { view, next: 0 }
     }
 }
 

@@ -23,7 +23,8 @@ fn bytes(model: &Model, rect: Rect) -> Buffer {
 }
 
 fn instance(rect: Rect, model: &Model) -> Instance {
-    let instance = Instance::new(rect, U.info(), MemoryId(0)).unwrap();
+    // Nothing but `padded` depends on the room around the elements.
+    let instance = Instance::new(rect, U.info().with_padding(rect.volume() % 3), MemoryId(0)).unwrap();
     instance.write_bytes(rect, bytes(model, rect).as_bytes()).unwrap();
     instance
 }
@@ -83,7 +84,10 @@ proptest! {
         prop_assert_eq!(u.row(u.rows().len()), None);
         match u.slice() {
             Some(slice) => prop_assert_eq!(slice, &expected[..]),
-            None => prop_assert!(part.extent(0) > 1 && part.extent(1) < whole.extent(1)),
+            None => {
+                let padded = instance.field().padding() > 0;
+                prop_assert!(part.extent(0) > 1 && (padded || part.extent(1) < whole.extent(1)));
+            }
         }
         prop_assert_eq!(instance.read_bytes(part).unwrap(), bytes(&model, part));
 
@@ -447,6 +451,54 @@ fn rows_outside_and_one_row_twice_are_refused() {
     assert!(refused(&|u| _ = u.row_at_mut(4)).starts_with("point 4 lies outside"));
     assert!(refused(&|u| _ = u.two_rows(3, 2)).starts_with("point (3, 2) lies outside"));
     assert!(refused(&|u| _ = u.two_rows(3, 3)).starts_with("two different rows are needed, and 3 is given twice"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// The room around the elements: the elements are in it, and what is written around them changes none.
+    #[test]
+    fn padding_is_beside_the_elements((whole, part) in nested(), padding in 0..4_usize, width in prop::array::uniform2(0..4_usize)) {
+        let model = numbered(whole);
+        let instance = Instance::new(whole, U.info().with_padding(padding), MemoryId(0)).unwrap();
+        instance.write_bytes(whole, bytes(&model, whole).as_bytes()).unwrap();
+        let mut all = lease(&instance, whole, Privilege::ReadWrite);
+        let mut u = ReadWrite::<i64, 2>::bind(&mut all).unwrap();
+        let rect = whole.grow(width).unwrap();
+        match u.padded(width) {
+            Some(u) if whole.is_empty() => prop_assert!(u.is_empty()),
+            None => prop_assert!(!whole.is_empty() && width.iter().any(|width| *width > padding)),
+            Some(mut u) => {
+                prop_assert!(width.iter().all(|width| *width <= padding));
+                prop_assert_eq!(u.rect(), rect);
+                for point in rect.points() {
+                    if let Some(value) = model.get(&point) {
+                        prop_assert_eq!(u.get(point), *value);
+                    }
+                    u.set(point, u.get(point).wrapping_neg());
+                    if !whole.contains(point) {
+                        u.set(point, i64::MIN);
+                    }
+                }
+                prop_assert!(u.padded([1, 0]).is_none());
+            }
+        }
+        let sign = if u.padded(width).is_some() { -1 } else { 1 };
+        prop_assert!(whole.points().all(|point| u.get(point) == sign * model[&point]));
+        instance.release(all).unwrap();
+
+        // A lease of less has no room around it: the cells there may be others'.
+        let mut some = lease(&instance, part, Privilege::ReadWrite);
+        let room = ReadWrite::<i64, 2>::bind(&mut some).unwrap().padded([1, 1]).is_some();
+        prop_assert_eq!(room, part.is_empty() || (part == whole && padding > 0));
+        instance.release(some).unwrap();
+        let expected: Model = model.iter().map(|(point, value)| (*point, sign * value)).collect();
+        prop_assert_eq!(instance.read_bytes(whole).unwrap(), bytes(&expected, whole));
+
+        let values = bytes(&model, whole);
+        let adopted = Instance::from_buffer(whole, U.info().with_padding(padding), MemoryId(0), values.clone()).unwrap();
+        prop_assert_eq!(adopted.read_bytes(whole).unwrap(), values);
+    }
 }
 
 /// Views of `ndarray` have the elements of the points, also where other elements lie between the rows.
